@@ -1,8 +1,9 @@
-"""Compiled models: steady state against torch.compile and against our own eager mode, and how long the first call takes.
+"""Compiled models: steady state against torch.compile and against our own eager mode,
+and how long the first call takes.
 
-Enters: the session's settings. Leaves: three sections. Both libraries run the same source through `torch.compile(model, fullgraph=True)`;
-PyTorch needs a C++ compiler for that. A training step is zero_grad, forward, loss and backward. Cold first calls run in fresh processes
-with empty caches, warm ones with the caches that the cold ones left.
+Enters: the session's settings. Leaves: three sections. Both libraries run the same source through `torch.compile(model,
+fullgraph=True)`; PyTorch needs a C++ compiler for that. A training step is zero_grad, forward, loss and backward. Cold
+first calls run in fresh processes with empty caches, warm ones with the caches that the cold ones left.
 """
 
 from __future__ import annotations
@@ -43,10 +44,18 @@ NETWORKS = {
     "MLP": ("mlp", "x, y = torch.randn(8, 16), torch.randn(8, 1)", "F.mse_loss(output, y)"),
     "ResNet-18": ("resnet18", IMAGES.format(count=8, side=32), "F.cross_entropy(output, y)"),
     "GPT": ("gpt", TOKENS.format(vocabulary=65, shape=(4, 256)), CLASSIFY),
-    "BERT-mini": ("bert", TOKENS.format(vocabulary=1000, shape=(4, 64)), "output[0].square().mean() + output[1].mean()"),
+    "BERT-mini": (
+        "bert",
+        TOKENS.format(vocabulary=1000, shape=(4, 64)),
+        "output[0].square().mean() + output[1].mean()",
+    ),
     "ViT-tiny": ("vit", IMAGES.format(count=2, side=224), "F.cross_entropy(output, y)"),
     "LSTM": ("lstm_language_model", TOKENS.format(vocabulary=1000, shape=(35, 20)), CLASSIFY),
-    "U-Net": ("unet", "x, y = torch.randn(2, 3, 64, 64), torch.randint(0, 2, (2, 64, 64))", "F.cross_entropy(output, y)"),
+    "U-Net": (
+        "unet",
+        "x, y = torch.randn(2, 3, 64, 64), torch.randint(0, 2, (2, 64, 64))",
+        "F.cross_entropy(output, y)",
+    ),
 }
 FIRST = """
 import importlib, time
@@ -66,13 +75,20 @@ def setup(name: str, what: str, is_compiled: bool = True) -> str:
 
 
 def chosen(session: Session) -> list[tuple[str, str]]:
-    return [(name, what) for name in NETWORKS for what in ("step", "inference") if not session.only or session.only in f"{name} {what}"]
+    return [
+        (name, what)
+        for name in NETWORKS
+        for what in ("step", "inference")
+        if not session.only or session.only in f"{name} {what}"
+    ]
 
 
 def steady(session: Session) -> Section:
     """Compiled against compiled."""
     cases = tuple([Case(f"{name} {what}", "step()", setup(name, what)) for name, what in chosen(session)])
-    return session.compare(Group("compiled", "Compiled models against torch.compile", cases, mean_bar=2.0, worst_bar=1.2))
+    return session.compare(
+        Group("compiled", "Compiled models against torch.compile", cases, mean_bar=2.0, worst_bar=1.2)
+    )
 
 
 def against_eager(session: Session) -> Section:
@@ -81,7 +97,10 @@ def against_eager(session: Session) -> Section:
     for name, what in chosen(session):
         code = f"import rushlight as torch\ntorch.set_num_threads({session.threads})\nimport time\nsteps = []\n"
         for is_compiled in (False, True):
-            code += f"scope = {{'torch': torch}}\nexec({setup(name, what, is_compiled)!r}, scope)\nsteps.append(scope['step'])\n"
+            code += (
+                f"scope = {{'torch': torch}}\nexec({setup(name, what, is_compiled)!r},"
+                " scope)\nsteps.append(scope['step'])\n"
+            )
         code += INTERLEAVED
         ratio = float(run_python(code, OMP_NUM_THREADS=str(session.threads)))
         gains[what].append(ratio)
@@ -114,12 +133,26 @@ def first_calls(session: Session) -> Section:
             with tempfile.TemporaryDirectory() as folder:
                 code = FIRST.format(library=library, threads=session.threads, setup=setup(name, what))
                 for state in ("cold", "warm"):
-                    taken[library, state] = float(run_python(code, RUSHLIGHT_CACHE=folder, TORCHINDUCTOR_CACHE_DIR=folder, OMP_NUM_THREADS=str(session.threads)))
+                    taken[library, state] = float(
+                        run_python(
+                            code,
+                            RUSHLIGHT_CACHE=folder,
+                            TORCHINDUCTOR_CACHE_DIR=folder,
+                            OMP_NUM_THREADS=str(session.threads),
+                        )
+                    )
         for state, most in (("cold", 3.0), ("warm", 0.3)):
             ours, theirs = taken["rushlight", state], taken["torch", state]
             met = ours <= most and (state == "warm" or theirs >= 15 * ours)
             bar = f"under {most:g} s" + (", 15x sooner" if state == "cold" else "")
-            checks.append(Check(f"{name}, first step, {state}", f"{ours:.2f} s, torch {theirs:.2f} s ({theirs / ours:.0f}x)", bar, met))
+            checks.append(
+                Check(
+                    f"{name}, first step, {state}",
+                    f"{ours:.2f} s, torch {theirs:.2f} s ({theirs / ours:.0f}x)",
+                    bar,
+                    met,
+                )
+            )
     return Section("First compiled step", checks=checks)
 
 

@@ -1,8 +1,9 @@
 """`python -m benchmarks.conv_accuracy`: errors of convolutions and of their gradients, Rushlight's beside PyTorch's.
 
-Enters: cases over every algorithm the planner knows. Leaves: a table, one line per case: for the result, the gradient of the input
-and that of the weight the root mean square of our error and, in brackets, PyTorch's, relative to the root mean square of the exact
-result, then the ratio of both and that of the largest errors. Exact means float64. `--times` adds PyTorch's time over ours.
+Enters: cases over every algorithm the planner knows. Leaves: a table, one line per case: for the result, the gradient
+of the input and that of the weight the root mean square of our error and, in brackets, PyTorch's, relative to the root
+mean square of the exact result, then the ratio of both and that of the largest errors. Exact means float64.
+`--times` adds PyTorch's time over ours.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class Conv:
         return (*each, self.transposed, [0] * self.dims, self.groups)
 
     def __str__(self) -> str:
-        text = f"{self.algorithm:10} {self.images}x{self.channels}x{self.size} -> {self.outs}, {'x'.join([str(self.kernel)] * self.dims)}"
+        text = (
+            f"{self.algorithm:10} {self.images}x{self.channels}x{self.size} -> {self.outs},"
+            f" {'x'.join([str(self.kernel)] * self.dims)}"
+        )
         for name, usual in (("stride", 1), ("dilation", 1), ("groups", 1)):
             if getattr(self, name) != usual:
                 text += f" {name} {getattr(self, name)}"
@@ -55,7 +59,8 @@ class Conv:
         return " ".join([text, *flags, *([self.dtype] if self.dtype != "float32" else [])])
 
     def tensors(self) -> tuple[Any, Any, Any]:
-        """Input, weight and gradient of the result; the elements are normally distributed, or positive like those after a ReLU."""
+        """Input, weight and gradient of the result; the elements are normally distributed,
+        or positive like those after a ReLU."""
         g = torch.Generator().manual_seed(7)
         x = torch.randn((self.images, self.channels, *[self.size] * self.dims), generator=g)
         x = x.relu() if self.positive else x
@@ -102,11 +107,14 @@ def errors(case: Conv) -> list[tuple[Error, Error]]:
     tensors = case.tensors()
     exact = results(torch, case, *(t.double().contiguous() for t in tensors))
     mine = results(rl, case, *(ours(t) for t in tensors))
-    return [(error(theirs(a), e), error(b, e)) for a, b, e in zip(mine, results(torch, case, *tensors), exact, strict=True)]
+    return [
+        (error(theirs(a), e), error(b, e)) for a, b, e in zip(mine, results(torch, case, *tensors), exact, strict=True)
+    ]
 
 
 def ratios(case: Conv, rounds: int) -> list[float]:
-    """PyTorch's time over ours for each of PARTS: best of `rounds`, taken in turns; processor time on one thread, else the clock's."""
+    """PyTorch's time over ours for each of PARTS: best of `rounds`, taken in turns; processor time on one thread,
+    else the clock's."""
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     tensors = case.tensors()
 
@@ -132,7 +140,20 @@ def ratios(case: Conv, rounds: int) -> list[float]:
 
 
 CASES = (
-    *(Conv("tiles", n, c, s, c) for n, c, s in ((1, 16, 112), (1, 32, 112), (2, 64, 56), (2, 128, 28), (2, 256, 14), (2, 512, 7), (4, 512, 14), (8, 96, 7), (3, 48, 33))),
+    *(
+        Conv("tiles", n, c, s, c)
+        for n, c, s in (
+            (1, 16, 112),
+            (1, 32, 112),
+            (2, 64, 56),
+            (2, 128, 28),
+            (2, 256, 14),
+            (2, 512, 7),
+            (4, 512, 14),
+            (8, 96, 7),
+            (3, 48, 33),
+        )
+    ),
     *(Conv("tiles", 2, c, s, c, positive=True) for c, s in ((64, 56), (256, 14), (512, 7))),
     Conv("tiles", 2, 64, 56, 64, channels_last=True),
     Conv("tiles", 2, 256, 14, 256, channels_last=True),
@@ -144,9 +165,15 @@ CASES = (
     Conv("tiles", 2, 128, 28, 128, padding=0),
     Conv("tiles", 2, 64, 28, 64, dtype="bfloat16"),
     Conv("tiles", 2, 64, 28, 64, dtype="float16"),
-    *(Conv("panels", n, 3, s, o, k, stride, k // 2) for n, s, o, k, stride in ((2, 112, 64, 7, 2), (2, 56, 32, 3, 1), (2, 112, 32, 3, 2))),
+    *(
+        Conv("panels", n, 3, s, o, k, stride, k // 2)
+        for n, s, o, k, stride in ((2, 112, 64, 7, 2), (2, 56, 32, 3, 1), (2, 112, 32, 3, 2))
+    ),
     *(Conv("panels", 2, c, s, 2 * c, 3, 2) for c, s in ((64, 56), (128, 28), (256, 14), (512, 7))),
-    *(Conv("panels", 2, c, s, o, 1, padding=0) for c, s, o in ((3, 56, 16), (64, 56, 256), (256, 28, 64), (512, 14, 512), (512, 7, 2048), (2048, 7, 512))),
+    *(
+        Conv("panels", 2, c, s, o, 1, padding=0)
+        for c, s, o in ((3, 56, 16), (64, 56, 256), (256, 28, 64), (512, 14, 512), (512, 7, 2048), (2048, 7, 512))
+    ),
     Conv("panels", 2, 64, 56, 128, 1, 2, 0),
     Conv("panels", 2, 64, 28, 64, dilation=2, padding=2),
     Conv("panels", 2, 256, 14, 256, dilation=4, padding=4),
@@ -165,7 +192,10 @@ CASES = (
     Conv("panels", 1, 64, 14, 64, dims=3),
     Conv("panels", 2, 128, 14, 128, 1, padding=0, dtype="bfloat16"),
     Conv("panels", 2, 32, 14, 32, 3, 2, dtype="float16"),
-    *(Conv("depthwise", 2, c, s, c, k, stride, k // 2, groups=c) for c, s, k, stride in ((32, 112, 3, 1), (96, 56, 3, 2), (384, 14, 5, 1), (512, 7, 7, 1))),
+    *(
+        Conv("depthwise", 2, c, s, c, k, stride, k // 2, groups=c)
+        for c, s, k, stride in ((32, 112, 3, 1), (96, 56, 3, 2), (384, 14, 5, 1), (512, 7, 7, 1))
+    ),
     Conv("depthwise", 2, 128, 14, 128, groups=128, dilation=2, padding=2),
     Conv("overlap", 2, 64, 28, 3, 4, 2, 1, transposed=True),
     Conv("overlap", 2, 256, 14, 1, 3, transposed=True),
@@ -174,7 +204,9 @@ CASES = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=0, metavar="ROUNDS", help="add PyTorch's time over ours, best of so many")
+    parser.add_argument(
+        "--times", type=int, default=0, metavar="ROUNDS", help="add PyTorch's time over ours, best of so many"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="cases whose line holds this text")
     chosen = parser.parse_args()
@@ -187,7 +219,9 @@ def main() -> None:
             continue
         found = errors(case)
         worst = max(worst, *(a.rms / b.rms for a, b in found))
-        line = "".join(f"{f'{a.rms:.2e} ({b.rms:.2e}) {a.rms / b.rms:5.2f} {a.largest / b.largest:5.2f}':48}" for a, b in found)
+        line = "".join(
+            f"{f'{a.rms:.2e} ({b.rms:.2e}) {a.rms / b.rms:5.2f} {a.largest / b.largest:5.2f}':48}" for a, b in found
+        )
         speed = " ".join(f"{ratio:5.2f}x" for ratio in ratios(case, chosen.times)) if chosen.times else ""
         print(f"{case!s:62}{line}{speed}", flush=True)
     print(f"largest ratio of rms: {worst:.2f}")

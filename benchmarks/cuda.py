@@ -1,9 +1,11 @@
-"""Rushlight against PyTorch on one CUDA device: host cost of small ops, bandwidth of kernels, matrix products, a training step.
+"""Rushlight against PyTorch on one CUDA device: host cost of small ops, bandwidth of kernels, matrix products,
+a training step.
 
     python -m benchmarks.cuda [word]      those whose names hold the word
 
-Both libraries run in this process, on the device's memory, one after the other; times are medians of events on the device (bandwidth, products) or of
-the host's clock (small ops, steps). Prints a table: ours, PyTorch's, and how many times faster ours is.
+Both libraries run in this process, on the device's memory, one after the other; times are medians of events on the
+device (bandwidth, products) or of the host's clock (small ops, steps). Prints a table: ours, PyTorch's,
+and how many times faster ours is.
 """
 
 from __future__ import annotations
@@ -56,8 +58,10 @@ def small(lib: Any) -> dict[str, tuple[float, str]]:
     row = lib.ones(64, 64, device="cuda")
     return {
         "host: a + b": (host_us(lib, lambda: a + b), "us"), "host: a * 2": (host_us(lib, lambda: a * 2), "us"),
-        "host: a + b with grad": (host_us(lib, lambda: g + b), "us"), "host: sum": (host_us(lib, lambda: a.sum()), "us"),
-        "host: softmax": (host_us(lib, lambda: lib.softmax(row, -1)), "us"), "host: matmul 64": (host_us(lib, lambda: square @ square), "us"),
+        "host: a + b with grad": (host_us(lib, lambda: g + b), "us"),
+        "host: sum": (host_us(lib, lambda: a.sum()), "us"),
+        "host: softmax": (host_us(lib, lambda: lib.softmax(row, -1)), "us"),
+        "host: matmul 64": (host_us(lib, lambda: square @ square), "us"),
         "host: empty": (host_us(lib, lambda: lib.empty(4, 4, device="cuda")), "us"),
     }  # fmt: skip
 
@@ -68,9 +72,10 @@ def moving(lib: Any, dtype: Any, size: int) -> dict[str, tuple[int, Callable]]:
     x = lib.randn(ROWS // 16, COLS).to(dtype).cuda().repeat(16, 1)
     y, w, n = x.clone(), lib.ones(COLS, dtype=dtype, device="cuda"), ROWS * COLS * size
     return {
-        "copy": (2 * n, lambda: x.clone()), "add": (3 * n, lambda: x + y), "add bias": (2 * n, lambda: x + w), "gelu": (2 * n, lambda: F.gelu(x)),
-        "sum all": (n, lambda: x.sum()), "sum rows": (n, lambda: x.sum(1)), "sum columns": (n, lambda: x.sum(0)),
-        "softmax": (2 * n, lambda: F.softmax(x, -1)), "layer_norm": (2 * n, lambda: F.layer_norm(x, (COLS,), w, w)),
+        "copy": (2 * n, lambda: x.clone()), "add": (3 * n, lambda: x + y), "add bias": (2 * n, lambda: x + w),
+        "gelu": (2 * n, lambda: F.gelu(x)), "sum all": (n, lambda: x.sum()), "sum rows": (n, lambda: x.sum(1)),
+        "sum columns": (n, lambda: x.sum(0)), "softmax": (2 * n, lambda: F.softmax(x, -1)),
+        "layer_norm": (2 * n, lambda: F.layer_norm(x, (COLS,), w, w)),
         "transposed copy": (2 * n, lambda: x.t().contiguous()),
     }  # fmt: skip
 
@@ -129,7 +134,10 @@ def main() -> None:
         libraries["torch"] = torch
     except ImportError:
         print("PyTorch is not installed: only our own figures follow")
-    print(f"{rushlight.cuda.get_device_name()}; rushlight {rushlight.__version__}; torch {getattr(libraries.get('torch'), '__version__', '-')}")
+    print(
+        f"{rushlight.cuda.get_device_name()}; rushlight {rushlight.__version__}; torch"
+        f" {getattr(libraries.get('torch'), '__version__', '-')}"
+    )
     print(f"{'':<24} {'rushlight':>12} {'torch':>12}  {'':<8} {'faster':>7}")
     for part in (small, bandwidth, products, train):
         if word and word not in part.__name__:

@@ -1,9 +1,9 @@
 """Loading data: time per batch with 0 and 2 workers, and how soon the first batch is there.
 
-Enters: the session's settings. Leaves: three sections, each case at least as fast as torch. Three data sets stand for what
-loaders meet: rows of a TensorDataset, images of 3x224x224 floats (made by the dataset, 32 to a batch), and samples that
-cost Python time. Time per batch is taken over one pass, from its first batch on. The first batch is timed from iter() in
-a warm process, and from the start of a fresh one. No consumer computes anything: only loading is measured.
+Enters: the session's settings. Leaves: three sections, each case at least as fast as torch. Three data sets stand for
+what loaders meet: rows of a TensorDataset, images of 3x224x224 floats (made by the dataset, 32 to a batch), and samples
+that cost Python time. Time per batch is taken over one pass, from its first batch on. The first batch is timed from
+iter() in a warm process, and from the start of a fresh one. No consumer computes anything: only loading is measured.
 """
 
 from __future__ import annotations
@@ -83,7 +83,11 @@ print("first", flush=True)
 
 def cases(program: str, counts: dict[str, int]) -> tuple[Case, ...]:
     return tuple(
-        Case(f"{name}, {workers} workers", setup=SETUP.format(dataset=dataset, workers=workers) + program, per=counts.get(name, 1))
+        Case(
+            f"{name}, {workers} workers",
+            setup=SETUP.format(dataset=dataset, workers=workers) + program,
+            per=counts.get(name, 1),
+        )
         for name, dataset in DATASETS.items()
         for workers in (0, 2)
     )

@@ -47,7 +47,9 @@ class Nothing(Device):
     def load(self, nest: Any) -> str:
         return nest.name
 
-    def launch(self, handle: str, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int) -> None:
+    def launch(
+        self, handle: str, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int
+    ) -> None:
         """Nothing to run."""
 
 
@@ -56,7 +58,14 @@ class NothingAtOnce(Nothing):
 
     name = "nothing_nd"
 
-    def launch_pointwise(self, handle: str, pointers: Sequence[int | bytes], sizes: Sequence[int], strides: Sequence[Sequence[int]], index: int) -> None:
+    def launch_pointwise(
+        self,
+        handle: str,
+        pointers: Sequence[int | bytes],
+        sizes: Sequence[int],
+        strides: Sequence[Sequence[int]],
+        index: int,
+    ) -> None:
         """Nothing to run."""
 
 

@@ -1,8 +1,8 @@
 """Saving and loading: state dicts of 200 MB in one, 100 and 1000 tensors, and 2000 small ones.
 
-Enters: the session's settings. Leaves: one section, each case at least as fast as torch, with what the machine needs for the
-bytes alone: writing 200 MB to a new file, reading them into memory that is there, and copying them. Files lie in the page
-cache; nothing waits for a disk on purpose, but a file system may start writing back by itself.
+Enters: the session's settings. Leaves: one section, each case at least as fast as torch, with what the machine needs
+for the bytes alone: writing 200 MB to a new file, reading them into memory that is there, and copying them. Files lie
+in the page cache; nothing waits for a disk on purpose, but a file system may start writing back by itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ STATEMENTS = {
     "load, weights_only=False": "torch.load(path, weights_only=False)",
 }
 OTHERS = (
-    Case("save to BytesIO, 100 x 2 MB", "torch.save(state, io.BytesIO())", SETUP.format(state=STATES["100 x 2 MB"], options="")),
+    Case("save to BytesIO, 100 x 2 MB", "torch.save(state, io.BytesIO())",
+         SETUP.format(state=STATES["100 x 2 MB"], options="")),
     Case("load from BytesIO, 100 x 2 MB", "torch.load(file); file.seek(0)",
          SETUP.format(state=STATES["100 x 2 MB"], options="") + "file = io.BytesIO(open(path, 'rb').read())"),
     Case("load the older format, 100 x 2 MB", "torch.load(path)",
@@ -46,7 +47,11 @@ OTHERS = (
 
 
 def cases() -> tuple[Case, ...]:
-    made = [Case(f"{name}, {state}", code, SETUP.format(state=build, options="")) for state, build in STATES.items() for name, code in STATEMENTS.items()]
+    made = [
+        Case(f"{name}, {state}", code, SETUP.format(state=build, options=""))
+        for state, build in STATES.items()
+        for name, code in STATEMENTS.items()
+    ]
     return (*made, *OTHERS)
 
 
@@ -78,8 +83,15 @@ def floors(turns: int) -> list[str]:
         def copy() -> None:
             memoryview(target)[:] = data
 
-        found = {"write to a new file": fastest(write, turns), "read into memory": fastest(read, turns), "copy in memory": fastest(copy, turns)}
-    return [f"floor of 200 MB, one thread, {name}: {seconds * 1e3:.0f} ms ({len(data) / seconds / 1e9:.1f} GB/s)" for name, seconds in found.items()]
+        found = {
+            "write to a new file": fastest(write, turns),
+            "read into memory": fastest(read, turns),
+            "copy in memory": fastest(copy, turns),
+        }
+    return [
+        f"floor of 200 MB, one thread, {name}: {seconds * 1e3:.0f} ms ({len(data) / seconds / 1e9:.1f} GB/s)"
+        for name, seconds in found.items()
+    ]
 
 
 def run(session: Session) -> list[Section]:

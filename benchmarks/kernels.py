@@ -35,8 +35,18 @@ ATTENTION = Group("attention", "scaled_dot_product_attention, batch 4, 8 heads, 
     step("causal forward+backward", HEADS, "F.scaled_dot_product_attention(q, k, v, is_causal=True)", "q k v"),
 ), worst_bar=1.0)
 
-SHORT = Group("attention_short", "scaled_dot_product_attention forward, batch 1, 4 heads, 64 wide", tuple(
-    Case(f"{length} positions", "F.scaled_dot_product_attention(x, x, x)", SETUP + f"x = torch.randn(1, 4, {length}, 64)") for length in (32, 128)))
+SHORT = Group(
+    "attention_short",
+    "scaled_dot_product_attention forward, batch 1, 4 heads, 64 wide",
+    tuple(
+        Case(
+            f"{length} positions",
+            "F.scaled_dot_product_attention(x, x, x)",
+            SETUP + f"x = torch.randn(1, 4, {length}, 64)",
+        )
+        for length in (32, 128)
+    ),
+)
 
 IMAGES = """
 x = torch.randn({n}, 64, 56, 56, requires_grad=True)
@@ -57,13 +67,24 @@ target = torch.randint(0, 32000, (8192,))
 g = torch.ones(())
 """
 
-NORMS = Group("norms", "Normalisation, embedding and cross entropy, forward and backward", (
-    *(step(f"batch_norm [{n}, 64, 56, 56]", IMAGES.format(n=n), "F.batch_norm(x, mean, var, w, b, True)", "x w b") for n in (8, 32)),
-    *(step(f"group_norm [{n}, 64, 56, 56]", IMAGES.format(n=n), "F.group_norm(x, 8, w, b)", "x w b") for n in (8, 32)),
-    step("instance_norm [8, 64, 56, 56]", IMAGES.format(n=8), "F.instance_norm(x, None, None, w, b)", "x w b"),
-    step("embedding 50000x256, 8192 tokens", TABLE, "F.embedding(tokens, table)", "table"),
-    step("cross_entropy [8192, 32000]", SCORES, "F.cross_entropy(x, target)", "x"),
-), worst_bar=1.0)
+NORMS = Group(
+    "norms",
+    "Normalisation, embedding and cross entropy, forward and backward",
+    (
+        *(
+            step(f"batch_norm [{n}, 64, 56, 56]", IMAGES.format(n=n), "F.batch_norm(x, mean, var, w, b, True)", "x w b")
+            for n in (8, 32)
+        ),
+        *(
+            step(f"group_norm [{n}, 64, 56, 56]", IMAGES.format(n=n), "F.group_norm(x, 8, w, b)", "x w b")
+            for n in (8, 32)
+        ),
+        step("instance_norm [8, 64, 56, 56]", IMAGES.format(n=8), "F.instance_norm(x, None, None, w, b)", "x w b"),
+        step("embedding 50000x256, 8192 tokens", TABLE, "F.embedding(tokens, table)", "table"),
+        step("cross_entropy [8192, 32000]", SCORES, "F.cross_entropy(x, target)", "x"),
+    ),
+    worst_bar=1.0,
+)
 
 LAYER = """
 x = torch.randn({n}, {c}, {size}, {size}, requires_grad=True)
@@ -102,48 +123,86 @@ LINE, SQUARE = "x = torch.randn({n})", "x = torch.randn({n}, {n})"
 PLACES = SQUARE.format(n=2048) + "\ni = torch.randint(0, 2048, (2048, 2048))"
 WHERE = LINE.format(n=1000000) + "\ni = torch.randint(0, 1000000, ({n},))"
 
-ORDER = Group("order", "Sorting, scans, gathers and copies of 1M to 16M floats", (
-    Case("sort 1M", "torch.sort(x)", SETUP + LINE.format(n=1000000)),
-    Case("sort 4M", "torch.sort(x)", SETUP + LINE.format(n=4000000)),
-    Case("sort 1000x1000", "torch.sort(x)", SETUP + SQUARE.format(n=1000)),
-    Case("sort int64 1M", "torch.sort(x)", SETUP + "x = torch.randint(0, 1000000, (1000000,))"),
-    Case("topk 100 of 1M", "torch.topk(x, 100)", SETUP + LINE.format(n=1000000)),
-    Case("topk 10 of 1000, 1000 rows", "torch.topk(x, 10)", SETUP + SQUARE.format(n=1000)),
-    Case("cumsum 4M", "torch.cumsum(x, 0)", SETUP + LINE.format(n=4000000)),
-    Case("cumsum 2048x2048 dim 1", "torch.cumsum(x, 1)", SETUP + SQUARE.format(n=2048)),
-    Case("cumsum 2048x2048 dim 0", "torch.cumsum(x, 0)", SETUP + SQUARE.format(n=2048)),
-    Case("cummax 1024x1024 dim 1", "torch.cummax(x, 1)", SETUP + SQUARE.format(n=1024)),
-    Case("logcumsumexp 1024x1024 dim 1", "torch.logcumsumexp(x, 1)", SETUP + SQUARE.format(n=1024)),
-    Case("median 1M", "torch.median(x)", SETUP + LINE.format(n=1000000)),
-    Case("median 1000x1000 dim 1", "torch.median(x, 1)", SETUP + SQUARE.format(n=1000)),
-    Case("kthvalue 1M", "torch.kthvalue(x, 250000)", SETUP + LINE.format(n=1000000)),
-    Case("unique_consecutive 1M", "torch.unique_consecutive(x)", SETUP + "x = torch.randint(0, 3, (1000000,))"),
-    Case("sum of every second of 4M", "x.sum()", SETUP + "x = torch.randn(4000000)[::2]"),
-    Case("sum of every second column", "x.sum(1)", SETUP + "x = torch.randn(2048, 2048)[:, ::2]"),
-    Case("add out= 16M", "torch.add(x, x, out=z)", SETUP + "x, z = torch.randn(16777216), torch.empty(16777216)"),
-    Case("gather 2048x2048 dim 1", "torch.gather(x, 1, i)", SETUP + PLACES),
-    Case("gather 2048x2048 dim 0", "torch.gather(x, 0, i)", SETUP + PLACES),
-    Case("scatter_add 1M", "torch.scatter_add(x, 0, i, x)", SETUP + WHERE.format(n=1000000)),
-    Case("scatter_add 2048x2048 dim 1", "torch.scatter_add(x, 1, i, x)", SETUP + PLACES),
-    Case("scatter_add rows 16384x256 into 4096", "torch.scatter_add(z, 0, i, x)",
-         SETUP + "x, z = torch.randn(16384, 256), torch.zeros(4096, 256)\ni = torch.randint(0, 4096, (16384, 1)).expand(16384, 256)"),
-    Case("index_select 4M of 1M", "torch.index_select(x, 0, i)", SETUP + WHERE.format(n=4000000)),
-    Case("index_select rows of 64", "torch.index_select(x, 0, i)", SETUP + "x, i = torch.randn(50000, 64), torch.randint(0, 50000, (50000,))"),
-    Case("index_select columns 2048x2048", "torch.index_select(x, 1, i)", SETUP + SQUARE.format(n=2048) + "\ni = torch.randint(0, 2048, (2048,))"),
-    Case("transpose copy 4096x4096", "x.t().contiguous()", SETUP + SQUARE.format(n=4096)),
-    Case("cat 4 of 1M", "torch.cat(x)", SETUP + "x = [torch.randn(1000000) for _ in range(4)]"),
-    Case("cat 4 of 2048x512 dim 1", "torch.cat(x, 1)", SETUP + "x = [torch.randn(2048, 512) for _ in range(4)]"),
-), mean_bar=1.2, worst_bar=0.9)  # fmt: skip
+ORDER = Group(
+    "order",
+    "Sorting, scans, gathers and copies of 1M to 16M floats",
+    (
+        Case("sort 1M", "torch.sort(x)", SETUP + LINE.format(n=1000000)),
+        Case("sort 4M", "torch.sort(x)", SETUP + LINE.format(n=4000000)),
+        Case("sort 1000x1000", "torch.sort(x)", SETUP + SQUARE.format(n=1000)),
+        Case("sort int64 1M", "torch.sort(x)", SETUP + "x = torch.randint(0, 1000000, (1000000,))"),
+        Case("topk 100 of 1M", "torch.topk(x, 100)", SETUP + LINE.format(n=1000000)),
+        Case("topk 10 of 1000, 1000 rows", "torch.topk(x, 10)", SETUP + SQUARE.format(n=1000)),
+        Case("cumsum 4M", "torch.cumsum(x, 0)", SETUP + LINE.format(n=4000000)),
+        Case("cumsum 2048x2048 dim 1", "torch.cumsum(x, 1)", SETUP + SQUARE.format(n=2048)),
+        Case("cumsum 2048x2048 dim 0", "torch.cumsum(x, 0)", SETUP + SQUARE.format(n=2048)),
+        Case("cummax 1024x1024 dim 1", "torch.cummax(x, 1)", SETUP + SQUARE.format(n=1024)),
+        Case("logcumsumexp 1024x1024 dim 1", "torch.logcumsumexp(x, 1)", SETUP + SQUARE.format(n=1024)),
+        Case("median 1M", "torch.median(x)", SETUP + LINE.format(n=1000000)),
+        Case("median 1000x1000 dim 1", "torch.median(x, 1)", SETUP + SQUARE.format(n=1000)),
+        Case("kthvalue 1M", "torch.kthvalue(x, 250000)", SETUP + LINE.format(n=1000000)),
+        Case("unique_consecutive 1M", "torch.unique_consecutive(x)", SETUP + "x = torch.randint(0, 3, (1000000,))"),
+        Case("sum of every second of 4M", "x.sum()", SETUP + "x = torch.randn(4000000)[::2]"),
+        Case("sum of every second column", "x.sum(1)", SETUP + "x = torch.randn(2048, 2048)[:, ::2]"),
+        Case("add out= 16M", "torch.add(x, x, out=z)", SETUP + "x, z = torch.randn(16777216), torch.empty(16777216)"),
+        Case("gather 2048x2048 dim 1", "torch.gather(x, 1, i)", SETUP + PLACES),
+        Case("gather 2048x2048 dim 0", "torch.gather(x, 0, i)", SETUP + PLACES),
+        Case("scatter_add 1M", "torch.scatter_add(x, 0, i, x)", SETUP + WHERE.format(n=1000000)),
+        Case("scatter_add 2048x2048 dim 1", "torch.scatter_add(x, 1, i, x)", SETUP + PLACES),
+        Case(
+            "scatter_add rows 16384x256 into 4096",
+            "torch.scatter_add(z, 0, i, x)",
+            SETUP
+            + "x, z = torch.randn(16384, 256), torch.zeros(4096, 256)\ni = torch.randint(0, 4096, (16384,"
+            " 1)).expand(16384, 256)",
+        ),
+        Case("index_select 4M of 1M", "torch.index_select(x, 0, i)", SETUP + WHERE.format(n=4000000)),
+        Case(
+            "index_select rows of 64",
+            "torch.index_select(x, 0, i)",
+            SETUP + "x, i = torch.randn(50000, 64), torch.randint(0, 50000, (50000,))",
+        ),
+        Case(
+            "index_select columns 2048x2048",
+            "torch.index_select(x, 1, i)",
+            SETUP + SQUARE.format(n=2048) + "\ni = torch.randint(0, 2048, (2048,))",
+        ),
+        Case("transpose copy 4096x4096", "x.t().contiguous()", SETUP + SQUARE.format(n=4096)),
+        Case("cat 4 of 1M", "torch.cat(x)", SETUP + "x = [torch.randn(1000000) for _ in range(4)]"),
+        Case("cat 4 of 2048x512 dim 1", "torch.cat(x, 1)", SETUP + "x = [torch.randn(2048, 512) for _ in range(4)]"),
+    ),
+    mean_bar=1.2,
+    worst_bar=0.9,
+)
 
 
 def spectra() -> tuple[Case, ...]:
     """Lengths of small factors, primes and powers of two; many rows, few long ones, and images."""
     made = []
-    for n, count in ((100, 4096), (240, 1024), (625, 256), (1000, 256), (1024, 256), (1536, 256), (1009, 128), (10007, 16), (15000, 16), (100000, 4)):
+    for n, count in (
+        (100, 4096),
+        (240, 1024),
+        (625, 256),
+        (1000, 256),
+        (1024, 256),
+        (1536, 256),
+        (1009, 128),
+        (10007, 16),
+        (15000, 16),
+        (100000, 4),
+    ):
         for kind, call in (("complex64", "fft"), ("complex128", "fft"), ("float32", "rfft"), ("float64", "rfft")):
-            made.append(Case(f"{call} {kind} {count}x{n}", f"torch.fft.{call}(x)", SETUP + f"x = torch.randn({count}, {n}, dtype=torch.{kind})"))
+            made.append(
+                Case(
+                    f"{call} {kind} {count}x{n}",
+                    f"torch.fft.{call}(x)",
+                    SETUP + f"x = torch.randn({count}, {n}, dtype=torch.{kind})",
+                )
+            )
     for shape in ("4, 480, 640", "1000, 1000", "64, 100, 100"):
-        made.append(Case(f"fft2 [{shape}]", "torch.fft.fft2(x)", SETUP + f"x = torch.randn({shape}, dtype=torch.complex64)"))
+        made.append(
+            Case(f"fft2 [{shape}]", "torch.fft.fft2(x)", SETUP + f"x = torch.randn({shape}, dtype=torch.complex64)")
+        )
         made.append(Case(f"rfft2 [{shape}]", "torch.fft.rfft2(x)", SETUP + f"x = torch.randn({shape})"))
     return tuple(made)
 
@@ -156,10 +215,26 @@ H = A @ A.mT
 B = torch.randn({shape})
 """
 
-LINALG = Group("linalg", "Linear algebra on one matrix of 4, one of 512, and 1000 of 4", tuple(
-    Case(f"{call.split('(')[0]} [{shape}]", f"torch.linalg.{call}", SETUP + SYSTEMS.format(shape=shape, n=n))
-    for shape, n in (("4, 4", 4), ("512, 512", 512), ("1000, 4, 4", 4)) for call in (
-        "inv(A)", "solve(A, B)", "cholesky(H)", "det(A)", "lu(A)", "qr(A)", "svd(A)", "eigh(H)", "solve_triangular(H, B, upper=False)")), worst_bar=1.0)
+LINALG = Group(
+    "linalg",
+    "Linear algebra on one matrix of 4, one of 512, and 1000 of 4",
+    tuple(
+        Case(f"{call.split('(')[0]} [{shape}]", f"torch.linalg.{call}", SETUP + SYSTEMS.format(shape=shape, n=n))
+        for shape, n in (("4, 4", 4), ("512, 512", 512), ("1000, 4, 4", 4))
+        for call in (
+            "inv(A)",
+            "solve(A, B)",
+            "cholesky(H)",
+            "det(A)",
+            "lu(A)",
+            "qr(A)",
+            "svd(A)",
+            "eigh(H)",
+            "solve_triangular(H, B, upper=False)",
+        )
+    ),
+    worst_bar=1.0,
+)
 
 PICTURES = """
 x = torch.randn({shape}, requires_grad=True)
@@ -193,12 +268,15 @@ GRID = "\nangle = torch.eye(2, 3).repeat(8, 1, 1) + 0.1\ngrid = F.affine_grid(an
 RESAMPLING = Group("resampling", "Interpolation, grids, padding and columns of images, forward and backward", (
     *(picture(f"interpolate {mode} to 112x112", f"F.interpolate(x, (112, 112), mode='{mode}')", "8, 32, 56, 56")
       for mode in ("nearest", "bilinear", "bicubic", "area")),
-    *(picture(f"interpolate {mode} to 56x56, antialias", f"F.interpolate(x, (56, 56), mode='{mode}', antialias=True)", "8, 32, 112, 112")
+    *(picture(f"interpolate {mode} to 56x56, antialias", f"F.interpolate(x, (56, 56), mode='{mode}', antialias=True)",
+              "8, 32, 112, 112")
       for mode in ("bilinear", "bicubic")),
-    picture("interpolate bilinear to 224x224, channels last", "F.interpolate(x, (224, 224), mode='bilinear')", "8, 3, 256, 256", LAST),
+    picture("interpolate bilinear to 224x224, channels last", "F.interpolate(x, (224, 224), mode='bilinear')",
+            "8, 3, 256, 256", LAST),
     *(picture(f"grid_sample {mode}", f"F.grid_sample(x, grid, '{mode}', align_corners=False)", "8, 16, 128, 128", GRID)
       for mode in ("bilinear", "nearest", "bicubic")),
-    *(picture(f"pad {mode}", f"F.pad(x, (1, 1, 1, 1), '{mode}')") for mode in ("constant", "reflect", "replicate", "circular")),
+    *(picture(f"pad {mode}", f"F.pad(x, (1, 1, 1, 1), '{mode}')") for mode in ("constant", "reflect", "replicate",
+        "circular")),
     picture("unfold 3x3", "F.unfold(x, 3, padding=1)", "8, 64, 56, 56"),
     picture("pixel_shuffle 2", "F.pixel_shuffle(x, 2)", "8, 64, 56, 56"),
 ))  # fmt: skip

@@ -3,9 +3,10 @@
     python -m benchmarks layers --threads 1                     batches of 1 and 8
     python -m benchmarks layers --batches 32 --only ResNet-50   another batch, one model
 
-Besides the ratio to PyTorch each line shows the share of the floor: the time that the machine needs at least, flops over the rate
-of a generated loop of multiply-adds or bytes over the rate of reading memory, whichever is longer, both measured in the same run.
-To add a layer, add an entry to LAYERS; `convolution` and `linear` know flops, bytes and what the three passes are.
+Besides the ratio to PyTorch each line shows the share of the floor: the time that the machine needs at least, flops
+over the rate of a generated loop of multiply-adds or bytes over the rate of reading memory, whichever is longer, both
+measured in the same run. To add a layer, add an entry to LAYERS; `convolution` and `linear` know flops,
+bytes and what the three passes are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ FLOOR_FROM = 50e6    # flops from which a layer should come near the floor
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """One layer at one batch: `make` defines x, w and call(), in terms of `torch`; flops and bytes hold for each pass."""
+    """One layer at one batch: `make` defines x, w and call(), in terms of `torch`;
+    flops and bytes hold for each pass."""
 
     name: str
     make: str
@@ -39,14 +41,26 @@ class Layer:
 
 
 def convolution(
-    model: str, channels: int, outs: int, size: int, kernel: int, stride: int = 1, groups: int = 1, transposed: bool = False
+    model: str,
+    channels: int,
+    outs: int,
+    size: int,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+    transposed: bool = False,
 ):
-    """A layer of `model` by batch: square images and kernels, padding that keeps the size (none for transposed ones)."""
+    """A layer of `model` by batch: square images and kernels,
+    padding that keeps the size (none for transposed ones)."""
     padding = 0 if transposed else kernel // 2
     made = size * stride if transposed else (size + 2 * padding - kernel) // stride + 1
     taps = channels * outs // groups * kernel * kernel
     shape = (channels, outs // groups, kernel, kernel) if transposed else (outs, channels // groups, kernel, kernel)
-    call = f"F.conv_transpose2d(x, w, None, {stride})" if transposed else f"F.conv2d(x, w, None, {stride}, {padding}, 1, {groups})"
+    call = (
+        f"F.conv_transpose2d(x, w, None, {stride})"
+        if transposed
+        else f"F.conv2d(x, w, None, {stride}, {padding}, 1, {groups})"
+    )
     kind = "depthwise " if groups == channels and groups > 1 else "transposed " if transposed else ""
     name = f"{model} {kind}{channels}->{outs} {size}x{size} k{kernel}{f' s{stride}' if stride > 1 else ''}"
 
@@ -94,8 +108,9 @@ def resnet50() -> list:
 def mobilenet() -> list:
     made = [convolution("MobileNetV3", 3, 16, 224, 3, 2)]
     for inside, channels, size, kernel, stride, outs in (
-        (16, 16, 112, 3, 1, 16), (16, 64, 112, 3, 2, 24), (24, 72, 56, 3, 1, 24), (24, 72, 56, 5, 2, 40), (40, 120, 28, 5, 1, 40),
-        (40, 240, 28, 3, 2, 80), (80, 200, 14, 3, 1, 80), (80, 480, 14, 3, 1, 112), (112, 672, 14, 5, 2, 160), (160, 960, 7, 5, 1, 160),
+        (16, 16, 112, 3, 1, 16), (16, 64, 112, 3, 2, 24), (24, 72, 56, 3, 1, 24), (24, 72, 56, 5, 2, 40),
+        (40, 120, 28, 5, 1, 40), (40, 240, 28, 3, 2, 80), (80, 200, 14, 3, 1, 80), (80, 480, 14, 3, 1, 112),
+        (112, 672, 14, 5, 2, 160), (160, 960, 7, 5, 1, 160),
     ):  # fmt: skip
         if inside != channels:
             made.append(convolution("MobileNetV3", inside, channels, size, 1))
@@ -105,9 +120,16 @@ def mobilenet() -> list:
 
 
 def unet() -> list:
-    made = [convolution("U-Net", 3, 64, 256, 3), convolution("U-Net", 64, 64, 256, 3), convolution("U-Net", 64, 2, 256, 1)]
+    made = [
+        convolution("U-Net", 3, 64, 256, 3),
+        convolution("U-Net", 64, 64, 256, 3),
+        convolution("U-Net", 64, 2, 256, 1),
+    ]
     for channels, size in ((64, 128), (128, 64), (256, 32), (512, 16)):
-        made += [convolution("U-Net", channels, 2 * channels, size, 3), convolution("U-Net", 2 * channels, 2 * channels, size, 3)]
+        made += [
+            convolution("U-Net", channels, 2 * channels, size, 3),
+            convolution("U-Net", 2 * channels, 2 * channels, size, 3),
+        ]
         made.append(convolution("U-Net", 2 * channels, channels, size, 2, 2, transposed=True))
         made.append(convolution("U-Net", 2 * channels, channels, 2 * size, 3))
     return made
@@ -117,7 +139,7 @@ def unet() -> list:
 LAYERS = list({at(1).name: at for at in (*resnet18(), *resnet50(), *mobilenet(), *unet())}.values())
 
 
-# --- the floor ----------------------------------------------------------------------------------------------------------------
+# --- the floor --------------------------------------------------------------------------------------------------------
 
 PEAK = """
 import ctypes, threading
@@ -211,9 +233,14 @@ def run(session: Session) -> list[Section]:
 
 def summary(section: Section, layers: dict[str, Layer], floor: Floor) -> list[str]:
     """The rates that the floor is made of, and how near large layers come."""
-    shares = [share for row in section.rows if layers[row.case].flops >= FLOOR_FROM and (share := row.share()) is not None]
+    shares = [
+        share for row in section.rows if layers[row.case].flops >= FLOOR_FROM and (share := row.share()) is not None
+    ]
     notes = [f"floor: {1e-9 / floor.flop:.0f} GFLOP/s, {1e-9 / floor.byte:.1f} GB/s"]
     if shares:
         near = sum(share >= 0.8 for share in shares)
-        notes.append(f"{near} of {len(shares)} cases above {FLOOR_FROM / 1e6:.0f} MFLOP reach 80% of the floor; the lowest {min(shares):.0%}")
+        notes.append(
+            f"{near} of {len(shares)} cases above {FLOOR_FROM / 1e6:.0f} MFLOP reach 80% of the floor; the lowest"
+            f" {min(shares):.0%}"
+        )
     return notes

@@ -1,9 +1,9 @@
 """Whole models: training steps and inference, peak memory, and how soon a process has trained one step.
 
-Enters: the session's settings. Leaves: three sections; each case has a bar of its own. The networks are in networks.py and
-both libraries run the same source. A training step is zero_grad, forward, loss, backward and the optimizer's step; the LSTM
-cell's step is its forward and backward. Memory is the peak resident size of a fresh process that makes the model and
-takes three steps, less its size after the import.
+Enters: the session's settings. Leaves: three sections; each case has a bar of its own. The networks are in networks.py
+and both libraries run the same source. A training step is zero_grad, forward, loss, backward and the optimizer's step;
+the LSTM cell's step is its forward and backward. Memory is the peak resident size of a fresh process that makes the
+model and takes three steps, less its size after the import.
 """
 
 from __future__ import annotations
@@ -62,14 +62,36 @@ CASES: dict[str, tuple[float | None, str]] = {
     "MLP step, SGD": (4, MLP),
     "MLP step, AdamW": (4, train("mlp", "AdamW(model.parameters(), lr=1e-3)", MLP_DATA, "F.mse_loss(output, y)")),
     "LSTM cell step": (3, CELL),
-    "LSTM language model step": (1.2, train("lstm_language_model", "SGD(model.parameters(), lr=0.1)",
-                                            TOKENS.format(vocabulary=1000, shape=(35, 20)), CLASSIFY)),
+    "LSTM language model step": (
+        1.2,
+        train(
+            "lstm_language_model",
+            "SGD(model.parameters(), lr=0.1)",
+            TOKENS.format(vocabulary=1000, shape=(35, 20)),
+            CLASSIFY,
+        ),
+    ),
     "ResNet-18 step": (1, RESNET),
-    "U-Net step": (1, train("unet", "AdamW(model.parameters(), lr=1e-3)",
-                            "x, y = torch.randn(4, 3, 64, 64), torch.randint(0, 2, (4, 64, 64))", "F.cross_entropy(output, y)")),
+    "U-Net step": (
+        1,
+        train(
+            "unet",
+            "AdamW(model.parameters(), lr=1e-3)",
+            "x, y = torch.randn(4, 3, 64, 64), torch.randint(0, 2, (4, 64, 64))",
+            "F.cross_entropy(output, y)",
+        ),
+    ),
     "GPT step": (1.1, GPT),
-    "GPT step, dropout 0.2": (None, train("gpt", "AdamW(model.parameters(), lr=3e-4)", TOKENS.format(vocabulary=65, shape=(4, 256)),
-                                          CLASSIFY, ", dropout=0.2")),
+    "GPT step, dropout 0.2": (
+        None,
+        train(
+            "gpt",
+            "AdamW(model.parameters(), lr=3e-4)",
+            TOKENS.format(vocabulary=65, shape=(4, 256)),
+            CLASSIFY,
+            ", dropout=0.2",
+        ),
+    ),
     "BERT-mini inference": (1.1, INFER.format(network="bert", data="x = torch.randint(0, 30522, (1, 128))")),
     "ViT-tiny inference": (1.1, INFER.format(network="vit", data="x = torch.randn(1, 3, 224, 224)")),
 }
@@ -101,11 +123,16 @@ def run_cases(session: Session) -> Section:
 
 def judged(ratio: float | None, bar: float | None) -> tuple[str, str, bool | None]:
     shown = "not measured" if ratio is None else f"{ratio:.2f}x"
-    return shown, "" if bar is None else f"at least {bar:g}x", None if bar is None else ratio is not None and ratio >= bar
+    return (
+        shown,
+        "" if bar is None else f"at least {bar:g}x",
+        None if bar is None else ratio is not None and ratio >= bar,
+    )
 
 
 def measure_memory(session: Session) -> Section:
-    """Peak resident memory of three steps in fresh processes; the first turn, which may compile kernels, is left out."""
+    """Peak resident memory of three steps in fresh processes; the first turn, which may compile kernels,
+    is left out."""
     checks = []
     for name, setup in (("ResNet-18", RESNET), ("GPT", GPT)):
         if session.only and session.only not in f"{name} memory":
@@ -114,7 +141,9 @@ def measure_memory(session: Session) -> Section:
         for library in LIBRARIES:
             code = PEAK.format(library=library, threads=session.threads, setup=setup)
             try:
-                peaks[library] = min([float(run_python(code, OMP_NUM_THREADS=str(session.threads))) for _ in range(3)][1:]) / 1024
+                peaks[library] = (
+                    min([float(run_python(code, OMP_NUM_THREADS=str(session.threads))) for _ in range(3)][1:]) / 1024
+                )
             except RuntimeError as error:
                 checks.append(Check(f"{name} memory", f"failed on {library}: {error}", "", False))
         if len(peaks) == len(LIBRARIES):

@@ -1,7 +1,7 @@
 """The networks of the `models` group, written once over plain `nn`.
 
-Enters: `torch`, which is either library. Leaves: a module with fresh weights (the same for the same seed on both sides).
-Nothing here imports torch or rushlight, so the two columns of the report run the same source.
+Enters: `torch`, which is either library. Leaves: a module with fresh weights (the same for the same seed on both
+sides). Nothing here imports torch or rushlight, so the two columns of the report run the same source.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def resnet18(torch: Any, classes: int = 10) -> Any:
             self.relu = nn.ReLU(inplace=True)
             self.shortcut = nn.Sequential()
             if stride != 1 or inside != outside:
-                self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+                self.shortcut = nn.Sequential(
+                    nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+                )
 
         def forward(self, x: Any) -> Any:
             y = self.relu(self.bn1(self.conv1(x)))
@@ -96,8 +98,17 @@ def unet(torch: Any, width: int = 16, classes: int = 2) -> Any:
     return UNet()
 
 
-def gpt(torch: Any, layers: int = 6, width: int = 384, heads: int = 6, context: int = 256, vocabulary: int = 65, dropout: float = 0.0) -> Any:
-    """A character-level GPT: learned positions, pre-norm blocks, causal attention, GELU, the head tied to the embedding."""
+def gpt(
+    torch: Any,
+    layers: int = 6,
+    width: int = 384,
+    heads: int = 6,
+    context: int = 256,
+    vocabulary: int = 65,
+    dropout: float = 0.0,
+) -> Any:
+    """A character-level GPT: learned positions, pre-norm blocks, causal attention, GELU,
+    the head tied to the embedding."""
     nn, F = torch.nn, torch.nn.functional
 
     class Block(nn.Module):
@@ -110,7 +121,9 @@ def gpt(torch: Any, layers: int = 6, width: int = 384, heads: int = 6, context: 
 
         def attend(self, x: Any) -> Any:
             batch, length, _ = x.shape
-            q, k, v = (t.view(batch, length, heads, width // heads).transpose(1, 2) for t in self.qkv(x).split(width, 2))
+            q, k, v = (
+                t.view(batch, length, heads, width // heads).transpose(1, 2) for t in self.qkv(x).split(width, 2)
+            )
             y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout if self.training else 0.0, is_causal=True)
             return self.drop(self.proj(y.transpose(1, 2).reshape(batch, length, width)))
 
@@ -144,9 +157,15 @@ def bert(torch: Any, layers: int = 4, width: int = 256, heads: int = 4, vocabula
     class Bert(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.places, self.kinds = nn.Embedding(vocabulary, width), nn.Embedding(512, width), nn.Embedding(2, width)
+            self.tokens, self.places, self.kinds = (
+                nn.Embedding(vocabulary, width),
+                nn.Embedding(512, width),
+                nn.Embedding(2, width),
+            )
             self.norm = nn.LayerNorm(width, eps=1e-12)
-            layer = nn.TransformerEncoderLayer(width, heads, 4 * width, activation="gelu", layer_norm_eps=1e-12, batch_first=True)
+            layer = nn.TransformerEncoderLayer(
+                width, heads, 4 * width, activation="gelu", layer_norm_eps=1e-12, batch_first=True
+            )
             self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
             self.pooler = nn.Linear(width, width)
 
@@ -172,7 +191,12 @@ def vit(torch: Any, layers: int = 12, width: int = 192, heads: int = 3, classes:
 
         def forward(self, x: Any) -> Any:
             batch, length, _ = x.shape
-            q, k, v = self.qkv(self.norm1(x)).reshape(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4).unbind(0)
+            q, k, v = (
+                self.qkv(self.norm1(x))
+                .reshape(batch, length, 3, heads, width // heads)
+                .permute(2, 0, 3, 1, 4)
+                .unbind(0)
+            )
             attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, width)
             x = x + self.proj(attended)
             return x + self.mlp(self.norm2(x))

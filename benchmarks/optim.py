@@ -53,21 +53,42 @@ MADE = {
 def against(name: str, setup: str, label: str, theirs: str) -> Case:
     """Rushlight's default against one of PyTorch's forms."""
     options = f"({theirs!r} if torch.__name__ == 'torch' else '')"
-    return Case(f"{name}, against {label}", "optimizer.step()", f"{setup}\noptimizer = eval({MADE[name]!r}.format({options}))")
+    return Case(
+        f"{name}, against {label}", "optimizer.step()", f"{setup}\noptimizer = eval({MADE[name]!r}.format({options}))"
+    )
 
 
-ADAMW = Group("optim_adamw", f"AdamW over {COUNT} parameters of {EACH:,} floats, against PyTorch's fused, foreach and single-tensor forms", tuple(
-    against("AdamW", LARGE, label, f", {options}") for label, options in (("fused", "fused=True"), ("foreach", "foreach=True"), ("single", "foreach=False"))),
+ADAMW = Group("optim_adamw",
+    f"AdamW over {COUNT} parameters of {EACH:,} floats, against PyTorch's fused, foreach and single-tensor forms",
+    tuple(
+    against("AdamW", LARGE, label, f", {options}") for label,
+    options in (("fused", "fused=True"), ("foreach", "foreach=True"), ("single", "foreach=False"))),
     worst_bar=2.0)  # fmt: skip
 # SGD computes next to nothing: both libraries wait for the same memory.
 OTHERS = Group("optim_fused", "Other optimizers over the same parameters, against PyTorch's fused=True", tuple(
     against(name, LARGE, "fused", ", fused=True") for name in MADE if name != "AdamW"), worst_bar=1.0)
-SMALL = Group("optim_many", "Step over 200 parameters of 8x8", tuple(
-    against(name, MANY, label, options) for name in ("SGD", "AdamW") for label, options in (("default", ""), ("fused", ", fused=True"))), worst_bar=4.0)
-STEPS = Group("optim_mlp", "Training step of an MLP 16-32-1, batch 8: forward, loss, backward, step, zero_grad", tuple(
-    Case(name, TRAIN, f"{TINY}\noptimizer = torch.optim.{name}(model.parameters(), lr=1e-3)") for name in ("SGD", "AdamW")), worst_bar=4.0)
+SMALL = Group(
+    "optim_many",
+    "Step over 200 parameters of 8x8",
+    tuple(
+        against(name, MANY, label, options)
+        for name in ("SGD", "AdamW")
+        for label, options in (("default", ""), ("fused", ", fused=True"))
+    ),
+    worst_bar=4.0,
+)
+STEPS = Group(
+    "optim_mlp",
+    "Training step of an MLP 16-32-1, batch 8: forward, loss, backward, step, zero_grad",
+    tuple(
+        Case(name, TRAIN, f"{TINY}\noptimizer = torch.optim.{name}(model.parameters(), lr=1e-3)")
+        for name in ("SGD", "AdamW")
+    ),
+    worst_bar=4.0,
+)
 ALONE = Group("optim_step", "optimizer.step() alone, the same MLP", tuple(
-    Case(name, "optimizer.step()", f"{TINY}\noptimizer = torch.optim.{name}(model.parameters(), lr=1e-3)\ncriterion(model(x), y).backward()")
+    Case(name, "optimizer.step()",
+         f"{TINY}\noptimizer = torch.optim.{name}(model.parameters(), lr=1e-3)\ncriterion(model(x), y).backward()")
     for name in ("SGD", "AdamW", "RMSprop", "NAdam")), worst_bar=4.0)  # fmt: skip
 
 
@@ -79,7 +100,9 @@ def rates(section: Section) -> Section:
     """Add the memory rate each library reached."""
     for row in section.rows:
         moved = 4 * ELEMENTS * WORDS[row.case.split(",")[0]]
-        reached = [f"{library} {moved / time / 1e9:.1f}" for library in ("torch", "rushlight") if (time := row.median(library))]
+        reached = [
+            f"{library} {moved / time / 1e9:.1f}" for library in ("torch", "rushlight") if (time := row.median(library))
+        ]
         section.notes.append(f"{row.case}: {moved / 1e6:.0f} MB a step, GB/s: {', '.join(reached)}")
     return section
 

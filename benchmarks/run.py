@@ -57,7 +57,9 @@ LONG = ("layers", "compiled")   # groups that run only when asked for
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Rushlight against PyTorch.")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all but {', '.join(LONG)})")
+    parser.add_argument(
+        "groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all but {', '.join(LONG)})"
+    )
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--rounds", type=int, default=5, help="turns per case and process pair (default 5)")
     parser.add_argument("--processes", type=int, default=2, help="process pairs (default 2)")

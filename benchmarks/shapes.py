@@ -1,6 +1,8 @@
-"""New shapes: what a call costs whose sizes were never met, against one whose sizes were, and generation with a key-value cache that grows.
+"""New shapes: what a call costs whose sizes were never met, against one whose sizes were,
+and generation with a key-value cache that grows.
 
-A program whose lengths change (text, graphs, the last batch) meets new sizes at every step; a framework that plans per shape pays for each.
+A program whose lengths change (text, graphs, the last batch) meets new sizes at every step;
+a framework that plans per shape pays for each.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ CALLS = {
     "softmax": "x.softmax(1)",
     "layer_norm": "F.layer_norm(x, (m,))",
 }
-MAKES = {"attention": "torch.ones(m - 15, 1, n, 32)"}     # batches and lengths change, heads have the size of their model
+# batches and lengths change, heads have the size of their model
+MAKES = {"attention": "torch.ones(m - 15, 1, n, 32)"}
 
 DECODE = """
 torch.manual_seed(0)
@@ -83,22 +86,43 @@ def sample(clock):
 
 
 def case(name: str, seen: bool) -> Case:
-    setup = SETUP.replace("MAKE", MAKES.get(name, "torch.ones(n, m)"), 1).replace("CODE", CALLS[name]).replace("SEEN", str(seen))
+    setup = (
+        SETUP.replace("MAKE", MAKES.get(name, "torch.ones(n, m)"), 1)
+        .replace("CODE", CALLS[name])
+        .replace("SEEN", str(seen))
+    )
     return Case(f"{name}, {'seen' if seen else 'new'}", setup=setup, per=32)
 
 
-GROUP = Group("shapes", "Sizes met before and new ones", tuple(case(name, seen) for name in CALLS for seen in (True, False)))
-GENERATE = Group("decode", "256 tokens from a tiny GPT with a key-value cache", tuple(
-    Case(f"lengths {'new' if new else 'met before'}", setup=DECODE.replace("NEW", str(new)), per=256) for new in (False, True)))
+GROUP = Group(
+    "shapes", "Sizes met before and new ones", tuple(case(name, seen) for name in CALLS for seen in (True, False))
+)
+GENERATE = Group(
+    "decode",
+    "256 tokens from a tiny GPT with a key-value cache",
+    tuple(
+        Case(f"lengths {'new' if new else 'met before'}", setup=DECODE.replace("NEW", str(new)), per=256)
+        for new in (False, True)
+    ),
+)
 
 
 def growth(section: Section, pairs: list[tuple[str, str, str]], at_most: float) -> list[Check]:
     """For each (name, seen, new): how much more a new shape costs, in each library."""
     rows, checks = {row.case: row for row in section.rows}, []
     for name, seen, new in pairs:
-        if seen not in rows or new not in rows or rows[seen].median("rushlight") is None or rows[new].median("rushlight") is None:
+        if (
+            seen not in rows
+            or new not in rows
+            or rows[seen].median("rushlight") is None
+            or rows[new].median("rushlight") is None
+        ):
             continue
-        times = {library: rows[new].median(library) / rows[seen].median(library) for library in ("rushlight", "torch") if rows[seen].median(library) and rows[new].median(library)}
+        times = {
+            library: rows[new].median(library) / rows[seen].median(library)
+            for library in ("rushlight", "torch")
+            if rows[seen].median(library) and rows[new].median(library)
+        }
         shown = f"{times['rushlight']:.2f}" + (f" (torch {times['torch']:.2f})" if "torch" in times else "")
         checks.append(Check(f"{name}: new / seen", shown, f"at most {at_most:.2f}", times["rushlight"] <= at_most))
     return checks

@@ -1,5 +1,5 @@
-"""Start-up: import in a fresh process, how soon a process has trained one step, and the first call of a pointwise op, cold
-and warm from the disk cache."""
+"""Start-up: import in a fresh process, how soon a process has trained one step, and the first call of a pointwise op,
+cold and warm from the disk cache."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def seconds_to_first_step(library: str, optimizer: str) -> float:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     code = FIRST_STEP.format(library=library, optimizer=OPTIMIZERS[optimizer])
     start = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         said = process.stdout.read(4)
         taken = time.perf_counter() - start
         errors = process.communicate()[1]
@@ -123,8 +125,12 @@ def measure_first_step(session: Session) -> Section:
                     row.times[library].append(seconds)
     progress.close()
     ratios = {row.case: row.ratio() for row in rows.values()}
-    checks = [Check(case, "not measured" if ratio is None else f"{ratio:.1f}x", "at least 5x", ratio is not None and ratio >= 5)
-              for case, ratio in ratios.items()]
+    checks = [
+        Check(
+            case, "not measured" if ratio is None else f"{ratio:.1f}x", "at least 5x", ratio is not None and ratio >= 5
+        )
+        for case, ratio in ratios.items()
+    ]
     return Section("Process start to first training step", list(rows.values()), checks)
 
 

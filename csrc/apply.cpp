@@ -48,7 +48,9 @@ PyObject* call_method(PyObject* self, const char* name, PyObject* a, PyObject* b
   return PyObject_VectorcallMethod(text, args, n | PY_VECTORCALL_ARGUMENTS_OFFSET * 0, nullptr);
 }
 
-static const char* param_text(Overload* op, int p) { return p < 0 ? "result" : PyUnicode_AsUTF8((*op->params)[p].name); }
+static const char* param_text(Overload* op, int p) {
+  return p < 0 ? "result" : PyUnicode_AsUTF8((*op->params)[p].name);
+}
 
 // A gradient that did not arrive counts as zeros where a kernel must read it.
 static PyObject* zeros_for(Node* n, uint32_t i) {
@@ -82,7 +84,8 @@ static DerivedVjp* choose_rule(Overload* op, TapeInfo* info, uint64_t recorded, 
   return fewer;
 }
 
-// Which results (as bits) are 0 with these settings, whatever the numbers are: those have no graph. Asked only where a graph was made.
+// Which results (as bits) are 0 with these settings, whatever the numbers are: those have no graph. Asked only where a
+// graph was made.
 static bool find_zeros(DerivedVjp* rule, Arguments& args, PyObject* result, uint64_t* zeros) {
   *zeros = 0;
   PyObject* first = PyTuple_Check(result) ? PyTuple_GET_ITEM(result, 0) : result;
@@ -136,7 +139,8 @@ static bool wrong_answer(Overload* op, PyObject* result, const char* expected) {
 
 static bool take(PyObject* item, PyObject** slot, Edge& edge) {
   if (item == Py_None || !edge.node) return true;
-  if (!is_tensor(item)) return PyErr_Format(PyExc_TypeError, "a vjp must return tensors or None, got %s", Py_TYPE(item)->tp_name), false;
+  if (!is_tensor(item))
+    return PyErr_Format(PyExc_TypeError, "a vjp must return tensors or None, got %s", Py_TYPE(item)->tp_name), false;
   *slot = Py_NewRef(item);
   return true;
 }
@@ -146,7 +150,8 @@ static bool distribute(Node* n, Overload* op, TapeInfo* info, PyObject* result, 
   size_t params = info->tensor_params.size();
   bool by_name = PyDict_Check(result);
   bool aligned = PyTuple_Check(result) && static_cast<size_t>(PyTuple_GET_SIZE(result)) == params;
-  if (!aligned && !by_name && params != 1) return wrong_answer(op, result, "one gradient (or None) per tensor parameter");
+  if (!aligned && !by_name && params != 1)
+    return wrong_answer(op, result, "one gradient (or None) per tensor parameter");
   Edge* edges = n->edges();
   uint32_t e = 0;
   for (size_t k = 0; k < params; k++) {
@@ -225,16 +230,21 @@ static bool apply_vjp(Node* n, Overload* op, TapeInfo* info, PyObject** grads, P
 static bool apply_python(Node* n, PyObject** grads, PyObject** out) {
   Ref tuple(gradients_tuple(grads, n->num_outputs));
   if (!tuple) return false;
-  if (!n->op) return PyErr_SetString(PyExc_RuntimeError, "this node's context was already cleared by the garbage collector"), false;
+  if (!n->op)
+    return PyErr_SetString(PyExc_RuntimeError, "this node's context was already cleared by the garbage collector"),
+           false;
   RuleGuard users(false);
-  Ref result(n->kind == NodeKind::Function ? PyObject_CallMethod(n->op, "_run_backward", "(O)", tuple.p) : PyObject_Call(n->op, tuple.p, nullptr));
+  Ref result(n->kind == NodeKind::Function ? PyObject_CallMethod(n->op, "_run_backward", "(O)", tuple.p)
+                                           : PyObject_Call(n->op, tuple.p, nullptr));
   if (!result) return false;
   if (is_tensor(result.p) || result.p == Py_None) {
     if (n->num_edges && n->edges()[0].node && result.p != Py_None) out[0] = result.release();
     return true;
   }
   if (!PyTuple_Check(result.p) || PyTuple_GET_SIZE(result.p) != static_cast<Py_ssize_t>(n->num_edges))
-    return PyErr_Format(PyExc_RuntimeError, "a backward callable must return a tuple of %u gradients, got %R", n->num_edges, result.p), false;
+    return PyErr_Format(PyExc_RuntimeError, "a backward callable must return a tuple of %u gradients, got %R",
+                        n->num_edges, result.p),
+           false;
   for (uint32_t i = 0; i < n->num_edges; i++)
     if (!take(PyTuple_GET_ITEM(result.p, i), out + i, n->edges()[i])) return false;
   return true;
@@ -291,7 +301,8 @@ static bool has_run_post_hooks(Tensor* leaf) {
 static PyObject* first_gradient(Tensor* leaf, PyObject* grad) {
   Tensor* g = as_tensor(grad);
   if (tls.grad_enabled) return call_method(grad, "clone");
-  // The engine's buffer holds the only reference (and the caller's array borrows it): nobody can see the tensor change owner.
+  // The engine's buffer holds the only reference (and the caller's array borrows it): nobody can see the tensor change
+  // owner.
   if (Py_REFCNT(grad) == 1 && g->storage && g->storage->refs.load(std::memory_order_relaxed) == 1 && !g->grad_fn &&
       follows_layout(g, leaf))
     return Py_NewRef(grad);

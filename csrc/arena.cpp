@@ -60,7 +60,8 @@ class Arena {
         cached_ -= warm[i]->warm;
         warm[i]->warm = 0;
       }
-      free_.put(warm[i]);   // may join it to one before it, or one that comes later in the list: those have not been put back yet
+      free_.put(warm[i]);  // may join it to one before it, or one that comes later in the list: those have not been put
+                           // back yet
     }
   }
 

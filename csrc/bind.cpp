@@ -7,12 +7,14 @@ namespace rl {
 
 static PyObject* str_out;
 // NumPy's spellings of PyTorch's parameter names, as PyTorch accepts them.
-static PyObject *str_axis, *str_dim, *str_keepdims, *str_keepdim, *str_x, *str_x1, *str_input, *str_x2, *str_other, *str_self;
+static PyObject *str_axis, *str_dim, *str_keepdims, *str_keepdim, *str_x, *str_x1, *str_input, *str_x2, *str_other,
+    *str_self;
 
 static bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o); }
 
 static bool is_integer_tensor(PyObject* o) {
-  return is_tensor(o) && as_tensor(o)->numel == 1 && as_tensor(o)->ndim == 0 && as_tensor(o)->dtype != DType::Bool && !is_float(as_tensor(o)->dtype) && !is_complex(as_tensor(o)->dtype);
+  return is_tensor(o) && as_tensor(o)->numel == 1 && as_tensor(o)->ndim == 0 && as_tensor(o)->dtype != DType::Bool &&
+         !is_float(as_tensor(o)->dtype) && !is_complex(as_tensor(o)->dtype);
 }
 
 // Foreign numbers (NumPy scalars, 0-d tensors given for ints): turned into Python numbers. Null if it is not one.
@@ -23,11 +25,13 @@ static PyObject* foreign_integer(PyObject* o) {
   return n;
 }
 
-// NumPy's scalars are recognised by name, so that NumPy need not be imported. Some are subclasses of Python's own numbers,
-// but carry a `dtype` and a `shape` that would be taken for a tensor's.
+// NumPy's scalars are recognised by name, so that NumPy need not be imported. Some are subclasses of Python's own
+// numbers, but carry a `dtype` and a `shape` that would be taken for a tensor's.
 static bool is_numpy_scalar(PyObject* o) { return !strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) && !PySequence_Check(o); }
 
-static bool is_numpy_bool(PyObject* o) { return !strcmp(Py_TYPE(o)->tp_name, "numpy.bool") || !strcmp(Py_TYPE(o)->tp_name, "numpy.bool_"); }
+static bool is_numpy_bool(PyObject* o) {
+  return !strcmp(Py_TYPE(o)->tp_name, "numpy.bool") || !strcmp(Py_TYPE(o)->tp_name, "numpy.bool_");
+}
 
 // A NumPy scalar as the Python number it stands for. Null if it is none, or no number.
 // As an operand NumPy's bool is 1.0 or 0.0, as it is for PyTorch; elsewhere (`as_bool`) it is a bool.
@@ -48,7 +52,9 @@ static PyObject* numpy_number(PyObject* o, bool as_bool = false) {
   return n;
 }
 
-static bool is_plain_number(PyObject* o) { return is_number(o) && (PyFloat_CheckExact(o) || PyLong_Check(o) || PyComplex_CheckExact(o) || !is_numpy_scalar(o)); }
+static bool is_plain_number(PyObject* o) {
+  return is_number(o) && (PyFloat_CheckExact(o) || PyLong_Check(o) || PyComplex_CheckExact(o) || !is_numpy_scalar(o));
+}
 
 // A list or tuple with NumPy scalars in it, as a tuple with Python numbers in their places. Null if it has none.
 static PyObject* numpy_numbers(PyObject* seq) {
@@ -127,8 +133,8 @@ static PyObject* foreign_ints(PyObject* seq) {
   return tuple.release();
 }
 
-// A list belongs to the caller, who may change it in another thread while a kernel runs, or after the call while its node
-// still holds it. From here on the call has a tuple of its own.
+// A list belongs to the caller, who may change it in another thread while a kernel runs, or after the call while its
+// node still holds it. From here on the call has a tuple of its own.
 static int accept_sequence(PyObject* o, PyObject** slot, Bound* bound) {
   if (!PyList_Check(o)) return 1;
   PyObject* own = PyList_AsTuple(o);
@@ -162,7 +168,8 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Float:
-      if (PyFloat_CheckExact(o) || (PyLong_Check(o) && !PyBool_Check(o)) || (PyFloat_Check(o) && !is_numpy_scalar(o))) return 1;
+      if (PyFloat_CheckExact(o) || (PyLong_Check(o) && !PyBool_Check(o)) || (PyFloat_Check(o) && !is_numpy_scalar(o)))
+        return 1;
       if (PyBool_Check(o) || PyComplex_Check(o)) return 0;
       if (is_symbolic_number(o)) return 1;
       made = foreign_number(o);
@@ -231,7 +238,10 @@ static int find_param(Overload* op, PyObject* name) {
 }
 
 static PyObject* respelled(PyObject* name) {
-  struct { PyObject *from, *to; } pairs[] = {{str_axis, str_dim}, {str_keepdims, str_keepdim}, {str_x, str_input}, {str_x1, str_input}, {str_x2, str_other}, {str_self, str_input}};
+  struct {
+    PyObject *from, *to;
+  } pairs[] = {{str_axis, str_dim}, {str_keepdims, str_keepdim}, {str_x, str_input},
+               {str_x1, str_input}, {str_x2, str_other},         {str_self, str_input}};
   for (auto& pair : pairs)
     if (PyUnicode_Compare(pair.from, name) == 0) return pair.to;
   return nullptr;
@@ -245,12 +255,15 @@ int bind_arguments(Overload* op, PyObject* const* args, Py_ssize_t nargs, PyObje
   for (int i = 0; i < op->num_positional && position < nargs; i++) {
     PyObject* value = args[position];
     int fits = accept(params[i], value, &bound->args[i], bound);
-    bool separate = params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) || is_integer_tensor(value) || is_symbolic_int(value) || is_numpy_scalar(value) ||
-                                         (params[i].type == ParamType::TensorList && is_tensor(value)));
+    bool separate =
+        params[i].varargs && (PyLong_Check(value) || (fits == 0 && !PySequence_Check(value)) ||
+                              is_integer_tensor(value) || is_symbolic_int(value) || is_numpy_scalar(value) ||
+                              (params[i].type == ParamType::TensorList && is_tensor(value)));
     if (separate && i == op->num_positional - 1) {
       // x.view(2, 3): the remaining positionals are the list.
       Ref tuple(PyTuple_New(nargs - position));
-      for (Py_ssize_t k = position; tuple && k < nargs; k++) PyTuple_SET_ITEM(tuple.p, k - position, Py_NewRef(args[k]));
+      for (Py_ssize_t k = position; tuple && k < nargs; k++)
+        PyTuple_SET_ITEM(tuple.p, k - position, Py_NewRef(args[k]));
       if (!tuple) return -1;
       PyObject* list = bound->own(tuple.release());
       fits = accept(params[i], list, &bound->args[i], bound);
@@ -287,8 +300,12 @@ int bind_arguments(Overload* op, PyObject* const* args, Py_ssize_t nargs, PyObje
 }
 
 int init_bind() {
-  struct { PyObject** slot; const char* text; } names[] = {{&str_out, "out"}, {&str_axis, "axis"}, {&str_dim, "dim"}, {&str_keepdims, "keepdims"},
-      {&str_keepdim, "keepdim"}, {&str_x, "x"}, {&str_x1, "x1"}, {&str_input, "input"}, {&str_x2, "x2"}, {&str_other, "other"}, {&str_self, "self"}};
+  struct {
+    PyObject** slot;
+    const char* text;
+  } names[] = {{&str_out, "out"},         {&str_axis, "axis"},   {&str_dim, "dim"},  {&str_keepdims, "keepdims"},
+               {&str_keepdim, "keepdim"}, {&str_x, "x"},         {&str_x1, "x1"},    {&str_input, "input"},
+               {&str_x2, "x2"},           {&str_other, "other"}, {&str_self, "self"}};
   for (auto& name : names)
     if (!(*name.slot = PyUnicode_InternFromString(name.text))) return -1;
   return 0;

@@ -9,7 +9,8 @@ constexpr int kMaxParams = 32;
 struct Bound {
   PyObject* args[kMaxParams];        // borrowed, or owned through `temporaries`
   PyObject* out = nullptr;           // the out= argument, borrowed
-  PyObject* temporaries[3 * kMaxParams];   // at most: a converted value, then the tuple of separate positionals, then that converted
+  PyObject* temporaries[3 * kMaxParams];  // at most: a converted value, then the tuple of separate positionals, then
+                                          // that converted
   int num_temporaries = 0;
   ~Bound() {
     for (int i = 0; i < num_temporaries; i++) Py_DECREF(temporaries[i]);

@@ -1,5 +1,5 @@
-// Matrix products through the BLAS the package brings, opened at run time. Kernels here follow the generated kernels' ABI,
-// so plans replay them like any other. C++ because a BLAS takes its arguments by a C signature of its own.
+// Matrix products through the BLAS the package brings, opened at run time. Kernels here follow the generated kernels'
+// ABI, so plans replay them like any other. C++ because a BLAS takes its arguments by a C signature of its own.
 #include <dlfcn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,9 +18,12 @@ namespace {
 
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
 
-using Gemm32 = void (*)(int, int, int, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*, int64_t, float, float*, int64_t);
-using Gemm64 = void (*)(int, int, int, int64_t, int64_t, int64_t, double, const double*, int64_t, const double*, int64_t, double, double*, int64_t);
-using GemmComplex = void (*)(int, int, int, int64_t, int64_t, int64_t, const void*, const void*, int64_t, const void*, int64_t, const void*, void*, int64_t);
+using Gemm32 = void (*)(int, int, int, int64_t, int64_t, int64_t, float, const float*, int64_t, const float*, int64_t,
+                        float, float*, int64_t);
+using Gemm64 = void (*)(int, int, int, int64_t, int64_t, int64_t, double, const double*, int64_t, const double*,
+                        int64_t, double, double*, int64_t);
+using GemmComplex = void (*)(int, int, int, int64_t, int64_t, int64_t, const void*, const void*, int64_t, const void*,
+                             int64_t, const void*, void*, int64_t);
 
 Gemm32 sgemm;
 Gemm64 dgemm;
@@ -29,7 +32,8 @@ void (*set_threads)(int);
 std::atomic<int> blas_threads{0};
 void* loaded;
 
-// params: m n k lda ldb ldc trans_a trans_b, batch strides of a b c in bytes, alpha and beta as bits of doubles, total rows and columns
+// params: m n k lda ldb ldc trans_a trans_b, batch strides of a b c in bytes, alpha and beta as bits of doubles, total
+// rows and columns
 struct Args {
   int64_t m, n, k, lda, ldb, ldc, trans_a, trans_b, batch_a, batch_b, batch_c;
   double alpha, beta;
@@ -57,15 +61,16 @@ void each_matrix(char** ptrs, const int64_t* params, int64_t begin, int64_t end,
 
 void gemm_f32(char** ptrs, const int64_t* params, int64_t begin, int64_t end) {
   each_matrix(ptrs, params, begin, end, [](const Args& p, char* a, char* b, char* c) {
-    sgemm(kRowMajor, order(p.trans_a), order(p.trans_b), p.m, p.n, p.k, static_cast<float>(p.alpha), reinterpret_cast<float*>(a), p.lda,
-          reinterpret_cast<float*>(b), p.ldb, static_cast<float>(p.beta), reinterpret_cast<float*>(c), p.ldc);
+    sgemm(kRowMajor, order(p.trans_a), order(p.trans_b), p.m, p.n, p.k, static_cast<float>(p.alpha),
+          reinterpret_cast<float*>(a), p.lda, reinterpret_cast<float*>(b), p.ldb, static_cast<float>(p.beta),
+          reinterpret_cast<float*>(c), p.ldc);
   });
 }
 
 void gemm_f64(char** ptrs, const int64_t* params, int64_t begin, int64_t end) {
   each_matrix(ptrs, params, begin, end, [](const Args& p, char* a, char* b, char* c) {
-    dgemm(kRowMajor, order(p.trans_a), order(p.trans_b), p.m, p.n, p.k, p.alpha, reinterpret_cast<double*>(a), p.lda, reinterpret_cast<double*>(b), p.ldb,
-          p.beta, reinterpret_cast<double*>(c), p.ldc);
+    dgemm(kRowMajor, order(p.trans_a), order(p.trans_b), p.m, p.n, p.k, p.alpha, reinterpret_cast<double*>(a), p.lda,
+          reinterpret_cast<double*>(b), p.ldb, p.beta, reinterpret_cast<double*>(c), p.ldc);
   });
 }
 
@@ -97,13 +102,17 @@ PyObject* load_blas(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "sss", &path, &prefix, &suffix)) return nullptr;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) return PyErr_Format(PyExc_OSError, "matmul: cannot load the BLAS library: %s", dlerror()), nullptr;
-  bool found = find(library, prefix, "cblas_sgemm", suffix, &sgemm) && find(library, prefix, "cblas_dgemm", suffix, &dgemm) &&
-               find(library, prefix, "cblas_cgemm", suffix, &cgemm) && find(library, prefix, "cblas_zgemm", suffix, &zgemm);
-  if (!found) return PyErr_Format(PyExc_OSError, "matmul: %s lacks the gemm functions %scblas_?gemm%s", path, prefix, suffix), nullptr;
+  bool found =
+      find(library, prefix, "cblas_sgemm", suffix, &sgemm) && find(library, prefix, "cblas_dgemm", suffix, &dgemm) &&
+      find(library, prefix, "cblas_cgemm", suffix, &cgemm) && find(library, prefix, "cblas_zgemm", suffix, &zgemm);
+  if (!found)
+    return PyErr_Format(PyExc_OSError, "matmul: %s lacks the gemm functions %scblas_?gemm%s", path, prefix, suffix),
+           nullptr;
   find(library, prefix, "openblas_set_num_threads", suffix, &set_threads);
   loaded = library;
   return Py_BuildValue("{s:N,s:N,s:N,s:N}", "f32", PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_f32)), "f64",
-                       PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_f64)), "c64", PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_c64)), "c128",
+                       PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_f64)), "c64",
+                       PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_c64)), "c128",
                        PyLong_FromVoidPtr(reinterpret_cast<void*>(gemm_c128)));
 }
 
@@ -121,8 +130,11 @@ PyObject* request_tiles(PyObject*, PyObject*) {
 #endif
 }
 
-PyMethodDef functions[] = {{"request_tiles", guarded<request_tiles>, METH_NOARGS, "whether bfloat16 tile products can be used; asks the system"},
-                           {"load_blas", guarded<load_blas>, METH_VARARGS, "load_blas(path, prefix, suffix): gemm kernels by dtype code"}, {}};
+PyMethodDef functions[] = {
+    {"request_tiles", guarded<request_tiles>, METH_NOARGS,
+     "whether bfloat16 tile products can be used; asks the system"},
+    {"load_blas", guarded<load_blas>, METH_VARARGS, "load_blas(path, prefix, suffix): gemm kernels by dtype code"},
+    {}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// Free stretches of memory, the smallest that fits first: what every caching allocator here is made of. A block's record
-// lies outside the block, so the memory may be anybody's, a device's that the host cannot read included. Its callers lock.
+// Free stretches of memory, the smallest that fits first: what every caching allocator here is made of. A block's
+// record lies outside the block, so the memory may be anybody's, a device's that the host cannot read included. Its
+// callers lock.
 #pragma once
 #include <cstddef>
 #include <new>
@@ -10,7 +11,7 @@ namespace rl {
 struct Block {
   char* data;
   size_t size;
-  size_t warm;             // bytes of a free block that really are there already: pages of a reservation of address space
+  size_t warm;  // bytes of a free block that really are there already: pages of a reservation of address space
   Block* before;           // neighbours by address; null at the ends of what was got in one piece
   Block* after;
   bool is_free;
@@ -58,7 +59,9 @@ class BlockPool {
 
  private:
   struct BySize {
-    bool operator()(const Block* a, const Block* b) const { return a->size != b->size ? a->size < b->size : a->data < b->data; }
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->data < b->data;
+    }
   };
   std::set<Block*, BySize> free_;
 

@@ -1,7 +1,9 @@
-// Where the interpreter enters the core: a C++ exception may not travel on through the interpreter's own frames, which would end the process.
+// Where the interpreter enters the core: a C++ exception may not travel on through the interpreter's own frames, which
+// would end the process.
 //
-// `guarded<f>` is f, with what it throws made the Python error that is set when it returns. It can be an entry of a method
-// table or of a type's slots. Nothing is done on the way in, and f is inlined: a call that throws nothing costs what it did.
+// `guarded<f>` is f, with what it throws made the Python error that is set when it returns. It can be an entry of a
+// method table or of a type's slots. Nothing is done on the way in, and f is inlined: a call that throws nothing costs
+// what it did.
 #pragma once
 #include <Python.h>
 
@@ -9,7 +11,8 @@
 
 namespace rl {
 
-void raise_thrown(const std::exception& thrown);   // MemoryError where memory or room for it ran out, otherwise RuntimeError
+void raise_thrown(
+    const std::exception& thrown);  // MemoryError where memory or room for it ran out, otherwise RuntimeError
 
 template <auto F>
 struct Guarded;

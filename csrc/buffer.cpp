@@ -43,7 +43,8 @@ static bool format_dtype(const char* format, Py_ssize_t size, DType* out) {
   bool is_complex = *format == 'Z';
   if (is_complex) format++;
   if (format[0] == 0 || format[1] != 0) return false;
-  if (is_complex) return *out = size == 8 ? DType::C64 : DType::C128, (*format == 'f' && size == 8) || (*format == 'd' && size == 16);
+  if (is_complex)
+    return *out = size == 8 ? DType::C64 : DType::C128, (*format == 'f' && size == 8) || (*format == 'd' && size == 16);
   switch (*format) {
     case '?': return *out = DType::Bool, size == 1;
     case 'e': return *out = DType::F16, size == 2;
@@ -65,14 +66,16 @@ static bool other_byte_order(const char* format, Py_ssize_t size) {
 
 static bool refuse_element(PyObject* object, const char* format) {
   if (!is_numpy_array(object)) {
-    PyErr_Format(PyExc_TypeError, "cannot make a tensor over a %s of format '%s'", Py_TYPE(object)->tp_name, format ? format : "");
+    PyErr_Format(PyExc_TypeError, "cannot make a tensor over a %s of format '%s'", Py_TYPE(object)->tp_name,
+                 format ? format : "");
     return false;
   }
   Ref dtype(PyObject_GetAttrString(object, "dtype"));
   Ref type(dtype ? PyObject_GetAttrString(dtype.p, "type") : nullptr);
   if (type && PyType_Check(type.p))
     PyErr_Format(PyExc_TypeError,
-                 "from_numpy: expected an array of numbers or bool, got np.ndarray of type %s. Supported: float16 to float64, complex64, complex128, "
+                 "from_numpy: expected an array of numbers or bool, got np.ndarray of type %s. Supported: float16 to "
+                 "float64, complex64, complex128, "
                  "int8 to int64, uint8 to uint64, bool.",
                  reinterpret_cast<PyTypeObject*>(type.p)->tp_name);
   return false;
@@ -176,13 +179,15 @@ int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
   Tensor* t = as_tensor(self);
   const char* format = dtype_format(t->dtype);
   if (t->requires_grad()) return refuse_buffer(view, "buffer: the tensor requires grad; use tensor.detach()");
-  if (!format) return refuse_buffer(view, "buffer: this dtype has no buffer format; view it as an integer dtype of the same size");
+  if (!format)
+    return refuse_buffer(view, "buffer: this dtype has no buffer format; view it as an integer dtype of the same size");
   if (!check_host_data(t, "buffer")) {
     PyErr_Clear();
     return refuse_buffer(view, "buffer: the tensor has no memory on the host; use tensor.cpu()");
   }
   bool wants_strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
-  if (!wants_strides && !t->contiguous()) return refuse_buffer(view, "buffer: the tensor is not contiguous and the consumer takes no strides");
+  if (!wants_strides && !t->contiguous())
+    return refuse_buffer(view, "buffer: the tensor is not contiguous and the consumer takes no strides");
   if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !t->contiguous())
     return refuse_buffer(view, "buffer: the tensor is not contiguous");
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !(t->contiguous() && t->ndim <= 1))

@@ -14,14 +14,15 @@ static PyObject* py_interop;   // rushlight.tensors.interop's reader of foreign 
 
 bool check_host_data(Tensor* t, const char* what) {
   if (t->device.type != kCPU) {
-    PyErr_Format(PyExc_RuntimeError, "%s: expected a tensor on cpu, got one on %s", what, device_type_name(t->device.type));
+    PyErr_Format(PyExc_RuntimeError, "%s: expected a tensor on cpu, got one on %s", what,
+                 device_type_name(t->device.type));
     return false;
   }
   int64_t span = span_elements(t->sizes(), t->strides(), t->ndim);
   if (t->numel == 0) return true;
   if (span >= 0 && static_cast<size_t>(t->offset + span) * itemsize(t->dtype) <= t->storage->nbytes) return true;
-  PyErr_Format(PyExc_RuntimeError, "%s: the tensor needs %lld bytes but its storage now holds %zu (was it resized?)", what,
-               static_cast<long long>((t->offset + span) * itemsize(t->dtype)), t->storage->nbytes);
+  PyErr_Format(PyExc_RuntimeError, "%s: the tensor needs %lld bytes but its storage now holds %zu (was it resized?)",
+               what, static_cast<long long>((t->offset + span) * itemsize(t->dtype)), t->storage->nbytes);
   return false;
 }
 
@@ -44,8 +45,11 @@ PyObject* tensor_item(Tensor* t) {
     return value ? tensor_item(as_tensor(value.p)) : nullptr;
   }
   if (t->numel != 1)
-    return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", static_cast<long long>(t->numel)), nullptr;
-  if (t->device.type == kMeta) return PyErr_SetString(PyExc_RuntimeError, "Tensor.item(): meta tensors hold no data"), nullptr;
+    return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
+                        static_cast<long long>(t->numel)),
+           nullptr;
+  if (t->device.type == kMeta)
+    return PyErr_SetString(PyExc_RuntimeError, "Tensor.item(): meta tensors hold no data"), nullptr;
   Ref host = host_copy(t);
   if (!host || !check_host_data(as_tensor(host.p), "item")) return nullptr;
   return load_number(as_tensor(host.p)->data(), t->dtype);
@@ -72,7 +76,8 @@ PyObject* tensor_to_list(Tensor* t) {
     Ref value = behind(t, "tolist");
     return value ? tensor_to_list(as_tensor(value.p)) : nullptr;
   }
-  if (t->device.type == kMeta) return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor: it has no data"), nullptr;
+  if (t->device.type == kMeta)
+    return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor: it has no data"), nullptr;
   Ref host = host_copy(t);
   if (!host || !check_host_data(as_tensor(host.p), "tolist")) return nullptr;
   Tensor* h = as_tensor(host.p);
@@ -127,7 +132,8 @@ static bool infer_dtype(PyObject* data, DType* out, int depth) {
   Py_ssize_t n = PySequence_Fast_GET_SIZE(items.p);
   if (n == 0) return *out = default_dtype, true;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.p); i++) {
-    Ref held = Ref::borrow(PySequence_Fast_GET_ITEM(items.p, i));   // reading it may run Python code that empties the list
+    Ref held =
+        Ref::borrow(PySequence_Fast_GET_ITEM(items.p, i));  // reading it may run Python code that empties the list
     PyObject* item = held.p;
     DType here;
     if (item == data) return PyErr_SetString(PyExc_TypeError, "new(): self-referential lists are incompatible"), false;
@@ -175,13 +181,14 @@ static bool store(PyObject* data, const Tensor* t, char* at, int dim) {
   if (!items) return false;
   int64_t n = PySequence_Fast_GET_SIZE(items.p), step = t->strides()[dim] * itemsize(t->dtype);
   if (n != t->sizes()[dim]) {
-    PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %lld)", static_cast<long long>(t->sizes()[dim]), dim,
-                 static_cast<long long>(n));
+    PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %lld)",
+                 static_cast<long long>(t->sizes()[dim]), dim, static_cast<long long>(n));
     return false;
   }
   for (int64_t i = 0; i < n; i++) {
     // Converting an element may run Python code that shrinks the list.
-    if (i >= PySequence_Fast_GET_SIZE(items.p)) return PyErr_SetString(PyExc_ValueError, "the data changed size while it was read"), false;
+    if (i >= PySequence_Fast_GET_SIZE(items.p))
+      return PyErr_SetString(PyExc_ValueError, "the data changed size while it was read"), false;
     Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.p, i));
     if (!store(item.p, t, at + i * step, dim + 1)) return false;
   }
@@ -258,12 +265,14 @@ static PyObject* py_from_data(PyObject*, PyObject* args) {
 }
 
 static PyObject* py_item(PyObject*, PyObject* t) {
-  if (!is_tensor(t)) return PyErr_Format(PyExc_TypeError, "item: expected a Tensor, got %s", Py_TYPE(t)->tp_name), nullptr;
+  if (!is_tensor(t))
+    return PyErr_Format(PyExc_TypeError, "item: expected a Tensor, got %s", Py_TYPE(t)->tp_name), nullptr;
   return tensor_item(as_tensor(t));
 }
 
 static PyObject* py_tolist(PyObject*, PyObject* t) {
-  if (!is_tensor(t)) return PyErr_Format(PyExc_TypeError, "tolist: expected a Tensor, got %s", Py_TYPE(t)->tp_name), nullptr;
+  if (!is_tensor(t))
+    return PyErr_Format(PyExc_TypeError, "tolist: expected a Tensor, got %s", Py_TYPE(t)->tp_name), nullptr;
   return tensor_to_list(as_tensor(t));
 }
 
@@ -285,12 +294,15 @@ static PyObject* py_set_foreign_reader(PyObject*, PyObject* reader) {
 }
 
 static PyMethodDef functions[] = {
-    {"from_data", guarded<py_from_data>, METH_VARARGS, "from_data(data, dtype=None, device=None): a new tensor holding the data"},
+    {"from_data", guarded<py_from_data>, METH_VARARGS,
+     "from_data(data, dtype=None, device=None): a new tensor holding the data"},
     {"item", guarded<py_item>, METH_O, "the only element, as a Python number"},
     {"tolist", guarded<py_tolist>, METH_O, "nested lists of Python numbers"},
-    {"fill_scalar", guarded<py_fill_scalar>, METH_VARARGS, "fill_scalar(tensor, number): write one number everywhere, element by element"},
+    {"fill_scalar", guarded<py_fill_scalar>, METH_VARARGS,
+     "fill_scalar(tensor, number): write one number everywhere, element by element"},
     {"from_buffer", guarded<py_from_buffer>, METH_O, "a tensor over the memory of an object with the buffer protocol"},
-    {"_set_foreign_reader", guarded<py_set_foreign_reader>, METH_O, "callable(object) -> Tensor over a foreign array, or None"},
+    {"_set_foreign_reader", guarded<py_set_foreign_reader>, METH_O,
+     "callable(object) -> Tensor over a foreign array, or None"},
     {}};
 
 int init_build(PyObject* module) {

@@ -6,8 +6,8 @@
 
 namespace rl {
 
-// A new tensor holding `data`: a number, nested sequences of numbers and one-element tensors, an array, or anything with
-// the buffer protocol. `dtype` null: inferred as PyTorch infers it. New reference or null.
+// A new tensor holding `data`: a number, nested sequences of numbers and one-element tensors, an array, or anything
+// with the buffer protocol. `dtype` null: inferred as PyTorch infers it. New reference or null.
 Tensor* tensor_from_data(PyObject* data, const DType* dtype, Device device);
 
 PyObject* tensor_item(Tensor* t);                         // the only element as a Python number

@@ -29,7 +29,8 @@ PyObject* args_tuple(Overload* op, PyObject** args) {
   return tuple;
 }
 
-// --- running ------------------------------------------------------------------------------------------------------------
+// --- running
+// ------------------------------------------------------------------------------------------------------------
 
 static Device call_device(Tensor** tensors, int n) {
   for (int i = 0; i < n; i++)
@@ -49,7 +50,8 @@ static PyObject* run_pointwise(Overload* op, PointwisePlanObject* plan, PyObject
   }
   for (int j = 0; j < plan->num_out; j++) call.outs[j] = given ? given[j] : nullptr;
   Device device = given ? given[0]->device : call_device(call.tensors, plan->num_in);
-  // Read as numbers: a cpu number-like tensor next to tensors of another device, and a value that lies in what it is to fill.
+  // Read as numbers: a cpu number-like tensor next to tensors of another device, and a value that lies in what it is to
+  // fill.
   PyObject* read[16];
   int num_read = 0;
   bool plugged = device.type != kCPU && kDevices[device.type].handler;
@@ -115,7 +117,8 @@ PyObject* overload_run(Overload* op, PyObject** args) {
   return result;
 }
 
-// --- calling --------------------------------------------------------------------------------------------------------------
+// --- calling
+// --------------------------------------------------------------------------------------------------------------
 
 // The backend, or what stands in for it: a callable that is handed the bound arguments (tensor subclasses and modes).
 static PyObject* run_with(Overload* op, PyObject** args, PyObject* runner) {
@@ -153,12 +156,13 @@ static bool mark_views(PyObject** args, PyObject* result) {
   if (is_tensor(result)) return result == args[0] || tape_set_view(as_tensor(result), base, false);
   if (!PyTuple_Check(result)) return true;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
-    if (is_tensor(PyTuple_GET_ITEM(result, i)) && !tape_set_view(as_tensor(PyTuple_GET_ITEM(result, i)), base, true)) return false;
+    if (is_tensor(PyTuple_GET_ITEM(result, i)) && !tape_set_view(as_tensor(PyTuple_GET_ITEM(result, i)), base, true))
+      return false;
   return true;
 }
 
-// A handler runs without recording, so the views it made look as if they were made under no_grad; whether the caller records
-// is what counts.
+// A handler runs without recording, so the views it made look as if they were made under no_grad; whether the caller
+// records is what counts.
 static void adopt_view(Tensor* base, PyObject* made) {
   if (!is_tensor(made) || made == as_object(base)) return;
   ViewInfo* view = as_tensor(made)->view;
@@ -171,7 +175,8 @@ static void adopt_views(PyObject** args, PyObject* result) {
   Tensor* base = as_tensor(args[0]);
   adopt_view(base, result);
   if (!PyTuple_Check(result) && !PyList_Check(result)) return;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++) adopt_view(base, PySequence_Fast_GET_ITEM(result, i));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++)
+    adopt_view(base, PySequence_Fast_GET_ITEM(result, i));
 }
 
 // Below the keys: autograd and the backend.
@@ -186,8 +191,8 @@ static PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad
   return result.release();
 }
 
-// Mixed precision is the only key: most ops ignore it and stay here. The bodies of ops are not cast, nor are derivatives,
-// which run in the types of their forward pass.
+// Mixed precision is the only key: most ops ignore it and stay here. The bodies of ops are not cast, nor are
+// derivatives, which run in the types of their forward pass.
 static PyObject* call_autocast(Overload* op, PyObject** args, bool requires_grad) {
   if (op->autocast == Autocast::Body && !tls.in_rule) return call_recorded(op, args, requires_grad);
   if (op->autocast == Autocast::Ignored || tls.in_rule) {
@@ -203,7 +208,8 @@ PyObject* overload_call(Overload* op, PyObject** args) {
   Scan scan;
   scan_args(op, args, &scan, tls.grad_enabled);
   uint32_t leave = (scan.keys | tls.keys) & ~tls.excluded;
-  bool overridden = __builtin_expect(op->overridden->load(std::memory_order_relaxed) != 0, 0) && is_overridden(op, args);
+  bool overridden =
+      __builtin_expect(op->overridden->load(std::memory_order_relaxed) != 0, 0) && is_overridden(op, args);
   if (__builtin_expect(leave || overridden, 0)) {
     if (leave == kKeyAutocast && !overridden) return call_autocast(op, args, scan.requires_grad);
     Ref tuple(args_tuple(op, args));
@@ -230,7 +236,8 @@ static PyObject* refuse(PyObject* op, PyObject* const* args, Py_ssize_t nargs, P
   return PyObject_CallFunctionObjArgs(bind_error, op, positional.p, keywords.p, nullptr);
 }
 
-// --- overload objects -------------------------------------------------------------------------------------------------------
+// --- overload objects
+// -------------------------------------------------------------------------------------------------------
 
 struct OverloadObject : Overload {
   vectorcallfunc vectorcall;
@@ -273,17 +280,25 @@ static PyObject* o_is_view(PyObject* self, void*) { return PyBool_FromLong(self_
 static PyObject* o_records(PyObject* self, void*) { return PyBool_FromLong(self_op(self)->records); }
 static PyObject* o_run(PyObject* self, void*) { return Py_NewRef(self_op(self)->run ? self_op(self)->run : Py_None); }
 static PyObject* o_vjp(PyObject* self, void*) { return Py_NewRef(self_op(self)->vjp ? self_op(self)->vjp : Py_None); }
-static PyObject* o_overridden(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(self_op(self)->overridden->load()); }
-static int o_set_overridden(PyObject* self, PyObject* value, void*) {   // a mask of device types, or a bool for all of them
-  uint64_t mask = !value || value == Py_False ? 0 : value == Py_True ? ~uint64_t{0} : PyLong_AsUnsignedLongLongMask(value);
+static PyObject* o_overridden(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(self_op(self)->overridden->load());
+}
+static int o_set_overridden(PyObject* self, PyObject* value,
+                            void*) {  // a mask of device types, or a bool for all of them
+  uint64_t mask = !value || value == Py_False ? 0
+                  : value == Py_True          ? ~uint64_t{0}
+                                              : PyLong_AsUnsignedLongLongMask(value);
   if (PyErr_Occurred()) return -1;
   self_op(self)->overridden->store(mask);
   return 0;
 }
-static PyObject* o_autocast(PyObject* self, void*) { return PyLong_FromLong(static_cast<long>(self_op(self)->autocast)); }
+static PyObject* o_autocast(PyObject* self, void*) {
+  return PyLong_FromLong(static_cast<long>(self_op(self)->autocast));
+}
 static int o_set_autocast(PyObject* self, PyObject* value, void*) {
   long policy = value ? PyLong_AsLong(value) : 0;
-  if (policy < 0 || policy > static_cast<long>(Autocast::Cast)) return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "autocast: no such policy"), -1);
+  if (policy < 0 || policy > static_cast<long>(Autocast::Cast))
+    return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "autocast: no such policy"), -1);
   self_op(self)->autocast = static_cast<Autocast>(policy);
   return 0;
 }
@@ -293,14 +308,19 @@ static PyObject* o_param_names(PyObject* self, void*) {
   for (size_t i = 0; tuple && i < params.size(); i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(params[i].name));
   return tuple;
 }
-static PyObject* o_repr(PyObject* self) { return PyUnicode_FromFormat("<rushlight overload of %U>", self_op(self)->name); }
+static PyObject* o_repr(PyObject* self) {
+  return PyUnicode_FromFormat("<rushlight overload of %U>", self_op(self)->name);
+}
 
 static bool bound_from_tuple(PyObject* self, PyObject* args, Bound* bound) {
   Py_ssize_t n = PyTuple_GET_SIZE(args), want = static_cast<Py_ssize_t>(self_op(self)->params->size());
-  if (n != want) return PyErr_Format(PyExc_TypeError, "%U: expected %zd bound arguments, got %zd", self_op(self)->name, want, n), false;
+  if (n != want)
+    return PyErr_Format(PyExc_TypeError, "%U: expected %zd bound arguments, got %zd", self_op(self)->name, want, n),
+           false;
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject* value = PyTuple_GET_ITEM(args, i);
-    if (PyList_Check(value) && !(value = PyList_AsTuple(value))) return false;   // others may change a list while the call runs
+    if (PyList_Check(value) && !(value = PyList_AsTuple(value)))
+      return false;  // others may change a list while the call runs
     bound->args[i] = value == PyTuple_GET_ITEM(args, i) ? value : bound->own(value);
   }
   return true;
@@ -344,10 +364,13 @@ static PyObject* o_backend(PyObject* self, PyObject* args) {
 static bool pointwise_takes(PointwisePlanObject* plan, PyObject** args, Tensor** outs, int num_outs) {
   Tensor* tensors[16];
   if (num_outs != plan->num_out || !num_outs) return false;
-  for (int i = 0; i < plan->num_in; i++) tensors[i] = is_tensor(args[plan->in_param[i]]) ? as_tensor(args[plan->in_param[i]]) : nullptr;
+  for (int i = 0; i < plan->num_in; i++)
+    tensors[i] = is_tensor(args[plan->in_param[i]]) ? as_tensor(args[plan->in_param[i]]) : nullptr;
   Device device = call_device(tensors, plan->num_in);
   for (int j = 0; j < num_outs; j++) {
-    if (outs[j]->dtype != plan->out_dtype[j] || outs[j]->device.type != device.type || outs[j]->device.index != device.index) return false;
+    if (outs[j]->dtype != plan->out_dtype[j] || outs[j]->device.type != device.type ||
+        outs[j]->device.index != device.index)
+      return false;
     if (!kDevices[device.type].has_data || !broadcasts_to(tensors, plan->num_in, outs[j])) return false;
     for (int k = 0; k < j; k++)
       if (outs[k]->storage == outs[j]->storage) return false;
@@ -369,11 +392,14 @@ static PyObject* run_into(Overload* op, PyObject** args, PyObject* plan, Tensor*
   return result;
 }
 
-// into(bound args, outs): writes the results into tensors that are given; None, and nothing written, where the op must make its own.
+// into(bound args, outs): writes the results into tensors that are given; None, and nothing written, where the op must
+// make its own.
 static PyObject* o_into(PyObject* self, PyObject* args) {
   PyObject *tuple, *given;
   Bound bound;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tuple, &PyTuple_Type, &given) || !bound_from_tuple(self, tuple, &bound)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tuple, &PyTuple_Type, &given) ||
+      !bound_from_tuple(self, tuple, &bound))
+    return nullptr;
   Overload* op = self_op(self);
   Py_ssize_t count = PyTuple_GET_SIZE(given);
   if (op->kind == Kind::Python || op->inplace || op->is_view || count > 8) Py_RETURN_NONE;
@@ -418,14 +444,17 @@ static PyObject* o_clear(PyObject* self, PyObject*) {
 }
 static PyObject* o_plan_count(PyObject* self, void*) { return PyLong_FromSize_t(plan_count(self_op(self))); }
 
-static PyMethodDef overload_methods[] = {{"redispatch", guarded<o_redispatch>, METH_VARARGS, "autograd and backend, whatever the keys say"},
-                                         {"autograd", guarded<o_autograd>, METH_VARARGS, "autograd(runner, *bound): the tape around a stand-in for the backend"},
-                                         {"call", guarded<o_call>, METH_VARARGS, "call(*bound): the whole call, keys and all"},
-                                         {"backend", guarded<o_backend>, METH_VARARGS, "plan and kernel only"},
-                                         {"into", guarded<o_into>, METH_VARARGS, "into(bound, outs): write given outputs; None where the op must make its own"},
-                                         {"bind", guarded<o_bind>, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
-                                         {"clear_plans", guarded<o_clear>, METH_NOARGS, "forget every plan"},
-                                         {}};
+static PyMethodDef overload_methods[] = {
+    {"redispatch", guarded<o_redispatch>, METH_VARARGS, "autograd and backend, whatever the keys say"},
+    {"autograd", guarded<o_autograd>, METH_VARARGS,
+     "autograd(runner, *bound): the tape around a stand-in for the backend"},
+    {"call", guarded<o_call>, METH_VARARGS, "call(*bound): the whole call, keys and all"},
+    {"backend", guarded<o_backend>, METH_VARARGS, "plan and kernel only"},
+    {"into", guarded<o_into>, METH_VARARGS,
+     "into(bound, outs): write given outputs; None where the op must make its own"},
+    {"bind", guarded<o_bind>, METH_VARARGS, "bind(args, kwargs) -> (bound, out), or None"},
+    {"clear_plans", guarded<o_clear>, METH_NOARGS, "forget every plan"},
+    {}};
 static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullptr},
                                         {"__name__", o_name, nullptr, nullptr, nullptr},
                                         {"definition", o_definition, nullptr, nullptr, nullptr},
@@ -439,9 +468,10 @@ static PyGetSetDef overload_getset[] = {{"name", o_name, nullptr, nullptr, nullp
                                         {"overridden", o_overridden, o_set_overridden, nullptr, nullptr},
                                         {"autocast", o_autocast, o_set_autocast, nullptr, nullptr},
                                         {}};
-static PyMemberDef overload_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OverloadObject, vectorcall), READONLY, nullptr},
-                                         {"__weaklistoffset__", T_PYSSIZET, offsetof(OverloadObject, weakrefs), READONLY, nullptr},
-                                         {}};
+static PyMemberDef overload_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(OverloadObject, vectorcall), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(OverloadObject, weakrefs), READONLY, nullptr},
+    {}};
 static PyType_Slot overload_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<overload_new>)},
                                        {Py_tp_dealloc, reinterpret_cast<void*>(overload_dealloc)},
                                        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
@@ -450,16 +480,18 @@ static PyType_Slot overload_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guard
                                        {Py_tp_getset, overload_getset},
                                        {Py_tp_members, overload_members},
                                        {0, nullptr}};
-static PyType_Spec overload_spec = {"rushlight._C.Overload", sizeof(OverloadObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, overload_slots};
+static PyType_Spec overload_spec = {"rushlight._C.Overload", sizeof(OverloadObject), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, overload_slots};
 
-// --- op objects: what users call -----------------------------------------------------------------------------------------------
+// --- op objects: what users call
+// -----------------------------------------------------------------------------------------------
 
 struct OpObject {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   PyObject* name;
   PyObject* resolver;               // callable() -> list of overloads, asked at the first call
-  PyObject* overloads;              // tuple of Overload, once resolved; a call holds it, so that a reset frees nothing in use
+  PyObject* overloads;  // tuple of Overload, once resolved; a call holds it, so that a reset frees nothing in use
   PyObject* dict;
   PyObject* twin;                   // the op this is another public spelling of (compares equal to it), or null
   int mode;                         // 0 function or method, 1 operator, 2 reflected operator
@@ -470,7 +502,8 @@ static bool resolve(OpObject* op) {
   Ref list(PyObject_CallNoArgs(op->resolver));
   if (!list) return false;
   if (op->overloads) return true;   // the resolver may import modules, and another thread was here meanwhile
-  if (!PyList_Check(list.p)) return PyErr_Format(PyExc_TypeError, "%U: the resolver must return a list", op->name), false;
+  if (!PyList_Check(list.p))
+    return PyErr_Format(PyExc_TypeError, "%U: the resolver must return a list", op->name), false;
   Ref overloads(PyList_AsTuple(list.p));
   if (!overloads) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(overloads.p); i++) {
@@ -481,7 +514,8 @@ static bool resolve(OpObject* op) {
   return true;
 }
 
-// An operator between a tensor and a NumPy array: the array as a tensor. What cannot be one gets its turn as an operand.
+// An operator between a tensor and a NumPy array: the array as a tensor. What cannot be one gets its turn as an
+// operand.
 static PyObject* operate_on_array(PyObject* self, PyObject* const* args, int which) {
   Ref array(as_object(tensor_from_buffer(args[which])));
   if (!array || !as_tensor(array.p)->ndim) {
@@ -500,7 +534,10 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
   Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
   PyObject* swapped[2];
   if (op->mode == 2 && nargs == 2 && !kwnames) {
-    if (!is_tensor(args[0])) return PyErr_Format(PyExc_TypeError, "%U: the reflected operator doesn't apply to a '%.100s' object: it takes a Tensor first", op->name, Py_TYPE(args[0])->tp_name);
+    if (!is_tensor(args[0]))
+      return PyErr_Format(PyExc_TypeError,
+                          "%U: the reflected operator doesn't apply to a '%.100s' object: it takes a Tensor first",
+                          op->name, Py_TYPE(args[0])->tp_name);
     swapped[0] = args[1];
     swapped[1] = args[0];
     args = swapped;
@@ -517,7 +554,8 @@ static PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nar
     PyObject* other = args[op->mode == 2 ? 0 : 1];
     // Objects with __torch_function__ take the call as a function; others get their turn as operands.
     if (is_numpy_array(other)) return operate_on_array(self, args, op->mode == 2 ? 0 : 1);
-    if (!is_tensor(other) && !PyObject_HasAttrString(as_object(Py_TYPE(other)), "__torch_function__")) Py_RETURN_NOTIMPLEMENTED;
+    if (!is_tensor(other) && !PyObject_HasAttrString(as_object(Py_TYPE(other)), "__torch_function__"))
+      Py_RETURN_NOTIMPLEMENTED;
   }
   return refuse(self, args, nargs, kwnames);
 }
@@ -598,10 +636,14 @@ static PyObject* op_compare(PyObject* self, PyObject* other, int how) {
   return PyBool_FromLong((op_identity(self) == op_identity(other)) == (how == Py_EQ));
 }
 static Py_hash_t op_hash(PyObject* self) { return _Py_HashPointer(op_identity(self)); }
-static PyObject* op_repr(PyObject* self) { return PyUnicode_FromFormat("<rushlight op %U>", reinterpret_cast<OpObject*>(self)->name); }
+static PyObject* op_repr(PyObject* self) {
+  return PyUnicode_FromFormat("<rushlight op %U>", reinterpret_cast<OpObject*>(self)->name);
+}
 static PyObject* op_reduce(PyObject* self, PyObject*) {
   Ref rushlight(PyImport_ImportModule("rushlight.op"));
-  return rushlight ? Py_BuildValue("N(O)", PyObject_GetAttrString(rushlight.p, "find_op"), reinterpret_cast<OpObject*>(self)->name) : nullptr;
+  return rushlight ? Py_BuildValue("N(O)", PyObject_GetAttrString(rushlight.p, "find_op"),
+                                   reinterpret_cast<OpObject*>(self)->name)
+                   : nullptr;
 }
 // reset(): ask the resolver again (an overload was added)
 static PyObject* op_reset(PyObject* self, PyObject*) {
@@ -610,16 +652,18 @@ static PyObject* op_reset(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef op_methods[] = {{"__reduce__", guarded<op_reduce>, METH_NOARGS, nullptr}, {"_reset", guarded<op_reset>, METH_NOARGS, nullptr}, {}};
+static PyMethodDef op_methods[] = {
+    {"__reduce__", guarded<op_reduce>, METH_NOARGS, nullptr}, {"_reset", guarded<op_reset>, METH_NOARGS, nullptr}, {}};
 static PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
                                   {"__qualname__", op_name, nullptr, nullptr, nullptr},
                                   {"overload_list", op_overloads, nullptr, nullptr, nullptr},
                                   {"__doc__", op_get_doc, op_set_doc, nullptr, nullptr},
                                   {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                                   {}};
-static PyMemberDef op_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr},
-                                   {"__dictoffset__", T_PYSSIZET, offsetof(OpObject, dict), READONLY, nullptr},
-                                   {}};
+static PyMemberDef op_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(OpObject, dict), READONLY, nullptr},
+    {}};
 static PyType_Slot op_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<op_new>)},
                                  {Py_tp_dealloc, reinterpret_cast<void*>(op_dealloc)},
                                  {Py_tp_traverse, reinterpret_cast<void*>(op_traverse)},
@@ -634,15 +678,22 @@ static PyType_Slot op_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<op_
                                  {Py_tp_members, op_members},
                                  {0, nullptr}};
 static PyType_Spec op_spec = {"rushlight._C.Op", sizeof(OpObject), 0,
-                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, op_slots};
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
+                                  Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+                              op_slots};
 
-// --- module -----------------------------------------------------------------------------------------------------------------------
+// --- module
+// ---------------------------------------------------------------------------------------------------------------------
 
 static PyObject* set_hooks(PyObject*, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"dispatcher", "bind_error", "out_caller", "describer", "autocaster", nullptr};
   PyObject *d = nullptr, *b = nullptr, *o = nullptr, *t = nullptr, *a = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOO", const_cast<char**>(names), &d, &b, &o, &t, &a)) return nullptr;
-  struct { PyObject* value; PyObject** slot; } pairs[] = {{d, &dispatcher}, {b, &bind_error}, {o, &out_caller}, {t, &describer}, {a, &autocaster}};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOOO", const_cast<char**>(names), &d, &b, &o, &t, &a))
+    return nullptr;
+  struct {
+    PyObject* value;
+    PyObject** slot;
+  } pairs[] = {{d, &dispatcher}, {b, &bind_error}, {o, &out_caller}, {t, &describer}, {a, &autocaster}};
   for (auto& pair : pairs)
     if (pair.value) Py_XSETREF(*pair.slot, Py_NewRef(pair.value));
   Py_RETURN_NONE;
@@ -679,7 +730,8 @@ static PyMethodDef functions[] = {
     {"set_hooks", guarded_method<set_hooks>(), METH_VARARGS | METH_KEYWORDS, "where the core asks Python"},
     {"get_thread_keys", guarded<get_keys>, METH_NOARGS, "(active, excluded) dispatch bits of this thread"},
     {"own_call", guarded<own_call>, METH_VARARGS, "own_call(f, *args): f(*args) as the tape's own call"},
-    {"call_below", guarded<call_below>, METH_VARARGS, "call_below(keys, overload, bound): the call with some of the thread's keys masked out"},
+    {"call_below", guarded<call_below>, METH_VARARGS,
+     "call_below(keys, overload, bound): the call with some of the thread's keys masked out"},
     {"in_rule", guarded<in_rule>, METH_NOARGS, "whether the tape itself is calling ops on this thread"},
     {"set_thread_keys", guarded<set_keys>, METH_VARARGS, "set_thread_keys(active, excluded)"},
     {}};
@@ -688,7 +740,9 @@ int init_call(PyObject* module) {
   OverloadType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&overload_spec));
   OpType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&op_spec));
   if (!OverloadType || !OpType || init_bind()) return -1;
-  if (PyModule_AddObjectRef(module, "Overload", as_object(OverloadType)) || PyModule_AddObjectRef(module, "Op", as_object(OpType))) return -1;
+  if (PyModule_AddObjectRef(module, "Overload", as_object(OverloadType)) ||
+      PyModule_AddObjectRef(module, "Op", as_object(OpType)))
+    return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -25,13 +25,14 @@ struct Param {
   bool varies;                       // an integer, or list of them, that plans do not depend on: a size, a position
 };
 
-// Mixed precision: an op is not known yet, runs as it is, is only its body (whose ops are asked), or has its arguments cast.
+// Mixed precision: an op is not known yet, runs as it is, is only its body (whose ops are asked), or has its arguments
+// cast.
 enum class Autocast : uint8_t { Unknown, Ignored, Body, Cast };
 
 enum class Kind : uint8_t { Pointwise, Planned, Python };
 
-// Results that the body of a Python op returns as views: those of tensors it made itself become plain tensors, they stay
-// views, or they become plain tensors even where they share an argument's memory.
+// Results that the body of a Python op returns as views: those of tensors it made itself become plain tensors, they
+// stay views, or they become plain tensors even where they share an argument's memory.
 enum class ResultViews : uint8_t { Own, Kept, Hidden };
 
 struct Overload {
@@ -40,7 +41,7 @@ struct Overload {
   PyObject* definition;              // the Python definition; asked on a miss
   PyObject* run;                     // Kind::Python: callable(*bound); also where uncacheable calls go
   PyObject* vjp;                     // callable for the tape, or null
-  PyObject* mask_vjp;                // Pointwise: callable(needs_mask) -> (derived Overload, params to pass, outputs); or null
+  PyObject* mask_vjp;  // Pointwise: callable(needs_mask) -> (derived Overload, params to pass, outputs); or null
   std::vector<Param>* params;
   int num_positional;
   Kind kind;
@@ -51,7 +52,8 @@ struct Overload {
   uint64_t saves_result;             // bit i: result i is kept for the derivative; results past 63 go with bit 63
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=
-  std::atomic<uint64_t>* overridden; // bit i: library.impl registered something that concerns calls on devices of type i
+  std::atomic<uint64_t>*
+      overridden;  // bit i: library.impl registered something that concerns calls on devices of type i
   Autocast autocast;                 // what mixed precision does with it; asked of Python when first met
   void* table;                       // plans by the whole of a call's shapes
   void* families;                    // plans for many shapes, by ranks and types
@@ -65,7 +67,8 @@ PyObject* overload_call(Overload* op, PyObject** args);
 // As above, skipping keys and autograd: straight to plan and kernel.
 PyObject* overload_run(Overload* op, PyObject** args);
 
-// The plan for this call (lookup.cpp): replayed, or asked of Python and kept. New reference; null with or without (not plannable) an exception.
+// The plan for this call (lookup.cpp): replayed, or asked of Python and kept. New reference; null with or without (not
+// plannable) an exception.
 PyObject* find_plan(Overload* op, PyObject** args);
 // A kernel of the plan found an error: raises what a plan of this shape alone calls it.
 void raise_failed_check(Overload* op, PyObject** args, int64_t code);
@@ -73,7 +76,8 @@ void forget_tables(Overload* op);
 size_t plan_count(Overload* op);     // of plans for one shape
 PyObject* args_tuple(Overload* op, PyObject** args);
 
-// What the object consists of (overload.cpp): filled from the arguments of its constructor, false with an exception; let go.
+// What the object consists of (overload.cpp): filled from the arguments of its constructor, false with an exception;
+// let go.
 bool read_overload(Overload* op, PyObject* args, PyObject* kwargs);
 void clear_overload(Overload* op);
 

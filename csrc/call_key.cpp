@@ -1,5 +1,6 @@
-// What the cache of a compiled function is asked with: the layouts of its tensors, and the state of its modules, as bytes.
-// In Python this took 30 us for an MLP of two layers (its whole training step takes 80), here 3. Everything holds the lock.
+// What the cache of a compiled function is asked with: the layouts of its tensors, and the state of its modules, as
+// bytes. In Python this took 30 us for an MLP of two layers (its whole training step takes 80), here 3. Everything
+// holds the lock.
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -24,7 +25,8 @@ static void append_layout(std::string& key, Tensor* t, bool requires_grad) {
   key.append(reinterpret_cast<const char*>(t->geometry), 2 * sizeof(int64_t) * t->ndim);
 }
 
-// layout_key(tensors, plain types) -> (each tensor once, key, whether one requires a gradient); None where one has rules of its own.
+// layout_key(tensors, plain types) -> (each tensor once, key, whether one requires a gradient); None where one has
+// rules of its own.
 static PyObject* py_layout_key(PyObject*, PyObject* args) {
   PyObject *list, *types;
   if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &list, &PyTuple_Type, &types)) return nullptr;
@@ -39,7 +41,8 @@ static PyObject* py_layout_key(PyObject*, PyObject* args) {
     append(key, at->second);
     if (!is_new) continue;
     bool is_plain = false;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(types); k++) is_plain |= reinterpret_cast<PyObject*>(Py_TYPE(o)) == PyTuple_GET_ITEM(types, k);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(types); k++)
+      is_plain |= reinterpret_cast<PyObject*>(Py_TYPE(o)) == PyTuple_GET_ITEM(types, k);
     if (!is_plain) Py_RETURN_NONE;
     bool requires_grad = tape_requires_grad(as_tensor(o));
     any |= requires_grad;
@@ -77,7 +80,8 @@ static bool append_module(PyObject* dict, PyObject* module, PyObject* tensors, s
 
 // module_key(modules) -> (tensors of the modules and all in them, key): in the order of aot.module_state.ModuleState.
 static PyObject* py_module_key(PyObject*, PyObject* roots) {
-  if (!PyTuple_Check(roots)) return PyErr_SetString(PyExc_TypeError, "module_key: expected a tuple of modules"), nullptr;
+  if (!PyTuple_Check(roots))
+    return PyErr_SetString(PyExc_TypeError, "module_key: expected a tuple of modules"), nullptr;
   Ref tensors(PyList_New(0));
   if (!tensors) return nullptr;
   std::string key;
@@ -103,12 +107,15 @@ static PyObject* py_module_key(PyObject*, PyObject* roots) {
 }
 
 static PyMethodDef functions[] = {
-    {"layout_key", guarded<py_layout_key>, METH_VARARGS, "layout_key(tensors, types): each tensor once, their layouts as bytes, whether one requires grad"},
-    {"module_key", guarded<py_module_key>, METH_O, "module_key(modules): their tensors, and what else decides what they do as bytes"},
+    {"layout_key", guarded<py_layout_key>, METH_VARARGS,
+     "layout_key(tensors, types): each tensor once, their layouts as bytes, whether one requires grad"},
+    {"module_key", guarded<py_module_key>, METH_O,
+     "module_key(modules): their tensors, and what else decides what they do as bytes"},
     {}};
 
 int init_call_key(PyObject* module) {
-  const char* texts[kNumNames] = {"training", "_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"};
+  const char* texts[kNumNames] = {"training",       "_modules",           "_parameters",     "_buffers",
+                                  "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"};
   for (int i = 0; i < kNumNames; i++)
     if (!(names[i] = PyUnicode_InternFromString(texts[i]))) return -1;
   return PyModule_AddFunctions(module, functions);

@@ -47,8 +47,12 @@ using Lane = __m128i;
 RL_MULTIPLIES inline Lane load(const unsigned char* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 RL_MULTIPLIES inline Lane start(uint32_t crc) { return _mm_cvtsi32_si128(static_cast<int>(crc)); }
 RL_MULTIPLIES inline Lane both(Lane a, Lane b) { return _mm_xor_si128(a, b); }
-RL_MULTIPLIES inline Lane pair(uint64_t low, uint64_t high) { return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low)); }
-RL_MULTIPLIES inline Lane fold(Lane x, Lane by) { return both(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11)); }
+RL_MULTIPLIES inline Lane pair(uint64_t low, uint64_t high) {
+  return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+}
+RL_MULTIPLIES inline Lane fold(Lane x, Lane by) {
+  return both(_mm_clmulepi64_si128(x, by, 0x00), _mm_clmulepi64_si128(x, by, 0x11));
+}
 RL_MULTIPLIES inline void store(unsigned char* p, Lane x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), x); }
 #elif defined(__aarch64__)
 #define RL_MULTIPLIES __attribute__((target("+crypto")))
@@ -64,7 +68,9 @@ using Lane = uint64x2_t;
 RL_MULTIPLIES inline Lane load(const unsigned char* p) { return vreinterpretq_u64_u8(vld1q_u8(p)); }
 RL_MULTIPLIES inline Lane start(uint32_t crc) { return vcombine_u64(vcreate_u64(crc), vcreate_u64(0)); }
 RL_MULTIPLIES inline Lane both(Lane a, Lane b) { return veorq_u64(a, b); }
-RL_MULTIPLIES inline Lane pair(uint64_t low, uint64_t high) { return vcombine_u64(vcreate_u64(low), vcreate_u64(high)); }
+RL_MULTIPLIES inline Lane pair(uint64_t low, uint64_t high) {
+  return vcombine_u64(vcreate_u64(low), vcreate_u64(high));
+}
 RL_MULTIPLIES inline Lane fold(Lane x, Lane by) {
   poly64x2_t a = vreinterpretq_p64_u64(x), b = vreinterpretq_p64_u64(by);
   Lane low = vreinterpretq_u64_p128(vmull_p64(vgetq_lane_p64(a, 0), vgetq_lane_p64(b, 0)));
@@ -76,8 +82,8 @@ bool can_multiply() { return false; }
 #endif
 
 #if defined(RL_MULTIPLIES)
-// Folding: 64 bytes stand for the 64 after them once multiplied by x^512 modulo the polynomial, 16 by x^128. What is left is
-// 16 bytes with the same remainder as everything before, and the table finishes those.
+// Folding: 64 bytes stand for the 64 after them once multiplied by x^512 modulo the polynomial, 16 by x^128. What is
+// left is 16 bytes with the same remainder as everything before, and the table finishes those.
 RL_MULTIPLIES uint32_t by_folding(uint32_t crc, const unsigned char* p, size_t n) {
   if (n < 64) return by_bytes(crc, p, n);
   Lane far = pair(0x154442bd4, 0x1c6e41596), near = pair(0x1751997d0, 0x0ccaa009e);
@@ -125,8 +131,11 @@ PyObject* py_reserve(PyObject*, PyObject* args) {
   return PyBool_FromLong(done == 0);
 }
 
-PyMethodDef crc_function[] = {{"crc32", guarded<py_crc32>, METH_VARARGS, "crc32(data, value=0): as zlib.crc32, and faster"}, {}};
-PyMethodDef functions[] = {{"reserve_file", guarded<py_reserve>, METH_VARARGS, "reserve_file(fd, size): take room on the disk; whether the file system could"}, {}};
+PyMethodDef crc_function[] = {
+    {"crc32", guarded<py_crc32>, METH_VARARGS, "crc32(data, value=0): as zlib.crc32, and faster"}, {}};
+PyMethodDef functions[] = {{"reserve_file", guarded<py_reserve>, METH_VARARGS,
+                            "reserve_file(fd, size): take room on the disk; whether the file system could"},
+                           {}};
 
 }  // namespace
 

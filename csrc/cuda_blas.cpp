@@ -1,4 +1,5 @@
-// Matrix products on CUDA devices by cuBLAS, as steps of plans: a kernel of form kProduct, whose parameters say how the matrices lie.
+// Matrix products on CUDA devices by cuBLAS, as steps of plans: a kernel of form kProduct, whose parameters say how the
+// matrices lie.
 #include <dlfcn.h>
 
 #include "boundary.h"
@@ -13,8 +14,8 @@ using cuda::Handle;
 struct Blas {
   int (*create)(Handle*) = nullptr;
   int (*set_stream)(Handle, Handle) = nullptr;
-  int (*gemm)(Handle, int, int, int, int, int, const void*, const void*, int, int, long long, const void*, int, int, long long, const void*, void*, int,
-              int, long long, int, int, int) = nullptr;
+  int (*gemm)(Handle, int, int, int, int, int, const void*, const void*, int, int, long long, const void*, int, int,
+              long long, const void*, void*, int, int, long long, int, int, int) = nullptr;
 } blas;
 
 bool allow_tf32 = false;
@@ -38,7 +39,8 @@ int compute_of(int type) {
 
 namespace cuda {
 
-// params: m n k, then line, turned, step of a, of b; line and step of c; how many; alpha and beta by their bits as doubles.
+// params: m n k, then line, turned, step of a, of b; line and step of c; how many; alpha and beta by their bits as
+// doubles.
 int launch_product(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
   Own& mine = own[unit];
   if (!mine.handle && blas.create(&mine.handle)) return *why = "cuBLAS does not start", RUSHLIGHT_FAILED;
@@ -50,13 +52,16 @@ int launch_product(const Kernel* kernel, int unit, void* stream, const Rushlight
   int type = kernel->vector;
   double factors[2][2] = {};
   float single[2][2] = {};
-  for (int i = 0; i < 2; i++) memcpy(&factors[i][0], &p[12 + i], sizeof(double)), single[i][0] = static_cast<float>(factors[i][0]);
+  for (int i = 0; i < 2; i++)
+    memcpy(&factors[i][0], &p[12 + i], sizeof(double)), single[i][0] = static_cast<float>(factors[i][0]);
   bool wide = type == kDouble || type == kComplexDouble;
-  const void *alpha = wide ? static_cast<void*>(factors[0]) : single[0], *beta = wide ? static_cast<void*>(factors[1]) : single[1];
+  const void *alpha = wide ? static_cast<void*>(factors[0]) : single[0],
+             *beta = wide ? static_cast<void*>(factors[1]) : single[1];
   auto n = [&](int i) { return static_cast<int>(p[i]); };
   // The library counts down columns: it is asked for the transposed product.
-  int status = blas.gemm(mine.handle, n(7), n(4), n(1), n(0), n(2), alpha, l.operands[1], type, n(6), p[8], l.operands[0], type, n(3), p[5], beta,
-                         l.operands[2], type, n(9), p[10], n(11), compute_of(type), -1);
+  int status =
+      blas.gemm(mine.handle, n(7), n(4), n(1), n(0), n(2), alpha, l.operands[1], type, n(6), p[8], l.operands[0], type,
+                n(3), p[5], beta, l.operands[2], type, n(9), p[10], n(11), compute_of(type), -1);
   if (status) *why = "cuBLAS refused a product";
   return status ? RUSHLIGHT_FAILED : RUSHLIGHT_OK;
 }
@@ -73,7 +78,8 @@ PyObject* py_blas(PyObject*, PyObject* path) {
   blas.create = reinterpret_cast<decltype(blas.create)>(dlsym(library, "cublasCreate_v2"));
   blas.set_stream = reinterpret_cast<decltype(blas.set_stream)>(dlsym(library, "cublasSetStream_v2"));
   blas.gemm = reinterpret_cast<decltype(blas.gemm)>(dlsym(library, "cublasGemmStridedBatchedEx"));
-  if (!blas.create || !blas.set_stream || !blas.gemm) return PyErr_SetString(PyExc_OSError, "cuda: this cuBLAS has no cublasGemmStridedBatchedEx"), nullptr;
+  if (!blas.create || !blas.set_stream || !blas.gemm)
+    return PyErr_SetString(PyExc_OSError, "cuda: this cuBLAS has no cublasGemmStridedBatchedEx"), nullptr;
   Py_RETURN_NONE;
 }
 
@@ -86,7 +92,8 @@ PyObject* py_allow_tf32(PyObject*, PyObject* allowed) {
 
 PyMethodDef functions[] = {
     {"cuda_blas", guarded<py_blas>, METH_O, "cuda_blas(path): open cuBLAS for products in plans"},
-    {"cuda_allow_tf32", guarded<py_allow_tf32>, METH_O, "cuda_allow_tf32(allowed): whether float32 products may be rounded to TF32"},
+    {"cuda_allow_tf32", guarded<py_allow_tf32>, METH_O,
+     "cuda_allow_tf32(allowed): whether float32 products may be rounded to TF32"},
     {}};
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The CUDA device's table: memory, copies, launches, streams and events through the driver, which is opened when it is first asked for.
-// Kernels are made in Python (rushlight/devices/cuda), one variant for each class of geometry, when a launch first needs one.
+// The CUDA device's table: memory, copies, launches, streams and events through the driver, which is opened when it is
+// first asked for. Kernels are made in Python (rushlight/devices/cuda), one variant for each class of geometry, when a
+// launch first needs one.
 #include <dlfcn.h>
 
 #include <bit>
@@ -56,11 +57,14 @@ int failed(const char* what, int code) {
   return code == kOutOfMemory ? RUSHLIGHT_OUT_OF_MEMORY : RUSHLIGHT_FAILED;
 }
 
-inline int done(const char* what, int code) { return __builtin_expect(code == 0, 1) ? RUSHLIGHT_OK : failed(what, code); }
+inline int done(const char* what, int code) {
+  return __builtin_expect(code == 0, 1) ? RUSHLIGHT_OK : failed(what, code);
+}
 
 inline int enter(int unit) {
   if (__builtin_expect(current == unit, 1)) return RUSHLIGHT_OK;
-  if (unit < 0 || unit >= num_units) return snprintf(message, sizeof(message), "there is no unit %d", unit), RUSHLIGHT_FAILED;
+  if (unit < 0 || unit >= num_units)
+    return snprintf(message, sizeof(message), "there is no unit %d", unit), RUSHLIGHT_FAILED;
   if (!contexts[unit])
     if (int code = driver.retain(&contexts[unit], unit)) return failed("context", code);
   if (int code = driver.set_current(contexts[unit])) return failed("context", code);
@@ -70,7 +74,8 @@ inline int enter(int unit) {
 
 uint64_t place(const void* address) { return reinterpret_cast<uint64_t>(address); }
 
-// --- memory -----------------------------------------------------------------------------------------------------------
+// --- memory
+// -----------------------------------------------------------------------------------------------------------
 
 int allocate(void*, int unit, size_t nbytes, void** address) {
   if (int status = enter(unit)) return status;
@@ -88,7 +93,8 @@ int release(void*, int unit, void* address, size_t) {
 
 int copy(void*, int unit, void* stream, int way, void* target, const void* source, size_t nbytes) {
   if (int status = enter(unit)) return status;
-  if (way == RUSHLIGHT_FROM_HOST) return done("copy from the host", driver.from_host(place(target), source, nbytes, stream));
+  if (way == RUSHLIGHT_FROM_HOST)
+    return done("copy from the host", driver.from_host(place(target), source, nbytes, stream));
   if (way == RUSHLIGHT_TO_HOST) return done("copy to the host", driver.to_host(target, place(source), nbytes, stream));
   return done("copy", driver.within(place(target), place(source), nbytes, stream));
 }
@@ -96,10 +102,12 @@ int copy(void*, int unit, void* stream, int way, void* target, const void* sourc
 int copy_between(void*, int unit, void* stream, void* target, int source_unit, const void* source, size_t nbytes) {
   if (int status = enter(source_unit)) return status;
   if (int status = enter(unit)) return status;
-  return done("copy", driver.between(place(target), contexts[unit], place(source), contexts[source_unit], nbytes, stream));
+  return done("copy",
+              driver.between(place(target), contexts[unit], place(source), contexts[source_unit], nbytes, stream));
 }
 
-// --- launches -----------------------------------------------------------------------------------------------------------
+// --- launches
+// -----------------------------------------------------------------------------------------------------------
 
 constexpr int kMostOperands = 32, kMostArguments = 256, kSplitDims = 6;
 
@@ -112,7 +120,8 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
   PyObject* answer = PyObject_CallMethod(kernel->maker, "variant", "iK", unit, static_cast<unsigned long long>(key));
   if (answer) {
     unsigned long long function = 0;
-    if (PyArg_ParseTuple(answer, "Kii", &function, &made.elements, &made.times)) made.function = reinterpret_cast<Handle>(function);
+    if (PyArg_ParseTuple(answer, "Kii", &function, &made.elements, &made.times))
+      made.function = reinterpret_cast<Handle>(function);
     Py_DECREF(answer);
   }
   PyGILState_Release(gil);
@@ -123,7 +132,8 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
 }
 
 int run(Variant* variant, int64_t blocks, int threads, void* stream, void** arguments) {
-  return done("launch", driver.launch(variant->function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0, stream, arguments, nullptr));
+  return done("launch", driver.launch(variant->function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0, stream,
+                                      arguments, nullptr));
 }
 
 int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -169,8 +179,8 @@ bool is_small(const Points& p, int64_t total) {
   return true;
 }
 
-// The key of a variant: 4 bits of dims, 1 whether indices have 64 bits, 1 whether vectors; then 2 per operand: 0 a constant,
-// 1 repeated along the first dim, 2 neighbours along it, 3 any stride.
+// The key of a variant: 4 bits of dims, 1 whether indices have 64 bits, 1 whether vectors; then 2 per operand: 0 a
+// constant, 1 repeated along the first dim, 2 neighbours along it, 3 any stride.
 int launch_points(Kernel* kernel, int unit, void* stream, const Points& p) {
   int64_t total = 1;
   for (int d = 0; d < p.ndim; d++) total *= p.sizes[d];
@@ -256,7 +266,9 @@ int launch_rows_of_points(Kernel* kernel, int unit, void* stream, const Rushligh
 int row_threads(const Kernel* kernel, const RushlightLaunch& l, int elements) {
   int64_t length = kernel->row_param >= 0 && kernel->row_param < l.num_params ? l.params[kernel->row_param] : 1024;
   int64_t each = divided(std::max<int64_t>(1, length), elements);
-  return static_cast<int>(std::min<int64_t>(kernel->most_threads, std::max<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(divided(each, elements > 1 ? 2 : 4))))));
+  return static_cast<int>(std::min<int64_t>(
+      kernel->most_threads,
+      std::max<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(divided(each, elements > 1 ? 2 : 4))))));
 }
 
 // Whether rows start where vectors may: what multiplies them is whole vectors, and so are the operands' first elements.
@@ -273,7 +285,8 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   if (l.end <= l.begin) return RUSHLIGHT_OK;
   void* arguments[kMostArguments];
   void* operands[kMostArguments];
-  if (l.num_operands + l.num_params + 2 > kMostArguments) return snprintf(message, sizeof(message), "a kernel has too many arguments"), RUSHLIGHT_FAILED;
+  if (l.num_operands + l.num_params + 2 > kMostArguments)
+    return snprintf(message, sizeof(message), "a kernel has too many arguments"), RUSHLIGHT_FAILED;
   Variant* variant = find_variant(kernel, unit, is_aligned(kernel, l));
   if (!variant) return RUSHLIGHT_PYTHON_ERROR;
   int n = 0, status = RUSHLIGHT_OK;
@@ -293,7 +306,8 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   arguments[n++] = &begin;
   arguments[n++] = &end;
   if (kernel->form == kRows) {
-    status = run(variant, std::min<int64_t>(extent, INT32_MAX), row_threads(kernel, l, variant->elements), stream, arguments);
+    status = run(variant, std::min<int64_t>(extent, INT32_MAX), row_threads(kernel, l, variant->elements), stream,
+                 arguments);
   } else {
     int threads = extent >= 256 * 132 ? 256 : extent >= 64 * 132 ? 128 : 64;
     status = run(variant, std::min<int64_t>(divided(extent, threads), INT32_MAX), threads, stream, arguments);
@@ -313,11 +327,13 @@ int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
     return status;
   }
   if (kernel->form != kPoints) return launch_nest(kernel, unit, stream, *what);
-  if (what->num_operands > kMostOperands) return snprintf(message, sizeof(message), "a kernel has too many operands"), RUSHLIGHT_FAILED;
+  if (what->num_operands > kMostOperands)
+    return snprintf(message, sizeof(message), "a kernel has too many operands"), RUSHLIGHT_FAILED;
   return what->ndim < 0 ? launch_rows_of_points(kernel, unit, stream, *what) : walk_points(kernel, unit, stream, *what);
 }
 
-// --- streams ------------------------------------------------------------------------------------------------------------
+// --- streams
+// ------------------------------------------------------------------------------------------------------------
 
 int synchronize(void*, int unit, void* stream) {
   int status = enter(unit);
@@ -326,7 +342,9 @@ int synchronize(void*, int unit, void* stream) {
 
 int new_stream(void*, int unit, int priority, void** stream) {
   int status = enter(unit);
-  return status ? status : done("new_stream", driver.new_stream(stream, 1, priority));   // 1: it does not wait for the first queue
+  return status
+             ? status
+             : done("new_stream", driver.new_stream(stream, 1, priority));  // 1: it does not wait for the first queue
 }
 
 int record(void*, int unit, void* stream, void** event) {
@@ -368,29 +386,64 @@ int elapsed(void*, int unit, void* start, void* end, double* milliseconds) {
 
 const char* last_error(void*) { return message; }
 
-RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION, 1, nullptr, allocate, release, copy, launch, synchronize, new_stream, record,
-                         wait, finish, query, forget, elapsed, copy_between, last_error};
+RushlightDevice table = {RUSHLIGHT_DEVICE_VERSION,
+                         1,
+                         nullptr,
+                         allocate,
+                         release,
+                         copy,
+                         launch,
+                         synchronize,
+                         new_stream,
+                         record,
+                         wait,
+                         finish,
+                         query,
+                         forget,
+                         elapsed,
+                         copy_between,
+                         last_error};
 
-// --- what Python sets up --------------------------------------------------------------------------------------------------
+// --- what Python sets up
+// --------------------------------------------------------------------------------------------------
 
 bool find_functions(void* library) {
-  struct { void** place; const char* name; } all[] = {
+  struct { void** place; const char* name;
+  } all[] = {
 #define FUNCTION(member, name) {reinterpret_cast<void**>(&driver.member), name}
-      FUNCTION(init, "cuInit"), FUNCTION(count, "cuDeviceGetCount"), FUNCTION(retain, "cuDevicePrimaryCtxRetain"), FUNCTION(set_current, "cuCtxSetCurrent"),
-      FUNCTION(allocate, "cuMemAlloc_v2"), FUNCTION(free, "cuMemFree_v2"), FUNCTION(from_host, "cuMemcpyHtoDAsync_v2"),
-      FUNCTION(to_host, "cuMemcpyDtoHAsync_v2"), FUNCTION(within, "cuMemcpyDtoDAsync_v2"), FUNCTION(between, "cuMemcpyPeerAsync"),
-      FUNCTION(launch, "cuLaunchKernel"), FUNCTION(allocate_async, "cuMemAllocAsync"), FUNCTION(free_async, "cuMemFreeAsync"),
-      FUNCTION(new_stream, "cuStreamCreateWithPriority"), FUNCTION(synchronize, "cuStreamSynchronize"), FUNCTION(new_event, "cuEventCreate"),
-      FUNCTION(record, "cuEventRecord"), FUNCTION(wait, "cuStreamWaitEvent"), FUNCTION(finish, "cuEventSynchronize"), FUNCTION(query, "cuEventQuery"),
-      FUNCTION(forget, "cuEventDestroy_v2"), FUNCTION(elapsed, "cuEventElapsedTime"), FUNCTION(error_name, "cuGetErrorName"),
+      FUNCTION(init, "cuInit"),
+      FUNCTION(count, "cuDeviceGetCount"),
+      FUNCTION(retain, "cuDevicePrimaryCtxRetain"),
+      FUNCTION(set_current, "cuCtxSetCurrent"),
+      FUNCTION(allocate, "cuMemAlloc_v2"),
+      FUNCTION(free, "cuMemFree_v2"),
+      FUNCTION(from_host, "cuMemcpyHtoDAsync_v2"),
+      FUNCTION(to_host, "cuMemcpyDtoHAsync_v2"),
+      FUNCTION(within, "cuMemcpyDtoDAsync_v2"),
+      FUNCTION(between, "cuMemcpyPeerAsync"),
+      FUNCTION(launch, "cuLaunchKernel"),
+      FUNCTION(allocate_async, "cuMemAllocAsync"),
+      FUNCTION(free_async, "cuMemFreeAsync"),
+      FUNCTION(new_stream, "cuStreamCreateWithPriority"),
+      FUNCTION(synchronize, "cuStreamSynchronize"),
+      FUNCTION(new_event, "cuEventCreate"),
+      FUNCTION(record, "cuEventRecord"),
+      FUNCTION(wait, "cuStreamWaitEvent"),
+      FUNCTION(finish, "cuEventSynchronize"),
+      FUNCTION(query, "cuEventQuery"),
+      FUNCTION(forget, "cuEventDestroy_v2"),
+      FUNCTION(elapsed, "cuEventElapsedTime"),
+      FUNCTION(error_name, "cuGetErrorName"),
       FUNCTION(error_text, "cuGetErrorString")};
 #undef FUNCTION
   for (auto& entry : all)
-    if (!(*entry.place = dlsym(library, entry.name))) return PyErr_Format(PyExc_RuntimeError, "cuda: the driver has no %s: it is too old", entry.name), false;
+    if (!(*entry.place = dlsym(library, entry.name)))
+      return PyErr_Format(PyExc_RuntimeError, "cuda: the driver has no %s: it is too old", entry.name), false;
   return true;
 }
 
-// cuda_open(path): (units, address of the table). OSError where there is no driver, RuntimeError where it does not start.
+// cuda_open(path): (units, address of the table). OSError where there is no driver, RuntimeError where it does not
+// start.
 PyObject* py_open(PyObject*, PyObject* path) {
   const char* text = PyUnicode_AsUTF8(path);
   if (!text) return nullptr;
@@ -399,8 +452,10 @@ PyObject* py_open(PyObject*, PyObject* path) {
     if (!library) return PyErr_Format(PyExc_OSError, "cuda: no driver: %s", dlerror()), nullptr;
     if (!find_functions(library)) return nullptr;
     int found = 0;
-    if (int code = driver.init(0)) return failed("the driver does not start", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
-    if (int code = driver.count(&found)) return failed("devices", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
+    if (int code = driver.init(0))
+      return failed("the driver does not start", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
+    if (int code = driver.count(&found))
+      return failed("devices", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
     num_units = std::min(found, kMostUnits);
   }
   return Py_BuildValue("iN", num_units, PyLong_FromVoidPtr(&table));
@@ -418,7 +473,8 @@ PyObject* py_enter(PyObject*, PyObject* number) {
 bool read_numbers(PyObject* given, std::vector<int>& numbers) {
   Ref items(PySequence_Fast(given, "cuda_kernel: expected numbers"));
   if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.p); i++) numbers.push_back(static_cast<int>(PyLong_AsLong(PySequence_Fast_GET_ITEM(items.p, i))));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.p); i++)
+    numbers.push_back(static_cast<int>(PyLong_AsLong(PySequence_Fast_GET_ITEM(items.p, i))));
   return !PyErr_Occurred();
 }
 
@@ -426,16 +482,19 @@ bool read_numbers(PyObject* given, std::vector<int>& numbers) {
 PyObject* py_kernel(PyObject*, PyObject* args) {
   PyObject *maker, *itemsizes, *multiples;
   int form, vector, row_param, most_threads;
-  if (!PyArg_ParseTuple(args, "OiiOiOi", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OiiOiOi", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads))
+    return nullptr;
   auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, {}};
   if (!read_numbers(itemsizes, kernel->itemsizes) || !read_numbers(multiples, kernel->multiples)) return nullptr;
   return PyLong_FromVoidPtr(kernel);
 }
 
 PyMethodDef functions[] = {
-    {"cuda_open", guarded<py_open>, METH_O, "cuda_open(path): how many units the driver has, and the address of their table"},
+    {"cuda_open", guarded<py_open>, METH_O,
+     "cuda_open(path): how many units the driver has, and the address of their table"},
     {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
-    {"cuda_kernel", guarded<py_kernel>, METH_VARARGS, "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads): a kernel's address"},
+    {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,
+     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads): a kernel's address"},
     {}};
 
 }  // namespace

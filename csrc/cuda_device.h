@@ -23,7 +23,8 @@ struct Variant {
 struct Kernel {
   PyObject* maker;                // variant(unit, key) -> (function, elements, times)
   int form;
-  int vector;                     // of a product, its type as cuBLAS numbers them; otherwise elements in 16 bytes of the widest operand; 1 where a kernel has no form in vectors
+  int vector;  // of a product, its type as cuBLAS numbers them; otherwise elements in 16 bytes of the widest operand; 1
+               // where a kernel has no form in vectors
   std::vector<int> itemsizes;     // of operands
   int row_param;                  // which parameter says how long rows are; -1: none
   std::vector<int> multiples;     // parameters that must be whole vectors for the variant in vectors

@@ -33,11 +33,14 @@ Unit* find_unit(Device device) {
   auto& known = units[device.type];
   if (__builtin_expect(device.index < known.size() && known[device.index], 1)) return known[device.index];
   const char* name = device_type_name(device.type);
-  if (!is_plugged(device)) return PyErr_Format(PyExc_RuntimeError, "expected a plugged-in device, got '%s'", name), nullptr;
+  if (!is_plugged(device))
+    return PyErr_Format(PyExc_RuntimeError, "expected a plugged-in device, got '%s'", name), nullptr;
   long count = count_units(device);
   if (count < 0) return nullptr;
   if (device.index >= count)
-    return PyErr_Format(PyExc_RuntimeError, "device '%s:%d' does not exist: '%s' has %ld unit%s", name, device.index, name, count, count == 1 ? "" : "s"), nullptr;
+    return PyErr_Format(PyExc_RuntimeError, "device '%s:%d' does not exist: '%s' has %ld unit%s", name, device.index,
+                        name, count, count == 1 ? "" : "s"),
+           nullptr;
   if (known.size() <= device.index) known.resize(device.index + 1);
   auto* unit = new Unit{device, table_of(device), {}, {}};
   unit->streams.push_back(new Stream{unit});
@@ -55,15 +58,18 @@ bool device_ok(Unit* unit, int status, const char* what) {
   if (!status) return true;
   if (PyErr_Occurred()) return false;
   const char* why = unit->table->error ? unit->table->error(unit->table->context) : nullptr;
-  PyErr_Format(status == RUSHLIGHT_OUT_OF_MEMORY ? OutOfMemoryError : PyExc_RuntimeError, "%s: device '%s:%d' failed%s%s", what,
-               device_type_name(unit->device.type), unit->device.index, why ? ": " : "", why ? why : "");
+  PyErr_Format(status == RUSHLIGHT_OUT_OF_MEMORY ? OutOfMemoryError : PyExc_RuntimeError,
+               "%s: device '%s:%d' failed%s%s", what, device_type_name(unit->device.type), unit->device.index,
+               why ? ": " : "", why ? why : "");
   return false;
 }
 
 bool stream_copy(Stream* stream, RushlightWay way, void* target, const void* source, size_t nbytes) {
   Unit* unit = stream->unit;
   stream->jobs++;
-  return device_ok(unit, unit->table->copy(unit->table->context, unit->device.index, stream->handle, way, target, source, nbytes), "copy");
+  return device_ok(
+      unit, unit->table->copy(unit->table->context, unit->device.index, stream->handle, way, target, source, nbytes),
+      "copy");
 }
 
 // Waits, without a look at checks.
@@ -81,12 +87,14 @@ static bool stream_drain(Stream* stream) {
   return device_ok(unit, status, "synchronize");
 }
 
-// --- launches -----------------------------------------------------------------------------------------------------------
+// --- launches
+// -----------------------------------------------------------------------------------------------------------
 
 static bool launch_once(Stream* stream, const RushlightLaunch& launch) {
   Unit* unit = stream->unit;
   stream->jobs++;
-  return device_ok(unit, unit->table->launch(unit->table->context, unit->device.index, stream->handle, &launch), "launch");
+  return device_ok(unit, unit->table->launch(unit->table->context, unit->device.index, stream->handle, &launch),
+                   "launch");
 }
 
 // Dims beyond the second, one launch each.
@@ -114,7 +122,8 @@ static bool walk_dims(Stream* stream, const RushlightLaunch& whole) {
       int64_t at = rest % whole.sizes[d];
       rest /= whole.sizes[d];
       for (int k = 0; k < n; k++)
-        if (!whole.constant_bytes[k]) operands[k] = static_cast<char*>(operands[k]) + at * whole.strides[k * whole.pitch + d];
+        if (!whole.constant_bytes[k])
+          operands[k] = static_cast<char*>(operands[k]) + at * whole.strides[k * whole.pitch + d];
     }
     if (!launch_once(stream, one)) return false;
   }
@@ -125,19 +134,24 @@ bool stream_launch(Stream* stream, PyObject* handle, RushlightLaunch& launch) {
   launch.kernel = handle;
   if (is_native(stream->unit)) {
     launch.kernel = PyCapsule_CheckExact(handle) ? PyCapsule_GetPointer(handle, PyCapsule_GetName(handle)) : nullptr;
-    if (!launch.kernel && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "Device.load: a native device's kernels are ints or capsules");
+    if (!launch.kernel && !PyErr_Occurred())
+      PyErr_SetString(PyExc_TypeError, "Device.load: a native device's kernels are ints or capsules");
     if (!launch.kernel) return false;
   }
   return launch.ndim < 0 || stream->unit->table->nd ? launch_once(stream, launch) : walk_dims(stream, launch);
 }
 
-// --- checks ---------------------------------------------------------------------------------------------------------------
+// --- checks
+// ---------------------------------------------------------------------------------------------------------------
 
 static bool make_cells(Stream* stream) {
   // Straight from the device, not from the cache: the cells stay as long as the stream does.
   Unit* unit = stream->unit;
   void* cells = nullptr;
-  if (!device_ok(unit, unit->table->allocate(unit->table->context, unit->device.index, kCells * sizeof(int64_t), &cells), "allocate")) return false;
+  if (!device_ok(unit,
+                 unit->table->allocate(unit->table->context, unit->device.index, kCells * sizeof(int64_t), &cells),
+                 "allocate"))
+    return false;
   static const int64_t zeros[kCells] = {};
   if (!stream_copy(stream, RUSHLIGHT_FROM_HOST, cells, zeros, sizeof(zeros))) return false;
   stream->checks.cells = static_cast<char*>(cells);
@@ -160,7 +174,8 @@ static bool read_checks(Stream* stream) {
   size_t n = checks.pending.size(), first = checks.first;
   std::vector<int64_t> codes(kCells);
   checks.is_read = true;   // by this thread: a device in Python lets others run, who may launch more meanwhile
-  bool ok = stream_copy(stream, RUSHLIGHT_TO_HOST, codes.data(), checks.cells, kCells * sizeof(int64_t)) && (copies_at_once(stream->unit) || stream_drain(stream));
+  bool ok = stream_copy(stream, RUSHLIGHT_TO_HOST, codes.data(), checks.cells, kCells * sizeof(int64_t)) &&
+            (copies_at_once(stream->unit) || stream_drain(stream));
   checks.is_read = false;
   if (!ok) return false;
   ErrorCells::Pending failed{};
@@ -170,7 +185,8 @@ static bool read_checks(Stream* stream) {
     ErrorCells::Pending one = checks.pending.front();
     checks.pending.pop_front();
     size_t at = (first + i) % kCells;
-    if (codes[at]) ok &= stream_copy(stream, RUSHLIGHT_FROM_HOST, checks.cells + at * sizeof(int64_t), &zero, sizeof(zero));
+    if (codes[at])
+      ok &= stream_copy(stream, RUSHLIGHT_FROM_HOST, checks.cells + at * sizeof(int64_t), &zero, sizeof(zero));
     if (codes[at] && !code) {
       code = codes[at];
       failed = one;
@@ -190,7 +206,8 @@ char* stream_check(Stream* stream, PyObject* on_error, PyObject* op) {
   ErrorCells& checks = stream->checks;
   if (!checks.cells && !make_cells(stream)) return nullptr;
   if (checks.pending.size() == kCells && !read_checks(stream)) return nullptr;
-  if (checks.pending.size() == kCells) return PyErr_SetString(PyExc_RuntimeError, "launch: too many unread checks on one stream"), nullptr;
+  if (checks.pending.size() == kCells)
+    return PyErr_SetString(PyExc_RuntimeError, "launch: too many unread checks on one stream"), nullptr;
   size_t at = (checks.first + checks.pending.size()) % kCells;
   checks.pending.push_back({Py_XNewRef(on_error), Py_XNewRef(op)});
   return checks.cells + at * sizeof(int64_t);
@@ -204,7 +221,8 @@ bool unit_synchronize(Unit* unit) {
   return true;
 }
 
-// --- copies between tensors -------------------------------------------------------------------------------------------------
+// --- copies between tensors
+// -------------------------------------------------------------------------------------------------
 
 static bool copy_units(Tensor* target, Tensor* source, size_t nbytes) {
   Stream *to = current_stream(target->device), *from = to ? current_stream(source->device) : nullptr;
@@ -214,17 +232,23 @@ static bool copy_units(Tensor* target, Tensor* source, size_t nbytes) {
   to->jobs++, from->jobs++;
   int here = target->device.index, there = source->device.index;
   // The source's stream first, then the copy, and what is written over the source later after that.
-  bool ok = !table->record || (device_ok(from->unit, table->record(table->context, there, from->handle, &ready), "record") &&
-                               device_ok(to->unit, table->wait(table->context, here, to->handle, ready), "wait"));
-  ok = ok && device_ok(to->unit, table->copy_between(table->context, here, to->handle, target->data(), there, source->data(), nbytes), "copy");
-  ok = ok && (!table->record || (device_ok(to->unit, table->record(table->context, here, to->handle, &done), "record") &&
-                                 device_ok(from->unit, table->wait(table->context, there, from->handle, done), "wait")));
+  bool ok =
+      !table->record || (device_ok(from->unit, table->record(table->context, there, from->handle, &ready), "record") &&
+                         device_ok(to->unit, table->wait(table->context, here, to->handle, ready), "wait"));
+  ok = ok &&
+       device_ok(to->unit,
+                 table->copy_between(table->context, here, to->handle, target->data(), there, source->data(), nbytes),
+                 "copy");
+  ok =
+      ok && (!table->record || (device_ok(to->unit, table->record(table->context, here, to->handle, &done), "record") &&
+                                device_ok(from->unit, table->wait(table->context, there, from->handle, done), "wait")));
   if (ready) table->forget(table->context, there, ready);
   if (done) table->forget(table->context, here, done);
   return ok;
 }
 
-// move_bytes(target, source): between contiguous tensors of one type on two devices, or units of one. False: not directly.
+// move_bytes(target, source): between contiguous tensors of one type on two devices, or units of one. False: not
+// directly.
 static PyObject* move_bytes(PyObject*, PyObject* args) {
   PyObject *t, *s;
   if (!PyArg_ParseTuple(args, "O!O!", TensorType, &t, TensorType, &s)) return nullptr;
@@ -233,7 +257,8 @@ static PyObject* move_bytes(PyObject*, PyObject* args) {
   bool from_host = source->device.type == kCPU, to_host = target->device.type == kCPU;
   if (!nbytes) Py_RETURN_TRUE;
   if (from_host == to_host) {
-    bool direct = !from_host && source->device.type == target->device.type && (source->device == target->device || table_of(target->device)->copy_between);
+    bool direct = !from_host && source->device.type == target->device.type &&
+                  (source->device == target->device || table_of(target->device)->copy_between);
     if (!direct) Py_RETURN_FALSE;
     if (source->device != target->device) return copy_units(target, source, nbytes) ? Py_NewRef(Py_True) : nullptr;
   }
@@ -247,7 +272,8 @@ static PyObject* move_bytes(PyObject*, PyObject* args) {
   Py_RETURN_TRUE;
 }
 
-// --- the Python functions: streams are numbers of a unit, events are capsules -----------------------------------------------
+// --- the Python functions: streams are numbers of a unit, events are capsules
+// -----------------------------------------------
 
 namespace {
 
@@ -269,7 +295,8 @@ Stream* stream_of(PyObject* device, int number) {
   if (!parse_device(device, &d)) return nullptr;
   Unit* unit = find_unit(d);
   if (!unit) return nullptr;
-  if (number < 0 || number >= static_cast<int>(unit->streams.size())) return PyErr_Format(PyExc_RuntimeError, "no stream %d on this device", number), nullptr;
+  if (number < 0 || number >= static_cast<int>(unit->streams.size()))
+    return PyErr_Format(PyExc_RuntimeError, "no stream %d on this device", number), nullptr;
   return unit->streams[number];
 }
 
@@ -286,7 +313,9 @@ PyObject* py_new_stream(PyObject*, PyObject* args) {
   static int turn = 0;
   if (unit->streams.size() >= kMostStreams) return PyLong_FromLong(1 + turn++ % static_cast<int>(kMostStreams - 1));
   void* handle = nullptr;
-  if (!device_ok(unit, unit->table->new_stream(unit->table->context, unit->device.index, priority, &handle), "new_stream")) return nullptr;
+  if (!device_ok(unit, unit->table->new_stream(unit->table->context, unit->device.index, priority, &handle),
+                 "new_stream"))
+    return nullptr;
   auto* made = new Stream{unit, handle, static_cast<int>(unit->streams.size())};
   unit->streams.push_back(made);
   return PyLong_FromLong(made->number);
@@ -298,7 +327,8 @@ PyObject* py_current_stream(PyObject*, PyObject* device) {
   return s ? PyLong_FromLong(s->number) : nullptr;
 }
 
-// stream_handle(device, number=-1): the device's own name of a stream, the current one unless told; for libraries that queue work themselves.
+// stream_handle(device, number=-1): the device's own name of a stream, the current one unless told; for libraries that
+// queue work themselves.
 PyObject* py_stream_handle(PyObject*, PyObject* args) {
   PyObject* device;
   int number = -1;
@@ -336,7 +366,8 @@ PyObject* py_record(PyObject*, PyObject* args) {
   const RushlightDevice* table = s->unit->table;
   if (!table->record) Py_RETURN_NONE;   // one queue: whatever was asked before is before
   void* handle = nullptr;
-  if (!device_ok(s->unit, table->record(table->context, s->unit->device.index, s->handle, &handle), "record")) return nullptr;
+  if (!device_ok(s->unit, table->record(table->context, s->unit->device.index, s->handle, &handle), "record"))
+    return nullptr;
   return PyCapsule_New(new Event{s->unit, handle}, "rushlight.event", free_event);
 }
 
@@ -346,10 +377,12 @@ PyObject* py_wait(PyObject*, PyObject* args) {
   Stream* s = PyArg_ParseTuple(args, "OiO", &device, &number, &capsule) ? stream_of(device, number) : nullptr;
   Event* event = s ? event_of(capsule) : nullptr;
   if (!event) return nullptr;
-  if (event->unit->device.type != s->unit->device.type) return PyErr_SetString(PyExc_RuntimeError, "Event.wait: the event belongs to another kind of device"), nullptr;
+  if (event->unit->device.type != s->unit->device.type)
+    return PyErr_SetString(PyExc_RuntimeError, "Event.wait: the event belongs to another kind of device"), nullptr;
   const RushlightDevice* table = s->unit->table;
   s->jobs++;
-  return none_if(device_ok(s->unit, table->wait(table->context, s->unit->device.index, s->handle, event->handle), "wait"));
+  return none_if(
+      device_ok(s->unit, table->wait(table->context, s->unit->device.index, s->handle, event->handle), "wait"));
 }
 
 // Whether all that was queued is done: by a mark behind the last job, so that asking again asks for the same one.
@@ -388,7 +421,11 @@ PyObject* py_finish(PyObject*, PyObject* capsule) {
 PyObject* py_query(PyObject*, PyObject* capsule) {
   Event* event = event_of(capsule);
   int reached = 0;
-  if (!event || !device_ok(event->unit, event->unit->table->query(event->unit->table->context, event->unit->device.index, event->handle, &reached), "query")) return nullptr;
+  if (!event || !device_ok(event->unit,
+                           event->unit->table->query(event->unit->table->context, event->unit->device.index,
+                                                     event->handle, &reached),
+                           "query"))
+    return nullptr;
   return PyBool_FromLong(reached);
 }
 
@@ -398,16 +435,21 @@ PyObject* py_elapsed(PyObject*, PyObject* args) {
   Event *start = event_of(a), *end = start ? event_of(b) : nullptr;
   if (!end) return nullptr;
   const RushlightDevice* table = start->unit->table;
-  if (!table->elapsed) return PyErr_SetString(PyExc_RuntimeError, "elapsed_time: this device does not measure time"), nullptr;
+  if (!table->elapsed)
+    return PyErr_SetString(PyExc_RuntimeError, "elapsed_time: this device does not measure time"), nullptr;
   double milliseconds = 0;
-  if (!device_ok(start->unit, table->elapsed(table->context, start->unit->device.index, start->handle, end->handle, &milliseconds), "elapsed_time")) return nullptr;
+  if (!device_ok(start->unit,
+                 table->elapsed(table->context, start->unit->device.index, start->handle, end->handle, &milliseconds),
+                 "elapsed_time"))
+    return nullptr;
   return PyFloat_FromDouble(milliseconds);
 }
 
 PyObject* py_used_on(PyObject*, PyObject* args) {
   PyObject *tensor, *device;
   int number;
-  Stream* s = PyArg_ParseTuple(args, "O!Oi", TensorType, &tensor, &device, &number) ? stream_of(device, number) : nullptr;
+  Stream* s =
+      PyArg_ParseTuple(args, "O!Oi", TensorType, &tensor, &device, &number) ? stream_of(device, number) : nullptr;
   if (!s) return nullptr;
   device_used_on(as_tensor(tensor)->storage, s);
   Py_RETURN_NONE;
@@ -432,9 +474,11 @@ PyObject* py_unit_stats(PyObject*, PyObject* args) {
   if (!s) return nullptr;
   UnitStats& stats = s->unit->stats;
   if (reset_peak) stats.peak_allocated = stats.allocated, stats.peak_reserved = stats.reserved;
-  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated", stats.allocated, "peak_allocated", stats.peak_allocated, "reserved",
-                       stats.reserved, "peak_reserved", stats.peak_reserved, "total_allocated", stats.total_allocated, "total_freed", stats.total_freed,
-                       "allocations", stats.allocations, "frees", stats.frees, "segments", stats.segments, "retries", stats.retries, "failures", stats.failures);
+  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated", stats.allocated, "peak_allocated",
+                       stats.peak_allocated, "reserved", stats.reserved, "peak_reserved", stats.peak_reserved,
+                       "total_allocated", stats.total_allocated, "total_freed", stats.total_freed, "allocations",
+                       stats.allocations, "frees", stats.frees, "segments", stats.segments, "retries", stats.retries,
+                       "failures", stats.failures);
 }
 
 PyObject* py_empty_unit_cache(PyObject*, PyObject* device) {
@@ -442,14 +486,21 @@ PyObject* py_empty_unit_cache(PyObject*, PyObject* device) {
   return s ? none_if(device_empty_cache(s->unit)) : nullptr;
 }
 
-// Whether a kernel may write through a tensor as it lies: nobody intercepts it, and all its elements are a run of memory.
-bool is_plain_run(const Tensor* t, Device device) { return !(t->keys & ~tls.excluded) && t->device == device && t->contiguous() && t->storage->data && !(t->flags & kInference); }
+// Whether a kernel may write through a tensor as it lies: nobody intercepts it, and all its elements are a run of
+// memory.
+bool is_plain_run(const Tensor* t, Device device) {
+  return !(t->keys & ~tls.excluded) && t->device == device && t->contiguous() && t->storage->data &&
+         !(t->flags & kInference);
+}
 
-// update_elements(kernel, tensors, written, params): a device's kernel over the elements of tensors of one shape, side by side, of which the numbers in
-// `written` are written to. False, and nothing done, where they are not plain runs of memory on one device.
+// update_elements(kernel, tensors, written, params): a device's kernel over the elements of tensors of one shape, side
+// by side, of which the numbers in `written` are written to. False, and nothing done, where they are not plain runs of
+// memory on one device.
 PyObject* py_update_elements(PyObject*, PyObject* args) {
   PyObject *kernel, *given, *written, *numbers;
-  if (!PyArg_ParseTuple(args, "OO!O!O!", &kernel, &PyTuple_Type, &given, &PyTuple_Type, &written, &PyTuple_Type, &numbers)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OO!O!O!", &kernel, &PyTuple_Type, &given, &PyTuple_Type, &written, &PyTuple_Type,
+                        &numbers))
+    return nullptr;
   constexpr int kMost = 16;
   int n = static_cast<int>(PyTuple_GET_SIZE(given)), m = static_cast<int>(PyTuple_GET_SIZE(numbers));
   bool plain = n > 0 && n <= kMost && m <= kMost && !(tls.keys & ~tls.excluded & ~static_cast<uint32_t>(kKeyAutocast));
@@ -468,7 +519,8 @@ PyObject* py_update_elements(PyObject*, PyObject* args) {
   for (int i = 0; i < m; i++) params[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(numbers, i));
   Stream* stream = PyErr_Occurred() ? nullptr : current_stream(tensors[0]->device);
   if (!stream) return nullptr;
-  RushlightLaunch launch{nullptr, n, m, operands, constant_bytes, params, 0, tensors[0]->numel, -1, 0, nullptr, nullptr};
+  RushlightLaunch launch{nullptr,           n,  m, operands, constant_bytes, params, 0,
+                         tensors[0]->numel, -1, 0, nullptr,  nullptr};
   if (!stream_launch(stream, kernel, launch)) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(written); i++) {
     long which = PyLong_AsLong(PyTuple_GET_ITEM(written, i));
@@ -477,8 +529,8 @@ PyObject* py_update_elements(PyObject*, PyObject* args) {
   return PyErr_Occurred() ? nullptr : Py_NewRef(Py_True);
 }
 
-// kernel_handle(loaded): what Device.load returned, as plans keep it. A native device's kernels are ints, which in a plan would
-// be functions of the host.
+// kernel_handle(loaded): what Device.load returned, as plans keep it. A native device's kernels are ints, which in a
+// plan would be functions of the host.
 PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
   if (!PyLong_Check(loaded)) return Py_NewRef(loaded);
   void* kernel = PyLong_AsVoidPtr(loaded);
@@ -487,24 +539,34 @@ PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
 }
 
 PyMethodDef functions[] = {
-    {"update_elements", guarded<py_update_elements>, METH_VARARGS, "update_elements(kernel, tensors, written, params): a device's kernel over tensors' elements; False where that does not reach"},
+    {"update_elements", guarded<py_update_elements>, METH_VARARGS,
+     "update_elements(kernel, tensors, written, params): a device's kernel over tensors' elements; False where that "
+     "does not reach"},
     {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
-    {"move_bytes", guarded<move_bytes>, METH_VARARGS, "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
+    {"move_bytes", guarded<move_bytes>, METH_VARARGS,
+     "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
     {"new_stream", guarded<py_new_stream>, METH_VARARGS, "new_stream(device, priority): the number of a stream"},
     {"current_stream", guarded<py_current_stream>, METH_O, "the number of this thread's current stream on a device"},
-    {"stream_handle", guarded<py_stream_handle>, METH_VARARGS, "stream_handle(device, number=-1): the device's own name of a stream"},
-    {"set_stream", guarded<py_set_stream>, METH_VARARGS, "set_stream(device, number): make it this thread's current one"},
-    {"synchronize", guarded<py_synchronize>, METH_VARARGS, "synchronize(device, number=-1): wait for a stream, or for all; then raise what checks found"},
-    {"record_event", guarded<py_record>, METH_VARARGS, "record_event(device, number): a mark in a stream; None where a device has one queue"},
+    {"stream_handle", guarded<py_stream_handle>, METH_VARARGS,
+     "stream_handle(device, number=-1): the device's own name of a stream"},
+    {"set_stream", guarded<py_set_stream>, METH_VARARGS,
+     "set_stream(device, number): make it this thread's current one"},
+    {"synchronize", guarded<py_synchronize>, METH_VARARGS,
+     "synchronize(device, number=-1): wait for a stream, or for all; then raise what checks found"},
+    {"record_event", guarded<py_record>, METH_VARARGS,
+     "record_event(device, number): a mark in a stream; None where a device has one queue"},
     {"wait_event", guarded<py_wait>, METH_VARARGS, "wait_event(device, number, event): the stream waits for the mark"},
-    {"query_stream", guarded<py_query_stream>, METH_VARARGS, "query_stream(device, number): whether all that was queued is done"},
+    {"query_stream", guarded<py_query_stream>, METH_VARARGS,
+     "query_stream(device, number): whether all that was queued is done"},
     {"finish_event", guarded<py_finish>, METH_O, "wait for a mark"},
     {"query_event", guarded<py_query>, METH_O, "whether a mark is reached"},
     {"elapsed_time", guarded<py_elapsed>, METH_VARARGS, "elapsed_time(start, end): milliseconds between two marks"},
-    {"used_on_stream", guarded<py_used_on>, METH_VARARGS, "used_on_stream(tensor, device, number): its memory waits for that stream before it is reused"},
+    {"used_on_stream", guarded<py_used_on>, METH_VARARGS,
+     "used_on_stream(tensor, device, number): its memory waits for that stream before it is reused"},
     {"current_unit", guarded<py_current_unit>, METH_O, "this thread's current unit of a kind of device"},
     {"set_unit", guarded<py_set_unit>, METH_O, "make a unit this thread's current one"},
-    {"unit_stats", guarded<py_unit_stats>, METH_VARARGS, "unit_stats(device, reset_peak=False): what the allocator counted"},
+    {"unit_stats", guarded<py_unit_stats>, METH_VARARGS,
+     "unit_stats(device, reset_peak=False): what the allocator counted"},
     {"empty_unit_cache", guarded<py_empty_unit_cache>, METH_O, "give a device's cached memory back to it"},
     {}};
 
@@ -512,23 +574,36 @@ PyMethodDef functions[] = {
 
 // The address of a table, as Device.native() gives it: an int, or a capsule.
 const RushlightDevice* native_device_table(PyObject* given) {
-  void* address = PyCapsule_CheckExact(given) ? PyCapsule_GetPointer(given, PyCapsule_GetName(given)) : PyLong_AsVoidPtr(given);
+  void* address =
+      PyCapsule_CheckExact(given) ? PyCapsule_GetPointer(given, PyCapsule_GetName(given)) : PyLong_AsVoidPtr(given);
   if (!address) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "register_device: native() must return the address of a RushlightDevice, got 0");
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_ValueError,
+                      "register_device: native() must return the address of a RushlightDevice, got 0");
     return nullptr;
   }
   auto* table = static_cast<const RushlightDevice*>(address);
   if (table->version != RUSHLIGHT_DEVICE_VERSION)
-    return PyErr_Format(PyExc_RuntimeError, "register_device: the native table has version %u, this core needs %d", table->version, RUSHLIGHT_DEVICE_VERSION), nullptr;
+    return PyErr_Format(PyExc_RuntimeError, "register_device: the native table has version %u, this core needs %d",
+                        table->version, RUSHLIGHT_DEVICE_VERSION),
+           nullptr;
   if (!table->allocate || !table->free || !table->copy || !table->launch)
-    return PyErr_SetString(PyExc_TypeError, "register_device: a native table needs allocate, free, copy and launch"), nullptr;
-  bool some = table->new_stream || table->record || table->wait, all = table->new_stream && table->record && table->wait && table->finish && table->query && table->forget && table->synchronize;
-  if (some && !all) return PyErr_SetString(PyExc_TypeError, "register_device: a native table with streams needs synchronize, new_stream, record, wait, finish, query and forget"), nullptr;
+    return PyErr_SetString(PyExc_TypeError, "register_device: a native table needs allocate, free, copy and launch"),
+           nullptr;
+  bool some = table->new_stream || table->record || table->wait, all = table->new_stream && table->record &&
+                                                                       table->wait && table->finish && table->query &&
+                                                                       table->forget && table->synchronize;
+  if (some && !all)
+    return PyErr_SetString(PyExc_TypeError,
+                           "register_device: a native table with streams needs synchronize, new_stream, record, wait, "
+                           "finish, query and forget"),
+           nullptr;
   return table;
 }
 
 int init_device(PyObject* module) {
-  OutOfMemoryError = PyErr_NewExceptionWithDoc("rushlight.OutOfMemoryError", "A device has no memory left.", PyExc_RuntimeError, nullptr);
+  OutOfMemoryError = PyErr_NewExceptionWithDoc("rushlight.OutOfMemoryError", "A device has no memory left.",
+                                               PyExc_RuntimeError, nullptr);
   if (!OutOfMemoryError || PyModule_AddObjectRef(module, "OutOfMemoryError", OutOfMemoryError)) return -1;
   return PyModule_AddFunctions(module, functions);
 }

@@ -1,5 +1,6 @@
 // Devices as the core uses them: their tables, their units, the streams of those, and each thread's current ones.
-// Everything here holds the interpreter lock unless it says otherwise. Functions that return bool set an exception on false.
+// Everything here holds the interpreter lock unless it says otherwise. Functions that return bool set an exception on
+// false.
 #pragma once
 #include <deque>
 #include <vector>
@@ -62,23 +63,27 @@ Stream* current_stream(Device device);          // of this thread; null with an 
 bool device_ok(Unit* unit, int status, const char* what);   // raises what a status means
 
 bool stream_copy(Stream* stream, RushlightWay way, void* target, const void* source, size_t nbytes);
-bool stream_launch(Stream* stream, PyObject* handle, RushlightLaunch& launch);   // fills in `kernel`; walks outer dims for a device without n-d launches
+bool stream_launch(Stream* stream, PyObject* handle,
+                   RushlightLaunch& launch);    // fills in `kernel`; walks outer dims for a device without n-d launches
 bool stream_synchronize(Stream* stream);        // then raises what checks found
 bool unit_synchronize(Unit* unit);              // all streams
 
-// The cell where a kernel launched next writes its failure. `on_error` and `op` as in ErrorCells. Null with an exception.
+// The cell where a kernel launched next writes its failure. `on_error` and `op` as in ErrorCells. Null with an
+// exception.
 char* stream_check(Stream* stream, PyObject* on_error, PyObject* op);
 
 // device_memory.cpp. `device_take` fills in data, capacity, release; out of memory raises OutOfMemoryError.
 bool device_take(Storage* storage, size_t nbytes);
 bool device_empty_cache(Unit* unit);
-void device_used_on(Storage* storage, Stream* stream);   // its memory is not reused before what is queued on `stream` at its end is done
+void device_used_on(Storage* storage,
+                    Stream* stream);  // its memory is not reused before what is queued on `stream` at its end is done
 void device_memory_before_fork();
 void device_memory_after_fork();
 
 // python_device.cpp: a table whose functions call the methods of a Python object.
 const RushlightDevice* python_device_table(PyObject* handler);
-// The table of a device that has its own, from what Device.native() returned: an address, or a capsule. Null with an exception.
+// The table of a device that has its own, from what Device.native() returned: an address, or a capsule. Null with an
+// exception.
 const RushlightDevice* native_device_table(PyObject* given);
 
 extern PyObject* OutOfMemoryError;

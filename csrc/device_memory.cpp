@@ -1,6 +1,6 @@
-// The caching allocator of plugged-in devices. Memory is got from a device in segments, which are cut into blocks; a freed
-// block stays with the stream it was made on and serves that stream again without waiting, since its work is done in order.
-// Memory that another stream uses as well (`device_used_on`) waits for that stream too.
+// The caching allocator of plugged-in devices. Memory is got from a device in segments, which are cut into blocks; a
+// freed block stays with the stream it was made on and serves that stream again without waiting, since its work is done
+// in order. Memory that another stream uses as well (`device_used_on`) waits for that stream too.
 //
 // No function of a device is called under the lock: one in Python may let another thread run, which would wait for it.
 #include "device.h"
@@ -31,7 +31,8 @@ struct Others {
 };
 Others* others_of(Block* b) { return static_cast<Others*>(b->extra); }
 
-// --- with the lock held -------------------------------------------------------------------------------------------------
+// --- with the lock held
+// -------------------------------------------------------------------------------------------------
 
 Block* lend(Block* b) {
   UnitStats& stats = stream_of(b)->unit->stats;
@@ -73,7 +74,8 @@ void give_back(Block* b) {
   else put_back(b);
 }
 
-// --- without the lock ---------------------------------------------------------------------------------------------------
+// --- without the lock
+// ---------------------------------------------------------------------------------------------------
 
 // Blocks whose other users have got past them become free; with `wait`, all do.
 bool collect_waiting(Stream* stream, bool wait) {
@@ -90,7 +92,8 @@ bool collect_waiting(Stream* stream, bool wait) {
       const RushlightDevice* table = unit->table;
       int reached = 1;
       void* event = others->events.back();
-      int status = wait ? table->finish(table->context, unit->device.index, event) : table->query(table->context, unit->device.index, event, &reached);
+      int status = wait ? table->finish(table->context, unit->device.index, event)
+                        : table->query(table->context, unit->device.index, event, &reached);
       if (!(ok = device_ok(unit, status, "memory")) || !reached) break;
       table->forget(table->context, unit->device.index, event);
       others->events.pop_back();
@@ -144,7 +147,8 @@ Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   stats.reserved += size;
   stats.segments++;
   if (stats.reserved > stats.peak_reserved) stats.peak_reserved = stats.reserved;
-  stream->pools[large].put(new Block{static_cast<char*>(address), size, large ? size : 0, nullptr, nullptr, true, stream});
+  stream->pools[large].put(
+      new Block{static_cast<char*>(address), size, large ? size : 0, nullptr, nullptr, true, stream});
   return lend(stream->pools[large].take(want));
 }
 
@@ -155,10 +159,15 @@ void raise_full(Unit* unit, size_t nbytes) {
   PyErr_NormalizeException(&type, &value, &trace);
   const UnitStats& stats = unit->stats;
   const char* why = !value && unit->table->error ? unit->table->error(unit->table->context) : nullptr;
-  Ref said(value ? PyUnicode_FromFormat(" (it says: %S)", value) : why ? PyUnicode_FromFormat(" (it says: %s)", why) : PyUnicode_FromString(""));
+  Ref said(value ? PyUnicode_FromFormat(" (it says: %S)", value)
+           : why ? PyUnicode_FromFormat(" (it says: %s)", why)
+                 : PyUnicode_FromString(""));
   if (!said) return;
-  PyErr_Format(OutOfMemoryError, "device '%s:%d' is out of memory: %zu bytes were asked for; tensors use %zu, and %zu are held from the device in all%U. Use smaller sizes, or free other tensors.",
-               device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated, stats.reserved, said.p);
+  PyErr_Format(OutOfMemoryError,
+               "device '%s:%d' is out of memory: %zu bytes were asked for; tensors use %zu, and %zu are held from the "
+               "device in all%U. Use smaller sizes, or free other tensors.",
+               device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated, stats.reserved,
+               said.p);
   PyObject *our_type, *ours, *our_trace;
   PyErr_Fetch(&our_type, &ours, &our_trace);
   PyErr_NormalizeException(&our_type, &ours, &our_trace);
@@ -207,7 +216,8 @@ void release_block(Storage* s) {
     const RushlightDevice* table = unit->table;
     for (size_t i = 0; i < others->streams.size();) {
       void* event = nullptr;
-      if (device_ok(unit, table->record(table->context, unit->device.index, others->streams[i]->handle, &event), "memory")) {
+      if (device_ok(unit, table->record(table->context, unit->device.index, others->streams[i]->handle, &event),
+                    "memory")) {
         others->events.push_back(event);
         i++;
       } else {

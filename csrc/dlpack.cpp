@@ -69,7 +69,8 @@ bool from_dl(DLDataType dl, DType* out) {
     DLDataType mine = to_dl(static_cast<DType>(i));
     if (mine.code == dl.code && mine.bits == dl.bits && dl.lanes == 1) return *out = static_cast<DType>(i), true;
   }
-  PyErr_Format(PyExc_BufferError, "from_dlpack: unsupported element type (code %d, %d bits, %d lanes)", dl.code, dl.bits, dl.lanes);
+  PyErr_Format(PyExc_BufferError, "from_dlpack: unsupported element type (code %d, %d bits, %d lanes)", dl.code,
+               dl.bits, dl.lanes);
   return false;
 }
 
@@ -127,10 +128,17 @@ PyObject* py_to_dlpack(PyObject*, PyObject* args) {
   int versioned = 0, copied = 0;
   if (!PyArg_ParseTuple(args, "O!|pp:to_dlpack", TensorType, &tensor, &versioned, &copied)) return nullptr;
   Tensor* t = as_tensor(tensor);
-  if (tape_requires_grad(t)) return PyErr_SetString(PyExc_BufferError, "__dlpack__: the tensor requires a gradient, which DLPack does not carry. Use tensor.detach()"), nullptr;
+  if (tape_requires_grad(t))
+    return PyErr_SetString(
+               PyExc_BufferError,
+               "__dlpack__: the tensor requires a gradient, which DLPack does not carry. Use tensor.detach()"),
+           nullptr;
   if (t->device.type != kCPU)
-    return PyErr_Format(PyExc_BufferError, "__dlpack__: cannot export a tensor on device '%s'", device_type_name(t->device.type)), nullptr;
-  if (is_opaque(t->dtype)) return PyErr_Format(PyExc_BufferError, "__dlpack__: %s has no DLPack type", info(t->dtype).name), nullptr;
+    return PyErr_Format(PyExc_BufferError, "__dlpack__: cannot export a tensor on device '%s'",
+                        device_type_name(t->device.type)),
+           nullptr;
+  if (is_opaque(t->dtype))
+    return PyErr_Format(PyExc_BufferError, "__dlpack__: %s has no DLPack type", info(t->dtype).name), nullptr;
   if (!check_host_data(t, "__dlpack__")) return nullptr;   // wrappers have sizes but no bytes
   if (!versioned) return PyCapsule_New(make_export<Managed>(t), kName, drop_plain);
   ManagedVersioned* managed = make_export<ManagedVersioned>(t);
@@ -156,13 +164,18 @@ Tensor* make_import(const DLTensor& d, void (*release)(Storage*), void* managed)
   if (d.device.device_type != kDLCPU)
     return PyErr_Format(PyExc_BufferError, "from_dlpack: unsupported device type %d", d.device.device_type), nullptr;
   if (!from_dl(d.dtype, &dtype)) return nullptr;
-  if (d.ndim < 0 || d.ndim > kMaxDims) return PyErr_Format(PyExc_BufferError, "from_dlpack: %d dimensions are not supported", d.ndim), nullptr;
+  if (d.ndim < 0 || d.ndim > kMaxDims)
+    return PyErr_Format(PyExc_BufferError, "from_dlpack: %d dimensions are not supported", d.ndim), nullptr;
   int64_t strides[kMaxDims];
-  if (checked_numel(d.shape, d.ndim) < 0) return PyErr_SetString(PyExc_BufferError, "from_dlpack: sizes out of range"), nullptr;
+  if (checked_numel(d.shape, d.ndim) < 0)
+    return PyErr_SetString(PyExc_BufferError, "from_dlpack: sizes out of range"), nullptr;
   if (d.strides) memcpy(strides, d.strides, sizeof(int64_t) * d.ndim);
   else contiguous_strides(d.shape, d.ndim, strides);
   for (int i = 0; i < d.ndim; i++)
-    if (strides[i] < 0) return PyErr_SetString(PyExc_BufferError, "from_dlpack: negative strides are not supported. Copy the array first."), nullptr;
+    if (strides[i] < 0)
+      return PyErr_SetString(PyExc_BufferError,
+                             "from_dlpack: negative strides are not supported. Copy the array first."),
+             nullptr;
   int64_t span = span_elements(d.shape, strides, d.ndim);
   if (span < 0) return PyErr_SetString(PyExc_BufferError, "from_dlpack: sizes or strides out of range"), nullptr;
   Tensor* t = tensor_alloc(TensorType, d.ndim);
@@ -192,8 +205,9 @@ PyObject* py_from_dlpack(PyObject*, PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, kNameVersioned)) {
     auto* managed = static_cast<ManagedVersioned*>(PyCapsule_GetPointer(capsule, kNameVersioned));
     if (managed->major > kMajor)
-      return PyErr_Format(PyExc_BufferError, "from_dlpack: DLPack version %u.%u is newer than the supported %u.%u", managed->major, managed->minor,
-                          kMajor, kMinor), nullptr;
+      return PyErr_Format(PyExc_BufferError, "from_dlpack: DLPack version %u.%u is newer than the supported %u.%u",
+                          managed->major, managed->minor, kMajor, kMinor),
+             nullptr;
     return import_capsule<ManagedVersioned>(capsule, kNameVersioned, kUsedVersioned, managed->flags & kReadOnly);
   }
   PyErr_SetString(PyExc_RuntimeError,
@@ -203,7 +217,8 @@ PyObject* py_from_dlpack(PyObject*, PyObject* capsule) {
 }
 
 PyMethodDef functions[] = {
-    {"to_dlpack", guarded<py_to_dlpack>, METH_VARARGS, "to_dlpack(tensor, versioned=False, copied=False): a capsule over the tensor's memory"},
+    {"to_dlpack", guarded<py_to_dlpack>, METH_VARARGS,
+     "to_dlpack(tensor, versioned=False, copied=False): a capsule over the tensor's memory"},
     {"from_dlpack", guarded<py_from_dlpack>, METH_O, "(tensor over the capsule's memory, whether it is read-only)"},
     {}};
 

@@ -175,7 +175,9 @@ bool same_shape(const Tensor* g, const Expected& e) {
 bool invalid_gradient(Node* from, uint32_t index, const char* format, PyObject* got, PyObject* want) {
   Ref name(from ? node_name(from) : PyUnicode_FromString("backward"));
   Ref detail(name && got && want ? PyUnicode_FromFormat(format, got, want) : nullptr);
-  if (detail) PyErr_Format(PyExc_RuntimeError, "Function %U returned an invalid gradient at index %u - %U", name.p, index, detail.p);
+  if (detail)
+    PyErr_Format(PyExc_RuntimeError, "Function %U returned an invalid gradient at index %u - %U", name.p, index,
+                 detail.p);
   return false;
 }
 
@@ -230,8 +232,8 @@ bool fit(Node* from, uint32_t index, Node* to, uint32_t nr, Ref* grad) {
 // Nobody but the buffer can see this tensor, so a sum may overwrite it.
 bool is_private(PyObject* o) {
   Tensor* t = as_tensor(o);
-  return Py_REFCNT(o) == 1 && Py_TYPE(o) == TensorType && !t->keys && !t->grad_fn && (t->flags & kDenseNonOverlapping) && t->storage &&
-         t->storage->refs.load(std::memory_order_relaxed) == 1;
+  return Py_REFCNT(o) == 1 && Py_TYPE(o) == TensorType && !t->keys && !t->grad_fn &&
+         (t->flags & kDenseNonOverlapping) && t->storage && t->storage->refs.load(std::memory_order_relaxed) == 1;
 }
 
 bool add_into(PyObject** slot, PyObject* grad) {
@@ -268,13 +270,18 @@ bool replace_gradient(PyObject** slot, PyObject* returned) {
   Ref owned(returned);
   if (!returned) return false;
   if (returned == Py_None) return true;
-  if (!is_tensor(returned)) return PyErr_Format(PyExc_TypeError, "expected Tensor, but hook returned '%s'", Py_TYPE(returned)->tp_name), false;
+  if (!is_tensor(returned))
+    return PyErr_Format(PyExc_TypeError, "expected Tensor, but hook returned '%s'", Py_TYPE(returned)->tp_name), false;
   Tensor* old = as_tensor(*slot);
   Expected e{old->sizes(), old->ndim, old->dtype, old->device};
   if (!same_shape(as_tensor(returned), e))
-    return PyErr_SetString(PyExc_RuntimeError, "hook has changed the size of value: it must return a gradient of the same shape"), false;
+    return PyErr_SetString(PyExc_RuntimeError,
+                           "hook has changed the size of value: it must return a gradient of the same shape"),
+           false;
   if (as_tensor(returned)->dtype != old->dtype)
-    return PyErr_SetString(PyExc_RuntimeError, "hook has changed the type of value: it must return a gradient of the same dtype"), false;
+    return PyErr_SetString(PyExc_RuntimeError,
+                           "hook has changed the type of value: it must return a gradient of the same dtype"),
+           false;
   Py_SETREF(*slot, owned.release());
   return true;
 }
@@ -331,12 +338,20 @@ bool replace_all(PyObject** grads, uint32_t n, PyObject* returned) {
   if (!returned) return false;
   if (returned == Py_None) return true;
   Ref fast(is_tensor(returned) ? PyTuple_Pack(1, returned) : PySequence_Tuple(returned));
-  if (!fast) return PyErr_Format(PyExc_TypeError, "hook must return None or a tuple of tensors, got %s", Py_TYPE(returned)->tp_name), false;
+  if (!fast)
+    return PyErr_Format(PyExc_TypeError, "hook must return None or a tuple of tensors, got %s",
+                        Py_TYPE(returned)->tp_name),
+           false;
   if (PyTuple_GET_SIZE(fast.p) != static_cast<Py_ssize_t>(n))
-    return PyErr_Format(PyExc_RuntimeError, "hook: expected it to return as many values as it was given, got %zd, expected %u", PyTuple_GET_SIZE(fast.p), n), false;
+    return PyErr_Format(PyExc_RuntimeError,
+                        "hook: expected it to return as many values as it was given, got %zd, expected %u",
+                        PyTuple_GET_SIZE(fast.p), n),
+           false;
   for (uint32_t i = 0; i < n; i++) {
     PyObject* item = PyTuple_GET_ITEM(fast.p, i);
-    if (item != Py_None && !is_tensor(item)) return PyErr_Format(PyExc_TypeError, "expected Tensor or None, but hook returned '%s'", Py_TYPE(item)->tp_name), false;
+    if (item != Py_None && !is_tensor(item))
+      return PyErr_Format(PyExc_TypeError, "expected Tensor or None, but hook returned '%s'", Py_TYPE(item)->tp_name),
+             false;
     Py_XSETREF(grads[i], item == Py_None ? nullptr : Py_NewRef(item));
   }
   return true;
@@ -347,7 +362,8 @@ bool run_pre_hooks(Node* n, PyObject** grads) {
   Ref hooks(PyDict_Values(n->extra->pre_hooks));
   for (Py_ssize_t i = 0; hooks && i < PyList_GET_SIZE(hooks.p); i++) {
     Ref tuple(as_tuple(grads, n->num_outputs));
-    if (!tuple || !replace_all(grads, n->num_outputs, PyObject_CallOneArg(PyList_GET_ITEM(hooks.p, i), tuple.p))) return false;
+    if (!tuple || !replace_all(grads, n->num_outputs, PyObject_CallOneArg(PyList_GET_ITEM(hooks.p, i), tuple.p)))
+      return false;
   }
   return static_cast<bool>(hooks);
 }
@@ -357,7 +373,8 @@ bool run_post_hooks(Node* n, PyObject** grads, PyObject** out) {
   Ref hooks(PyDict_Values(n->extra->hooks)), received(as_tuple(grads, n->num_outputs));
   for (Py_ssize_t i = 0; hooks && received && i < PyList_GET_SIZE(hooks.p); i++) {
     Ref made(as_tuple(out, n->num_edges));
-    if (!made || !replace_all(out, n->num_edges, PyObject_CallFunctionObjArgs(PyList_GET_ITEM(hooks.p, i), made.p, received.p, nullptr)))
+    if (!made || !replace_all(out, n->num_edges,
+                              PyObject_CallFunctionObjArgs(PyList_GET_ITEM(hooks.p, i), made.p, received.p, nullptr)))
       return false;
   }
   return hooks && received;
@@ -413,7 +430,8 @@ bool Task::deliver(Node* n, PyObject** out) {
     if (out[i]) {
       Ref grad(out[i]);
       out[i] = nullptr;
-      if (!fit(n, i, next, edges[i].input_nr, &grad) || !buffer_add(next, s, edges[i].input_nr, grad.release())) return false;
+      if (!fit(n, i, next, edges[i].input_nr, &grad) || !buffer_add(next, s, edges[i].input_nr, grad.release()))
+        return false;
     }
     if (--s.pending == 0) {
       ready.push_back({next->sequence, next});
@@ -436,7 +454,8 @@ struct Running {
       single = reinterpret_cast<PyObject*>(s.buffer);
       grads = &single;
     } else {
-      grads = s.buffer ? s.buffer : static_cast<PyObject**>(PyMem_Calloc(n->num_outputs ? n->num_outputs : 1, sizeof(PyObject*)));
+      grads = s.buffer ? s.buffer
+                       : static_cast<PyObject**>(PyMem_Calloc(n->num_outputs ? n->num_outputs : 1, sizeof(PyObject*)));
     }
     s.buffer = nullptr;
     if (n->num_edges > 8) {

@@ -1,4 +1,5 @@
-// Sizes of plans as small expressions: what Python's tracing of a shape rule leaves behind, and what the core evaluates for other sizes.
+// Sizes of plans as small expressions: what Python's tracing of a shape rule leaves behind, and what the core evaluates
+// for other sizes.
 #pragma once
 #include <vector>
 
@@ -6,7 +7,8 @@
 
 namespace rl {
 
-// A number that depends on the sizes of a call, as Python's rules see it while they are traced. The rules' arithmetic gives others.
+// A number that depends on the sizes of a call, as Python's rules see it while they are traced. The rules' arithmetic
+// gives others.
 struct ExtentObject {
   PyObject_HEAD
   int reg;                           // the register that holds it when a program has run
@@ -14,7 +16,24 @@ struct ExtentObject {
 extern PyTypeObject* ExtentType;     // rushlight._C.Extent; Python derives the one that computes
 inline bool is_extent(PyObject* o) { return PyObject_TypeCheck(o, ExtentType); }
 
-enum class Code : uint8_t { Add, Sub, Mul, FloorDiv, Mod, Min, Max, And, Or, ShiftLeft, ShiftRight, Equal, NotEqual, Less, LessEqual, Count };
+enum class Code : uint8_t {
+  Add,
+  Sub,
+  Mul,
+  FloorDiv,
+  Mod,
+  Min,
+  Max,
+  And,
+  Or,
+  ShiftLeft,
+  ShiftRight,
+  Equal,
+  NotEqual,
+  Less,
+  LessEqual,
+  Count
+};
 
 struct Instruction {
   Code code;
@@ -23,7 +42,8 @@ struct Instruction {
 
 constexpr int kMaxRegisters = 1024;
 
-// Registers are the numbers given (sizes and strides of a call's tensors and its integers, by parameter), results, and constants, in this order.
+// Registers are the numbers given (sizes and strides of a call's tensors and its integers, by parameter), results, and
+// constants, in this order.
 struct Program {
   int num_given = 0;
   std::vector<int64_t> constants;
@@ -31,7 +51,8 @@ struct Program {
   int registers() const { return num_given + static_cast<int>(constants.size() + body.size()); }
 };
 
-// False if the numbers do not meet what was assumed, or a result leaves 64 bits. `registers` has room for all; the first are given.
+// False if the numbers do not meet what was assumed, or a result leaves 64 bits. `registers` has room for all; the
+// first are given.
 bool run_program(const Program& program, int64_t* registers);
 
 // [constants], [code, a, b, ...]: false with an exception where they make no sense

@@ -34,7 +34,8 @@ Generator& of(PyObject* self) { return *reinterpret_cast<GeneratorObject*>(self)
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", nullptr};
   PyObject* device_arg = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device_arg)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device_arg))
+    return nullptr;
   Device device;
   if (device_arg != Py_None && !parse_device(device_arg, &device)) return nullptr;
   if (device.type != kCPU) {
@@ -135,7 +136,8 @@ PyObject* generator_clone_state(PyObject* self, PyObject*) {
 }
 
 PyObject* generator_offset(PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_RuntimeError, "Generator: a CPU generator does not use an offset. Use get_state and set_state.");
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Generator: a CPU generator does not use an offset. Use get_state and set_state.");
   return nullptr;
 }
 
@@ -147,7 +149,8 @@ PyObject* generator_graphsafe(PyObject*, PyObject*) {
 
 // Pickles as PyTorch does: (type, (device,), (seed, offset, state)).
 PyObject* generator_reduce(PyObject* self, PyObject*) {
-  Ref device(device_object(Device{})), seed(generator_initial_seed(self, nullptr)), state(generator_get_state(self, nullptr));
+  Ref device(device_object(Device{})), seed(generator_initial_seed(self, nullptr)),
+      state(generator_get_state(self, nullptr));
   if (!device || !seed || !state) return nullptr;
   return Py_BuildValue("O(O)(OOO)", Py_TYPE(self), device.p, seed.p, Py_None, state.p);
 }
@@ -166,8 +169,10 @@ PyMethodDef generator_methods[] = {
     {"manual_seed", guarded<generator_manual_seed>, METH_O, "Restart the stream from `seed`; returns the generator."},
     {"seed", guarded<generator_seed>, METH_NOARGS, "Restart from a seed the system chose; returns it."},
     {"initial_seed", guarded<generator_initial_seed>, METH_NOARGS, "The seed the stream was started from."},
-    {"get_state", guarded<generator_get_state>, METH_NOARGS, "The state as a uint8 tensor of 5056 elements, in PyTorch's layout."},
-    {"set_state", guarded<generator_set_state>, METH_O, "Continue from a state that get_state (here or in PyTorch) returned."},
+    {"get_state", guarded<generator_get_state>, METH_NOARGS,
+     "The state as a uint8 tensor of 5056 elements, in PyTorch's layout."},
+    {"set_state", guarded<generator_set_state>, METH_O,
+     "Continue from a state that get_state (here or in PyTorch) returned."},
     {"clone_state", guarded<generator_clone_state>, METH_NOARGS, "A new generator that continues as this one would."},
     {"get_offset", guarded<generator_offset>, METH_NOARGS, "Raises: a CPU generator has no offset."},
     {"set_offset", guarded<generator_offset>, METH_O, "Raises: a CPU generator has no offset."},

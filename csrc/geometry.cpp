@@ -83,12 +83,14 @@ int64_t span_elements(const int64_t* sizes, const int64_t* strides, int ndim) {
   for (int i = 0; i < ndim; i++) {
     if (sizes[i] == 0) return 0;
     int64_t reach;
-    if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last)) return -1;
+    if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last))
+      return -1;
   }
   return last + 1;
 }
 
-bool view_strides(const int64_t* sizes, const int64_t* strides, int ndim, const int64_t* new_sizes, int new_ndim, int64_t* out) {
+bool view_strides(const int64_t* sizes, const int64_t* strides, int ndim, const int64_t* new_sizes, int new_ndim,
+                  int64_t* out) {
   int64_t numel = 1;
   for (int i = 0; i < ndim; i++) numel *= sizes[i];
   if (numel == 0) {   // nothing to reach: the same sizes keep their strides, others are row-major

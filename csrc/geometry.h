@@ -15,7 +15,8 @@ bool has_internal_overlap(const int64_t* sizes, const int64_t* strides, int ndim
 // Elements from the first to one past the last that the geometry can touch; 0 when empty. -1 on overflow.
 int64_t span_elements(const int64_t* sizes, const int64_t* strides, int ndim);
 // Strides of a view with new sizes over the same elements, if one exists without copying.
-bool view_strides(const int64_t* sizes, const int64_t* strides, int ndim, const int64_t* new_sizes, int new_ndim, int64_t* out);
+bool view_strides(const int64_t* sizes, const int64_t* strides, int ndim, const int64_t* new_sizes, int new_ndim,
+                  int64_t* out);
 // Product with overflow check: -1 when a size is negative or the product does not fit.
 int64_t checked_numel(const int64_t* sizes, int ndim);
 

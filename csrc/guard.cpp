@@ -21,7 +21,8 @@ size_t whole_pages(size_t nbytes) { return (nbytes + kAlign + page_size() - 1) /
 
 void release_guarded(Storage* s) { munmap(s->context, whole_pages(s->capacity) + 2 * page_size()); }
 
-// [forbidden page | slack, data ...] [forbidden page]: one byte past the (aligned) end faults, and so does freed memory.
+// [forbidden page | slack, data ...] [forbidden page]: one byte past the (aligned) end faults, and so does freed
+// memory.
 bool allocate_guarded(Storage* s, size_t nbytes) {
   size_t inside = whole_pages(nbytes);
   void* whole = mmap(nullptr, inside + 2 * page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -45,7 +46,9 @@ PyObject* py_guard_memory(PyObject*, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"guard_memory", guarded<py_guard_memory>, METH_O, "guard_memory(on): let new cpu tensors end at a forbidden page"}, {}};
+PyMethodDef functions[] = {
+    {"guard_memory", guarded<py_guard_memory>, METH_O, "guard_memory(on): let new cpu tensors end at a forbidden page"},
+    {}};
 
 }  // namespace
 

@@ -57,8 +57,8 @@ bool keep_dims(Parsed& p, const Tensor* t, int count) {
 bool select(Parsed& p, const Tensor* t, int64_t i) {
   int64_t size = p.source < t->ndim ? t->sizes()[p.source] : 0;
   if (i < -size || i >= size) {
-    PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %d with size %lld", static_cast<long long>(i), p.source,
-                 static_cast<long long>(size));
+    PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %d with size %lld",
+                 static_cast<long long>(i), p.source, static_cast<long long>(size));
     return false;
   }
   p.offset += (i < 0 ? i + size : i) * t->strides()[p.source++];
@@ -145,7 +145,8 @@ bool take_other(Parsed& p, const Tensor* t, PyObject* item) {
   }
   Ref number(PyIndex_Check(item) ? PyNumber_Index(item) : nullptr);
   if (!number) {
-    PyErr_Format(PyExc_IndexError, "index: expected integers, slices, `...`, None or tensors of integers or bools, got %s",
+    PyErr_Format(PyExc_IndexError,
+                 "index: expected integers, slices, `...`, None or tensors of integers or bools, got %s",
                  Py_TYPE(item)->tp_name);
     return false;
   }
@@ -203,7 +204,8 @@ bool is_tuple_like(PyObject* index) {
   if (n >= kSequenceAsTuple) return false;
   for (Py_ssize_t i = 0; i < n; i++) {
     PyObject* item = PyList_GET_ITEM(index, i);
-    if (is_tensor(item) || PySlice_Check(item) || item == Py_Ellipsis || item == Py_None || PySequence_Check(item)) return true;
+    if (is_tensor(item) || PySlice_Check(item) || item == Py_Ellipsis || item == Py_None || PySequence_Check(item))
+      return true;
   }
   return false;
 }
@@ -255,7 +257,8 @@ static Overload* view_op(ViewStep step) {
   if (view_ops[step]) return view_ops[step];
   Ref made(PyObject_CallFunction(recorder, "i", step));
   if (!made) return nullptr;
-  if (Py_TYPE(made.p) != OverloadType) return PyErr_Format(PyExc_TypeError, "index views: not an Overload: %R", made.p), nullptr;
+  if (Py_TYPE(made.p) != OverloadType)
+    return PyErr_Format(PyExc_TypeError, "index views: not an Overload: %R", made.p), nullptr;
   if (!view_ops[step]) view_ops[step] = reinterpret_cast<Overload*>(made.release());   // else another thread was faster
   return view_ops[step];
 }
@@ -350,8 +353,9 @@ bool mask_fits(const Tensor* mask, const Tensor* input, int dim) {
     Ref have(int_tuple(mask->sizes(), mask->ndim)), want(int_tuple(input->sizes(), input->ndim));
     Ref shown(have ? PySequence_List(have.p) : nullptr), other(want ? PySequence_List(want.p) : nullptr);
     if (shown && other)
-      PyErr_Format(PyExc_IndexError, "index: the mask of shape %R at index %d does not fit the tensor of shape %R at dimension %d", shown.p,
-                   d, other.p, dim + d);
+      PyErr_Format(PyExc_IndexError,
+                   "index: the mask of shape %R at index %d does not fit the tensor of shape %R at dimension %d",
+                   shown.p, d, other.p, dim + d);
     return false;
   }
   return true;
@@ -377,13 +381,16 @@ Ref without_masks(PyObject* indices, const Tensor* input) {
       continue;
     }
     Tensor* mask = as_tensor(item);
-    if (!mask_fits(mask, input, dim) || !check_host_data(mask, "index") || !append_positions(list.p, mask)) return Ref();
+    if (!mask_fits(mask, input, dim) || !check_host_data(mask, "index") || !append_positions(list.p, mask))
+      return Ref();
     dim += mask->ndim;
   }
   return list;
 }
 
-bool leaves_fast_path(const Tensor* t) { return (t->keys | tls.keys) & ~tls.excluded & ~kKeyAutocast; }   // indexing is never cast
+bool leaves_fast_path(const Tensor* t) {
+  return (t->keys | tls.keys) & ~tls.excluded & ~kKeyAutocast;
+}  // indexing is never cast
 
 }  // namespace
 
@@ -393,7 +400,9 @@ PyObject* tensor_subscript(PyObject* self, PyObject* index) {
   Parsed p;
   if (!parse(p, t, index)) return nullptr;
   if (!p.indices) return make_view(p, t, index).release();
-  if (!advanced_get) return PyErr_SetString(PyExc_RuntimeError, "indexing with tensors needs the op library, which is not loaded"), nullptr;
+  if (!advanced_get)
+    return PyErr_SetString(PyExc_RuntimeError, "indexing with tensors needs the op library, which is not loaded"),
+           nullptr;
   Ref input = advanced_input(p, t, index);
   Ref indices = input ? without_masks(p.indices.p, as_tensor(input.p)) : Ref();
   if (!indices) return nullptr;
@@ -433,7 +442,8 @@ static bool number_fits(Tensor* t, PyObject* value) {
 static Ref value_tensor(Tensor* t, PyObject* value) {
   if (is_tensor(value)) return Ref::borrow(value);
   if (!is_number(value)) {
-    PyErr_Format(PyExc_TypeError, "can't assign a %s to a %U.%sTensor", Py_TYPE(value)->tp_name, display_module, info(t->dtype).legacy);
+    PyErr_Format(PyExc_TypeError, "can't assign a %s to a %U.%sTensor", Py_TYPE(value)->tp_name, display_module,
+                 info(t->dtype).legacy);
     return Ref();
   }
   if (!number_fits(t, value)) return Ref();
@@ -473,7 +483,8 @@ int tensor_ass_subscript(PyObject* self, PyObject* index, PyObject* value) {
   Parsed p;
   if (!parse(p, t, index)) return -1;
   if (!p.indices && number) return set_number(p, t, index, value);
-  if (!assign || !advanced_set) return PyErr_SetString(PyExc_RuntimeError, "assigning tensors needs the op library, which is not loaded"), -1;
+  if (!assign || !advanced_set)
+    return PyErr_SetString(PyExc_RuntimeError, "assigning tensors needs the op library, which is not loaded"), -1;
   if (!tensor && !(tensor = value_tensor(t, value))) return -1;
   Ref target = p.indices ? advanced_input(p, t, index) : make_view(p, t, index);
   if (!target) return -1;
@@ -535,8 +546,8 @@ static void copy_geometry(const Parsed& p, char* to, const Tensor* from, const c
   for (int64_t i = 0; i < n; i++) copy_geometry(p, to + i * step, from, at + i * from_step, dim + 1, size);
 }
 
-// scatter_basic(values, size, index): zeros of `size` with `values` at `index`, the gradient of a basic index. Copies bytes
-// itself when there are few: the ops it would call cost more than they do.
+// scatter_basic(values, size, index): zeros of `size` with `values` at `index`, the gradient of a basic index. Copies
+// bytes itself when there are few: the ops it would call cost more than they do.
 static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
   PyObject *values, *size, *index;
   if (!PyArg_ParseTuple(args, "O!OO:scatter_basic", TensorType, &values, &size, &index)) return nullptr;
@@ -550,7 +561,10 @@ static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
   Parsed p;
   if (!parse(p, o, index)) return nullptr;
   bool fits = !p.indices && p.ndim == v->ndim && memcmp(p.sizes, v->sizes(), sizeof(int64_t) * p.ndim) == 0;
-  if (!fits) return PyErr_SetString(PyExc_RuntimeError, "scatter_basic: the values do not have the shape of the indexed elements"), nullptr;
+  if (!fits)
+    return PyErr_SetString(PyExc_RuntimeError,
+                           "scatter_basic: the values do not have the shape of the indexed elements"),
+           nullptr;
   if (o->numel == 0) return out.release();
   if (o->device.type == kCPU && o->numel <= kDirectScatter && check_host_data(v, "scatter_basic")) {
     int bytes = itemsize(o->dtype);
@@ -565,12 +579,15 @@ static PyObject* py_scatter_basic(PyObject*, PyObject* args) {
   return done ? out.release() : nullptr;
 }
 
-static PyMethodDef functions[] = {
-    {"scatter_basic", guarded<py_scatter_basic>, METH_VARARGS, "scatter_basic(values, size, index): zeros with values at a basic index"},
-    {"_set_index_hooks", guarded<py_set_index_hooks>, METH_VARARGS, "(slow get, slow set, index, index_put_, assign, overload that records a view)"},
-    {"index_geometry", guarded<py_index_geometry>, METH_VARARGS, "(sizes, strides, offset) of tensor[index], or None if it is no view"},
-    {"split_index", guarded<py_split_index>, METH_VARARGS, "(basic part, index tensors) of an index; None for a part it does not have"},
-    {}};
+static PyMethodDef functions[] = {{"scatter_basic", guarded<py_scatter_basic>, METH_VARARGS,
+                                   "scatter_basic(values, size, index): zeros with values at a basic index"},
+                                  {"_set_index_hooks", guarded<py_set_index_hooks>, METH_VARARGS,
+                                   "(slow get, slow set, index, index_put_, assign, overload that records a view)"},
+                                  {"index_geometry", guarded<py_index_geometry>, METH_VARARGS,
+                                   "(sizes, strides, offset) of tensor[index], or None if it is no view"},
+                                  {"split_index", guarded<py_split_index>, METH_VARARGS,
+                                   "(basic part, index tensors) of an index; None for a part it does not have"},
+                                  {}};
 
 int init_index(PyObject* module) {
   str_fill = PyUnicode_InternFromString("fill_");

@@ -52,7 +52,8 @@ static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
     sizes[n] = 2;
     strides[n++] = 1;
   }
-  Ref size(int_tuple(sizes, n)), stride(int_tuple(strides, n)), offset(PyLong_FromLongLong((like->offset + shift) * factor));
+  Ref size(int_tuple(sizes, n)), stride(int_tuple(strides, n)),
+      offset(PyLong_FromLongLong((like->offset + shift) * factor));
   if (!size || !stride || !offset) return nullptr;
   Ref strided(call_method(unpacked.p, "as_strided", size.p, stride.p, offset.p));
   if (!strided || !pack) return strided.release();
@@ -67,10 +68,13 @@ static const char* kMultiOutput =
 static PyObject* view_objection(Tensor* t, const char* event) {
   if (t->view->multi_output) {
     Ref name(t->grad_fn ? node_name(t->grad_fn) : PyUnicode_FromString("a view op"));
-    return name ? PyUnicode_FromFormat("Output %u of %U is a view and %s modified inplace. %s", t->output_nr, name.p, event, kMultiOutput) : nullptr;
+    return name ? PyUnicode_FromFormat("Output %u of %U is a view and %s modified inplace. %s", t->output_nr, name.p,
+                                       event, kMultiOutput)
+                : nullptr;
   }
   return PyUnicode_FromFormat(
-      "A view was created in no_grad mode and %s modified inplace with grad mode enabled, so its history is ambiguous. Make the "
+      "A view was created in no_grad mode and %s modified inplace with grad mode enabled, so its history is ambiguous. "
+      "Make the "
       "view and the modification both inside no_grad (not tracked) or both outside (tracked).",
       event);
 }
@@ -103,15 +107,17 @@ static bool remake(Tensor* t) {
   return true;
 }
 
-// A history that could not be remade: who asks for it cannot be told (it is asked in passing, of every argument of every
-// op), so the history itself becomes the error, raised when a gradient reaches it. An interrupt is passed on.
+// A history that could not be remade: who asks for it cannot be told (it is asked in passing, of every argument of
+// every op), so the history itself becomes the error, raised when a gradient reaches it. An interrupt is passed on.
 static void remember_failure(Tensor* t) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   Ref kind(type), reason(value), where(traceback);
   bool interrupted = kind && !PyErr_GivenExceptionMatches(kind.p, PyExc_Exception);
-  Ref text(PyUnicode_FromFormat("the history of a view could not be remade after a write through another alias of its memory: %S", reason ? reason.p : Py_None));
+  Ref text(PyUnicode_FromFormat(
+      "the history of a view could not be remade after a write through another alias of its memory: %S",
+      reason ? reason.p : Py_None));
   Node* n = text && !interrupted ? node_new(NodeKind::Error, text.p, 0, 0, 1, t->ndim) : nullptr;
   if (n) {
     uint32_t next = 0;
@@ -123,7 +129,9 @@ static void remember_failure(Tensor* t) {
   }
   PyErr_Clear();
   if (interrupted) PyErr_SetInterrupt();
-  else PyErr_Restore(kind.release(), reason.release(), where.release()), PyErr_WriteUnraisable(as_object(t));   // no memory even for that
+  else
+    PyErr_Restore(kind.release(), reason.release(), where.release()),
+        PyErr_WriteUnraisable(as_object(t));  // no memory even for that
 }
 
 Node* tape_grad_fn_slow(Tensor* t) {
@@ -175,7 +183,8 @@ static uint64_t needs_mask(TapeInfo* info, PyObject** args) {
   uint64_t mask = 0;
   for (size_t k = 0; k < info->tensor_params.size() && k < 64; k++) {
     PyObject* value = args[info->tensor_params[k]];
-    if (is_tensor(value) && is_differentiable(as_tensor(value)->dtype) && tape_requires_grad(as_tensor(value))) mask |= uint64_t{1} << k;
+    if (is_tensor(value) && is_differentiable(as_tensor(value)->dtype) && tape_requires_grad(as_tensor(value)))
+      mask |= uint64_t{1} << k;
   }
   return mask;
 }
@@ -215,7 +224,8 @@ bool tape_rebase(Overload* op, PyObject** args, Tensor* self, PyObject* kept_sel
   if (!n) return !PyErr_Occurred();
   Saved* saved = n->saved();
   for (uint32_t i = 0; i < n->num_saved; i++)
-    if (saved[i].kind == SavedKind::Output || saved[i].kind == SavedKind::OutputCopy) saved[i].version = self->current_version();
+    if (saved[i].kind == SavedKind::Output || saved[i].kind == SavedKind::OutputCopy)
+      saved[i].version = self->current_version();
   // A view's own grad_fn is remade from its base, so it never tells this node when it dies.
   if (self->view && self->view->is_grad_view) saved_keep_output(n, self);
   bool ok = tape_rebase_node(self, n);
@@ -307,7 +317,8 @@ bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out) {
   int64_t base_sizes[kMaxDims], base_strides[kMaxDims], sizes[kMaxDims], strides[kMaxDims], base_offset, offset;
   int base_ndim, ndim;
   DType base_dtype, dtype;
-  if (!read_geometry(n->saved()[0].value, base_sizes, base_strides, &base_ndim, &base_offset, &base_dtype)) return false;
+  if (!read_geometry(n->saved()[0].value, base_sizes, base_strides, &base_ndim, &base_offset, &base_dtype))
+    return false;
   if (!read_geometry(n->saved()[1].value, sizes, strides, &ndim, &offset, &dtype)) return false;
   Ref result;
   if (as_tensor(grads[0])->keys) {   // of a subclass or a level: what is written below must be one too

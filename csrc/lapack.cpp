@@ -41,8 +41,9 @@ struct Scratch {
 thread_local Scratch scratch;
 
 // Fortran passes everything by reference; more arguments than a routine takes are never looked at.
-using Routine = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                         int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+using Routine = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                         int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                         int64_t, int64_t, int64_t, int64_t);
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -75,8 +76,8 @@ void call_routine(char** ptrs, const int64_t* params, int64_t begin, int64_t end
         used += aligned(p[1]);
       }
     }
-    routine(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16], a[17], a[18], a[19], a[20],
-            a[21], a[22], a[23]);
+    routine(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16],
+            a[17], a[18], a[19], a[20], a[21], a[22], a[23]);
   }
   if (scratch.size > kKeep) {
     free(scratch.data);
@@ -90,15 +91,18 @@ PyObject* find_routine(PyObject*, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
   void* found = blas_symbol(text);
-  if (!found) return PyErr_Format(PyExc_LookupError, "linalg: the BLAS library has no routine called %s", text), nullptr;
+  if (!found)
+    return PyErr_Format(PyExc_LookupError, "linalg: the BLAS library has no routine called %s", text), nullptr;
   return PyLong_FromVoidPtr(found);
 }
 
 PyObject* routine_kernel(PyObject*, PyObject*) { return PyLong_FromVoidPtr(reinterpret_cast<void*>(call_routine)); }
 
-PyMethodDef functions[] = {{"find_routine", guarded<find_routine>, METH_O, "address of a routine of the loaded BLAS library"},
-                           {"routine_kernel", guarded<routine_kernel>, METH_NOARGS, "the kernel that calls a routine on each matrix of a batch"},
-                           {}};
+PyMethodDef functions[] = {
+    {"find_routine", guarded<find_routine>, METH_O, "address of a routine of the loaded BLAS library"},
+    {"routine_kernel", guarded<routine_kernel>, METH_NOARGS,
+     "the kernel that calls a routine on each matrix of a batch"},
+    {}};
 
 }  // namespace
 

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kGrain = 32768;        // elements per chunk
 constexpr int kMaxOperands = 24;
 
-// --- geometry -----------------------------------------------------------------------------------------------------------
+// --- geometry
+// -----------------------------------------------------------------------------------------------------------
 
 struct Loop {
   int num = 0;                               // operands: inputs then outputs
@@ -38,8 +39,10 @@ bool broadcast_shape(Tensor** tensors, int n, int64_t* sizes, int* out_ndim, con
       int at = ndim - t->ndim + d;
       if (have == sizes[at] || have == 1) continue;
       if (sizes[at] != 1) {
-        PyErr_Format(PyExc_RuntimeError, "%s: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d", op,
-                     static_cast<long long>(sizes[at]), static_cast<long long>(have), at);
+        PyErr_Format(
+            PyExc_RuntimeError,
+            "%s: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d", op,
+            static_cast<long long>(sizes[at]), static_cast<long long>(have), at);
         return false;
       }
       sizes[at] = have;
@@ -94,7 +97,8 @@ void coalesce(Loop& loop) {
     bool merge = loop.sizes[last] == 1 || loop.sizes[d] == 1;
     if (!merge) {
       merge = true;
-      for (int k = 0; k < loop.num && merge; k++) merge = loop.strides[k][d] == loop.sizes[last] * loop.strides[k][last];
+      for (int k = 0; k < loop.num && merge; k++)
+        merge = loop.strides[k][d] == loop.sizes[last] * loop.strides[k][last];
     }
     if (merge) {
       if (loop.sizes[last] == 1)
@@ -109,7 +113,8 @@ void coalesce(Loop& loop) {
   loop.ndim = loop.ndim ? last + 1 : 0;
 }
 
-// --- running --------------------------------------------------------------------------------------------------------------
+// --- running
+// --------------------------------------------------------------------------------------------------------------
 
 struct Run {
   const Loop* loop;
@@ -183,7 +188,9 @@ bool run_plugged(const Loop& loop, PyObject* handle, Device device, Tensor** ten
   if (!stream) return false;
   int32_t constant_bytes[kMaxOperands];
   for (int k = 0; k < loop.num; k++) constant_bytes[k] = k < num_in && !tensors[k] ? 16 : 0;
-  RushlightLaunch launch{nullptr, loop.num, 0, reinterpret_cast<void* const*>(loop.ptrs), constant_bytes, nullptr, 0, 0, loop.ndim, kMaxDims, loop.sizes, loop.strides[0]};
+  RushlightLaunch launch{nullptr,        loop.num, 0,          reinterpret_cast<void* const*>(loop.ptrs),
+                         constant_bytes, nullptr,  0,          0,
+                         loop.ndim,      kMaxDims, loop.sizes, loop.strides[0]};
   return stream_launch(stream, handle, launch);
 }
 
@@ -206,7 +213,8 @@ bool check_zeros(const Loop& loop, PointwisePlanObject* plan, Device device, con
   return stream_launch(stream, plan->zero_check, launch);
 }
 
-// --- outputs --------------------------------------------------------------------------------------------------------------
+// --- outputs
+// --------------------------------------------------------------------------------------------------------------
 
 PyObject* shape_text(const int64_t* sizes, int ndim) {
   Ref tuple(int_tuple(sizes, ndim));
@@ -224,8 +232,10 @@ bool check_written(Tensor* out, Tensor** inputs, int n, const char* op) {
     Tensor* in = inputs[i];
     if (!in || in == out || in->storage != out->storage) continue;
     if (shared_overlap(in, out) == Overlap::Partial) {
-      PyErr_Format(PyExc_RuntimeError, "%s: an input and the written-to tensor share a single memory location at different places. "
-                   "Write to tensor.clone().", op);
+      PyErr_Format(PyExc_RuntimeError,
+                   "%s: an input and the written-to tensor share a single memory location at different places. "
+                   "Write to tensor.clone().",
+                   op);
       return false;
     }
   }
@@ -254,7 +264,9 @@ bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loo
     if (Tensor* t = call.outs[j])
       if (!ref || t->ndim > ref->ndim || (t->ndim == ref->ndim && t->numel > ref->numel)) ref = t;
   if (!ref) return false;
-  auto matches = [&](Tensor* t) { return t == ref || (t->ndim == ref->ndim && !memcmp(t->sizes(), ref->sizes(), sizeof(int64_t) * ref->ndim)); };
+  auto matches = [&](Tensor* t) {
+    return t == ref || (t->ndim == ref->ndim && !memcmp(t->sizes(), ref->sizes(), sizeof(int64_t) * ref->ndim));
+  };
   if (!ref->contiguous()) return false;
   for (int i = 0; i < plan->num_in; i++) {
     Tensor* t = call.tensors[i];
@@ -294,13 +306,16 @@ bool plan_general(PointwisePlanObject* plan, PointwiseCall& call, Device device,
     Tensor* out = all[j];
     if (out->ndim != ndim || memcmp(out->sizes(), sizes, sizeof(int64_t) * ndim)) {
       Ref have(shape_text(out->sizes(), out->ndim)), want(shape_text(sizes, ndim));
-      if (have && want) PyErr_Format(PyExc_RuntimeError, "%s: output with shape %U doesn't match the broadcast shape %U", op, have.p, want.p);
+      if (have && want)
+        PyErr_Format(PyExc_RuntimeError, "%s: output with shape %U doesn't match the broadcast shape %U", op, have.p,
+                     want.p);
       return false;
     }
   }
   order_dims(all, num, sizes, ndim, perm);
   for (int j = 0; j < plan->num_out; j++)
-    if (!call.outs[j] && !(call.outs[j] = allocate_ordered(sizes, ndim, perm, plan->out_dtype[j], device))) return false;
+    if (!call.outs[j] && !(call.outs[j] = allocate_ordered(sizes, ndim, perm, plan->out_dtype[j], device)))
+      return false;
   loop.ndim = ndim;
   for (int d = 0; d < ndim; d++) loop.sizes[d] = sizes[perm[d]];
   for (int i = 0; i < plan->num_in; i++)
@@ -349,7 +364,8 @@ bool has_zero(const Loop& loop, int operand, DType dtype) {
     if (loop.strides[operand][d] && loop.sizes[d] > 1) dims[n++] = d;   // repeated elements are looked at once
   int64_t rows = 1;
   for (int k = 1; k < n; k++) rows *= loop.sizes[dims[k]];
-  ZeroScan scan{loop.ptrs[operand], n ? loop.sizes[dims[0]] : 1, n ? loop.strides[operand][dims[0]] : 0, itemsize(dtype)};
+  ZeroScan scan{loop.ptrs[operand], n ? loop.sizes[dims[0]] : 1, n ? loop.strides[operand][dims[0]] : 0,
+                itemsize(dtype)};
   for (int64_t row = 0; row < rows && !scan.found; row++) {
     const char* at = loop.ptrs[operand];
     int64_t rest = row;
@@ -403,7 +419,9 @@ bool pointwise_launch(PointwisePlanObject* plan, PointwiseCall& call, Device dev
   for (int i = 0; ready && i < plan->num_in; i++) {
     if (call.tensors[i]) continue;
     bool lost = PyComplex_Check(call.scalars[i]) && !is_complex(plan->in_dtype[i]) && plan->in_dtype[i] != DType::Bool;
-    if (lost) PyErr_Format(PyExc_RuntimeError, "%s: value cannot be converted to type %s without overflow", op, info(plan->in_dtype[i]).name);
+    if (lost)
+      PyErr_Format(PyExc_RuntimeError, "%s: value cannot be converted to type %s without overflow", op,
+                   info(plan->in_dtype[i]).name);
     ready = !lost && store_number(call.scalars[i], plan->in_dtype[i], scalars[i], Overflow::Wrap);
     loop.ptrs[i] = scalars[i];
     for (int d = 0; d < loop.ndim; d++) loop.strides[i][d] = 0;

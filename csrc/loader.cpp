@@ -100,7 +100,8 @@ class Image {
     slots_ = stubs_ + symbols_.size() * kStubSize;
     for (size_t k = 0; k < sections_.size(); k++)
       if (placed_[k] != kNowhere)
-        std::memcpy(base_ + placed_[k], file_.range(sections_[k].sh_offset, sections_[k].sh_size), sections_[k].sh_size);
+        std::memcpy(base_ + placed_[k], file_.range(sections_[k].sh_offset, sections_[k].sh_size),
+                    sections_[k].sh_size);
     resolve_symbols();
     for (const Elf64_Shdr& section : sections_)
       if (section.sh_type == SHT_RELA) relocate(section);
@@ -338,7 +339,8 @@ class Image {
 };
 
 PyMethodDef kMethods[] = {
-    {"load_object", guarded<load_object>, METH_O, "load_object(bytes) -> {symbol: address}: map a relocatable ELF object."},
+    {"load_object", guarded<load_object>, METH_O,
+     "load_object(bytes) -> {symbol: address}: map a relocatable ELF object."},
     {nullptr, nullptr, 0, nullptr},
 };
 

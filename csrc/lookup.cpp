@@ -1,5 +1,5 @@
-// From a call to its plan. First by everything the call says; a shape that was not met before is looked for among the plans of its family
-// (the same types and ranks), which hold for many shapes; what is in neither is asked of Python.
+// From a call to its plan. First by everything the call says; a shape that was not met before is looked for among the
+// plans of its family (the same types and ranks), which hold for many shapes; what is in neither is asked of Python.
 #include "call.h"
 #include "boundary.h"
 #include "number.h"
@@ -10,7 +10,8 @@ namespace rl {
 
 static PyObject* str_plan;
 static PyObject* tracer;          // callable(definition, args): a plan that holds for many shapes, or None
-static uint64_t epoch = 0;        // part of every key: the global defaults under which plans were made; its second byte is the thread's
+static uint64_t epoch =
+    0;  // part of every key: the global defaults under which plans were made; its second byte is the thread's
 
 namespace {
 
@@ -45,7 +46,8 @@ PlanTable* table(void*& place) {
 }
 
 bool is_runtime_scalar(ParamType t) {
-  return t == ParamType::TensorOrScalar || t == ParamType::OptTensorOrScalar || t == ParamType::Scalar || t == ParamType::OptScalar;
+  return t == ParamType::TensorOrScalar || t == ParamType::OptTensorOrScalar || t == ParamType::Scalar ||
+         t == ParamType::OptScalar;
 }
 
 // False: the call has no key, and is planned anew each time.
@@ -86,7 +88,8 @@ bool collect(Overload* op, PyObject** args, Given& given) {
     } else if (PyTuple_Check(o) || PyList_Check(o)) {
       for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); k++) {
         PyObject* item = PySequence_Fast_ITEMS(o)[k];
-        if (is_tensor(item) ? !given.add(as_tensor(item)) : params[i].varies && !given.add(PyLong_AsLongLong(item))) return false;
+        if (is_tensor(item) ? !given.add(as_tensor(item)) : params[i].varies && !given.add(PyLong_AsLongLong(item)))
+          return false;
       }
     } else if (params[i].varies && PyLong_CheckExact(o) && !given.add(PyLong_AsLongLong(o))) return false;
   }
@@ -100,7 +103,8 @@ PyObject* ask_python(Overload* op, PyObject** args) {
   return PyObject_CallMethodOneArg(op->definition, str_plan, tuple.p);
 }
 
-// A plan for many shapes, this one among them; null where the rule asks too much of its sizes to be traced, or refuses them.
+// A plan for many shapes, this one among them; null where the rule asks too much of its sizes to be traced, or refuses
+// them.
 PlanObject* trace(Overload* op, PyObject** args, Family* family) {
   Ref tuple(args_tuple(op, args));
   if (!tuple) return PyErr_Clear(), nullptr;
@@ -130,7 +134,8 @@ PlanObject* find_member(Overload* op, PyObject** args, Family* family) {
   if (family->given_up) return nullptr;
   PlanObject* plan = trace(op, args, family);
   if (!plan) return nullptr;
-  if (plan->generic->program.num_given != given.count) return family->given_up = true, Py_DECREF(as_object(plan)), nullptr;
+  if (plan->generic->program.num_given != given.count)
+    return family->given_up = true, Py_DECREF(as_object(plan)), nullptr;
   PlanObject* filled = plan_for_shape(plan, given.registers);
   if (members.size() >= kMaxMembers) {
     Py_DECREF(as_object(members.back()));
@@ -208,17 +213,20 @@ void forget_tables(Overload* op) {   // the tables first: what they hold may cal
 
 size_t plan_count(Overload* op) { return op->table ? table(op->table)->used : 0; }
 
-// --- module -----------------------------------------------------------------------------------------------------------------------
+// --- module
+// ---------------------------------------------------------------------------------------------------------------------
 
 static PyObject* forget_plans(PyObject*, PyObject*) {
   epoch += uint64_t{1} << 24;
   Py_RETURN_NONE;
 }
-// choose_plans(which, number): plans made under this default (0 dtype, 1 device, 2 determinism) apply again, those made under others wait.
+// choose_plans(which, number): plans made under this default (0 dtype, 1 device, 2 determinism) apply again, those made
+// under others wait.
 static PyObject* choose_plans(PyObject*, PyObject* args) {
   int which, number;
   if (!PyArg_ParseTuple(args, "ii", &which, &number)) return nullptr;
-  if (which < 0 || which > 2 || number < 0 || number > 255) return PyErr_SetString(PyExc_ValueError, "choose_plans: no such default"), nullptr;
+  if (which < 0 || which > 2 || number < 0 || number > 255)
+    return PyErr_SetString(PyExc_ValueError, "choose_plans: no such default"), nullptr;
   if (which == 1) {   // threads have default devices of their own
     tls.default_device = static_cast<uint8_t>(number);
     Py_RETURN_NONE;
@@ -233,13 +241,16 @@ static PyObject* set_tracer(PyObject*, PyObject* callable) {
 
 static PyMethodDef functions[] = {
     {"forget_plans", guarded<forget_plans>, METH_NOARGS, "plans made so far no longer apply"},
-    {"choose_plans", guarded<choose_plans>, METH_VARARGS, "choose_plans(which, number): the plans made under one value of a global default"},
-    {"set_tracer", guarded<set_tracer>, METH_O, "callable(definition, args): a plan for many shapes, or None; None: every shape has its own plan"},
+    {"choose_plans", guarded<choose_plans>, METH_VARARGS,
+     "choose_plans(which, number): the plans made under one value of a global default"},
+    {"set_tracer", guarded<set_tracer>, METH_O,
+     "callable(definition, args): a plan for many shapes, or None; None: every shape has its own plan"},
     {}};
 
 int init_lookup(PyObject* module) {
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(family_dealloc)}, {0, nullptr}};
-  static PyType_Spec spec = {"rushlight._C.PlanFamily", sizeof(Family), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  static PyType_Spec spec = {"rushlight._C.PlanFamily", sizeof(Family), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   str_plan = PyUnicode_InternFromString("plan");
   FamilyType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!str_plan || !FamilyType) return -1;

@@ -16,16 +16,25 @@
 #include "tape.h"
 #include "update.h"
 
-
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C", "Rushlight's core: tensors, op calls, tape, kernels' launch.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                        "rushlight._C",
+                                        "Rushlight's core: tensors, op calls, tape, kernels' launch.",
+                                        -1,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr};
 
 PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
-  int (*parts[])(PyObject*) = {rl::init_types, rl::init_device, rl::init_cuda, rl::init_cuda_blas, rl::init_symbolic, rl::init_extents, rl::init_storage, rl::init_tensor, rl::init_build, rl::init_dlpack,
-                               rl::init_plan,  rl::init_call, rl::init_lookup,    rl::init_index,  rl::init_tape,  rl::init_loader,
-                               rl::init_random, rl::init_blas, rl::init_lapack,
-                               rl::init_quick_module, rl::init_update, rl::init_shared, rl::init_shared_arena, rl::init_checksum, rl::init_guard};
+  int (*parts[])(PyObject*) = {
+      rl::init_types,   rl::init_device,  rl::init_cuda,         rl::init_cuda_blas, rl::init_symbolic,
+      rl::init_extents, rl::init_storage, rl::init_tensor,       rl::init_build,     rl::init_dlpack,
+      rl::init_plan,    rl::init_call,    rl::init_lookup,       rl::init_index,     rl::init_tape,
+      rl::init_loader,  rl::init_random,  rl::init_blas,         rl::init_lapack,    rl::init_quick_module,
+      rl::init_update,  rl::init_shared,  rl::init_shared_arena, rl::init_checksum,  rl::init_guard};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

@@ -26,8 +26,9 @@ static float float_of(uint32_t u) {
   return x;
 }
 
-// A binary format with `mantissa` bits and exponent bias `bias`: `magnitude` (a float's bits without the sign) rounded to
-// it, as if the exponent range had no upper end. Subnormals come out right because the shift grows below the normal range.
+// A binary format with `mantissa` bits and exponent bias `bias`: `magnitude` (a float's bits without the sign) rounded
+// to it, as if the exponent range had no upper end. Subnormals come out right because the shift grows below the normal
+// range.
 static uint32_t round_to(uint32_t magnitude, int mantissa, int bias) {
   int exponent = static_cast<int>(magnitude >> 23) - 127;
   uint32_t significand = (magnitude & 0x7FFFFF) | (magnitude >> 23 ? 0x800000 : 0);
@@ -47,7 +48,8 @@ static uint32_t round_to(uint32_t magnitude, int mantissa, int bias) {
 
 static float widen(uint32_t sign, uint32_t magnitude, int mantissa, int bias) {
   uint32_t exponent = magnitude >> mantissa, fraction = magnitude & ((1u << mantissa) - 1);
-  float value = exponent ? std::ldexp(static_cast<float>(fraction | (1u << mantissa)), static_cast<int>(exponent) - bias - mantissa)
+  float value = exponent ? std::ldexp(static_cast<float>(fraction | (1u << mantissa)),
+                                      static_cast<int>(exponent) - bias - mantissa)
                          : std::ldexp(static_cast<float>(fraction), 1 - bias - mantissa);
   return sign ? -value : value;
 }
@@ -87,7 +89,8 @@ uint8_t float8_from_float(float x, DType dtype) {
 
 float float8_to_float(uint8_t bits, DType dtype) {
   uint32_t sign = bits >> 7, magnitude = bits & 0x7F;
-  if (dtype == DType::F8E4M3FN) return magnitude == 0x7F ? float_of((sign << 31) | 0x7FC00000) : widen(sign, magnitude, 3, 7);
+  if (dtype == DType::F8E4M3FN)
+    return magnitude == 0x7F ? float_of((sign << 31) | 0x7FC00000) : widen(sign, magnitude, 3, 7);
   if (magnitude >= 0x7C) return float_of((sign << 31) | 0x7F800000 | ((magnitude & 3) << 21));
   return widen(sign, magnitude, 2, 15);
 }
@@ -116,7 +119,10 @@ int64_t load_int(const char* in, DType dtype) {
     case DType::U32: return read<uint32_t>(in);
     case DType::I64: return read<int64_t>(in);
     case DType::U64: return static_cast<int64_t>(read<uint64_t>(in));
-    default: return is_opaque(dtype) ? 0 : static_cast<int64_t>(load_real(in, dtype));   // opaque types never get here: load_number refuses
+    default:
+      return is_opaque(dtype)
+                 ? 0
+                 : static_cast<int64_t>(load_real(in, dtype));  // opaque types never get here: load_number refuses
   }
 }
 
@@ -133,7 +139,9 @@ double load_real(const char* in, DType dtype) {
 }
 
 static PyObject* refuse_opaque(DType dtype) {
-  return PyErr_Format(PyExc_NotImplementedError, "elements of %s cannot be read or written as numbers; view the tensor as integers", info(dtype).name);
+  return PyErr_Format(PyExc_NotImplementedError,
+                      "elements of %s cannot be read or written as numbers; view the tensor as integers",
+                      info(dtype).name);
 }
 
 PyObject* load_number(const char* in, DType dtype) {
@@ -145,7 +153,8 @@ PyObject* load_number(const char* in, DType dtype) {
     case DType::Bool: return PyBool_FromLong(read<uint8_t>(in));
     case DType::C64: return PyComplex_FromDoubles(read<float>(in), read<float>(in + 4));
     case DType::C128: return PyComplex_FromDoubles(read<double>(in), read<double>(in + 8));
-    case DType::C32: return PyComplex_FromDoubles(half_to_float(read<uint16_t>(in)), half_to_float(read<uint16_t>(in + 2)));
+    case DType::C32:
+      return PyComplex_FromDoubles(half_to_float(read<uint16_t>(in)), half_to_float(read<uint16_t>(in + 2)));
     case DType::U64: return PyLong_FromUnsignedLongLong(read<uint64_t>(in));
     default: break;
   }
@@ -189,7 +198,8 @@ static bool refuse_overflow(DType dtype) {
 static bool store_uint64(PyObject* number, char* out, Overflow overflow) {
   Ref index(PyLong_Check(number) ? Py_NewRef(number) : PyNumber_Index(number));
   if (!index) return false;
-  uint64_t value = overflow == Overflow::Wrap ? PyLong_AsUnsignedLongLongMask(index.p) : PyLong_AsUnsignedLongLong(index.p);
+  uint64_t value =
+      overflow == Overflow::Wrap ? PyLong_AsUnsignedLongLongMask(index.p) : PyLong_AsUnsignedLongLong(index.p);
   if (value == static_cast<uint64_t>(-1) && PyErr_Occurred()) return false;
   write(out, value);
   return true;
@@ -324,7 +334,7 @@ static DType promote_integers(DType a, DType b) {
 
 static DType promote_floats(DType a, DType b) {
   bool wide = itemsize(a) == 8 || itemsize(b) == 8;
-  return wide ? DType::F64 : DType::F32;               // two different ones: float16 with bfloat16, or float32 with either
+  return wide ? DType::F64 : DType::F32;  // two different ones: float16 with bfloat16, or float32 with either
 }
 
 bool promote_dtypes(DType a, DType b, DType* out) {
@@ -335,12 +345,14 @@ bool promote_dtypes(DType a, DType b, DType* out) {
   }
   if (category(a) > category(b)) std::swap(a, b);
   if (is_float8(a) || is_float8(b)) {
-    PyErr_Format(PyExc_RuntimeError, "promotion: Float8 types have none, got %s and %s. Convert one of them", info(a).name, info(b).name);
+    PyErr_Format(PyExc_RuntimeError, "promotion: Float8 types have none, got %s and %s. Convert one of them",
+                 info(a).name, info(b).name);
     return false;
   }
   if ((is_wide_unsigned(a) || is_wide_unsigned(b)) && category(b) != 2) {
-    PyErr_Format(PyExc_RuntimeError, "promotion: uint16, uint32 and uint64 have none, got %s and %s. Convert one of them",
-                 info(a).name, info(b).name);
+    PyErr_Format(PyExc_RuntimeError,
+                 "promotion: uint16, uint32 and uint64 have none, got %s and %s. Convert one of them", info(a).name,
+                 info(b).name);
     return false;
   }
   if (category(a) == 0) return *out = b, true;
@@ -356,7 +368,9 @@ bool promote_dtypes(DType a, DType b, DType* out) {
 static PyObject* py_get_default(PyObject*, PyObject*) { return Py_NewRef(dtype_object(default_dtype)); }
 
 static PyObject* py_set_default(PyObject*, PyObject* dtype) {
-  if (!is_dtype(dtype)) return PyErr_Format(PyExc_TypeError, "set_default_dtype: expected a dtype, got %s", Py_TYPE(dtype)->tp_name), nullptr;
+  if (!is_dtype(dtype))
+    return PyErr_Format(PyExc_TypeError, "set_default_dtype: expected a dtype, got %s", Py_TYPE(dtype)->tp_name),
+           nullptr;
   if (!is_float(dtype_of(dtype)) || is_float8(dtype_of(dtype)))
     return PyErr_Format(PyExc_TypeError, "set_default_dtype: expected a floating-point dtype, got %R", dtype), nullptr;
   default_dtype = dtype_of(dtype);
@@ -384,15 +398,19 @@ static PyObject* py_number_bytes(PyObject*, PyObject* args) {
   return PyBytes_FromStringAndSize(bytes, itemsize(dtype_of(dtype)));
 }
 
-static PyObject* py_is_known_number(PyObject*, PyObject* o) { return PyBool_FromLong(number_class(o) >= kFirstKnownNumber); }
+static PyObject* py_is_known_number(PyObject*, PyObject* o) {
+  return PyBool_FromLong(number_class(o) >= kFirstKnownNumber);
+}
 
 static PyMethodDef functions[] = {
-    {"is_known_number", guarded<py_is_known_number>, METH_O, "whether plan keys tell this number (2, 0.5, ...) from others of its sign"},
+    {"is_known_number", guarded<py_is_known_number>, METH_O,
+     "whether plan keys tell this number (2, 0.5, ...) from others of its sign"},
     {"number_bytes", guarded<py_number_bytes>, METH_VARARGS, "number_bytes(number, dtype): one element as bytes"},
     {"get_default_dtype", guarded<py_get_default>, METH_NOARGS, "the dtype Python floats get"},
     {"set_default_dtype", guarded<py_set_default>, METH_O, "set the dtype Python floats get"},
     {"promote_types", guarded<py_promote>, METH_VARARGS, "promote_types(a, b): the dtype that holds both"},
-    {"number_dtype", guarded<py_number_dtype>, METH_O, "the dtype a Python or NumPy number gets in a tensor; None if it is no number"},
+    {"number_dtype", guarded<py_number_dtype>, METH_O,
+     "the dtype a Python or NumPy number gets in a tensor; None if it is no number"},
     {}};
 
 int init_number(PyObject* module) { return PyModule_AddFunctions(module, functions); }

@@ -26,14 +26,15 @@ PyObject* load_number(const char* in, DType dtype);
 double load_real(const char* in, DType dtype);       // real part, for any dtype
 int64_t load_int(const char* in, DType dtype);       // for bool and integers; uint64 wraps
 
-// The type a Python bool, int, float or complex, or a NumPy scalar, has in a tensor. False: not a number (no exception).
+// The type a Python bool, int, float or complex, or a NumPy scalar, has in a tensor. False: not a number (no
+// exception).
 bool number_dtype(PyObject* number, DType* out);
 bool is_number(PyObject* o);                         // Python's or NumPy's
 // False with a TypeError set where PyTorch refuses (float8, wide unsigned integers with others).
 bool promote_dtypes(DType a, DType b, DType* out);
 
-// Numbers an op may want compiled in (exponents: x ** 2 is a product) tell apart; the others only by sign. 0: no real number.
-// Plan keys and Python (_C.is_known_number) both ask here.
+// Numbers an op may want compiled in (exponents: x ** 2 is a product) tell apart; the others only by sign. 0: no real
+// number. Plan keys and Python (_C.is_known_number) both ask here.
 inline constexpr double kKnownNumbers[] = {-2, -1, -0.5, 0, 0.5, 1, 2, 3, 4};
 inline constexpr uint64_t kFirstKnownNumber = 16;
 inline uint64_t number_class(PyObject* o) {

@@ -8,10 +8,18 @@ namespace rl {
 static bool read_param(PyObject* item, Param* p) {
   PyObject *name, *fallback;
   int type, keyword_only, varargs, has_default, save, varies = 0;
-  if (!PyArg_ParseTuple(item, "UipppOi|p", &name, &type, &keyword_only, &varargs, &has_default, &fallback, &save, &varies)) return false;
+  if (!PyArg_ParseTuple(item, "UipppOi|p", &name, &type, &keyword_only, &varargs, &has_default, &fallback, &save,
+                        &varies))
+    return false;
   Py_INCREF(name);
   PyUnicode_InternInPlace(&name);
-  *p = {name, static_cast<ParamType>(type), keyword_only != 0, varargs != 0, has_default ? Py_NewRef(fallback) : nullptr, static_cast<Save>(save), varies != 0};
+  *p = {name,
+        static_cast<ParamType>(type),
+        keyword_only != 0,
+        varargs != 0,
+        has_default ? Py_NewRef(fallback) : nullptr,
+        static_cast<Save>(save),
+        varies != 0};
   return true;
 }
 
@@ -59,7 +67,8 @@ bool read_overload(Overload* op, PyObject* args, PyObject* kwargs) {
     op->params->push_back(p);
     if (!p.keyword_only) op->num_positional = static_cast<int>(i) + 1;
   }
-  if (op->kind == Kind::Python && !op->run) return PyErr_Format(PyExc_ValueError, "%U: a Python op needs run", name), false;
+  if (op->kind == Kind::Python && !op->run)
+    return PyErr_Format(PyExc_ValueError, "%U: a Python op needs run", name), false;
   return true;
 }
 

@@ -18,7 +18,8 @@ PyTypeObject* PlanType;
 PyTypeObject* PointwisePlanType;
 thread_local int64_t failed_check;
 static thread_local bool keeps_parts = false;   // whether plans remember what they were made of
-static thread_local std::vector<int64_t>* step_times = nullptr;   // nanoseconds of each step, where somebody asks for them
+static thread_local std::vector<int64_t>* step_times =
+    nullptr;  // nanoseconds of each step, where somebody asks for them
 
 // --- building -------------------------------------------------------------------------------------------------------
 
@@ -27,11 +28,13 @@ class PlanReader {
  public:
   std::vector<Patch> patches;
 
-  // A symbolic number says what it is, with a guard; in a plan that only states sizes (symbolic.h) it stays one, and 0 stands here.
+  // A symbolic number says what it is, with a guard; in a plan that only states sizes (symbolic.h) it stays one, and 0
+  // stands here.
   int64_t number(PyObject* o, Patch::Field field, size_t item, size_t index = 0) {
     if (PyLong_Check(o)) return PyLong_AsLongLong(o);
     if (is_extent(o)) {
-      patches.push_back({field, static_cast<uint16_t>(item), static_cast<uint16_t>(index), static_cast<uint16_t>(reinterpret_cast<ExtentObject*>(o)->reg)});
+      patches.push_back({field, static_cast<uint16_t>(item), static_cast<uint16_t>(index),
+                         static_cast<uint16_t>(reinterpret_cast<ExtentObject*>(o)->reg)});
       return 0;
     }
     return keeps_symbols && is_symbolic_int(o) ? 0 : PyLong_AsLongLong(o);
@@ -58,14 +61,20 @@ class PlanReader {
     const char* kind;
     PyObject *dtype, *sizes, *strides, *offset;
     if (!PyArg_ParseTuple(item, "sOOOiO:slot", &kind, &dtype, &sizes, &strides, &slot->source, &offset)) return false;
-    slot->kind = *kind == 'n' ? SlotKind::New : *kind == 't' ? SlotKind::Temp : *kind == 'v' ? SlotKind::View : SlotKind::Arg;
+    slot->kind = *kind == 'n'   ? SlotKind::New
+                 : *kind == 't' ? SlotKind::Temp
+                 : *kind == 'v' ? SlotKind::View
+                                : SlotKind::Arg;
     slot->offset = number(offset, Patch::SlotOffset, at);
     if (slot->offset == -1 && PyErr_Occurred()) return false;
     slot->dtype = dtype == Py_None ? DType::F32 : dtype_of(dtype);
     if (slot->kind == SlotKind::Arg) return true;
     if (!vector(sizes, &slot->sizes, Patch::SlotSize, at)) return false;
     if (slot->sizes.size() > static_cast<size_t>(kMaxDims))
-      return PyErr_Format(PyExc_RuntimeError, "tensor has too many (>%d) dims: at most %d dimensions are supported, got %zu", kMaxDims, kMaxDims, slot->sizes.size()), false;
+      return PyErr_Format(PyExc_RuntimeError,
+                          "tensor has too many (>%d) dims: at most %d dimensions are supported, got %zu", kMaxDims,
+                          kMaxDims, slot->sizes.size()),
+             false;
     return strides == Py_None || vector(strides, &slot->strides, Patch::SlotStride, at);
   }
 
@@ -81,13 +90,14 @@ class PlanReader {
     return !PyErr_Occurred();
   }
 
-  // (kernel, operands, params, extent, grain, error_slot, constants, on_error): kernel is an address, a callable, or ("handle", object)
+  // (kernel, operands, params, extent, grain, error_slot, constants, on_error): kernel is an address, a callable, or
+  // ("handle", object)
   bool step(PyObject* item, Step* step, size_t at) {
     PyObject *kernel, *operands, *params, *extent, *grain, *on_error = Py_None;
     const char* constants = nullptr;
     Py_ssize_t constant_bytes = 0;
-    if (!PyArg_ParseTuple(item, "OOOOOi|y#O:step", &kernel, &operands, &params, &extent, &grain, &step->error_slot, &constants, &constant_bytes,
-                          &on_error))
+    if (!PyArg_ParseTuple(item, "OOOOOi|y#O:step", &kernel, &operands, &params, &extent, &grain, &step->error_slot,
+                          &constants, &constant_bytes, &on_error))
       return false;
     if (on_error != Py_None) step->on_error = Py_NewRef(on_error);
     step->extent = number(extent, Patch::StepExtent, at);
@@ -105,7 +115,8 @@ class PlanReader {
   }
 };
 
-// A temporary is made right before the first step that names it and freed after the last, so that the next one can have its memory.
+// A temporary is made right before the first step that names it and freed after the last, so that the next one can have
+// its memory.
 static void set_lifetimes(PlanObject* plan) {
   std::vector<std::pair<int, int>> lives(plan->slots->size(), {-1, -1});
   int count = static_cast<int>(plan->steps->size());
@@ -131,7 +142,8 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   static const char* names[] = {"num_inputs", "device", "slots", "steps", "single", "wrap", "on_error", nullptr};
   int num_inputs, single = 1;
   PyObject *device, *slots, *steps, *wrap = Py_None, *on_error = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iOOO|pOO:Plan", const_cast<char**>(names), &num_inputs, &device, &slots, &steps, &single, &wrap, &on_error))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iOOO|pOO:Plan", const_cast<char**>(names), &num_inputs, &device,
+                                   &slots, &steps, &single, &wrap, &on_error))
     return nullptr;
   auto* plan = reinterpret_cast<PlanObject*>(type->tp_alloc(type, 0));
   if (!plan) return nullptr;
@@ -144,7 +156,8 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   plan->wrap = wrap == Py_None ? nullptr : Py_NewRef(wrap);
   plan->on_error = on_error == Py_None ? nullptr : Py_NewRef(on_error);
   if (!parse_device(device, &plan->device)) return nullptr;
-  Ref slot_list(PySequence_Fast(slots, "slots must be a sequence")), step_list(PySequence_Fast(steps, "steps must be a sequence"));
+  Ref slot_list(PySequence_Fast(slots, "slots must be a sequence")),
+      step_list(PySequence_Fast(steps, "steps must be a sequence"));
   if (!slot_list || !step_list) return nullptr;
   PlanReader reader;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot_list.p); i++) {
@@ -158,13 +171,16 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   int total = num_inputs + static_cast<int>(plan->slots->size());
   for (const Step& step : *plan->steps)
     for (const Operand& o : step.operands)
-      if (o.slot < -1 || o.slot >= total) return PyErr_Format(PyExc_ValueError, "Plan: operand slot %d out of range 0..%d", o.slot, total - 1), nullptr;
+      if (o.slot < -1 || o.slot >= total)
+        return PyErr_Format(PyExc_ValueError, "Plan: operand slot %d out of range 0..%d", o.slot, total - 1), nullptr;
   for (size_t i = 0; i < plan->slots->size(); i++) {
     const Slot& slot = (*plan->slots)[i];
     if (slot.kind != SlotKind::View && slot.kind != SlotKind::Arg) continue;
     int own = slot.source - num_inputs;   // of a view of an output, which must have been made by then
-    bool made = slot.kind == SlotKind::View && own >= 0 && own < static_cast<int>(i) && (*plan->slots)[own].kind == SlotKind::New;
-    if (!made && (slot.source < 0 || own >= 0)) return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
+    bool made = slot.kind == SlotKind::View && own >= 0 && own < static_cast<int>(i) &&
+                (*plan->slots)[own].kind == SlotKind::New;
+    if (!made && (slot.source < 0 || own >= 0))
+      return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
   }
   set_lifetimes(plan);
   if (keeps_parts && !(plan->parts = PyTuple_Pack(2, steps, on_error))) return nullptr;
@@ -185,7 +201,8 @@ static PyObject* plan_generalize(PyObject* self, PyObject* args) {
   if (!read_program(num_given, constants, body, &program)) return nullptr;
   if (!plan->generic) plan->generic = new Generic;
   for (const Patch& patch : plan->generic->patches)
-    if (patch.reg >= program.registers()) return PyErr_SetString(PyExc_ValueError, "generalize: a number of the plan is not in the program"), nullptr;
+    if (patch.reg >= program.registers())
+      return PyErr_SetString(PyExc_ValueError, "generalize: a number of the plan is not in the program"), nullptr;
   plan->generic->program = std::move(program);
   plan->traced = true;
   Py_RETURN_NONE;
@@ -254,7 +271,8 @@ static void fill_in(PlanObject* plan, const std::vector<Patch>& patches, const i
 
 PlanObject* plan_for_shape(PlanObject* plan, int64_t* registers) {
   if (!run_program(plan->generic->program, registers)) return nullptr;
-  PlanObject* target = plan->generic->busy ? plan_copy(plan) : reinterpret_cast<PlanObject*>(Py_NewRef(as_object(plan)));
+  PlanObject* target =
+      plan->generic->busy ? plan_copy(plan) : reinterpret_cast<PlanObject*>(Py_NewRef(as_object(plan)));
   if (target) fill_in(target, plan->generic->patches, registers);
   return target;
 }
@@ -291,14 +309,26 @@ bool launch_plugged(const Step& step, char** ptrs, int n, Stream* stream) {
   int32_t constant_bytes[kMaxOperands];
   for (int i = 0; i < n; i++) {   // constants travel by value: their bytes are on the host
     const Operand& o = step.operands[i];
-    constant_bytes[i] = o.slot >= 0 ? 0 : static_cast<int32_t>(static_cast<int64_t>(step.constants.size()) - o.byte_offset);
+    constant_bytes[i] =
+        o.slot >= 0 ? 0 : static_cast<int32_t>(static_cast<int64_t>(step.constants.size()) - o.byte_offset);
   }
-  RushlightLaunch launch{nullptr, n, static_cast<int32_t>(step.params.size()), reinterpret_cast<void* const*>(ptrs), constant_bytes,
-                         step.params.data(), 0, step.extent, -1, 0, nullptr, nullptr};
+  RushlightLaunch launch{nullptr,
+                         n,
+                         static_cast<int32_t>(step.params.size()),
+                         reinterpret_cast<void* const*>(ptrs),
+                         constant_bytes,
+                         step.params.data(),
+                         0,
+                         step.extent,
+                         -1,
+                         0,
+                         nullptr,
+                         nullptr};
   return stream_launch(stream, step.handle, launch);
 }
 
-// On a plugged-in device a failed check is found when the stream is waited for: the kernel writes it to a cell of the stream's.
+// On a plugged-in device a failed check is found when the stream is waited for: the kernel writes it to a cell of the
+// stream's.
 bool run_on_stream(PlanObject* plan, const Step& step, char** ptrs, int n) {
   Stream* stream = current_stream(plan->device);
   if (!stream) return false;
@@ -315,7 +345,8 @@ bool run_on_stream(PlanObject* plan, const Step& step, char** ptrs, int n) {
 bool call_python(const Step& step, Tensor** all) {
   Ref args(PyTuple_New(static_cast<Py_ssize_t>(step.operands.size())));
   if (!args) return false;
-  for (size_t i = 0; i < step.operands.size(); i++) PyTuple_SET_ITEM(args.p, i, Py_NewRef(as_object(all[step.operands[i].slot])));
+  for (size_t i = 0; i < step.operands.size(); i++)
+    PyTuple_SET_ITEM(args.p, i, Py_NewRef(as_object(all[step.operands[i].slot])));
   GradModeGuard no_grad(false);
   Ref done(PyObject_CallObject(step.callable, args.p));
   return static_cast<bool>(done);
@@ -323,9 +354,11 @@ bool call_python(const Step& step, Tensor** all) {
 
 alignas(64) char nothing[64];   // zeros: what an operand without elements shows to a kernel
 
-// Definitions refuse this with the op's name; here stands what no kernel may meet: an address of another device, or none at all.
+// Definitions refuse this with the op's name; here stands what no kernel may meet: an address of another device, or
+// none at all.
 bool refuse_device(const PlanObject* plan, const Tensor* t) {
-  PyErr_Format(PyExc_RuntimeError, "Expected all tensors to be on the same device, got %s and %s. Move them with .to().",
+  PyErr_Format(PyExc_RuntimeError,
+               "Expected all tensors to be on the same device, got %s and %s. Move them with .to().",
                device_type_name(plan->device.type), device_type_name(t->storage->device.type));
   return false;
 }
@@ -338,7 +371,8 @@ bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
   for (int i = 0; i < n; i++) {
     const Operand& o = step.operands[i];
     if (o.slot < 0) ptrs[i] = const_cast<char*>(step.constants.data()) + o.byte_offset;
-    else if (!all[o.slot]->numel && !step.handle) ptrs[i] = nothing;   // kernels may load element 0 before they select it away
+    else if (!all[o.slot]->numel && !step.handle)
+      ptrs[i] = nothing;  // kernels may load element 0 before they select it away
     else if (all[o.slot]->storage->device.type != plan->device.type) return refuse_device(plan, all[o.slot]);
     else ptrs[i] = all[o.slot]->data() + o.byte_offset;
   }
@@ -363,7 +397,8 @@ Tensor* make_slot(const Slot& slot, Tensor** all, Device device, bool requires_g
   if (slot.kind == SlotKind::Arg) return as_tensor(Py_NewRef(as_object(all[slot.source])));
   int ndim = static_cast<int>(slot.sizes.size());
   if (slot.kind != SlotKind::View) {
-    Tensor* fresh = tensor_empty(slot.sizes.data(), slot.strides.empty() && ndim ? nullptr : slot.strides.data(), ndim, slot.dtype, device);
+    Tensor* fresh = tensor_empty(slot.sizes.data(), slot.strides.empty() && ndim ? nullptr : slot.strides.data(), ndim,
+                                 slot.dtype, device);
     if (fresh && requires_grad && slot.kind == SlotKind::New) fresh->flags |= kRequiresGrad;
     return fresh;
   }
@@ -381,7 +416,8 @@ bool make_results(PlanObject* plan, Tensor** all, Tensor** given) {
     const Slot& slot = (*plan->slots)[i];
     Tensor*& made = all[plan->num_inputs + i];
     if (given && slot.kind == SlotKind::New) made = as_tensor(Py_NewRef(as_object(*given++)));
-    else if (slot.kind != SlotKind::Temp && !(made = make_slot(slot, all, plan->device, plan->requires_grad))) return false;
+    else if (slot.kind != SlotKind::Temp && !(made = make_slot(slot, all, plan->device, plan->requires_grad)))
+      return false;
   }
   return true;
 }
@@ -418,13 +454,16 @@ static PyObject* plan_result(PlanObject* plan, Tensor** made) {
   return tuple.release();
 }
 
-// Kernels count on what the plan says of an output, on the alignment of fresh memory, and on inputs that do not change while they run.
+// Kernels count on what the plan says of an output, on the alignment of fresh memory, and on inputs that do not change
+// while they run.
 static bool takes_output(const Slot& slot, const PlanObject* plan, Tensor* out, Tensor** inputs, int num_inputs) {
   int ndim = static_cast<int>(slot.sizes.size());
   if (slot.dtype != out->dtype || ndim != out->ndim || !out->numel) return false;
   if (out->device.type != plan->device.type || out->device.index != plan->device.index) return false;
   for (int d = 0; d < ndim; d++)
-    if (out->sizes()[d] != slot.sizes[d] || (!slot.strides.empty() && out->sizes()[d] > 1 && out->strides()[d] != slot.strides[d])) return false;
+    if (out->sizes()[d] != slot.sizes[d] ||
+        (!slot.strides.empty() && out->sizes()[d] > 1 && out->strides()[d] != slot.strides[d]))
+      return false;
   if (slot.strides.empty() && !out->contiguous()) return false;
   if (reinterpret_cast<uintptr_t>(out->data()) % 64) return false;
   for (int i = 0; i < num_inputs; i++)
@@ -437,7 +476,8 @@ bool plan_takes_outputs(PlanObject* plan, Tensor** inputs, int num_inputs, Tenso
   int k = 0;
   for (const Slot& slot : *plan->slots) {
     if (slot.kind == SlotKind::Temp) continue;
-    if (slot.kind != SlotKind::New || k == num_outs || !takes_output(slot, plan, outs[k], inputs, num_inputs)) return false;
+    if (slot.kind != SlotKind::New || k == num_outs || !takes_output(slot, plan, outs[k], inputs, num_inputs))
+      return false;
     for (int j = 0; j < k; j++)
       if (outs[j]->storage == outs[k]->storage) return false;
     k++;
@@ -446,11 +486,13 @@ bool plan_takes_outputs(PlanObject* plan, Tensor** inputs, int num_inputs, Tenso
 }
 
 static int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** given) {
-  if (num_inputs != plan->num_inputs) return PyErr_SetString(PyExc_RuntimeError, "plan: wrong number of inputs"), nullptr;
+  if (num_inputs != plan->num_inputs)
+    return PyErr_SetString(PyExc_RuntimeError, "plan: wrong number of inputs"), nullptr;
   int num_slots = static_cast<int>(plan->slots->size());
   Tensor* local[64];
   std::vector<Tensor*> heap;
@@ -485,7 +527,8 @@ static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   std::vector<Tensor*> inputs(n);
   for (Py_ssize_t i = 0; i < n; i++) {
-    if (!is_tensor(PyTuple_GET_ITEM(args, i))) return PyErr_SetString(PyExc_TypeError, "Plan: inputs must be tensors"), nullptr;
+    if (!is_tensor(PyTuple_GET_ITEM(args, i)))
+      return PyErr_SetString(PyExc_TypeError, "Plan: inputs must be tensors"), nullptr;
     inputs[i] = as_tensor(PyTuple_GET_ITEM(args, i));
   }
   return plan_run(plan, inputs.data(), static_cast<int>(n));
@@ -507,7 +550,9 @@ static PyObject* plan_timed(PyObject* self, PyObject* args) {
   return PyTuple_Pack(2, result.p, list.p);
 }
 
-static PyObject* plan_get_requires_grad(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->requires_grad); }
+static PyObject* plan_get_requires_grad(PyObject* self, void*) {
+  return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->requires_grad);
+}
 static int plan_set_requires_grad(PyObject* self, PyObject* value, void*) {
   int on = value ? PyObject_IsTrue(value) : 0;
   if (on < 0) return -1;
@@ -515,34 +560,46 @@ static int plan_set_requires_grad(PyObject* self, PyObject* value, void*) {
   return 0;
 }
 
-static PyObject* plan_get_outputs(PyObject* self, void*) { return Py_NewRef(reinterpret_cast<PlanObject*>(self)->outputs); }
+static PyObject* plan_get_outputs(PyObject* self, void*) {
+  return Py_NewRef(reinterpret_cast<PlanObject*>(self)->outputs);
+}
 
 static PyObject* plan_get_parts(PyObject* self, void*) {
   PyObject* parts = reinterpret_cast<PlanObject*>(self)->parts;
   return Py_NewRef(parts ? parts : Py_None);
 }
 
-static PyObject* plan_get_single(PyObject* self, void*) { return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->single); }
+static PyObject* plan_get_single(PyObject* self, void*) {
+  return PyBool_FromLong(reinterpret_cast<PlanObject*>(self)->single);
+}
 
 static PyObject* plan_calls_python(PyObject* self, void*) {
   for (const Step& step : *reinterpret_cast<PlanObject*>(self)->steps)
     if (step.callable) Py_RETURN_TRUE;
   Py_RETURN_FALSE;
 }
-static PyGetSetDef plan_getset[] = {{"calls_python", plan_calls_python, nullptr, "whether a step is a Python function", nullptr},
-                                    {"outputs", plan_get_outputs, nullptr, "the slots as they were given", nullptr},
-                                    {"parts", plan_get_parts, nullptr, "(steps, on_error) as they were given, where keep_parts asked for them", nullptr},
-                                    {"single", plan_get_single, nullptr, "whether the one output is returned bare", nullptr},
-                                    {"requires_grad", plan_get_requires_grad, plan_set_requires_grad, "whether fresh outputs are leaves that want a gradient", nullptr}, {}};
-static PyMethodDef plan_methods[] = {{"timed", guarded<plan_timed>, METH_VARARGS, "timed(*inputs) -> (results, [nanoseconds of each step])"},
-                                     {"generalize", guarded<plan_generalize>, METH_VARARGS, "generalize(num_given, constants, program): let it hold for many shapes"}, {}};
-static PyType_Slot plan_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<plan_new>)},
-                                   {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
-                                   {Py_tp_call, reinterpret_cast<void*>(guarded<plan_call>)},
-                                   {Py_tp_getset, plan_getset},
-                                   {Py_tp_methods, plan_methods},
-                                   {Py_tp_doc, const_cast<char*>("Outputs to make and kernels to run for one way of calling an op.")},
-                                   {0, nullptr}};
+static PyGetSetDef plan_getset[] = {
+    {"calls_python", plan_calls_python, nullptr, "whether a step is a Python function", nullptr},
+    {"outputs", plan_get_outputs, nullptr, "the slots as they were given", nullptr},
+    {"parts", plan_get_parts, nullptr, "(steps, on_error) as they were given, where keep_parts asked for them",
+     nullptr},
+    {"single", plan_get_single, nullptr, "whether the one output is returned bare", nullptr},
+    {"requires_grad", plan_get_requires_grad, plan_set_requires_grad,
+     "whether fresh outputs are leaves that want a gradient", nullptr},
+    {}};
+static PyMethodDef plan_methods[] = {
+    {"timed", guarded<plan_timed>, METH_VARARGS, "timed(*inputs) -> (results, [nanoseconds of each step])"},
+    {"generalize", guarded<plan_generalize>, METH_VARARGS,
+     "generalize(num_given, constants, program): let it hold for many shapes"},
+    {}};
+static PyType_Slot plan_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(guarded<plan_new>)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
+    {Py_tp_call, reinterpret_cast<void*>(guarded<plan_call>)},
+    {Py_tp_getset, plan_getset},
+    {Py_tp_methods, plan_methods},
+    {Py_tp_doc, const_cast<char*>("Outputs to make and kernels to run for one way of calling an op.")},
+    {0, nullptr}};
 static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_TPFLAGS_DEFAULT, plan_slots};
 
 // --- pointwise plans ------------------------------------------------------------------------------------------------
@@ -551,9 +608,12 @@ static PyType_Spec plan_spec = {"rushlight._C.Plan", sizeof(PlanObject), 0, Py_T
 static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *kernel, *ins, *outs, *wrap = Py_None, *zero_check = Py_None;
   int divisor = -1, by_value = -1;
-  if (!PyArg_ParseTuple(args, "OO!O!|OiiO:PointwisePlan", &kernel, &PyList_Type, &ins, &PyList_Type, &outs, &wrap, &divisor, &by_value, &zero_check)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OO!O!|OiiO:PointwisePlan", &kernel, &PyList_Type, &ins, &PyList_Type, &outs, &wrap,
+                        &divisor, &by_value, &zero_check))
+    return nullptr;
   Py_ssize_t num_in = PyList_GET_SIZE(ins), num_out = PyList_GET_SIZE(outs);
-  if (num_in > 16 || num_out > 8) return PyErr_SetString(PyExc_ValueError, "PointwisePlan: at most 16 inputs and 8 outputs"), nullptr;
+  if (num_in > 16 || num_out > 8)
+    return PyErr_SetString(PyExc_ValueError, "PointwisePlan: at most 16 inputs and 8 outputs"), nullptr;
   auto* plan = reinterpret_cast<PointwisePlanObject*>(type->tp_alloc(type, 0));
   if (!plan) return nullptr;
   Ref guard(as_object(plan));
@@ -573,7 +633,8 @@ static PyObject* pointwise_new(PyTypeObject* type, PyObject* args, PyObject*) {
     plan->in_dtype[i] = dtype_of(dtype);
   }
   for (Py_ssize_t i = 0; i < num_out; i++) {
-    if (!is_dtype(PyList_GET_ITEM(outs, i))) return PyErr_SetString(PyExc_TypeError, "PointwisePlan: outputs must be dtypes"), nullptr;
+    if (!is_dtype(PyList_GET_ITEM(outs, i)))
+      return PyErr_SetString(PyExc_TypeError, "PointwisePlan: outputs must be dtypes"), nullptr;
     plan->out_dtype[i] = dtype_of(PyList_GET_ITEM(outs, i));
   }
   return guard.release();
@@ -592,23 +653,28 @@ static void pointwise_dealloc(PyObject* self) {
 static PyObject* pointwise_out_dtypes(PyObject* self, void*) {
   auto* plan = reinterpret_cast<PointwisePlanObject*>(self);
   PyObject* tuple = PyTuple_New(plan->num_out);
-  for (int i = 0; tuple && i < plan->num_out; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(dtype_object(plan->out_dtype[i])));
+  for (int i = 0; tuple && i < plan->num_out; i++)
+    PyTuple_SET_ITEM(tuple, i, Py_NewRef(dtype_object(plan->out_dtype[i])));
   return tuple;
 }
 
 static PyGetSetDef pointwise_getset[] = {{"out_dtypes", pointwise_out_dtypes, nullptr, nullptr, nullptr}, {}};
-static PyType_Slot pointwise_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<pointwise_new>)},
-                                        {Py_tp_dealloc, reinterpret_cast<void*>(pointwise_dealloc)},
-                                        {Py_tp_getset, pointwise_getset},
-                                        {Py_tp_doc, const_cast<char*>("A pointwise kernel for one combination of operand types, any shapes.")},
-                                        {0, nullptr}};
-static PyType_Spec pointwise_spec = {"rushlight._C.PointwisePlan", sizeof(PointwisePlanObject), 0, Py_TPFLAGS_DEFAULT, pointwise_slots};
+static PyType_Slot pointwise_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(guarded<pointwise_new>)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(pointwise_dealloc)},
+    {Py_tp_getset, pointwise_getset},
+    {Py_tp_doc, const_cast<char*>("A pointwise kernel for one combination of operand types, any shapes.")},
+    {0, nullptr}};
+static PyType_Spec pointwise_spec = {"rushlight._C.PointwisePlan", sizeof(PointwisePlanObject), 0, Py_TPFLAGS_DEFAULT,
+                                     pointwise_slots};
 
 static PyObject* py_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
 static PyObject* py_set_num_threads(PyObject*, PyObject* arg) {
   long n = PyLong_AsLong(arg);
   if (n == -1 && PyErr_Occurred()) return nullptr;
-  if (n < 1) return PyErr_Format(PyExc_RuntimeError, "set_num_threads: expected a positive number of threads, got %ld", n), nullptr;
+  if (n < 1)
+    return PyErr_Format(PyExc_RuntimeError, "set_num_threads: expected a positive number of threads, got %ld", n),
+           nullptr;
   set_num_threads(static_cast<int>(n));
   Py_RETURN_NONE;
 }
@@ -621,10 +687,12 @@ static PyObject* py_keep_parts(PyObject*, PyObject* wanted) {
   return PyBool_FromLong(before);
 }
 
-static PyMethodDef functions[] = {{"keep_parts", guarded<py_keep_parts>, METH_O, "whether plans made in this thread remember their steps; what was so before"},
-                                  {"get_num_threads", guarded<py_num_threads>, METH_NOARGS, "threads that share large kernels"},
-                                  {"set_num_threads", guarded<py_set_num_threads>, METH_O, "how many threads share large kernels"},
-                                  {}};
+static PyMethodDef functions[] = {
+    {"keep_parts", guarded<py_keep_parts>, METH_O,
+     "whether plans made in this thread remember their steps; what was so before"},
+    {"get_num_threads", guarded<py_num_threads>, METH_NOARGS, "threads that share large kernels"},
+    {"set_num_threads", guarded<py_set_num_threads>, METH_O, "how many threads share large kernels"},
+    {}};
 
 int init_plan(PyObject* module) {
   PlanType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&plan_spec));

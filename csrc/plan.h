@@ -31,8 +31,8 @@ struct Operand {
 
 struct Step {
   Kernel kernel = nullptr;
-  PyObject* callable = nullptr;      // instead of a kernel: called with the operands as tensors (library calls in Python)
-  PyObject* handle = nullptr;        // kernel on a device that is not native: device.launch(handle, ptrs, params, begin, end)
+  PyObject* callable = nullptr;  // instead of a kernel: called with the operands as tensors (library calls in Python)
+  PyObject* handle = nullptr;  // kernel on a device that is not native: device.launch(handle, ptrs, params, begin, end)
   std::vector<Operand> operands;
   std::vector<int64_t> params;
   int64_t extent = 1;
@@ -63,8 +63,8 @@ struct PlanObject {
   std::vector<Slot>* slots;
   std::vector<Step>* steps;
   Generic* generic;                  // null: a plan for one shape
-  PyObject* outputs;                 // the slots as Python gave them: sizes may be symbolic integers, which the fast path never asks
-  PyObject* parts;                   // null, or (steps, on_error) as Python gave them: kept for those who put plans together
+  PyObject* outputs;  // the slots as Python gave them: sizes may be symbolic integers, which the fast path never asks
+  PyObject* parts;    // null, or (steps, on_error) as Python gave them: kept for those who put plans together
   PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
   PyObject* on_error;                // callable(code) raising, for error_slot
   bool single;                       // return the one output bare
@@ -73,15 +73,16 @@ struct PlanObject {
 };
 extern PyTypeObject* PlanType;
 
-// Runs the plan; returns a new reference (Tensor or tuple). `inputs` are the op's tensor arguments in order, lists flattened.
-// Null without an exception: a kernel of a plan for many shapes found an error, `failed_check` is its code, and a plan for this shape can name it.
-// `given` are outputs to write instead of fresh ones, one for each that the plan would make; `plan_takes_outputs` says whether it can.
+// Runs the plan; returns a new reference (Tensor or tuple). `inputs` are the op's tensor arguments in order, lists
+// flattened. Null without an exception: a kernel of a plan for many shapes found an error, `failed_check` is its code,
+// and a plan for this shape can name it. `given` are outputs to write instead of fresh ones, one for each that the plan
+// would make; `plan_takes_outputs` says whether it can.
 PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** given = nullptr);
 bool plan_takes_outputs(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** outs, int num_outs);
 extern thread_local int64_t failed_check;
 
-// A plan for many shapes filled in for one: the plan itself, or a copy while another call runs it. New reference, null where it does not
-// hold for these numbers (`registers` begins with them) or, with an exception, for want of memory.
+// A plan for many shapes filled in for one: the plan itself, or a copy while another call runs it. New reference, null
+// where it does not hold for these numbers (`registers` begins with them) or, with an exception, for want of memory.
 PlanObject* plan_for_shape(PlanObject* plan, int64_t* registers);
 // A copy of a filled-in plan that stays as it is.
 PlanObject* plan_copy(PlanObject* plan);

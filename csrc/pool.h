@@ -6,7 +6,8 @@ namespace rl {
 
 // Runs body(context, begin, end) over [0, extent) in chunks of `grain`. Does not touch the interpreter lock;
 // callers release it around large work.
-void parallel_for(int64_t extent, int64_t grain, void (*body)(void* context, int64_t begin, int64_t end), void* context);
+void parallel_for(int64_t extent, int64_t grain, void (*body)(void* context, int64_t begin, int64_t end),
+                  void* context);
 
 int num_threads();
 void set_num_threads(int n);

@@ -21,8 +21,10 @@ static Ref only_element(PyObject* self) {
 
 int tensor_truth(PyObject* self) {
   Tensor* t = as_tensor(self);
-  if (t->numel == 0) return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with no values is ambiguous"), -1;
-  if (t->numel != 1) return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with more than one value is ambiguous"), -1;
+  if (t->numel == 0)
+    return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with no values is ambiguous"), -1;
+  if (t->numel != 1)
+    return PyErr_SetString(PyExc_RuntimeError, "Boolean value of Tensor with more than one value is ambiguous"), -1;
   Ref element = element_of(t);
   return element ? PyObject_IsTrue(element.p) : -1;
 }
@@ -48,7 +50,8 @@ PyObject* tensor_as_float(PyObject* self) {
 PyObject* tensor_as_index(PyObject* self) {
   Tensor* t = as_tensor(self);
   if (is_differentiable(t->dtype) || t->numel != 1)
-    return PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index"), nullptr;
+    return PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index"),
+           nullptr;
   Ref element = element_of(t);
   return element ? PyNumber_Long(element.p) : nullptr;
 }

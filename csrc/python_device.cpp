@@ -1,5 +1,6 @@
-// The table of a device written in Python: each function calls a method of the object, found by an interned name and called
-// without packing its arguments. A device that says `streams = True` queues its work, and is told the stream as well.
+// The table of a device written in Python: each function calls a method of the object, found by an interned name and
+// called without packing its arguments. A device that says `streams = True` queues its work, and is told the stream as
+// well.
 #include <initializer_list>
 
 #include "device.h"
@@ -9,8 +10,8 @@ namespace rl {
 namespace {
 
 struct Names {
-  PyObject *allocate, *free, *copy_from_host, *copy_to_host, *copy_within, *copy_between, *launch, *launch_pointwise, *synchronize, *new_stream, *record, *wait, *finish,
-      *query, *elapsed;
+  PyObject *allocate, *free, *copy_from_host, *copy_to_host, *copy_within, *copy_between, *launch, *launch_pointwise,
+      *synchronize, *new_stream, *record, *wait, *finish, *query, *elapsed;
 } names;
 
 struct PythonDevice {
@@ -46,7 +47,8 @@ PyObject* call(PythonDevice* device, PyObject* name, std::initializer_list<PyObj
   size_t n = 1;
   bool whole = true;
   for (PyObject* o : given) whole &= (args[n++] = o) != nullptr;
-  PyObject* result = whole ? PyObject_VectorcallMethod(name, args, n | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr) : nullptr;
+  PyObject* result =
+      whole ? PyObject_VectorcallMethod(name, args, n | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr) : nullptr;
   for (size_t i = 1; i < n; i++) Py_XDECREF(args[i]);
   return result;
 }
@@ -57,14 +59,16 @@ int status_of(PyObject* result) {
   return RUSHLIGHT_OK;
 }
 
-// --- memory -----------------------------------------------------------------------------------------------------------
+// --- memory
+// -----------------------------------------------------------------------------------------------------------
 
 int allocate(void* context, int unit, size_t nbytes, void** address) {
   Ref made(call(self_of(context), names.allocate, {PyLong_FromSize_t(nbytes), PyLong_FromLong(unit)}));
   if (!made) {
     // Devices say that they are full in one of these; the allocator makes room and asks again before it is an error.
     bool full = PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_RuntimeError);
-    return full && !PyErr_ExceptionMatches(PyExc_NotImplementedError) ? RUSHLIGHT_OUT_OF_MEMORY : RUSHLIGHT_PYTHON_ERROR;
+    return full && !PyErr_ExceptionMatches(PyExc_NotImplementedError) ? RUSHLIGHT_OUT_OF_MEMORY
+                                                                      : RUSHLIGHT_PYTHON_ERROR;
   }
   *address = reinterpret_cast<void*>(PyLong_AsUnsignedLongLong(made.p));
   return PyErr_Occurred() ? RUSHLIGHT_PYTHON_ERROR : RUSHLIGHT_OK;
@@ -72,25 +76,33 @@ int allocate(void* context, int unit, size_t nbytes, void** address) {
 
 int release(void* context, int unit, void* address, size_t nbytes) {
   Locked lock;
-  return status_of(call(self_of(context), names.free, {number(address), PyLong_FromSize_t(nbytes), PyLong_FromLong(unit)}));
+  return status_of(
+      call(self_of(context), names.free, {number(address), PyLong_FromSize_t(nbytes), PyLong_FromLong(unit)}));
 }
 
 int copy(void* context, int unit, void* stream, int way, void* target, const void* source, size_t nbytes) {
   auto* device = self_of(context);
-  PyObject* name = way == RUSHLIGHT_FROM_HOST ? names.copy_from_host : way == RUSHLIGHT_TO_HOST ? names.copy_to_host : names.copy_within;
-  PyObject *to = number(target), *from = number(const_cast<void*>(source)), *count = PyLong_FromSize_t(nbytes), *index = PyLong_FromLong(unit);
-  return status_of(device->has_streams ? call(device, name, {to, from, count, index, number(stream)}) : call(device, name, {to, from, count, index}));
+  PyObject* name = way == RUSHLIGHT_FROM_HOST ? names.copy_from_host
+                   : way == RUSHLIGHT_TO_HOST ? names.copy_to_host
+                                              : names.copy_within;
+  PyObject *to = number(target), *from = number(const_cast<void*>(source)), *count = PyLong_FromSize_t(nbytes),
+           *index = PyLong_FromLong(unit);
+  return status_of(device->has_streams ? call(device, name, {to, from, count, index, number(stream)})
+                                       : call(device, name, {to, from, count, index}));
 }
 
-int copy_between(void* context, int unit, void* stream, void* target, int source_unit, const void* source, size_t nbytes) {
+int copy_between(void* context, int unit, void* stream, void* target, int source_unit, const void* source,
+                 size_t nbytes) {
   auto* device = self_of(context);
   PyObject *to = number(target), *from = number(const_cast<void*>(source)), *count = PyLong_FromSize_t(nbytes);
   PyObject *index = PyLong_FromLong(unit), *source_index = PyLong_FromLong(source_unit);
-  return status_of(device->has_streams ? call(device, names.copy_between, {to, from, count, index, source_index, number(stream)})
-                                       : call(device, names.copy_between, {to, from, count, index, source_index}));
+  return status_of(device->has_streams
+                       ? call(device, names.copy_between, {to, from, count, index, source_index, number(stream)})
+                       : call(device, names.copy_between, {to, from, count, index, source_index}));
 }
 
-// --- kernels ----------------------------------------------------------------------------------------------------------
+// --- kernels
+// ----------------------------------------------------------------------------------------------------------
 
 PyObject* tuple_of(const int64_t* values, int n) {
   PyObject* tuple = PyTuple_New(n);
@@ -102,26 +114,34 @@ PyObject* operand_tuple(const RushlightLaunch& launch) {
   PyObject* tuple = PyTuple_New(launch.num_operands);
   for (int i = 0; tuple && i < launch.num_operands; i++) {
     int bytes = launch.constant_bytes[i];
-    PyTuple_SET_ITEM(tuple, i, bytes ? PyBytes_FromStringAndSize(static_cast<const char*>(launch.operands[i]), bytes) : number(launch.operands[i]));
+    PyTuple_SET_ITEM(tuple, i,
+                     bytes ? PyBytes_FromStringAndSize(static_cast<const char*>(launch.operands[i]), bytes)
+                           : number(launch.operands[i]));
   }
   return tuple;
 }
 
 int launch(void* context, int unit, void* stream, const RushlightLaunch* what) {
   auto* device = self_of(context);
-  PyObject *handle = Py_NewRef(static_cast<PyObject*>(what->kernel)), *operands = operand_tuple(*what), *index = PyLong_FromLong(unit);
+  PyObject *handle = Py_NewRef(static_cast<PyObject*>(what->kernel)), *operands = operand_tuple(*what),
+           *index = PyLong_FromLong(unit);
   if (what->ndim < 0) {
-    PyObject *params = tuple_of(what->params, what->num_params), *begin = PyLong_FromLongLong(what->begin), *end = PyLong_FromLongLong(what->end);
-    return status_of(device->has_streams ? call(device, names.launch, {handle, operands, params, begin, end, index, number(stream)})
-                                         : call(device, names.launch, {handle, operands, params, begin, end, index}));
+    PyObject *params = tuple_of(what->params, what->num_params), *begin = PyLong_FromLongLong(what->begin),
+             *end = PyLong_FromLongLong(what->end);
+    return status_of(device->has_streams
+                         ? call(device, names.launch, {handle, operands, params, begin, end, index, number(stream)})
+                         : call(device, names.launch, {handle, operands, params, begin, end, index}));
   }
   PyObject *sizes = tuple_of(what->sizes, what->ndim), *strides = PyTuple_New(what->num_operands);
-  for (int i = 0; strides && i < what->num_operands; i++) PyTuple_SET_ITEM(strides, i, tuple_of(what->strides + i * what->pitch, what->ndim));
-  return status_of(device->has_streams ? call(device, names.launch_pointwise, {handle, operands, sizes, strides, index, number(stream)})
-                                       : call(device, names.launch_pointwise, {handle, operands, sizes, strides, index}));
+  for (int i = 0; strides && i < what->num_operands; i++)
+    PyTuple_SET_ITEM(strides, i, tuple_of(what->strides + i * what->pitch, what->ndim));
+  return status_of(device->has_streams
+                       ? call(device, names.launch_pointwise, {handle, operands, sizes, strides, index, number(stream)})
+                       : call(device, names.launch_pointwise, {handle, operands, sizes, strides, index}));
 }
 
-// --- streams; the lock is held when these are called, but for `forget` ----------------------------------------------------
+// --- streams; the lock is held when these are called, but for `forget`
+// ----------------------------------------------------
 
 int synchronize(void* context, int unit, void* stream) {
   auto* device = self_of(context);
@@ -147,7 +167,9 @@ int wait(void* context, int unit, void* stream, void* event) {
   return status_of(call(self_of(context), names.wait, {event_object(event), PyLong_FromLong(unit), number(stream)}));
 }
 
-int finish(void* context, int, void* event) { return status_of(call(self_of(context), names.finish, {event_object(event)})); }
+int finish(void* context, int, void* event) {
+  return status_of(call(self_of(context), names.finish, {event_object(event)}));
+}
 
 int query(void* context, int, void* event, int* reached) {
   Ref answer(call(self_of(context), names.query, {event_object(event)}));
@@ -169,11 +191,22 @@ int elapsed(void* context, int, void* start, void* end, double* milliseconds) {
 
 bool make_names() {
   if (names.elapsed) return true;
-  struct { PyObject** place; const char* text; } all[] = {
-      {&names.allocate, "allocate"}, {&names.free, "free"}, {&names.copy_from_host, "copy_from_host"}, {&names.copy_to_host, "copy_to_host"},
-      {&names.copy_within, "copy_within"}, {&names.copy_between, "copy_between"}, {&names.launch, "launch"}, {&names.launch_pointwise, "launch_pointwise"},
-      {&names.synchronize, "synchronize"}, {&names.new_stream, "new_stream"}, {&names.record, "record"}, {&names.wait, "wait"}, {&names.finish, "finish"},
-      {&names.query, "query"}, {&names.elapsed, "elapsed"}};
+  struct { PyObject** place; const char* text;
+  } all[] = {{&names.allocate, "allocate"},
+             {&names.free, "free"},
+             {&names.copy_from_host, "copy_from_host"},
+             {&names.copy_to_host, "copy_to_host"},
+             {&names.copy_within, "copy_within"},
+             {&names.copy_between, "copy_between"},
+             {&names.launch, "launch"},
+             {&names.launch_pointwise, "launch_pointwise"},
+             {&names.synchronize, "synchronize"},
+             {&names.new_stream, "new_stream"},
+             {&names.record, "record"},
+             {&names.wait, "wait"},
+             {&names.finish, "finish"},
+             {&names.query, "query"},
+             {&names.elapsed, "elapsed"}};
   for (auto& entry : all)
     if (!(*entry.place = PyUnicode_InternFromString(entry.text))) return false;
   return true;
@@ -197,10 +230,26 @@ const RushlightDevice* python_device_table(PyObject* handler) {
   auto* device = new PythonDevice{};
   device->handler = Py_NewRef(handler);
   device->has_streams = has_streams;
-  device->table = {RUSHLIGHT_DEVICE_VERSION, static_cast<uint32_t>(provides(handler, "launch_pointwise")), device, allocate, release, copy, launch, synchronize,
-                   nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  device->table = {RUSHLIGHT_DEVICE_VERSION,
+                   static_cast<uint32_t>(provides(handler, "launch_pointwise")),
+                   device,
+                   allocate,
+                   release,
+                   copy,
+                   launch,
+                   synchronize,
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr};
   if (has_streams) {
-    device->table.new_stream = new_stream, device->table.record = record, device->table.wait = wait, device->table.finish = finish;
+    device->table.new_stream = new_stream, device->table.record = record, device->table.wait = wait,
+    device->table.finish = finish;
     device->table.query = query, device->table.forget = forget, device->table.elapsed = elapsed;
   }
   if (provides(handler, "copy_between")) device->table.copy_between = copy_between;

@@ -1,9 +1,9 @@
-// The quick paths of nn.Module. In Python, a call of a module without hooks costs two frames and eight lookups before its
-// forward runs, and reading a registered parameter first raises and drops an AttributeError; a small network spends more
-// time there than in its kernels. Everything that decides stays in Python: with any hook the call goes to `_call_impl`,
-// and a class that defines `__call__` or `__getattr__` of its own keeps Python's slow way. No base class in C: classes of
-// modules keep the memory layout of plain ones, so that `module.__class__` can be assigned. The interpreter lock is held
-// throughout.
+// The quick paths of nn.Module. In Python, a call of a module without hooks costs two frames and eight lookups before
+// its forward runs, and reading a registered parameter first raises and drops an AttributeError; a small network spends
+// more time there than in its kernels. Everything that decides stays in Python: with any hook the call goes to
+// `_call_impl`, and a class that defines `__call__` or `__getattr__` of its own keeps Python's slow way. No base class
+// in C: classes of modules keep the memory layout of plain ones, so that `module.__class__` can be assigned. The
+// interpreter lock is held throughout.
 #include "quick_module.h"
 #include "boundary.h"
 
@@ -92,15 +92,16 @@ static PyObject* module_getattro(PyObject* self, PyObject* name) {
   return result;
 }
 
-// Give a class the quick call and reader, if it calls and reads exactly as Module does. CPython puts its own back by itself
-// when one of the special methods is assigned to the class or one of its bases later.
+// Give a class the quick call and reader, if it calls and reads exactly as Module does. CPython puts its own back by
+// itself when one of the special methods is assigned to the class or one of its bases later.
 static PyObject* quick_paths(PyObject*, PyObject* cls) {
   if (!PyType_Check(cls)) {
     PyErr_SetString(PyExc_TypeError, "quick_paths: expected a class");
     return nullptr;
   }
   auto* type = reinterpret_cast<PyTypeObject*>(cls);
-  if (plain_call && type->tp_call == python_call && _PyType_Lookup(type, name_call) == plain_call) type->tp_call = module_call;
+  if (plain_call && type->tp_call == python_call && _PyType_Lookup(type, name_call) == plain_call)
+    type->tp_call = module_call;
   PyObject* of_object = _PyType_Lookup(&PyBaseObject_Type, name_getattribute);
   if (plain_getattr && type->tp_getattro == python_getattro && _PyType_Lookup(type, name_getattr) == plain_getattr &&
       _PyType_Lookup(type, name_getattribute) == of_object)
@@ -130,8 +131,10 @@ static PyObject* set_module_class(PyObject*, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
-    {"quick_paths", guarded<quick_paths>, METH_O, "Let a subclass of nn.Module be called, and its registered attributes be read, quickly."},
-    {"set_module_class", guarded<set_module_class>, METH_VARARGS, "Tell the core which class nn.Module is, and its global hook dicts."},
+    {"quick_paths", guarded<quick_paths>, METH_O,
+     "Let a subclass of nn.Module be called, and its registered attributes be read, quickly."},
+    {"set_module_class", guarded<set_module_class>, METH_VARARGS,
+     "Tell the core which class nn.Module is, and its global hook dicts."},
     {nullptr}};
 
 int init_quick_module(PyObject* module) {

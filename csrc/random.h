@@ -66,8 +66,8 @@ class Engine {
 constexpr size_t kStateBytes = 5056;  // PyTorch's byte layout of a CPU generator's state
 constexpr uint64_t kDefaultSeed = 67280421310721;
 
-// Every generator is known to the handlers of fork: a child made while another thread draws must find no locked mutex and no
-// half-advanced engine.
+// Every generator is known to the handlers of fork: a child made while another thread draws must find no locked mutex
+// and no half-advanced engine.
 struct Generator {
   Generator();
   ~Generator();

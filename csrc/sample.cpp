@@ -48,7 +48,9 @@ Error uniform(Generator& generator, Region& region, double from, double to) {
     const bool is_unit = from == 0 && to == 1;
     if constexpr (std::is_same_v<T, double>) {
       if (is_unit) fill_blocks<T, 2>(generator, region, [](const uint32_t* w) { return unit_double(join(w)); });
-      else fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) { return scale_unit(unit_double(join(w)), from, to); });
+      else
+        fill_blocks<T, 2>(generator, region,
+                          [=](const uint32_t* w) { return scale_unit(unit_double(join(w)), from, to); });
     } else if (std::is_same_v<T, float> && is_unit) {
       fill_blocks<T, 1>(generator, region, [](const uint32_t* w) { return convert<T>(unit_float(w[0])); });
     } else {
@@ -186,8 +188,9 @@ Error bernoulli(Generator& generator, Region& region, double p, double one) {
   const uint64_t threshold = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));
   return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
     const T hit = convert<T>(one), miss = convert<T>(0);
-    fill_blocks<T, 2>(generator, region,
-                      [=](const uint32_t* w) { return (join(w) & ((uint64_t{1} << 53) - 1)) < threshold ? hit : miss; });
+    fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) {
+      return (join(w) & ((uint64_t{1} << 53) - 1)) < threshold ? hit : miss;
+    });
     return nullptr;
   });
 }

@@ -201,7 +201,8 @@ double row_sum(const double* row, int64_t n) {
 #endif
   constexpr int64_t kLevels = 4, kWidth = 4 * kLanes;
   const int64_t rounds = n / kWidth, vectors = n / kLanes;
-  const int power = std::max(4, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rounds, 2) - 1))) / 4);
+  const int power =
+      std::max(4, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rounds, 2) - 1))) / 4);
   const int64_t step = int64_t{1} << power;
   double levels[kLevels][kWidth] = {}, total = 0;
   const auto add = [](double* into, const double* from, int64_t count) {

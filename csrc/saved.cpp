@@ -35,9 +35,10 @@ static PyObject* pack_through_hooks(Tensor* t, bool own_output, uint32_t output_
   }
   if (!packed) return nullptr;
   if (t->current_version() != before) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "saved_tensors_hooks: the pack hook changed its argument in place. Return a new object and leave the "
-                    "tensor as it is.");
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "saved_tensors_hooks: the pack hook changed its argument in place. Return a new object and leave the "
+        "tensor as it is.");
     return nullptr;
   }
   Edge e;
@@ -84,10 +85,14 @@ bool saved_pack_input(Saved* s, PyObject* value) {
 }
 
 // A type that is more than the core's fields (symbolic sizes) says itself what to keep: a copy without history.
-static bool copies_itself(Tensor* t) { return t->keys && Py_TYPE(t) != TensorType && PyObject_HasAttrString(as_object(Py_TYPE(t)), "_tape_copy"); }
+static bool copies_itself(Tensor* t) {
+  return t->keys && Py_TYPE(t) != TensorType && PyObject_HasAttrString(as_object(Py_TYPE(t)), "_tape_copy");
+}
 
 bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr) {
-  if (output_nr > UINT16_MAX) return PyErr_SetString(PyExc_RuntimeError, "only the first 65536 outputs of an op can be saved for backward"), false;
+  if (output_nr > UINT16_MAX)
+    return PyErr_SetString(PyExc_RuntimeError, "only the first 65536 outputs of an op can be saved for backward"),
+           false;
   s->output_nr = static_cast<uint16_t>(output_nr);
   if (tls.saved_hooks && saved_hooks_top()) {
     s->value = pack_through_hooks(t, true, output_nr);
@@ -134,7 +139,8 @@ static bool wrong_version(Node* n, Tensor* t, uint32_t expected, const char* wha
   // A result that was kept when its tensor got another history is a copy without one: its producer is this very node.
   bool is_result = !t->grad_fn && !strcmp(what, "result");
   Ref producer(t->grad_fn ? node_name(t->grad_fn) : is_result ? Py_NewRef(name.p) : nullptr);
-  Ref origin(producer ? PyUnicode_FromFormat(", output %u of %U,", t->output_nr, producer.p) : PyUnicode_FromString(""));
+  Ref origin(producer ? PyUnicode_FromFormat(", output %u of %U,", t->output_nr, producer.p)
+                      : PyUnicode_FromString(""));
   if (!origin) return false;
   PyErr_Format(PyExc_RuntimeError,
                "%U: one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -145,7 +151,8 @@ static bool wrong_version(Node* n, Tensor* t, uint32_t expected, const char* wha
 }
 
 static PyObject* attach(Tensor* t, Node* n, uint32_t output_nr) {
-  PyObject* copy = copies_itself(t) ? PyObject_CallMethod(as_object(t), "_tape_copy", nullptr) : as_object(tensor_shallow_copy(t, true));
+  PyObject* copy = copies_itself(t) ? PyObject_CallMethod(as_object(t), "_tape_copy", nullptr)
+                                    : as_object(tensor_shallow_copy(t, true));
   if (copy) tape_set_grad_fn(as_tensor(copy), n, output_nr);
   return copy;
 }
@@ -156,7 +163,8 @@ static PyObject* unpack_through_hooks(Node* n, Saved* s) {
   Ref value(PyObject_CallOneArg(PyTuple_GET_ITEM(record.p, 1), PyTuple_GET_ITEM(record.p, 0)));
   if (!value) return nullptr;
   if (!is_tensor(value.p)) {
-    PyErr_Format(PyExc_TypeError, "saved_tensors_hooks: expected unpack_hook to return a Tensor, got %s", Py_TYPE(value.p)->tp_name);
+    PyErr_Format(PyExc_TypeError, "saved_tensors_hooks: expected unpack_hook to return a Tensor, got %s",
+                 Py_TYPE(value.p)->tp_name);
     return nullptr;
   }
   Tensor* t = as_tensor(value.p);
@@ -171,11 +179,12 @@ PyObject* saved_unpack(Node* n, Saved* s, const char* what) {
   if (n->released || s->kind == SavedKind::Empty) {
     Ref name(node_name(n));
     if (name)
-      PyErr_Format(PyExc_RuntimeError,
-                   "Trying to backward through the graph a second time (or to read saved tensors after they have already been "
-                   "freed): %U gave up what it saved in an earlier backward pass. Specify retain_graph=True in the "
-                   "first backward() or grad() to keep it.",
-                   name.p);
+      PyErr_Format(
+          PyExc_RuntimeError,
+          "Trying to backward through the graph a second time (or to read saved tensors after they have already been "
+          "freed): %U gave up what it saved in an earlier backward pass. Specify retain_graph=True in the "
+          "first backward() or grad() to keep it.",
+          name.p);
     return nullptr;
   }
   switch (s->kind) {

@@ -70,8 +70,8 @@ Storage* storage_of_file(int fd, size_t nbytes) {
   if (fstat(fd, &status)) return os_error(fd, "shared storage", nbytes);
   if (static_cast<size_t>(status.st_size) < nbytes) {
     close(fd);
-    PyErr_Format(PyExc_RuntimeError, "shared storage: the file holds %lld bytes, %zu expected", static_cast<long long>(status.st_size),
-                 nbytes);
+    PyErr_Format(PyExc_RuntimeError, "shared storage: the file holds %lld bytes, %zu expected",
+                 static_cast<long long>(status.st_size), nbytes);
     return nullptr;
   }
   char* data = map_file(fd, nbytes);
@@ -114,13 +114,15 @@ PyObject* py_new_shared(PyObject*, PyObject* args, PyObject* kwargs) {
   Py_ssize_t size;
   PyObject* device = nullptr;
   Device d;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "n|O:_new_shared", const_cast<char**>(names), &size, &device)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "n|O:_new_shared", const_cast<char**>(names), &size, &device))
+    return nullptr;
   if (device && device != Py_None && !parse_device(device, &d)) return nullptr;
   if (d.type != kCPU)
     return PyErr_Format(PyExc_RuntimeError, "_new_shared: only cpu memory can be shared between processes, not '%s'",
                         device_type_name(d.type)),
            nullptr;
-  if (size < 0) return PyErr_Format(PyExc_RuntimeError, "_new_shared: size must not be negative, got %zd", size), nullptr;
+  if (size < 0)
+    return PyErr_Format(PyExc_RuntimeError, "_new_shared: size must not be negative, got %zd", size), nullptr;
   PyObject* block = shared_block_new(static_cast<size_t>(size));
   return block || PyErr_Occurred() ? block : face(new_shared(static_cast<size_t>(size)));
 }
@@ -128,7 +130,9 @@ PyObject* py_new_shared(PyObject*, PyObject* args, PyObject* kwargs) {
 PyObject* py_new_using_fd(PyObject*, PyObject* arg) {
   Py_ssize_t size = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
   if (size < 0)
-    return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_RuntimeError, "_new_using_fd_cpu: size must not be negative, got %zd", size);
+    return PyErr_Occurred()
+               ? nullptr
+               : PyErr_Format(PyExc_RuntimeError, "_new_using_fd_cpu: size must not be negative, got %zd", size);
   return face(new_shared(static_cast<size_t>(size)));
 }
 
@@ -138,12 +142,14 @@ PyObject* py_new_shared_fd(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "in", &fd, &size)) return nullptr;
   int mine = fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (mine < 0 && errno == EMFILE && raise_descriptor_limit()) mine = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (mine < 0 || size < 0) return PyErr_Format(PyExc_RuntimeError, "_new_shared_fd_cpu: not a file of shared memory: %d", fd), nullptr;
+  if (mine < 0 || size < 0)
+    return PyErr_Format(PyExc_RuntimeError, "_new_shared_fd_cpu: not a file of shared memory: %d", fd), nullptr;
   return face(storage_of_file(mine, static_cast<size_t>(size)));
 }
 
 PyMethodDef storage_methods[] = {
-    {"share_memory_", guarded<py_share>, METH_NOARGS, "move the bytes to memory that other processes can be given; in place"},
+    {"share_memory_", guarded<py_share>, METH_NOARGS,
+     "move the bytes to memory that other processes can be given; in place"},
     {"_share_fd_cpu_", guarded<py_share_fd>, METH_NOARGS, "(descriptor, size) of the memory file, after share_memory_"},
     {"is_shared", guarded<py_is_shared>, METH_NOARGS, "whether the bytes are in memory shared between processes"},
     {}};
@@ -151,7 +157,8 @@ PyMethodDef storage_makers[] = {
     {"_new_shared", guarded_method<py_new_shared>(), METH_VARARGS | METH_KEYWORDS,
      "_new_shared(size, *, device='cpu'): in shared memory"},
     {"_new_using_fd_cpu", guarded<py_new_using_fd>, METH_O, "_new_using_fd_cpu(size): in a new memory file"},
-    {"_new_shared_fd_cpu", guarded<py_new_shared_fd>, METH_VARARGS, "_new_shared_fd_cpu(descriptor, size): over another process's memory file"},
+    {"_new_shared_fd_cpu", guarded<py_new_shared_fd>, METH_VARARGS,
+     "_new_shared_fd_cpu(descriptor, size): over another process's memory file"},
     {}};
 
 }  // namespace

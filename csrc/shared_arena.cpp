@@ -260,7 +260,8 @@ SharedArena* map_arena(int fd, size_t length) {
 SharedArena* new_arena() {
   int fd = memfd_create("rushlight-batches", MFD_CLOEXEC);
   if (fd < 0) return nullptr;
-  size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), length = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)),
+         length = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
   for (; length >= (size_t(1) << 20); length = length / 2 / page * page) {
     if (ftruncate(fd, static_cast<off_t>(length))) continue;
     if (SharedArena* arena = map_arena(fd, length)) return arena;
@@ -295,7 +296,9 @@ void arena_dealloc(PyObject* self) {
 PyObject* arena_allocate(PyObject* self, PyObject* arg) {
   Py_ssize_t nbytes = PyNumber_AsSsize_t(arg, PyExc_OverflowError);
   if (nbytes < 0)
-    return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_ValueError, "SharedArena.new: size must not be negative"), nullptr);
+    return PyErr_Occurred()
+               ? nullptr
+               : (PyErr_SetString(PyExc_ValueError, "SharedArena.new: size must not be negative"), nullptr);
   uint64_t at = of(self)->allocate(static_cast<size_t>(nbytes));
   if (!at) Py_RETURN_NONE;
   return lend(of(self), at, static_cast<size_t>(nbytes));
@@ -303,7 +306,8 @@ PyObject* arena_allocate(PyObject* self, PyObject* arg) {
 
 // give(storage) -> offset to send to the other side, which then has a hold of its own; None for a foreign storage.
 PyObject* arena_give(PyObject* self, PyObject* arg) {
-  if (Py_TYPE(arg) != StorageType) return PyErr_SetString(PyExc_TypeError, "SharedArena.give: expected a storage"), nullptr;
+  if (Py_TYPE(arg) != StorageType)
+    return PyErr_SetString(PyExc_TypeError, "SharedArena.give: expected a storage"), nullptr;
   Storage* s = reinterpret_cast<StorageObject*>(arg)->storage;
   if (s->release != release_block || static_cast<Lease*>(s->context)->arena != of(self)) Py_RETURN_NONE;
   uint64_t at = block_of(of(self), s);
@@ -316,9 +320,11 @@ PyObject* arena_take(PyObject* self, PyObject* args) {
   Py_ssize_t at, nbytes;
   if (!PyArg_ParseTuple(args, "nn", &at, &nbytes)) return nullptr;
   SharedArena* a = of(self);
-  bool fits = at >= static_cast<Py_ssize_t>(kFirstBlock) && nbytes >= 0 && static_cast<size_t>(at) + kHeader <= a->length &&
+  bool fits = at >= static_cast<Py_ssize_t>(kFirstBlock) && nbytes >= 0 &&
+              static_cast<size_t>(at) + kHeader <= a->length &&
               static_cast<size_t>(nbytes) <= a->length - static_cast<size_t>(at) - kHeader;
-  if (!fits) return PyErr_Format(PyExc_ValueError, "SharedArena.take: no block of %zd bytes at %zd", nbytes, at), nullptr;
+  if (!fits)
+    return PyErr_Format(PyExc_ValueError, "SharedArena.take: no block of %zd bytes at %zd", nbytes, at), nullptr;
   return lend(a, static_cast<uint64_t>(at), static_cast<size_t>(nbytes));
 }
 
@@ -380,18 +386,21 @@ PyObject* arena_close(PyObject* self, PyObject*) {
 
 PyMethodDef arena_methods[] = {
     {"new", guarded<arena_allocate>, METH_O, "new(nbytes): a storage in the arena; None when it is full"},
-    {"give", guarded<arena_give>, METH_O, "give(storage): where the other side finds it; None if it is not in this arena"},
+    {"give", guarded<arena_give>, METH_O,
+     "give(storage): where the other side finds it; None if it is not in this arena"},
     {"take", guarded<arena_take>, METH_VARARGS, "take(offset, nbytes): the storage the other side gave"},
     {"drop", guarded<arena_drop>, METH_O, "drop(offset): let go of what was given and will not be taken"},
     {"call", guarded_method<arena_call>(), METH_FASTCALL, "call(function, *args): with what it allocates in the arena"},
     {"prefer", guarded<arena_prefer>, METH_NOARGS, "make UntypedStorage._new_shared of this process allocate here"},
-    {"restart", guarded<arena_restart>, METH_NOARGS, "whether the arena is ready for another process to allocate in, its last one having ended"},
+    {"restart", guarded<arena_restart>, METH_NOARGS,
+     "whether the arena is ready for another process to allocate in, its last one having ended"},
     {"close", guarded<arena_close>, METH_NOARGS, "close the descriptor; mappings stay"},
     {}};
-PyGetSetDef arena_getset[] = {{"fd", arena_fd, nullptr, "descriptor of the file, -1 once closed", nullptr},
-                              {"length", arena_length, nullptr, "bytes of address space", nullptr},
-                              {"in_use", arena_in_use, nullptr, "bytes of blocks that a side holds; for the allocating side", nullptr},
-                              {}};
+PyGetSetDef arena_getset[] = {
+    {"fd", arena_fd, nullptr, "descriptor of the file, -1 once closed", nullptr},
+    {"length", arena_length, nullptr, "bytes of address space", nullptr},
+    {"in_use", arena_in_use, nullptr, "bytes of blocks that a side holds; for the allocating side", nullptr},
+    {}};
 PyType_Slot arena_slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<arena_new>)},
                              {Py_tp_dealloc, reinterpret_cast<void*>(arena_dealloc)},
                              {Py_tp_methods, arena_methods},
@@ -438,9 +447,11 @@ PyObject* py_end_with_parent(PyObject*, PyObject* arg) {
 }
 
 PyMethodDef functions[] = {
-    {"end_with_parent", guarded<py_end_with_parent>, METH_O, "end_with_parent(signal): have the system send it when the parent dies"},
+    {"end_with_parent", guarded<py_end_with_parent>, METH_O,
+     "end_with_parent(signal): have the system send it when the parent dies"},
     {"leased_storages", guarded<py_leased>, METH_NOARGS, "storages over arena blocks that this process holds"},
-    {"forking_worker", guarded<py_forking_worker>, METH_O, "whether forks from now on keep leased_storages() alive while the child runs"},
+    {"forking_worker", guarded<py_forking_worker>, METH_O,
+     "whether forks from now on keep leased_storages() alive while the child runs"},
     {}};
 
 }  // namespace

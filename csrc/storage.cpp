@@ -65,7 +65,8 @@ bool allocate(Storage* s, size_t nbytes) {
     if (PyErr_Occurred()) return false;
     const char* name = kDevices[s->device.type].name;
     bool is_cuda = strcmp(name, "cuda") == 0;   // PyTorch's class of error, which programs catch to fall back
-    PyErr_Format(is_cuda ? PyExc_AssertionError : PyExc_RuntimeError, "%sthis installation has no '%s' device; use 'cpu', or install a device package that provides it",
+    PyErr_Format(is_cuda ? PyExc_AssertionError : PyExc_RuntimeError,
+                 "%sthis installation has no '%s' device; use 'cpu', or install a device package that provides it",
                  is_cuda ? "Torch not compiled with CUDA enabled: " : "", name);
     return false;
   }
@@ -79,7 +80,9 @@ bool allocate(Storage* s, size_t nbytes) {
   Lent lent = arena_take(nbytes);
   s->data = lent.data, s->capacity = lent.capacity, s->context = lent.block;
   if (!s->data) {
-    PyErr_Format(PyExc_RuntimeError, "not enough memory: you tried to allocate %zu bytes on cpu. Use smaller sizes or free other tensors.", nbytes);
+    PyErr_Format(PyExc_RuntimeError,
+                 "not enough memory: you tried to allocate %zu bytes on cpu. Use smaller sizes or free other tensors.",
+                 nbytes);
     return false;
   }
   s->release = release_cpu;
@@ -129,11 +132,13 @@ bool storage_resize(Storage* s, size_t nbytes) {
     return true;
   }
   Storage old;
-  old.data = s->data, old.nbytes = s->nbytes, old.capacity = s->capacity, old.release = s->release, old.device = s->device, old.context = s->context;
+  old.data = s->data, old.nbytes = s->nbytes, old.capacity = s->capacity, old.release = s->release,
+  old.device = s->device, old.context = s->context;
   s->data = nullptr;
   s->capacity = 0;
   if (!allocate(s, nbytes)) {
-    s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release, s->context = old.context;
+    s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release,
+    s->context = old.context;
     return false;
   }
   size_t kept = old.nbytes < nbytes ? old.nbytes : nbytes;
@@ -141,7 +146,8 @@ bool storage_resize(Storage* s, size_t nbytes) {
     Stream* stream = current_stream(s->device);
     if (!stream || !stream_copy(stream, RUSHLIGHT_WITHIN, s->data, old.data, kept)) {
       s->release(s);
-      s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release, s->context = old.context;
+      s->data = old.data, s->nbytes = old.nbytes, s->capacity = old.capacity, s->release = old.release,
+      s->context = old.context;
       return false;
     }
   } else if (old.data && s->data) {
@@ -215,7 +221,8 @@ static PyObject* storage_resize_method(PyObject* self, PyObject* arg) {
 
 static bool check_host(Storage* s, const char* what) {
   if (s->device.type == kCPU) return true;
-  PyErr_Format(PyExc_RuntimeError, "%s: the storage is on device '%s'; move it to cpu first", what, device_type_name(s->device.type));
+  PyErr_Format(PyExc_RuntimeError, "%s: the storage is on device '%s'; move it to cpu first", what,
+               device_type_name(s->device.type));
   return false;
 }
 
@@ -242,7 +249,8 @@ static PyObject* storage_write(PyObject* self, PyObject* args) {
   Storage* s = self_storage(self);
   bool ok = check_host(s, "UntypedStorage.write");
   if (ok && (at < 0 || static_cast<size_t>(at) + view.len > s->nbytes)) {
-    PyErr_Format(PyExc_ValueError, "UntypedStorage.write: %zd bytes at %zd do not fit in a storage of %zu bytes", view.len, at, s->nbytes);
+    PyErr_Format(PyExc_ValueError, "UntypedStorage.write: %zd bytes at %zd do not fit in a storage of %zu bytes",
+                 view.len, at, s->nbytes);
     ok = false;
   }
   if (ok) memcpy(s->data + at, view.buf, view.len);
@@ -269,7 +277,8 @@ static PyObject* storage_new_method(PyTypeObject*, PyObject* args, PyObject* kwa
   static const char* names[] = {"size", "device", nullptr};
   PyObject *what = nullptr, *device = nullptr;
   Device d;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:UntypedStorage", const_cast<char**>(names), &what, &device)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:UntypedStorage", const_cast<char**>(names), &what, &device))
+    return nullptr;
   if (device && device != Py_None && !parse_device(device, &d)) return nullptr;
   Py_ssize_t size = 0;
   Ref bytes;   // of a sequence of numbers
@@ -303,9 +312,13 @@ static PyMethodDef storage_methods[] = {
     {"tobytes", guarded<storage_bytes>, METH_NOARGS, "a copy of the bytes"},
     {"write", guarded<storage_write>, METH_VARARGS, "write(bytes, at=0): overwrite bytes"},
     {}};
-static PyGetSetDef storage_getset[] = {{"device", storage_device, nullptr, nullptr, nullptr}, {"_cdata", storage_cdata, nullptr, nullptr, nullptr},
-                                       {"_extent", storage_extent, storage_set_extent, "the formula that nbytes() answers, or None", nullptr}, {}};
-static PyMemberDef storage_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(StorageObject, weakrefs), READONLY, nullptr}, {}};
+static PyGetSetDef storage_getset[] = {
+    {"device", storage_device, nullptr, nullptr, nullptr},
+    {"_cdata", storage_cdata, nullptr, nullptr, nullptr},
+    {"_extent", storage_extent, storage_set_extent, "the formula that nbytes() answers, or None", nullptr},
+    {}};
+static PyMemberDef storage_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(StorageObject, weakrefs), READONLY, nullptr}, {}};
 static PyType_Slot storage_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(storage_dealloc)},
                                       {Py_tp_methods, storage_methods},
                                       {Py_tp_getset, storage_getset},
@@ -318,7 +331,8 @@ static PyType_Slot storage_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(st
                                       {Py_tp_new, reinterpret_cast<void*>(guarded<storage_new_method>)},
                                       {Py_tp_doc, const_cast<char*>("The bytes one or more tensors look at.")},
                                       {0, nullptr}};
-static PyType_Spec storage_spec = {"rushlight.UntypedStorage", sizeof(StorageObject), 0, Py_TPFLAGS_DEFAULT, storage_slots};
+static PyType_Spec storage_spec = {"rushlight.UntypedStorage", sizeof(StorageObject), 0, Py_TPFLAGS_DEFAULT,
+                                   storage_slots};
 
 static PyObject* py_memory_stats(PyObject*, PyObject*) {
   MemoryStats s = memory_stats();
@@ -333,15 +347,17 @@ static PyObject* py_reset_peak(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"memory_stats", guarded<py_memory_stats>, METH_NOARGS, "bytes allocated, cached and at the peak on the cpu"},
-                                  {"empty_cache", guarded<py_empty_cache>, METH_NOARGS, "give cached large blocks back to the system"},
-                                  {"reset_peak_memory", guarded<py_reset_peak>, METH_NOARGS, "start a new peak measurement"},
-                                  {}};
+static PyMethodDef functions[] = {
+    {"memory_stats", guarded<py_memory_stats>, METH_NOARGS, "bytes allocated, cached and at the peak on the cpu"},
+    {"empty_cache", guarded<py_empty_cache>, METH_NOARGS, "give cached large blocks back to the system"},
+    {"reset_peak_memory", guarded<py_reset_peak>, METH_NOARGS, "start a new peak measurement"},
+    {}};
 
 int init_storage(PyObject* module) {
   pthread_atfork(before_fork, after_fork, after_fork);
   StorageType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&storage_spec));
-  if (!StorageType || PyModule_AddObjectRef(module, "UntypedStorage", reinterpret_cast<PyObject*>(StorageType))) return -1;
+  if (!StorageType || PyModule_AddObjectRef(module, "UntypedStorage", reinterpret_cast<PyObject*>(StorageType)))
+    return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

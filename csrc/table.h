@@ -19,12 +19,26 @@ struct KeyBuilder {
   bool full() const { return n > kMaxWords; }
 };
 
-enum Tag : uint64_t { kNone = 1, kTrue, kFalse, kInt, kFloat, kComplex, kString, kObject, kInts, kTensors, kTensor = 16 };
+enum Tag : uint64_t {
+  kNone = 1,
+  kTrue,
+  kFalse,
+  kInt,
+  kFloat,
+  kComplex,
+  kString,
+  kObject,
+  kInts,
+  kTensors,
+  kTensor = 16
+};
 
 inline void add_tensor(KeyBuilder& key, Tensor* t) {
-  uint64_t head = kTensor | static_cast<uint64_t>(t->dtype) << 8 | static_cast<uint64_t>(t->device.type) << 16 | static_cast<uint64_t>(t->device.index) << 24;
+  uint64_t head = kTensor | static_cast<uint64_t>(t->dtype) << 8 | static_cast<uint64_t>(t->device.type) << 16 |
+                  static_cast<uint64_t>(t->device.index) << 24;
   if (key.detail == Detail::Types) {
-    key.add(head | static_cast<uint64_t>(t->ndim == 0) << 32 | static_cast<uint64_t>((t->flags & kWrappedNumber) != 0) << 33);
+    key.add(head | static_cast<uint64_t>(t->ndim == 0) << 32 |
+            static_cast<uint64_t>((t->flags & kWrappedNumber) != 0) << 33);
     return;
   }
   key.add(head | static_cast<uint64_t>(t->ndim) << 32 | static_cast<uint64_t>((t->flags & kWrappedNumber) != 0) << 40);
@@ -74,7 +88,8 @@ inline bool add_list(KeyBuilder& key, PyObject* o) {
 inline bool add_argument(KeyBuilder& key, PyObject* o, bool runtime_scalar) {
   if (is_tensor(o)) return add_tensor(key, as_tensor(o)), true;
   if (o == Py_None) return key.add(kNone), true;
-  if (PyBool_Check(o)) return key.add(runtime_scalar ? static_cast<uint64_t>(kTrue) : o == Py_True ? kTrue : kFalse), true;
+  if (PyBool_Check(o))
+    return key.add(runtime_scalar ? static_cast<uint64_t>(kTrue) : o == Py_True ? kTrue : kFalse), true;
   if (PyLong_Check(o)) return key.add(kInt), runtime_scalar || add_int(key, o);
   if (PyFloat_Check(o)) return key.add(kFloat), runtime_scalar || add_float(key, PyFloat_AS_DOUBLE(o));
   if (PyComplex_Check(o)) {
@@ -87,17 +102,22 @@ inline bool add_argument(KeyBuilder& key, PyObject* o, bool runtime_scalar) {
   if (PyTuple_Check(o) || PyList_Check(o)) return add_list(key, o);
   if (is_device(o)) {
     auto* d = reinterpret_cast<DeviceObject*>(o);
-    return key.add(kObject | 1u << 8 | static_cast<uint64_t>(d->device.type) << 16 | static_cast<uint64_t>(d->device.index) << 24), true;
+    return key.add(kObject | 1u << 8 | static_cast<uint64_t>(d->device.type) << 16 |
+                   static_cast<uint64_t>(d->device.index) << 24),
+           true;
   }
   if (is_dtype(o)) return key.add(kObject | static_cast<uint64_t>(dtype_of(o)) << 16), true;
   return false;
 }
 
-// An integer, or a list of them, that plans for many shapes read when they run. False: one is beyond 64 bits, or no plain integer.
+// An integer, or a list of them, that plans for many shapes read when they run. False: one is beyond 64 bits, or no
+// plain integer.
 inline bool is_varying(PyObject* o) { return PyLong_CheckExact(o) || PyTuple_Check(o) || PyList_Check(o); }
 inline bool add_varying(KeyBuilder& key, PyObject* o) {
   int overflow = 0;
-  auto fits = [&](PyObject* item) { return PyLong_CheckExact(item) && (PyLong_AsLongLongAndOverflow(item, &overflow), !overflow); };
+  auto fits = [&](PyObject* item) {
+    return PyLong_CheckExact(item) && (PyLong_AsLongLongAndOverflow(item, &overflow), !overflow);
+  };
   if (PyLong_CheckExact(o)) return key.add(kInt), fits(o);
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   key.add(kInts | static_cast<uint64_t>(n) << 8);

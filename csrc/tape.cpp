@@ -94,14 +94,16 @@ static DerivedVjp* ask_derived(Overload* op, TapeInfo* info, uint64_t mask) {
   Ref answer(bits ? PyObject_CallOneArg(op->mask_vjp, bits.p) : nullptr);
   if (!answer) return nullptr;
   if (!PyTuple_Check(answer.p) || PyTuple_GET_SIZE(answer.p) < 2) {
-    PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp must return (overload, params[, outputs[, zeros]]), got %R", op->name, answer.p);
+    PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp must return (overload, params[, outputs[, zeros]]), got %R",
+                 op->name, answer.p);
     return nullptr;
   }
   auto derived = std::make_unique<DerivedVjp>();
   PyObject* overload = PyTuple_GET_ITEM(answer.p, 0);
   if (overload != Py_None) {
     if (!PyObject_TypeCheck(overload, OverloadType)) {
-      PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp must return an overload first, got %s", op->name, Py_TYPE(overload)->tp_name);
+      PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp must return an overload first, got %s", op->name,
+                   Py_TYPE(overload)->tp_name);
       return nullptr;
     }
     derived->op = reinterpret_cast<Overload*>(Py_NewRef(overload));
@@ -112,9 +114,11 @@ static DerivedVjp* ask_derived(Overload* op, TapeInfo* info, uint64_t mask) {
   } else {
     for (int i = 0; i < needed; i++) derived->outputs.push_back(i);
   }
-  if (PyTuple_GET_SIZE(answer.p) > 3 && PyTuple_GET_ITEM(answer.p, 3) != Py_None) derived->zeros = Py_NewRef(PyTuple_GET_ITEM(answer.p, 3));
+  if (PyTuple_GET_SIZE(answer.p) > 3 && PyTuple_GET_ITEM(answer.p, 3) != Py_None)
+    derived->zeros = Py_NewRef(PyTuple_GET_ITEM(answer.p, 3));
   if (static_cast<int>(derived->outputs.size()) != needed) {
-    PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp answered for %zu gradients, %d were asked for", op->name, derived->outputs.size(), needed);
+    PyErr_Format(PyExc_RuntimeError, "%U: mask_vjp answered for %zu gradients, %d were asked for", op->name,
+                 derived->outputs.size(), needed);
     return nullptr;
   }
   return derived.release();
@@ -139,7 +143,8 @@ static inline size_t tail_bytes(uint32_t edges, uint32_t saved, uint32_t outputs
          sizes * sizeof(int64_t) + lists * sizeof(uint32_t);
 }
 
-Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint32_t outputs, uint32_t sizes, uint32_t lists) {
+Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint32_t outputs, uint32_t sizes,
+               uint32_t lists) {
   size_t tail = tail_bytes(edges, saved, outputs, sizes, lists);
   Node* n;
   if (kind == NodeKind::Function) {
@@ -440,7 +445,8 @@ static bool save_result(Node* n, Saved* s, Tensor* t, uint32_t i) {
 }
 
 // `kept` stands in for parameter 0 where an in-place write has replaced its data.
-static bool save_all(Node* n, Overload* op, TapeInfo* info, DerivedVjp* derived, PyObject** args, Results& results, PyObject* kept) {
+static bool save_all(Node* n, Overload* op, TapeInfo* info, DerivedVjp* derived, PyObject** args, Results& results,
+                     PyObject* kept) {
   Saved* s = n->saved();
   auto value = [&](int p) { return p == 0 && kept ? kept : args[p]; };
   if (derived) {
@@ -474,7 +480,8 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
     PyObject* value = args[info->tensor_params[k]];
     if (info->has_lists && is_list((*op->params)[info->tensor_params[k]].type)) {
       if (value == Py_None) continue;
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); i++) edges.push_value(PySequence_Fast_GET_ITEM(value, i));
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); i++)
+        edges.push_value(PySequence_Fast_GET_ITEM(value, i));
     } else {
       edges.push_value(value);
       if (edges.at(edges.count - 1).node) mask |= uint64_t{1} << (k & 63);
@@ -496,8 +503,9 @@ static Node* make_node(Overload* op, PyObject** args, Results& results, PyObject
     message = Ref(PyUnicode_FromFormat("derivative for %U is not implemented", op->name));
     if (!message) return nullptr;
   }
-  Node* n = node_new(known ? NodeKind::Op : NodeKind::Error, known ? as_object(op) : message.p, edges.count, num_saved, results.count,
-                     results.dims, known && info->has_lists ? static_cast<uint32_t>(info->tensor_params.size()) : 0);
+  Node* n = node_new(known ? NodeKind::Op : NodeKind::Error, known ? as_object(op) : message.p, edges.count, num_saved,
+                     results.count, results.dims,
+                     known && info->has_lists ? static_cast<uint32_t>(info->tensor_params.size()) : 0);
   if (!n) return nullptr;
   edges.move_into(n);
   uint32_t next_size = 0;
@@ -525,7 +533,8 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   auto* info = static_cast<TapeInfo*>(op->tape);
   *ok = true;
   size_t params = info->tensor_params.size();
-  if (params > 3 || info->has_lists || tls.saved_hooks || anomaly_enabled || !is_differentiable(out->dtype)) return false;
+  if (params > 3 || info->has_lists || tls.saved_hooks || anomaly_enabled || !is_differentiable(out->dtype))
+    return false;
   Edge edges[3];
   uint64_t mask = 0;
   for (size_t k = 0; k < params; k++) {
@@ -541,7 +550,8 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
   DerivedVjp* derived = op->mask_vjp ? info->derived[mask] : nullptr;
   const std::vector<int>& kept = derived ? derived->params : info->saved_params;
   bool known = mask && (derived || !op->mask_vjp), keeps_own = !derived && op->saves_result & 1;
-  Node* n = known && *ok ? node_new(NodeKind::Op, as_object(op), params, kept.size() + keeps_own, 1, out->ndim) : nullptr;
+  Node* n =
+      known && *ok ? node_new(NodeKind::Op, as_object(op), params, kept.size() + keeps_own, 1, out->ndim) : nullptr;
   if (!n) {
     for (Edge& e : edges) Py_XDECREF(e.node);
     *ok = *ok && !known;
@@ -566,8 +576,8 @@ static bool record_plainly(Overload* op, PyObject** args, Tensor* out, bool* ok)
 
 bool tape_record(Overload* op, PyObject** args, PyObject* result) {
   bool ok;
-  if (op->tape && (op->mask_vjp || op->vjp) && is_tensor(result) && !as_tensor(result)->grad_fn && !(as_tensor(result)->flags & kRequiresGrad) &&
-      record_plainly(op, args, as_tensor(result), &ok))
+  if (op->tape && (op->mask_vjp || op->vjp) && is_tensor(result) && !as_tensor(result)->grad_fn &&
+      !(as_tensor(result)->flags & kRequiresGrad) && record_plainly(op, args, as_tensor(result), &ok))
     return ok;
   Results results;
   if (!results.read(result)) return true;
@@ -612,7 +622,8 @@ void tape_plain_results(PyObject* result, Tensor** args, int num_args, bool hidd
   if (is_tensor(result)) return plain_result(as_tensor(result), args, num_args, hidden);
   if (!PyTuple_Check(result)) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); i++)
-    if (is_tensor(PyTuple_GET_ITEM(result, i))) plain_result(as_tensor(PyTuple_GET_ITEM(result, i)), args, num_args, hidden);
+    if (is_tensor(PyTuple_GET_ITEM(result, i)))
+      plain_result(as_tensor(PyTuple_GET_ITEM(result, i)), args, num_args, hidden);
 }
 
 void tape_free_autograd(Tensor* t) {
@@ -642,24 +653,27 @@ PyObject* node_getattro(PyObject* self, PyObject* name);
 PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs);
 int init_tape_python(PyObject* module);
 
-static PyMemberDef node_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY, nullptr}, {}};
+static PyMemberDef node_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY, nullptr},
+                                     {}};
 
 static PyTypeObject* make_type(const char* name, bool collected) {
-  std::vector<PyType_Slot> slots = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
-                                    {Py_tp_methods, node_methods},
-                                    {Py_tp_getset, node_getset},
-                                    {Py_tp_members, node_members},
-                                    {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
-                                    {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
-                                    {Py_tp_call, reinterpret_cast<void*>(guarded<node_call>)},
-                                    {Py_tp_doc, const_cast<char*>("One recorded operation: call it with gradients of its outputs.")}};
+  std::vector<PyType_Slot> slots = {
+      {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+      {Py_tp_methods, node_methods},
+      {Py_tp_getset, node_getset},
+      {Py_tp_members, node_members},
+      {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+      {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
+      {Py_tp_call, reinterpret_cast<void*>(guarded<node_call>)},
+      {Py_tp_doc, const_cast<char*>("One recorded operation: call it with gradients of its outputs.")}};
   if (collected) {
     slots.push_back({Py_tp_traverse, reinterpret_cast<void*>(node_traverse)});
     slots.push_back({Py_tp_clear, reinterpret_cast<void*>(node_clear)});
   }
   slots.push_back({0, nullptr});
   PyType_Spec spec = {name, sizeof(Node), 1,
-                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | (collected ? Py_TPFLAGS_HAVE_GC : 0)),
+                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                                            (collected ? Py_TPFLAGS_HAVE_GC : 0)),
                       slots.data()};
   return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
 }

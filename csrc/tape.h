@@ -74,7 +74,7 @@ struct Node {
   uint32_t num_saved;
   uint32_t num_edges;
   uint32_t num_sizes;
-  PyObject* op;                  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: the inner Node
+  PyObject* op;  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: the inner Node
   NodeExtra* extra;
   PyObject* weakrefs;
   // Engine scratch, valid while `task` is the id of a live task.
@@ -114,8 +114,10 @@ PyObject* tensor_meta(Tensor* t);        // new reference
 struct DerivedVjp {
   Overload* op = nullptr;                // strong; null when every gradient is `g` itself
   std::vector<int> params;               // what to pass after the gradients: parameter index, -1 for the result
-  PyObject* zeros = nullptr;             // strong, may be null: given op's arguments, says as bits which of its results are 0 whatever they hold
-  std::vector<int> outputs;              // per needed parameter: position in op's result, -1: g itself, -2: none, -3 - k: position k, without its graph
+  PyObject* zeros =
+      nullptr;  // strong, may be null: given op's arguments, says as bits which of its results are 0 whatever they hold
+  std::vector<int> outputs;  // per needed parameter: position in op's result, -1: g itself, -2: none, -3 - k: position
+                             // k, without its graph
 };
 
 struct TapeInfo {
@@ -132,7 +134,8 @@ DerivedVjp* tape_derived(Overload* op, TapeInfo* info, uint64_t mask);   // null
 
 // ---- recording (tape.cpp) ----
 
-Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint32_t outputs, uint32_t sizes, uint32_t lists = 0);
+Node* node_new(NodeKind kind, PyObject* op, uint32_t edges, uint32_t saved, uint32_t outputs, uint32_t sizes,
+               uint32_t lists = 0);
 NodeExtra* node_extra(Node* n);
 void node_set_output(Node* n, uint32_t i, Tensor* t, uint32_t* next_size);   // metadata only
 void node_release(Node* n);                                     // frees saved values; later use is an error
@@ -154,7 +157,8 @@ Edge tape_edge(Tensor* t);   // no node: there is none to have, or an exception 
 inline bool tape_requires_grad(Tensor* t) { return t->requires_grad() || (t->view && tape_grad_fn(t)); }
 
 // Records `op` applied to the bound arguments `args` (one per parameter; tensors, lists of tensors, others).
-// `result` is a Tensor or a tuple of Tensors. Called only when some differentiable input requires grad and grad mode is on.
+// `result` is a Tensor or a tuple of Tensors. Called only when some differentiable input requires grad and grad mode is
+// on.
 bool tape_record(Overload* op, PyObject** args, PyObject* result);
 
 // The node tape_record would attach to `result`, not attached. Null without an exception: nothing to record.
@@ -174,8 +178,8 @@ bool tape_rebase_node(Tensor* self, Node* n);
 void tape_give_history(Tensor* t, Node* n, uint32_t output_nr);
 // Marks `out` as a view of `base` made now. For differentiable views tape_record follows.
 bool tape_set_view(Tensor* out, Tensor* base, bool multi_output);
-// Results of a body (a Tensor or a tuple) that are views of a tensor it made, which nobody else holds, become plain tensors
-// with the history they have; `hidden`: views of its arguments do too.
+// Results of a body (a Tensor or a tuple) that are views of a tensor it made, which nobody else holds, become plain
+// tensors with the history they have; `hidden`: views of its arguments do too.
 void tape_plain_results(PyObject* result, Tensor** args, int num_args, bool hidden);
 // Runs a CopySlices node. grads and out as for node_apply.
 bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out);
@@ -196,7 +200,8 @@ struct BackwardCall {
 };
 // Runs it. `captured` gets one new reference (or null) per input when !accumulate.
 bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured);
-// Applies one node to gradients (borrowed, null allowed). `needs`: bit per edge, all ones for every one. `out` gets new references.
+// Applies one node to gradients (borrowed, null allowed). `needs`: bit per edge, all ones for every one. `out` gets new
+// references.
 bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs);
 bool accumulate_grad(Node* n, PyObject* grad);
 uint64_t engine_current_task();     // id of the innermost backward pass of this thread; 0: none
@@ -207,7 +212,8 @@ uint64_t engine_current_needs();    // needs of the vjp being run on this thread
 // The hook stack of saved_tensors_hooks. (pack, unpack) on top, borrowed; null when empty.
 PyObject* saved_hooks_top();
 
-PyObject* call_method(PyObject* self, const char* name, PyObject* a = nullptr, PyObject* b = nullptr, PyObject* c = nullptr);
+PyObject* call_method(PyObject* self, const char* name, PyObject* a = nullptr, PyObject* b = nullptr,
+                      PyObject* c = nullptr);
 extern PyObject* autograd_callbacks;   // dict of Python helpers set by rushlight.autograd
 
 int init_tape(PyObject* module);

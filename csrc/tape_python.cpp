@@ -11,7 +11,9 @@ PyTypeObject* TensorMetaType;
 
 // --- nodes ---------------------------------------------------------------------------------------------------------
 
-static PyObject* edge_object(Node* node, uint32_t nr) { return Py_BuildValue("(OI)", node ? as_object(node) : Py_None, nr); }
+static PyObject* edge_object(Node* node, uint32_t nr) {
+  return Py_BuildValue("(OI)", node ? as_object(node) : Py_None, nr);
+}
 
 static PyObject* n_name(PyObject* self, PyObject*) { return node_name(as_node(self)); }
 static PyObject* n_sequence(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(as_node(self)->sequence); }
@@ -136,7 +138,8 @@ static PyObject* n_dir(PyObject* self, PyObject*) {
   Ref list(base ? PySequence_List(base.p) : nullptr);
   if (!list || n->kind != NodeKind::Op) return list.release();
   for (int p : saved_order(n)) {
-    Ref name(PyUnicode_FromFormat("_saved_%s", p < 0 ? "result" : PyUnicode_AsUTF8((*reinterpret_cast<Overload*>(n->op)->params)[p].name)));
+    Ref name(PyUnicode_FromFormat(
+        "_saved_%s", p < 0 ? "result" : PyUnicode_AsUTF8((*reinterpret_cast<Overload*>(n->op)->params)[p].name)));
     if (!name || PyList_Append(list.p, name.p)) return nullptr;
   }
   return list.release();
@@ -163,13 +166,16 @@ PyObject* node_repr(PyObject* self) {
 
 PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Node* n = as_node(self);
-  if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_SetString(PyExc_TypeError, "a node takes gradients, no keywords"), nullptr;
+  if (kwargs && PyDict_GET_SIZE(kwargs))
+    return PyErr_SetString(PyExc_TypeError, "a node takes gradients, no keywords"), nullptr;
   if (PyTuple_GET_SIZE(args) != n->num_outputs)
-    return PyErr_Format(PyExc_TypeError, "expected %u gradients, got %zd", n->num_outputs, PyTuple_GET_SIZE(args)), nullptr;
+    return PyErr_Format(PyExc_TypeError, "expected %u gradients, got %zd", n->num_outputs, PyTuple_GET_SIZE(args)),
+           nullptr;
   std::vector<PyObject*> grads(n->num_outputs ? n->num_outputs : 1), out(n->num_edges ? n->num_edges : 1, nullptr);
   for (uint32_t i = 0; i < n->num_outputs; i++) {
     PyObject* g = PyTuple_GET_ITEM(args, i);
-    if (g != Py_None && !is_tensor(g)) return PyErr_Format(PyExc_TypeError, "expected a Tensor or None, got %s", Py_TYPE(g)->tp_name), nullptr;
+    if (g != Py_None && !is_tensor(g))
+      return PyErr_Format(PyExc_TypeError, "expected a Tensor or None, got %s", Py_TYPE(g)->tp_name), nullptr;
     grads[i] = g == Py_None ? nullptr : g;
   }
   if (!node_apply(n, grads.data(), out.data(), ~uint64_t{0})) {
@@ -186,20 +192,22 @@ PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return tuple;
 }
 
-PyMethodDef node_methods[] = {{"name", guarded<n_name>, METH_NOARGS, "what this node undoes, as AddBackward0"},
-                              {"_sequence_nr", guarded<n_sequence>, METH_NOARGS, "order of recording"},
-                              {"_get_hooks", guarded<n_get_hooks>, METH_O, "_get_hooks(\"pre\" or \"post\") -> dict or None"},
-                              {"_set_hooks", guarded<n_set_hooks>, METH_VARARGS, "_set_hooks(which, dict)"},
-                              {"_saved_values", guarded<n_saved_values>, METH_NOARGS, "everything this node saved, in order"},
-                              {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
-                              {}};
-PyGetSetDef node_getset[] = {{"next_functions", n_next_functions, nullptr, "((node, output_nr), ...) that gradients go to", nullptr},
-                             {"metadata", n_metadata, nullptr, "a dict to keep things in", nullptr},
-                             {"variable", n_variable, nullptr, "AccumulateGrad: the leaf", nullptr},
-                             {"_context", n_context, nullptr, "a custom Function's context, or None", nullptr},
-                             {"_released", n_released, nullptr, "saved values were freed", nullptr},
-                             {"_input_metadata", n_input_metadata, nullptr, "shape, dtype and device of each gradient it receives", nullptr},
-                             {}};
+PyMethodDef node_methods[] = {
+    {"name", guarded<n_name>, METH_NOARGS, "what this node undoes, as AddBackward0"},
+    {"_sequence_nr", guarded<n_sequence>, METH_NOARGS, "order of recording"},
+    {"_get_hooks", guarded<n_get_hooks>, METH_O, "_get_hooks(\"pre\" or \"post\") -> dict or None"},
+    {"_set_hooks", guarded<n_set_hooks>, METH_VARARGS, "_set_hooks(which, dict)"},
+    {"_saved_values", guarded<n_saved_values>, METH_NOARGS, "everything this node saved, in order"},
+    {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
+    {}};
+PyGetSetDef node_getset[] = {
+    {"next_functions", n_next_functions, nullptr, "((node, output_nr), ...) that gradients go to", nullptr},
+    {"metadata", n_metadata, nullptr, "a dict to keep things in", nullptr},
+    {"variable", n_variable, nullptr, "AccumulateGrad: the leaf", nullptr},
+    {"_context", n_context, nullptr, "a custom Function's context, or None", nullptr},
+    {"_released", n_released, nullptr, "saved values were freed", nullptr},
+    {"_input_metadata", n_input_metadata, nullptr, "shape, dtype and device of each gradient it receives", nullptr},
+    {}};
 
 // --- TensorMeta ----------------------------------------------------------------------------------------------------
 
@@ -236,7 +244,9 @@ static void meta_dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
 }
-static PyObject* meta_shape(PyObject* self, void*) { return size_object(as_meta(self)->sizes, static_cast<int>(Py_SIZE(self))); }
+static PyObject* meta_shape(PyObject* self, void*) {
+  return size_object(as_meta(self)->sizes, static_cast<int>(Py_SIZE(self)));
+}
 static PyObject* meta_dtype(PyObject* self, void*) { return Py_NewRef(dtype_object(as_meta(self)->dtype)); }
 static PyObject* meta_device(PyObject* self, void*) { return device_object(as_meta(self)->device); }
 static PyObject* meta_ndim(PyObject* self, void*) { return PyLong_FromSsize_t(Py_SIZE(self)); }
@@ -248,18 +258,27 @@ static PyObject* meta_numel(PyObject* self, PyObject*) {
   return PyLong_FromLongLong(n);
 }
 static PyObject* meta_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_float(as_meta(self)->dtype)); }
-static PyObject* meta_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(as_meta(self)->dtype)); }
+static PyObject* meta_is_complex(PyObject* self, PyObject*) {
+  return PyBool_FromLong(is_complex(as_meta(self)->dtype));
+}
 static PyObject* one_or_all(PyObject* self, PyObject* args, const int64_t* values, const char* what) {
   PyObject* dim = Py_None;
   if (!PyArg_ParseTuple(args, "|O", &dim)) return nullptr;
-  if (dim == Py_None) return values == as_meta(self)->sizes ? meta_shape(self, nullptr) : int_tuple(values, static_cast<int>(Py_SIZE(self)));
+  if (dim == Py_None)
+    return values == as_meta(self)->sizes ? meta_shape(self, nullptr)
+                                          : int_tuple(values, static_cast<int>(Py_SIZE(self)));
   Py_ssize_t d = PyNumber_AsSsize_t(dim, PyExc_IndexError), n = Py_SIZE(self);
   if (d == -1 && PyErr_Occurred()) return nullptr;
-  if (d < -n || d >= n) return PyErr_Format(PyExc_IndexError, "%s: dimension %zd out of range for %zd dimensions", what, d, n), nullptr;
+  if (d < -n || d >= n)
+    return PyErr_Format(PyExc_IndexError, "%s: dimension %zd out of range for %zd dimensions", what, d, n), nullptr;
   return PyLong_FromLongLong(values[d < 0 ? d + n : d]);
 }
-static PyObject* meta_size(PyObject* self, PyObject* args) { return one_or_all(self, args, as_meta(self)->sizes, "size"); }
-static PyObject* meta_stride(PyObject* self, PyObject* args) { return one_or_all(self, args, as_meta(self)->strides(), "stride"); }
+static PyObject* meta_size(PyObject* self, PyObject* args) {
+  return one_or_all(self, args, as_meta(self)->sizes, "size");
+}
+static PyObject* meta_stride(PyObject* self, PyObject* args) {
+  return one_or_all(self, args, as_meta(self)->strides(), "stride");
+}
 static PyObject* meta_offset(PyObject* self, PyObject*) { return PyLong_FromLongLong(as_meta(self)->offset); }
 static PyObject* meta_empty(PyObject* self, PyObject*) {
   TensorMeta* m = as_meta(self);
@@ -290,7 +309,8 @@ static PyObject* meta_like(PyObject* self, PyObject* args, PyObject* kwargs) {
   int n = static_cast<int>(Py_SIZE(self));
   memcpy(sizes, m->sizes, sizeof(int64_t) * n);
   if (shape != Py_None && (n = read_ints(shape, sizes, kMaxDims, "like")) < 0) return nullptr;
-  if (dtype != Py_None && !is_dtype(dtype)) return PyErr_Format(PyExc_TypeError, "like: expected a dtype, got %s", Py_TYPE(dtype)->tp_name), nullptr;
+  if (dtype != Py_None && !is_dtype(dtype))
+    return PyErr_Format(PyExc_TypeError, "like: expected a dtype, got %s", Py_TYPE(dtype)->tp_name), nullptr;
   return meta_new(sizes, n, dtype == Py_None ? m->dtype : dtype_of(dtype), m->device);
 }
 static PyObject* meta_repr(PyObject* self) {
@@ -298,30 +318,33 @@ static PyObject* meta_repr(PyObject* self) {
   return shape ? PyUnicode_FromFormat("TensorMeta(%R, %s)", shape.p, info(as_meta(self)->dtype).name) : nullptr;
 }
 
-static PyGetSetDef meta_getset[] = {{"shape", meta_shape, nullptr, nullptr, nullptr},
-                                    {"dtype", meta_dtype, nullptr, nullptr, nullptr},
-                                    {"device", meta_device, nullptr, nullptr, nullptr},
-                                    {"ndim", meta_ndim, nullptr, nullptr, nullptr},
-                                    {"requires_grad", meta_requires_grad, nullptr, "whether the tensor wanted a gradient", nullptr},
-                                    {}};
-static PyMethodDef meta_methods[] = {{"dim", guarded<meta_dim>, METH_NOARGS, nullptr},
-                                     {"numel", guarded<meta_numel>, METH_NOARGS, nullptr},
-                                     {"size", guarded<meta_size>, METH_VARARGS, nullptr},
-                                     {"stride", guarded<meta_stride>, METH_VARARGS, nullptr},
-                                     {"storage_offset", guarded<meta_offset>, METH_NOARGS, nullptr},
-                                     {"is_floating_point", guarded<meta_is_floating>, METH_NOARGS, nullptr},
-                                     {"is_complex", guarded<meta_is_complex>, METH_NOARGS, nullptr},
-                                     {"empty", guarded<meta_empty>, METH_NOARGS, "an uninitialised tensor of this description"},
-                                     {"zeros", guarded<meta_zeros>, METH_VARARGS, "zeros(shape=None): a tensor of zeros of this description"},
-                                     {"full", guarded<meta_full>, METH_O, "a tensor of this description filled with a value"},
-                                     {"like", guarded_method<meta_like>(), METH_VARARGS | METH_KEYWORDS, "like(shape=None, dtype=None)"},
-                                     {}};
-static PyType_Slot meta_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(meta_dealloc)},
-                                   {Py_tp_getset, meta_getset},
-                                   {Py_tp_methods, meta_methods},
-                                   {Py_tp_repr, reinterpret_cast<void*>(meta_repr)},
-                                   {Py_tp_doc, const_cast<char*>("Shape, dtype and device of a tensor whose data is not kept.")},
-                                   {0, nullptr}};
+static PyGetSetDef meta_getset[] = {
+    {"shape", meta_shape, nullptr, nullptr, nullptr},
+    {"dtype", meta_dtype, nullptr, nullptr, nullptr},
+    {"device", meta_device, nullptr, nullptr, nullptr},
+    {"ndim", meta_ndim, nullptr, nullptr, nullptr},
+    {"requires_grad", meta_requires_grad, nullptr, "whether the tensor wanted a gradient", nullptr},
+    {}};
+static PyMethodDef meta_methods[] = {
+    {"dim", guarded<meta_dim>, METH_NOARGS, nullptr},
+    {"numel", guarded<meta_numel>, METH_NOARGS, nullptr},
+    {"size", guarded<meta_size>, METH_VARARGS, nullptr},
+    {"stride", guarded<meta_stride>, METH_VARARGS, nullptr},
+    {"storage_offset", guarded<meta_offset>, METH_NOARGS, nullptr},
+    {"is_floating_point", guarded<meta_is_floating>, METH_NOARGS, nullptr},
+    {"is_complex", guarded<meta_is_complex>, METH_NOARGS, nullptr},
+    {"empty", guarded<meta_empty>, METH_NOARGS, "an uninitialised tensor of this description"},
+    {"zeros", guarded<meta_zeros>, METH_VARARGS, "zeros(shape=None): a tensor of zeros of this description"},
+    {"full", guarded<meta_full>, METH_O, "a tensor of this description filled with a value"},
+    {"like", guarded_method<meta_like>(), METH_VARARGS | METH_KEYWORDS, "like(shape=None, dtype=None)"},
+    {}};
+static PyType_Slot meta_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(meta_dealloc)},
+    {Py_tp_getset, meta_getset},
+    {Py_tp_methods, meta_methods},
+    {Py_tp_repr, reinterpret_cast<void*>(meta_repr)},
+    {Py_tp_doc, const_cast<char*>("Shape, dtype and device of a tensor whose data is not kept.")},
+    {0, nullptr}};
 static PyType_Spec meta_spec = {"rushlight._C.TensorMeta", sizeof(TensorMeta) - sizeof(int64_t), 2 * sizeof(int64_t),
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, meta_slots};
 
@@ -422,7 +445,9 @@ struct EdgeHolder {
 static PyObject* py_run_backward(PyObject*, PyObject* args) {
   PyObject *roots, *gradients, *inputs;
   int keep, create, accumulate;
-  if (!PyArg_ParseTuple(args, "O!O!ppOp", &PyTuple_Type, &roots, &PyTuple_Type, &gradients, &keep, &create, &inputs, &accumulate)) return nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!ppOp", &PyTuple_Type, &roots, &PyTuple_Type, &gradients, &keep, &create, &inputs,
+                        &accumulate))
+    return nullptr;
   BackwardCall call;
   call.keep_graph = keep;
   call.create_graph = create;
@@ -432,7 +457,9 @@ static PyObject* py_run_backward(PyObject*, PyObject* args) {
     Edge e;
     if (!edge_of(PyTuple_GET_ITEM(roots, i), &e)) return Py_XDECREF(e.node), nullptr;
     if (!e.node)
-      return PyErr_Format(PyExc_RuntimeError, "element %zd of tensors does not require grad and does not have a grad_fn", i), nullptr;
+      return PyErr_Format(PyExc_RuntimeError,
+                          "element %zd of tensors does not require grad and does not have a grad_fn", i),
+             nullptr;
     call.roots.push_back(e);
     PyObject* g = PyTuple_GET_ITEM(gradients, i);
     call.gradients.push_back(g == Py_None ? nullptr : g);
@@ -461,7 +488,9 @@ static PyObject* py_run_backward(PyObject*, PyObject* args) {
   return tuple;
 }
 
-static PyObject* py_current_backward(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(engine_current_task()); }
+static PyObject* py_current_backward(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(engine_current_task());
+}
 static PyObject* py_backward_has_inputs(PyObject*, PyObject*) { return PyBool_FromLong(engine_has_inputs()); }
 static PyObject* py_will_run(PyObject*, PyObject* node) {
   if (!is_node(node)) return PyErr_Format(PyExc_TypeError, "expected a node, got %s", Py_TYPE(node)->tp_name), nullptr;
@@ -469,7 +498,8 @@ static PyObject* py_will_run(PyObject*, PyObject* node) {
 }
 
 static PyObject* py_gradient_edge(PyObject*, PyObject* tensor) {
-  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name), nullptr;
+  if (!is_tensor(tensor))
+    return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name), nullptr;
   Edge e = tape_edge(as_tensor(tensor));
   if (!e.node && PyErr_Occurred()) return nullptr;
   PyObject* pair = edge_object(e.node, e.input_nr);
@@ -499,7 +529,9 @@ enum OutputRole { kFresh = 0, kDirty = 1, kNotDifferentiable = 2 };
 static bool attach_output(Node* n, Tensor* t, uint32_t i, int role) {
   if (role == kDirty && t->view && t->view->is_grad_view) {
     if (n->num_outputs != 1)
-      return PyErr_SetString(PyExc_RuntimeError, "a Function with several outputs may not modify a view in place: return a new tensor"), false;
+      return PyErr_SetString(PyExc_RuntimeError,
+                             "a Function with several outputs may not modify a view in place: return a new tensor"),
+             false;
     return tape_rebase_node(t, n);
   }
   tape_give_history(t, n, i);
@@ -511,7 +543,8 @@ static bool attach_output(Node* n, Tensor* t, uint32_t i, int role) {
 static PyObject* py_function_node(PyObject*, PyObject* args) {
   PyObject *context, *edges, *outputs, *roles, *saved;
   int callable = 0;
-  if (!PyArg_ParseTuple(args, "OO!O!O!O!|p", &context, &PyTuple_Type, &edges, &PyTuple_Type, &outputs, &PyTuple_Type, &roles, &PyTuple_Type, &saved, &callable))
+  if (!PyArg_ParseTuple(args, "OO!O!O!O!|p", &context, &PyTuple_Type, &edges, &PyTuple_Type, &outputs, &PyTuple_Type,
+                        &roles, &PyTuple_Type, &saved, &callable))
     return nullptr;
   auto count = [](PyObject* tuple) { return static_cast<uint32_t>(PyTuple_GET_SIZE(tuple)); };
   std::vector<long> role;
@@ -521,7 +554,8 @@ static PyObject* py_function_node(PyObject*, PyObject* args) {
     role.push_back(is_tensor(o) ? PyLong_AsLong(PyTuple_GET_ITEM(roles, i)) : static_cast<long>(kNotDifferentiable));
     if (is_tensor(o)) dims += as_tensor(o)->ndim;
   }
-  Node* n = node_new(callable ? NodeKind::Callable : NodeKind::Function, context, count(edges), count(saved), count(outputs), dims);
+  Node* n = node_new(callable ? NodeKind::Callable : NodeKind::Function, context, count(edges), count(saved),
+                     count(outputs), dims);
   if (!n) return nullptr;
   Ref holder(as_object(n));
   for (uint32_t i = 0; i < n->num_edges; i++)
@@ -545,8 +579,10 @@ static PyObject* py_function_node(PyObject*, PyObject* args) {
     PyObject* value = PyTuple_GET_ITEM(saved, k);
     int own = -1;
     for (uint32_t i = 0; i < n->num_outputs; i++)
-      if (value == PyTuple_GET_ITEM(outputs, i) && role[i] != kNotDifferentiable && as_tensor(value)->grad_fn == n) own = static_cast<int>(i);
-    bool ok = own >= 0 ? saved_pack_output(n, n->saved() + k, as_tensor(value), static_cast<uint32_t>(own)) : saved_pack_input(n->saved() + k, value);
+      if (value == PyTuple_GET_ITEM(outputs, i) && role[i] != kNotDifferentiable && as_tensor(value)->grad_fn == n)
+        own = static_cast<int>(i);
+    bool ok = own >= 0 ? saved_pack_output(n, n->saved() + k, as_tensor(value), static_cast<uint32_t>(own))
+                       : saved_pack_input(n->saved() + k, value);
     if (!ok) return nullptr;
   }
   return holder.release();
@@ -559,17 +595,23 @@ static PyMethodDef functions[] = {
     {"_set_inference", guarded<py_set_inference>, METH_O, nullptr},
     {"is_anomaly_enabled", guarded<py_is_anomaly>, METH_NOARGS, nullptr},
     {"_set_anomaly_enabled", guarded<py_set_anomaly>, METH_O, nullptr},
-    {"vjp_needs", guarded<py_vjp_needs>, METH_NOARGS, "inside a vjp: bit k set when tensor parameter k needs a gradient"},
+    {"vjp_needs", guarded<py_vjp_needs>, METH_NOARGS,
+     "inside a vjp: bit k set when tensor parameter k needs a gradient"},
     {"_push_saved_hooks", guarded<py_push_hooks>, METH_VARARGS, "(pack, unpack), or (None, None) to suspend"},
     {"_pop_saved_hooks", guarded<py_pop_hooks>, METH_NOARGS, nullptr},
-    {"_disable_saved_hooks", guarded<py_disable_hooks>, METH_O, "message, or None to allow again; returns the previous one"},
-    {"_run_backward", guarded<py_run_backward>, METH_VARARGS, "(roots, gradients, keep_graph, create_graph, inputs, accumulate)"},
-    {"_current_backward", guarded<py_current_backward>, METH_NOARGS, "id of the backward pass running on this thread, 0 outside one"},
-    {"_backward_has_inputs", guarded<py_backward_has_inputs>, METH_NOARGS, "whether the running backward pass asks for certain inputs only"},
+    {"_disable_saved_hooks", guarded<py_disable_hooks>, METH_O,
+     "message, or None to allow again; returns the previous one"},
+    {"_run_backward", guarded<py_run_backward>, METH_VARARGS,
+     "(roots, gradients, keep_graph, create_graph, inputs, accumulate)"},
+    {"_current_backward", guarded<py_current_backward>, METH_NOARGS,
+     "id of the backward pass running on this thread, 0 outside one"},
+    {"_backward_has_inputs", guarded<py_backward_has_inputs>, METH_NOARGS,
+     "whether the running backward pass asks for certain inputs only"},
     {"_will_run", guarded<py_will_run>, METH_O, "whether the running backward pass reaches this node"},
     {"_gradient_edge", guarded<py_gradient_edge>, METH_O, "(node or None, output_nr) of a tensor"},
     {"_collect_edges", guarded<py_collect_edges>, METH_VARARGS, "an edge per argument"},
-    {"_function_node", guarded<py_function_node>, METH_VARARGS, "(context, edges, outputs, roles, saved, callable=False)"},
+    {"_function_node", guarded<py_function_node>, METH_VARARGS,
+     "(context, edges, outputs, roles, saved, callable=False)"},
     {}};
 
 int init_tape_python(PyObject* module) {

@@ -21,7 +21,9 @@ static PyObject* get_output_nr(PyObject* self, void*) {
   return PyLong_FromUnsignedLong(as_tensor(self)->output_nr);
 }
 
-static PyObject* get_requires_grad(PyObject* self, void*) { return PyBool_FromLong(tape_requires_grad(as_tensor(self))); }
+static PyObject* get_requires_grad(PyObject* self, void*) {
+  return PyBool_FromLong(tape_requires_grad(as_tensor(self)));
+}
 
 static bool change_requires_grad(Tensor* t, bool on) {
   if (tape_grad_fn(t)) {
@@ -32,11 +34,14 @@ static bool change_requires_grad(Tensor* t, bool on) {
     return false;
   }
   if (on && !is_differentiable(t->dtype)) {
-    PyErr_Format(PyExc_RuntimeError, "requires_grad: expected a floating point or complex dtype, got %s", info(t->dtype).name);
+    PyErr_Format(PyExc_RuntimeError, "requires_grad: expected a floating point or complex dtype, got %s",
+                 info(t->dtype).name);
     return false;
   }
   if (on && (t->flags & kInference) && !tls.inference) {
-    PyErr_SetString(PyExc_RuntimeError, "requires_grad: an inference tensor cannot require gradients outside InferenceMode. Clone it first.");
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "requires_grad: an inference tensor cannot require gradients outside InferenceMode. Clone it first.");
     return false;
   }
   if (on) t->flags |= kRequiresGrad;
@@ -46,7 +51,8 @@ static bool change_requires_grad(Tensor* t, bool on) {
 
 static int set_requires_grad(PyObject* self, PyObject* value, void*) {
   if (!value) return PyErr_SetString(PyExc_AttributeError, "requires_grad cannot be deleted"), -1;
-  if (!PyBool_Check(value)) return PyErr_Format(PyExc_RuntimeError, "requires_grad must be a bool, got %s", Py_TYPE(value)->tp_name), -1;
+  if (!PyBool_Check(value))
+    return PyErr_Format(PyExc_RuntimeError, "requires_grad must be a bool, got %s", Py_TYPE(value)->tp_name), -1;
   return change_requires_grad(as_tensor(self), value == Py_True) ? 0 : -1;
 }
 
@@ -54,7 +60,10 @@ static PyObject* m_requires_grad_(PyObject* self, PyObject* args, PyObject* kwar
   static const char* names[] = {"requires_grad", nullptr};
   PyObject* on = Py_True;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:requires_grad_", const_cast<char**>(names), &on)) return nullptr;
-  if (!PyBool_Check(on)) return PyErr_Format(PyExc_TypeError, "requires_grad_(): argument 'requires_grad' must be bool, not %s", Py_TYPE(on)->tp_name), nullptr;
+  if (!PyBool_Check(on))
+    return PyErr_Format(PyExc_TypeError, "requires_grad_(): argument 'requires_grad' must be bool, not %s",
+                        Py_TYPE(on)->tp_name),
+           nullptr;
   return change_requires_grad(as_tensor(self), on == Py_True) ? Py_NewRef(self) : nullptr;
 }
 
@@ -93,7 +102,8 @@ static bool check_grad(Tensor* t, PyObject* value) {
   }
   if (g->device != t->device) {
     Ref want(device_object(t->device)), got(device_object(g->device));
-    PyErr_Format(PyExc_RuntimeError, "grad: got one on device %S for a tensor on device %S: they must be the same", got.p, want.p);
+    PyErr_Format(PyExc_RuntimeError, "grad: got one on device %S for a tensor on device %S: they must be the same",
+                 got.p, want.p);
     return false;
   }
   if (g->ndim != t->ndim || memcmp(g->sizes(), t->sizes(), sizeof(int64_t) * t->ndim)) {
@@ -123,7 +133,10 @@ static PyObject* get_retains_grad(PyObject* self, void*) {
 
 static PyObject* m_retain_grad(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
-  if (!tape_requires_grad(t)) return PyErr_SetString(PyExc_RuntimeError, "retain_grad: the Tensor has requires_grad=False, so there is no gradient to keep"), nullptr;
+  if (!tape_requires_grad(t))
+    return PyErr_SetString(PyExc_RuntimeError,
+                           "retain_grad: the Tensor has requires_grad=False, so there is no gradient to keep"),
+           nullptr;
   Node* n = tape_grad_fn(t);
   AutogradExtra* x = tensor_extra(t);
   if (!n || x->retains_grad) Py_RETURN_NONE;
@@ -151,7 +164,8 @@ static int set_hooks(PyObject* self, PyObject* value, void*) {
     Py_CLEAR(x->hooks);
     return 0;
   }
-  if (!PyDict_Check(value)) return PyErr_Format(PyExc_TypeError, "hooks must be a dict, got %s", Py_TYPE(value)->tp_name), -1;
+  if (!PyDict_Check(value))
+    return PyErr_Format(PyExc_TypeError, "hooks must be a dict, got %s", Py_TYPE(value)->tp_name), -1;
   if (Node* n = tape_grad_fn(t)) {
     Ref entry(Py_BuildValue("(IO)", t->output_nr, value));
     NodeExtra* on_node = node_extra(n);
@@ -168,7 +182,8 @@ static PyObject* get_post_hooks(PyObject* self, void*) {
 }
 static int set_post_hooks(PyObject* self, PyObject* value, void*) {
   AutogradExtra* x = tensor_extra(as_tensor(self));
-  if (value && value != Py_None && !PyDict_Check(value)) return PyErr_SetString(PyExc_TypeError, "hooks must be a dict"), -1;
+  if (value && value != Py_None && !PyDict_Check(value))
+    return PyErr_SetString(PyExc_TypeError, "hooks must be a dict"), -1;
   Py_XSETREF(x->post_accumulate, value && value != Py_None ? Py_NewRef(value) : nullptr);
   return 0;
 }
@@ -254,7 +269,8 @@ static PyObject* starting_gradient(Tensor* t, PyObject* args) {
   PyObject* given = PyTuple_GET_ITEM(args, 0);
   if (PyTuple_GET_SIZE(args) != 1 || !is_tensor(given)) return nullptr;
   Tensor* g = as_tensor(given);
-  bool fits = !g->keys && g->dtype == t->dtype && g->ndim == t->ndim && !memcmp(g->sizes(), t->sizes(), sizeof(int64_t) * t->ndim);
+  bool fits = !g->keys && g->dtype == t->dtype && g->ndim == t->ndim &&
+              !memcmp(g->sizes(), t->sizes(), sizeof(int64_t) * t->ndim);
   return fits ? Py_NewRef(given) : nullptr;
 }
 
@@ -294,15 +310,20 @@ static PyGetSetDef tensor_getset[] = {
     {}};
 
 static PyMethodDef tensor_methods[] = {
-    {"requires_grad_", guarded_method<m_requires_grad_>(), METH_VARARGS | METH_KEYWORDS, "requires_grad_($self, requires_grad=True)\n--\n\nchange the flag, return self"},
-    {"retain_grad", guarded<m_retain_grad>, METH_NOARGS, "retain_grad($self, /)\n--\n\nkeep the gradient of this non-leaf in .grad"},
+    {"requires_grad_", guarded_method<m_requires_grad_>(), METH_VARARGS | METH_KEYWORDS,
+     "requires_grad_($self, requires_grad=True)\n--\n\nchange the flag, return self"},
+    {"retain_grad", guarded<m_retain_grad>, METH_NOARGS,
+     "retain_grad($self, /)\n--\n\nkeep the gradient of this non-leaf in .grad"},
     {"_is_view", guarded<m_is_view>, METH_NOARGS, nullptr},
     {"detach", guarded<m_detach>, METH_NOARGS, "detach($self, /)\n--\n\nthe same data, outside the graph"},
     {"detach_", guarded<m_detach_>, METH_NOARGS, "detach_($self, /)\n--\n\nleave the graph in place"},
-    {"backward", guarded_method<m_backward>(), METH_VARARGS | METH_KEYWORDS, "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\nbackward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
+    {"backward", guarded_method<m_backward>(), METH_VARARGS | METH_KEYWORDS,
+     "backward($self, gradient=None, retain_graph=None, create_graph=False, "
+     "inputs=None)\n--\n\nbackward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
     {}};
 
-static PyMethodDef tensor_functions[] = {{"mark_view", guarded<py_mark_view>, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};
+static PyMethodDef tensor_functions[] = {
+    {"mark_view", guarded<py_mark_view>, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};
 
 int init_tape_tensor(PyObject* module) {
   if (PyModule_AddFunctions(module, tensor_functions)) return -1;

@@ -89,7 +89,8 @@ bool bad_size(const int64_t* sizes, int ndim) {
   if (!shape) return false;
   for (int i = 0; i < ndim; i++)
     if (sizes[i] < 0) {
-      PyErr_Format(PyExc_RuntimeError, "expected sizes of at least 0, got negative dimension %lld: %R", static_cast<long long>(sizes[i]), shape.p);
+      PyErr_Format(PyExc_RuntimeError, "expected sizes of at least 0, got negative dimension %lld: %R",
+                   static_cast<long long>(sizes[i]), shape.p);
       return false;
     }
   PyErr_Format(PyExc_RuntimeError, "tensor of size %R is too large: its storage size calculation overflowed", shape.p);
@@ -100,7 +101,8 @@ Tensor* tensor_empty(const int64_t* sizes, const int64_t* strides, int ndim, DTy
   int64_t numel = checked_numel(sizes, ndim), span = numel, nbytes;
   if (numel < 0) return bad_size(sizes, ndim), nullptr;
   if (strides && (span = span_elements(sizes, strides, ndim)) < 0) return bad_size(sizes, ndim), nullptr;
-  if (__builtin_mul_overflow(span, static_cast<int64_t>(itemsize(dtype)), &nbytes)) return bad_size(sizes, ndim), nullptr;
+  if (__builtin_mul_overflow(span, static_cast<int64_t>(itemsize(dtype)), &nbytes))
+    return bad_size(sizes, ndim), nullptr;
   Storage* s = storage_new(static_cast<size_t>(nbytes), device);
   if (!s) return nullptr;
   Tensor* t = tensor_alloc(TensorType, ndim);
@@ -137,8 +139,10 @@ void tensor_share_version(Tensor* from, Tensor* to) {
   if (old && --old->refs == 0) delete old;
 }
 
-Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset, DType dtype) {
-  if (checked_numel(sizes, ndim) < 0) return bad_size(sizes, ndim), nullptr;   // repeated elements take no memory, but must be countable
+Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset,
+                     DType dtype) {
+  if (checked_numel(sizes, ndim) < 0)
+    return bad_size(sizes, ndim), nullptr;  // repeated elements take no memory, but must be countable
   Tensor* t = tensor_alloc(TensorType, ndim);
   if (!t) return nullptr;
   t->storage = base->storage;
@@ -165,8 +169,10 @@ Tensor* tensor_shallow_copy(Tensor* t, bool share_version) {
 
 bool tensor_has_data(Tensor* t, const char* op) {
   if (t->storage->data || !t->numel || !kDevices[t->device.type].has_data) return true;
-  PyErr_Format(PyExc_RuntimeError, "%s: the tensor has %lld elements, but its data is not allocated (a wrapper subclass, or a storage resized to 0)", op,
-               static_cast<long long>(t->numel));
+  PyErr_Format(
+      PyExc_RuntimeError,
+      "%s: the tensor has %lld elements, but its data is not allocated (a wrapper subclass, or a storage resized to 0)",
+      op, static_cast<long long>(t->numel));
   return false;
 }
 
@@ -258,7 +264,8 @@ int read_ints(PyObject* seq, int64_t* out, int max, const char* what) {
   }
   for (Py_ssize_t i = 0; i < n; i++) {
     // An item's __index__ is Python code, which may change the list.
-    if (i >= PySequence_Fast_GET_SIZE(fast.p)) return PyErr_Format(PyExc_RuntimeError, "%s: the list changed while it was read", what), -1;
+    if (i >= PySequence_Fast_GET_SIZE(fast.p))
+      return PyErr_Format(PyExc_RuntimeError, "%s: the list changed while it was read", what), -1;
     Ref held = Ref::borrow(PySequence_Fast_GET_ITEM(fast.p, i));
     PyObject* item = held.p;
     int overflow = 0;
@@ -342,8 +349,12 @@ static PyObject* m_data_ptr(PyObject* self, PyObject*) {
 }
 static PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_float(as_tensor(self)->dtype)); }
 static PyObject* m_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(as_tensor(self)->dtype)); }
-static PyObject* m_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(info(as_tensor(self)->dtype).is_signed); }
-static PyObject* m_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(as_tensor(self)->flags & kInference); }
+static PyObject* m_is_signed(PyObject* self, PyObject*) {
+  return PyBool_FromLong(info(as_tensor(self)->dtype).is_signed);
+}
+static PyObject* m_is_inference(PyObject* self, PyObject*) {
+  return PyBool_FromLong(as_tensor(self)->flags & kInference);
+}
 static PyObject* m_item(PyObject* self, PyObject*) { return tensor_item(as_tensor(self)); }
 static PyObject* m_tolist(PyObject* self, PyObject*) { return tensor_to_list(as_tensor(self)); }
 static PyObject* m_untyped_storage(PyObject* self, PyObject*) { return storage_object(as_tensor(self)->storage); }
@@ -368,14 +379,19 @@ static PyObject* m_overlaps_itself(PyObject* self, PyObject*) {
 
 Overlap shared_overlap(Tensor* a, Tensor* b) {
   if (!a->numel || !b->numel) return Overlap::None;
-  bool same = a->offset == b->offset && a->ndim == b->ndim && a->dtype == b->dtype && !memcmp(a->geometry, b->geometry, sizeof(int64_t) * 2 * a->ndim);
+  bool same = a->offset == b->offset && a->ndim == b->ndim && a->dtype == b->dtype &&
+              !memcmp(a->geometry, b->geometry, sizeof(int64_t) * 2 * a->ndim);
   if (same) return Overlap::Full;
   if (!(a->flags & b->flags & kDenseNonOverlapping)) return Overlap::TooHard;
-  int64_t a_begin = a->offset * itemsize(a->dtype), b_begin = b->offset * itemsize(b->dtype);   // not addresses: fake tensors have none
-  return a_begin < b_begin + b->numel * itemsize(b->dtype) && b_begin < a_begin + a->numel * itemsize(a->dtype) ? Overlap::Partial : Overlap::None;
+  int64_t a_begin = a->offset * itemsize(a->dtype),
+          b_begin = b->offset * itemsize(b->dtype);  // not addresses: fake tensors have none
+  return a_begin < b_begin + b->numel * itemsize(b->dtype) && b_begin < a_begin + a->numel * itemsize(a->dtype)
+             ? Overlap::Partial
+             : Overlap::None;
 }
 static PyObject* m_overlap(PyObject* self, PyObject* other) {
-  if (!is_tensor(other)) return PyErr_Format(PyExc_TypeError, "_overlap: expected a Tensor, got %s", Py_TYPE(other)->tp_name), nullptr;
+  if (!is_tensor(other))
+    return PyErr_Format(PyExc_TypeError, "_overlap: expected a Tensor, got %s", Py_TYPE(other)->tp_name), nullptr;
   return PyLong_FromLong(static_cast<long>(memory_overlap(as_tensor(self), as_tensor(other))));
 }
 
@@ -395,7 +411,8 @@ static bool one_dim(Tensor* t, PyObject* dim, int64_t* out, const char* op) {
 static PyObject* size_or_stride(PyObject* self, PyObject* args, PyObject* kwargs, bool stride) {
   static const char* names[] = {"dim", nullptr};
   PyObject* dim = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, stride ? "|O:stride" : "|O:size", const_cast<char**>(names), &dim)) return nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, stride ? "|O:stride" : "|O:size", const_cast<char**>(names), &dim))
+    return nullptr;
   Tensor* t = as_tensor(self);
   if (__builtin_expect(t->keys & kKeyFunctorch, 0)) {
     Ref answer(ask_behind(self, stride ? "stride" : "shape"));
@@ -408,8 +425,12 @@ static PyObject* size_or_stride(PyObject* self, PyObject* args, PyObject* kwargs
   if (!one_dim(t, dim, &d, stride ? "stride" : "size")) return nullptr;
   return PyLong_FromLongLong(values[d]);
 }
-static PyObject* m_size(PyObject* self, PyObject* args, PyObject* kwargs) { return size_or_stride(self, args, kwargs, false); }
-static PyObject* m_stride(PyObject* self, PyObject* args, PyObject* kwargs) { return size_or_stride(self, args, kwargs, true); }
+static PyObject* m_size(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return size_or_stride(self, args, kwargs, false);
+}
+static PyObject* m_stride(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return size_or_stride(self, args, kwargs, true);
+}
 
 static Py_ssize_t tensor_length(PyObject* self) {
   Tensor* t = as_tensor(self);
@@ -432,7 +453,8 @@ static PyObject* m_set_storage(PyObject* self, PyObject* args) {
   int64_t s[kMaxDims], st[kMaxDims];
   int n = read_ints(sizes, s, kMaxDims, "set_"), m = n < 0 ? -1 : read_ints(strides, st, kMaxDims, "set_");
   if (n < 0 || m < 0) return nullptr;
-  if (n != m) return PyErr_Format(PyExc_RuntimeError, "set_: mismatched lengths of size (%d) and stride (%d)", n, m), nullptr;
+  if (n != m)
+    return PyErr_Format(PyExc_RuntimeError, "set_: mismatched lengths of size (%d) and stride (%d)", n, m), nullptr;
   Storage* fresh = reinterpret_cast<StorageObject*>(storage)->storage;
   if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
   // One negative stride may hide behind a positive one: the sum would be in range, elements between would not.
@@ -443,7 +465,9 @@ static PyObject* m_set_storage(PyObject* self, PyObject* args) {
       __builtin_mul_overflow(need, static_cast<int64_t>(itemsize(t->dtype)), &need))
     return PyErr_SetString(PyExc_RuntimeError, "set_: sizes, strides or offset are out of range"), nullptr;
   if (span && static_cast<size_t>(need) > fresh->nbytes)
-    return PyErr_Format(PyExc_RuntimeError, "set_: needs %lld bytes but the storage holds %zu", static_cast<long long>(need), fresh->nbytes), nullptr;
+    return PyErr_Format(PyExc_RuntimeError, "set_: needs %lld bytes but the storage holds %zu",
+                        static_cast<long long>(need), fresh->nbytes),
+           nullptr;
   fresh->retain();
   t->storage->drop();
   t->storage = fresh;
@@ -473,29 +497,37 @@ static PyMethodDef tensor_methods[] = {
     {"ndimension", guarded<m_dim>, METH_NOARGS, "ndimension($self, /)\n--\n\nhow many dimensions"},
     {"numel", guarded<m_numel>, METH_NOARGS, "numel($self, /)\n--\n\nhow many elements"},
     {"nelement", guarded<m_numel>, METH_NOARGS, "nelement($self, /)\n--\n\nhow many elements"},
-    {"size", guarded_method<m_size>(), METH_VARARGS | METH_KEYWORDS, "size($self, dim=None)\n--\n\nthe sizes, or one of them"},
-    {"stride", guarded_method<m_stride>(), METH_VARARGS | METH_KEYWORDS, "stride($self, dim=None)\n--\n\nsteps in elements, or one of them"},
+    {"size", guarded_method<m_size>(), METH_VARARGS | METH_KEYWORDS,
+     "size($self, dim=None)\n--\n\nthe sizes, or one of them"},
+    {"stride", guarded_method<m_stride>(), METH_VARARGS | METH_KEYWORDS,
+     "stride($self, dim=None)\n--\n\nsteps in elements, or one of them"},
     {"item", guarded<m_item>, METH_NOARGS, "item($self, /)\n--\n\nthe only element, as a Python number"},
     {"tolist", guarded<m_tolist>, METH_NOARGS, "tolist($self, /)\n--\n\nnested lists of Python numbers"},
     {"element_size", guarded<m_element_size>, METH_NOARGS, "element_size($self, /)\n--\n\nbytes per element"},
-    {"storage_offset", guarded<m_storage_offset>, METH_NOARGS, "storage_offset($self, /)\n--\n\nfirst element, counted in the storage"},
+    {"storage_offset", guarded<m_storage_offset>, METH_NOARGS,
+     "storage_offset($self, /)\n--\n\nfirst element, counted in the storage"},
     {"data_ptr", guarded<m_data_ptr>, METH_NOARGS, "data_ptr($self, /)\n--\n\naddress of the first element"},
-    {"is_floating_point", guarded<m_is_floating>, METH_NOARGS, "is_floating_point($self, /)\n--\n\nwhether elements are floats"},
+    {"is_floating_point", guarded<m_is_floating>, METH_NOARGS,
+     "is_floating_point($self, /)\n--\n\nwhether elements are floats"},
     {"is_complex", guarded<m_is_complex>, METH_NOARGS, "is_complex($self, /)\n--\n\nwhether elements are complex"},
     {"is_signed", guarded<m_is_signed>, METH_NOARGS, "is_signed($self, /)\n--\n\nwhether elements can be negative"},
-    {"is_inference", guarded<m_is_inference>, METH_NOARGS, "is_inference($self, /)\n--\n\nwhether it was made in inference mode"},
-    {"untyped_storage", guarded<m_untyped_storage>, METH_NOARGS, "untyped_storage($self, /)\n--\n\nthe bytes this tensor looks at"},
+    {"is_inference", guarded<m_is_inference>, METH_NOARGS,
+     "is_inference($self, /)\n--\n\nwhether it was made in inference mode"},
+    {"untyped_storage", guarded<m_untyped_storage>, METH_NOARGS,
+     "untyped_storage($self, /)\n--\n\nthe bytes this tensor looks at"},
     {"_is_contiguous", guarded<m_is_contiguous>, METH_NOARGS, "row-major and dense"},
     {"_is_channels_last", guarded<m_is_channels_last>, METH_NOARGS, nullptr},
     {"_is_dense", guarded<m_is_dense>, METH_NOARGS, "dense and non-overlapping in some order of dims"},
     {"_overlaps_itself", guarded<m_overlaps_itself>, METH_NOARGS, "two indices may reach one element"},
-    {"_overlap", guarded<m_overlap>, METH_O, "_overlap(other): 0 no byte in common, 1 the same elements, 2 some of them, 3 too hard to tell"},
+    {"_overlap", guarded<m_overlap>, METH_O,
+     "_overlap(other): 0 no byte in common, 1 the same elements, 2 some of them, 3 too hard to tell"},
     {"_set_storage", guarded<m_set_storage>, METH_VARARGS, "(storage, offset, size, stride): look at other bytes"},
     {}};
 
-static PyMemberDef tensor_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, nullptr},
-                                       {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weakrefs), READONLY, nullptr},
-                                       {}};
+static PyMemberDef tensor_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weakrefs), READONLY, nullptr},
+    {}};
 
 static PyObject* tensor_new(PyTypeObject* type, PyObject*, PyObject*) {
   Tensor* t = tensor_alloc(type, 1);
@@ -543,7 +575,8 @@ static PyObject* py_set_size_type(PyObject*, PyObject* type) {
   Py_RETURN_NONE;
 }
 static PyObject* py_subclass_keys(PyObject*, PyObject* type) {
-  if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "expected a class, got %s", Py_TYPE(type)->tp_name), nullptr;
+  if (!PyType_Check(type))
+    return PyErr_Format(PyExc_TypeError, "expected a class, got %s", Py_TYPE(type)->tp_name), nullptr;
   return PyLong_FromUnsignedLong(subclass_keys(reinterpret_cast<PyTypeObject*>(type)));
 }
 static PyObject* py_disabled(PyObject*, PyObject*) {
@@ -554,7 +587,8 @@ static PyMethodDef functions[] = {
     {"subclass_keys", guarded<py_subclass_keys>, METH_O, "dispatch key bits that tensors of a class carry"},
     {"_set_layout", guarded<py_set_layout>, METH_O, nullptr},
     {"_set_size_type", guarded<py_set_size_type>, METH_O, nullptr},
-    {"_disabled_torch_function_impl", guarded<py_disabled>, METH_VARARGS, "marks a subclass that needs no dispatch of its own"},
+    {"_disabled_torch_function_impl", guarded<py_disabled>, METH_VARARGS,
+     "marks a subclass that needs no dispatch of its own"},
     {}};
 
 int init_tensor(PyObject* module) {

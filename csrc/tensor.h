@@ -33,7 +33,7 @@ struct AutogradExtra {
   PyObject* hooks = nullptr;              // dict: tensor hooks (backward_hooks)
   PyObject* post_accumulate = nullptr;    // dict: post-accumulate-grad hooks
   Node* accumulator = nullptr;            // weak: the leaf's AccumulateGrad node while one lives
-  PyObject* wrapped = nullptr;            // what a function transform's level keeps behind this tensor (dispatch/levels)
+  PyObject* wrapped = nullptr;  // what a function transform's level keeps behind this tensor (dispatch/levels)
   bool retains_grad = false;
 };
 
@@ -89,7 +89,9 @@ inline PyObject* as_object(void* t) { return reinterpret_cast<PyObject*>(t); }
 
 // Elements without bytes (a wrapper subclass, a storage resized to nothing): false with an exception set.
 bool tensor_has_data(Tensor* t, const char* op);
-inline bool tensor_readable(Tensor* t, const char* op) { return t->storage->data || !t->numel || tensor_has_data(t, op); }
+inline bool tensor_readable(Tensor* t, const char* op) {
+  return t->storage->data || !t->numel || tensor_has_data(t, op);
+}
 
 // How the bytes of two tensors meet. Tensors with gaps in the same storage are too hard to tell apart cheaply.
 enum class Overlap : uint8_t { None, Full, Partial, TooHard };
@@ -101,7 +103,8 @@ inline Overlap memory_overlap(Tensor* a, Tensor* b) {
 // All constructors return a new reference, or null with an exception set.
 Tensor* tensor_alloc(PyTypeObject* type, int ndim);                 // geometry allocated, not filled
 void tensor_finish_geometry(Tensor* t);                             // numel and flags from sizes/strides
-Tensor* tensor_empty(const int64_t* sizes, const int64_t* strides, int ndim, DType dtype, Device device);  // strides null: contiguous
+Tensor* tensor_empty(const int64_t* sizes, const int64_t* strides, int ndim, DType dtype,
+                     Device device);  // strides null: contiguous
 Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset, DType dtype);
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage, geometry and level, no history
 Version* tensor_version(Tensor* t);                                 // makes one if there is none

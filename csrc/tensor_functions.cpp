@@ -16,9 +16,17 @@ static PyObject* py_empty(PyObject*, PyObject* args) {
   if (strides != Py_None) {
     int m = read_ints(strides, st, kMaxDims, "empty_strided");
     if (m < 0) return nullptr;
-    if (m != n) return PyErr_Format(PyExc_RuntimeError, "empty_strided: dimensionality of sizes (%d) must match dimensionality of strides (%d)", n, m), nullptr;
+    if (m != n)
+      return PyErr_Format(PyExc_RuntimeError,
+                          "empty_strided: dimensionality of sizes (%d) must match dimensionality of strides (%d)", n,
+                          m),
+             nullptr;
     for (int i = 0; i < m; i++)
-      if (st[i] < 0) return PyErr_Format(PyExc_RuntimeError, "empty_strided: negative strides are not supported, got %lld at dimension %d", static_cast<long long>(st[i]), i), nullptr;
+      if (st[i] < 0)
+        return PyErr_Format(PyExc_RuntimeError,
+                            "empty_strided: negative strides are not supported, got %lld at dimension %d",
+                            static_cast<long long>(st[i]), i),
+               nullptr;
   }
   return as_object(tensor_empty(s, strides == Py_None ? nullptr : st, n, dtype_of(dtype), d));
 }
@@ -32,17 +40,24 @@ static PyObject* py_alias(PyObject*, PyObject* args) {
   int64_t s[kMaxDims], st[kMaxDims];
   int n = read_ints(sizes, s, kMaxDims, "as_strided"), m = n < 0 ? -1 : read_ints(strides, st, kMaxDims, "as_strided");
   if (n < 0 || m < 0) return nullptr;
-  if (n != m) return PyErr_Format(PyExc_RuntimeError, "as_strided: expected as many strides as sizes, got %d and %d", m, n), nullptr;
+  if (n != m)
+    return PyErr_Format(PyExc_RuntimeError, "as_strided: expected as many strides as sizes, got %d and %d", m, n),
+           nullptr;
   for (int i = 0; i < n; i++)
-    if (st[i] < 0) return PyErr_SetString(PyExc_RuntimeError, "as_strided: expected strides of at least 0, got negative ones"), nullptr;
+    if (st[i] < 0)
+      return PyErr_SetString(PyExc_RuntimeError, "as_strided: expected strides of at least 0, got negative ones"),
+             nullptr;
   if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
   DType d = dtype == Py_None ? b->dtype : dtype_of(dtype);
   int64_t span = span_elements(s, st, n), need;
   if (span < 0 || offset < 0 || __builtin_mul_overflow(span + offset, static_cast<int64_t>(itemsize(d)), &need))
     return PyErr_Format(PyExc_RuntimeError, "as_strided: sizes, strides or offset (%zd) out of range", offset), nullptr;
   if (span && static_cast<size_t>(need) > b->storage->nbytes)
-    return PyErr_Format(PyExc_RuntimeError, "as_strided: sizes %R, strides %R and storage offset %zd are out of bounds: they need %lld bytes, the storage has %zu",
-                        sizes, strides, offset, static_cast<long long>(need), b->storage->nbytes), nullptr;
+    return PyErr_Format(PyExc_RuntimeError,
+                        "as_strided: sizes %R, strides %R and storage offset %zd are out of bounds: they need %lld "
+                        "bytes, the storage has %zu",
+                        sizes, strides, offset, static_cast<long long>(need), b->storage->nbytes),
+           nullptr;
   Tensor* t = tensor_alias(b, s, st, n, offset, d);
   if (t && !(b->flags & kInference)) tensor_share_version(b, t);
   return as_object(t);
@@ -68,19 +83,26 @@ static PyObject* py_shallow_copy(PyObject*, PyObject* args) {
   return as_object(copy);
 }
 
-// make_wrapper(cls, sizes, strides|None, dtype, device, offset): a subclass instance that has geometry but no bytes of its own.
+// make_wrapper(cls, sizes, strides|None, dtype, device, offset): a subclass instance that has geometry but no bytes of
+// its own.
 static PyObject* py_make_wrapper(PyObject*, PyObject* args) {
   PyObject *type, *sizes, *strides, *dtype, *device;
   Py_ssize_t offset = 0;
-  if (!PyArg_ParseTuple(args, "O!OOO!O|n", &PyType_Type, &type, &sizes, &strides, DTypeType, &dtype, &device, &offset)) return nullptr;
-  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), TensorType)) return PyErr_Format(PyExc_TypeError, "expected a subclass of Tensor, got %R", type), nullptr;
+  if (!PyArg_ParseTuple(args, "O!OOO!O|n", &PyType_Type, &type, &sizes, &strides, DTypeType, &dtype, &device, &offset))
+    return nullptr;
+  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), TensorType))
+    return PyErr_Format(PyExc_TypeError, "expected a subclass of Tensor, got %R", type), nullptr;
   int64_t s[kMaxDims], st[kMaxDims];
   Device d;
   int n = read_ints(sizes, s, kMaxDims, "_make_wrapper_subclass");
   if (n < 0 || (device != Py_None && !parse_device(device, &d))) return nullptr;
   if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
   if (strides == Py_None) contiguous_strides(s, n, st);
-  else if (read_ints(strides, st, kMaxDims, "_make_wrapper_subclass") != n) return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_RuntimeError, "_make_wrapper_subclass: sizes and strides differ in length"), nullptr);
+  else if (read_ints(strides, st, kMaxDims, "_make_wrapper_subclass") != n)
+    return PyErr_Occurred()
+               ? nullptr
+               : (PyErr_SetString(PyExc_RuntimeError, "_make_wrapper_subclass: sizes and strides differ in length"),
+                  nullptr);
   Tensor* t = tensor_alloc(reinterpret_cast<PyTypeObject*>(type), n);
   if (!t) return nullptr;
   t->storage = storage_wrap(nullptr, 0, d, nullptr, nullptr);
@@ -101,7 +123,8 @@ static PyObject* py_wrap(PyObject*, PyObject* args) {
   if (dim < 0) {
     t = tensor_alias(v, v->sizes(), v->strides(), v->ndim, v->offset, v->dtype);
   } else {
-    if (dim >= v->ndim) return PyErr_Format(PyExc_IndexError, "wrap: dim %d of a tensor with %d dims", dim, v->ndim), nullptr;
+    if (dim >= v->ndim)
+      return PyErr_Format(PyExc_IndexError, "wrap: dim %d of a tensor with %d dims", dim, v->ndim), nullptr;
     int64_t s[kMaxDims], st[kMaxDims];
     int n = 0;
     for (int i = 0; i < v->ndim; i++)
@@ -150,7 +173,8 @@ static PyObject* py_set_data(PyObject*, PyObject* args) {
 }
 
 static PyObject* py_bump(PyObject*, PyObject* tensor) {
-  if (!is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name), nullptr;
+  if (!is_tensor(tensor))
+    return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name), nullptr;
   tensor_bump(as_tensor(tensor));
   Py_RETURN_NONE;
 }
@@ -175,14 +199,18 @@ static PyObject* py_view_strides(PyObject*, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"empty", guarded<py_empty>, METH_VARARGS, "empty(sizes, strides|None, dtype, device|None)"},
-    {"alias", guarded<py_alias>, METH_VARARGS, "alias(base, sizes, strides, offset[, dtype]): another geometry over the same bytes"},
-    {"shallow_copy", guarded<py_shallow_copy>, METH_VARARGS, "shallow_copy(tensor, share_version=True, type=Tensor): same bytes, no history"},
-    {"make_wrapper", guarded<py_make_wrapper>, METH_VARARGS, "make_wrapper(cls, sizes, strides, dtype, device): geometry without bytes"},
+    {"alias", guarded<py_alias>, METH_VARARGS,
+     "alias(base, sizes, strides, offset[, dtype]): another geometry over the same bytes"},
+    {"shallow_copy", guarded<py_shallow_copy>, METH_VARARGS,
+     "shallow_copy(tensor, share_version=True, type=Tensor): same bytes, no history"},
+    {"make_wrapper", guarded<py_make_wrapper>, METH_VARARGS,
+     "make_wrapper(cls, sizes, strides, dtype, device): geometry without bytes"},
     {"wrap", guarded<py_wrap>, METH_VARARGS, "wrap(value, payload, dim=-1): a tensor of a function transform"},
     {"rewrap", guarded<py_rewrap>, METH_VARARGS, "rewrap(tensor, value, dim=-1): take over a changed geometry"},
     {"set_data", guarded<py_set_data>, METH_VARARGS, "set_data(tensor, source)"},
     {"bump_version", guarded<py_bump>, METH_O, "count an in-place write"},
-    {"view_strides", guarded<py_view_strides>, METH_VARARGS, "view_strides(tensor, sizes): strides of such a view, or None"},
+    {"view_strides", guarded<py_view_strides>, METH_VARARGS,
+     "view_strides(tensor, sizes): strides of such a view, or None"},
     {}};
 
 int init_tensor_functions(PyObject* module) { return PyModule_AddFunctions(module, functions); }

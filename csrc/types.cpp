@@ -85,7 +85,9 @@ static const DTypeInfo& self_info(PyObject* self) { return info(dtype_of(self));
 // The module users know the names by: "rushlight", or "torch" while Rushlight serves it.
 PyObject* display_module;
 
-static PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("%U.%s", display_module, self_info(self).name); }
+static PyObject* dtype_repr(PyObject* self) {
+  return PyUnicode_FromFormat("%U.%s", display_module, self_info(self).name);
+}
 static PyObject* dtype_name(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).name); }
 static PyObject* dtype_legacy(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).legacy); }
 static PyObject* dtype_code(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).code); }
@@ -102,7 +104,9 @@ static PyObject* dtype_to_real(PyObject* self, PyObject*) {
 
 static PyObject* dtype_to_complex(PyObject* self, PyObject*) {
   DType d = dtype_of(self);
-  DType r = d == DType::F64 || d == DType::C128 ? DType::C128 : d == DType::F16 || d == DType::C32 ? DType::C32 : DType::C64;
+  DType r = d == DType::F64 || d == DType::C128  ? DType::C128
+            : d == DType::F16 || d == DType::C32 ? DType::C32
+                                                 : DType::C64;
   return Py_NewRef(dtype_object(r));
 }
 
@@ -119,7 +123,8 @@ static PyObject* no_new(PyTypeObject* type, PyObject*, PyObject*) {
 static PyGetSetDef dtype_getset[] = {
     {"name", dtype_name, nullptr, "the name, such as 'float32'", nullptr},
     {"code", dtype_code, nullptr, "the loop language's name, such as 'f32'", nullptr},
-    {"legacy_name", dtype_legacy, nullptr, "the word PyTorch's oldest type names are made of, such as 'Float'", nullptr},
+    {"legacy_name", dtype_legacy, nullptr, "the word PyTorch's oldest type names are made of, such as 'Float'",
+     nullptr},
     {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
     {"is_floating_point", dtype_is_float, nullptr, "true for real floating types", nullptr},
     {"is_complex", dtype_is_complex, nullptr, "true for complex types", nullptr},
@@ -163,7 +168,8 @@ static bool parse_device_text(const char* text, Device* out, bool* has_index) {
   int type = find_device_type(text, length);
   if (type < 0) {
     Ref known(known_devices());
-    if (known) PyErr_Format(PyExc_RuntimeError, "device: expected one of %U, optionally with ':index', got '%s'", known.p, text);
+    if (known)
+      PyErr_Format(PyExc_RuntimeError, "device: expected one of %U, optionally with ':index', got '%s'", known.p, text);
     return false;
   }
   long index = 0;
@@ -211,7 +217,8 @@ static PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   PyObject* what = nullptr;
   PyObject* index = Py_None;
   if (PyTuple_GET_SIZE(args) == 0 && kwargs) what = PyDict_GetItemString(kwargs, "device");
-  if (!what && !PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &what, &index)) return nullptr;
+  if (!what && !PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &what, &index))
+    return nullptr;
   if (is_device(what)) return Py_NewRef(what);
   if (!PyUnicode_Check(what)) {
     PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(what)->tp_name);
@@ -305,7 +312,8 @@ static PyObject* register_device(PyObject*, PyObject* args) {
     return nullptr;
   }
   if (named < 0 && (num_devices == 64 || strlen(name) >= sizeof(kDevices[0].name))) {
-    PyErr_Format(PyExc_RuntimeError, "register_device: cannot register '%s': at most 64 devices with names under 32 characters", name);
+    PyErr_Format(PyExc_RuntimeError,
+                 "register_device: cannot register '%s': at most 64 devices with names under 32 characters", name);
     return nullptr;
   }
   const RushlightDevice* table = native == Py_None ? python_device_table(handler) : native_device_table(native);
@@ -340,18 +348,24 @@ static PyObject* device_types(PyObject*, PyObject*) {
 }
 
 static PyObject* set_display_module(PyObject*, PyObject* name) {
-  if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "set_display_module: expected a str, got %s", Py_TYPE(name)->tp_name), nullptr;
+  if (!PyUnicode_Check(name))
+    return PyErr_Format(PyExc_TypeError, "set_display_module: expected a str, got %s", Py_TYPE(name)->tp_name), nullptr;
   Py_SETREF(display_module, Py_NewRef(name));
   Py_RETURN_NONE;
 }
 
 static PyObject* get_display_module(PyObject*, PyObject*) { return Py_NewRef(display_module); }
 
-static PyMethodDef functions[] = {{"set_display_module", guarded<set_display_module>, METH_O, "name the module that reprs of dtypes, sizes and layouts show"},
-                                  {"get_display_module", guarded<get_display_module>, METH_NOARGS, "the module that reprs show"},
-                                  {"device_types", guarded<device_types>, METH_NOARGS, "names of the device types, by their numbers"},
-                                  {"set_device_finder", guarded<set_device_finder>, METH_O, "set_device_finder(callable(name)): what registers an absent device that is first used"},
-                                  {"register_device", guarded<register_device>, METH_VARARGS, "register_device(name, handler, native=None): number a new device type"}, {}};
+static PyMethodDef functions[] = {
+    {"set_display_module", guarded<set_display_module>, METH_O,
+     "name the module that reprs of dtypes, sizes and layouts show"},
+    {"get_display_module", guarded<get_display_module>, METH_NOARGS, "the module that reprs show"},
+    {"device_types", guarded<device_types>, METH_NOARGS, "names of the device types, by their numbers"},
+    {"set_device_finder", guarded<set_device_finder>, METH_O,
+     "set_device_finder(callable(name)): what registers an absent device that is first used"},
+    {"register_device", guarded<register_device>, METH_VARARGS,
+     "register_device(name, handler, native=None): number a new device type"},
+    {}};
 
 int init_types(PyObject* module) {
   display_module = PyUnicode_InternFromString("rushlight");
@@ -369,7 +383,8 @@ int init_types(PyObject* module) {
   snprintf(kDevices[num_devices++].name, 32, "cpu");
   kDevices[num_devices].has_data = false;
   snprintf(kDevices[num_devices++].name, 32, "meta");
-  for (const char* name : {"cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu", "hip", "ve", "npu", "vulkan", "lazy", "privateuseone"}) {
+  for (const char* name :
+       {"cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu", "hip", "ve", "npu", "vulkan", "lazy", "privateuseone"}) {
     kDevices[num_devices].is_absent = true;
     snprintf(kDevices[num_devices++].name, 32, "%s", name);
   }

@@ -11,10 +11,53 @@ struct RushlightDevice;   // device_table.h
 namespace rl {
 
 enum class DType : uint8_t {
-  Bool, U8, I8, I16, I32, I64, F16, F32, F64, C64, C128, BF16, U16, U32, U64, F8E4M3FN, F8E5M2, C32,
-  FirstOpaque,   // from here on: types that are stored and named but not computed with
-  F8E4M3FNUZ = FirstOpaque, F8E5M2FNUZ, F8E8M0FNU, F4E2M1FNX2, QI8, QU8, QI32, QU4X2, QU2X4, BITS1X8, BITS2X4, BITS4X2, BITS8, BITS16,
-  I1, I2, I3, I4, I5, I6, I7, U1, U2, U3, U4, U5, U6, U7,
+  Bool,
+  U8,
+  I8,
+  I16,
+  I32,
+  I64,
+  F16,
+  F32,
+  F64,
+  C64,
+  C128,
+  BF16,
+  U16,
+  U32,
+  U64,
+  F8E4M3FN,
+  F8E5M2,
+  C32,
+  FirstOpaque,  // from here on: types that are stored and named but not computed with
+  F8E4M3FNUZ = FirstOpaque,
+  F8E5M2FNUZ,
+  F8E8M0FNU,
+  F4E2M1FNX2,
+  QI8,
+  QU8,
+  QI32,
+  QU4X2,
+  QU2X4,
+  BITS1X8,
+  BITS2X4,
+  BITS4X2,
+  BITS8,
+  BITS16,
+  I1,
+  I2,
+  I3,
+  I4,
+  I5,
+  I6,
+  I7,
+  U1,
+  U2,
+  U3,
+  U4,
+  U5,
+  U6,
+  U7,
   Count
 };
 
@@ -26,14 +69,18 @@ struct DTypeInfo {
   bool floating, complex, is_signed;
 };
 
-extern PyObject* display_module;   // the module users know names by (a str): "rushlight", or "torch" while Rushlight serves it
-extern const DTypeInfo kDTypes[static_cast<int>(DType::Count)];   // facts about dtypes are columns of this table, never tables of their own
+extern PyObject*
+    display_module;  // the module users know names by (a str): "rushlight", or "torch" while Rushlight serves it
+extern const DTypeInfo
+    kDTypes[static_cast<int>(DType::Count)];  // facts about dtypes are columns of this table, never tables of their own
 inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
 inline int itemsize(DType d) { return info(d).itemsize; }
 inline bool is_float(DType d) { return info(d).floating; }
 inline bool is_opaque(DType d) { return d >= DType::FirstOpaque; }
 inline bool is_complex(DType d) { return info(d).complex; }
-inline DType part_of(DType d) { return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : DType::F16; }   // of a complex type
+inline DType part_of(DType d) {
+  return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : DType::F16;
+}  // of a complex type
 inline bool is_differentiable(DType d) { return info(d).floating || info(d).complex; }
 
 struct DTypeObject {
@@ -43,7 +90,8 @@ struct DTypeObject {
 extern PyTypeObject* DTypeType;
 PyObject* dtype_object(DType d);                       // borrowed singleton
 inline bool is_dtype(PyObject* o) { return Py_TYPE(o) == DTypeType; }
-PyObject* python_type_dtype(PyObject* o);              // borrowed: the dtype a Python number type stands for (float: float64); null for anything else
+PyObject* python_type_dtype(
+    PyObject* o);  // borrowed: the dtype a Python number type stands for (float: float64); null for anything else
 inline DType dtype_of(PyObject* o) { return reinterpret_cast<DTypeObject*>(o)->id; }
 
 // Device types are numbered at registration: 0 cpu, 1 meta, then whatever is plugged in.
@@ -77,8 +125,10 @@ struct DeviceEntry {
 };
 extern DeviceEntry kDevices[64];
 extern int num_devices;
-bool device_appears(uint8_t type);   // asks whoever may know how to find it; false, perhaps with an exception, where it stays absent
-extern thread_local uint8_t current_units[64];   // by device type: what a device named without an index means on this thread
+bool device_appears(
+    uint8_t type);  // asks whoever may know how to find it; false, perhaps with an exception, where it stays absent
+extern thread_local uint8_t
+    current_units[64];  // by device type: what a device named without an index means on this thread
 
 // Bits that leave the fast path. A tensor carries its own; a thread carries those of its modes.
 enum Key : uint32_t {

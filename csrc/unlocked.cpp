@@ -1,5 +1,6 @@
-// See unlocked.h. Compiled without exceptions (CMakeLists.txt): the C library then takes a cleanup handler by jumping back here, which
-// needs no help of the C++ runtime. The other way, a destructor, goes wrong where that runtime is linked into the module.
+// See unlocked.h. Compiled without exceptions (CMakeLists.txt): the C library then takes a cleanup handler by jumping
+// back here, which needs no help of the C++ runtime. The other way, a destructor, goes wrong where that runtime is
+// linked into the module.
 #include "unlocked.h"
 
 #include <pthread.h>

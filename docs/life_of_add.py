@@ -67,7 +67,9 @@ def main() -> None:
     definition_class = definitions["add"][0]
     for text in definition_class.schema:
         print(f"    {text}")
-    print(f"    {definition_class.__doc__}  It is a {definition_class.__mro__[1].__name__} op: its kind derives the rest.")
+    print(
+        f"    {definition_class.__doc__}  It is a {definition_class.__mro__[1].__name__} op: its kind derives the rest."
+    )
 
     heading(2, "The op object and its overloads",
             "`rushlight.add`, `Tensor.add` and `x + y` share it. Calling it binds arguments by the schema, in C++.")

@@ -1,7 +1,8 @@
 """Fine-tune a checkpoint with low-rank adapters: the model of `gpt.py` learns to write error messages.
 
-Enters: the checkpoint that gpt.py saved, and the messages in the `raise` statements of Python's standard library. Leaves: loss on
-held-out messages before and after, a few messages of the model's own, and an adapter file of a few kilobytes.
+Enters: the checkpoint that gpt.py saved, and the messages in the `raise` statements of Python's standard library.
+Leaves: loss on held-out messages before and after, a few messages of the model's own,
+and an adapter file of a few kilobytes.
 
     python examples/gpt.py && python examples/finetune.py
 """
@@ -50,7 +51,12 @@ def read_messages() -> str:
         for node in ast.walk(tree):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 text = node.exc.args[0]
-                if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value.isascii() and text.value.isprintable():
+                if (
+                    isinstance(text, ast.Constant)
+                    and isinstance(text.value, str)
+                    and text.value.isascii()
+                    and text.value.isprintable()
+                ):
                     found.append(text.value)
     return "\n".join(dict.fromkeys(found)) + "\n"
 
@@ -79,7 +85,10 @@ def main() -> None:
     print(f"held-out messages after: {held_out_loss(model, held_out, context):.3f} nats a letter")
     opening = torch.tensor([[letters.index("\n")]])
     print("".join(letters[i] for i in model.write(opening, 200)[0].tolist()))
-    torch.save({name: value for name, value in model.state_dict().items() if ".up." in name or ".down." in name}, options.adapter)
+    torch.save(
+        {name: value for name, value in model.state_dict().items() if ".up." in name or ".down." in name},
+        options.adapter,
+    )
     print(f"adapter saved as {options.adapter}: {Path(options.adapter).stat().st_size / 1024:.0f} KiB")
 
 

@@ -1,7 +1,7 @@
 """Train a small GPT on the docstrings of Python's standard library, let it write, and save it.
 
-Enters: the standard library of the interpreter that runs this; nothing is downloaded. Leaves: held-out loss, a sample, and a
-checkpoint that `finetune.py` (or PyTorch) reads.
+Enters: the standard library of the interpreter that runs this; nothing is downloaded. Leaves: held-out loss, a sample,
+and a checkpoint that `finetune.py` (or PyTorch) reads.
 
     python examples/gpt.py                        some minutes on two cores
     python examples/gpt.py --steps 50             a quick look
@@ -39,12 +39,15 @@ class Block(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.qkv = nn.Linear(config.width, 3 * config.width)
         self.out = nn.Linear(config.width, config.width)
-        self.mlp = nn.Sequential(nn.Linear(config.width, 4 * config.width), nn.GELU(), nn.Linear(4 * config.width, config.width))
+        self.mlp = nn.Sequential(
+            nn.Linear(config.width, 4 * config.width), nn.GELU(), nn.Linear(4 * config.width, config.width)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         parts = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
-        q, k, v = parts.permute(2, 0, 3, 1, 4)                                   # each (batch, heads, length, width / heads)
+        # each (batch, heads, length, width / heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         return x + self.mlp(self.norm2(x))
@@ -102,7 +105,8 @@ def train(model: nn.Module, data: torch.Tensor, steps: int, rate: float, context
     optimizer = torch.optim.AdamW(learned, lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
     warm = min(100, steps // 10 + 1)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, 0.05 + 0.95 * (1 + math.cos(math.pi * min(step / steps, 1))) / 2))
+        optimizer, lambda step: min((step + 1) / warm, 0.05 + 0.95 * (1 + math.cos(math.pi * min(step / steps, 1))) / 2)
+    )
     started, smooth = time.perf_counter(), None
     model.train()
     for step in range(1, steps + 1):

@@ -1,7 +1,7 @@
 """Recognise handwritten digits with a small convolutional network.
 
-Enters: a folder with the four MNIST files (compressed or not), or nothing: then the 1,797 digits that scikit-learn carries
-(`pip install rushlight[datasets]`). Leaves: the accuracy on held-out digits after each epoch.
+Enters: a folder with the four MNIST files (compressed or not), or nothing: then the 1,797 digits that scikit-learn
+carries (`pip install rushlight[datasets]`). Leaves: the accuracy on held-out digits after each epoch.
 
     python examples/mnist.py                      seconds on two cores
     python examples/mnist.py --mnist FOLDER       the full 60,000
@@ -22,7 +22,10 @@ def read_digits(torch: Any, folder: str | None) -> tuple[Any, Any]:
     TensorDataset = torch.utils.data.TensorDataset
     if folder is not None:
         parts = [datasets.MNIST(folder, train=train) for train in (True, False)]
-        return tuple(TensorDataset(torch.tensor(part.data.numpy()).unsqueeze(1) / 255, torch.tensor(part.targets.numpy())) for part in parts)
+        return tuple(
+            TensorDataset(torch.tensor(part.data.numpy()).unsqueeze(1) / 255, torch.tensor(part.targets.numpy()))
+            for part in parts
+        )
     digits = datasets.Digits()
     whole = TensorDataset(torch.tensor(digits.data.numpy()).unsqueeze(1) / 16, torch.tensor(digits.targets.numpy()))
     held_out = len(whole) // 5
@@ -84,7 +87,11 @@ def main() -> None:
         started = time.perf_counter()
         loss = train_epoch(torch, network, optimizer, train_loader)
         schedule.step()
-        print(f"epoch {epoch}: loss {loss:.3f}, accuracy {measure_accuracy(torch, network, test_loader):.1%}, {time.perf_counter() - started:.1f} s", flush=True)
+        print(
+            f"epoch {epoch}: loss {loss:.3f}, accuracy {measure_accuracy(torch, network, test_loader):.1%},"
+            f" {time.perf_counter() - started:.1f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

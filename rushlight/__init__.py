@@ -4,12 +4,15 @@ import gc as _gc
 import importlib as _importlib
 import sys as _sys
 
-# Thousands of objects are made now, all of them to stay: looking for garbage among them would take a tenth of the import.
+# Thousands of objects are made now, all of them to stay:
+# looking for garbage among them would take a tenth of the import.
 _collects = _gc.isenabled()
 _gc.disable()
 
 # A checkout in which nothing was built. (tools/make_tables.py brings the core it was given along.)
-if f"{__name__}._C" not in _sys.modules and not any(_finder.find_spec(f"{__name__}._C", __path__) for _finder in _sys.meta_path):
+if f"{__name__}._C" not in _sys.modules and not any(
+    _finder.find_spec(f"{__name__}._C", __path__) for _finder in _sys.meta_path
+):
     from .base import core_finder as _core_finder
 
     _core_finder.use_installed_copy(__path__)
@@ -236,21 +239,70 @@ _SUBPACKAGES = frozenset((
 
 # Single names and the subpackage each is imported from at first use.
 _LAZY_NAMES = {
-    "vmap": "func", "compile": "compiler", "SymInt": "fake", "SymFloat": "fake", "SymBool": "fake", "OutOfMemoryError": "cuda", "AcceleratorError": "cuda",
-    "TorchVersion": "version", **dict.fromkeys(("PyTorchFileReader", "PyTorchFileWriter", "DispatchKey", "DisableTorchFunctionSubclass"), "torch_names.core_names"),
-    "GradScaler": "amp", "DisableTorchFunction": "torch_names.core_names", "DispatchKeySet": "torch_names.core_names", "FileCheck": "testing._file_check", "fork": "jit", "wait": "jit",
+    "vmap": "func",
+    "compile": "compiler",
+    "SymInt": "fake",
+    "SymFloat": "fake",
+    "SymBool": "fake",
+    "OutOfMemoryError": "cuda",
+    "AcceleratorError": "cuda",
+    "TorchVersion": "version",
+    **dict.fromkeys(
+        ("PyTorchFileReader", "PyTorchFileWriter", "DispatchKey", "DisableTorchFunctionSubclass"),
+        "torch_names.core_names",
+    ),
+    "GradScaler": "amp",
+    "DisableTorchFunction": "torch_names.core_names",
+    "DispatchKeySet": "torch_names.core_names",
+    "FileCheck": "testing._file_check",
+    "fork": "jit",
+    "wait": "jit",
     "ThroughputBenchmark": "utils.throughput_benchmark",
-    "cond": "torch_names.control_flow", "while_loop": "torch_names.control_flow", "Stream": "torch_names.streams", "Event": "torch_names.streams", "get_device_module": "accelerator",
-    "save": "serialization", "load": "serialization", **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),
-    "einsum": "definitions.einsum", "get_printoptions": "tensors.printing", "set_printoptions": "tensors.printing",
-    "autocast": "amp", "Future": "futures", "ScriptModule": "jit", "ScriptFunction": "jit",
-    **dict.fromkeys((
-        "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
-        "get_autocast_gpu_dtype", "get_autocast_ipu_dtype", "get_autocast_xla_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
-        "is_autocast_enabled", "is_autocast_ipu_enabled", "is_autocast_xla_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype",
-        "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype", "set_autocast_ipu_dtype",
-        "set_autocast_ipu_enabled", "set_autocast_xla_dtype", "set_autocast_xla_enabled",
-    ), "dispatch.autocast"),
+    "cond": "torch_names.control_flow",
+    "while_loop": "torch_names.control_flow",
+    "Stream": "torch_names.streams",
+    "Event": "torch_names.streams",
+    "get_device_module": "accelerator",
+    "save": "serialization",
+    "load": "serialization",
+    **dict.fromkeys((*_STORAGE_NAMES, "Storage"), "storage"),
+    "einsum": "definitions.einsum",
+    "get_printoptions": "tensors.printing",
+    "set_printoptions": "tensors.printing",
+    "autocast": "amp",
+    "Future": "futures",
+    "ScriptModule": "jit",
+    "ScriptFunction": "jit",
+    **dict.fromkeys(
+        (
+            "autocast_decrement_nesting",
+            "autocast_increment_nesting",
+            "clear_autocast_cache",
+            "get_autocast_cpu_dtype",
+            "get_autocast_dtype",
+            "get_autocast_gpu_dtype",
+            "get_autocast_ipu_dtype",
+            "get_autocast_xla_dtype",
+            "is_autocast_cache_enabled",
+            "is_autocast_cpu_enabled",
+            "is_autocast_enabled",
+            "is_autocast_ipu_enabled",
+            "is_autocast_xla_enabled",
+            "set_autocast_cache_enabled",
+            "set_autocast_cpu_dtype",
+            "set_autocast_cpu_enabled",
+            "set_autocast_dtype",
+            "set_autocast_enabled",
+            "set_autocast_gpu_dtype",
+            "set_autocast_ipu_dtype",
+            "set_autocast_ipu_enabled",
+            "set_autocast_xla_dtype",
+            "set_autocast_xla_enabled",
+        ),
+        "dispatch.autocast",
+    ),
 }
 
-__getattr__, __dir__ = _late.names(globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("torch_names.rare", "torch_names.qschemes", "torch_names.unbuilt"))
+__getattr__, __dir__ = _late.names(
+    globals(), _LAZY_NAMES, _SUBPACKAGES, rest=("torch_names.rare", "torch_names.qschemes", "torch_names.unbuilt")
+)

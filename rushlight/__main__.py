@@ -19,7 +19,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="rushlight", description="Run PyTorch programs on Rushlight.")
     parser.add_argument("-V", "--version", action="version", version=one_line())
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run an unmodified PyTorch program", description="Run a program with `torch` served by Rushlight.")
+    run = commands.add_parser(
+        "run", help="run an unmodified PyTorch program", description="Run a program with `torch` served by Rushlight."
+    )
     run.add_argument("-m", dest="module", action="store_true", help="the program is a module name, as with `python -m`")
     run.add_argument("program", help="path of the script, or name of the module")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
@@ -55,7 +57,9 @@ def check(targets: list[str]) -> int:
     for found, note in ((missing, ""), (refused, ", refused when used")):
         for name, at in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
             print(f"{name}  ({len(at)} place{'s' if len(at) > 1 else ''}, first {at[0]}{note})")
-    print(f"{len(missing)} names of torch are mentioned that Rushlight does not have, and {len(refused)} that it refuses")
+    print(
+        f"{len(missing)} names of torch are mentioned that Rushlight does not have, and {len(refused)} that it refuses"
+    )
     return int(bool(missing or refused))
 
 

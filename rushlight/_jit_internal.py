@@ -1,7 +1,7 @@
 """Marks that TorchScript's compiler reads from Python code: decorators, annotations and dispatch on constant flags.
 
-Enters: functions and classes that PyTorch programs decorate. Leaves: the same objects, marked; run as Python they behave as written.
-Nothing here compiles: that is `rushlight.jit`'s to refuse or, one day, to do.
+Enters: functions and classes that PyTorch programs decorate. Leaves: the same objects, marked; run as Python they
+behave as written. Nothing here compiles: that is `rushlight.jit`'s to refuse or, one day, to do.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ def ignore(drop: Any = False, **kwargs: Any) -> Callable:
     if not isinstance(drop, bool):
         raise RuntimeError(f"torch.jit.ignore: expected a bool or a function, got {drop}")
     if kwargs.pop("drop_on_export", None):
-        warnings.warn("ignore(drop_on_export=True) has been deprecated; use torch.jit.unused instead", category=FutureWarning, stacklevel=2)
+        warnings.warn(
+            "ignore(drop_on_export=True) has been deprecated; use torch.jit.unused instead",
+            category=FutureWarning,
+            stacklevel=2,
+        )
         drop = True
     return functools.partial(_mark, modifier=FunctionModifiers.UNUSED if drop else FunctionModifiers.IGNORE)
 
@@ -103,7 +107,7 @@ def module_has_exports(mod: Any) -> bool:
     return any(get_torchscript_modifier(getattr(mod, name, None)) is FunctionModifiers.EXPORT for name in dir(mod))
 
 
-# --- overloads and dispatch ---------------------------------------------------------------------------------------------------------------
+# --- overloads and dispatch -------------------------------------------------------------------------------------------
 
 _overloaded_fns: dict[str, list[Callable]] = {}
 _overloaded_methods: dict[str, dict[str, list[Callable]]] = {}
@@ -140,7 +144,15 @@ def _clear_fn_overloads(qual_name: str) -> None:
 boolean_dispatched: dict[Callable, dict[str, Any]] = {}
 
 
-def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Callable, if_false: Callable, module_name: str | None, func_name: str) -> Callable:
+def boolean_dispatch(
+    arg_name: str,
+    arg_index: int,
+    default: bool,
+    if_true: Callable,
+    if_false: Callable,
+    module_name: str | None,
+    func_name: str,
+) -> Callable:
     """One function that calls `if_true` or `if_false` by the flag `arg_name`."""
 
     def fn(*args: Any, **kwargs: Any) -> Any:
@@ -154,11 +166,17 @@ def boolean_dispatch(arg_name: str, arg_index: int, default: bool, if_true: Call
     fn.__name__ = func_name or fn.__name__
     if module_name is not None:
         fn.__module__ = module_name
-    boolean_dispatched[fn] = {"if_true": if_true, "if_false": if_false, "index": arg_index, "default": default, "arg_name": arg_name}
+    boolean_dispatched[fn] = {
+        "if_true": if_true,
+        "if_false": if_false,
+        "index": arg_index,
+        "default": default,
+        "arg_name": arg_name,
+    }
     return fn
 
 
-# --- annotations ----------------------------------------------------------------------------------------------------------------------------
+# --- annotations ------------------------------------------------------------------------------------------------------
 
 
 class BroadcastingListCls:
@@ -168,7 +186,9 @@ class BroadcastingListCls:
         return None
 
 
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = BroadcastingList5 = BroadcastingList6 = BroadcastingListCls()
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = BroadcastingList5 = (
+    BroadcastingList6
+) = BroadcastingListCls()
 
 
 def is_tuple(ann: Any) -> bool:
@@ -214,7 +234,10 @@ def _isinstance(obj: Any, target_type: Any) -> bool:
         return any(_isinstance(obj, t) for t in get_args(target_type))
     origin, inner = get_origin(target_type), get_args(target_type)
     if target_type in (typing.List, typing.Dict, typing.Tuple, typing.Optional):  # noqa: UP006
-        raise RuntimeError(f"Attempted to use {target_type} without a contained type. Please add a contained type, e.g. {target_type}[int]")
+        raise RuntimeError(
+            f"Attempted to use {target_type} without a contained type. Please add a contained type, e.g."
+            f" {target_type}[int]"
+        )
     if origin is None:
         return isinstance(obj, type(None) if target_type is None else target_type)
     if not isinstance(obj, origin):

@@ -1,7 +1,8 @@
-"""Tensors and ops as pickles and copies: the reduce and deepcopy protocols, under the names PyTorch gives their functions.
+"""Tensors and ops as pickles and copies: the reduce and deepcopy protocols,
+under the names PyTorch gives their functions.
 
-Enters: tensors. Leaves: what pickle and copy ask for; tensors over one storage stay over one storage. Refuses to deepcopy
-tensors computed in a graph.
+Enters: tensors. Leaves: what pickle and copy ask for; tensors over one storage stay over one storage. Refuses to
+deepcopy tensors computed in a graph.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .definitions.sparse import container as _sparse
 from .op import find_op
 from .storage import STORAGE_NAMES, TypedStorage, deepcopy_storage, face_of
 
-# --- pickling -----------------------------------------------------------------------------------------------------------
+# --- pickling ---------------------------------------------------------------------------------------------------------
 
 
 def _warn_of_hooks(t: Tensor) -> None:
@@ -44,7 +45,12 @@ def _reduce_plain(t: Tensor) -> tuple:
     geometry = (tuple(t.shape), tuple(t.stride()))
     if t.is_meta:
         return _utils._rebuild_meta_tensor_no_storage, (t.dtype, *geometry, t.requires_grad)
-    if type(t) is not Tensor and t.numel() and hasattr(type(t), "__torch_dispatch__") and not t.untyped_storage().nbytes():
+    if (
+        type(t) is not Tensor
+        and t.numel()
+        and hasattr(type(t), "__torch_dispatch__")
+        and not t.untyped_storage().nbytes()
+    ):
         args = (type(t), t.dtype, *geometry, t.storage_offset(), t.layout, t.device, t.requires_grad)
         return _utils._rebuild_wrapper_subclass, args
     if t._backward_hooks:
@@ -66,8 +72,8 @@ def _reduce_nested(t: Any) -> tuple:
     """Components one after another for the strided layout; values and offsets for the jagged one."""
     _utils.refuse_nested_in_old_format()
     if t._layout is not strided:
-        parts = {"values": t._held, "offsets": t._starts, "lengths": t._sizes, "_ragged_idx": t._ragged, "_metadata_cache": {},
-                 "requires_grad": t.requires_grad}  # fmt: skip
+        parts = {"values": t._held, "offsets": t._starts, "lengths": t._sizes, "_ragged_idx": t._ragged,
+                 "_metadata_cache": {}, "requires_grad": t.requires_grad}  # fmt: skip
         return _rebuild_from_type_v2, (_utils._rebuild_njt, type(t), (parts,), {})
     parts = [part.contiguous() for part in t.detach().unbind()]
     sizes, strides = [list(p.shape) for p in parts], [list(p.stride()) for p in parts]
@@ -147,7 +153,7 @@ def reduce_op(op: Any) -> Any:
     return op.__reduce__()
 
 
-# --- copying ------------------------------------------------------------------------------------------------------------
+# --- copying ----------------------------------------------------------------------------------------------------------
 
 
 def deepcopy_tensor(self: Tensor, memo: dict) -> Tensor:

@@ -1,7 +1,7 @@
 """The functions that pickles of tensors call to make them again, under the names PyTorch gives them.
 
-Enters: storages, sizes and strides as a file or another process tells them. Leaves: tensors. Nothing said is believed: a view
-must lie inside its storage, indices of sparse tensors inside their sizes. Refuses quantized tensors.
+Enters: storages, sizes and strides as a file or another process tells them. Leaves: tensors. Nothing said is believed:
+a view must lie inside its storage, indices of sparse tensors inside their sizes. Refuses quantized tensors.
 """
 
 from __future__ import annotations
@@ -73,15 +73,32 @@ def _rebuild_tensor(storage: Any, storage_offset: int, size: tuple, stride: tupl
 
 
 def _rebuild_tensor_v2(
-    storage: Any, storage_offset: int, size: tuple, stride: tuple, requires_grad: bool, backward_hooks: Any, metadata: dict | None = None
+    storage: Any,
+    storage_offset: int,
+    size: tuple,
+    stride: tuple,
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: dict | None = None,
 ) -> Tensor:
     """A tensor over a typed storage."""
     result = _view_of(storage, storage_offset, size, stride, storage.dtype)
-    return _finish(result, requires_grad, backward_hooks, metadata) if requires_grad or backward_hooks or metadata else result
+    return (
+        _finish(result, requires_grad, backward_hooks, metadata)
+        if requires_grad or backward_hooks or metadata
+        else result
+    )
 
 
 def _rebuild_tensor_v3(
-    storage: Any, storage_offset: int, size: tuple, stride: tuple, requires_grad: bool, backward_hooks: Any, dtype: _C.dtype, metadata: dict | None = None
+    storage: Any,
+    storage_offset: int,
+    size: tuple,
+    stride: tuple,
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: _C.dtype,
+    metadata: dict | None = None,
 ) -> Tensor:
     """A tensor of a dtype that storages have no class for."""
     return _finish(_view_of(storage, storage_offset, size, stride, dtype), requires_grad, backward_hooks, metadata)
@@ -104,7 +121,14 @@ _rebuild_xla_tensor = _rebuild_device_tensor_from_numpy
 
 
 def _rebuild_wrapper_subclass(
-    cls: type, dtype: _C.dtype, size: tuple, stride: tuple, storage_offset: int, layout: Any, device: Any, requires_grad: bool
+    cls: type,
+    dtype: _C.dtype,
+    size: tuple,
+    stride: tuple,
+    storage_offset: int,
+    layout: Any,
+    device: Any,
+    requires_grad: bool,
 ) -> Tensor:
     """A tensor of a subclass that has no memory of its own; its parts come with its state."""
     result = _C.make_wrapper(cls, tuple(size), tuple(stride), dtype, _restored_device(device))
@@ -112,10 +136,12 @@ def _rebuild_wrapper_subclass(
 
 
 def _rebuild_qtensor(*args: Any) -> Tensor:
-    raise RuntimeError("load: the file holds quantized tensors, which are not supported. Dequantize them before saving.")
+    raise RuntimeError(
+        "load: the file holds quantized tensors, which are not supported. Dequantize them before saving."
+    )
 
 
-# --- sparse and nested tensors ----------------------------------------------------------------------------------------------
+# --- sparse and nested tensors ----------------------------------------------------------------------------------------
 
 
 def _rebuild_sparse_tensor(layout: Any, data: tuple) -> Tensor:
@@ -132,9 +158,13 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple) -> Tensor:
 def _sparse_of(layout: Any, data: tuple, check: bool) -> Tensor:
     if layout is sparse_coo:
         indices, values, size, *rest = data
-        return find_op("sparse_coo_tensor")(indices, values, tuple(size), check_invariants=check, is_coalesced=rest[0] if rest else None)
+        return find_op("sparse_coo_tensor")(
+            indices, values, tuple(size), check_invariants=check, is_coalesced=rest[0] if rest else None
+        )
     compressed, plain, values, size = data
-    return find_op("sparse_compressed_tensor")(compressed, plain, values, tuple(size), layout=layout, check_invariants=check)
+    return find_op("sparse_compressed_tensor")(
+        compressed, plain, values, tuple(size), layout=layout, check_invariants=check
+    )
 
 
 def _validate_loaded_sparse_tensors() -> None:
@@ -147,7 +177,10 @@ def _validate_loaded_sparse_tensors() -> None:
 def refuse_nested_in_old_format() -> None:
     """The old format ends with the elements, but a nested tensor needs those of its sizes to be made."""
     if ongoing.unchecked is not None:
-        raise RuntimeError("nested tensors cannot be saved in or loaded from the format before PyTorch 1.6. Save them with _use_new_zipfile_serialization=True.")
+        raise RuntimeError(
+            "nested tensors cannot be saved in or loaded from the format before PyTorch 1.6. Save them with"
+            " _use_new_zipfile_serialization=True."
+        )
 
 
 def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, storage_offsets: Tensor) -> Tensor:
@@ -163,18 +196,30 @@ def _rebuild_nested_tensor(buffer: Tensor, sizes: Tensor, strides: Tensor, stora
 def _rebuild_njt(parts: dict) -> Tensor:
     """A jagged tensor from its values and offsets, which must lie inside the values."""
     refuse_nested_in_old_format()
-    values, offsets, lengths, ragged = parts["values"], parts["offsets"], parts.get("lengths"), parts.get("_ragged_idx", 1)
+    values, offsets, lengths, ragged = (
+        parts["values"],
+        parts["offsets"],
+        parts.get("lengths"),
+        parts.get("_ragged_idx", 1),
+    )
     if offsets.ndim != 1 or not offsets.numel() or not 1 <= ragged <= values.ndim:
-        raise RuntimeError(f"nested tensor: expected offsets as a vector and a ragged dim from 1 to {values.ndim}, got {tuple(offsets.shape)} and {ragged}")
+        raise RuntimeError(
+            f"nested tensor: expected offsets as a vector and a ragged dim from 1 to {values.ndim}, got"
+            f" {tuple(offsets.shape)} and {ragged}"
+        )
     places = offsets.tolist()
     ends = places[1:] if lengths is None else [at + length for at, length in zip(places, lengths.tolist(), strict=True)]
-    if places[0] < 0 or places != sorted(places) or any(not at <= end <= values.shape[ragged - 1] for at, end in zip(places, ends, strict=False)):
+    if (
+        places[0] < 0
+        or places != sorted(places)
+        or any(not at <= end <= values.shape[ragged - 1] for at, end in zip(places, ends, strict=False))
+    ):
         raise RuntimeError("nested tensor: the offsets lie outside the values")
     result = start_nested(values, offsets, lengths, ragged)
     return result.requires_grad_() if parts.get("requires_grad") else result
 
 
-# --- parameters and state -----------------------------------------------------------------------------------------------------
+# --- parameters and state ---------------------------------------------------------------------------------------------
 
 
 def parameter_class() -> type:
@@ -208,7 +253,7 @@ def _set_obj_state(obj: Any, state: Any) -> Any:
     return obj
 
 
-# --- lists of tensors ---------------------------------------------------------------------------------------------------------
+# --- lists of tensors -------------------------------------------------------------------------------------------------
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
@@ -246,7 +291,7 @@ def _reorder_tensors_as(tensors: Iterable[Tensor], ordered_tensors: Iterable[Ten
     return tuple(next(queues[t.dtype]) for t in ordered_tensors)
 
 
-# --- what libraries ask of this module ------------------------------------------------------------------------------------------
+# --- what libraries ask of this module --------------------------------------------------------------------------------
 
 
 def is_compiling() -> bool:

@@ -1,4 +1,5 @@
-"""The accelerator of this machine, in PyTorch's words: the plugged-in device that says `accelerator = True`, if there is one.
+"""The accelerator of this machine, in PyTorch's words: the plugged-in device that says `accelerator = True`,
+if there is one.
 
 Without one questions have plain answers, and using it is refused.
 """
@@ -19,9 +20,10 @@ from .torch_names.streams import Stream
 Graph = stand_in("torch.accelerator", "Graph")
 
 __all__ = [
-    "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache",
-    "empty_host_cache", "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved",
-    "memory_allocated", "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx",
+    "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
+    "device_index", "empty_cache", "empty_host_cache", "get_device_capability", "get_memory_info", "is_available",
+    "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+    "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx",
     "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip
 
@@ -96,7 +98,9 @@ def get_device_capability(device: Any = None, /) -> dict[str, Any]:
     """What the unit can compute with: the types that kernels are generated for."""
     _unit("get_device_capability", device)
     types = [d for d in vars(_C).values() if isinstance(d, _C.dtype)]
-    return {"supported_dtypes": {d for d in types if d.code[0] in "bucif" and not d.code.startswith(("bits", "f4", "f8e8"))}}
+    return {
+        "supported_dtypes": {d for d in types if d.code[0] in "bucif" and not d.code.startswith(("bits", "f4", "f8e8"))}
+    }
 
 
 def get_memory_info(device: Any = None, /) -> tuple[int, int]:
@@ -104,7 +108,10 @@ def get_memory_info(device: Any = None, /) -> tuple[int, int]:
     unit = _unit("get_memory_info", device)
     asked = getattr(handlers[unit.type], "memory_info", None)
     if asked is None:
-        raise RuntimeError(f"accelerator.get_memory_info: device '{unit.type}' does not say how much memory it has. Provide Device.memory_info(index).")
+        raise RuntimeError(
+            f"accelerator.get_memory_info: device '{unit.type}' does not say how much memory it has. Provide"
+            " Device.memory_info(index)."
+        )
     return asked(unit.index)
 
 
@@ -141,7 +148,10 @@ def reset_peak_memory_stats(device: Any = None, /) -> None:
 def reset_accumulated_memory_stats(device: Any = None, /) -> None:
     """Refused: what was allocated in all is not counted anew."""
     unit = _unit("reset_accumulated_memory_stats", device)
-    raise RuntimeError(f"accelerator.reset_accumulated_memory_stats: the totals of '{unit}' cannot be reset. Subtract an earlier memory_stats().")
+    raise RuntimeError(
+        f"accelerator.reset_accumulated_memory_stats: the totals of '{unit}' cannot be reset. Subtract an earlier"
+        " memory_stats()."
+    )
 
 
 def empty_cache() -> None:
@@ -156,7 +166,8 @@ def empty_host_cache() -> None:
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """The module of a device, `torch.cpu` for "cpu"; of the accelerator, or of the processor where there is none, when not told."""
+    """The module of a device, `torch.cpu` for "cpu"; of the accelerator, or of the processor where there is none,
+    when not told."""
     if device is not None and not isinstance(device, (str, Device)):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     name = "cpu" if device is None else Device(device).type

@@ -1,6 +1,7 @@
 """`torch.classes`: classes that extensions written in C++ register. None can be, so that every namespace is empty.
 
-Enters: a namespace and a name. Leaves: RuntimeError, as PyTorch raises for a class nobody registered; libraries are remembered.
+Enters: a namespace and a name. Leaves: RuntimeError, as PyTorch raises for a class nobody registered;
+libraries are remembered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Futures: results that come later, set by whoever computes them.
 
-Enters: a value or an exception, set once from any thread. Leaves: the value to everyone who waits, and callbacks run. Refuses: a second value.
+Enters: a value or an exception, set once from any thread. Leaves: the value to everyone who waits, and callbacks run.
+Refuses: a second value.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ class Future(Generic[T]):
 
     def __init__(self, *, devices: list[Any] | None = None) -> None:
         if devices:
-            raise NotImplementedError("futures.Future: devices need streams to wait on, and there is no such device yet")
+            raise NotImplementedError(
+                "futures.Future: devices need streams to wait on, and there is no such device yet"
+            )
         self._done = threading.Condition()
         self._is_done = False
         self._value: Any = None

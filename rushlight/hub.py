@@ -1,8 +1,9 @@
 """PyTorch's `hub`: models from repositories with a `hubconf.py`, and weights by their address.
 
-Enters: a folder, or the name of a GitHub repository that lies in the cache folder; the address of a file. Leaves: what an entry
-point returns; loaded weights. Files come over `file://`, or over the network where there is one, are written whole or not at all,
-and are checked against the hash in their name on request. Refuses to fetch repositories: clone them and use source="local".
+Enters: a folder, or the name of a GitHub repository that lies in the cache folder; the address of a file. Leaves: what
+an entry point returns; loaded weights. Files come over `file://`, or over the network where there is one, are written
+whole or not at all, and are checked against the hash in their name on request. Refuses to fetch repositories:
+clone them and use source="local".
 """
 
 from __future__ import annotations
@@ -36,15 +37,18 @@ _hub_dir: str | None = None
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 
-# --- the cache folder ---------------------------------------------------------------------------------------------------------
+# --- the cache folder -------------------------------------------------------------------------------------------------
 
 
 def _get_torch_home() -> str:
-    return os.path.expanduser(environment.get(ENV_TORCH_HOME) or os.path.join(environment.get(ENV_XDG_CACHE_HOME), "torch"))
+    return os.path.expanduser(
+        environment.get(ENV_TORCH_HOME) or os.path.join(environment.get(ENV_XDG_CACHE_HOME), "torch")
+    )
 
 
 def get_dir() -> str:
-    """The folder for repositories and weights: what `set_dir` said, or `$TORCH_HOME/hub`, by default ~/.cache/torch/hub."""
+    """The folder for repositories and weights: what `set_dir` said, or `$TORCH_HOME/hub`,
+    by default ~/.cache/torch/hub."""
     return _hub_dir if _hub_dir is not None else os.path.join(_get_torch_home(), "hub")
 
 
@@ -54,7 +58,7 @@ def set_dir(d: str | os.PathLike) -> None:
     _hub_dir = os.path.expanduser(d)
 
 
-# --- repositories -------------------------------------------------------------------------------------------------------------
+# --- repositories -----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -82,8 +86,9 @@ def _folder_of(repo: str, source: str, trust_repo: Any, force_reload: bool) -> s
     found = next((f for f in folders if os.path.isdir(f)), None)
     if found is None or force_reload:
         raise RuntimeError(
-            f"hub: repositories are not fetched, and {repo} is {'to be fetched again' if found else f'not in {get_dir()}'}. "
-            "Clone it and use source='local' with the path of the clone."
+            f"hub: repositories are not fetched, and {repo} is"
+            f" {'to be fetched again' if found else f'not in {get_dir()}'}. Clone it and use source='local' with the"
+            " path of the clone."
         )
     _check_trust(owner, name, trust_repo)
     return found
@@ -100,10 +105,16 @@ def _check_trust(owner: str, name: str, trust_repo: Any) -> None:
     is_trusted = key in known or owner in _TRUSTED_OWNERS
     if trust_repo is None:
         if not is_trusted:
-            warnings.warn(f"You are about to run code from an untrusted repository, {owner}/{name}. Pass trust_repo=True to say you trust it.", stacklevel=4)
+            warnings.warn(
+                f"You are about to run code from an untrusted repository, {owner}/{name}. Pass trust_repo=True to say"
+                " you trust it.",
+                stacklevel=4,
+            )
         return
     if trust_repo is False or (trust_repo == "check" and not is_trusted):
-        answer = input(f"The repository {owner}_{name} is not on the list of trusted repositories. Run its code? (y/N) ")
+        answer = input(
+            f"The repository {owner}_{name} is not on the list of trusted repositories. Run its code? (y/N) "
+        )
         if answer.lower() not in ("y", "yes"):
             raise RuntimeError("Untrusted repository.")
         trust_repo = True
@@ -127,7 +138,11 @@ def _hubconf(folder: str) -> Any:
 def _entry(module: Any, model: str) -> Callable:
     if not isinstance(model, str):
         raise ValueError("hub: expected the name of a function as model")
-    missing = [name for name in getattr(module, VAR_DEPENDENCY, ()) if name not in sys.modules and importlib.util.find_spec(name) is None]
+    missing = [
+        name
+        for name in getattr(module, VAR_DEPENDENCY, ())
+        if name not in sys.modules and importlib.util.find_spec(name) is None
+    ]
     if missing:
         raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")
     found = getattr(module, model, None)
@@ -137,10 +152,16 @@ def _entry(module: Any, model: str) -> Callable:
 
 
 def list(  # noqa: A001 - PyTorch's name
-    github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = "check", verbose: bool = True
+    github: str,
+    force_reload: bool = False,
+    skip_validation: bool = False,
+    trust_repo: Any = "check",
+    verbose: bool = True,
 ) -> Any:
     """The entry points of a repository: its public functions."""
-    folder = _folder_of(github, "local" if os.path.isdir(os.path.expanduser(github)) else "github", trust_repo, force_reload)
+    folder = _folder_of(
+        github, "local" if os.path.isdir(os.path.expanduser(github)) else "github", trust_repo, force_reload
+    )
     with _on_path(folder):
         module = _hubconf(folder)
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
@@ -150,7 +171,9 @@ def help(  # noqa: A001
     github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = "check"
 ) -> str | None:
     """What an entry point says of itself."""
-    folder = _folder_of(github, "local" if os.path.isdir(os.path.expanduser(github)) else "github", trust_repo, force_reload)
+    folder = _folder_of(
+        github, "local" if os.path.isdir(os.path.expanduser(github)) else "github", trust_repo, force_reload
+    )
     with _on_path(folder):
         return _entry(_hubconf(folder), model).__doc__
 
@@ -176,7 +199,7 @@ def _load_local(hubconf_dir: str, model: str, *args: Any, **kwargs: Any) -> Any:
         return _entry(_hubconf(hubconf_dir), model)(*args, **kwargs)
 
 
-# --- weights ------------------------------------------------------------------------------------------------------------------
+# --- weights ----------------------------------------------------------------------------------------------------------
 
 
 class _Bar:
@@ -210,7 +233,10 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     try:
         answer = urlopen(Request(url, headers={"User-Agent": "rushlight.hub"}))
     except URLError as error:
-        raise URLError(f"{error.reason} (while fetching {url}). Without a network, put the file at {dst} yourself, or use a file:// address") from None
+        raise URLError(
+            f"{error.reason} (while fetching {url}). Without a network, put the file at {dst} yourself, or use a"
+            " file:// address"
+        ) from None
     with answer, replaced(dst) as fd:
         length = answer.headers.get("Content-Length")
         bar = _Bar(int(length) if length and length.isdigit() else None, not progress)

@@ -26,12 +26,20 @@ from .op import OpDefinition, ops
 from .op.schema import Schema, parse
 
 __all__ = [
-    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "infer_schema", "opcheck", "register_autograd",
-    "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
+    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "infer_schema", "opcheck",
+    "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
 ]  # fmt: skip
 
 _registered: dict[str, CustomOp] = {}
-_TAGS = ("core", "pointwise", "view_copy", "needs_fixed_stride_order", "needs_exact_strides", "flexible_layout", "pt2_compliant_tag")
+_TAGS = (
+    "core",
+    "pointwise",
+    "view_copy",
+    "needs_fixed_stride_order",
+    "needs_exact_strides",
+    "flexible_layout",
+    "pt2_compliant_tag",
+)
 
 
 class CustomOp(OpDefinition):
@@ -50,7 +58,9 @@ class CustomOp(OpDefinition):
 
     def run(self, *args: Any) -> Any:
         device = device_of(args)
-        before = [a._version for a, p in zip(args, self.spec.params, strict=True) if p.mutated and isinstance(a, Tensor)]
+        before = [
+            a._version for a, p in zip(args, self.spec.params, strict=True) if p.mutated and isinstance(a, Tensor)
+        ]
         result = self.kernel(device)(*args)
         mutated = [a for a, p in zip(args, self.spec.params, strict=True) if p.mutated and isinstance(a, Tensor)]
         for a, version in zip(mutated, before, strict=True):
@@ -69,7 +79,10 @@ class CustomOp(OpDefinition):
         if key in table.fallbacks:
             return lambda *args: table.fallbacks[key](ops[self.name].overload_list[0], *args)
         known = sorted(k if isinstance(k, str) else k.name for n, k in table.kernels if n == self.name)
-        raise NotImplementedError(f"{self.name}: no implementation for device '{device.type}'. Registered: {', '.join(known) or 'none'}. Add one with register_kernel or Library.impl.")
+        raise NotImplementedError(
+            f"{self.name}: no implementation for device '{device.type}'. Registered: {', '.join(known) or 'none'}. Add"
+            " one with register_kernel or Library.impl."
+        )
 
     def records(self) -> bool:
         return False   # derivatives of custom ops are autograd Functions around them
@@ -127,19 +140,34 @@ class Library:
         self._defined.append(name)
         return parsed.name
 
-    def impl(self, op_name: Any, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False) -> None:
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable,
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
         """Implement an op for a key (the library's own if none is given)."""
         if not callable(fn):
             raise TypeError(f"impl: expected a callable, got {type(fn).__name__}")
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
-        name = op_name if isinstance(op_name, str) else str(getattr(op_name, "_opname", getattr(op_name, "__name__", op_name)))
+        name = (
+            op_name
+            if isinstance(op_name, str)
+            else str(getattr(op_name, "_opname", getattr(op_name, "__name__", op_name)))
+        )
         short = name.rpartition("::")[2].partition(".")[0]
         full = table.qualified(self.ns, short)
         parsed = parse_key(key)
         if full not in ops:
             raise RuntimeError(f"impl: {self.ns}::{short} is not defined. Define it first with Library.define.")
         if (full, parsed) in table.kernels and not allow_override:
-            raise RuntimeError(f"impl: {short} of namespace {self.ns} has a Python kernel for the dispatch key {key} already. Pass allow_override=True to replace it.")
+            raise RuntimeError(
+                f"impl: {short} of namespace {self.ns} has a Python kernel for the dispatch key {key} already. Pass"
+                " allow_override=True to replace it."
+            )
         table.register(full, parsed, fn, with_keyset)
         self._implemented.append((full, parsed))
 
@@ -147,7 +175,10 @@ class Library:
         """Handle every op that has no implementation for a key."""
         key = parse_key(dispatch_key or self.dispatch_key)
         if self.ns != "_":
-            raise RuntimeError(f"Fallbacks can only be registered using a library fragment on the global namespace '_', but it is {self.ns}")
+            raise RuntimeError(
+                "Fallbacks can only be registered using a library fragment on the global namespace '_', but it is"
+                f" {self.ns}"
+            )
         table.fallbacks[key] = fn
         self._fallbacks.append(key)
 
@@ -200,11 +231,11 @@ def impl(qualname: str, types: str | Sequence[str], func: Callable | None = None
     return register if func is None else register(func)
 
 
-# --- custom_op --------------------------------------------------------------------------------------------------------------------------
+# --- custom_op --------------------------------------------------------------------------------------------------------
 
 _ANNOTATIONS: dict[Any, str] = {
-    Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "Scalar", _C.dtype: "dtype", _C.device: "device",
-    int | float | bool: "Scalar",
+    Tensor: "Tensor", int: "int", float: "float", bool: "bool", str: "str", complex: "Scalar", _C.dtype: "dtype",
+    _C.device: "device", int | float | bool: "Scalar",
 }  # fmt: skip
 
 
@@ -220,10 +251,20 @@ def _annotation_text(note: Any) -> str:
             return "Scalar" + ("?" if len(rest) < len(inside) else "")
     if origin in (list, Sequence, typing.Sequence, Iterable, tuple):
         return _annotation_text(inside[0]) + "[]"
-    raise ValueError(f"infer_schema: unsupported type annotation {note!r}. Use Tensor, int, float, bool, str, dtype, device, Optional or Sequence of them, or pass schema=.")
+    raise ValueError(
+        f"infer_schema: unsupported type annotation {note!r}. Use Tensor, int, float, bool, str, dtype, device,"
+        " Optional or Sequence of them, or pass schema=."
+    )
 
 
-def infer_schema(prototype_function: Callable, /, *, mutates_args: str | Iterable[str], op_name: str | None = None, tags: Sequence[Any] = ()) -> str:
+def infer_schema(
+    prototype_function: Callable,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    op_name: str | None = None,
+    tags: Sequence[Any] = (),
+) -> str:
     """The schema a function's annotations describe: "(Tensor x, int n=2) -> Tensor"."""
     notes = typing.get_type_hints(prototype_function)
     if mutates_args == "unknown":
@@ -243,7 +284,9 @@ def infer_schema(prototype_function: Callable, /, *, mutates_args: str | Iterabl
             if not kind.startswith("Tensor"):
                 raise ValueError(f"infer_schema: {name} is in mutates_args but is not a Tensor")
             kind = kind.replace("Tensor", f"Tensor(a{len(parts)}!)", 1)
-        parts.append(f"{kind} {name}" if p.default is p.empty else f"{kind} {name}={p.default!r}".replace("rushlight.", ""))
+        parts.append(
+            f"{kind} {name}" if p.default is p.empty else f"{kind} {name}={p.default!r}".replace("rushlight.", "")
+        )
     unknown = written - set(inspect.signature(prototype_function).parameters)
     if unknown:
         raise ValueError(f"infer_schema: mutates_args names {sorted(unknown)}, which are not parameters")
@@ -264,7 +307,8 @@ class CustomOpDef:
 
     def __init__(self, qualname: str, schema: str, function: Callable, device_types: Any) -> None:
         space, name = _split(qualname)
-        self._qualname, self._lib = qualname, _library(space)   # the op outlives this object, as a defined function would
+        # the op outlives this object, as a defined function would
+        self._qualname, self._lib = qualname, _library(space)
         self._name, self._namespace = name, space
         if qualname in ops:   # redefinition in a notebook replaces
             ops.pop(qualname)
@@ -287,7 +331,11 @@ class CustomOpDef:
         """Implement the op for device types, or for all with None."""
 
         def register(function: Callable) -> Callable:
-            kinds = ["CompositeExplicitAutograd"] if device_types is None else [device_types] if isinstance(device_types, str) else list(device_types)
+            kinds = (
+                ["CompositeExplicitAutograd"]
+                if device_types is None
+                else [device_types] if isinstance(device_types, str) else list(device_types)
+            )
             for kind in kinds:
                 table.register(self._qualname, parse_key(kind), function)
             return function
@@ -305,7 +353,9 @@ class CustomOpDef:
         """backward(ctx, *grads) -> gradients; setup_context(ctx, inputs, output) saves what it needs."""
         mutated = [p.name for p in self._definition.spec.params if p.mutated]
         if mutated:
-            raise RuntimeError(f"register_autograd: {self._qualname} mutates {mutated}; only functional operators take a formula")
+            raise RuntimeError(
+                f"register_autograd: {self._qualname} mutates {mutated}; only functional operators take a formula"
+            )
         self._definition.backward, self._definition.setup_context = backward, setup_context
         table.register(self._qualname, DispatchKey.Autograd, _autograd_kernel(self._definition))
 
@@ -340,7 +390,12 @@ def _autograd_kernel(definition: CustomOp) -> Callable:
         if definition.setup_context is None:
             return
         if keyword_only:
-            definition.setup_context(ctx=ctx, inputs=inputs[:split], keyword_only_inputs=dict(zip(keyword_only, inputs[split:], strict=True)), output=output)
+            definition.setup_context(
+                ctx=ctx,
+                inputs=inputs[:split],
+                keyword_only_inputs=dict(zip(keyword_only, inputs[split:], strict=True)),
+                output=output,
+            )
         else:
             definition.setup_context(ctx=ctx, inputs=inputs, output=output)
 
@@ -350,17 +405,30 @@ def _autograd_kernel(definition: CustomOp) -> Callable:
         return result + (None,) * (len(names) - len(result))
 
     rules = {"forward": forward, "setup_context": setup_context, "backward": backward}
-    node = type(f"{definition.spec.name.title()}", (Function,), {name: staticmethod(rule) for name, rule in rules.items()})
+    node = type(
+        f"{definition.spec.name.title()}", (Function,), {name: staticmethod(rule) for name, rule in rules.items()}
+    )
     definition.node = node
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        filled = list(args) + [kwargs[p.name] if p.name in kwargs else p.default for p in definition.spec.params[len(args) :]]
+        filled = list(args) + [
+            kwargs[p.name] if p.name in kwargs else p.default for p in definition.spec.params[len(args) :]
+        ]
         return node.apply(*filled)
 
     return call
 
 
-def custom_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], device_types: Any = None, schema: str | None = None, tags: Any = None) -> Any:
+def custom_op(
+    name: str,
+    fn: Callable | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
     """Make a function an op: `@custom_op("ns::name", mutates_args=())`."""
 
     def make(function: Callable) -> CustomOpDef:
@@ -371,14 +439,19 @@ def custom_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | I
 
 
 def _find(op: Any) -> CustomOp:
-    name = op if isinstance(op, str) else getattr(op, "_qualname", None) or getattr(op, "_qualified_op_name", None) or op.name
+    name = (
+        op
+        if isinstance(op, str)
+        else getattr(op, "_qualname", None) or getattr(op, "_qualified_op_name", None) or op.name
+    )
     if name.partition(".")[0] in _registered:
         return _registered[name.partition(".")[0]]
     raise RuntimeError(f"operator {name} does not exist. Define it with custom_op, define or Library.define first.")
 
 
 def _is_foreign(name: str) -> bool:
-    """Whether a name belongs to a namespace in which nothing is defined: that of an extension whose native part is not loaded.
+    """Whether a name belongs to a namespace in which nothing is defined:
+    that of an extension whose native part is not loaded.
 
     Python parts of such extensions describe their ops all the same; the ops themselves are missing when called.
     """
@@ -391,14 +464,26 @@ def register_kernel(op: Any, device_types: Any, func: Callable | None = None, /,
     definition = _find(op)
 
     def register(fn: Callable) -> Callable:
-        for kind in [None] if device_types is None else [device_types] if isinstance(device_types, str) else device_types:
-            table.register(definition.name, DispatchKey.CompositeExplicitAutograd if kind is None else parse_key(kind), fn)
+        for kind in (
+            [None] if device_types is None else [device_types] if isinstance(device_types, str) else device_types
+        ):
+            table.register(
+                definition.name, DispatchKey.CompositeExplicitAutograd if kind is None else parse_key(kind), fn
+            )
         return fn
 
     return register if func is None else register(func)
 
 
-def register_fake(op: Any, func: Callable | None = None, /, *, lib: Library | None = None, _stacklevel: int = 1, allow_override: bool = True) -> Any:
+def register_fake(
+    op: Any,
+    func: Callable | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = True,
+) -> Any:
     """The op on tensors without data."""
     if isinstance(op, str) and _is_foreign(op):
         return (lambda fn: fn) if func is None else func
@@ -413,7 +498,9 @@ def register_fake(op: Any, func: Callable | None = None, /, *, lib: Library | No
     return register if func is None else register(func)
 
 
-def register_autograd(op: Any, backward: Callable, /, *, setup_context: Callable | None = None, lib: Library | None = None) -> None:
+def register_autograd(
+    op: Any, backward: Callable, /, *, setup_context: Callable | None = None, lib: Library | None = None
+) -> None:
     """Give an op a derivative."""
     definition = _find(op)
     definition.backward, definition.setup_context = backward, setup_context
@@ -432,7 +519,8 @@ def register_vmap(op: Any, func: Callable | None = None, /, *, lib: Library | No
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None) -> None:
-    """In mixed precision on a device type, cast an op's floating-point tensors to `cast_inputs` and run it with autocasting off."""
+    """In mixed precision on a device type, cast an op's floating-point tensors to `cast_inputs` and run it with
+    autocasting off."""
     from .dispatch import autocast  # noqa: PLC0415 - most programs never need it
 
     if not autocast.is_autocast_available(device_type):
@@ -441,9 +529,16 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Li
         autocast.register(_find(op).name, cast_inputs)
 
 
-def register_torch_dispatch(op: Any, torch_dispatch_class: type, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
-    """What a mode or a subclass does for one op: func(mode, func, types, args, kwargs), or without mode for a subclass."""
-    name = op if isinstance(op, str) else getattr(op, "_qualname", None) or getattr(op, "_qualified_op_name", None) or op.name
+def register_torch_dispatch(
+    op: Any, torch_dispatch_class: type, func: Callable | None = None, /, *, lib: Library | None = None
+) -> Any:
+    """What a mode or a subclass does for one op: func(mode, func, types, args, kwargs),
+    or without mode for a subclass."""
+    name = (
+        op
+        if isinstance(op, str)
+        else getattr(op, "_qualname", None) or getattr(op, "_qualified_op_name", None) or op.name
+    )
     space, _, short = name.rpartition("::")
 
     def register(rule: Callable) -> Callable:
@@ -457,7 +552,9 @@ class FakeContext:
     """What a fake implementation may ask: sizes that depend on data are refused on meta tensors."""
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> int:  # noqa: A002
-        raise RuntimeError("new_dynamic_size: the size depends on data, and meta tensors have none. Trace with symbolic sizes instead.")
+        raise RuntimeError(
+            "new_dynamic_size: the size depends on data, and meta tensors have none. Trace with symbolic sizes instead."
+        )
 
 
 def get_ctx() -> FakeContext:
@@ -465,15 +562,28 @@ def get_ctx() -> FakeContext:
     return FakeContext()
 
 
-# --- opcheck ------------------------------------------------------------------------------------------------------------------------------
+# --- opcheck ----------------------------------------------------------------------------------------------------------
 
 _CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
-def opcheck(op: Any, args: tuple, kwargs: dict[str, Any] | None = None, *, test_utils: str | Sequence[str] = _CHECKS, raise_exception: bool = True, atol: float | None = None, rtol: float | None = None) -> dict[str, Any]:
+def opcheck(
+    op: Any,
+    args: tuple,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    test_utils: str | Sequence[str] = _CHECKS,
+    raise_exception: bool = True,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> dict[str, Any]:
     """Check that a custom op is what its schema, fake and autograd registrations say; returns a word per check."""
     definition, kwargs = _find(op), kwargs or {}
-    checks = {"test_schema": _check_schema, "test_autograd_registration": _check_autograd, "test_faketensor": _check_fake}
+    checks = {
+        "test_schema": _check_schema,
+        "test_autograd_registration": _check_autograd,
+        "test_faketensor": _check_fake,
+    }
     chosen = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     results: dict[str, Any] = {}
     for name in chosen:
@@ -508,7 +618,12 @@ def _check_schema(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> 
     outs = result if isinstance(result, (tuple, list)) else (result,)
     for out in outs:
         for p, a in zip(definition.spec.params, mine, strict=False):
-            if isinstance(a, Tensor) and isinstance(out, Tensor) and out.numel() and out.untyped_storage().data_ptr() == a.untyped_storage().data_ptr():
+            if (
+                isinstance(a, Tensor)
+                and isinstance(out, Tensor)
+                and out.numel()
+                and out.untyped_storage().data_ptr() == a.untyped_storage().data_ptr()
+            ):
                 raise RuntimeError(f"the output aliases argument {p.name}; custom ops must return fresh tensors")
 
 
@@ -517,7 +632,11 @@ def _check_autograd(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -
     if not any(isinstance(a, Tensor) and a.requires_grad for a in mine):
         return
     result = ops[definition.name](*mine, **kwargs)
-    outs = [o for o in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex())]
+    outs = [
+        o
+        for o in (result if isinstance(result, (tuple, list)) else (result,))
+        if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex())
+    ]
     if outs and not any(o.requires_grad for o in outs) and definition.backward is None:
         raise RuntimeError("inputs require grad but no derivative is registered; use register_autograd")
 
@@ -532,10 +651,15 @@ def _check_fake(definition: CustomOp, args: tuple, kwargs: dict[str, Any]) -> No
     pairs = zip(real, fake, strict=True) if isinstance(real, (tuple, list)) else [(real, fake)]
     for r, f in pairs:
         if isinstance(r, Tensor) and (r.shape != f.shape or r.dtype is not f.dtype or r.stride() != f.stride()):
-            raise RuntimeError(f"the fake gave {f.dtype.name}{list(f.shape)} strides {f.stride()}, the op {r.dtype.name}{list(r.shape)} strides {r.stride()}")
+            raise RuntimeError(
+                f"the fake gave {f.dtype.name}{list(f.shape)} strides {f.stride()}, the op"
+                f" {r.dtype.name}{list(r.shape)} strides {r.stride()}"
+            )
 
 
-def impl_abstract(qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1) -> Any:
+def impl_abstract(
+    qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1
+) -> Any:
     """The older name of `register_fake`."""
     return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel + 1)
 
@@ -550,7 +674,9 @@ def get_kernel(op: Any, dispatch_key: Any) -> Callable:
     return found
 
 
-def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None) -> Callable:
+def triton_op(
+    name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None
+) -> Callable:
     """Refused: an op made of Triton kernels, which need a GPU."""
     raise NotImplementedError("triton_op: there is no GPU to run Triton kernels on. Use custom_op.")
 

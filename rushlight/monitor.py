@@ -1,7 +1,8 @@
 """`torch.monitor`: counters that report themselves, and events that programs send to whoever listens.
 
-Enters: numbers added to a `Stat`, events given to `log_event`. Leaves: an event per window of a `Stat` and every logged event,
-handed to each registered handler on the thread that logged. Refuses event data that is no number, text or truth value.
+Enters: numbers added to a `Stat`, events given to `log_event`. Leaves: an event per window of a `Stat` and every logged
+event, handed to each registered handler on the thread that logged. Refuses event data that is no number,
+text or truth value.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Event:
     def __init__(self, name: str, timestamp: datetime.datetime, data: dict[str, data_value_t]) -> None:
         for key, value in data.items():
             if not isinstance(key, str) or not isinstance(value, (int, float, bool, str)):
-                raise TypeError(f"Event: expected data to map text to int, float, bool or text, got {key!r}: {type(value).__name__}")
+                raise TypeError(
+                    f"Event: expected data to map text to int, float, bool or text, got {key!r}: {type(value).__name__}"
+                )
         self.name, self.timestamp, self.data = name, timestamp, data
 
 
@@ -78,10 +81,17 @@ def log_event(event: Event) -> None:
 class Stat:
     """Numbers, put together over windows of time; each window that ends is logged as an event.
 
-    Windows follow each other without gaps. Once `max_samples` numbers are in one it is logged, and what else arrives in it is dropped.
+    Windows follow each other without gaps. Once `max_samples` numbers are in one it is logged,
+    and what else arrives in it is dropped.
     """
 
-    def __init__(self, name: str, aggregations: Sequence[Aggregation], window_size: datetime.timedelta, max_samples: int = 2**63 - 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        aggregations: Sequence[Aggregation],
+        window_size: datetime.timedelta,
+        max_samples: int = 2**63 - 1,
+    ) -> None:
         self.name = name
         self._aggregations = sorted(set(aggregations), key=lambda kind: kind.value)
         self._window, self._most = window_size, max_samples
@@ -131,8 +141,8 @@ class Stat:
     def _aggregated(self, values: list[float]) -> dict[Aggregation, float]:
         total = sum(values)
         found = {
-            VALUE: values[-1] if values else 0.0, MEAN: total / len(values) if values else 0.0, COUNT: float(len(values)), SUM: float(total),
-            MAX: max(values, default=0.0), MIN: min(values, default=0.0),
+            VALUE: values[-1] if values else 0.0, MEAN: total / len(values) if values else 0.0,
+            COUNT: float(len(values)), SUM: float(total), MAX: max(values, default=0.0), MIN: min(values, default=0.0),
         }  # fmt: skip
         return {kind: found[kind] for kind in self._aggregations}
 

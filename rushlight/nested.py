@@ -1,7 +1,8 @@
 """rushlight.nested: batches of tensors that differ in one size.
 
-Enters: lists of tensors, or values with offsets or lengths. Leaves: nested tensors (`definitions/nested/`) of the jagged layout,
-or with the strided layout's refusals of sizes as a whole. Refuses: components that differ in more than one dim.
+Enters: lists of tensors, or values with offsets or lengths. Leaves: nested tensors (`definitions/nested/`) of the
+jagged layout, or with the strided layout's refusals of sizes as a whole. Refuses:
+components that differ in more than one dim.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from .definitions.nested.container import NestedTensor, put_together
 from .definitions.sparse.construct import as_tensor
 from .op import find_op
 
-__all__ = ["NestedTensor", "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor"]
+__all__ = [
+    "NestedTensor",
+    "as_nested_tensor",
+    "masked_select",
+    "narrow",
+    "nested_tensor",
+    "nested_tensor_from_jagged",
+    "to_padded_tensor",
+]
 
 
 def _layout(name: str, layout: Any) -> Any:
@@ -48,7 +57,15 @@ def _joined(name: str, parts: list, layout: Any) -> NestedTensor:
     return put_together(find_op("cat")(parts, ragged - 1), offsets, None, ragged, layout)
 
 
-def nested_tensor(tensor_list: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> NestedTensor:
+def nested_tensor(
+    tensor_list: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> NestedTensor:
     """A new nested tensor, a leaf, that holds copies of the tensors (or nested lists of numbers) given."""
     layout = _layout("nested_tensor", layout)
     if pin_memory:
@@ -65,23 +82,41 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
     layout = _layout("as_nested_tensor", layout)
     if isinstance(ts, NestedTensor):
         return ts if dtype is None else ts.to(dtype)
-    if not isinstance(ts, (list, tuple, _C.Tensor)) or (not isinstance(ts, _C.Tensor) and not all(isinstance(t, _C.Tensor) for t in ts)):
+    if not isinstance(ts, (list, tuple, _C.Tensor)) or (
+        not isinstance(ts, _C.Tensor) and not all(isinstance(t, _C.Tensor) for t in ts)
+    ):
         raise TypeError("as_nested_tensor: expected a tensor, or a list or tuple of tensors")
     if isinstance(ts, _C.Tensor) and ts.ndim < 2:
         raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
-    return _joined("as_nested_tensor", [as_tensor(t, dtype, device) for t in (ts.unbind(0) if isinstance(ts, _C.Tensor) else ts)], layout)
+    return _joined(
+        "as_nested_tensor",
+        [as_tensor(t, dtype, device) for t in (ts.unbind(0) if isinstance(ts, _C.Tensor) else ts)],
+        layout,
+    )
 
 
-def nested_tensor_from_jagged(values: Any, offsets: Any = None, lengths: Any = None, jagged_dim: int | None = None, min_seqlen: int | None = None, max_seqlen: int | None = None) -> NestedTensor:
+def nested_tensor_from_jagged(
+    values: Any,
+    offsets: Any = None,
+    lengths: Any = None,
+    jagged_dim: int | None = None,
+    min_seqlen: int | None = None,
+    max_seqlen: int | None = None,
+) -> NestedTensor:
     """A nested tensor over `values`, whose components begin at `offsets`, have `lengths`, or both."""
     if offsets is None and lengths is None:
         raise RuntimeError("nested_tensor_from_jagged: expected offsets, lengths or both.")
     jagged_dim = 1 if jagged_dim is None else jagged_dim
     if not 1 <= jagged_dim <= values.ndim:
-        raise RuntimeError(f"nested_tensor_from_jagged(): jagged_dim must be between 1 and {values.ndim}, got {jagged_dim}")
+        raise RuntimeError(
+            f"nested_tensor_from_jagged(): jagged_dim must be between 1 and {values.ndim}, got {jagged_dim}"
+        )
     for name, part in (("offsets", offsets), ("lengths", lengths)):
         if part is not None and (part.ndim != 1 or part.dtype not in (_C.int32, _C.int64)):
-            raise RuntimeError(f"nested_tensor_from_jagged(): {name} must be a vector of int32 or int64, got {part.ndim} dims of {part.dtype.name}")
+            raise RuntimeError(
+                f"nested_tensor_from_jagged(): {name} must be a vector of int32 or int64, got {part.ndim} dims of"
+                f" {part.dtype.name}"
+            )
     if offsets is None:
         ends = lengths.to(_C.int64).cumsum(0)
         offsets, lengths = find_op("cat")([ends.new_zeros((1,)), ends]), None
@@ -94,11 +129,19 @@ def _check_offsets(offsets: Any, lengths: Any, total: int) -> None:
     """Components must lie inside the values, one after another: nothing later asks again."""
     starts = offsets.tolist()
     if not starts or starts[0] < 0 or starts[-1] > total or any(a > b for a, b in pairwise(starts)):
-        raise RuntimeError(f"nested_tensor_from_jagged(): offsets must rise from at least 0 to at most {total}, got {starts[:8]}{'...' if len(starts) > 8 else ''}")
+        raise RuntimeError(
+            f"nested_tensor_from_jagged(): offsets must rise from at least 0 to at most {total}, got"
+            f" {starts[:8]}{'...' if len(starts) > 8 else ''}"
+        )
     if lengths is not None:
         sizes = lengths.tolist()
-        if len(sizes) != len(starts) - 1 or any(n < 0 or first + n > total for first, n in zip(starts, sizes, strict=False)):
-            raise RuntimeError(f"nested_tensor_from_jagged(): lengths must be one per component and stay inside the values, got {sizes[:8]}")
+        if len(sizes) != len(starts) - 1 or any(
+            n < 0 or first + n > total for first, n in zip(starts, sizes, strict=False)
+        ):
+            raise RuntimeError(
+                "nested_tensor_from_jagged(): lengths must be one per component and stay inside the values, got"
+                f" {sizes[:8]}"
+            )
 
 
 def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = strided) -> NestedTensor:

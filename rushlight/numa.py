@@ -1,4 +1,5 @@
-"""Which processors of a machine with several memories a process runs on. The settings can be made; binding is not written yet."""
+"""Which processors of a machine with several memories a process runs on. The settings can be made;
+binding is not written yet."""
 
 from __future__ import annotations
 

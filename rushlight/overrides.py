@@ -1,4 +1,5 @@
-"""`__torch_function__` for people: the default of tensor subclasses, and the questions libraries ask about overrides."""
+"""`__torch_function__` for people: the default of tensor subclasses,
+and the questions libraries ask about overrides."""
 
 from __future__ import annotations
 
@@ -18,13 +19,16 @@ from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, 
 from .op import published
 
 __all__ = [
-    "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode", "get_default_nowrap_functions",
-    "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function", "has_torch_function",
-    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+    "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode",
+    "get_default_nowrap_functions", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
+    "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic",
+    "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
 
-def default_torch_function(cls: type, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+def default_torch_function(
+    cls: type, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, Any] | None = None
+) -> Any:
     """Run the op on the tensors as they are; results become instances of the subclass."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
@@ -92,7 +96,10 @@ def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *a
         result = type(owner).__torch_function__(public_api, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    raise TypeError(f"no implementation found for '{public_api.__module__}.{public_api.__name__}' on types that implement __torch_function__: {[t.__name__ for t in types]}")
+    raise TypeError(
+        f"no implementation found for '{public_api.__module__}.{public_api.__name__}' on types that implement"
+        f" __torch_function__: {[t.__name__ for t in types]}"
+    )
 
 
 def wrap_torch_function(dispatcher: Callable) -> Callable:
@@ -112,7 +119,8 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
 
 
 def overridable(func: Callable) -> Callable:
-    """Decorator for functions of tensors written in Python: arguments with `__torch_function__`, and modes, may take the call."""
+    """Decorator for functions of tensors written in Python: arguments with `__torch_function__`, and modes,
+    may take the call."""
 
     @functools.wraps(func)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +149,7 @@ def has_torch_function_variadic(*args: Any) -> bool:
     return has_torch_function(args)
 
 
-# --- lists of functions -------------------------------------------------------------------------------------------------------
+# --- lists of functions -----------------------------------------------------------------------------------------------
 
 _SPACES = ("", "functional", "nn.functional", "linalg", "fft", "special")
 
@@ -154,10 +162,12 @@ def get_ignored_functions() -> set[Callable]:
     """Functions that are never overridden: they make tensors from none, or ask about the process."""
     torch = _package()
     names = (
-        "arange as_tensor asarray bartlett_window blackman_window can_cast empty empty_permuted empty_strided eye from_dlpack from_numpy frombuffer full get_default_dtype "
-        "get_num_threads get_rng_state hamming_window hann_window initial_seed is_grad_enabled is_storage is_tensor kaiser_window linspace load logspace manual_seed normal "
-        "ones promote_types rand randint randn randperm range result_type save scalar_tensor seed set_default_device set_default_dtype set_grad_enabled set_num_threads "
-        "set_printoptions set_rng_state sparse_coo_tensor tensor tril_indices triu_indices vander zeros"
+        "arange as_tensor asarray bartlett_window blackman_window can_cast empty empty_permuted empty_strided eye"
+        " from_dlpack from_numpy frombuffer full get_default_dtype get_num_threads get_rng_state hamming_window"
+        " hann_window initial_seed is_grad_enabled is_storage is_tensor kaiser_window linspace load logspace"
+        " manual_seed normal ones promote_types rand randint randn randperm range result_type save scalar_tensor seed"
+        " set_default_device set_default_dtype set_grad_enabled set_num_threads set_printoptions set_rng_state"
+        " sparse_coo_tensor tensor tril_indices triu_indices vander zeros"
     )
     return {getattr(torch, name) for name in names.split() if hasattr(torch, name)}
 
@@ -173,7 +183,11 @@ def _listed() -> dict[Any, dict[str, Callable]]:
     for path in _SPACES:
         space = functools.reduce(getattr, filter(None, path.split(".")), torch)
         named = {**vars(space), **published(path)}
-        found[space] = {n: f for n, f in named.items() if not n.startswith("_") and isinstance(f, (_C.Op, types.FunctionType)) and f not in ignored}
+        found[space] = {
+            n: f
+            for n, f in named.items()
+            if not n.startswith("_") and isinstance(f, (_C.Op, types.FunctionType)) and f not in ignored
+        }
     methods: dict[str, Callable] = {}
     for name, value in vars(Tensor).items():
         if isinstance(value, (_C.Op, types.FunctionType)) or type(value).__name__ == "method_descriptor":
@@ -204,7 +218,8 @@ def _stand_in(function: Callable) -> Callable:
         kinds, params = inspect.Parameter, max((o.definition.spec.params for o in function.overload_list), key=len)
         with contextlib.suppress(ValueError):   # Python has no name "from", and wants defaults last
             stand_in.__signature__ = inspect.Signature([
-                kinds(p.name, kinds.KEYWORD_ONLY if p.keyword_only else kinds.POSITIONAL_OR_KEYWORD, default=kinds.empty if p.required else p.default) for p in params
+                kinds(p.name, kinds.KEYWORD_ONLY if p.keyword_only else kinds.POSITIONAL_OR_KEYWORD,
+                      default=kinds.empty if p.required else p.default) for p in params
             ])  # fmt: skip
     return stand_in
 
@@ -213,14 +228,19 @@ def _stand_in(function: Callable) -> Callable:
 def _names() -> dict[Any, str]:
     torch, names = _package(), {}
     for space, named in reversed(_listed().items()):
-        prefix = "torch.Tensor" if space is Tensor else "torch" if space is torch else f"torch.{space.__name__.partition('.')[2]}"
+        prefix = (
+            "torch.Tensor"
+            if space is Tensor
+            else "torch" if space is torch else f"torch.{space.__name__.partition('.')[2]}"
+        )
         for name, function in named.items():
             names[function] = f"{prefix}.{name}"
     return names
 
 
 def resolve_name(f: Callable) -> str | None:
-    """The public name of a function: "torch.add"; one that is a function and a method has the function's. None for others."""
+    """The public name of a function: "torch.add"; one that is a function and a method has the function's.
+    None for others."""
     if isinstance(f, (_C.Overload,)) or hasattr(f, "_qualified_op_name"):
         return str(f)
     return _names().get(f)
@@ -234,7 +254,7 @@ def is_tensor_method_or_property(func: Callable) -> bool:
     return getattr(Tensor, name, None) is func
 
 
-# --- modes -----------------------------------------------------------------------------------------------------------------------
+# --- modes ------------------------------------------------------------------------------------------------------------
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
@@ -283,8 +303,19 @@ def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[An
 
 
 def make_wrapper_subclass(
-    cls: type, size: Any, *, strides: Any = None, storage_offset: int = 0, memory_format: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False, dispatch_sizes_strides_policy: str | None = None, dispatch_device: bool = False,
+    cls: type,
+    size: Any,
+    *,
+    strides: Any = None,
+    storage_offset: int = 0,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
     dispatch_layout: bool = False,
 ) -> Tensor:
     """A subclass instance with sizes and types but no data: the subclass's handlers supply the behaviour."""

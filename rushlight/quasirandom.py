@@ -1,8 +1,9 @@
 """`torch.quasirandom`: points that fill a cube evenly (Sobol's sequence), plain or scrambled.
 
-Enters: a dimension, and a seed where the sequence is scrambled. Leaves: points in the order and with the digits of PyTorch.
-The direction numbers are Joe and Kuo's (criterion D(6), 21201 dimensions), which SciPy carries: without SciPy an engine is refused.
-A point is written down rather than stepped to: the k-th is the shift, xor-ed with the direction numbers that the Gray code of k picks.
+Enters: a dimension, and a seed where the sequence is scrambled. Leaves: points in the order and with the digits of
+PyTorch. The direction numbers are Joe and Kuo's (criterion D(6), 21201 dimensions), which SciPy carries: without SciPy
+an engine is refused. A point is written down rather than stepped to: the k-th is the shift, xor-ed with the direction
+numbers that the Gray code of k picks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def _table() -> Any:
     found = importlib.util.find_spec("scipy")
     path = Path(found.origin).parent / "stats" / "_sobol_direction_numbers.npz" if found is not None else None
     if path is None or not path.exists():
-        raise ImportError("SobolEngine takes its direction numbers from SciPy, which is not installed: pip install scipy")
+        raise ImportError(
+            "SobolEngine takes its direction numbers from SciPy, which is not installed: pip install scipy"
+        )
     import numpy
 
     return numpy.load(path)
@@ -87,8 +90,9 @@ class SobolEngine:
         total = self.num_generated + 2**m
         if total & (total - 1):
             raise ValueError(
-                f"draw_base2: Sobol' points are balanced when their number is a power of 2. {self.num_generated} were drawn before, "
-                f"so there would be {self.num_generated} + 2**{m} = {total}. draw({2**m}) takes them all the same."
+                f"draw_base2: Sobol' points are balanced when their number is a power of 2. {self.num_generated} were"
+                f" drawn before, so there would be {self.num_generated} + 2**{m} = {total}. draw({2**m}) takes them all"
+                " the same."
             )
         return self.draw(n=2**m, out=out, dtype=dtype)
 
@@ -105,7 +109,11 @@ class SobolEngine:
 
     def _move(self, n: int) -> None:
         self.num_generated += n
-        self.quasi = self._at(_arange(self.num_generated - 1, self.num_generated, dtype=int64))[0] if self.num_generated else self.shift.clone()
+        self.quasi = (
+            self._at(_arange(self.num_generated - 1, self.num_generated, dtype=int64))[0]
+            if self.num_generated
+            else self.shift.clone()
+        )
 
     def _at(self, numbers: Tensor) -> Tensor:
         """The points of these numbers, as integers."""
@@ -116,7 +124,8 @@ class SobolEngine:
         return points
 
     def _scramble(self) -> None:
-        """Draw a shift and a lower triangular matrix of bits for each dimension, and multiply the direction numbers by it."""
+        """Draw a shift and a lower triangular matrix of bits for each dimension,
+        and multiply the direction numbers by it."""
         generator = None
         if self.seed is not None:
             generator = Generator()

@@ -58,7 +58,9 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller
         return
     if devices is not None and list(devices):
         kind = device_type or "cuda"
-        raise RuntimeError(f"{_caller}: {_devices_kw} names devices of type '{kind}', which have no generator. Pass [].")
+        raise RuntimeError(
+            f"{_caller}: {_devices_kw} names devices of type '{kind}', which have no generator. Pass []."
+        )
     state = default_generator.get_state()
     try:
         yield

@@ -14,7 +14,13 @@ def pytree_register_structseq(cls: type) -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "all_return_types":
-        found = [known for op in sorted(ops) if not op.startswith("_") and "::" not in op for known in (_type_of(op),) if known is not None]
+        found = [
+            known
+            for op in sorted(ops)
+            if not op.startswith("_") and "::" not in op
+            for known in (_type_of(op),)
+            if known is not None
+        ]
         globals()[name] = found
         return found
     result = None if name.startswith("__") else _type_of(name.removesuffix("_out"), name)

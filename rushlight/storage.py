@@ -1,7 +1,8 @@
 """Storages seen from Python: bytes, bytes read as elements of one dtype, and files mapped into memory.
 
-Enters: tensors, sizes, sequences, buffers, file names. Leaves: `UntypedStorage` with its Python-side methods, `TypedStorage`
-and the classes named after one dtype (`FloatStorage`), made when first asked for. Refuses storages of dtypes that have none.
+Enters: tensors, sizes, sequences, buffers, file names. Leaves: `UntypedStorage` with its Python-side methods,
+`TypedStorage` and the classes named after one dtype (`FloatStorage`), made when first asked for.
+Refuses storages of dtypes that have none.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from . import _C
 from ._C import Tensor, UntypedStorage
 from .base import late
 
-# The names storages of one dtype have, in Python and in files. Newer dtypes have none: their storages are saved as bytes.
+# The names storages of one dtype have, in Python and in files. Newer dtypes have none:
+# their storages are saved as bytes.
 STORAGE_DTYPES: dict[str, _C.dtype] = {
-    "DoubleStorage": _C.float64, "FloatStorage": _C.float32, "HalfStorage": _C.float16, "LongStorage": _C.int64, "IntStorage": _C.int32,
-    "ShortStorage": _C.int16, "CharStorage": _C.int8, "ByteStorage": _C.uint8, "BoolStorage": _C.bool, "BFloat16Storage": _C.bfloat16,
-    "ComplexDoubleStorage": _C.complex128, "ComplexFloatStorage": _C.complex64,
+    "DoubleStorage": _C.float64, "FloatStorage": _C.float32, "HalfStorage": _C.float16, "LongStorage": _C.int64,
+    "IntStorage": _C.int32, "ShortStorage": _C.int16, "CharStorage": _C.int8, "ByteStorage": _C.uint8,
+    "BoolStorage": _C.bool, "BFloat16Storage": _C.bfloat16, "ComplexDoubleStorage": _C.complex128,
+    "ComplexFloatStorage": _C.complex64,
 }  # fmt: skip
 STORAGE_NAMES: dict[_C.dtype, str] = {dtype: name for name, dtype in STORAGE_DTYPES.items()}
 
@@ -44,7 +47,11 @@ def moved(storage: UntypedStorage, device: Any) -> UntypedStorage:
     device = _C.device(device)
     if storage.device == device or (storage.device.type == device.type and device.index is None):
         return storage
-    return UntypedStorage(storage.nbytes(), device) if device.type == "meta" else _over(storage, _C.uint8).to(device).untyped_storage()
+    return (
+        UntypedStorage(storage.nbytes(), device)
+        if device.type == "meta"
+        else _over(storage, _C.uint8).to(device).untyped_storage()
+    )
 
 
 def over_buffer(buffer: Any) -> UntypedStorage:
@@ -53,7 +60,7 @@ def over_buffer(buffer: Any) -> UntypedStorage:
     return _C.from_buffer(view).untyped_storage() if view.nbytes else UntypedStorage(0)
 
 
-# --- pickling and copying -------------------------------------------------------------------------------------------------
+# --- pickling and copying ---------------------------------------------------------------------------------------------
 
 
 def _rebuild_storage(data: Any, device: str = "cpu") -> UntypedStorage:
@@ -88,7 +95,7 @@ def deepcopy_storage(self: UntypedStorage, memo: dict) -> UntypedStorage:
     return copied[self._cdata][0]
 
 
-# --- untyped storages -----------------------------------------------------------------------------------------------------
+# --- untyped storages -------------------------------------------------------------------------------------------------
 
 
 def _copy(self: UntypedStorage, source: Any, non_blocking: bool = False) -> UntypedStorage:
@@ -136,12 +143,17 @@ def _byteswap(self: UntypedStorage, dtype: _C.dtype) -> None:
 
 
 def from_file(cls: type, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-    """A storage over the bytes of a file. `shared`: writes go to the file, which is made or grown to `nbytes` if need be."""
+    """A storage over the bytes of a file. `shared`: writes go to the file,
+    which is made or grown to `nbytes` if need be."""
     import mmap
     import os
 
     name = os.fspath(filename)
-    with open(os.open(name, (os.O_RDWR | os.O_CREAT) if shared else os.O_RDONLY, 0o666), "r+b" if shared else "rb", buffering=0) as file:
+    with open(
+        os.open(name, (os.O_RDWR | os.O_CREAT) if shared else os.O_RDONLY, 0o666),
+        "r+b" if shared else "rb",
+        buffering=0,
+    ) as file:
         size = os.fstat(file.fileno()).st_size
         if size < nbytes and not shared:
             raise RuntimeError(f"from_file: {name} has {size} bytes, fewer than the {nbytes} asked for")
@@ -157,14 +169,22 @@ def from_file(cls: type, filename: Any, shared: bool = False, nbytes: int = 0) -
     return result
 
 
-def _from_buffer(cls: type, *args: Any, dtype: _C.dtype = _C.uint8, byte_order: str = "native", count: int = -1, offset: int = 0) -> UntypedStorage:
+def _from_buffer(
+    cls: type, *args: Any, dtype: _C.dtype = _C.uint8, byte_order: str = "native", count: int = -1, offset: int = 0
+) -> UntypedStorage:
     """A copy of the bytes of a buffer, of `dtype` elements in a byte order."""
     view = memoryview(args[0]).cast("B")
     size = dtype.itemsize
     if byte_order not in ("native", "little", "big"):
         raise ValueError(f"invalid byte_order '{byte_order}' (expected 'native', 'little' or 'big')")
-    if not 0 <= offset <= view.nbytes or (count < 0 and (view.nbytes - offset) % size) or offset + count * size > view.nbytes:
-        raise ValueError(f"from_buffer: a buffer of {view.nbytes} bytes does not hold {count} elements of {size} bytes at {offset}")
+    if (
+        not 0 <= offset <= view.nbytes
+        or (count < 0 and (view.nbytes - offset) % size)
+        or offset + count * size > view.nbytes
+    ):
+        raise ValueError(
+            f"from_buffer: a buffer of {view.nbytes} bytes does not hold {count} elements of {size} bytes at {offset}"
+        )
     result = _rebuild_storage(view[offset : offset + count * size if count >= 0 else None])
     if byte_order not in ("native", sys.byteorder):
         _byteswap(result, dtype)
@@ -193,18 +213,24 @@ def _converted(self: Any, dtype: _C.dtype) -> TypedStorage:
 
 
 _CASTS = {"bfloat16": _C.bfloat16, "bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "complex_double": _C.complex128,
-          "complex_float": _C.complex64, "double": _C.float64, "float": _C.float32, "half": _C.float16, "int": _C.int32, "long": _C.int64,
-          "short": _C.int16, "float8_e4m3fn": _C.float8_e4m3fn, "float8_e5m2": _C.float8_e5m2}  # fmt: skip
+          "complex_float": _C.complex64, "double": _C.float64, "float": _C.float32, "half": _C.float16, "int": _C.int32,
+          "long": _C.int64, "short": _C.int16, "float8_e4m3fn": _C.float8_e4m3fn,
+          "float8_e5m2": _C.float8_e5m2}  # fmt: skip
 
 _METHODS: dict[str, Any] = {
-    "copy_": _copy, "clone": _clone, "fill_": _fill, "tolist": lambda self: list(moved(self, "cpu").tobytes()), "element_size": lambda self: 1,
-    "untyped": lambda self: self, "new": lambda self: UntypedStorage(0, self.device), "cpu": lambda self: moved(self, "cpu"),
-    "to": lambda self, *, device, non_blocking=False: moved(self, device), "byteswap": _byteswap, "get_device": lambda self: -1 if self.device.index is None else self.device.index,
-    "type": lambda self, dtype=None, non_blocking=False: f"{_C.get_display_module()}.storage.UntypedStorage" if dtype is None else _converted(self, dtype),
-    "cuda": _to_cuda, "pin_memory": _pinned, "is_pinned": lambda self, device="cuda": False, "filename": property(lambda self: _mapped_files.get(self.data_ptr())),
-    "from_file": classmethod(from_file), "from_buffer": classmethod(_from_buffer), "is_cuda": False, "is_hpu": False, "is_sparse": False,
-    "is_sparse_csr": False, "__getitem__": _get, "__setitem__": _set, "__repr__": _text, "__reduce_ex__": _reduce_storage,
-    "__deepcopy__": deepcopy_storage, "__iter__": lambda self: iter(self.tolist()), "__copy__": _clone, "__sizeof__": lambda self: 64 + self.nbytes(),
+    "copy_": _copy, "clone": _clone, "fill_": _fill, "tolist": lambda self: list(moved(self, "cpu").tobytes()),
+    "element_size": lambda self: 1, "untyped": lambda self: self, "new": lambda self: UntypedStorage(0, self.device),
+    "cpu": lambda self: moved(self, "cpu"), "to": lambda self, *, device, non_blocking=False: moved(self, device),
+    "byteswap": _byteswap, "get_device": lambda self: -1 if self.device.index is None else self.device.index,
+    "type": lambda self, dtype=None,
+    non_blocking=False: f"{_C.get_display_module()}.storage.UntypedStorage" if dtype is None else _converted(self,
+        dtype),
+    "cuda": _to_cuda, "pin_memory": _pinned, "is_pinned": lambda self, device="cuda": False,
+    "filename": property(lambda self: _mapped_files.get(self.data_ptr())),
+    "from_file": classmethod(from_file), "from_buffer": classmethod(_from_buffer), "is_cuda": False, "is_hpu": False,
+    "is_sparse": False, "is_sparse_csr": False, "__getitem__": _get, "__setitem__": _set, "__repr__": _text,
+    "__reduce_ex__": _reduce_storage, "__deepcopy__": deepcopy_storage, "__iter__": lambda self: iter(self.tolist()),
+    "__copy__": _clone, "__sizeof__": lambda self: 64 + self.nbytes(),
 }  # fmt: skip
 _get_byte = UntypedStorage.__getitem__
 
@@ -217,7 +243,7 @@ def install() -> None:
         setattr(UntypedStorage, name, _converts(dtype))
 
 
-# --- typed storages -----------------------------------------------------------------------------------------------------
+# --- typed storages ---------------------------------------------------------------------------------------------------
 
 
 class TypedStorage:
@@ -226,7 +252,14 @@ class TypedStorage:
     is_sparse = is_hpu = False
     cuda, pin_memory = _to_cuda, _pinned
 
-    def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: _C.dtype | None = None, device: Any = None, _internal: bool = False) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: _C.dtype | None = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
         self.dtype = dtype or _C.get_default_dtype()
         if wrap_storage is not None:
             if args or device is not None:
@@ -324,7 +357,11 @@ class TypedStorage:
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the class for this dtype, or the elements as another dtype."""
-        return f"{_C.get_display_module()}.{self.pickle_storage_type()}" if dtype is None else _converted(self, getattr(dtype, "dtype", dtype))
+        return (
+            f"{_C.get_display_module()}.{self.pickle_storage_type()}"
+            if dtype is None
+            else _converted(self, getattr(dtype, "dtype", dtype))
+        )
 
     def tolist(self) -> list:
         return _C.tolist(self._whole())
@@ -376,14 +413,21 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypedStorage) and self._untyped_storage == other._untyped_storage and self.dtype is other.dtype
+        return (
+            isinstance(other, TypedStorage)
+            and self._untyped_storage == other._untyped_storage
+            and self.dtype is other.dtype
+        )
 
     def __hash__(self) -> int:
         return hash(self._untyped_storage)
 
     def __repr__(self) -> str:
         items = "" if self.device.type == "meta" else "".join(f" {v}\n" for v in self.tolist())
-        return f"{items}[{_C.get_display_module()}.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+        return (
+            f"{items}[{_C.get_display_module()}.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size"
+            f" {len(self)}]"
+        )
 
     def __reduce__(self) -> tuple:
         return _rebuild_typed, (self._untyped_storage, self.dtype)
@@ -418,7 +462,9 @@ class _LegacyStorageMeta(type):
 def legacy_class(name: str) -> type:
     """The class named after one dtype, made when first asked for."""
     if name not in _legacy:
-        _legacy[name] = _LegacyStorageMeta(name, (TypedStorage,), {"dtype": STORAGE_DTYPES[name], "__module__": "rushlight", "is_cuda": False})
+        _legacy[name] = _LegacyStorageMeta(
+            name, (TypedStorage,), {"dtype": STORAGE_DTYPES[name], "__module__": "rushlight", "is_cuda": False}
+        )
     return _legacy[name]
 
 
@@ -432,7 +478,9 @@ class _CudaStorageMeta(_LegacyStorageMeta):
         return type(instance) is TypedStorage and instance.dtype is cls.dtype and instance.device.type == "cuda"
 
     def __call__(cls, *args: Any, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
-        raise AssertionError(f"cuda.{cls.__name__}: there is no CUDA device here (Torch not compiled with CUDA enabled)")
+        raise AssertionError(
+            f"cuda.{cls.__name__}: there is no CUDA device here (Torch not compiled with CUDA enabled)"
+        )
 
     def __repr__(cls) -> str:
         return f"<class '{_C.get_display_module()}.cuda.{cls.__name__}'>"
@@ -440,10 +488,13 @@ class _CudaStorageMeta(_LegacyStorageMeta):
 
 def cuda_storages(module: str) -> dict[str, type]:
     """The classes of storages on a CUDA device, by name."""
-    return {name: _CudaStorageMeta(name, (TypedStorage,), {"dtype": dtype, "__module__": module, "is_cuda": True}) for name, dtype in STORAGE_DTYPES.items()}
+    return {
+        name: _CudaStorageMeta(name, (TypedStorage,), {"dtype": dtype, "__module__": module, "is_cuda": True})
+        for name, dtype in STORAGE_DTYPES.items()
+    }
 
 
-# --- names of PyTorch's module --------------------------------------------------------------------------------------------
+# --- names of PyTorch's module ----------------------------------------------------------------------------------------
 
 
 def _dtype_to_storage_type_map() -> dict[_C.dtype, str]:

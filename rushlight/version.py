@@ -1,8 +1,8 @@
 """Which version this is: Rushlight's own, and the PyTorch version whose behaviour it follows.
 
-Programs compare `torch.__version__` to decide what they may use, so that is the version reported; Rushlight's own is its
-local part (`2.13.0+rushlight.0.1.0`) and the attribute `rushlight` below. `cuda`, `hip` and `xpu` are None as in a
-PyTorch built for the CPU alone.
+Programs compare `torch.__version__` to decide what they may use, so that is the version reported; Rushlight's own is
+its local part (`2.13.0+rushlight.0.1.0`) and the attribute `rushlight` below. `cuda`,
+`hip` and `xpu` are None as in a PyTorch built for the CPU alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who provides what lower layers need from upper ones: registration downwards, in one table.
 
-Enters: nothing. Leaves: `late`'s table of roles, filled. A lower layer asks for a role with `late.provided`, and the file that
-plays it is imported then. Nothing is imported here, so that start-up pays for a few strings only.
+Enters: nothing. Leaves: `late`'s table of roles, filled. A lower layer asks for a role with `late.provided`, and the
+file that plays it is imported then. Nothing is imported here, so that start-up pays for a few strings only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ late.provide({
     "functorch settings": "_functorch.config",                       # the memory budget of the min-cut partition
     "inductor settings": "inductor.settings",                        # compile(options=...)
     "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"
-    "ops of nn.functional": "nn.functional",                         # ops are pickled by the public name that they have there
+    # ops are pickled by the public name that they have there
+    "ops of nn.functional": "nn.functional",
     "ops of special": "special",
     "ops of linalg": "linalg",
     "ops of fft": "fft",
@@ -28,9 +29,11 @@ late.provide({
     "_BatchNorm": "nn.modules.batchnorm:_BatchNorm",                 # func.replace_all_batch_norm_modules_
     "module hooks": "nn.modules.module",                             # utils.module_tracker
     "BackwardHook": "nn.modules.backward_hooks:BackwardHook",        # PyTorch has it in utils.hooks
-    "cuda device": "devices.cuda:find",                              # the table of devices asks when "cuda" is first named
+    # the table of devices asks when "cuda" is first named
+    "cuda device": "devices.cuda:find",
     "accelerator": "accelerator",                                    # DataLoader pins memory for it
     "worker loop": "utils.data._utils.loop",                         # PyTorch has it in utils.data._utils.worker
     "distributed": "distributed",                                    # samplers and loaders of several processes
-    "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",    # PyTorch has it in autograd.graph
+    # PyTorch has it in autograd.graph
+    "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",
 })

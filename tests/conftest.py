@@ -1,8 +1,11 @@
 """What the whole suite shares: a quick tier, and a record of what has passed.
 
-    pytest --quick            nothing marked `slow` or `ecosystem`, and a few cases of each test that has many (tiers.py has the rule)
-    pytest --still-to-pass    only tests that have not passed in an earlier run here. `.ci/run` uses it after PyTorch has been
-                              installed, to run exactly what the first run could not: no list of "tests that need PyTorch" to keep.
+    pytest --quick            nothing marked `slow` or `ecosystem`, and a few cases of each test that has many (tiers.py
+                              has the rule)
+    pytest --still-to-pass    only tests that have not passed in an earlier run here. `.ci/run` uses it after PyTorch
+                              has been
+                              installed, to run exactly what the first run could not:
+                              no list of "tests that need PyTorch" to keep.
 """
 
 from __future__ import annotations
@@ -16,8 +19,12 @@ PASSED = "rushlight/passed"   # in pytest's own cache: the ids of the tests that
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rushlight")
-    group.addoption("--quick", action="store_true", help="a few cases of each test, none that is slow (under 3 minutes on 2 cores)")
-    group.addoption("--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed")
+    group.addoption(
+        "--quick", action="store_true", help="a few cases of each test, none that is slow (under 3 minutes on 2 cores)"
+    )
+    group.addoption(
+        "--still-to-pass", action="store_true", help="only tests that no earlier run with this cache has passed"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -34,7 +41,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Passed:
-    """Notes the tests that pass in all their phases, and keeps them for a later run. Only the process that hears of all of them has one."""
+    """Notes the tests that pass in all their phases, and keeps them for a later run.
+    Only the process that hears of all of them has one."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config

@@ -38,7 +38,11 @@ def state_of(t) -> bytes:
 def to_rushlight(x):
     """A torch tensor's bytes as a rushlight tensor of the same shape and strides (dense tensors only)."""
     flat = rushlight.frombuffer(bytearray(raw(x)), dtype=getattr(rushlight, str(x.dtype)[6:])) if x.numel() else None
-    return rushlight.empty(x.shape, dtype=getattr(rushlight, str(x.dtype)[6:])) if flat is None else flat.view(tuple(x.shape))
+    return (
+        rushlight.empty(x.shape, dtype=getattr(rushlight, str(x.dtype)[6:]))
+        if flat is None
+        else flat.view(tuple(x.shape))
+    )
 
 
 def assert_same(case, seed: int = 0) -> None:

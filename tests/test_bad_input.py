@@ -314,7 +314,14 @@ for line in sys.stdin.read().splitlines():
 def run(which: str, lines: list[str]) -> dict[str, tuple[str, str]]:
     """Outcome of every line: the exception's class (or "OK") and its message."""
     here = os.path.dirname(os.path.dirname(rl.__file__))
-    done = subprocess.run([sys.executable, "-c", RUNNER, which], input="\n".join(lines), capture_output=True, text=True, env={**os.environ, "PYTHONPATH": here}, timeout=280)
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER, which],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": here},
+        timeout=280,
+    )
     outcomes: dict[str, tuple[str, str]] = {}
     line = ""
     for text in done.stdout.splitlines():
@@ -340,7 +347,22 @@ def test_nothing_crashes_and_every_refusal_says_something(ours: dict[str, tuple[
     silent = [line for line, (kind, message) in ours.items() if kind != "OK" and len(message) < 8]
     assert not silent, silent
     # An AssertionError is PyTorch's own answer to a missing CUDA device.
-    ugly = [line for line, (kind, text) in ours.items() if "CUDA" not in text and kind in ("AssertionError", "SystemError", "UnboundLocalError", "KeyError", "ZeroDivisionError", "NameError", "RecursionError", "MemoryError")]
+    ugly = [
+        line
+        for line, (kind, text) in ours.items()
+        if "CUDA" not in text
+        and kind
+        in (
+            "AssertionError",
+            "SystemError",
+            "UnboundLocalError",
+            "KeyError",
+            "ZeroDivisionError",
+            "NameError",
+            "RecursionError",
+            "MemoryError",
+        )
+    ]
     assert not ugly, [(line, ours[line]) for line in ugly]
 
 
@@ -363,7 +385,11 @@ def test_the_class_is_pytorchs(ours: dict[str, tuple[str, str]]) -> None:
     for line in CASES:
         want, got = theirs[line], ours[line]
         parents = {c.__name__ for c in getattr(builtins, got[0], Exception).__mro__}
-        if want[0] != got[0] and not (want[0] != "OK" and want[0] in parents - {"Exception", "BaseException", "object"}) and line not in DIFFERENT:
+        if (
+            want[0] != got[0]
+            and not (want[0] != "OK" and want[0] in parents - {"Exception", "BaseException", "object"})
+            and line not in DIFFERENT
+        ):
             wrong.append(f"{line}\n    wanted {want[0]}: {want[1][:120]}\n    got    {got[0]}: {got[1][:120]}")
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong)
 
@@ -390,7 +416,12 @@ def test_messages_name_the_op_and_the_values() -> None:
 
 def test_a_failed_call_changes_nothing() -> None:
     x = rl.arange(5.0)
-    for bad in (lambda: x.add_(rl.ones(3)), lambda: x.__setitem__(rl.tensor([9]), 1.0), lambda: x.scatter_(0, rl.tensor([9]), 1.0), lambda: x.view(7)):
+    for bad in (
+        lambda: x.add_(rl.ones(3)),
+        lambda: x.__setitem__(rl.tensor([9]), 1.0),
+        lambda: x.scatter_(0, rl.tensor([9]), 1.0),
+        lambda: x.view(7),
+    ):
         version = x._version
         with pytest.raises((RuntimeError, IndexError)):
             bad()
@@ -420,5 +451,11 @@ for size in (8, 0):
             continue
 """
     here = os.path.dirname(os.path.dirname(rl.__file__))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": here}, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": here},
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr[-800:]

@@ -28,7 +28,12 @@ def test_layers_have_names_of_their_own() -> None:
 
 
 def test_every_pass_runs() -> None:
-    makers = (convolution("m", 3, 4, 9, 3, 2), convolution("m", 4, 4, 6, 3, groups=4), convolution("m", 4, 2, 5, 2, 2, transposed=True), linear("m", 3, 4, 5))
+    makers = (
+        convolution("m", 3, 4, 9, 3, 2),
+        convolution("m", 4, 4, 6, 3, groups=4),
+        convolution("m", 4, 2, 5, 2, 2, transposed=True),
+        linear("m", 3, 4, 5),
+    )
     for at in makers:
         cases = list(at(2).cases())
         assert [case.name.removeprefix(at(2).name + " ") for case in cases] == list(PASSES)

@@ -1,4 +1,5 @@
-"""Environment variables: one table, and what each of ours does. Processes of their own, since they are read as a program runs."""
+"""Environment variables: one table, and what each of ours does. Processes of their own,
+since they are read as a program runs."""
 
 from __future__ import annotations
 
@@ -21,13 +22,20 @@ def run(code: str, folder: Path, *arguments: str, **variables: str) -> subproces
     program = folder / "program.py"
     program.write_text(textwrap.dedent(code))
     env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **variables}
-    return subprocess.run([sys.executable, *arguments, str(program)], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [sys.executable, *arguments, str(program)], cwd=folder, env=env, capture_output=True, text=True, timeout=120
+    )
 
 
 def test_every_variable_is_in_the_table() -> None:
-    """Nobody reads the environment but the table's module; three places ask for names that are the system's and no setting of ours."""
+    """Nobody reads the environment but the table's module;
+    three places ask for names that are the system's and no setting of ours."""
     allowed = {"base/environment.py", "compat/__init__.py", "codegen/targets.py", "utils/cpp_extension.py"}
-    readers = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if re.search(r"os\.(environ|getenv)\b", path.read_text())}
+    readers = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"os\.(environ|getenv)\b", path.read_text())
+    }
     assert readers <= allowed
     with pytest.raises(KeyError):
         environment.get("RUSHLIGHT_NO_SUCH")
@@ -41,8 +49,18 @@ def test_the_documentation_has_the_table() -> None:
 
 def test_a_word_that_shows_nothing_is_answered_with_those_that_do(tmp_path: Path) -> None:
     done = run("import rushlight as rl\nrl.ones(2) + 1\nrl.ones(2) * 1\n", tmp_path, RUSHLIGHT_SHOW="nonsense")
-    assert done.returncode == 0 and done.stderr.count("RUSHLIGHT_SHOW: expected some of dispatch, graph, lowered, schedule, loops, llvm, asm, fallback, got 'nonsense'") == 1
-    assert "RUSHLIGHT_SHOW" not in run("import rushlight as rl\nrl.ones(2) + 1\n", tmp_path, RUSHLIGHT_SHOW="dispatch").stderr
+    assert (
+        done.returncode == 0
+        and done.stderr.count(
+            "RUSHLIGHT_SHOW: expected some of dispatch, graph, lowered, schedule, loops, llvm, asm, fallback, got"
+            " 'nonsense'"
+        )
+        == 1
+    )
+    assert (
+        "RUSHLIGHT_SHOW"
+        not in run("import rushlight as rl\nrl.ones(2) + 1\n", tmp_path, RUSHLIGHT_SHOW="dispatch").stderr
+    )
 
 
 FAILS = {
@@ -58,8 +76,14 @@ def test_a_traceback_shows_the_users_frames(how: str, tmp_path: Path) -> None:
     code = f"import rushlight as rl\ndef users():\n    {FAILS[how]}\nusers()\n"
     short, full = run(code, tmp_path), run(code, tmp_path, RUSHLIGHT_TRACEBACK="full")
     frames = re.findall(r'File "(.*?)", line (\d+)', short.stderr)
-    assert [(Path(name).name, line) for name, line in frames] == [("program.py", "4"), ("program.py", "3")], short.stderr
-    messages = [next(line for line in text.splitlines() if re.match(r"\w+Error: ", line)) for text in (short.stderr, full.stderr)]
+    assert [(Path(name).name, line) for name, line in frames] == [
+        ("program.py", "4"),
+        ("program.py", "3"),
+    ], short.stderr
+    messages = [
+        next(line for line in text.splitlines() if re.match(r"\w+Error: ", line))
+        for text in (short.stderr, full.stderr)
+    ]
     assert messages[0] == messages[1] and short.returncode == full.returncode == 1
     assert ("not shown" in short.stderr) == (str(PACKAGE) in full.stderr) and "not shown" not in full.stderr
 
@@ -76,7 +100,10 @@ def test_the_users_module_between_ours_stays(tmp_path: Path) -> None:
 
 
 def test_under_run_and_in_threads(tmp_path: Path) -> None:
-    program = "import torch, threading\ndef work():\n    torch.zeros(2) @ torch.zeros(3)\nt = threading.Thread(target=work)\nt.start(); t.join()\nwork()\n"
+    program = (
+        "import torch, threading\ndef work():\n    torch.zeros(2) @ torch.zeros(3)\nt ="
+        " threading.Thread(target=work)\nt.start(); t.join()\nwork()\n"
+    )
     done = run(program, tmp_path, "-m", "rushlight", "run")
     assert str(PACKAGE) not in done.stderr and "runpy" not in done.stderr, done.stderr
     assert done.stderr.count("line 3, in work") == 2
@@ -115,7 +142,9 @@ def test_a_long_wait_is_announced(capfd: pytest.CaptureFixture[str], monkeypatch
     with notice.waiting_for("compiling the kernel slow"):
         time.sleep(0.5)
     lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == 2 and lines[0].startswith("rushlight: compiling the kernel slow, ") and "done after" in lines[1]
+    assert (
+        len(lines) == 2 and lines[0].startswith("rushlight: compiling the kernel slow, ") and "done after" in lines[1]
+    )
     with notice.waiting_for("quick"):
         pass
     monkeypatch.setenv("RUSHLIGHT_NOTICE", "0")
@@ -160,5 +189,10 @@ def test_warnings_show_the_line_of_the_program(tmp_path: Path) -> None:
 
 
 def test_compiling_a_kernel_is_announced(tmp_path: Path) -> None:
-    done = run("import rushlight as rl\n(rl.ones(3) * 2.5).exp()\n", tmp_path, RUSHLIGHT_NOTICE="0.000001", RUSHLIGHT_CACHE=str(tmp_path / "cache"))
+    done = run(
+        "import rushlight as rl\n(rl.ones(3) * 2.5).exp()\n",
+        tmp_path,
+        RUSHLIGHT_NOTICE="0.000001",
+        RUSHLIGHT_CACHE=str(tmp_path / "cache"),
+    )
     assert done.returncode == 0 and "rushlight: compiling the kernel " in done.stderr

@@ -40,7 +40,9 @@ def test_this_tree_has_no_violations():
 
 
 def test_downward_import_is_accepted(checker, capsys):
-    checker.write({"rushlight/definitions/trig.py": "from rushlight.op import Pointwise\n", "rushlight/op/__init__.py": ""})
+    checker.write(
+        {"rushlight/definitions/trig.py": "from rushlight.op import Pointwise\n", "rushlight/op/__init__.py": ""}
+    )
     assert checker.main() == 0, capsys.readouterr().out
 
 
@@ -53,7 +55,9 @@ def test_downward_import_is_accepted(checker, capsys):
     "import rushlight\n",
 ])
 def test_upward_import_is_reported(checker, capsys, text):
-    checker.write({"rushlight/definitions/__init__.py": "", "rushlight/definitions/trig.py": "", "rushlight/loops/expr.py": text})
+    checker.write(
+        {"rushlight/definitions/__init__.py": "", "rushlight/definitions/trig.py": "", "rushlight/loops/expr.py": text}
+    )
     assert checker.main() == 1
     assert "not below it" in capsys.readouterr().out
 
@@ -86,7 +90,9 @@ def test_heavy_import_off_the_start_up_path_is_accepted(checker, capsys):
 
 
 def test_long_file_and_vague_name_are_reported(checker, capsys):
-    checker.write({"rushlight/definitions/long.py": "x = 1\n" * 801, "csrc/utils.cpp": "", "rushlight/utils/data.py": ""})
+    checker.write(
+        {"rushlight/definitions/long.py": "x = 1\n" * 801, "csrc/utils.cpp": "", "rushlight/utils/data.py": ""}
+    )
     assert checker.main() == 1
     shown = capsys.readouterr().out
     assert "801 lines" in shown and "csrc/utils.cpp" in shown and "rushlight/utils" not in shown
@@ -104,17 +110,34 @@ def test_test_files_of_one_name_are_reported(checker, capsys):
     assert "same name" in capsys.readouterr().out
 
 
-# --- imports that hide --------------------------------------------------------------------------------------------------
+# --- imports that hide ------------------------------------------------------------------------------------------------
 
 HIDDEN_WAYS = {
-    "relative name": "from importlib import import_module\ndef later():\n    return import_module('..definitions.trig', __package__)\n",
-    "relative to the root": "import importlib\ndef later():\n    importlib.import_module('.definitions.trig', __name__.partition('.')[0])\n",
+    "relative name": (
+        "from importlib import import_module\ndef later():\n    return import_module('..definitions.trig',"
+        " __package__)\n"
+    ),
+    "relative to the root": (
+        "import importlib\ndef later():\n    importlib.import_module('.definitions.trig', __name__.partition('.')[0])\n"
+    ),
     "dunder import": "def later():\n    __import__('rushlight.definitions.trig')\n",
-    "f-string": "import importlib\ndef later():\n    importlib.import_module(f\"{__name__.partition('.')[0]}.definitions.trig\")\n",
-    "string from a table": "import importlib\nTABLE = {'sin': 'trig'}\ndef later(name):\n    importlib.import_module(f'rushlight.definitions.{TABLE[name]}')\n",
-    "whole names in a table": "import importlib\nTABLE = {'sin': 'rushlight.definitions.trig'}\ndef later(name):\n    importlib.import_module(TABLE[name])\n",
+    "f-string": (
+        "import importlib\ndef later():\n   "
+        " importlib.import_module(f\"{__name__.partition('.')[0]}.definitions.trig\")\n"
+    ),
+    "string from a table": (
+        "import importlib\nTABLE = {'sin': 'trig'}\ndef later(name):\n   "
+        " importlib.import_module(f'rushlight.definitions.{TABLE[name]}')\n"
+    ),
+    "whole names in a table": (
+        "import importlib\nTABLE = {'sin': 'rushlight.definitions.trig'}\ndef later(name):\n   "
+        " importlib.import_module(TABLE[name])\n"
+    ),
     "sys.modules": "import sys\ndef later():\n    return sys.modules['rushlight.definitions.trig']\n",
-    "sys.modules.get": "import sys\nPACKAGE = __name__.rpartition('.loops')[0]\ndef later():\n    return sys.modules.get(f'{PACKAGE}.definitions.trig')\n",
+    "sys.modules.get": (
+        "import sys\nPACKAGE = __name__.rpartition('.loops')[0]\ndef later():\n    return"
+        " sys.modules.get(f'{PACKAGE}.definitions.trig')\n"
+    ),
     "asked of sys.modules": "import sys\ndef is_there():\n    return 'rushlight.definitions.trig' in sys.modules\n",
     "late rest": "from ..base import late\n__getattr__ = late.rest(__name__, 'rushlight.definitions.trig')\n",
     "late table": "from ..base import late\nTABLE = {'sin': 'definitions.trig:sin'}\nlate.provide(TABLE)\n",
@@ -123,7 +146,14 @@ HIDDEN_WAYS = {
 
 @pytest.mark.parametrize("way", HIDDEN_WAYS)
 def test_hidden_upward_import_is_reported(checker, capsys, way):
-    checker.write({"rushlight/base/late.py": "", "rushlight/definitions/__init__.py": "", "rushlight/definitions/trig.py": "", "rushlight/loops/expr.py": HIDDEN_WAYS[way]})
+    checker.write(
+        {
+            "rushlight/base/late.py": "",
+            "rushlight/definitions/__init__.py": "",
+            "rushlight/definitions/trig.py": "",
+            "rushlight/loops/expr.py": HIDDEN_WAYS[way],
+        }
+    )
     assert checker.main() == 1
     assert "rushlight.loops.expr imports rushlight.definitions, which is not below it" in capsys.readouterr().out
 
@@ -137,8 +167,16 @@ def test_hidden_upward_import_is_reported(checker, capsys, way):
 ])
 def test_hidden_circle_is_reported(checker, capsys, hidden):
     """a -> b -> c at the head of the files, and c back to a where nobody looks."""
-    checker.write({"rushlight/base/late.py": "", "rushlight/loops/__init__.py": "", "rushlight/loops/a.py": "from . import b\nthing = 1\n",
-                   "rushlight/loops/b.py": "from . import c\n", "rushlight/loops/c.py": hidden, "rushlight/loops/apart.py": "from . import a\n"})
+    checker.write(
+        {
+            "rushlight/base/late.py": "",
+            "rushlight/loops/__init__.py": "",
+            "rushlight/loops/a.py": "from . import b\nthing = 1\n",
+            "rushlight/loops/b.py": "from . import c\n",
+            "rushlight/loops/c.py": hidden,
+            "rushlight/loops/apart.py": "from . import a\n",
+        }
+    )
     assert checker.main() == 1
     shown = capsys.readouterr().out
     assert "import cycle of 3 files: rushlight.loops.a, rushlight.loops.b, rushlight.loops.c\n" in shown
@@ -147,20 +185,33 @@ def test_hidden_circle_is_reported(checker, capsys, hidden):
 
 def test_circle_through_the_face_of_a_package_is_reported(checker, capsys):
     """Importing a file of another package runs that package's __init__, and all that it imports."""
-    checker.write({"rushlight/nn/__init__.py": "", "rushlight/nn/modules/__init__.py": "from . import rnn\n", "rushlight/nn/modules/rnn.py": "from ..utils import packing\n",
-                   "rushlight/nn/utils/__init__.py": "from . import prune\n", "rushlight/nn/utils/packing.py": "", "rushlight/nn/utils/prune.py": "from ..modules import rnn\n"})
+    checker.write(
+        {
+            "rushlight/nn/__init__.py": "",
+            "rushlight/nn/modules/__init__.py": "from . import rnn\n",
+            "rushlight/nn/modules/rnn.py": "from ..utils import packing\n",
+            "rushlight/nn/utils/__init__.py": "from . import prune\n",
+            "rushlight/nn/utils/packing.py": "",
+            "rushlight/nn/utils/prune.py": "from ..modules import rnn\n",
+        }
+    )
     assert checker.main() == 1
     assert "import cycle" in capsys.readouterr().out
 
 
 def test_circle_for_types_only_is_accepted(checker, capsys):
     text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import a\n"
-    checker.write({"rushlight/loops/__init__.py": "", "rushlight/loops/a.py": "from . import b\n", "rushlight/loops/b.py": text})
+    checker.write(
+        {"rushlight/loops/__init__.py": "", "rushlight/loops/a.py": "from . import b\n", "rushlight/loops/b.py": text}
+    )
     assert checker.main() == 0, capsys.readouterr().out
 
 
 def test_words_of_docstrings_are_no_imports(checker, capsys):
-    text = '"""Nothing of definitions here."""\nimport importlib\ndef load(name):\n    """definitions, for example"""\n    importlib.import_module(f"rushlight.{name}")\n'
+    text = (
+        '"""Nothing of definitions here."""\nimport importlib\ndef load(name):\n    """definitions, for example"""\n   '
+        ' importlib.import_module(f"rushlight.{name}")\n'
+    )
     checker.write({"rushlight/definitions/__init__.py": "", "rushlight/loops/expr.py": text})
     assert checker.main() == 0, capsys.readouterr().out
 

@@ -20,8 +20,14 @@ ROOT = Path(__file__).resolve().parent.parent
 def run_python(*arguments: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter that finds the same rushlight as this one, wherever that is installed."""
     installed = str(Path(rushlight.__file__).parent.parent)
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT / "tests", capture_output=True, text=True, timeout=timeout,
-                          env=dict(os.environ, PYTHONPATH=installed, **environment))
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT / "tests",
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=dict(os.environ, PYTHONPATH=installed, **environment),
+    )
 
 
 def test_import_loads_no_heavy_dependency():
@@ -104,18 +110,31 @@ def test_the_audit_of_a_wheel_says_what_is_wrong(tmp_path, monkeypatch):
         archive.writestr("rushlight/py.typed", "")
         archive.writestr("rushlight/stray.py", "")
     found = build_wheels.audit(hollow)
-    assert "it lacks rushlight/op/ops.tables" in found and "it lacks rushlight/_C.cpython-312-aarch64-linux-gnu.so" in found
+    assert (
+        "it lacks rushlight/op/ops.tables" in found
+        and "it lacks rushlight/_C.cpython-312-aarch64-linux-gnu.so" in found
+    )
     assert "it has a file that the tree has not: rushlight/stray.py" in found
-    assert any("egg-info" in sentence for sentence in found) and any("lacks the source" in sentence for sentence in found)
+    assert any("egg-info" in sentence for sentence in found) and any(
+        "lacks the source" in sentence for sentence in found
+    )
 
 
-@pytest.mark.parametrize(("settings", "reason"), [
-    (("-DCMAKE_SYSTEM_NAME=Windows",), "Rushlight runs on Linux on x86-64 or AArch64, and this is Windows"),
-    (("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=s390x"), "Rushlight runs on Linux on x86-64 or AArch64, and this is Linux on s390x"),
-])
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (("-DCMAKE_SYSTEM_NAME=Windows",), "Rushlight runs on Linux on x86-64 or AArch64, and this is Windows"),
+        (
+            ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=s390x"),
+            "Rushlight runs on Linux on x86-64 or AArch64, and this is Linux on s390x",
+        ),
+    ],
+)
 def test_cmake_refuses_other_platforms_in_one_sentence(tmp_path, settings, reason):
     cmake = shutil.which("cmake")
     if cmake is None:
         pytest.skip("cmake is not installed")
-    done = subprocess.run([cmake, "-S", str(ROOT), "-B", str(tmp_path), *settings], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [cmake, "-S", str(ROOT), "-B", str(tmp_path), *settings], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode and reason in " ".join(done.stderr.split())

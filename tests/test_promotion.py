@@ -13,7 +13,21 @@ torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128")
+DTYPES = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex32",
+    "complex64",
+    "complex128",
+)
 WIDE = ("uint16", "uint32", "uint64")
 NUMBERS: tuple[Any, ...] = (True, 2, 2.5, 1 + 2j)
 OPERATIONS: dict[str, Callable] = {
@@ -33,9 +47,10 @@ OPERATIONS: dict[str, Callable] = {
     "logical_and": lambda m, a, b: m.logical_and(a, b),
 }
 IN_PLACE: dict[str, Callable] = {
-    "add_": lambda m, a, b: a.add_(b), "mul_": lambda m, a, b: a.mul_(b), "div_": lambda m, a, b: a.div_(b), "pow_": lambda m, a, b: a.pow_(b),
-    "lt_": lambda m, a, b: a.lt_(b), "floor_divide_": lambda m, a, b: a.floor_divide_(b), "copy_": lambda m, a, b: a.copy_(b),
-    "isub": lambda m, a, b: operator.isub(a, b), "out": lambda m, a, b: m.add(m.ones(2), b, out=a),
+    "add_": lambda m, a, b: a.add_(b), "mul_": lambda m, a, b: a.mul_(b), "div_": lambda m, a, b: a.div_(b),
+    "pow_": lambda m, a, b: a.pow_(b), "lt_": lambda m, a, b: a.lt_(b), "floor_divide_": lambda m, a,
+    b: a.floor_divide_(b), "copy_": lambda m, a, b: a.copy_(b), "isub": lambda m, a, b: operator.isub(a, b),
+    "out": lambda m, a, b: m.add(m.ones(2), b, out=a),
 }  # fmt: skip
 
 
@@ -59,14 +74,17 @@ def pairs(dtypes: tuple[str, ...]) -> list[tuple[tuple, tuple]]:
     """Every combination of operands with at least one tensor."""
     tensors = [(kind, d) for kind in ("dim", "zero") for d in dtypes]
     numbers = [("number", n) for n in NUMBERS]
-    return [(a, b) for a in tensors + numbers for b in tensors + numbers if "number" not in (a[0], b[0]) or a[0] != b[0]]
+    return [
+        (a, b) for a in tensors + numbers for b in tensors + numbers if "number" not in (a[0], b[0]) or a[0] != b[0]
+    ]
 
 
 def check(name: str, fn: Callable, combinations: list[tuple[tuple, tuple]]) -> None:
     wrong = []
     for a, b in combinations:
         want, got = result(fn, torch, a, b), result(fn, rl, a, b)
-        if want not in (got, "NotImplementedError") and (want, got) != ("RuntimeError", "NotImplementedError"):   # PyTorch lacks a kernel: nothing to compare with
+        # PyTorch lacks a kernel: nothing to compare with
+        if want not in (got, "NotImplementedError") and (want, got) != ("RuntimeError", "NotImplementedError"):
             wrong.append(f"{name}({a}, {b}): wanted {want}, got {got}")
     assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:25])
 
@@ -97,13 +115,21 @@ def test_full_table(name: str) -> None:
 def test_part_of_the_table(name: str) -> None:
     # Every third combination, from a different one on for each op: the rules are shared, the kernels are not.
     start = list(OPERATIONS).index(name) % 4
-    check(name, OPERATIONS[name], pairs(("bool", "uint8", "int32", "float16", "float32", "float64", "complex64"))[start::4])
+    check(
+        name,
+        OPERATIONS[name],
+        pairs(("bool", "uint8", "int32", "float16", "float32", "float64", "complex64"))[start::4],
+    )
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place_refuses_what_the_target_cannot_hold(name: str) -> None:
     small = ("bool", "uint8", "int64", "bfloat16", "float32", "complex64")
-    combinations = [(("dim", a), b) for a in small for b in [*(("dim", d) for d in small), ("zero", "float64"), *(("number", n) for n in NUMBERS)]]
+    combinations = [
+        (("dim", a), b)
+        for a in small
+        for b in [*(("dim", d) for d in small), ("zero", "float64"), *(("number", n) for n in NUMBERS)]
+    ]
     if name == "copy_":   # PyTorch drops the imaginary part of a number with a warning, and refuses the same in fill_
         combinations = [c for c in combinations if not isinstance(c[1][1], complex)]
     check(name, IN_PLACE[name], combinations)
@@ -120,7 +146,12 @@ def test_polynomials_promote_both_operands() -> None:
 def test_wide_unsigned_types_meet_few_others() -> None:
     some = [("dim", d) for d in WIDE] + [("dim", "uint8"), ("dim", "int64"), ("dim", "float32"), ("dim", "bool")]
     for name in ("add", "eq"):
-        check(name, OPERATIONS[name], [(a, b) for a in some for b in some] + [(("dim", "uint16"), ("number", 2)), (("dim", "uint64"), ("number", 2.5))])
+        check(
+            name,
+            OPERATIONS[name],
+            [(a, b) for a in some for b in some]
+            + [(("dim", "uint16"), ("number", 2)), (("dim", "uint64"), ("number", 2.5))],
+        )
 
 
 def test_the_default_dtype_takes_part() -> None:
@@ -128,7 +159,15 @@ def test_the_default_dtype_takes_part() -> None:
         try:
             torch.set_default_dtype(getattr(torch, default))
             rl.set_default_dtype(getattr(rl, default))
-            check("add", OPERATIONS["add"], [(("dim", "int32"), ("number", n)) for n in NUMBERS if default == "float64" or not isinstance(n, complex)])
+            check(
+                "add",
+                OPERATIONS["add"],
+                [
+                    (("dim", "int32"), ("number", n))
+                    for n in NUMBERS
+                    if default == "float64" or not isinstance(n, complex)
+                ],
+            )
             check("div", OPERATIONS["div"], [(("dim", "int32"), ("dim", "int64")), (("zero", "uint8"), ("number", 3))])
             assert rl.tensor(1.5).dtype is getattr(rl, default)
         finally:
@@ -142,13 +181,24 @@ def test_the_default_dtype_takes_part() -> None:
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.sampled_from(["dim", "zero"]), st.sampled_from([d for d in DTYPES if d != "complex32"])), min_size=2, max_size=4), st.sampled_from(["add", "mul", "cat", "stack"]))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["dim", "zero"]), st.sampled_from([d for d in DTYPES if d != "complex32"])),
+        min_size=2,
+        max_size=4,
+    ),
+    st.sampled_from(["add", "mul", "cat", "stack"]),
+)
 def test_chains_of_operands(operands: list[tuple[str, str]], how: str) -> None:
     answers = []
     for m in (torch, rl):
         values = [operand(m, *o) for o in operands]
         if how in ("cat", "stack"):
-            made = m.cat([v.reshape(-1) for v in values]) if how == "cat" else m.stack([v.sum().to(v.dtype) for v in values])
+            made = (
+                m.cat([v.reshape(-1) for v in values])
+                if how == "cat"
+                else m.stack([v.sum().to(v.dtype) for v in values])
+            )
         else:
             made = values[0]
             for v in values[1:]:

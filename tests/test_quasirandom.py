@@ -14,8 +14,17 @@ pytest.importorskip("scipy")
 def drawn(t, dimension: int, **options) -> list:
     engine = t.quasirandom.SobolEngine(dimension, **options)
     points = [engine.draw(), engine.draw(5), engine.draw(2, dtype=t.float64)]
-    points += [engine.fast_forward(7).draw(3), engine.reset().draw(4), engine.reset().fast_forward(3).draw(2), engine.reset().draw_base2(3)]
-    return [np.asarray(p) for p in points] + [np.asarray(engine.quasi), np.asarray(engine.shift), np.asarray(engine.sobolstate)]
+    points += [
+        engine.fast_forward(7).draw(3),
+        engine.reset().draw(4),
+        engine.reset().fast_forward(3).draw(2),
+        engine.reset().draw_base2(3),
+    ]
+    return [np.asarray(p) for p in points] + [
+        np.asarray(engine.quasi),
+        np.asarray(engine.shift),
+        np.asarray(engine.sobolstate),
+    ]
 
 
 @pytest.mark.parametrize("options", [{}, {"scramble": True, "seed": 12}], ids=["plain", "scrambled"])

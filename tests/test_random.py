@@ -142,7 +142,9 @@ def test_bernoulli_of_tensors(dtype):
     assert_same(lambda t: parameters(t, 10, 7, dtype=dtype).t().bernoulli())
     for target in (*NUMBERS, "bool"):
         assert_same(lambda t, d=target: t.zeros(9, 7, dtype=dtype_of(t, d)).bernoulli_(parameters(t, 7, dtype=dtype)))
-        assert_same(lambda t, d=target: t.zeros(9, 7, dtype=dtype_of(t, d)).t().bernoulli_(parameters(t, 9, dtype=dtype)))
+        assert_same(
+            lambda t, d=target: t.zeros(9, 7, dtype=dtype_of(t, d)).t().bernoulli_(parameters(t, 9, dtype=dtype))
+        )
     assert_same(lambda t: t.bernoulli(parameters(t, 9, dtype=dtype), out=t.zeros(0, dtype=t.float64)))
 
 
@@ -242,7 +244,8 @@ def test_rrelu(dtype):
 def test_interleaved_samplers_share_the_waiting_normal():
     def case(t):
         parts = [t.randn(3), t.rand(2), t.randn(20), t.randn(1, dtype=t.float64), t.zeros(3).log_normal_(), t.randn(5),
-                 t._standard_gamma(parameters(t, 3)), t.randn(1), t.zeros(2).cauchy_(), t.randn(17, dtype=t.bfloat16), t.randn(2)]  # fmt: skip
+                 t._standard_gamma(parameters(t, 3)), t.randn(1), t.zeros(2).cauchy_(), t.randn(17, dtype=t.bfloat16),
+                 t.randn(2)]  # fmt: skip
         return tuple(p.double() for p in parts)
 
     for seed in range(5):

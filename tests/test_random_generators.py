@@ -31,7 +31,13 @@ def test_seeds():
 
 def test_bad_seeds():
     g = rushlight.Generator()
-    for bad, error in ((2**64, ValueError), (-(2**63) - 1, ValueError), (1.5, RuntimeError), ("a", RuntimeError), (True, RuntimeError)):
+    for bad, error in (
+        (2**64, ValueError),
+        (-(2**63) - 1, ValueError),
+        (1.5, RuntimeError),
+        ("a", RuntimeError),
+        (True, RuntimeError),
+    ):
         with pytest.raises(error):
             torch.Generator().manual_seed(bad)
         with pytest.raises(error):
@@ -55,7 +61,9 @@ def test_states_travel_both_ways(draws):
     assert raw(ours.get_state()) == raw(theirs.get_state())
     assert raw(rushlight.randn(5, generator=ours)) == raw(torch.randn(5, generator=theirs))
     back = torch.Generator().set_state(torch.frombuffer(bytearray(raw(ours.get_state())), dtype=torch.uint8))
-    assert raw(rushlight.randn(700, dtype=rushlight.float64, generator=ours)) == raw(torch.randn(700, dtype=torch.float64, generator=back))
+    assert raw(rushlight.randn(700, dtype=rushlight.float64, generator=ours)) == raw(
+        torch.randn(700, dtype=torch.float64, generator=back)
+    )
 
 
 def test_bad_states():
@@ -104,9 +112,11 @@ def test_generator_argument_leaves_the_default_alone():
     g = rushlight.Generator().manual_seed(7)
     before = state_of(rushlight)
     x = rushlight.zeros(5)
-    for f in (lambda: rushlight.rand(3, generator=g), lambda: x.normal_(generator=g), lambda: rushlight.randperm(5, generator=g),
-              lambda: rushlight.randint(3, (2,), generator=g), lambda: rushlight.poisson(x.zero_() + 1, g), lambda: rushlight.rand_like(x, generator=g),
-              lambda: rushlight.multinomial(x + 1, 3, True, generator=g), lambda: rushlight.bernoulli(x, 0.5, generator=g)):  # fmt: skip
+    for f in (lambda: rushlight.rand(3, generator=g), lambda: x.normal_(generator=g),
+              lambda: rushlight.randperm(5, generator=g), lambda: rushlight.randint(3, (2,), generator=g),
+              lambda: rushlight.poisson(x.zero_() + 1, g), lambda: rushlight.rand_like(x, generator=g),
+              lambda: rushlight.multinomial(x + 1, 3, True, generator=g),
+              lambda: rushlight.bernoulli(x, 0.5, generator=g)):  # fmt: skip
         state = raw(g.get_state())
         f()
         assert raw(g.get_state()) != state
@@ -120,7 +130,10 @@ def test_threads_share_one_stream():
     want = sorted(rushlight.rand(800).tolist())
     rushlight.manual_seed(0)
     drawn: list[list[float]] = [[] for _ in range(4)]
-    threads = [threading.Thread(target=lambda mine=mine: mine.extend(rushlight.rand(1).item() for _ in range(200))) for mine in drawn]
+    threads = [
+        threading.Thread(target=lambda mine=mine: mine.extend(rushlight.rand(1).item() for _ in range(200)))
+        for mine in drawn
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -132,37 +145,48 @@ def test_threads_share_one_stream():
 
 REFUSED = [
     "t.zeros(3).uniform_(1, 0)", "t.zeros(3).uniform_(float('nan'), 1)", "t.zeros(3).uniform_(0, float('inf'))",
-    "t.zeros(3).uniform_(-3e38, 3e38)", "t.zeros(3, dtype=t.half).uniform_(0, 70000)", "t.zeros(3, dtype=t.int64).uniform_()",
-    "t.zeros(3, dtype=t.bool).uniform_()", "t.zeros(3).expand(2, 3).uniform_()", "t.zeros(3).expand(2, 3).normal_()",
-    "t.zeros(3).normal_(0, -1)", "t.zeros(3, dtype=t.int64).normal_()", "t.zeros(3).log_normal_(0, 0)", "t.zeros(3).cauchy_(0, 0)",
-    "t.zeros(3, dtype=t.int64).log_normal_()", "t.zeros(3, dtype=t.int64).cauchy_()", "t.zeros(3).exponential_(0)",
-    "t.zeros(3, dtype=t.int64).exponential_()", "t.zeros(3, dtype=t.complex64).exponential_()", "t.zeros(3).geometric_(0)",
-    "t.zeros(3).geometric_(1)", "t.zeros(3, dtype=t.bool).geometric_(0.5)", "t.zeros(3, dtype=t.complex64).geometric_(0.5)",
-    "t.zeros(3).bernoulli_(1.5)", "t.zeros(3).bernoulli_(float('nan'))", "t.zeros(3, dtype=t.complex64).bernoulli_()",
-    "t.zeros(3).bernoulli_(t.tensor([0.1, 0.2]))", "t.zeros(3).bernoulli_(t.tensor([2.0]))", "t.zeros(3).bernoulli_(t.tensor([1]))",
-    "t.zeros(3).bernoulli_(t.zeros(2, 3))", "t.bernoulli(t.zeros(3, dtype=t.int64))", "t.bernoulli(t.zeros(3) + 2)",
-    "t.zeros(3).random_(5, 5)", "t.zeros(3).random_(5, 3)", "t.zeros(3).random_(0)", "t.zeros(3, dtype=t.int64).random_(0, 2**63)",
-    "t.zeros(3, dtype=t.bool).random_(0, 3)", "t.zeros(3, dtype=t.complex64).random_()", "t.zeros(3, dtype=t.complex64).random_(0, 5)",
-    "t.zeros(3, dtype=t.uint8).random_(0, 257)", "t.zeros(3, dtype=t.uint8).random_(-1, 25)", "t.zeros(3, dtype=t.half).random_(0, 70000)",
-    "t.zeros(3, dtype=t.int32).random_(0, 2**31 + 1)", "t.zeros(3, dtype=t.uint16).random_()", "t.zeros(3).random_(1.5, 3)",
+    "t.zeros(3).uniform_(-3e38, 3e38)", "t.zeros(3, dtype=t.half).uniform_(0, 70000)",
+    "t.zeros(3, dtype=t.int64).uniform_()", "t.zeros(3, dtype=t.bool).uniform_()", "t.zeros(3).expand(2, 3).uniform_()",
+    "t.zeros(3).expand(2, 3).normal_()", "t.zeros(3).normal_(0, -1)", "t.zeros(3, dtype=t.int64).normal_()",
+    "t.zeros(3).log_normal_(0, 0)", "t.zeros(3).cauchy_(0, 0)", "t.zeros(3, dtype=t.int64).log_normal_()",
+    "t.zeros(3, dtype=t.int64).cauchy_()", "t.zeros(3).exponential_(0)",
+    "t.zeros(3, dtype=t.int64).exponential_()", "t.zeros(3, dtype=t.complex64).exponential_()",
+    "t.zeros(3).geometric_(0)", "t.zeros(3).geometric_(1)", "t.zeros(3, dtype=t.bool).geometric_(0.5)",
+    "t.zeros(3, dtype=t.complex64).geometric_(0.5)", "t.zeros(3).bernoulli_(1.5)",
+    "t.zeros(3).bernoulli_(float('nan'))", "t.zeros(3, dtype=t.complex64).bernoulli_()",
+    "t.zeros(3).bernoulli_(t.tensor([0.1, 0.2]))", "t.zeros(3).bernoulli_(t.tensor([2.0]))",
+    "t.zeros(3).bernoulli_(t.tensor([1]))", "t.zeros(3).bernoulli_(t.zeros(2, 3))",
+    "t.bernoulli(t.zeros(3, dtype=t.int64))", "t.bernoulli(t.zeros(3) + 2)",
+    "t.zeros(3).random_(5, 5)", "t.zeros(3).random_(5, 3)", "t.zeros(3).random_(0)",
+    "t.zeros(3, dtype=t.int64).random_(0, 2**63)", "t.zeros(3, dtype=t.bool).random_(0, 3)",
+    "t.zeros(3, dtype=t.complex64).random_()", "t.zeros(3, dtype=t.complex64).random_(0, 5)",
+    "t.zeros(3, dtype=t.uint8).random_(0, 257)", "t.zeros(3, dtype=t.uint8).random_(-1, 25)",
+    "t.zeros(3, dtype=t.half).random_(0, 70000)", "t.zeros(3, dtype=t.int32).random_(0, 2**31 + 1)",
+    "t.zeros(3, dtype=t.uint16).random_()", "t.zeros(3).random_(1.5, 3)",
     "t.zeros(3, dtype=t.uint64).random_(0, None)", "t.zeros(3, dtype=t.float16).random_(-2**63, None)",
-    "t.zeros(3, dtype=t.int32).random_(-2**63, None)", "t.randint(0, 5, (3,), dtype=t.complex64)", "t.randint(5, 0, (3,))",
-    "t.randint(0, 300, (3,), dtype=t.uint8)", "t.randint(5, 3)", "t.randint(0, 5, (3,), requires_grad=True)",
-    "t.randint(0, 5, (3,), out=t.zeros(0), dtype=t.int32)", "t.rand(3, dtype=t.int32)", "t.rand(-1)", "t.rand()", "t.rand(2.5)",
+    "t.zeros(3, dtype=t.int32).random_(-2**63, None)", "t.randint(0, 5, (3,), dtype=t.complex64)",
+    "t.randint(5, 0, (3,))", "t.randint(0, 300, (3,), dtype=t.uint8)", "t.randint(5, 3)",
+    "t.randint(0, 5, (3,), requires_grad=True)", "t.randint(0, 5, (3,), out=t.zeros(0), dtype=t.int32)",
+    "t.rand(3, dtype=t.int32)", "t.rand(-1)", "t.rand()", "t.rand(2.5)",
     "t.rand(3, out=t.zeros(0, dtype=t.double), dtype=t.float32)", "t.rand(3, out=t.zeros(3, requires_grad=True))",
-    "t.rand_like(t.zeros(3, dtype=t.int64))", "t.randn(3, dtype=t.int32)", "t.normal(0.0, 1.0, 3)", "t.normal(0.0, 1.0)",
-    "t.normal(0, -1, (3,))", "t.normal(t.zeros(3), t.ones(2))", "t.normal(t.zeros(3), -t.ones(3))", "t.normal(t.zeros(3), -1)",
-    "t.normal(t.zeros(3, dtype=t.int64), t.ones(3))", "t.normal(t.zeros(3), t.ones(3, dtype=t.complex64))", "t.randperm(-1)",
-    "t.randperm(257, dtype=t.uint8)", "t.randperm(129, dtype=t.int8)", "t.randperm(2050, dtype=t.half)", "t.randperm(3, dtype=t.bool)",
-    "t.randperm(3, dtype=t.complex64)", "t.randperm(3.0)", "t.poisson(t.zeros(3, dtype=t.int64))", "t.poisson(-t.ones(3))",
-    "t.poisson(t.full((2,), float('nan')))", "t._standard_gamma(t.zeros(3, dtype=t.half))", "t._sample_dirichlet(t.zeros(3, dtype=t.half))",
-    "t.binomial(t.ones(3), t.ones(2))", "t.binomial(t.ones(3, dtype=t.int64), t.ones(3))", "t.binomial(t.ones(3), t.ones(3).double())",
-    "t.multinomial(-t.ones(3), 2)", "t.multinomial(-t.ones(3), 2, True)", "t.multinomial(t.tensor([1.0, float('inf')]), 1)",
-    "t.multinomial(t.tensor([1.0, float('inf')]), 2, True)", "t.multinomial(t.tensor([1.0, float('nan')]), 2, True)",
-    "t.multinomial(t.tensor([0.0, 0.0]), 2, True)", "t.multinomial(t.ones(3), 4)", "t.multinomial(t.ones(3), 0)",
-    "t.multinomial(t.ones(3, 0), 2, True)", "t.multinomial(t.ones(2, 3, 4), 2)", "t.multinomial(t.ones(3, dtype=t.int64), 2)",
-    "t.multinomial(t.ones(3), 2, out=t.zeros(0))", "t.dropout(t.ones(3), 1.5, True)", "t.feature_dropout(t.ones(3), 0.5, True)",
-    "t.rrelu(t.ones(3), 0.3, 0.2, True)", "t.zeros(3, requires_grad=True).uniform_()", "t.set_rng_state([1])",
+    "t.rand_like(t.zeros(3, dtype=t.int64))", "t.randn(3, dtype=t.int32)", "t.normal(0.0, 1.0, 3)",
+    "t.normal(0.0, 1.0)", "t.normal(0, -1, (3,))", "t.normal(t.zeros(3), t.ones(2))",
+    "t.normal(t.zeros(3), -t.ones(3))", "t.normal(t.zeros(3), -1)", "t.normal(t.zeros(3, dtype=t.int64), t.ones(3))",
+    "t.normal(t.zeros(3), t.ones(3, dtype=t.complex64))", "t.randperm(-1)",
+    "t.randperm(257, dtype=t.uint8)", "t.randperm(129, dtype=t.int8)", "t.randperm(2050, dtype=t.half)",
+    "t.randperm(3, dtype=t.bool)", "t.randperm(3, dtype=t.complex64)", "t.randperm(3.0)",
+    "t.poisson(t.zeros(3, dtype=t.int64))", "t.poisson(-t.ones(3))",
+    "t.poisson(t.full((2,), float('nan')))", "t._standard_gamma(t.zeros(3, dtype=t.half))",
+    "t._sample_dirichlet(t.zeros(3, dtype=t.half))", "t.binomial(t.ones(3), t.ones(2))",
+    "t.binomial(t.ones(3, dtype=t.int64), t.ones(3))", "t.binomial(t.ones(3), t.ones(3).double())",
+    "t.multinomial(-t.ones(3), 2)", "t.multinomial(-t.ones(3), 2, True)",
+    "t.multinomial(t.tensor([1.0, float('inf')]), 1)", "t.multinomial(t.tensor([1.0, float('inf')]), 2, True)",
+    "t.multinomial(t.tensor([1.0, float('nan')]), 2, True)", "t.multinomial(t.tensor([0.0, 0.0]), 2, True)",
+    "t.multinomial(t.ones(3), 4)", "t.multinomial(t.ones(3), 0)", "t.multinomial(t.ones(3, 0), 2, True)",
+    "t.multinomial(t.ones(2, 3, 4), 2)", "t.multinomial(t.ones(3, dtype=t.int64), 2)",
+    "t.multinomial(t.ones(3), 2, out=t.zeros(0))", "t.dropout(t.ones(3), 1.5, True)",
+    "t.feature_dropout(t.ones(3), 0.5, True)", "t.rrelu(t.ones(3), 0.3, 0.2, True)",
+    "t.zeros(3, requires_grad=True).uniform_()", "t.set_rng_state([1])",
 ]  # fmt: skip
 
 
@@ -175,7 +199,13 @@ def test_refused_as_pytorch_refuses(code):
 
 
 def test_imprecise_bounds_warn_and_draw_as_pytorch():
-    cases = (("float32", 2**24 + 5, 2**24 + 7), ("float32", -(2**30), -(2**30) + 100), ("float16", 0, 60000), ("bfloat16", 3, 1001), ("float64", 1, 2**62))
+    cases = (
+        ("float32", 2**24 + 5, 2**24 + 7),
+        ("float32", -(2**30), -(2**30) + 100),
+        ("float16", 0, 60000),
+        ("bfloat16", 3, 1001),
+        ("float64", 1, 2**62),
+    )
     for dtype, low, high in cases:
         with pytest.warns(UserWarning):
             assert_same(lambda t, d=dtype, a=low, b=high: t.zeros(50, dtype=dtype_of(t, d)).random_(a, b))

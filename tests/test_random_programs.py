@@ -21,7 +21,7 @@ def add(name, case):
     ITEMS[name] = case
 
 
-# --- plain fills in every float dtype: one element, the block's edges, larger than a stage -----------------------------
+# --- plain fills in every float dtype: one element, the block's edges, larger than a stage ----------------------------
 
 for d in FLOATS:
     for n in (1, 15, 16, 17, 100, 1000, LARGE):

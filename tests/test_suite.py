@@ -1,4 +1,5 @@
-"""The suite itself: it can be collected, and passes, on a machine that has nothing but what the README's test command installs."""
+"""The suite itself: it can be collected, and passes,
+on a machine that has nothing but what the README's test command installs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ from tests import tiers
 
 HERE = Path(__file__).resolve().parent
 # The package, what it depends on, and its `test` extra; everything else must be asked for with pytest.importorskip.
-PRESENT = {"rushlight", "tests", "benchmarks", "numpy", "llvmlite", "pytest", "xdist", "hypothesis", "mpmath", *sys.stdlib_module_names}
+PRESENT = {
+    "rushlight",
+    "tests",
+    "benchmarks",
+    "numpy",
+    "llvmlite",
+    "pytest",
+    "xdist",
+    "hypothesis",
+    "mpmath",
+    *sys.stdlib_module_names,
+}
 
 
 def imported(node: ast.stmt) -> list[str]:
@@ -30,14 +42,25 @@ def imported(node: ast.stmt) -> list[str]:
 
 def asked_for(node: ast.stmt) -> list[str]:
     """The packages a statement asks for with `importorskip`."""
-    return [call.args[0].value.partition(".")[0] for call in ast.walk(node)
-            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "importorskip" and isinstance(call.args[0], ast.Constant)]
+    return [
+        call.args[0].value.partition(".")[0]
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "attr", "") == "importorskip"
+        and isinstance(call.args[0], ast.Constant)
+    ]
 
 
 def of_the_tests(node: ast.stmt, path: Path) -> Path | None:
     """The file of the tests that a statement imports from: by its full name, or as a neighbour."""
-    name = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name if isinstance(node, ast.Import) else ""
-    places = (HERE.parent / (name.replace(".", "/") + ".py"), path.parent / f"{name}.py", HERE / "devices" / f"{name}.py")
+    name = (
+        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name if isinstance(node, ast.Import) else ""
+    )
+    places = (
+        HERE.parent / (name.replace(".", "/") + ".py"),
+        path.parent / f"{name}.py",
+        HERE / "devices" / f"{name}.py",
+    )
     return next((place for place in places if place.is_relative_to(HERE) and place.exists()), None)
 
 
@@ -47,7 +70,8 @@ def statements(path: Path) -> list[ast.stmt]:
 
 
 def unguarded(path: Path, asked: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Packages that importing a file needs and that may be absent; modules of the tests that it imports are followed."""
+    """Packages that importing a file needs and that may be absent;
+    modules of the tests that it imports are followed."""
     for node in statements(path):
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If)):
             asked = asked | set(asked_for(node))
@@ -64,14 +88,19 @@ def test_every_module_of_tests_can_be_imported_with_nothing_else_installed() -> 
     assert not found, "\n".join(found)
 
 
-# --- the quick tier ------------------------------------------------------------------------------------------------------------
+# --- the quick tier ---------------------------------------------------------------------------------------------------
 
 
 def case(test: str, *marks: str, **values: Any) -> Any:
     """What the rule of the quick tier looks at of a collected test."""
     shown = "-".join(map(str, values.values()))
-    spec = SimpleNamespace(params=values, indices={name: int(str(value).strip("abcdefghijklmnopqrstuvwxyz") or 0) for name, value in values.items()})
-    item = SimpleNamespace(nodeid=f"{test}[{shown}]" if values else test, get_closest_marker=lambda name: name if name in marks else None)
+    spec = SimpleNamespace(
+        params=values,
+        indices={name: int(str(value).strip("abcdefghijklmnopqrstuvwxyz") or 0) for name, value in values.items()},
+    )
+    item = SimpleNamespace(
+        nodeid=f"{test}[{shown}]" if values else test, get_closest_marker=lambda name: name if name in marks else None
+    )
     return SimpleNamespace(**vars(item), callspec=spec) if values else item
 
 
@@ -93,7 +122,12 @@ def test_quick_tier_keeps_a_few_cases_of_every_test() -> None:
 
 
 def test_quick_tier_meets_every_value_of_an_argument_that_has_few() -> None:
-    cases = [case("t.py::test_grid", op=f"op{i}", dtype=f"d{j}", check=f"c{k}") for i in range(40) for j in range(tiers.MANY_VALUES) for k in range(3)]
+    cases = [
+        case("t.py::test_grid", op=f"op{i}", dtype=f"d{j}", check=f"c{k}")
+        for i in range(40)
+        for j in range(tiers.MANY_VALUES)
+        for k in range(3)
+    ]
     found = kept(cases)
     assert all(any(f"-d{j}-" in name for name in found) for j in range(tiers.MANY_VALUES))
     assert all(any(name.endswith(f"-c{k}]") for name in found) for k in range(3))

@@ -18,7 +18,10 @@ def train(name: str) -> list[float]:
     inputs = torch.randn(256, 20)
     labels = (inputs[:, 0] * inputs[:, 1] > 0).long()
     shapes = [(20, 64), (64,), (64,), (64,), (64, 2), (2,)]
-    params = [(torch.randn(*s) * 0.2 if len(s) == 2 else torch.ones(*s) * (i == 2)).requires_grad_() for i, s in enumerate(shapes)]
+    params = [
+        (torch.randn(*s) * 0.2 if len(s) == 2 else torch.ones(*s) * (i == 2)).requires_grad_()
+        for i, s in enumerate(shapes)
+    ]
     first = [torch.zeros_like(p) for p in params]
     second = [torch.zeros_like(p) for p in params]
     losses = []

@@ -1,4 +1,5 @@
-"""Everyday programs check clean against our stubs, as they do against PyTorch's: tests/types_samples/ under mypy and pyright.
+"""Everyday programs check clean against our stubs, as they do against PyTorch's:
+tests/types_samples/ under mypy and pyright.
 
 The programs are written for `torch`; here their imports are turned to `rushlight`. They also run, in
 `test_the_programs_run`, so that what is checked is what works.
@@ -24,11 +25,13 @@ INSTALLED = str(Path(rushlight.__file__).parent.parent)
 
 # What a checker must see, not merely let pass: each line's type, as both of them write it.
 REVEALED = {
-    "x.max(0).values": "Tensor", "x.shape": "Size", "x.shape[0]": "int", "x.shape[1:]": "Size", "torch.linalg.svd(x).S": "Tensor",
-    "x.grad": "Tensor | None", "x + 1": "Tensor", "2 - x": "Tensor", "nn.Linear(2, 2)": "Linear", "nn.Linear(2, 2).weight": "Parameter",
-    "torch.optim.AdamW([x])": "AdamW", "[y for y in x]": "list[Tensor]", "x.size()": "Size", "x.size(0)": "int", "nn.Linear(2, 2)(x)": "Any",
-    "torch.device('cpu').type": "str", "torch.float32": "dtype", "F.relu(x)": "Tensor", "x.to('cpu')": "Tensor", "torch.tensor([1])": "Tensor",
-    "next(nn.Linear(2, 2).parameters())": "Parameter", "torch.Generator().manual_seed(0)": "Generator", "decorated(x)": "Tensor",
+    "x.max(0).values": "Tensor", "x.shape": "Size", "x.shape[0]": "int", "x.shape[1:]": "Size",
+    "torch.linalg.svd(x).S": "Tensor", "x.grad": "Tensor | None", "x + 1": "Tensor", "2 - x": "Tensor",
+    "nn.Linear(2, 2)": "Linear", "nn.Linear(2, 2).weight": "Parameter",
+    "torch.optim.AdamW([x])": "AdamW", "[y for y in x]": "list[Tensor]", "x.size()": "Size", "x.size(0)": "int",
+    "nn.Linear(2, 2)(x)": "Any", "torch.device('cpu').type": "str", "torch.float32": "dtype", "F.relu(x)": "Tensor",
+    "x.to('cpu')": "Tensor", "torch.tensor([1])": "Tensor", "next(nn.Linear(2, 2).parameters())": "Parameter",
+    "torch.Generator().manual_seed(0)": "Generator", "decorated(x)": "Tensor",
 }  # fmt: skip
 
 
@@ -40,9 +43,16 @@ def turned(folder: Path) -> None:
 
 
 def reveal(folder: Path) -> None:
-    lines = ["import rushlight as torch", "import rushlight.nn.functional as F", "from rushlight import nn", "x = torch.zeros(2, 3)", "@torch.no_grad()",
-             "def decorated(x: torch.Tensor) -> torch.Tensor: return x", "with torch.no_grad(), torch.autocast('cpu'), torch.device('cpu'): pass",
-             *(f"reveal_type({text})" for text in REVEALED)]
+    lines = [
+        "import rushlight as torch",
+        "import rushlight.nn.functional as F",
+        "from rushlight import nn",
+        "x = torch.zeros(2, 3)",
+        "@torch.no_grad()",
+        "def decorated(x: torch.Tensor) -> torch.Tensor: return x",
+        "with torch.no_grad(), torch.autocast('cpu'), torch.device('cpu'): pass",
+        *(f"reveal_type({text})" for text in REVEALED),
+    ]
     (folder / "revealed.py").write_text("\n".join(lines) + "\n")
 
 
@@ -98,6 +108,12 @@ def test_pyright(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_the_programs_run(sample: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "rushlight", "run", str(sample)], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "PYTHONPATH": INSTALLED})
+    done = subprocess.run(
+        [sys.executable, "-m", "rushlight", "run", str(sample)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": INSTALLED},
+    )
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,9 @@
 """The built wheel, installed into an environment of its own where the source tree is not: what users get.
 
-The wheel is built once for all workers. Its environment borrows the dependencies of this one (numpy, llvmlite, OpenBLAS) by a path
-file, which brings in packages but not the hooks of an editable install, so that the wheel's own files are what is imported.
-RUSHLIGHT_WHEEL=path/of.whl tests a wheel that is built already: one that is about to be released.
+The wheel is built once for all workers. Its environment borrows the dependencies of this one (numpy, llvmlite,
+OpenBLAS) by a path file, which brings in packages but not the hooks of an editable install, so that the wheel's own
+files are what is imported. RUSHLIGHT_WHEEL=path/of.whl tests a wheel that is built already:
+one that is about to be released.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ pytestmark = pytest.mark.slow   # the native core is compiled, unless an earlier
 
 def environment() -> dict[str, str]:
     """The caller's, without anything that would let another Rushlight in."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    return {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
 
 
 def execute(*command: str | Path, cwd: Path, timeout: float = 300, **more: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +38,20 @@ def execute(*command: str | Path, cwd: Path, timeout: float = 300, **more: str) 
 
 def build_wheel(folder: Path) -> None:
     launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache"} if shutil.which("ccache") else {}
-    done = execute(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT, cwd=folder, timeout=900, **launcher)
+    done = execute(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        folder,
+        ROOT,
+        cwd=folder,
+        timeout=900,
+        **launcher,
+    )
     if "No matching distribution found for scikit-build-core" in done.stderr:
         pytest.skip("no package index to get the build back end from")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -73,7 +89,18 @@ def python(wheel: Path, shared: Path) -> Path:
             assert execute(sys.executable, "-m", "venv", "--without-pip", folder, cwd=shared).returncode == 0
             site = next((folder / "lib").glob("python3*/site-packages"))
             (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-            done = execute(sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-deps", wheel, cwd=shared)
+            done = execute(
+                sys.executable,
+                "-m",
+                "pip",
+                "--python",
+                folder / "bin" / "python",
+                "install",
+                "--quiet",
+                "--no-deps",
+                wheel,
+                cwd=shared,
+            )
             assert done.returncode == 0, done.stderr[-3000:]
             (folder / "ready").touch()
     return folder / "bin" / "python"
@@ -90,7 +117,11 @@ def test_the_wheel_is_what_is_imported_and_it_computes(python: Path, tmp_path: P
 
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
-    tracked = [path for path in (ROOT / "rushlight").rglob("*") if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"]
+    tracked = [
+        path
+        for path in (ROOT / "rushlight").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
+    ]
     assert tracked
     missing = sorted(str(path.relative_to(ROOT)) for path in tracked if str(path.relative_to(ROOT)) not in held)
     assert not missing
@@ -136,11 +167,14 @@ def checkout(shared: Path, worker_id: str) -> Path:
 
 
 def test_commands_of_the_readme_work_from_the_root_of_the_checkout(python: Path, checkout: Path) -> None:
-    """After `pip install .`, Python started there meets the source tree first, which has no core: the installed copy serves."""
+    """After `pip install .`, Python started there meets the source tree first, which has no core:
+    the installed copy serves."""
     (checkout / "train.py").write_text("import torch\nprint(torch.ones(2).sum().item())\n")
     done = execute(python, "-m", "rushlight", "run", "train.py", cwd=checkout)
     assert done.stdout.strip() == "2.0", done.stderr
-    done = execute(python, "-c", "import rushlight as rl; print((rl.ones(2) + 1).tolist(), rl.nn.__file__)", cwd=checkout)
+    done = execute(
+        python, "-c", "import rushlight as rl; print((rl.ones(2) + 1).tolist(), rl.nn.__file__)", cwd=checkout
+    )
     assert done.stdout.startswith("[2.0, 2.0]") and str(python.parent.parent) in done.stdout, done.stderr
     done = execute(python, "docs/life_of_add.py", cwd=checkout, PYTHONPATH=str(checkout))
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,9 +1,10 @@
 """Which tests stand for all in the quick tier: a rule over what was collected, so that there is no list to keep.
 
-Nothing marked `slow` or `ecosystem` is in it. Every other test is, and one that is parametrised many times over is represented
-by a few of its cases: enough that each value of every argument that takes few values occurs (each dtype, each kind of check,
-but not each op), and `FEW` at the least. Which ones is decided by a checksum of their ids: the same in every process and on every
-machine, no regular pattern that could miss a value for ever, and a case added later moves no other out.
+Nothing marked `slow` or `ecosystem` is in it. Every other test is, and one that is parametrised many times over is
+represented by a few of its cases: enough that each value of every argument that takes few values occurs (each dtype,
+each kind of check, but not each op), and `FEW` at the least. Which ones is decided by a checksum of their ids: the same
+in every process and on every machine, no regular pattern that could miss a value for ever,
+and a case added later moves no other out.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ def family(item: pytest.Item) -> str:
 
 
 def values(item: pytest.Item) -> dict[str, object]:
-    """The arguments that a case was parametrised with, in a form that can be compared: plain values as they are, others by their place."""
+    """The arguments that a case was parametrised with, in a form that can be compared: plain values as they are,
+    others by their place."""
     spec = getattr(item, "callspec", None)
     if spec is None:
         return {}
-    return {name: value if isinstance(value, (str, int, float)) else f"#{spec.indices[name]}" for name, value in spec.params.items()}
+    return {
+        name: value if isinstance(value, (str, int, float)) else f"#{spec.indices[name]}"
+        for name, value in spec.params.items()
+    }
 
 
 def representatives(cases: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -1,18 +1,19 @@
 """Build the wheels of a release for every Python and processor, and audit them.
 
-Enters: this tree; Zig's compiler, which brings the headers and stubs of every glibc and a static C++ library; the headers of each
-Python. Leaves: dist/rushlight-*-cp3XY-cp3XY-manylinux_2_28_{x86_64,aarch64}.whl, each audited; a wheel that fails its
-audit is removed and the command fails.
+Enters: this tree; Zig's compiler, which brings the headers and stubs of every glibc and a static C++ library; the
+headers of each Python. Leaves: dist/rushlight-*-cp3XY-cp3XY-manylinux_2_28_{x86_64,aarch64}.whl, each audited; a wheel
+that fails its audit is removed and the command fails.
 
     pip install build ziglang auditwheel
     python tools/build_wheels.py                                    each Python 3.11-3.14 found here, both processors
     python tools/build_wheels.py --python 3.12 --machine aarch64    one of them
-    python tools/build_wheels.py --headers FOLDER                   also a Python whose headers alone are here (FOLDER/Python.h; of a
+    python tools/build_wheels.py --headers FOLDER                   also a Python whose headers alone are here
+                                                                    (FOLDER/Python.h; of a
                                                                     Debian package unpacked: usr/include/python3.X)
     python tools/build_wheels.py --audit dist/*.whl                 audit wheels made elsewhere
 
-Everything in a wheel but the native module is the same for all of them, so one wheel is built by the package's own build
-(`pip wheel .`), and each of the others is that wheel with its own module: that needs headers, but no interpreter.
+Everything in a wheel but the native module is the same for all of them, so one wheel is built by the package's own
+build (`pip wheel .`), and each of the others is that wheel with its own module: that needs headers, but no interpreter.
 """
 
 from __future__ import annotations
@@ -37,8 +38,21 @@ MACHINES = ("x86_64", "aarch64")
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORM = f"manylinux_{GLIBC[0]}_{GLIBC[1]}"
 MOST_BYTES = 4 << 20
-WANTED = ("rushlight/py.typed", "rushlight/__init__.pyi", "rushlight/op/ops.tables", "rushlight/compat/shim/torch/__init__.py")
-LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+WANTED = (
+    "rushlight/py.typed",
+    "rushlight/__init__.pyi",
+    "rushlight/op/ops.tables",
+    "rushlight/compat/shim/torch/__init__.py",
+)
+LIBRARIES = {
+    "libc.so.6",
+    "libm.so.6",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+}
 
 
 class Target(NamedTuple):
@@ -55,7 +69,7 @@ class Target(NamedTuple):
         return f"_C.cpython-{self.version.replace('.', '')}-{self.machine}-linux-gnu.so"
 
 
-# --- what there is to build for -----------------------------------------------------------------------------------------
+# --- what there is to build for ---------------------------------------------------------------------------------------
 
 
 def found_pythons() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -63,7 +77,10 @@ def found_pythons() -> Iterator[tuple[str, tuple[str, ...]]]:
     kept = sorted((Path.home() / ".pyenv" / "versions").glob("3.*/bin/python"))
     named = [shutil.which(f"python{version}") for version in VERSIONS]
     for python in (sys.executable, *filter(None, named), *map(str, kept)):
-        code = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('include'), sysconfig.get_path('platinclude'), sep='\\n')"
+        code = (
+            "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('include'),"
+            " sysconfig.get_path('platinclude'), sep='\\n')"
+        )
         done = subprocess.run([python, "-c", code], capture_output=True, text=True)
         if not done.returncode:
             version, *folders = done.stdout.split("\n")[:3]
@@ -87,14 +104,21 @@ def targets_of(options: argparse.Namespace) -> list[Target]:
     absent = [version for version in wanted if version not in known]
     if absent:
         print(f"build_wheels: no headers of Python {', '.join(absent)} here (--headers FOLDER gives them)")
-    return [Target(version, machine, known[version]) for version in wanted if version in known for machine in options.machine or MACHINES]
+    return [
+        Target(version, machine, known[version])
+        for version in wanted
+        if version in known
+        for machine in options.machine or MACHINES
+    ]
 
 
-# --- building -----------------------------------------------------------------------------------------------------------
+# --- building ---------------------------------------------------------------------------------------------------------
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run([str(part) for part in command], env={**os.environ, **environment}, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(part) for part in command], env={**os.environ, **environment}, capture_output=True, text=True
+    )
     if done.returncode:
         sys.exit(f"build_wheels: {' '.join(map(str, command))} failed\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     return done.stdout
@@ -113,7 +137,8 @@ def compiler(folder: Path, machine: str) -> Path:
 def headers_for(target: Target, folder: Path) -> tuple[str, ...]:
     """The headers, with the part that depends on the processor where they look for it.
 
-    Debian keeps that part beside them, in <triple>/python3.X, among the headers of the C library, which must not be seen: it is copied.
+    Debian keeps that part beside them, in <triple>/python3.X, among the headers of the C library,
+    which must not be seen: it is copied.
     """
     own = Path(f"{target.machine}-linux-gnu", f"python{target.version}")
     beside = Path(target.headers[0]).parent / own
@@ -131,10 +156,25 @@ def compile_module(target: Target, jobs: int, keep: Path | None) -> Path:
     headers = headers_for(target, folder)
     # No path of this machine in the module; nothing in it but code; undefined behaviour is not to trap in a release.
     flags = f"-ffile-prefix-map={ROOT}=. -fno-sanitize=undefined -g0"
-    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_COMPILER={command}",
-        f"-DCMAKE_AR={folder / 'ar'}", f"-DCMAKE_RANLIB={folder / 'ranlib'}", f"-DCMAKE_CXX_FLAGS={flags}", "-DCMAKE_MODULE_LINKER_FLAGS=-s",
-        "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={target.machine}", f"-DRUSHLIGHT_PYTHON_HEADERS={';'.join(headers)}",
-        f"-DRUSHLIGHT_PYTHON_SUFFIX={target.module.removeprefix('_C')}")
+    run(
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        ROOT,
+        "-B",
+        folder / "build",
+        "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_CXX_COMPILER={command}",
+        f"-DCMAKE_AR={folder / 'ar'}",
+        f"-DCMAKE_RANLIB={folder / 'ranlib'}",
+        f"-DCMAKE_CXX_FLAGS={flags}",
+        "-DCMAKE_MODULE_LINKER_FLAGS=-s",
+        "-DCMAKE_SYSTEM_NAME=Linux",
+        f"-DCMAKE_SYSTEM_PROCESSOR={target.machine}",
+        f"-DRUSHLIGHT_PYTHON_HEADERS={';'.join(headers)}",
+        f"-DRUSHLIGHT_PYTHON_SUFFIX={target.module.removeprefix('_C')}",
+    )
     run("cmake", "--build", folder / "build", "--parallel", str(jobs))
     return folder / "build" / target.module
 
@@ -142,7 +182,16 @@ def compile_module(target: Target, jobs: int, keep: Path | None) -> Path:
 def base_wheel(folder: Path) -> Path:
     """The wheel that the package's own build makes for this interpreter."""
     launcher = f" -DCMAKE_CXX_COMPILER_LAUNCHER={found}" if (found := shutil.which("ccache")) else ""
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT, CMAKE_ARGS=os.environ.get("CMAKE_ARGS", "") + launcher)
+    run(
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--outdir",
+        folder,
+        ROOT,
+        CMAKE_ARGS=os.environ.get("CMAKE_ARGS", "") + launcher,
+    )
     (made,) = folder.glob("rushlight-*.whl")
     return made
 
@@ -173,7 +222,7 @@ def with_module(base: Path, target: Target, module: Path, out: Path) -> Path:
     return made
 
 
-# --- auditing -----------------------------------------------------------------------------------------------------------
+# --- auditing ---------------------------------------------------------------------------------------------------------
 
 
 def audit(wheel: Path) -> list[str]:
@@ -190,9 +239,17 @@ def audit(wheel: Path) -> list[str]:
         wrong += [f"it lacks {name}" for name in WANTED if name not in names]
         for ending in (".egg-info/PKG-INFO", "entry_points.txt", "licenses/LICENSE"):
             wrong += [] if any(name.endswith(ending) for name in names) else [f"it has no file that ends in {ending}"]
-        sources = {path.relative_to(ROOT).as_posix() for ending in ("*.py", "*.pyi") for path in (ROOT / "rushlight").rglob(ending)}
+        sources = {
+            path.relative_to(ROOT).as_posix()
+            for ending in ("*.py", "*.pyi")
+            for path in (ROOT / "rushlight").rglob(ending)
+        }
         wrong += [f"it lacks the source {name}" for name in sorted(sources - names)[:5]]
-        wrong += [f"it has a file that the tree has not: {name}" for name in sorted(names - sources) if name.endswith((".py", ".pyi"))][:5]
+        wrong += [
+            f"it has a file that the tree has not: {name}"
+            for name in sorted(names - sources)
+            if name.endswith((".py", ".pyi"))
+        ][:5]
         module = f"rushlight/_C.cpython-{version}-{machine}-linux-gnu.so"
         if module not in names:
             return [*wrong, f"it lacks {module}"]
@@ -213,7 +270,8 @@ def audit_paths(archive: zipfile.ZipFile) -> list[str]:
 
 
 def audit_module(path: Path, machine: str, floor: tuple[int, int]) -> list[str]:
-    """What the module asks of the system: its processor, its libraries, the glibc of its symbols, where it looks for libraries."""
+    """What the module asks of the system: its processor, its libraries, the glibc of its symbols,
+    where it looks for libraries."""
     from elftools.elf.elffile import ELFFile  # auditwheel brings it
     from elftools.elf.gnuversions import GNUVerNeedSection
 
@@ -226,7 +284,11 @@ def audit_module(path: Path, machine: str, floor: tuple[int, int]) -> list[str]:
         for section in elf.iter_sections():
             if isinstance(section, GNUVerNeedSection):
                 needed = [version.name for _, versions in section.iter_versions() for version in versions]
-                newer = [name for name in needed if name.startswith("GLIBC_") and tuple(map(int, name[6:].split(".")[:2])) > floor]
+                newer = [
+                    name
+                    for name in needed
+                    if name.startswith("GLIBC_") and tuple(map(int, name[6:].split(".")[:2])) > floor
+                ]
                 foreign = [name for name in needed if not name.startswith("GLIBC_")]
                 wrong += [f"the module needs {name}, newer than glibc {floor[0]}.{floor[1]}" for name in newer]
                 wrong += [f"the module needs {name} of a C++ library" for name in foreign]
@@ -253,10 +315,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build and audit the wheels of a release.")
     parser.add_argument("--python", action="append", choices=VERSIONS, help="only this version (may be repeated)")
     parser.add_argument("--machine", action="append", choices=MACHINES, help="only this processor (may be repeated)")
-    parser.add_argument("--headers", action="append", default=[], help="a folder with Python.h, of a Python that is not installed")
+    parser.add_argument(
+        "--headers", action="append", default=[], help="a folder with Python.h, of a Python that is not installed"
+    )
     parser.add_argument("--base", type=Path, help="a wheel of these sources to take everything but the module from")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
-    parser.add_argument("--keep", type=Path, help="build in this folder and leave it, so that the next run compiles only what changed")
+    parser.add_argument(
+        "--keep", type=Path, help="build in this folder and leave it, so that the next run compiles only what changed"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--audit", nargs="+", type=Path, metavar="WHEEL", help="audit these wheels; build nothing")
     options = parser.parse_args()

@@ -4,9 +4,9 @@ Enters: the source tree (nothing is imported or run; files are parsed). Leaves: 
 stdout and a non-zero exit status, or a line saying what was checked. It refuses to guess: a new top-level
 module of the package must be given its place in `LAYERS` below.
 
-An import counts wherever it stands: at the head of a file, in a function, or as a string (`import_module(".x", __package__)`,
-`late` tables, `sys.modules["..."]`); those for the type checker alone do not. Lower layers get what they need from above by
-registration: see `late.provided` and rushlight/wiring.py.
+An import counts wherever it stands: at the head of a file, in a function, or as a string (`import_module(".x",
+__package__)`, `late` tables, `sys.modules["..."]`); those for the type checker alone do not. Lower layers get what they
+need from above by registration: see `late.provided` and rushlight/wiring.py.
 
     python tools/check_layers.py            check this tree
     python tools/check_layers.py --graph    print the package-level import graph instead
@@ -31,7 +31,20 @@ CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "exa
 # one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("base.environment",),
-    ("base.errors", "version", "config", "base.show", "base.notice", "base.tracebacks", "base.absent", "base.disk_cache", "base.late", "futures", "base.homes", "base.core_finder"),
+    (
+        "base.errors",
+        "version",
+        "config",
+        "base.show",
+        "base.notice",
+        "base.tracebacks",
+        "base.absent",
+        "base.disk_cache",
+        "base.late",
+        "futures",
+        "base.homes",
+        "base.core_finder",
+    ),
     ("base.refusals",),
     ("_jit_internal",),
     ("_C",),
@@ -69,7 +82,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("special", "linalg", "fft", "signal", "masked", "nested", "sparse", "distributions", "quasirandom"),
     ("utils",),
     ("func", "fake", "_decomp"),
-    ("torch_names.control_flow", "_subclasses", "return_types", "torch_names.streams", "types", "_tensor_str", "_custom_ops"),
+    (
+        "torch_names.control_flow",
+        "_subclasses",
+        "return_types",
+        "torch_names.streams",
+        "types",
+        "_tensor_str",
+        "_custom_ops",
+    ),
     ("_higher_order_ops",),
     ("nn",),
     ("torch_names.core_names",),
@@ -97,9 +118,19 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 # PyTorch's own public names, which compatibility obliges us to keep.
-PUBLIC_NAMES = {"rushlight/utils", "rushlight/nn/utils", "rushlight/nn/modules/utils", "rushlight/autograd/utils", "rushlight/_dynamo/utils",
-                "rushlight/distributions/utils", "tests/utils", "rushlight/cuda/amp/common",
-                "rushlight/fx/passes/utils", "rushlight/fx/passes/utils/common", "rushlight/fx/passes/dialect/common"}
+PUBLIC_NAMES = {
+    "rushlight/utils",
+    "rushlight/nn/utils",
+    "rushlight/nn/modules/utils",
+    "rushlight/autograd/utils",
+    "rushlight/_dynamo/utils",
+    "rushlight/distributions/utils",
+    "tests/utils",
+    "rushlight/cuda/amp/common",
+    "rushlight/fx/passes/utils",
+    "rushlight/fx/passes/utils/common",
+    "rushlight/fx/passes/dialect/common",
+}
 
 # Imports that may point up or close a circle, each with its reason. (from, to) -> why.
 ALLOWED: dict[tuple[str, str], str] = {}
@@ -112,7 +143,8 @@ HEAVY = {"numpy", "llvmlite", "scipy_openblas64", "hypothesis", "torch"}
 class Import:
     """One import of `target` (a dotted module name) by `module`; `eager` when it runs at import time.
 
-    `hidden` says how it escapes a reader of the file's head, if it does: "in a function", "by name", "late", "sys.modules".
+    `hidden` says how it escapes a reader of the file's head, if it does: "in a function", "by name", "late",
+    "sys.modules".
     """
 
     module: str
@@ -204,7 +236,13 @@ class Tree:
                 return self.text(value, source)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 return self.text(left, source) + self.text(right, source)
-            case ast.Subscript(value=ast.Call(func=ast.Attribute(value=value, attr="partition" | "rpartition" | "split" as cut), args=[ast.Constant(value=str(mark))]), slice=ast.Constant(value=0)):
+            case ast.Subscript(
+                value=ast.Call(
+                    func=ast.Attribute(value=value, attr="partition" | "rpartition" | "split" as cut),
+                    args=[ast.Constant(value=str(mark))],
+                ),
+                slice=ast.Constant(value=0),
+            ):
                 return getattr(self.text(value, source), cut)(mark)[0]
             case ast.Call(func=ast.Attribute(value=value, attr="rstrip" | "removeprefix" | "removesuffix")):
                 return self.text(value, source)
@@ -241,7 +279,9 @@ class Tree:
             is_table = ast.unparse(node.value).endswith("sys.modules") and isinstance(node.ctx, ast.Load)
             return (self.ours(self.text(node.slice, source), source), "sys.modules") if is_table else ([], "")
         if isinstance(node, ast.Compare):
-            is_table = isinstance(node.ops[0], ast.In | ast.NotIn) and ast.unparse(node.comparators[0]).endswith("sys.modules")
+            is_table = isinstance(node.ops[0], ast.In | ast.NotIn) and ast.unparse(node.comparators[0]).endswith(
+                "sys.modules"
+            )
             return (self.ours(self.text(node.left, source), source), "sys.modules") if is_table else ([], "")
         called = ast.unparse(node.func).removeprefix("_")
         last = ast.unparse(node.func).rpartition(".")[2]
@@ -252,7 +292,11 @@ class Tree:
             pattern = self.text(node.args[0], source)
             return self.matching(absolute(pattern, where), source), "by name"
         if called == "late.names":
-            words = {word for arg in (*node.args[1:], *(keyword.value for keyword in node.keywords)) for word in self.words(arg, source)}
+            words = {
+                word
+                for arg in (*node.args[1:], *(keyword.value for keyword in node.keywords))
+                for word in self.words(arg, source)
+            }
             return [name for word in sorted(words) if (name := f"{source.package}.{word}") in self.sources], "late"
         if called == "late.provide":
             files = {word.partition(":")[0] for word in self.words(node.args[0], source)}
@@ -264,7 +308,9 @@ class Tree:
         return [], ""
 
     def ours(self, pattern: str, source: Source) -> list[str]:
-        return [name for name in self.matching(pattern, source) if name.split(".")[0] == PACKAGE and name != source.module]
+        return [
+            name for name in self.matching(pattern, source) if name.split(".")[0] == PACKAGE and name != source.module
+        ]
 
     def stated(self, node: ast.Import | ast.ImportFrom, source: Source) -> list[str]:
         """The modules that an import statement loads."""
@@ -285,7 +331,9 @@ class Tree:
             elif isinstance(node, ast.Call | ast.Subscript | ast.Compare):
                 targets, hidden = self.named(node, source)
             for target in dict.fromkeys(targets):
-                yield Import(source.module, target, source.path, node.lineno, eager and hidden in ("", "by name"), hidden)
+                yield Import(
+                    source.module, target, source.path, node.lineno, eager and hidden in ("", "by name"), hidden
+                )
             if isinstance(node, ast.If) and is_type_checking(node):
                 children: list[ast.AST] = list(node.orelse)
             else:
@@ -298,7 +346,8 @@ class Tree:
 
 
 def layer_of(module: str) -> str:
-    """The name in LAYERS that `module` belongs to: rushlight.definitions.pointwise.trig -> ops, rushlight.base.shape -> base.shape."""
+    """The name in LAYERS that `module` belongs to: rushlight.definitions.pointwise.trig -> ops,
+    rushlight.base.shape -> base.shape."""
     _, _, below = module.partition(".")
     two = ".".join(below.split(".")[:2])
     return two if two in RANK else below.split(".")[0]
@@ -390,9 +439,17 @@ def check_cycles(imports: list[Import], modules: dict[str, Path]) -> Iterator[st
             edges[entry.module].add(PACKAGE)
             lines.setdefault((entry.module, PACKAGE), entry)
     for members in circles(edges):
-        inside = [(target, lines[module, target]) for module in members for target in sorted(edges[module]) if target in members]
+        inside = [
+            (target, lines[module, target])
+            for module in members
+            for target in sorted(edges[module])
+            if target in members
+        ]
         yield f"import cycle of {len(members)} files: {', '.join(members)}\n" + "\n".join(
-            f"    {place(entry.path, entry.line)}: {entry.module} -> {target}{f' ({entry.hidden})' if entry.hidden else ''}" for target, entry in inside)
+            f"    {place(entry.path, entry.line)}: {entry.module} ->"
+            f" {target}{f' ({entry.hidden})' if entry.hidden else ''}"
+            for target, entry in inside
+        )
 
 
 def check_start_up(imports: list[Import], modules: dict[str, Path]) -> Iterator[str]:
@@ -463,7 +520,10 @@ def main() -> int:
     for problem in dict.fromkeys(problems):
         print(problem)
     if not problems:
-        print(f"check_layers: {len(modules)} modules, {len(imports)} imports, no circles, no upward imports, no violations")
+        print(
+            f"check_layers: {len(modules)} modules, {len(imports)} imports, no circles, no upward imports, no"
+            " violations"
+        )
     return 1 if problems else 0
 
 

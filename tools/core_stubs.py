@@ -1,7 +1,8 @@
-"""What the stubs say of the classes written in C++: their members are known to the core alone, so they are typed here by hand.
+"""What the stubs say of the classes written in C++: their members are known to the core alone,
+so they are typed here by hand.
 
-tools/make_stubs.py puts this text into rushlight/__init__.pyi and takes Tensor's members from TENSOR_MEMBERS; it fails on a
-member that the core does not have.
+tools/make_stubs.py puts this text into rushlight/__init__.pyi and takes Tensor's members from TENSOR_MEMBERS; it fails
+on a member that the core does not have.
 """
 
 from __future__ import annotations
@@ -54,25 +55,58 @@ class Generator:
 
 # Inside the class, where members called `dtype` and `device` hide the classes.
 TENSOR_MEMBERS = {
-    "shape": "shape: Size", "dtype": "dtype: _dtype", "device": "device: _device", "layout": "layout: _layout", "grad": "grad: Tensor | None",
-    "grad_fn": "grad_fn: Any", "data": "data: Tensor", "T": "T: Tensor", "H": "H: Tensor", "mT": "mT: Tensor", "mH": "mH: Tensor",
-    "real": "real: Tensor", "imag": "imag: Tensor", "requires_grad": "requires_grad: builtins.bool", "names": "names: Sequence[builtins.str | None]",
-    "name": "name: builtins.str | None", "ndim": "ndim: builtins.int", "itemsize": "itemsize: builtins.int", "nbytes": "nbytes: builtins.int",
+    "shape": "shape: Size",
+    "dtype": "dtype: _dtype",
+    "device": "device: _device",
+    "layout": "layout: _layout",
+    "grad": "grad: Tensor | None",
+    "grad_fn": "grad_fn: Any",
+    "data": "data: Tensor",
+    "T": "T: Tensor",
+    "H": "H: Tensor",
+    "mT": "mT: Tensor",
+    "mH": "mH: Tensor",
+    "real": "real: Tensor",
+    "imag": "imag: Tensor",
+    "requires_grad": "requires_grad: builtins.bool",
+    "names": "names: Sequence[builtins.str | None]",
+    "name": "name: builtins.str | None",
+    "ndim": "ndim: builtins.int",
+    "itemsize": "itemsize: builtins.int",
+    "nbytes": "nbytes: builtins.int",
     "output_nr": "output_nr: builtins.int",
-    "backward": "def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, "
-                "inputs: Tensor | Sequence[Tensor] | None = None) -> None: ...",
-    "data_ptr": "def data_ptr(self) -> builtins.int: ...", "detach": "def detach(self) -> Tensor: ...", "detach_": "def detach_(self) -> Tensor: ...",
-    "dim": "def dim(self) -> builtins.int: ...", "ndimension": "def ndimension(self) -> builtins.int: ...",
-    "element_size": "def element_size(self) -> builtins.int: ...", "is_complex": "def is_complex(self) -> builtins.bool: ...",
-    "is_floating_point": "def is_floating_point(self) -> builtins.bool: ...", "is_inference": "def is_inference(self) -> builtins.bool: ...",
-    "is_signed": "def is_signed(self) -> builtins.bool: ...", "item": "def item(self) -> Any: ...", "nelement": "def nelement(self) -> builtins.int: ...",
-    "numel": "def numel(self) -> builtins.int: ...", "requires_grad_": "def requires_grad_(self, requires_grad: builtins.bool = True) -> Self: ...",
-    "retain_grad": "def retain_grad(self) -> None: ...", "storage_offset": "def storage_offset(self) -> builtins.int: ...",
-    "size": "@overload\ndef size(self, dim: None = None) -> Size: ...\n@overload\ndef size(self, dim: builtins.int) -> builtins.int: ...",
-    "stride": "@overload\ndef stride(self, dim: None = None) -> tuple[builtins.int, ...]: ...\n@overload\ndef stride(self, dim: builtins.int) -> builtins.int: ...",
-    "tolist": "def tolist(self) -> Any: ...", "untyped_storage": "def untyped_storage(self) -> UntypedStorage: ...",
+    "backward": (
+        "def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph:"
+        " builtins.bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None: ..."
+    ),
+    "data_ptr": "def data_ptr(self) -> builtins.int: ...",
+    "detach": "def detach(self) -> Tensor: ...",
+    "detach_": "def detach_(self) -> Tensor: ...",
+    "dim": "def dim(self) -> builtins.int: ...",
+    "ndimension": "def ndimension(self) -> builtins.int: ...",
+    "element_size": "def element_size(self) -> builtins.int: ...",
+    "is_complex": "def is_complex(self) -> builtins.bool: ...",
+    "is_floating_point": "def is_floating_point(self) -> builtins.bool: ...",
+    "is_inference": "def is_inference(self) -> builtins.bool: ...",
+    "is_signed": "def is_signed(self) -> builtins.bool: ...",
+    "item": "def item(self) -> Any: ...",
+    "nelement": "def nelement(self) -> builtins.int: ...",
+    "numel": "def numel(self) -> builtins.int: ...",
+    "requires_grad_": "def requires_grad_(self, requires_grad: builtins.bool = True) -> Self: ...",
+    "retain_grad": "def retain_grad(self) -> None: ...",
+    "storage_offset": "def storage_offset(self) -> builtins.int: ...",
+    "size": (
+        "@overload\ndef size(self, dim: None = None) -> Size: ...\n@overload\ndef size(self, dim: builtins.int) ->"
+        " builtins.int: ..."
+    ),
+    "stride": (
+        "@overload\ndef stride(self, dim: None = None) -> tuple[builtins.int, ...]: ...\n@overload\ndef stride(self,"
+        " dim: builtins.int) -> builtins.int: ..."
+    ),
+    "tolist": "def tolist(self) -> Any: ...",
+    "untyped_storage": "def untyped_storage(self) -> UntypedStorage: ...",
     "numpy": "def numpy(self, *, force: builtins.bool = False) -> Any: ...",
-}  # fmt: skip
+}
 
 # The language's own protocols, and operators in forms that ops do not have.
 TENSOR_PROTOCOLS = '''

@@ -138,7 +138,9 @@ def main() -> None:
     if options.asan:
         # libstdc++ as well: the sanitizer must find the real __cxa_throw before a library that throws is loaded.
         names = ("libasan.so", "libstdc++.so")
-        found = [subprocess.run(["c++", f"-print-file-name={name}"], capture_output=True, text=True).stdout for name in names]
+        found = [
+            subprocess.run(["c++", f"-print-file-name={name}"], capture_output=True, text=True).stdout for name in names
+        ]
         preload = " ".join(text.strip() for text in found)
         print(f'Run with: LD_PRELOAD="{preload}" ASAN_OPTIONS=detect_leaks=0:log_path=asan.log {python} -m pytest ...')
 

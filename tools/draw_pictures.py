@@ -30,13 +30,31 @@ class Picture:
 
     def __init__(self, width: int, height: int, title: str) -> None:
         self.width, self.height = width, height
-        self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"><title>{escape(title)}</title>', STYLE,
-                      f'<rect class="page" width="{width}" height="{height}" rx="8"/>']
+        self.parts = [
+            (
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+                f' role="img"><title>{escape(title)}</title>'
+            ),
+            STYLE,
+            f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
+        ]
 
     def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
-        self.parts.append(f'<text x="{x}" y="{y}" class="{kind}" text-anchor="{anchor}" xml:space="preserve">{escape(words)}</text>')
+        self.parts.append(
+            f'<text x="{x}" y="{y}" class="{kind}" text-anchor="{anchor}" xml:space="preserve">{escape(words)}</text>'
+        )
 
-    def box(self, x: float, y: float, width: float, height: float, title: str, *lines: str, kind: str = "box", code: bool = False) -> None:
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        title: str,
+        *lines: str,
+        kind: str = "box",
+        code: bool = False,
+    ) -> None:
         self.parts.append(f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="6"/>')
         self.text(x + 12, y + 22, title)
         for i, line in enumerate(lines):
@@ -58,7 +76,16 @@ def draw_call_path() -> None:
     p.text(24, 52, "Python", "small")
     p.box(130, 16, 300, 62, "op object (C++)", "binds arguments by the op's schema", kind="box hot")
     p.box(130, 118, 300, 62, "plan table (C++)", "dtypes, devices, layout → plan", kind="box hot")
-    p.box(130, 220, 300, 80, "launch (C++)", "output from the caching allocator,", "kernel over the thread pool", kind="box hot")
+    p.box(
+        130,
+        220,
+        300,
+        80,
+        "launch (C++)",
+        "output from the caching allocator,",
+        "kernel over the thread pool",
+        kind="box hot",
+    )
     p.box(130, 340, 300, 62, "tape (C++)", "a node, if an input requires grad", kind="box hot")
     p.arrow((66, 47), (130, 47))
     p.arrow((280, 78), (280, 118))
@@ -72,7 +99,15 @@ def draw_call_path() -> None:
     p.arrow((430, 149), (520, 149))
     p.text(448, 142, "miss", "small")
     p.arrow((678, 78), (678, 118))
-    p.box(520, 220, 316, 80, "code generator (Python)", "cache folder, or LLVM in process:", "about 30 ms, once per machine")
+    p.box(
+        520,
+        220,
+        316,
+        80,
+        "code generator (Python)",
+        "cache folder, or LLVM in process:",
+        "about 30 ms, once per machine",
+    )
     p.arrow((678, 180), (678, 220))
     p.arrow((520, 260), (430, 260))
     p.text(440, 253, "new plan", "small")
@@ -84,12 +119,71 @@ def draw_call_path() -> None:
 def draw_loops_to_llvm() -> None:
     """One definition, each form it takes until it runs."""
     p = Picture(860, 470, "From a definition to machine code")
-    p.box(24, 20, 380, 100, "definition", "class Softsign(Pointwise):", '    schema = "softsign(Tensor input) -> Tensor"', "    def expr(self, s, x): return x / (1 + s.abs(x))", code=True)
-    p.box(456, 20, 380, 100, "loop nest", "for i1 in begin .. end:", "    for i0 in 0 .. n0 vector:", "        x1[.] = x0 / (1 + abs(x0))", code=True)
-    p.box(24, 180, 380, 100, "LLVM", "%a = call <16 x float> @llvm.fabs.v16f32(...)", "%b = fadd <16 x float> %a, splat (float 1.0)", "%c = fdiv <16 x float> %x, %b", code=True)
-    p.box(456, 180, 380, 100, "the same nest elsewhere", "AArch64, RISC-V, WebAssembly, PTX (a GPU);", "derived: the derivative's nest, the batched nest,", "the shape without data")
-    p.box(24, 340, 380, 100, "machine code", "vandps  zmm1, zmm0, zmm2", "vaddps  zmm1, zmm1, zmm3", "vdivps  zmm0, zmm0, zmm1", kind="box hot", code=True)
-    p.box(456, 340, 380, 100, "object in the cache folder", "the next process needs neither LLVM nor a compiler;", "keyed by the nest, the processor and the version;", "only a folder of your own is trusted")
+    p.box(
+        24,
+        20,
+        380,
+        100,
+        "definition",
+        "class Softsign(Pointwise):",
+        '    schema = "softsign(Tensor input) -> Tensor"',
+        "    def expr(self, s, x): return x / (1 + s.abs(x))",
+        code=True,
+    )
+    p.box(
+        456,
+        20,
+        380,
+        100,
+        "loop nest",
+        "for i1 in begin .. end:",
+        "    for i0 in 0 .. n0 vector:",
+        "        x1[.] = x0 / (1 + abs(x0))",
+        code=True,
+    )
+    p.box(
+        24,
+        180,
+        380,
+        100,
+        "LLVM",
+        "%a = call <16 x float> @llvm.fabs.v16f32(...)",
+        "%b = fadd <16 x float> %a, splat (float 1.0)",
+        "%c = fdiv <16 x float> %x, %b",
+        code=True,
+    )
+    p.box(
+        456,
+        180,
+        380,
+        100,
+        "the same nest elsewhere",
+        "AArch64, RISC-V, WebAssembly, PTX (a GPU);",
+        "derived: the derivative's nest, the batched nest,",
+        "the shape without data",
+    )
+    p.box(
+        24,
+        340,
+        380,
+        100,
+        "machine code",
+        "vandps  zmm1, zmm0, zmm2",
+        "vaddps  zmm1, zmm1, zmm3",
+        "vdivps  zmm0, zmm0, zmm1",
+        kind="box hot",
+        code=True,
+    )
+    p.box(
+        456,
+        340,
+        380,
+        100,
+        "object in the cache folder",
+        "the next process needs neither LLVM nor a compiler;",
+        "keyed by the nest, the processor and the version;",
+        "only a folder of your own is trusted",
+    )
     p.arrow((404, 70), (456, 70))
     p.arrow((560, 120), (560, 150), (214, 150), (214, 180))
     p.arrow((646, 120), (646, 180))
@@ -98,7 +192,8 @@ def draw_loops_to_llvm() -> None:
     p.save("loops_to_llvm.svg")
 
 
-# Ratios to PyTorch 2.13 from `python -m benchmarks` on two idle cores (docs/speed.md): case, AArch64 (Neoverse-N1), x86-64 (Cascade Lake).
+# Ratios to PyTorch 2.13 from `python -m benchmarks` on two idle cores (docs/speed.md): case, AArch64 (Neoverse-N1),
+# x86-64 (Cascade Lake).
 # None: not measured on that machine.
 SPEED: tuple[tuple[str, float | None, float | None], ...] = (
     ("import", 48, None),
@@ -124,7 +219,10 @@ MACHINES = (("bar", "AArch64, two Neoverse-N1 cores"), ("bar second", "x86-64, t
 def draw_speed() -> None:
     """Bars on a logarithmic scale, from PyTorch's time at 1; one bar for each machine that a case was measured on."""
     left, right, top, bar, gap = 280, 800, 80, 14, 9
-    rows = [(name, [(kind, ratio) for (kind, _), ratio in zip(MACHINES, ratios) if ratio is not None]) for name, *ratios in SPEED]
+    rows = [
+        (name, [(kind, ratio) for (kind, _), ratio in zip(MACHINES, ratios) if ratio is not None])
+        for name, *ratios in SPEED
+    ]
     bottom = top + sum(bar * len(bars) + gap for _, bars in rows)
     p = Picture(860, bottom + 40, "Times faster than PyTorch")
     p.text(24, 32, "Times faster than PyTorch 2.13 on a CPU (logarithmic)")
@@ -138,14 +236,19 @@ def draw_speed() -> None:
 
     for mark in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64):
         x = round(place(mark), 1)
-        p.parts.append(f'<line class="{"one" if mark == 1 else "grid"}" x1="{x}" x2="{x}" y1="{top - 8}" y2="{bottom}"/>')
+        p.parts.append(
+            f'<line class="{"one" if mark == 1 else "grid"}" x1="{x}" x2="{x}" y1="{top - 8}" y2="{bottom}"/>'
+        )
         p.text(x, bottom + 18, f"{mark:g}x", "small", "middle")
     y = top
     for name, bars in rows:
         p.text(left - 12, y + bar * len(bars) / 2 + 4, name, "small", "end")
         for kind, ratio in bars:
             start, end = sorted((place(1), place(ratio)))
-            p.parts.append(f'<rect class="{kind}" x="{start:.1f}" y="{y}" width="{max(end - start, 1):.1f}" height="{bar - 1}" rx="2"/>')
+            p.parts.append(
+                f'<rect class="{kind}" x="{start:.1f}" y="{y}" width="{max(end - start, 1):.1f}" height="{bar - 1}"'
+                ' rx="2"/>'
+            )
             p.text(max(end, place(1)) + 6, y + bar - 3, f"{ratio:g}x", "small")
             y += bar
         y += gap

@@ -174,12 +174,14 @@ def fit_normal() -> None:
 
 def fit_quantiles() -> None:
     emit("ERFINV_CENTRE", "(erfinv(x) / x - sqrt(pi)/2) / w in w - 0.5, w = -log(1 - x**2) <= 1",
-         lambda u: (inverse_error(max(u + 0.5, mp.mpf(10) ** -18)) - mp.sqrt(mp.pi) / 2) / max(u + 0.5, mp.mpf(10) ** -18),
+         lambda u: (inverse_error(max(u + 0.5, mp.mpf(10) ** -18)) - mp.sqrt(mp.pi) / 2) / max(u + 0.5,
+             mp.mpf(10) ** -18),
          "-0.5", "0.5", f64=16)  # fmt: skip
     emit("ERFINV_NEAR", "erfinv(x) / x in w - 3.625, 1 <= w <= 6.25",
          lambda u: inverse_error(u + mp.mpf("3.625")), "-2.625", "2.625", f64=24)  # fmt: skip
     emit("ERFINV_FAR", "erfinv(x) / x - sqrt(w) in sqrt(w) - 3.25, 6.25 <= w <= 16",
-         lambda u: inverse_error((u + mp.mpf("3.25")) ** 2) - (u + mp.mpf("3.25")), "-0.75", "0.75", f64=20)  # fmt: skip
+         lambda u: inverse_error((u + mp.mpf("3.25")) ** 2) - (u + mp.mpf("3.25")), "-0.75", "0.75",
+         f64=20)  # fmt: skip
     emit("ERFINV_TAIL", "erfinv(x) / x - sqrt(w) in sqrt(w) - 6.5, 16 <= w <= 81",
          lambda u: inverse_error((u + mp.mpf("6.5")) ** 2) - (u + mp.mpf("6.5")), "-2.5", "2.5", f64=27)  # fmt: skip
     emit("ERFINV_DEEP", "erfinv(x) / x - sqrt(w) in sqrt(w) - 18, 81 <= w <= 756",
@@ -218,7 +220,8 @@ def fit_bessel() -> None:
     for order, name in ((0, "I0E"), (1, "I1E")):
         # The factor 1 + x levels both out: terms of mixed signs would cancel.
         emit(f"{name}_NEAR", f"exp(-x) I{order}(x) (1 + x) / x**{order} in x - 4, 0 <= x <= 8",
-             lambda u, n=order: mp.exp(-u - 4) * mp.besseli(n, u + 4) * (u + 5) / (u + 4) ** n if u > -4 else 1 / (1 + n),
+             lambda u,
+             n=order: mp.exp(-u - 4) * mp.besseli(n, u + 4) * (u + 5) / (u + 4) ** n if u > -4 else 1 / (1 + n),
              "-4", "4", f64=31, lite=22)  # fmt: skip
         emit(f"{name}_FAR", f"sqrt(x) exp(-x) I{order}(x) in 1/x - 1/16, x >= 8",
              lambda u, n=order: scaled_bessel(n, 1 / max(u + mp.mpf("0.0625"), mp.mpf(10) ** -6)),

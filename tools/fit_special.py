@@ -1,4 +1,5 @@
-"""Recompute the Chebyshev coefficients in `rushlight/definitions/pointwise/fits.py`. Prints `NAME = (...)` lines; needs mpmath.
+"""Recompute the Chebyshev coefficients in `rushlight/definitions/pointwise/fits.py`. Prints `NAME = (...)` lines;
+needs mpmath.
 
 Each fit interpolates at Chebyshev nodes in 40-digit arithmetic and drops coefficients below 1e-18 of the largest.
 """

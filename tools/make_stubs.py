@@ -1,10 +1,10 @@
 """Write the type stubs of the public modules, from the registry and the package itself.
 
-Enters: an importable rushlight. Leaves: a .pyi file beside each module whose names a checker cannot see in its source: those
-made of ops, and those whose names arrive late. Functions and methods of ops are typed from their schemas; a class or
-function that a Python file of the package defines is taken from that file, with the types written there; what is written in
-C++ is typed in tools/core_stubs.py. A name whose signature cannot be read is typed as accepting anything. `--check` compares
-instead of writing, and fails when a file is out of date.
+Enters: an importable rushlight. Leaves: a .pyi file beside each module whose names a checker cannot see in its source:
+those made of ops, and those whose names arrive late. Functions and methods of ops are typed from their schemas; a class
+or function that a Python file of the package defines is taken from that file, with the types written there; what is
+written in C++ is typed in tools/core_stubs.py. A name whose signature cannot be read is typed as accepting anything.
+`--check` compares instead of writing, and fails when a file is out of date.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ TYPES = {
     "SymInt[]": "builtins.int | Sequence[builtins.int]", "float": "builtins.float",
     "float[]": "Sequence[builtins.float]", "bool": "builtins.bool", "bool[]": "Sequence[builtins.bool]",
     "str": "builtins.str", "str[]": "Sequence[builtins.str]", "dtype": "_dtype",
-    "device": "_device | builtins.str | builtins.int", "any": "Any", "layout": "_layout", "memory_format": "_memory_format",
-    "Generator": "_Generator",
+    "device": "_device | builtins.str | builtins.int", "any": "Any", "layout": "_layout",
+    "memory_format": "_memory_format", "Generator": "_Generator",
 }  # fmt: skip
 
 
@@ -62,7 +62,9 @@ def annotation(text: str) -> str:
 
 def literal(value: Any) -> str:
     """A default as stub text; anything that is not a plain literal is left as `...`."""
-    if isinstance(value, bool | int | str | None) or (isinstance(value, float) and value == value and abs(value) < 1e300):
+    if isinstance(value, bool | int | str | None) or (
+        isinstance(value, float) and value == value and abs(value) < 1e300
+    ):
         return repr(value)
     return "..."
 
@@ -138,13 +140,15 @@ def schemas_of_op(op: Any) -> list[tuple[Any, bool]]:
             if cls.inplace or not is_inplace for text in schemas_of(cls)]
 
 
-# --- names that are no ops ----------------------------------------------------------------------------------------------
+# --- names that are no ops --------------------------------------------------------------------------------------------
 
 
 @cache
 def defined_in(path: Path) -> frozenset[str]:
     """The functions and classes that a Python file defines at its top level."""
-    return frozenset(node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return frozenset(
+        node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    )
 
 
 homes: dict[int, str] = {}       # id of a function or class -> the module whose source defines it
@@ -152,7 +156,8 @@ _searched: set[str] = set()
 
 
 def home_of(value: Any) -> str | None:
-    """The module of the package whose source defines a function or class, if one does. (`__module__` says where it is public.)"""
+    """The module of the package whose source defines a function or class, if one does.
+    (`__module__` says where it is public.)"""
     if not isinstance(value, type | types.FunctionType):
         return None
     for name, module in sorted(sys.modules.items()):
@@ -161,8 +166,11 @@ def home_of(value: Any) -> str | None:
             continue
         _searched.add(name)
         parts = path.with_suffix("").relative_to(ROOT).parts
-        if name == ".".join(parts[:-1] if parts[-1] == "__init__" else parts):   # and not another name of the file's module
-            homes.update((id(found), name) for known in defined_in(path) if (found := vars(module).get(known)) is not None)
+        # and not another name of the file's module
+        if name == ".".join(parts[:-1] if parts[-1] == "__init__" else parts):
+            homes.update(
+                (id(found), name) for known in defined_in(path) if (found := vars(module).get(known)) is not None
+            )
     return homes.get(id(value))
 
 
@@ -170,8 +178,20 @@ def known_annotation(text: Any) -> str:
     """An annotation of a method as the stub can say it; Any where it names something that the stub does not import."""
     if not isinstance(text, str):
         return "Any"
-    spelled = {"Tensor": "Tensor", "_C.Tensor": "Tensor", "Any": "Any", "None": "None", "Sequence": "Sequence", "Callable": "Callable",
-               "dtype": "_dtype", "_C.dtype": "_dtype", "device": "_device", "_C.device": "_device", "Iterator": "Iterator", "Self": "Self"}
+    spelled = {
+        "Tensor": "Tensor",
+        "_C.Tensor": "Tensor",
+        "Any": "Any",
+        "None": "None",
+        "Sequence": "Sequence",
+        "Callable": "Callable",
+        "dtype": "_dtype",
+        "_C.dtype": "_dtype",
+        "device": "_device",
+        "_C.device": "_device",
+        "Iterator": "Iterator",
+        "Self": "Self",
+    }
 
     def say(node: ast.AST) -> str:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
@@ -225,9 +245,20 @@ def plain_result(value: Any) -> str:
 
 
 def class_text(name: str, value: type) -> str:
-    """A class of the module itself: what it inherits of the language, whether it is a context, and anything else by name."""
-    base = next((base.__name__ for base in value.__mro__[1:] if getattr(builtins, base.__name__, None) is base and base is not object), None)
-    lines = [f"class {name}({f'builtins.{base}' if base else ''}):".replace("()", ""), "    def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
+    """A class of the module itself: what it inherits of the language, whether it is a context,
+    and anything else by name."""
+    base = next(
+        (
+            base.__name__
+            for base in value.__mro__[1:]
+            if getattr(builtins, base.__name__, None) is base and base is not object
+        ),
+        None,
+    )
+    lines = [
+        f"class {name}({f'builtins.{base}' if base else ''}):".replace("()", ""),
+        "    def __init__(self, *args: Any, **kwargs: Any) -> None: ...",
+    ]
     if hasattr(value, "__enter__"):
         lines += ["    def __enter__(self) -> Self: ...", "    def __exit__(self, *exc: object) -> None: ..."]
     return "\n".join([*lines, "    def __getattr__(self, name: builtins.str) -> Any: ..."])
@@ -266,7 +297,12 @@ def tensor_class(tensor_type: type, op_type: type) -> list[str]:
     if unknown:
         sys.exit(f"make_stubs: tools/core_stubs.py types members that a tensor does not have: {unknown}")
     for name, value in sorted(vars(tensor_type).items()):
-        if (name.startswith("_") and not name.startswith("__")) or name in ("__init__", "__new__", "__dict__", "__doc__"):
+        if (name.startswith("_") and not name.startswith("__")) or name in (
+            "__init__",
+            "__new__",
+            "__dict__",
+            "__doc__",
+        ):
             continue
         schemas = schemas_of_op(value) if isinstance(value, op_type) else []
         if name in TENSOR_MEMBERS:
@@ -282,7 +318,9 @@ def tensor_class(tensor_type: type, op_type: type) -> list[str]:
         elif callable(value):
             lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ...")
         else:
-            lines.append(f"    {name}: {'builtins.bool' if isinstance(value, bool) or name.startswith('is_') else 'Any'}")
+            lines.append(
+                f"    {name}: {'builtins.bool' if isinstance(value, bool) or name.startswith('is_') else 'Any'}"
+            )
     lines += [f"    {line}" for line in TENSOR_PROTOCOLS.strip().split("\n")]
     return lines
 
@@ -290,7 +328,10 @@ def tensor_class(tensor_type: type, op_type: type) -> list[str]:
 # Tensor has attributes called dtype and device, which would hide the classes inside it.
 ALIASES = ["_dtype = dtype", "_device = device", "_Generator = Generator"]
 IMPORTS = ["from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype"]
-SHARED = ["from rushlight import return_types as _return_types", "from rushlight.base.shape import layout as _layout, memory_format as _memory_format"]
+SHARED = [
+    "from rushlight import return_types as _return_types",
+    "from rushlight.base.shape import layout as _layout, memory_format as _memory_format",
+]
 
 
 def module_text(module: types.ModuleType, is_root: bool) -> str:
@@ -320,9 +361,21 @@ def module_text(module: types.ModuleType, is_root: bool) -> str:
 
 def result_types() -> str:
     """The stub of `rushlight.return_types`."""
-    classes = [f"class {name}(NamedTuple):\n" + "\n".join(f"    {part}: Tensor" for part in parts) for name, parts in sorted(named_results.items())]
-    return "\n".join(['"""Made by tools/make_stubs.py from the op registry. Do not edit: run the tool."""\n', "from typing import NamedTuple\n",
-                      "from rushlight import Tensor\n", *classes]) + "\n"
+    classes = [
+        f"class {name}(NamedTuple):\n" + "\n".join(f"    {part}: Tensor" for part in parts)
+        for name, parts in sorted(named_results.items())
+    ]
+    return (
+        "\n".join(
+            [
+                '"""Made by tools/make_stubs.py from the op registry. Do not edit: run the tool."""\n',
+                "from typing import NamedTuple\n",
+                "from rushlight import Tensor\n",
+                *classes,
+            ]
+        )
+        + "\n"
+    )
 
 
 def core_names() -> str:
@@ -330,8 +383,11 @@ def core_names() -> str:
     from rushlight import _C
 
     shared = [name for name in ("Tensor", "Generator", "UntypedStorage", "device", "dtype") if hasattr(_C, name)]
-    return ('"""Made by tools/make_stubs.py. Do not edit: run the tool."""\n\nfrom typing import Any\n\n'
-            + "".join(f"from rushlight import {name} as {name}\n" for name in shared) + "\ndef __getattr__(name: str) -> Any: ...\n")
+    return (
+        '"""Made by tools/make_stubs.py. Do not edit: run the tool."""\n\nfrom typing import Any\n\n'
+        + "".join(f"from rushlight import {name} as {name}\n" for name in shared)
+        + "\ndef __getattr__(name: str) -> Any: ...\n"
+    )
 
 
 def late_modules() -> list[str]:
@@ -339,7 +395,12 @@ def late_modules() -> list[str]:
     found = []
     for path in sorted((ROOT / "rushlight").rglob("__init__.py")):
         name = ".".join(path.parent.relative_to(ROOT).parts)
-        if name != "rushlight" and "late.names(" in path.read_text() and "._" not in name and not name.startswith("rushlight.definitions"):
+        if (
+            name != "rushlight"
+            and "late.names(" in path.read_text()
+            and "._" not in name
+            and not name.startswith("rushlight.definitions")
+        ):
             found.append(name)
     return found
 

@@ -26,7 +26,9 @@ FOLDER = str(ROOT / "rushlight" / "definitions")
 def use_module(path: str) -> None:
     """Let `rushlight._C` be this file, wherever it is."""
     loader = importlib.machinery.ExtensionFileLoader("rushlight._C", path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("rushlight._C", path, loader=loader))
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_file_location("rushlight._C", path, loader=loader)
+    )
     sys.modules["rushlight._C"] = module
     loader.exec_module(module)
 

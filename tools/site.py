@@ -1,7 +1,7 @@
 """A hook of mkdocs: writes the reference pages from the registry.
 
-Enters: an importable rushlight. Leaves: in-memory pages `reference/*.md` (ops by namespace, layers, optimizers) that the
-site builder renders like those on disk, so nothing generated is committed. Run by `mkdocs build`; see mkdocs.yml.
+Enters: an importable rushlight. Leaves: in-memory pages `reference/*.md` (ops by namespace, layers, optimizers) that
+the site builder renders like those on disk, so nothing generated is committed. Run by `mkdocs build`; see mkdocs.yml.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from rushlight.base import refusals
 from rushlight.op import definitions, load_all
 
 KINDS = ("Pointwise", "Reduction", "View", "Indexed", "Fused", "Composite", "Extern")
-SPACES = {None: "rushlight", "nn.functional": "rushlight.nn.functional", "linalg": "rushlight.linalg", "fft": "rushlight.fft",
-          "special": "rushlight.special"}
+SPACES = {
+    None: "rushlight",
+    "nn.functional": "rushlight.nn.functional",
+    "linalg": "rushlight.linalg",
+    "fft": "rushlight.fft",
+    "special": "rushlight.special",
+}
 
 
 def kind_of(definition: type) -> str:
@@ -32,7 +37,9 @@ def op_entry(name: str, classes: list[type]) -> str:
     """One op: signatures, the first class's docstring, and what it can be called as."""
     first: Any = classes[0]
     schemas = [text for cls in classes for text in (cls.schema if isinstance(cls.schema, tuple) else (cls.schema,))]
-    forms = [form for form, given in (("method", first.method), ("in place", first.inplace), ("out=", first.out)) if given]
+    forms = [
+        form for form, given in (("method", first.method), ("in place", first.inplace), ("out=", first.out)) if given
+    ]
     facts = [kind_of(first), *forms, *(f"also `{alias}`" for alias in first.aliases)]
     signatures = "\n".join(schemas)
     told = ", ".join(fact for fact in facts if fact)
@@ -50,7 +57,10 @@ def op_pages() -> dict[str, str]:
     pages = {}
     for space, entries in spaces.items():
         title = SPACES.get(space, f"rushlight.{space}")
-        pages[f"reference/{title}.md"] = f"# {title}\n\n{len(entries)} ops, from their definitions. In-place forms end in `_`.\n\n" + "\n".join(entries)
+        pages[f"reference/{title}.md"] = (
+            f"# {title}\n\n{len(entries)} ops, from their definitions. In-place forms end in `_`.\n\n"
+            + "\n".join(entries)
+        )
     return pages
 
 
@@ -74,11 +84,16 @@ def refusal_page() -> str:
     systems: dict[str, dict[str, list[str]]] = {}
     for title, reason, name in refusals.listed():
         systems.setdefault(title, {}).setdefault(reason, []).append(name)
-    parts = ["# Names that refuse\n\nThese names of PyTorch can be imported, annotated with and asked `isinstance` of; using one raises "
-             "`NotImplementedError` and says why. `rushlight check` lists those that a program mentions.\n"]
+    parts = [
+        "# Names that refuse\n\nThese names of PyTorch can be imported, annotated with and asked `isinstance` of; using"
+        " one raises `NotImplementedError` and says why. `rushlight check` lists those that a program mentions.\n"
+    ]
     for title, reasons in systems.items():
         parts.append(f"## {title}\n")
-        parts += [f"{reason[0].upper()}{reason[1:].rstrip('.')}:\n\n{', '.join(f'`{name}`' for name in names)}\n" for reason, names in reasons.items()]
+        parts += [
+            f"{reason[0].upper()}{reason[1:].rstrip('.')}:\n\n{', '.join(f'`{name}`' for name in names)}\n"
+            for reason, names in reasons.items()
+        ]
     return "\n".join(parts)
 
 
@@ -87,9 +102,16 @@ def pages() -> dict[str, str]:
     made["reference/refused.md"] = refusal_page()
     made["reference/rushlight.nn.md"] = class_page("rushlight.nn", nn, nn.Module)
     made["reference/rushlight.optim.md"] = class_page("rushlight.optim", optim, optim.Optimizer)
-    made["reference/rushlight.optim.lr_scheduler.md"] = class_page("rushlight.optim.lr_scheduler", optim.lr_scheduler, optim.lr_scheduler.LRScheduler)
-    rows = "\n".join(f"- [{path.removeprefix('reference/').removesuffix('.md')}]({path.removeprefix('reference/')})" for path in sorted(made))
-    made["reference/index.md"] = f"# Reference\n\nMade from the registry of Rushlight {rushlight.version.__version__}.\n\n{rows}\n"
+    made["reference/rushlight.optim.lr_scheduler.md"] = class_page(
+        "rushlight.optim.lr_scheduler", optim.lr_scheduler, optim.lr_scheduler.LRScheduler
+    )
+    rows = "\n".join(
+        f"- [{path.removeprefix('reference/').removesuffix('.md')}]({path.removeprefix('reference/')})"
+        for path in sorted(made)
+    )
+    made["reference/index.md"] = (
+        f"# Reference\n\nMade from the registry of Rushlight {rushlight.version.__version__}.\n\n{rows}\n"
+    )
     return made
 
 

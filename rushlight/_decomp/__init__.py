@@ -1,8 +1,9 @@
 """rushlight._decomp: ops as functions of simpler ops, in tables that tracers look up.
 
-Enters: ops (an op, or one of its overloads) and functions that compute the same. Leaves: tables from overloads to such functions, for
-`make_fx(decomposition_table=...)` and `aot_function(decompositions=...)`. What an op's own definition is written with need not be written again:
-fused ops (softmax, layer norms, ...) decompose into their bodies. Refuses: an op registered twice.
+Enters: ops (an op, or one of its overloads) and functions that compute the same. Leaves: tables from overloads to such
+functions, for `make_fx(decomposition_table=...)` and `aot_function(decompositions=...)`. What an op's own definition is
+written with need not be written again: fused ops (softmax, layer norms, ...) decompose into their bodies. Refuses:
+an op registered twice.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from .. import _C
 from ..op import Fused, ops
 from .rules import RULES
 
-__all__ = ["core_aten_decompositions", "decomposition_table", "get_decompositions", "global_decomposition_table", "meta_table", "pre_autograd_decomposition_table",
-           "register_decomposition", "remove_decompositions"]  # fmt: skip
+__all__ = ["core_aten_decompositions", "decomposition_table", "get_decompositions", "global_decomposition_table",
+           "meta_table", "pre_autograd_decomposition_table", "register_decomposition",
+           "remove_decompositions"]  # fmt: skip
 
 global_decomposition_table: dict[str, dict[Any, Callable]] = {"post_autograd": {}, "pre_autograd": {}, "meta": {}}
 decomposition_table = global_decomposition_table["post_autograd"]
@@ -29,7 +31,9 @@ def overloads_of(op: Any) -> list[Any]:
         return [op]
     if isinstance(op, _C.Op):
         return list(op.overload_list)
-    listed = getattr(op, "overload_list", None) or ([getattr(op, name) for name in op.overloads()] if hasattr(op, "overloads") else None)
+    listed = getattr(op, "overload_list", None) or (
+        [getattr(op, name) for name in op.overloads()] if hasattr(op, "overloads") else None
+    )
     if listed is None:
         raise TypeError(f"_decomp: expected an op or one of its overloads, got {type(op).__name__}.")
     return list(listed)
@@ -41,7 +45,9 @@ def _table(type: str) -> dict[Any, Callable]:
     return global_decomposition_table[type]
 
 
-def register_decomposition(aten_op: Any, registry: dict[Any, Callable] | None = None, *, type: str = "post_autograd", unsafe: bool = False) -> Callable[[Callable], Callable]:
+def register_decomposition(
+    aten_op: Any, registry: dict[Any, Callable] | None = None, *, type: str = "post_autograd", unsafe: bool = False
+) -> Callable[[Callable], Callable]:
     """Decorator: the function computes what `aten_op` (or each of several) does."""
     table = _table(type) if registry is None else registry
 
@@ -79,7 +85,12 @@ def remove_decompositions(decompositions: dict[Any, Callable], aten_ops: Sequenc
 def core_aten_decompositions() -> dict[Any, Callable]:
     """Decompositions of everything that has one: rules written here, and fused ops by their bodies."""
     _register_rules()
-    found = {overload: body for name in list(ops) for overload in _overloads_with_bodies(name) if (body := _body(overload)) is not None}
+    found = {
+        overload: body
+        for name in list(ops)
+        for overload in _overloads_with_bodies(name)
+        if (body := _body(overload)) is not None
+    }
     return {**found, **decomposition_table}
 
 
@@ -94,7 +105,9 @@ def _body(overload: Any) -> Callable | None:
         return None
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        bound = [args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(definition.spec.params)]
+        bound = [
+            args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(definition.spec.params)
+        ]
         return definition.run(*bound)
 
     return run

@@ -1,7 +1,8 @@
 """rushlight._dynamo: the names programs take from PyTorch's graph capture.
 
-Programs are captured by tracing (see `eval_frame`), not from bytecode: there are no graph breaks, and marks such as `mark_dynamic` or `disable`
-change nothing and are kept as marks. What would have to show graphs and breaks between them (`explain`, `export`) raises NotImplementedError.
+Programs are captured by tracing (see `eval_frame`), not from bytecode: there are no graph breaks, and marks such as
+`mark_dynamic` or `disable` change nothing and are kept as marks. What would have to show graphs and breaks between them
+(`explain`, `export`) raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from .eval_frame import OptimizedModule, is_dynamo_supported, is_inductor_suppor
 from .external_utils import is_compiling
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "dont_skip_tracing",
-    "error_on_graph_break", "exc", "explain", "export", "external_utils", "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported",
-    "is_inductor_supported", "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
-    "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config", "register_backend", "reset", "reset_code_caches", "run", "set_stance",
-    "skip_frame", "substitute_in_graph",
+    "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph",
+    "dont_skip_tracing", "error_on_graph_break", "exc", "explain", "export", "external_utils", "forbid_in_graph",
+    "graph_break", "is_compiling", "is_dynamo_supported", "is_inductor_supported", "list_backends", "lookup_backend",
+    "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config", "register_backend", "reset",
+    "reset_code_caches", "run", "set_stance", "skip_frame", "substitute_in_graph",
 ]  # fmt: skip
 
 _NO_CAPTURE = "capture of bytecode (Dynamo) is not written yet; compile() traces functions"
@@ -61,4 +63,6 @@ def explain(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:
 
 def export(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:
     """Refused: it returns a captured graph."""
-    raise NotImplementedError(f"_dynamo.export: {_NO_CAPTURE}. For straight-line code use torch.fx.symbolic_trace or make_fx.")
+    raise NotImplementedError(
+        f"_dynamo.export: {_NO_CAPTURE}. For straight-line code use torch.fx.symbolic_trace or make_fx."
+    )

@@ -1,7 +1,8 @@
 """The register of compile backends: names, and functions from a graph and example inputs to a callable.
 
-Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. What the built-in names do is said
-in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, ...) run the captured graphs op by op.
+Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. What the
+built-in names do is said in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, ...) run the
+captured graphs op by op.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from .exc import InvalidBackend
 # PyTorch's own names that this framework will serve, with PyTorch's tags.
 _BUILTIN: dict[str, tuple[str, ...]] = {
     "inductor": (), "cudagraphs": (), "eager": ("debug",), "eager_noexcept": ("debug",), "aot_eager": ("debug",),
-    "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "onnxrt": (), "openxla": (), "tvm": (),
+    "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "onnxrt": (), "openxla": (),
+    "tvm": (),
 }  # fmt: skip
 EAGER = frozenset(("eager", "eager_noexcept"))
 _registered: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 
 
-def register_backend(compiler_fn: Callable | None = None, name: str | None = None, tags: Sequence[str] = ()) -> Callable:
+def register_backend(
+    compiler_fn: Callable | None = None, name: str | None = None, tags: Sequence[str] = ()
+) -> Callable:
     """Register a compile function under its name (or `name`)."""
     if compiler_fn is None:
         return functools.partial(register_backend, name=name, tags=tags)

@@ -1,7 +1,7 @@
 """Settings of graph capture.
 
-`disable` and `accumulated_recompile_limit` are followed. The others are of the capture of bytecode, which is not written yet: they are kept for the
-programs that set them.
+`disable` and `accumulated_recompile_limit` are followed. The others are of the capture of bytecode, which is not
+written yet: they are kept for the programs that set them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ report_guard_failures = True
 
 @contextlib.contextmanager
 def patch(arg1: str | dict[str, Any] | None = None, arg2: Any = None, **kwargs: Any) -> Iterator[None]:
-    """Settings for a block (or, as a decorator, a function): `patch("verbose", True)`, `patch({...})` or `patch(verbose=True)`."""
+    """Settings for a block (or, as a decorator, a function): `patch("verbose", True)`,
+    `patch({...})` or `patch(verbose=True)`."""
     changes = {arg1: arg2} if isinstance(arg1, str) else {**(arg1 or {}), **kwargs}
     here = globals()
     unknown = next((name for name in changes if name not in here), None)

@@ -1,7 +1,7 @@
 """Marks on functions and tensors that tell graph capture what to do.
 
-Enters: functions, modules, tensors. Leaves: the same objects, marked where PyTorch leaves a mark: with no capture, code marked as not to be
-compiled and code that may be runs alike. Refuses: arguments PyTorch refuses.
+Enters: functions, modules, tensors. Leaves: the same objects, marked where PyTorch leaves a mark: with no capture, code
+marked as not to be compiled and code that may be runs alike. Refuses: arguments PyTorch refuses.
 """
 
 from __future__ import annotations
@@ -14,12 +14,22 @@ from typing import Any
 from .._C import Tensor
 from . import config
 
-_STANCES = frozenset(("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"))
+_STANCES = frozenset(
+    (
+        "default",
+        "force_eager",
+        "eager_on_recompile",
+        "fail_on_recompile",
+        "eager_then_compile",
+        "aot_eager_then_compile",
+    )
+)
 stance = "default"
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
-    """Not to be compiled, and with `recursive` neither is what it calls. Usable bare, with arguments, on functions and modules."""
+    """Not to be compiled, and with `recursive` neither is what it calls. Usable bare, with arguments,
+    on functions and modules."""
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
     if not callable(fn):
@@ -51,7 +61,13 @@ run = _marked("run", "Use what is compiled, compile nothing new.")
 dont_skip_tracing = _marked("dont_skip_tracing", "A function to capture although it belongs to a library.")
 
 
-def substitute_in_graph(original_fn: Callable, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, is_embedded_type: bool = False) -> Callable:
+def substitute_in_graph(
+    original_fn: Callable,
+    *,
+    can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False,
+    is_embedded_type: bool = False,
+) -> Callable:
     """Decorator: capture this function in place of `original_fn`."""
     if not callable(original_fn):
         raise TypeError(f"substitute_in_graph: expected a function, got {type(original_fn)}")
@@ -85,8 +101,8 @@ def _mark_dims(name: str, t: Any, index: Any) -> None:
             raise IndexError(f"{name}: dim {dim} is out of range for a tensor of {t.ndim} dims")
 
 
-def mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...], *, hint_override: int | None = None, min: int | None = None, max: int | None = None,
-                 specialize_on: Any = None) -> None:  # fmt: skip
+def mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...], *, hint_override: int | None = None,
+                 min: int | None = None, max: int | None = None, specialize_on: Any = None) -> None:  # fmt: skip
     """These sizes vary from call to call."""
     _mark_dims("mark_dynamic", t, index)
 
@@ -111,7 +127,9 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
 class set_stance:  # noqa: N801 - PyTorch's name
     """What compiled functions do from now on, in a `with` block, or in a function decorated with it."""
 
-    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> None:
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
+    ) -> None:
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'; expected one of {sorted(_STANCES)}")
         if force_backend is not None and stance != "default":

@@ -1,8 +1,9 @@
 """`compile()`: callables with the semantics of the original, captured by tracing and run by a backend.
 
-Enters: a function or module, and PyTorch's options. Leaves: a wrapper of the function, or an `OptimizedModule` around the module. Both
-capture the program for each kind of arguments by running it on fake tensors (`aot`), until bytecode is captured. Refuses: unknown backends
-and modes, options together with a mode, and with fullgraph=True programs that cannot be captured.
+Enters: a function or module, and PyTorch's options. Leaves: a wrapper of the function, or an `OptimizedModule` around
+the module. Both capture the program for each kind of arguments by running it on fake tensors (`aot`), until bytecode is
+captured. Refuses: unknown backends and modes, options together with a mode,
+and with fullgraph=True programs that cannot be captured.
 """
 
 from __future__ import annotations
@@ -41,17 +42,20 @@ def get_default_backend() -> Any:
     return _state["backend"]
 
 
-def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable | None = None,
-                     mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None, disable: bool = False,
-                     recompile_limit: int | None = None, isolate_recompiles: bool = False, shapes_spec: Any = None) -> Any:  # fmt: skip
+def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+            backend: str | Callable | None = None,
+                     mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None,
+                     disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False,
+                     shapes_spec: Any = None) -> Any:  # fmt: skip
     """A callable that behaves as `model`. Bare or with arguments, also as a decorator."""
     if mode is not None and options is not None:
         raise RuntimeError("compile: expected mode or options, got both.")
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(sorted(_MODES))}")
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name, disable=disable,
-                                 recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)  # fmt: skip
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                 options=options, name=name, disable=disable, recompile_limit=recompile_limit,
+                                 isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec)  # fmt: skip
     if not callable(model):
         raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
     chosen = backends.lookup(_state["backend"] if backend is None else backend)
@@ -59,7 +63,13 @@ def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: 
         chosen = "eager"
     if shapes_spec is not None:
         raise NotImplementedError("compile: shapes_spec is not supported. dynamic=True captures sizes as symbols.")
-    choices = {"backend": chosen, "fullgraph": fullgraph and not disable, "dynamic": dynamic, "options": options, "limit": recompile_limit}
+    choices = {
+        "backend": chosen,
+        "fullgraph": fullgraph and not disable,
+        "dynamic": dynamic,
+        "options": options,
+        "limit": recompile_limit,
+    }
     return OptimizedModule(model, choices) if isinstance(model, Module) else _wrapped(model, choices)
 
 
@@ -78,7 +88,14 @@ def _wrapped(fn: Callable, choices: dict[str, Any]) -> Callable:
     return compiled
 
 
-def optimize(backend: str | Callable = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: bool | None = None, **options: Any) -> Callable:
+def optimize(
+    backend: str | Callable = "inductor",
+    *,
+    nopython: bool = False,
+    disable: bool = False,
+    dynamic: bool | None = None,
+    **options: Any,
+) -> Callable:
     """A decorator that compiles with `backend`."""
     return functools.partial(compile, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
 
@@ -95,14 +112,18 @@ class OptimizedModule(Module):
         self.__dict__["_is_made"] = False
         super().__init__()
         self._modules["_orig_mod"] = mod
-        self.__dict__["_choices"] = {"backend": "eager", "fullgraph": False, "dynamic": None} if dynamo_ctx is None else dynamo_ctx
+        self.__dict__["_choices"] = (
+            {"backend": "eager", "fullgraph": False, "dynamic": None} if dynamo_ctx is None else dynamo_ctx
+        )
         self.__dict__["_run"] = None
         self.__dict__["_is_made"] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.__dict__["_run"] is None:
             original = self._modules["_orig_mod"]
-            self.__dict__["_run"] = late.provided("compile_callable")(original, (original,), **self.__dict__["_choices"])
+            self.__dict__["_run"] = late.provided("compile_callable")(
+                original, (original,), **self.__dict__["_choices"]
+            )
         return self.__dict__["_run"](*args, **kwargs)
 
     forward = __call__

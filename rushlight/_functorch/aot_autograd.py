@@ -1,7 +1,8 @@
 """AOTAutograd's functions: a function or module whose forward and backward graphs are handed to compilers.
 
-Enters: a function or module, compilers of graphs (`compiler(graph_module, example_inputs) -> callable`), a partitioner, a decomposition table.
-Leaves: a callable with the same results and gradients. Refuses: what cannot be captured (`aot.refused`), and exporting a joint graph.
+Enters: a function or module, compilers of graphs (`compiler(graph_module, example_inputs) -> callable`), a partitioner,
+a decomposition table. Leaves: a callable with the same results and gradients. Refuses: what cannot be captured
+(`aot.refused`), and exporting a joint graph.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from ..nn import Module
 from ..utils import _pytree as pytree
 from .partitioners import default_partition, partition_for_aot
 
-__all__ = ["GraphSignature", "aot_export_module", "aot_function", "aot_module", "aot_module_simplified", "make_boxed_compiler", "make_boxed_func"]
+__all__ = [
+    "GraphSignature",
+    "aot_export_module",
+    "aot_function",
+    "aot_module",
+    "aot_module_simplified",
+    "make_boxed_compiler",
+    "make_boxed_func",
+]
 
 
 def make_boxed_func(f: Callable) -> Callable:
@@ -39,21 +48,45 @@ def make_boxed_compiler(compiler: Callable) -> Callable:
     return compile
 
 
-def _config(fw_compiler: Callable, bw_compiler: Callable | None, partition_fn: Callable, decompositions: Mapping | None, inference_compiler: Callable | None) -> AotConfig:
-    return AotConfig(fw_compiler, bw_compiler or fw_compiler, inference_compiler, partition_for_aot(partition_fn), decompositions=dict(decompositions or {}))
+def _config(
+    fw_compiler: Callable,
+    bw_compiler: Callable | None,
+    partition_fn: Callable,
+    decompositions: Mapping | None,
+    inference_compiler: Callable | None,
+) -> AotConfig:
+    return AotConfig(
+        fw_compiler,
+        bw_compiler or fw_compiler,
+        inference_compiler,
+        partition_for_aot(partition_fn),
+        decompositions=dict(decompositions or {}),
+    )
 
 
 def _specialized(fn: Callable, modules: Sequence[Module], config: AotConfig, dynamic: bool) -> Specialized:
-    return Specialized(fn, modules, lambda captured: compile_captured(captured, config), decompositions=config.decompositions, dynamic=dynamic)
+    return Specialized(
+        fn,
+        modules,
+        lambda captured: compile_captured(captured, config),
+        decompositions=config.decompositions,
+        dynamic=dynamic,
+    )
 
 
-def aot_function(fn: Callable, fw_compiler: Callable, bw_compiler: Callable | None = None, partition_fn: Callable = default_partition,
-                 decompositions: Mapping | None = None, num_params_buffers: int = 0, keep_inference_input_mutations: bool = False,
-                 inference_compiler: Callable | None = None, *, dynamic: bool = False, enable_log: bool = True, disable_functionalization: bool = False) -> Callable:  # fmt: skip
+def aot_function(fn: Callable, fw_compiler: Callable, bw_compiler: Callable | None = None,
+                 partition_fn: Callable = default_partition, decompositions: Mapping | None = None,
+                 num_params_buffers: int = 0, keep_inference_input_mutations: bool = False,
+                 inference_compiler: Callable | None = None, *, dynamic: bool = False, enable_log: bool = True,
+                 disable_functionalization: bool = False) -> Callable:  # fmt: skip
     """`fn`, whose graphs are compiled when it is first called with arguments of a kind."""
     if disable_functionalization:
-        raise NotImplementedError("aot_function: graphs are always functionalized here; disable_functionalization=True is not possible")
-    return _specialized(fn, (), _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic)
+        raise NotImplementedError(
+            "aot_function: graphs are always functionalized here; disable_functionalization=True is not possible"
+        )
+    return _specialized(
+        fn, (), _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic
+    )
 
 
 class AOTModule(Module):
@@ -68,18 +101,26 @@ class AOTModule(Module):
         return self.__dict__["_run"](*args, **kwargs)
 
 
-def aot_module(mod: Module, fw_compiler: Callable, bw_compiler: Callable | None = None, partition_fn: Callable = default_partition,
-               decompositions: Mapping | None = None, inference_compiler: Callable | None = None, *, dynamic: bool = False) -> Module:  # fmt: skip
+def aot_module(mod: Module, fw_compiler: Callable, bw_compiler: Callable | None = None,
+               partition_fn: Callable = default_partition, decompositions: Mapping | None = None,
+               inference_compiler: Callable | None = None, *, dynamic: bool = False) -> Module:  # fmt: skip
     """A module that runs `mod` compiled: parameters and buffers are inputs of the graphs."""
     if not isinstance(mod, Module):
         raise AssertionError(f"aot_module: expected a Module, got {type(mod).__name__}")
-    return AOTModule(mod, _specialized(mod, (mod,), _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic))
+    return AOTModule(
+        mod,
+        _specialized(
+            mod, (mod,), _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler), dynamic
+        ),
+    )
 
 
-def aot_module_simplified(mod: Module, args: Sequence[Any], fw_compiler: Callable, bw_compiler: Callable | None = None, partition_fn: Callable = default_partition,
-                          decompositions: Mapping | None = None, keep_inference_input_mutations: bool = False,
-                          inference_compiler: Callable | None = None, **options: Any) -> Callable:  # fmt: skip
-    """What a backend makes of the graph it is given: a callable of the graph's inputs. It is compiled for `args` when first called with their like."""
+def aot_module_simplified(mod: Module, args: Sequence[Any], fw_compiler: Callable, bw_compiler: Callable | None = None,
+                          partition_fn: Callable = default_partition, decompositions: Mapping | None = None,
+                          keep_inference_input_mutations: bool = False, inference_compiler: Callable | None = None,
+                          **options: Any) -> Callable:  # fmt: skip
+    """What a backend makes of the graph it is given: a callable of the graph's inputs.
+    It is compiled for `args` when first called with their like."""
     config = _config(fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler)
     run = _specialized(mod, (mod,) if isinstance(mod, Module) else (), config, False)
     if options:
@@ -109,11 +150,17 @@ class GraphSignature:
     backward_signature: Any = None
 
 
-def aot_export_module(mod: Module, args: Sequence[Any], *, decompositions: Mapping | None = None, trace_joint: bool, output_loss_index: int | None = None,
-                      pre_dispatch: bool = False, kwargs: dict[str, Any] | None = None, **options: Any) -> tuple[GraphModule, GraphSignature]:  # fmt: skip
-    """The forward graph of a module, without writes, and what its inputs and results are: parameters, buffers, then the arguments' tensors."""
+def aot_export_module(mod: Module, args: Sequence[Any], *, decompositions: Mapping | None = None, trace_joint: bool,
+                      output_loss_index: int | None = None, pre_dispatch: bool = False,
+                      kwargs: dict[str, Any] | None = None, **options: Any) -> tuple[GraphModule,
+                      GraphSignature]:  # fmt: skip
+    """The forward graph of a module, without writes, and what its inputs and results are: parameters, buffers,
+    then the arguments' tensors."""
     if trace_joint or pre_dispatch or options:
-        raise NotImplementedError("aot_export_module: only forward graphs (trace_joint=False) are exported here; aot_function hands out joint ones to its partition_fn")
+        raise NotImplementedError(
+            "aot_export_module: only forward graphs (trace_joint=False) are exported here; aot_function hands out joint"
+            " ones to its partition_fn"
+        )
     state = ModuleState((mod,))
     named = {id(t): name for name, t in mod.named_parameters()} | {id(t): name for name, t in mod.named_buffers()}
     parameters = {id(t) for t in mod.parameters()}
@@ -135,22 +182,32 @@ def aot_export_module(mod: Module, args: Sequence[Any], *, decompositions: Mappi
         captured = capture(flat, [*own, *leaves], wants_grad=False, decompositions=decompositions)
     graph, meta = captured.graph, captured.meta
     if captured.lifted:
-        raise RuntimeError("aot_export_module: the module uses a tensor that is neither a parameter, a buffer nor an argument. Register it as a buffer.")
+        raise RuntimeError(
+            "aot_export_module: the module uses a tensor that is neither a parameter, a buffer nor an argument."
+            " Register it as a buffer."
+        )
     inputs = [n.name for n in graph.graph.find_nodes(op="placeholder")]
     output = graph.graph.output_node()
     returned, results = output.args[0], []
     for info in meta.outputs:     # aliases are shown as what they are: a graph returns values
         if info.kind not in (OutputKind.NEW, OutputKind.INPUT):
-            raise NotImplementedError("aot_export_module: an output is a view of an input, or of another output. Return a copy (clone()).")
-        results.append(returned[info.source] if info.kind is OutputKind.NEW else graph.graph.find_nodes(op="placeholder")[info.source])
+            raise NotImplementedError(
+                "aot_export_module: an output is a view of an input, or of another output. Return a copy (clone())."
+            )
+        results.append(
+            returned[info.source]
+            if info.kind is OutputKind.NEW
+            else graph.graph.find_nodes(op="placeholder")[info.source]
+        )
     mutated = returned[: len(meta.mutated)]
     output.args = ((*mutated, *results),)
     graph.recompile()
     to_name = {name: named[id(t)] for name, t in zip(inputs, own, strict=False)}
     writes = {node.name: inputs[i] for node, i in zip(mutated, meta.mutated, strict=True)}
     return graph, GraphSignature(
-        [named[id(t)] for t in own if id(t) in parameters], [named[id(t)] for t in own if id(t) not in parameters], inputs[len(own) :],
-        [getattr(r, "name", r) for r in results], {n: to_name[n] for n, t in zip(inputs, own, strict=False) if id(t) in parameters},
+        [named[id(t)] for t in own if id(t) in parameters], [named[id(t)] for t in own if id(t) not in parameters],
+        inputs[len(own) :], [getattr(r, "name", r) for r in results],
+        {n: to_name[n] for n, t in zip(inputs, own, strict=False) if id(t) in parameters},
         {n: to_name[n] for n, t in zip(inputs, own, strict=False) if id(t) not in parameters},
         {new: to_name[name] for new, name in writes.items() if name in to_name}, {},
         {new: name for new, name in writes.items() if name not in to_name}, spec, specs[0])  # fmt: skip

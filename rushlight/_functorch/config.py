@@ -1,6 +1,7 @@
 """Settings of AOTAutograd that programs set.
 
-`activation_memory_budget` is how much the min-cut partition may save, from 0 (nothing that can be computed again) to 1 (see `aot.min_cut`).
+`activation_memory_budget` is how much the min-cut partition may save,
+from 0 (nothing that can be computed again) to 1 (see `aot.min_cut`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Partitioners with PyTorch's signature: a joint graph in, the forward and the backward graph out.
 
-Enters: a joint graph and how many of its results are the forward's. Leaves: (forward, backward): the forward returns its results, then the saved
-values; the backward takes the saved values, then the tangents. `partition_for_aot` makes such a function one of `aot`'s.
+Enters: a joint graph and how many of its results are the forward's. Leaves: (forward, backward): the forward returns
+its results, then the saved values; the backward takes the saved values, then the tangents.
+`partition_for_aot` makes such a function one of `aot`'s.
 """
 
 from __future__ import annotations
@@ -20,19 +21,27 @@ from . import config
 __all__ = ["default_partition", "draw_graph", "min_cut_rematerialization_partition"]
 
 
-def default_partition(joint_module: GraphModule, _joint_inputs: Any = None, *, num_fwd_outputs: int, static_lifetime_input_indices: Any = None,
+def default_partition(joint_module: GraphModule, _joint_inputs: Any = None, *, num_fwd_outputs: int,
+                      static_lifetime_input_indices: Any = None,
                       static_lifetime_input_nodes: Any = None) -> tuple[GraphModule, GraphModule]:  # fmt: skip
     """What both graphs use is saved; nothing is computed twice."""
     return _pair(partition.default_partition(joint_module, num_fwd_outputs))
 
 
-def min_cut_rematerialization_partition(joint_module: GraphModule, _joint_inputs: Any = None, compiler: str = "inductor", *, num_fwd_outputs: int,
-                                        static_lifetime_input_indices: Any = None) -> tuple[GraphModule, GraphModule]:  # fmt: skip
+def min_cut_rematerialization_partition(joint_module: GraphModule, _joint_inputs: Any = None,
+                                        compiler: str = "inductor", *, num_fwd_outputs: int,
+                                        static_lifetime_input_indices: Any = None) -> tuple[GraphModule,
+                                        GraphModule]:  # fmt: skip
     """As few bytes as possible are saved; cheap ops are computed again."""
-    return _pair(min_cut.min_cut_rematerialization_partition(joint_module, num_fwd_outputs, memory_budget=config.activation_memory_budget))
+    return _pair(
+        min_cut.min_cut_rematerialization_partition(
+            joint_module, num_fwd_outputs, memory_budget=config.activation_memory_budget
+        )
+    )
 
 
-# What `aot` runs in place of these two: the same choice, and values that inputs or results hold already are not returned again.
+# What `aot` runs in place of these two: the same choice,
+# and values that inputs or results hold already are not returned again.
 default_partition.of_aot = partition.default_partition  # type: ignore[attr-defined]
 min_cut_rematerialization_partition.of_aot = (  # type: ignore[attr-defined]
     lambda joint, count, overwritten=(): min_cut.min_cut_rematerialization_partition(
@@ -65,8 +74,12 @@ def partition_for_aot(partition_fn: Callable) -> Callable[..., Partition]:
         extras = forward.graph.output_node().args[0][num_results:]
         taken = [n for n in backward.graph.find_nodes(op="placeholder") if not is_tangent(n)]
         if len(taken) != len(extras):
-            raise RuntimeError(f"partition_fn: expected the backward to take the {len(extras)} values that the forward saves, got {len(taken)} inputs besides tangents.")
-        saved = tuple(Saved("extra", i, partition.nbytes_of(n) if isinstance(n, Node) else 8, not isinstance(n, Node) or isinstance(n.meta.get("val"), Tensor))
+            raise RuntimeError(
+                f"partition_fn: expected the backward to take the {len(extras)} values that the forward saves, got"
+                f" {len(taken)} inputs besides tangents."
+            )
+        saved = tuple(Saved("extra", i, partition.nbytes_of(n) if isinstance(n, Node) else 8,
+                            not isinstance(n, Node) or isinstance(n.meta.get("val"), Tensor))
                       for i, n in enumerate(extras))  # fmt: skip
         grads = backward.graph.output_node().args[0]
         return Partition(forward, backward, saved, num_results, tuple(isinstance(g, Node) for g in grads))
@@ -74,12 +87,15 @@ def partition_for_aot(partition_fn: Callable) -> Callable[..., Partition]:
     return run
 
 
-def draw_graph(traced: GraphModule, fname: str, figname: str = "fx_graph", clear_meta: bool = True, prog: str | list[str] | None = None,
-               parse_stack_trace: bool = False, dot_graph_shape: str | None = None) -> None:  # fmt: skip
+def draw_graph(traced: GraphModule, fname: str, figname: str = "fx_graph", clear_meta: bool = True,
+               prog: str | list[str] | None = None, parse_stack_trace: bool = False,
+               dot_graph_shape: str | None = None) -> None:  # fmt: skip
     """Write a picture of a graph (or, for `.dot`, the text of one) to `fname`; pictures need Graphviz."""
     name, _, ending = fname.rpartition(".")
     name, ending = (name, ending) if name else (fname, "svg")
-    drawing = FxGraphDrawer(traced, figname, parse_stack_trace=parse_stack_trace, dot_graph_shape=dot_graph_shape).get_dot_graph()
+    drawing = FxGraphDrawer(
+        traced, figname, parse_stack_trace=parse_stack_trace, dot_graph_shape=dot_graph_shape
+    ).get_dot_graph()
     if ending == "dot":
         with open(f"{name}.dot", "w", encoding="utf-8") as file:
             file.write(drawing.to_string())

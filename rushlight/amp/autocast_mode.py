@@ -1,7 +1,7 @@
 """Autocast regions: `with autocast("cpu"):`, or the same as a decorator, and custom functions that respect them.
 
-Enters: a device type, the lower type and whether to keep casts of parameters. Leaves: a region of the thread in which ops
-cast their arguments. Refuses: device types without autocasting; types and devices that cannot be used get PyTorch's
+Enters: a device type, the lower type and whether to keep casts of parameters. Leaves: a region of the thread in which
+ops cast their arguments. Refuses: device types without autocasting; types and devices that cannot be used get PyTorch's
 warning and a region that casts nothing.
 """
 
@@ -35,9 +35,12 @@ def autocast_decorator(autocast_instance: autocast, func: _F) -> _F:
 
 
 class autocast:  # noqa: N801 - PyTorch's name
-    """A region in which ops on `device_type` choose between `dtype` and float32. Regions nest; `enabled=False` suspends one."""
+    """A region in which ops on `device_type` choose between `dtype` and float32. Regions nest;
+    `enabled=False` suspends one."""
 
-    def __init__(self, device_type: str, dtype: _dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
+    def __init__(
+        self, device_type: str, dtype: _dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if device_type not in _state.DEVICES:
@@ -63,7 +66,13 @@ class autocast:  # noqa: N801 - PyTorch's name
         return False
 
     def __enter__(self) -> autocast:
-        self._outer.append((_state.is_autocast_cache_enabled(), _state.is_autocast_enabled(self.device), _state.get_autocast_dtype(self.device)))
+        self._outer.append(
+            (
+                _state.is_autocast_cache_enabled(),
+                _state.is_autocast_enabled(self.device),
+                _state.get_autocast_dtype(self.device),
+            )
+        )
         _state.set_autocast_enabled(self.device, self._enabled)
         _state.set_autocast_dtype(self.device, self.fast_dtype)
         _state.autocast_increment_nesting()
@@ -81,7 +90,10 @@ class autocast:  # noqa: N801 - PyTorch's name
 
     def __call__(self, func: _F) -> _F:
         if not callable(func):
-            raise TypeError(f"autocast()(func) requires a callable, but got {type(func).__name__}. As a context manager it is `with autocast(...):`.")
+            raise TypeError(
+                f"autocast()(func) requires a callable, but got {type(func).__name__}. As a context manager it is `with"
+                " autocast(...):`."
+            )
         return autocast_decorator(self, func)
 
 
@@ -115,7 +127,8 @@ def _check_device_type(device_type: Any) -> None:
 
 
 def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: _dtype | None = None) -> Callable:
-    """For `Function.forward`: remember the region's state for `custom_bwd`; with `cast_inputs`, cast the inputs and leave the region."""
+    """For `Function.forward`: remember the region's state for `custom_bwd`; with `cast_inputs`,
+    cast the inputs and leave the region."""
     _check_device_type(device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)

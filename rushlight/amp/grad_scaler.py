@@ -20,7 +20,11 @@ from ..op import find_op
 
 __all__ = ["GradScaler", "OptState"]
 
-_full, _unscale, _update_scale = find_op("full"), find_op("_amp_foreach_non_finite_check_and_unscale_"), find_op("_amp_update_scale_")
+_full, _unscale, _update_scale = (
+    find_op("full"),
+    find_op("_amp_foreach_non_finite_check_and_unscale_"),
+    find_op("_amp_update_scale_"),
+)
 
 
 class OptState(Enum):
@@ -52,8 +56,8 @@ class GradScaler:
     """scale(loss).backward(), then step(optimizer), then update()."""
 
     def __init__(
-        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000,
-        enabled: bool = True,
+        self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         self._device, self._enabled = device, enabled
         if enabled and device == "cuda":
@@ -64,14 +68,20 @@ class GradScaler:
         assert growth_factor > 1.0, "The growth factor must be > 1.0."
         assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
         self._init_scale, self._init_growth_tracker = init_scale, 0
-        self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+        self._growth_factor, self._backoff_factor, self._growth_interval = (
+            growth_factor,
+            backoff_factor,
+            growth_interval,
+        )
         self._scale: Tensor | None = None          # made on the device of the first scaled output
         self._growth_tracker: Tensor | None = None
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
 
     def _check_scale_growth_tracker(self, funcname: str) -> tuple[Tensor, Tensor]:
         for name in ("_scale", "_growth_tracker"):
-            missing = f"{funcname}: {name} is None: the iteration did not use scaler.scale on its loss or outputs first."
+            missing = (
+                f"{funcname}: {name} is None: the iteration did not use scaler.scale on its loss or outputs first."
+            )
             assert getattr(self, name) is not None, missing
         return self._scale, self._growth_tracker
 
@@ -80,7 +90,7 @@ class GradScaler:
         self._scale = _full((), self._init_scale, dtype=float32, device=dev)
         self._growth_tracker = _full((), self._init_growth_tracker, dtype=int32, device=dev)
 
-    # --- one iteration -------------------------------------------------------------------------------------------------
+    # --- one iteration ------------------------------------------------------------------------------------------------
 
     def scale(self, outputs: Tensor | Iterable[Tensor]) -> Any:
         """Tensors (one, or a container of them) times the scale."""
@@ -101,7 +111,9 @@ class GradScaler:
 
         return apply(outputs)
 
-    def _unscale_grads_(self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool) -> dict[Any, Tensor]:
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[Any, Tensor]:
         inverses, flags = _Copies(inv_scale), _Copies(found_inf)
         groups: dict[Any, list[Tensor]] = defaultdict(list)
         with no_grad():
@@ -130,11 +142,15 @@ class GradScaler:
         scale, _ = self._check_scale_growth_tracker("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called for this optimizer. Call update() before the next time.")
+            raise RuntimeError(
+                "unscale_() has already been called for this optimizer. Call update() before the next time."
+            )
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         inverse = scale.double().reciprocal().float()
-        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, _full((), 0.0, dtype=float32, device=scale.device), False)
+        state["found_inf_per_device"] = self._unscale_grads_(
+            optimizer, inverse, _full((), 0.0, dtype=float32, device=scale.device), False
+        )
         state["stage"] = OptState.UNSCALED
 
     def _maybe_opt_step(self, optimizer: Any, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -157,7 +173,9 @@ class GradScaler:
         else:
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
-            assert state["found_inf_per_device"], "step: No inf checks were recorded: none of the optimizer's parameters has a gradient."
+            assert state[
+                "found_inf_per_device"
+            ], "step: No inf checks were recorded: none of the optimizer's parameters has a gradient."
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
@@ -165,7 +183,12 @@ class GradScaler:
     def _fused_step(self, optimizer: Any, state: dict[str, Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """Optimizers that unscale inside their kernel are handed the scale and whether to skip."""
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
-            warnings.warn("GradScaler passes itself as `grad_scaler` only to old optimizers; read `grad_scale` and `found_inf` instead.", FutureWarning, stacklevel=3)
+            warnings.warn(
+                "GradScaler passes itself as `grad_scaler` only to old optimizers; read `grad_scale` and `found_inf`"
+                " instead.",
+                FutureWarning,
+                stacklevel=3,
+            )
             return optimizer.step(*args, **{**kwargs, "grad_scaler": self})
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
@@ -184,20 +207,41 @@ class GradScaler:
             return
         scale, tracker = self._check_scale_growth_tracker("update")
         if new_scale is None:
-            flags = [flag.to(scale.device) for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()]
+            flags = [
+                flag.to(scale.device)
+                for state in self._per_optimizer_states.values()
+                for flag in state["found_inf_per_device"].values()
+            ]
             assert flags, "update: No inf checks were recorded: call step() or unscale_() first."
-            _update_scale(scale, tracker, sum(flags[1:], flags[0]), self._growth_factor, self._backoff_factor, self._growth_interval)
+            _update_scale(
+                scale,
+                tracker,
+                sum(flags[1:], flags[0]),
+                self._growth_factor,
+                self._backoff_factor,
+                self._growth_interval,
+            )
         elif isinstance(new_scale, float):
             scale.fill_(new_scale)
         else:
-            fits = isinstance(new_scale, Tensor) and new_scale.device.type == self._device and new_scale.numel() == 1 and not new_scale.requires_grad
-            assert fits, "new_scale: expected a float, or a float tensor of 1 element on the scaler's device that requires no gradient."
+            fits = (
+                isinstance(new_scale, Tensor)
+                and new_scale.device.type == self._device
+                and new_scale.numel() == 1
+                and not new_scale.requires_grad
+            )
+            assert fits, (
+                "new_scale: expected a float, or a float tensor of 1 element on the scaler's device that requires no"
+                " gradient."
+            )
             scale.copy_(new_scale.reshape(()))
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
         scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
-        one, flag = _full((), 1.0, dtype=float32, device=scale.device), _full((), 0.0, dtype=float32, device=scale.device)
+        one, flag = _full((), 1.0, dtype=float32, device=scale.device), _full(
+            (), 0.0, dtype=float32, device=scale.device
+        )
         found = self._unscale_grads_(optimizer, one, flag, True)
         self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
         return found
@@ -205,7 +249,7 @@ class GradScaler:
     def _found_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
         return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
 
-    # --- settings and state --------------------------------------------------------------------------------------------
+    # --- settings and state -------------------------------------------------------------------------------------------
 
     def _get_scale_async(self) -> Tensor | None:
         return self._scale
@@ -275,8 +319,15 @@ class GradScaler:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         if self._enabled:
-            assert not self._per_optimizer_states, "GradScaler: pickle it between iterations, after update() and before the next unscale_() or step()."
-            state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker(), "_scale": None, "_growth_tracker": None}
+            assert (
+                not self._per_optimizer_states
+            ), "GradScaler: pickle it between iterations, after update() and before the next unscale_() or step()."
+            state |= {
+                "_init_scale": self.get_scale(),
+                "_init_growth_tracker": self._get_growth_tracker(),
+                "_scale": None,
+                "_growth_tracker": None,
+            }
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,8 +1,9 @@
 """rushlight.aot: functions to graphs, ahead of their backward.
 
-A function is captured on fake tensors with its backward (`capture`), its writes rewritten (`functional_graph`), the joint graph cut in two
-(`partition`, `min_cut`), both halves handed to compilers (`compile_graph`) and wrapped so that effects and aliases are as in eager mode
-(`runtime`). `specialized` captures anew for each kind of arguments. PyTorch's names for all this are in `rushlight._functorch`.
+A function is captured on fake tensors with its backward (`capture`), its writes rewritten (`functional_graph`), the
+joint graph cut in two (`partition`, `min_cut`), both halves handed to compilers (`compile_graph`) and wrapped so that
+effects and aliases are as in eager mode (`runtime`). `specialized` captures anew for each kind of arguments. PyTorch's
+names for all this are in `rushlight._functorch`.
 """
 
 from ..base import late
@@ -10,8 +11,10 @@ from ..base import late
 __getattr__, __dir__ = late.names(
     globals(),
     late.by_name({
-        "capture": "Captured capture", "compile_graph": "AotConfig compile_captured", "partition": "Partition default_partition",
-        "specialized": "Specialized", "refused": "NotCaptured", "metadata": "GraphMeta", "backends": "compile_callable",
+        "capture": "Captured capture", "compile_graph": "AotConfig compile_captured",
+        "partition": "Partition default_partition", "specialized": "Specialized", "refused": "NotCaptured",
+        "metadata": "GraphMeta", "backends": "compile_callable",
     }),
-    files=("capture", "compile_graph", "functional_graph", "metadata", "module_state", "partition", "refused", "runtime", "specialized"),
+    files=("capture", "compile_graph", "functional_graph", "metadata", "module_state", "partition", "refused",
+           "runtime", "specialized"),
 )  # fmt: skip

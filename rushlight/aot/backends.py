@@ -1,9 +1,10 @@
 """What `compile()` does with a function: capture it, and run it through the backend that was named.
 
-Enters: a callable, and the options of `compile`. Leaves: a callable. Backends: `eager` runs the program as it is (with `fullgraph`, after
-checking that it can be captured); `aot_eager` runs the captured graphs op by op; `aot_eager_decomp_partition` the same, decomposed and cut
-with recomputation; `inductor` hands them to the inductor, or runs them op by op while there is none. A function as backend gets the forward
-graph and example inputs. What cannot be captured raises with `fullgraph`, and otherwise runs as it is, with one warning.
+Enters: a callable, and the options of `compile`. Leaves: a callable. Backends: `eager` runs the program as it is (with
+`fullgraph`, after checking that it can be captured); `aot_eager` runs the captured graphs op by op;
+`aot_eager_decomp_partition` the same, decomposed and cut with recomputation; `inductor` hands them to the inductor, or
+runs them op by op while there is none. A function as backend gets the forward graph and example inputs. What cannot be
+captured raises with `fullgraph`, and otherwise runs as it is, with one warning.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
     if given is not None:
         return given
     if options and backend != "inductor":
-        raise RuntimeError(f"compile: options are for the backend 'inductor', got some for {getattr(backend, '__name__', backend)!r}.")
+        raise RuntimeError(
+            f"compile: options are for the backend 'inductor', got some for {getattr(backend, '__name__', backend)!r}."
+        )
     if callable(backend):
         return AotConfig(functools.partial(_ask, backend), run_graph)
     if backend == "inductor":
@@ -113,15 +116,20 @@ def _ask(backend: Callable, gm: GraphModule, example_inputs: list[Any]) -> Calla
     return made
 
 
-def compile_callable(function: Callable, modules: Iterable[Module], backend: str | Callable, *, fullgraph: bool, dynamic: bool | None, options: Any = None,
-                     limit: int | None = None) -> Callable:  # fmt: skip
+def compile_callable(function: Callable, modules: Iterable[Module], backend: str | Callable, *, fullgraph: bool,
+                     dynamic: bool | None, options: Any = None, limit: int | None = None) -> Callable:  # fmt: skip
     """`function` compiled; `modules` are those it is a method of. `limit` is how often it may be captured."""
     if backend in ("eager", "eager_noexcept") and not fullgraph:
         return function
     config = config_of(backend, options)
     is_checked = backend in ("eager", "eager_noexcept")
-    compiled = Specialized(function, [*modules, *modules_of(function)], lambda captured: compile_captured(captured, config), decompositions=config.decompositions,
-                           dynamic=bool(dynamic) and backend != "inductor")  # fmt: skip - the inductor's plans are for sizes that are numbers
+    compiled = Specialized(
+        function,
+        [*modules, *modules_of(function)],
+        lambda captured: compile_captured(captured, config),
+        decompositions=config.decompositions,
+        dynamic=bool(dynamic) and backend != "inductor",
+    )  # fmt: skip - the inductor's plans are for sizes that are numbers
     compiled.limit = settings.accumulated_recompile_limit if limit is None else limit
     made = Attempted(function, compiled, fullgraph, is_checked)
     _compiled.add(made)
@@ -198,7 +206,13 @@ def modules_of(function: Callable) -> list[Module]:
         elif hasattr(value, "__code__") and depth:
             for v in captured_by(value):
                 look(v, depth - 1)
-        elif depth and not isinstance(value, type) and type(value).__module__ not in ("builtins",) and hasattr(value, "__dict__") and depth == _DEPTH - 1:
+        elif (
+            depth
+            and not isinstance(value, type)
+            and type(value).__module__ not in ("builtins",)
+            and hasattr(value, "__dict__")
+            and depth == _DEPTH - 1
+        ):
             for v in list(vars(value).values()):     # an object that a method belongs to, or that a closure holds
                 if isinstance(v, Module):
                     look(v, 0)
@@ -219,4 +233,8 @@ def captured_by(function: Any) -> list[Any]:
         except ValueError:     # not filled yet
             continue
     names = function.__code__.co_names
-    return values + [function.__globals__[n] for n in names if n in function.__globals__ and not isinstance(function.__globals__[n], type(late))]
+    return values + [
+        function.__globals__[n]
+        for n in names
+        if n in function.__globals__ and not isinstance(function.__globals__[n], type(late))
+    ]

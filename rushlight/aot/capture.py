@@ -1,12 +1,14 @@
-"""Capture: a flat function of tensors, run once on fake tensors, as a graph without writes: its forward, or forward and backward together.
+"""Capture: a flat function of tensors, run once on fake tensors, as a graph without writes: its forward,
+or forward and backward together.
 
-Enters: a function from a list of tensors to a list of outputs, its inputs (real tensors; no two of them the same), whether gradients
-are wanted, a decomposition table. Leaves: a `Captured`: graph, metadata, and tensors found on the way that are no inputs (they become the
-last inputs). Refuses: elements read while tracing (`NotCaptured`, naming the user's line), writes to tensors that are no inputs, and
-results that show memory of an input as another dtype.
+Enters: a function from a list of tensors to a list of outputs, its inputs (real tensors; no two of them the same),
+whether gradients are wanted, a decomposition table. Leaves: a `Captured`: graph, metadata, and tensors found on the way
+that are no inputs (they become the last inputs). Refuses: elements read while tracing (`NotCaptured`, naming the user's
+line), writes to tensors that are no inputs, and results that show memory of an input as another dtype.
 
-Forward and backward are one trace: the tape records while the function runs on fakes, tangents become inputs when it is known which
-results want them, and autograd's own rules write the rest of the graph. What writes in place is rewritten afterwards (functional_graph.py).
+Forward and backward are one trace: the tape records while the function runs on fakes, tangents become inputs when it is
+known which results want them, and autograd's own rules write the rest of the graph.
+What writes in place is rewritten afterwards (functional_graph.py).
 """
 
 from __future__ import annotations
@@ -66,7 +68,10 @@ class LiftingTracer(PythonKeyTracer):
 
     def create_proxy_for_constant(self, t: Tensor) -> Proxy:
         if isinstance(t, FakeTensor):
-            raise NotCaptured("compile: the program uses a tensor made in another trace. Make it inside the function, or pass it as an argument.")
+            raise NotCaptured(
+                "compile: the program uses a tensor made in another trace. Make it inside the function, or pass it as"
+                " an argument."
+            )
         if id(t) not in self.lifted:
             proxy = self.add_input(f"lifted_{len(self.lifted) + 1}")
             self.note_value(proxy, t)
@@ -91,7 +96,8 @@ class _WantsTwins(Exception):  # noqa: N818 - no error: the trace begins again
 
 
 class Twins(TorchFunctionMode):
-    """Above the tape, fakes in the place of tensors that are no arguments: gradients of the graph are fakes, and must not meet them."""
+    """Above the tape, fakes in the place of tensors that are no arguments: gradients of the graph are fakes,
+    and must not meet them."""
 
     def __init__(self, tracer: LiftingTracer, fake_mode: FakeTensorMode, wants_grad: bool) -> None:
         super().__init__()
@@ -116,19 +122,32 @@ class Twins(TorchFunctionMode):
 
 
 class RecordingMode(ProxyTorchDispatchMode):
-    """As make_fx records, but writes to tensors from outside are refused: nobody would see them. Lists of tensors are taken one by one."""
+    """As make_fx records, but writes to tensors from outside are refused: nobody would see them.
+    Lists of tensors are taken one by one."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         definition = func.definition
-        if func.name.startswith("_foreach_") and definition.body and not func.records and func not in self.decomposition_table:
+        if (
+            func.name.startswith("_foreach_")
+            and definition.body
+            and not func.records
+            and func not in self.decomposition_table
+        ):
             with self:
                 return definition.run(*bound_arguments(func, args, kwargs or {}))
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def record(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        is_outside = func.inplace and isinstance(args[0], Tensor) and (not isinstance(args[0], FakeTensor) or _memory(args[0]) in self.tracer.outside)
+        is_outside = (
+            func.inplace
+            and isinstance(args[0], Tensor)
+            and (not isinstance(args[0], FakeTensor) or _memory(args[0]) in self.tracer.outside)
+        )
         if is_outside and not _C.in_rule():
-            raise NotCaptured(f"{func._opname}: a compiled function writes to a tensor that is neither its argument nor made by its ops. Pass it as an argument.")
+            raise NotCaptured(
+                f"{func._opname}: a compiled function writes to a tensor that is neither its argument nor made by its"
+                " ops. Pass it as an argument."
+            )
         return super().record(func, args, kwargs)
 
     def begin(self, func: Any, args: tuple) -> Proxy | None:
@@ -141,9 +160,11 @@ class RecordingMode(ProxyTorchDispatchMode):
         return None
 
 
-def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], *, wants_grad: bool, decompositions: Mapping[Any, Callable] | None = None,
-            dynamic: bool = False, dynamic_dims: Sequence[Sequence[int] | None] | None = None) -> Captured:  # fmt: skip
-    """The graph of `function(inputs)`; with `wants_grad`, and if some result has a gradient to give, with its backward."""
+def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], *, wants_grad: bool,
+            decompositions: Mapping[Any, Callable] | None = None, dynamic: bool = False,
+            dynamic_dims: Sequence[Sequence[int] | None] | None = None) -> Captured:  # fmt: skip
+    """The graph of `function(inputs)`; with `wants_grad`, and if some result has a gradient to give,
+    with its backward."""
     given = function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims
     made: list[weakref.ref] = []
     try:
@@ -152,16 +173,20 @@ def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any
         except _WantsTwins:
             captured = _traced(_Trace(*given, made=made, has_twins=True))
     except _READS as error:
-        raise refusal("the program needs the elements of a tensor while it is traced", error,
-                      "A graph cannot hold Python that depends on them (item(), bool(), tolist(), an if on a tensor): keep it in tensors (torch.where), "
-                      "or leave that part uncompiled.") from error  # fmt: skip
+        raise refusal(
+            "the program needs the elements of a tensor while it is traced",
+            error,
+            "A graph cannot hold Python that depends on them (item(), bool(), tolist(), an if on a tensor): keep it in"
+            " tensors (torch.where), or leave that part uncompiled.",
+        ) from error
     _check_escaped(made)
     return captured
 
 
 def _traced(trace: _Trace) -> Captured:
     """What a trace gives; its tensors are let go."""
-    outside, autocast.state.casts = autocast.state.casts, {}      # casts of parameters that mixed precision keeps would be fakes
+    # casts of parameters that mixed precision keeps would be fakes
+    outside, autocast.state.casts = autocast.state.casts, {}
     try:
         with _without_saving_hooks():
             return trace.run()
@@ -186,21 +211,25 @@ def _without_saving_hooks() -> Iterator[None]:
 
 def _check_escaped(made: list[weakref.ref]) -> None:
     """Refuse programs that keep tensors they made: what they would find there later has no elements."""
-    def is_kept() -> bool:     # leaves that require gradients are the inputs' own, and the tape may hold them for a while
+    # leaves that require gradients are the inputs' own, and the tape may hold them for a while
+    def is_kept() -> bool:
         return any((t := r()) is not None and not (t.requires_grad and t.is_leaf) for r in made)
 
     if is_kept():
         gc.collect()     # contexts of custom functions refer to themselves
         if is_kept():
-            raise NotCaptured("compile: the program keeps a tensor that it made (a hook that stores activations, a list or cache that it fills), "
-                              "which a graph cannot repeat. Return it, or leave that part uncompiled.")  # fmt: skip
+            raise NotCaptured(
+                "compile: the program keeps a tensor that it made (a hook that stores activations, a list or cache that"
+                " it fills), which a graph cannot repeat. Return it, or leave that part uncompiled."
+            )
 
 
 class _Trace:
     """One capture."""
 
     def __init__(self, function: Callable, inputs: Sequence[Any], wants_grad: bool, decompositions: dict, dynamic: bool,
-                 dynamic_dims: Sequence[Sequence[int] | None] | None, *, made: list[weakref.ref], has_twins: bool = False) -> None:  # fmt: skip
+                 dynamic_dims: Sequence[Sequence[int] | None] | None, *, made: list[weakref.ref],
+                 has_twins: bool = False) -> None:  # fmt: skip
         self.function, self.wants_grad, self.decompositions = function, wants_grad, decompositions
         self.real = list(inputs)
         self.env = ShapeEnv() if dynamic else None
@@ -212,7 +241,7 @@ class _Trace:
         self.mode = RecordingMode(self.tracer, "fake", decomposition_table=decompositions)
         self.twins = Twins(self.tracer, self.fake_mode, wants_grad) if has_twins else None
 
-    # --- running -----------------------------------------------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Captured:
         if self.env is not None:
@@ -230,11 +259,15 @@ class _Trace:
             outputs = list(self.function(list(self.given)))
         if self.wants_grad and self.twins is None and any(t.requires_grad for t, _ in self.tracer.lifted.values()):
             raise _WantsTwins
-        self.inputs = tuple(self.input_info(t, real, was) for t, real, was in zip(self.given, self.real, before, strict=True))
+        self.inputs = tuple(
+            self.input_info(t, real, was) for t, real, was in zip(self.given, self.real, before, strict=True)
+        )
         for t in self.leaves:
             if isinstance(t, Tensor) and t.grad is not None:
-                raise NotCaptured("compile: the function calls backward(), which writes the .grad of its inputs; a graph cannot hold that. "
-                                  "Return the loss and call backward() outside, or return autograd.grad(...).")  # fmt: skip
+                raise NotCaptured(
+                    "compile: the function calls backward(), which writes the .grad of its inputs; a graph cannot hold"
+                    " that. Return the loss and call backward() outside, or return autograd.grad(...)."
+                )
         return self.finish(outputs)
 
     def release(self) -> None:
@@ -260,7 +293,9 @@ class _Trace:
         dims = None if self.dynamic_dims is None else self.dynamic_dims[position]
         static = dims is not None and not dims
         with disable_dispatch_modes():
-            result = self.fake_mode.from_tensor(t.detach(), source=f"arg{position}", static_shapes=static or None, dynamic_dims=dims or None)
+            result = self.fake_mode.from_tensor(
+                t.detach(), source=f"arg{position}", static_shapes=static or None, dynamic_dims=dims or None
+            )
             return result.requires_grad_() if t.requires_grad and self.wants_grad else result
 
     def symbol_for(self, number: int, source: str) -> Any:
@@ -276,7 +311,7 @@ class _Trace:
         with disable_dispatch_modes(), grad_mode.enable_grad():
             return leaf.clone()
 
-    # --- what the inputs and outputs turned out to be ------------------------------------------------------------------------------------
+    # --- what the inputs and outputs turned out to be -----------------------------------------------------------------
 
     def input_info(self, t: Any, real: Any, before: Any) -> InputInfo:
         if not isinstance(t, Tensor):
@@ -288,20 +323,27 @@ class _Trace:
     def finish(self, outputs: list[Any]) -> Captured:
         twins = {} if self.twins is None else self.twins.of
         tensors = [*self.given, *(twins.get(id(t), t) for t, _ in self.tracer.lifted.values())]
-        is_joint = self.wants_grad and any(isinstance(o, Tensor) and o.requires_grad for o in (*outputs, *tensors_written(self.given, self.inputs)))
+        is_joint = self.wants_grad and any(
+            isinstance(o, Tensor) and o.requires_grad for o in (*outputs, *tensors_written(self.given, self.inputs))
+        )
         results: list[Tensor] = []
         mutated = tuple(i for i, info in enumerate(self.inputs) if info.mutates_data)
         results += [self.given[i] for i in mutated]
         infos = _Outputs(self.given, results).describe(outputs)
         differentiable = [is_joint and isinstance(r, Tensor) and r.requires_grad and _has_gradient(r) for r in results]
         for position, i in enumerate(mutated):
-            if self.inputs[i].is_leaf and self.inputs[i].requires_grad:     # written to under no_grad: it keeps its own history
+            # written to under no_grad: it keeps its own history
+            if self.inputs[i].is_leaf and self.inputs[i].requires_grad:
                 differentiable[position] = False
         grads = self.gradients(results, differentiable, tensors) if is_joint and any(differentiable) else None
         known = len(tensors) - len(self.given)     # what only the backward met gets no gradient
-        lifted_info = tuple(InputInfo(t.requires_grad and self.wants_grad and i < known, t.is_leaf) for i, (t, _) in enumerate(self.tracer.lifted.values()))
+        lifted_info = tuple(
+            InputInfo(t.requires_grad and self.wants_grad and i < known, t.is_leaf)
+            for i, (t, _) in enumerate(self.tracer.lifted.values())
+        )
         inputs = (*self.inputs, *lifted_info)
-        meta = GraphMeta(inputs, infos, mutated, len(results), tuple(differentiable) if grads is not None else (False,) * len(results), grads is not None,
+        meta = GraphMeta(inputs, infos, mutated, len(results),
+                         tuple(differentiable) if grads is not None else (False,) * len(results), grads is not None,
                          len(lifted_info))  # fmt: skip
         return self.close(results, grads or [], meta)
 
@@ -323,7 +365,7 @@ class _Trace:
         self.tracer.track(made, self.tracer.add_input(f"tangents_{number + 1}"))
         return made
 
-    # --- the graph -------------------------------------------------------------------------------------------------------------------------
+    # --- the graph ----------------------------------------------------------------------------------------------------
 
     def close(self, results: list[Tensor], grads: list[Any], meta: GraphMeta) -> Captured:
         tracer = self.tracer
@@ -370,7 +412,8 @@ def _layout(t: Tensor) -> tuple:
 
 
 class _Outputs:
-    """Sorts outputs: which are inputs, which show memory of inputs or of each other, which are new. New ones and bases join `results`."""
+    """Sorts outputs: which are inputs, which show memory of inputs or of each other, which are new.
+    New ones and bases join `results`."""
 
     def __init__(self, given: Sequence[Any], results: list[Any]) -> None:
         self.given, self.results = given, results
@@ -401,7 +444,10 @@ class _Outputs:
             return OutputInfo(OutputKind.INPUT, o.requires_grad, self.inputs[id(o)])
         memory = _memory(o)
         if not isinstance(o, FakeTensor):
-            raise NotCaptured("compile: the function returns a tensor that it did not get and did not make with ops. Pass it as an argument.")
+            raise NotCaptured(
+                "compile: the function returns a tensor that it did not get and did not make with ops. Pass it as an"
+                " argument."
+            )
         if memory in self.memory:
             source = self.given[self.memory[memory]]
             return self.view(OutputKind.VIEW_OF_INPUT, o, source, self.memory[memory])
@@ -419,7 +465,9 @@ class _Outputs:
 
     def view(self, kind: OutputKind, o: Tensor, source: Tensor, at: int) -> OutputInfo:
         if o.dtype is not source.dtype:
-            raise NotCaptured(f"compile: the function returns memory of {source.dtype} as {o.dtype}. Return a copy (clone()).")
+            raise NotCaptured(
+                f"compile: the function returns memory of {source.dtype} as {o.dtype}. Return a copy (clone())."
+            )
         layout = _layout(o)
         if all(type(n) is int for n in (*layout[0], *layout[1], layout[2])):
             return OutputInfo(kind, o.requires_grad, at, layout)

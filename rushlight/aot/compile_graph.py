@@ -1,7 +1,7 @@
 """From a captured graph to a region that runs: partition, hand both graphs to compilers, wrap.
 
-Enters: a `Captured` and an `AotConfig` (compilers of forward, backward and inference graphs, a partitioner). Leaves: a `CompiledRegion`.
-The backward is compiled when it is first asked for.
+Enters: a `Captured` and an `AotConfig` (compilers of forward, backward and inference graphs, a partitioner). Leaves: a
+`CompiledRegion`. The backward is compiled when it is first asked for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def compile_captured(captured: Captured, config: AotConfig) -> CompiledRegion:
         compiler = config.inference_compiler or config.fw_compiler
         return CompiledRegion(meta, compiled(compiler, graph), None, None)
     parts = config.partition(graph, meta.num_results, meta.mutated, **config.partition_options)
-    return CompiledRegion(meta, compiled(config.fw_compiler, parts.forward), parts, lambda: compiled(config.bw_compiler, parts.backward))
+    return CompiledRegion(
+        meta, compiled(config.fw_compiler, parts.forward), parts, lambda: compiled(config.bw_compiler, parts.backward)
+    )
 
 
 def compiled(compiler: GraphCompiler, graph: GraphModule) -> Compiled:

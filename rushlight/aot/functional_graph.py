@@ -1,8 +1,8 @@
 """Graphs without writes: what a trace recorded, run once more with writes turned into values.
 
-Enters: a graph of op overloads that may write in place and look at tensors through views. Leaves: the same graph where nothing is
-written, or one traced from it at a functionalize level; ops that only exist as writes of random numbers fill memory made for them.
-Results that were inputs written to are their last values.
+Enters: a graph of op overloads that may write in place and look at tensors through views. Leaves: the same graph where
+nothing is written, or one traced from it at a functionalize level; ops that only exist as writes of random numbers fill
+memory made for them. Results that were inputs written to are their last values.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ def _fills_own_memory(node: Node) -> bool:
     return _draws(node.target) and isinstance(made, Node) and made.target is _empty_strided() and len(made.users) == 1
 
 
-# --- writes to whole tensors: the graph stays, and each write becomes its functional form -----------------------------------------------
+# --- writes to whole tensors: the graph stays, and each write becomes its functional form -----------------------------
 
 
 def _are_whole(graph: Graph, writes: list[Node]) -> bool:
-    """Whether nothing but the very tensors that are written looks at their memory: then the tracer's names for them are values."""
+    """Whether nothing but the very tensors that are written looks at their memory:
+    then the tracer's names for them are values."""
     written = {_memory(w.args[0]) for w in writes if isinstance(w.args[0], Node)}
     layouts: dict[int, tuple] = {}
     for node in graph.nodes:
@@ -84,7 +85,8 @@ class _Listening(TorchDispatchMode):
 
 
 def _replaced_in_place(graph: Graph, writes: list[Node], fake_mode: FakeTensorMode) -> bool:
-    """Every write as one op with a result of its own; False, and nothing changed, where one of them takes more than one op."""
+    """Every write as one op with a result of its own; False, and nothing changed,
+    where one of them takes more than one op."""
     found = []
     for node in writes:
         if _draws(node.target):
@@ -100,7 +102,8 @@ def _replaced_in_place(graph: Graph, writes: list[Node], fake_mode: FakeTensorMo
 
 
 def _functional_call(node: Node, fake_mode: FakeTensorMode) -> tuple | None:
-    """(op, arguments, value) of the functional form of a write; None if that is no single op, or its result another layout."""
+    """(op, arguments, value) of the functional form of a write; None if that is no single op,
+    or its result another layout."""
     known: dict[int, Node] = {}
 
     def value_of(n: Node) -> Any:
@@ -108,8 +111,13 @@ def _functional_call(node: Node, fake_mode: FakeTensorMode) -> tuple | None:
         known[id(value)] = n
         return value
 
-    bound = map_aggregate(bound_arguments(node.target, node.args, node.kwargs), lambda a: value_of(a) if isinstance(a, Node) else a)
-    if any(type(a) not in (int, float, bool, str, type(None)) and not isinstance(a, (FakeTensor, list, tuple)) for a in bound):
+    bound = map_aggregate(
+        bound_arguments(node.target, node.args, node.kwargs), lambda a: value_of(a) if isinstance(a, Node) else a
+    )
+    if any(
+        type(a) not in (int, float, bool, str, type(None)) and not isinstance(a, (FakeTensor, list, tuple))
+        for a in bound
+    ):
         return None     # symbols: their nodes would have to be found again
     listening = _Listening()
     with fake_mode, listening:
@@ -127,13 +135,21 @@ def _functional_call(node: Node, fake_mode: FakeTensorMode) -> tuple | None:
 def _as_scatter(graph: Graph, node: Node) -> bool:
     """`copy_` into an as_strided view of a copy made for it, which is how that view's inverse is written, as one op."""
     view = node.args[0]
-    if node.target._opname != "copy_" or not isinstance(view, Node) or view.target is not find_op("as_strided").overload_list[0]:
+    if (
+        node.target._opname != "copy_"
+        or not isinstance(view, Node)
+        or view.target is not find_op("as_strided").overload_list[0]
+    ):
         return False
     copy = view.args[0]
     if copy.target is not find_op("clone").overload_list[0] or len(view.users) > 1 or node.users:
         return False
     with graph.inserting_before(node):
-        result = graph.call_function(find_op("as_strided_scatter").overload_list[0], (copy.args[0], node.args[1], *view.args[1:]), dict(view.kwargs))
+        result = graph.call_function(
+            find_op("as_strided_scatter").overload_list[0],
+            (copy.args[0], node.args[1], *view.args[1:]),
+            dict(view.kwargs),
+        )
     result.meta.update(copy.meta)
     graph.erase_node(node)
     graph.erase_node(view)
@@ -154,7 +170,9 @@ def _give_own_memory(graph: Graph, node: Node) -> None:
         raise AssertionError(f"{node.target}: a write is left in a graph that was functionalized")
     like = node.args[0].meta["val"]
     with graph.inserting_before(node):
-        made = graph.call_function(_empty_strided(), (list(like.shape), list(like.stride())), {"dtype": like.dtype, "device": like.device})
+        made = graph.call_function(
+            _empty_strided(), (list(like.shape), list(like.stride())), {"dtype": like.dtype, "device": like.device}
+        )
     made.meta.update(node.args[0].meta)
     node.args = (made, *node.args[1:])
 
@@ -188,7 +206,10 @@ def _again(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> 
 
 
 def _apart(value: Any, fake_mode: FakeTensorMode) -> Any:
-    """A fake with the same layout in memory of its own: inputs that are written to must not be taken for what they were."""
+    """A fake with the same layout in memory of its own:
+    inputs that are written to must not be taken for what they were."""
     if value.symbolic is None:
-        return fake_mode.from_tensor(value.new_empty_strided(tuple(value.shape), value.stride(), device=value.device), static_shapes=True)
+        return fake_mode.from_tensor(
+            value.new_empty_strided(tuple(value.shape), value.stride(), device=value.device), static_shapes=True
+        )
     return fake_mode.empty(*value.symbolic[:2], value.dtype, value.fake_device)

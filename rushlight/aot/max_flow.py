@@ -1,7 +1,7 @@
 """Maximum flow through a network, and the cut of least capacity that stops it (Dinic's algorithm, without recursion).
 
-Enters: edges with capacities between any hashable names. Leaves: the amount, and which names are on the source's side. `INFINITE` edges are
-never cut.
+Enters: edges with capacities between any hashable names. Leaves: the amount, and which names are on the source's side.
+`INFINITE` edges are never cut.
 """
 
 from __future__ import annotations

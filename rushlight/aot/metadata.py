@@ -1,4 +1,5 @@
-"""What a traced function does to its inputs and what its outputs are: frozen records, written by capture and read by the wrappers.
+"""What a traced function does to its inputs and what its outputs are: frozen records,
+written by capture and read by the wrappers.
 
 Enters: nothing. Leaves: `GraphMeta` and its parts. Analysis writes them once; wrappers look nothing up anywhere else.
 """
@@ -16,7 +17,8 @@ class OutputKind(Enum):
     NEW = "new"                    # a tensor of its own: the graph returns it
     INPUT = "input"                # one of the inputs, as an object
     VIEW_OF_INPUT = "view"         # looks at the memory of an input
-    VIEW_OF_BASE = "view of base"  # looks at memory that other outputs look at too: the graph returns all of that memory, once
+    # looks at memory that other outputs look at too: the graph returns all of that memory, once
+    VIEW_OF_BASE = "view of base"
     SAME = "same"                  # the same object as an earlier output
     CONSTANT = "constant"          # no tensor
 
@@ -28,7 +30,8 @@ class InputInfo:
     requires_grad: bool
     is_leaf: bool
     mutates_data: bool = False
-    layout_after: tuple | None = None     # (sizes, strides, offset) where the function changed them in place (`t_`, `unsqueeze_`)
+    # (sizes, strides, offset) where the function changed them in place (`t_`, `unsqueeze_`)
+    layout_after: tuple | None = None
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,10 @@ class OutputInfo:
 
     kind: OutputKind
     requires_grad: bool = False
-    source: int = 0                # INPUT, VIEW_OF_INPUT: the input; VIEW_OF_BASE: the base; SAME: the output; NEW: the place in the graph's results
-    layout: tuple | None = None    # sizes, strides, offset of a view; None where the graph returns them (symbolic sizes)
+    # INPUT, VIEW_OF_INPUT: the input; VIEW_OF_BASE: the base; SAME: the output; NEW: the place in the graph's results
+    source: int = 0
+    # sizes, strides, offset of a view; None where the graph returns them (symbolic sizes)
+    layout: tuple | None = None
     shown_at: int = -1             # for a view without a layout: where the graph returns it
     value: Any = None              # CONSTANT
 
@@ -47,8 +52,9 @@ class OutputInfo:
 class GraphMeta:
     """What the wrappers need to know of a graph.
 
-    The graph takes `inputs` (and, if joint, one tangent per entry of `tangents`), and returns new values of mutated inputs, results, bases
-    of outputs that share memory, views shown for their layout, and (joint) gradients of `inputs` that require them.
+    The graph takes `inputs` (and, if joint, one tangent per entry of `tangents`), and returns new values of mutated
+    inputs, results, bases of outputs that share memory, views shown for their layout,
+    and (joint) gradients of `inputs` that require them.
     """
 
     inputs: tuple[InputInfo, ...]

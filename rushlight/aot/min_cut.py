@@ -1,11 +1,14 @@
-"""Min-cut: which values to save between forward and backward, and which to compute again, so that the fewest bytes are kept.
+"""Min-cut: which values to save between forward and backward, and which to compute again,
+so that the fewest bytes are kept.
 
-Enters: a joint graph, and a memory budget. Leaves: a `Partition`. Pointwise ops and views are computed again for nothing or nearly so;
-products, convolutions, reductions, sorts and whatever is not known to be cheap are not; random numbers never are, since they would be others.
+Enters: a joint graph, and a memory budget. Leaves: a `Partition`. Pointwise ops and views are computed again for
+nothing or nearly so; products, convolutions, reductions, sorts and whatever is not known to be cheap are not; random
+numbers never are, since they would be others.
 
-Every value the backward could ask for is an edge as wide as its bytes; the cut between what is given (inputs, and values that may not be computed
-twice) and the backward that saves the fewest bytes is a minimum cut. `memory_budget` below 1 lets expensive ops be computed again too,
-those with the most bytes per unit of work first, until what is saved is that share of the way from the least there is (0) to the plain cut (1).
+Every value the backward could ask for is an edge as wide as its bytes; the cut between what is given (inputs, and
+values that may not be computed twice) and the backward that saves the fewest bytes is a minimum cut. `memory_budget`
+below 1 lets expensive ops be computed again too, those with the most bytes per unit of work first, until what is saved
+is that share of the way from the least there is (0) to the plain cut (1).
 """
 
 from __future__ import annotations
@@ -30,12 +33,27 @@ from .partition import (
     needed_for,
 )
 
-_CHEAP = frozenset(("clone", "contiguous", "to", "copy", "full", "zeros", "ones", "arange", "full_like", "zeros_like", "ones_like", "scalar_tensor", "eye",
-                    "sym_size", "cat", "stack"))  # fmt: skip
-_PRODUCTS = ("matmul", "mm", "bmm", "linear", "convolution", "addmm", "baddbmm", "attention", "lstm", "gru", "rnn", "einsum")
+_CHEAP = frozenset(("clone", "contiguous", "to", "copy", "full", "zeros", "ones", "arange", "full_like", "zeros_like",
+                    "ones_like", "scalar_tensor", "eye", "sym_size", "cat", "stack"))  # fmt: skip
+_PRODUCTS = (
+    "matmul",
+    "mm",
+    "bmm",
+    "linear",
+    "convolution",
+    "addmm",
+    "baddbmm",
+    "attention",
+    "lstm",
+    "gru",
+    "rnn",
+    "einsum",
+)
 
 
-def min_cut_rematerialization_partition(joint: GraphModule, num_results: int, overwritten: Sequence[int] = (), *, memory_budget: float = 1.0) -> Partition:
+def min_cut_rematerialization_partition(
+    joint: GraphModule, num_results: int, overwritten: Sequence[int] = (), *, memory_budget: float = 1.0
+) -> Partition:
     """The partition that saves the fewest bytes."""
     if not 0 <= memory_budget <= 1:
         raise ValueError(f"min_cut: expected a memory_budget from 0 to 1, got {memory_budget}.")
@@ -58,7 +76,8 @@ class _Problem:
         self.later = needed_for(grads, lambda node: node not in self.backward)
         needed = needed_for(grads)
         self.candidates = [n for n in self.graph.nodes if n in needed and n not in self.backward]
-        self.wanted = {n for n in self.candidates if n in self.later}     # asked for by the backward itself, or returned as a gradient
+        # asked for by the backward itself, or returned as a gradient
+        self.wanted = {n for n in self.candidates if n in self.later}
         inputs = [n for n in self.graph.nodes if n.op == "placeholder" and not is_tangent(n)]
         self.overwritten = {inputs[i] for i in overwritten}
         self.expensive = {n for n in self.candidates if n.op == "call_function" and not is_cheap(n)}
@@ -120,11 +139,20 @@ def is_cheap(node: Node) -> bool:
     if target is operator.getitem:
         return True
     if not isinstance(target, _C.Overload):
-        return isinstance(node.meta.get("val"), (int, float, bool)) or not isinstance(node.meta.get("val"), (Tensor, tuple, list))     # sizes
+        # sizes
+        return isinstance(node.meta.get("val"), (int, float, bool)) or not isinstance(
+            node.meta.get("val"), (Tensor, tuple, list)
+        )
     if _never_again(node):
         return False
     definition = target.definition
-    return definition.kind == KIND_POINTWISE or target.is_view or hasattr(definition, "geometry") or target.name in _CHEAP or target.name.endswith("_vjp")
+    return (
+        definition.kind == KIND_POINTWISE
+        or target.is_view
+        or hasattr(definition, "geometry")
+        or target.name in _CHEAP
+        or target.name.endswith("_vjp")
+    )
 
 
 def _never_again(node: Node) -> bool:
@@ -140,11 +168,13 @@ def _result_bytes(node: Node) -> int:
 
 
 def work_of(node: Node) -> float:
-    """An estimate of the arithmetic of an op, in operations: elements touched, and for products their inner sizes too."""
+    """An estimate of the arithmetic of an op, in operations: elements touched,
+    and for products their inner sizes too."""
     operands = [a.meta["val"] for a in node.all_input_nodes if isinstance(a.meta.get("val"), Tensor)]
     counts = [math.prod(int(getattr(n, "hint", n) or 1) for n in t.shape) for t in operands]
     out = _result_bytes(node) / 4
     if isinstance(node.target, _C.Overload) and any(word in node.target.name for word in _PRODUCTS) and len(counts) > 1:
-        # Of a product of m*k and k*n elements, m*n come out: its 2*m*n*k operations are twice the root of the three counts' product.
+        # Of a product of m*k and k*n elements, m*n come out:
+        # its 2*m*n*k operations are twice the root of the three counts' product.
         return 2 * math.sqrt(max(counts[0], 1) * max(counts[1], 1) * max(out, 1))
     return float(sum(counts) + out)

@@ -1,7 +1,9 @@
-"""Modules as state of a function: their parameters and buffers as a list, exchanged for others while the function is traced.
+"""Modules as state of a function: their parameters and buffers as a list,
+exchanged for others while the function is traced.
 
-Enters: the modules a function uses. Leaves: their tensors in one order (tied ones once for each name), flags that decide what they do
-(training, hooks), a block in which other tensors are in their place, and the changes a run made to their attributes.
+Enters: the modules a function uses. Leaves: their tensors in one order (tied ones once for each name), flags that
+decide what they do (training, hooks), a block in which other tensors are in their place,
+and the changes a run made to their attributes.
 """
 
 from __future__ import annotations
@@ -31,18 +33,36 @@ class ModuleState:
             seen.add(id(module))
             self.modules.append(module)
             waiting += reversed(module._modules.values())
-        self.slots = [(table, name) for m in self.modules for table in (m._parameters, m._buffers) for name, t in table.items() if t is not None]
+        self.slots = [
+            (table, name)
+            for m in self.modules
+            for table in (m._parameters, m._buffers)
+            for name, t in table.items()
+            if t is not None
+        ]
 
     def tensors(self) -> list[Tensor]:
         return [table[name] for table, name in self.slots]
 
     def flags(self) -> tuple:
         """What decides the course of forward besides tensors: training flags and how many hooks there are."""
-        return tuple([(m.training, len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) + len(m._backward_pre_hooks)) for m in self.modules])
+        return tuple(
+            [
+                (
+                    m.training,
+                    len(m._forward_hooks)
+                    + len(m._forward_pre_hooks)
+                    + len(m._backward_hooks)
+                    + len(m._backward_pre_hooks),
+                )
+                for m in self.modules
+            ]
+        )
 
     @contextmanager
     def exchanged(self, tensors: Sequence[Tensor]) -> Iterator[list[Tensor | None]]:
-        """Other tensors in the place of the modules' own. The list, filled on leaving, has what stood there at the end."""
+        """Other tensors in the place of the modules' own. The list, filled on leaving,
+        has what stood there at the end."""
         before = self.tensors()
         after: list[Tensor | None] = []
         kept = [self._attributes(m) for m in self.modules]
@@ -56,10 +76,17 @@ class ModuleState:
                 table[name] = t
             changed = self._restore(kept)
         if changed:
-            raise NotCaptured(f"compile: forward changes {changed}, which a graph cannot repeat. Keep such state in buffers, or leave that part uncompiled.")
+            raise NotCaptured(
+                f"compile: forward changes {changed}, which a graph cannot repeat. Keep such state in buffers, or leave"
+                " that part uncompiled."
+            )
 
     def _attributes(self, module: Module) -> dict[str, Any]:
-        found = {name: value for name, value in module.__dict__.items() if name not in ("_parameters", "_buffers", "_modules") and name not in _HOOKS}
+        found = {
+            name: value
+            for name, value in module.__dict__.items()
+            if name not in ("_parameters", "_buffers", "_modules") and name not in _HOOKS
+        }
         return {name: (value, _contents(value)) for name, value in found.items()}
 
     def _restore(self, kept: list[dict[str, Any]]) -> str:
@@ -67,7 +94,11 @@ class ModuleState:
         changed = ""
         for module, before in zip(self.modules, kept, strict=True):
             own = module.__dict__
-            for name in [n for n in own if n not in before and n not in ("_parameters", "_buffers", "_modules") and n not in _HOOKS]:
+            for name in [
+                n
+                for n in own
+                if n not in before and n not in ("_parameters", "_buffers", "_modules") and n not in _HOOKS
+            ]:
                 changed = changed or f"{type(module).__name__}.{name}"
                 del own[name]
             for name, (value, contents) in before.items():

@@ -1,8 +1,9 @@
 """Partitions: a joint graph cut into a forward and a backward graph.
 
-Enters: a joint graph (inputs `primals_*`, `lifted_*`, then `tangents_*`), how many of its results are the forward's, and which inputs the
-wrappers overwrite. Leaves: a `Partition`: two graphs, and where each value that the backward needs comes from: an input, a result, or a
-value that the forward returns besides. Refuses: nothing; the backward of what needs no tangent belongs to the forward.
+Enters: a joint graph (inputs `primals_*`, `lifted_*`, then `tangents_*`), how many of its results are the forward's,
+and which inputs the wrappers overwrite. Leaves: a `Partition`: two graphs, and where each value that the backward needs
+comes from: an input, a result, or a value that the forward returns besides. Refuses: nothing; the backward of what
+needs no tangent belongs to the forward.
 
 `default_partition` saves what the two graphs share. `min_cut` (min_cut.py) chooses what to compute again.
 """
@@ -25,7 +26,8 @@ from ..op import find_op
 
 @dataclass(frozen=True)
 class Saved:
-    """A value the backward needs: input number `index`, result number `index`, or the `index`-th of the values returned besides the results."""
+    """A value the backward needs: input number `index`, result number `index`,
+    or the `index`-th of the values returned besides the results."""
 
     place: str      # "input", "result" or "extra"
     index: int
@@ -85,12 +87,15 @@ def after_tangents(graph: Graph) -> set[Node]:
 
 
 def with_drawn(graph: Graph, chosen: set[Node], backward: set[Node]) -> set[Node]:
-    """`chosen` with every draw of random numbers: eager mode draws them too, and the generator must be as far afterwards."""
+    """`chosen` with every draw of random numbers: eager mode draws them too,
+    and the generator must be as far afterwards."""
     drawn = [n for n in graph.nodes if n.op == "call_function" and _draws(n.target) and n not in backward]
     return chosen | needed_for(drawn)
 
 
-def default_partition(joint: GraphModule, num_results: int, overwritten: Sequence[int] = (), **options: Any) -> Partition:
+def default_partition(
+    joint: GraphModule, num_results: int, overwritten: Sequence[int] = (), **options: Any
+) -> Partition:
     """The forward is what no tangent is needed for; the backward is the rest, and what both use is saved."""
     if options:
         raise TypeError(f"default_partition: unexpected options {sorted(options)}")
@@ -100,13 +105,22 @@ def default_partition(joint: GraphModule, num_results: int, overwritten: Sequenc
     grads = [r for r in returned[num_results:] if isinstance(r, Node)]
     later = needed_for([g for g in grads if g in backward], lambda node: node not in backward)
     forward_only = [g for g in grads if g not in backward]
-    shared = [n for n in graph.nodes if n in later and n not in backward] + [g for g in dict.fromkeys(forward_only) if g not in later]
-    return cut(joint, num_results, list(dict.fromkeys(source_of(n) for n in shared if not is_cheap_constant(n))), overwritten)
+    shared = [n for n in graph.nodes if n in later and n not in backward] + [
+        g for g in dict.fromkeys(forward_only) if g not in later
+    ]
+    return cut(
+        joint, num_results, list(dict.fromkeys(source_of(n) for n in shared if not is_cheap_constant(n))), overwritten
+    )
 
 
 def source_of(node: Node) -> Node:
     """What a view looks at: saving that is saving the view, and inputs need not be saved at all."""
-    while isinstance(node.target, _C.Overload) and node.target.is_view and len(node.all_input_nodes) == 1 and isinstance(node.meta.get("val"), Tensor):
+    while (
+        isinstance(node.target, _C.Overload)
+        and node.target.is_view
+        and len(node.all_input_nodes) == 1
+        and isinstance(node.meta.get("val"), Tensor)
+    ):
         node = node.all_input_nodes[0]
     return node
 
@@ -133,10 +147,14 @@ def cut(joint: GraphModule, num_results: int, saved: Sequence[Node], overwritten
     backward = after_tangents(graph)
     forward_nodes = with_drawn(graph, needed_for([*results, *saved]), backward)
     places, extras = _places(saved, primals, results, replaced)
-    forward = _graph(joint, forward_nodes, primals, [*results, *extras], {e for e in extras if e in replaced}, "forward")
+    forward = _graph(
+        joint, forward_nodes, primals, [*results, *extras], {e for e in extras if e in replaced}, "forward"
+    )
     chosen = set(saved)
     backward_nodes = needed_for(grads, lambda node: node in chosen)
-    backward_graph = _graph(joint, backward_nodes - chosen, [*saved, *tangents], grads, set(), "backward", again=backward_nodes - backward)
+    backward_graph = _graph(
+        joint, backward_nodes - chosen, [*saved, *tangents], grads, set(), "backward", again=backward_nodes - backward
+    )
     return Partition(forward, backward_graph, places, num_results, tuple(isinstance(g, Node) for g in grads))
 
 
@@ -144,8 +162,14 @@ def _whole(saved: Sequence[Node]) -> list[Node]:
     """Saved values as tensors: of an op with several results, the items."""
     found: dict[Node, None] = {}
     for node in saved:
-        if isinstance(node.meta.get("val"), Tensor) or node.op == "placeholder" or not any(u.target.__class__.__name__ == "builtin_function_or_method" and
-                                                                                             u.target.__name__ == "getitem" for u in node.users):  # fmt: skip
+        if (
+            isinstance(node.meta.get("val"), Tensor)
+            or node.op == "placeholder"
+            or not any(
+                u.target.__class__.__name__ == "builtin_function_or_method" and u.target.__name__ == "getitem"
+                for u in node.users
+            )
+        ):
             found.setdefault(node)
         else:
             for user in node.users:
@@ -153,7 +177,9 @@ def _whole(saved: Sequence[Node]) -> list[Node]:
     return list(found)
 
 
-def _places(saved: Sequence[Node], primals: list[Node], results: list[Any], replaced: set[Node]) -> tuple[tuple[Saved, ...], list[Node]]:
+def _places(
+    saved: Sequence[Node], primals: list[Node], results: list[Any], replaced: set[Node]
+) -> tuple[tuple[Saved, ...], list[Node]]:
     at_input = {n: i for i, n in enumerate(primals) if n not in replaced}
     at_result: dict[Node, int] = {}
     for i, r in enumerate(results):
@@ -174,8 +200,17 @@ def _places(saved: Sequence[Node], primals: list[Node], results: list[Any], repl
     return tuple(places), extras
 
 
-def _graph(joint: GraphModule, nodes: set[Node], inputs: Sequence[Node], outputs: Sequence[Any], copied: set[Node], name: str, again: Collection[Node] = ()) -> GraphModule:
-    """A graph of some of the joint graph's nodes, in its order; `copied` inputs are returned as copies, `again` made just before they are used."""
+def _graph(
+    joint: GraphModule,
+    nodes: set[Node],
+    inputs: Sequence[Node],
+    outputs: Sequence[Any],
+    copied: set[Node],
+    name: str,
+    again: Collection[Node] = (),
+) -> GraphModule:
+    """A graph of some of the joint graph's nodes, in its order; `copied` inputs are returned as copies,
+    `again` made just before they are used."""
     graph = Graph()
     made: dict[Node, Node] = {}
     for node in inputs:
@@ -192,7 +227,9 @@ def _graph(joint: GraphModule, nodes: set[Node], inputs: Sequence[Node], outputs
             else:
                 waiting.pop()
                 if last not in made:
-                    assert last.op != "placeholder", f"{name}: input {last.name} of the joint graph is needed and not given"
+                    assert (
+                        last.op != "placeholder"
+                    ), f"{name}: input {last.name} of the joint graph is needed and not given"
                     made[last] = graph.node_copy(last, lambda n: made[n])
 
     for node in joint.graph.nodes:

@@ -1,8 +1,9 @@
 """Wrappers around compiled graphs: from the function's arguments to its results, with the effects the graph left out.
 
-Enters: a `GraphMeta`, a compiled forward and (joint) a way to compile the backward. Leaves: a callable from the flat list of tensors to the
-flat list of outputs: mutated inputs get their new values, outputs that look at inputs or at each other are made views again, and one node
-on the tape runs the compiled backward. Refuses: differentiating the backward again.
+Enters: a `GraphMeta`, a compiled forward and (joint) a way to compile the backward. Leaves: a callable from the flat
+list of tensors to the flat list of outputs: mutated inputs get their new values, outputs that look at inputs or at each
+other are made views again, and one node on the tape runs the compiled backward. Refuses:
+differentiating the backward again.
 """
 
 from __future__ import annotations
@@ -23,10 +24,18 @@ Compiled = Callable[[list[Any]], Sequence[Any]]
 class CompiledRegion:
     """One captured function, compiled: call it with the flat list of its tensors."""
 
-    def __init__(self, meta: GraphMeta, forward: Compiled, partition: Partition | None, compile_backward: Callable[[], Compiled] | None) -> None:
+    def __init__(
+        self,
+        meta: GraphMeta,
+        forward: Compiled,
+        partition: Partition | None,
+        compile_backward: Callable[[], Compiled] | None,
+    ) -> None:
         self.meta, self.forward, self.partition = meta, forward, partition
         self._compile_backward, self._backward = compile_backward, None
-        self.plain = not meta.mutated and all(o.kind is OutputKind.NEW and o.source == i for i, o in enumerate(meta.outputs))
+        self.plain = not meta.mutated and all(
+            o.kind is OutputKind.NEW and o.source == i for i, o in enumerate(meta.outputs)
+        )
 
     @property
     def backward(self) -> Compiled:
@@ -106,12 +115,18 @@ class _Boundary(Function):
         results = tuple(made[: partition.num_results])
         tensors, others = [], []
         for saved in partition.saved:
-            value = inputs[saved.index] if saved.place == "input" else results[saved.index] if saved.place == "result" else made[partition.num_results + saved.index]
+            value = (
+                inputs[saved.index]
+                if saved.place == "input"
+                else results[saved.index] if saved.place == "result" else made[partition.num_results + saved.index]
+            )
             (tensors if isinstance(value, Tensor) else others).append(value)
         ctx.save_for_backward(*tensors)
         ctx.region, ctx.others = region, others
         ctx.strides = [results[i].stride() if results[i]._is_dense() else None for i in meta.tangents]
-        ctx.mark_non_differentiable(*[r for r, wants in zip(results, meta.differentiable, strict=True) if isinstance(r, Tensor) and not wants])
+        ctx.mark_non_differentiable(
+            *[r for r, wants in zip(results, meta.differentiable, strict=True) if isinstance(r, Tensor) and not wants]
+        )
         return results
 
     @staticmethod
@@ -127,8 +142,10 @@ class _Boundary(Function):
 
 
 def _refuse_twice(*grads: Any) -> None:
-    raise RuntimeError("compile: the backward of a compiled function is a graph without a history, so it cannot be differentiated again. "
-                       "Run that part uncompiled (compiler.disable, or backend='eager') for gradients of gradients.")  # fmt: skip
+    raise RuntimeError(
+        "compile: the backward of a compiled function is a graph without a history, so it cannot be differentiated"
+        " again. Run that part uncompiled (compiler.disable, or backend='eager') for gradients of gradients."
+    )
 
 
 def _run_backward(ctx: Any, grads: tuple) -> tuple:

@@ -1,9 +1,10 @@
 """A callable that is captured anew for each kind of arguments it meets, and runs what was compiled for them.
 
-Enters: a function, the modules whose tensors it uses, and a way to compile what is captured. Leaves: a callable with its signature.
-Arguments are opened (pytrees), tensors of arguments and modules become inputs of the graph, once each; everything else is a constant of it.
-What the graph depends on is the key of a cache: layouts, dtypes, devices, which require gradients, the other values, training flags and the
-modes of the thread. Refuses: tensor subclasses with rules of their own, arguments that share memory of which one is written to.
+Enters: a function, the modules whose tensors it uses, and a way to compile what is captured. Leaves: a callable with
+its signature. Arguments are opened (pytrees), tensors of arguments and modules become inputs of the graph, once each;
+everything else is a constant of it. What the graph depends on is the key of a cache: layouts, dtypes, devices, which
+require gradients, the other values, training flags and the modes of the thread. Refuses: tensor subclasses with rules
+of their own, arguments that share memory of which one is written to.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class Entry:
 class Specialized:
     """`function`, captured for each kind of arguments. `compile_region(captured)` says how it then runs."""
 
-    def __init__(self, function: Callable, modules: Sequence[Module], compile_region: Callable[[Captured], CompiledRegion], *,
-                 decompositions: Any = None, dynamic: bool = False) -> None:  # fmt: skip
+    def __init__(self, function: Callable, modules: Sequence[Module],
+                 compile_region: Callable[[Captured], CompiledRegion], *, decompositions: Any = None,
+                 dynamic: bool = False) -> None:  # fmt: skip
         self.function, self.modules, self.compile_region = function, tuple(dict.fromkeys(modules)), compile_region
         self.decompositions, self.dynamic = decompositions, dynamic
         self.cache: dict[Any, Entry] = {}
@@ -94,15 +96,19 @@ class Specialized:
     def compile(self, call: _Call) -> Entry:
         """Capture and compile for the arguments of a call."""
         if self.limit is not None and self.captures >= self.limit:
-            raise TooOften(f"compile: the function was captured {self.captures} times, each for other arguments, and that is the limit "
-                           "(recompile_limit). dynamic=True captures sizes as symbols.")  # fmt: skip
+            raise TooOften(
+                f"compile: the function was captured {self.captures} times, each for other arguments, and that is the"
+                " limit (recompile_limit). dynamic=True captures sizes as symbols."
+            )
         self.captures += 1
         specs: list[Any] = []
         state, places, leaves, in_spec = call.opened()
 
         def flat(values: list[Any]) -> list[Any]:
             with state.exchanged([values[i] for i in places]) as after:
-                args, kwargs = pytree.tree_unflatten([values[v] if is_tensor else v for is_tensor, v in leaves], in_spec)
+                args, kwargs = pytree.tree_unflatten(
+                    [values[v] if is_tensor else v for is_tensor, v in leaves], in_spec
+                )
                 result = self.function(*args, **kwargs)
             _check_replaced(after, [values[i] for i in places])
             outputs, spec = pytree.tree_flatten(result)
@@ -111,7 +117,14 @@ class Specialized:
 
         with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(call.records):
             dims = [() if i in places else None for i in range(len(call.tensors))] if self.dynamic else None
-            captured = capture(flat, call.tensors, wants_grad=call.records, decompositions=self.decompositions, dynamic=self.dynamic, dynamic_dims=dims)
+            captured = capture(
+                flat,
+                call.tensors,
+                wants_grad=call.records,
+                decompositions=self.decompositions,
+                dynamic=self.dynamic,
+                dynamic_dims=dims,
+            )
         _check_shared(captured, call.tensors)
         if not captured.meta.is_joint:      # what a module holds changes seldom: compilers may prepare it
             captured.graph.meta["static_inputs"] = sorted({*places} - {*captured.meta.mutated})
@@ -153,10 +166,22 @@ class _Call:
         found = _C.layout_key(self.all, _PLAIN)
         if found is None:
             odd = next(t for t in self.all if type(t) not in _PLAIN)
-            raise NotCaptured(f"compile: an argument is a {type(odd).__name__}, a tensor with rules of its own, which cannot be captured yet")
+            raise NotCaptured(
+                f"compile: an argument is a {type(odd).__name__}, a tensor with rules of its own, which cannot be"
+                " captured yet"
+            )
         self.tensors, layouts, _ = found
         self.records = _C.is_grad_enabled()
-        self.key = (spec, layouts, values, flags, self.records, _C.is_inference_mode_enabled(), autocast_state(), _C.get_default_dtype())
+        self.key = (
+            spec,
+            layouts,
+            values,
+            flags,
+            self.records,
+            _C.is_inference_mode_enabled(),
+            autocast_state(),
+            _C.get_default_dtype(),
+        )
 
     def rank_key(self) -> tuple:
         """The key with ranks in the place of sizes and strides, but for the modules' own tensors."""
@@ -166,11 +191,17 @@ class _Call:
         return (self.key[0], _layouts(self.all[: self.num_own]), ranks, *self.key[2:])
 
     def opened(self) -> tuple[ModuleState, list[int], list[tuple[bool, Any]], Any]:
-        """What capturing needs: the modules' slots, which input fills each, the leaves of the arguments (inputs by number), their structure."""
+        """What capturing needs: the modules' slots, which input fills each,
+        the leaves of the arguments (inputs by number), their structure."""
         leaves, spec = pytree.tree_flatten((self.args, self.kwargs))
         state = ModuleState(self.owner.modules)
         at = {id(t): i for i, t in enumerate(self.tensors)}
-        return state, [at[id(t)] for t in state.tensors()], [(True, at[id(x)]) if isinstance(x, Tensor) else (False, x) for x in leaves], spec
+        return (
+            state,
+            [at[id(t)] for t in state.tensors()],
+            [(True, at[id(x)]) if isinstance(x, Tensor) else (False, x) for x in leaves],
+            spec,
+        )
 
     def kept(self) -> list[Any]:
         """Objects whose identity is part of the key: they must not be freed."""
@@ -193,7 +224,11 @@ def _value_key(value: Any) -> Any:
 def autocast_state() -> tuple | None:
     """What mixed precision does on this thread now; None where it is off."""
     keys, excluded = _C.get_thread_keys()
-    return (tuple(autocast.state.enabled.items()), tuple(autocast.state.dtypes.items())) if keys & ~excluded & AUTOCAST else None
+    return (
+        (tuple(autocast.state.enabled.items()), tuple(autocast.state.dtypes.items()))
+        if keys & ~excluded & AUTOCAST
+        else None
+    )
 
 
 @contextmanager
@@ -213,7 +248,10 @@ def without_autocast() -> Iterator[None]:
 def _check_replaced(after: Sequence[Any], given: Sequence[Any]) -> None:
     for t, was in zip(after, given, strict=True):
         if t is not was:
-            raise NotCaptured("compile: forward puts another tensor in the place of a parameter or buffer. Write to it in place (copy_), or leave that part uncompiled.")
+            raise NotCaptured(
+                "compile: forward puts another tensor in the place of a parameter or buffer. Write to it in place"
+                " (copy_), or leave that part uncompiled."
+            )
 
 
 def _check_shared(captured: Captured, tensors: Sequence[Tensor]) -> None:
@@ -225,4 +263,7 @@ def _check_shared(captured: Captured, tensors: Sequence[Tensor]) -> None:
         place = t.untyped_storage()._cdata
         counts[place] = counts.get(place, 0) + 1
     if any(counts[tensors[i].untyped_storage()._cdata] > 1 for i in captured.meta.mutated):
-        raise NotCaptured("compile: the function writes to an argument that shares memory with another one, which a graph cannot repeat. Pass only one of them.")
+        raise NotCaptured(
+            "compile: the function writes to an argument that shares memory with another one, which a graph cannot"
+            " repeat. Pass only one of them."
+        )

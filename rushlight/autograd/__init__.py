@@ -30,6 +30,12 @@ _C._autograd_callbacks["tensor_backward"] = tensor_backward
 # Rarely needed: kept out of start-up.
 __getattr__, __dir__ = late.names(
     globals(),
-    {"Function": "function", "Node": "graph", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck", "NestedIOFunction": "function"},
+    {
+        "Function": "function",
+        "Node": "graph",
+        "gradgradcheck": "gradcheck",
+        "GradcheckError": "gradcheck",
+        "NestedIOFunction": "function",
+    },
     files=("forward_ad", "function", "functional", "gradcheck", "graph", "profiler", "variable"),
 )

@@ -51,14 +51,19 @@ def explain_failure(node: Any) -> None:
 def _warn(node: Any, headline: str) -> None:
     stack = node.metadata.get("traceback_")
     if stack is None:
-        warnings.warn(f"{headline} No forward pass information is available: the mode was off during the forward pass.", stacklevel=3)
+        warnings.warn(
+            f"{headline} No forward pass information is available: the mode was off during the forward pass.",
+            stacklevel=3,
+        )
         return
     warnings.warn(f"{headline} Traceback of forward call that caused the error:\n{''.join(stack)}", stacklevel=3)
     parent = node.metadata.get("parent_")
     while parent is not None:
         stack = parent.metadata.get("traceback_", ["(no forward pass information)\n"])
         warnings.warn(
-            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced it:\n{''.join(stack)}", stacklevel=3
+            f"Previous calculation was induced by {parent.name()}. Traceback of forward call that induced"
+            f" it:\n{''.join(stack)}",
+            stacklevel=3,
         )
         parent = parent.metadata.get("parent_")
 
@@ -119,7 +124,9 @@ class detect_anomaly(set_detect_anomaly):  # noqa: N801
         previous = _C.is_anomaly_enabled(), _check_nan
         super().__init__(True, check_nan)
         self._set(*previous)
-        warnings.warn("Anomaly Detection has been enabled. It slows the program down: use it for debugging only.", stacklevel=2)
+        warnings.warn(
+            "Anomaly Detection has been enabled. It slows the program down: use it for debugging only.", stacklevel=2
+        )
 
     def __enter__(self) -> None:
         self.previous = _C.is_anomaly_enabled(), _check_nan
@@ -132,5 +139,9 @@ class detect_anomaly(set_detect_anomaly):  # noqa: N801
 def install() -> None:
     """Tell the tape and the engine whom to call."""
     _C._autograd_callbacks.update(
-        remember_stack=remember_stack, begin_node=begin_node, end_node=end_node, explain_failure=explain_failure, check_gradients=check_gradients
+        remember_stack=remember_stack,
+        begin_node=begin_node,
+        end_node=end_node,
+        explain_failure=explain_failure,
+        check_gradients=check_gradients,
     )

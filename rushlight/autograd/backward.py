@@ -36,9 +36,13 @@ def _implicit(output: Any, index: int) -> Any:
     if not needs:
         return None
     if meta.numel() != 1:
-        raise RuntimeError(f"grad can be implicitly created only for scalar outputs, but output {index} has shape {tuple(meta.shape)}")
+        raise RuntimeError(
+            f"grad can be implicitly created only for scalar outputs, but output {index} has shape {tuple(meta.shape)}"
+        )
     if not meta.is_floating_point():
-        raise RuntimeError(f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient.")
+        raise RuntimeError(
+            f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient."
+        )
     return _C.own_call(_C.empty(tuple(meta.shape), None, meta.dtype, meta.device).fill_, 1)
 
 
@@ -53,7 +57,10 @@ def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: boo
             raise TypeError(f"gradients: expected Tensors or None, got {type(grad).__name__}")
         shape = tuple(grad.shape)[1:] if is_batched else tuple(grad.shape)
         if shape != _shape_of(output):
-            raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {shape} and output[{i}] has a shape of {_shape_of(output)}.")
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{i}] has a shape of {shape} and output[{i}] has a shape of"
+                f" {_shape_of(output)}."
+            )
         if not is_edge(output) and output.is_complex() != grad.is_complex():
             raise RuntimeError(
                 f"the gradient of a complex output has its dtype. "
@@ -87,8 +94,8 @@ def backward(
         raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
     if create_graph:
         warnings.warn(
-            "backward() with create_graph=True makes a reference cycle between a leaf and its gradient, which can leak memory. "
-            "Use autograd.grad() to differentiate again, or set .grad to None when done.",
+            "backward() with create_graph=True makes a reference cycle between a leaf and its gradient, which can leak"
+            " memory. Use autograd.grad() to differentiate again, or set .grad to None when done.",
             stacklevel=2,
         )
     keep = create_graph if retain_graph is None else retain_graph
@@ -126,7 +133,9 @@ def grad(
     weights = make_gradients(roots, given, is_grads_batched)
     keep = create_graph if retain_graph is None else retain_graph
     level = levels.state.stack[-1] if levels.state.stack else None
-    if isinstance(level, levels.VmapLevel) and any(isinstance(r, _C.Tensor) and levels.behind(r, level) is not None for r in roots):
+    if isinstance(level, levels.VmapLevel) and any(
+        isinstance(r, _C.Tensor) and levels.behind(r, level) is not None for r in roots
+    ):
         return _of_examples(level, roots, wanted, weights, keep, create_graph, allow, materialize_grads)
     if is_grads_batched:
         result = _batched(roots, wanted, weights, keep, create_graph)
@@ -135,7 +144,16 @@ def grad(
     return _fill_unused(result, wanted, allow, materialize_grads)
 
 
-def _of_examples(level: Any, roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_graph: bool, allow: bool, materialize: bool) -> tuple:
+def _of_examples(
+    level: Any,
+    roots: tuple,
+    wanted: tuple,
+    weights: tuple,
+    keep: bool,
+    create_graph: bool,
+    allow: bool,
+    materialize: bool,
+) -> tuple:
     """Gradients of examples by examples: those of the batch by the batch, since no example depends on another."""
     if any(levels.behind(x, level) is None for x in wanted):
         raise RuntimeError("grad: under vmap, examples can only be differentiated by tensors that have the batch too")
@@ -144,16 +162,33 @@ def _of_examples(level: Any, roots: tuple, wanted: tuple, weights: tuple, keep: 
         like, own = levels.behind(root, level), levels.behind(w, level)
         if like is None:
             return w
-        v = w.unsqueeze(0).expand((level.batch_size, *w.shape)) if own is None else own.value if own.dim == 0 else own.value.movedim(own.dim, 0)
+        v = (
+            w.unsqueeze(0).expand((level.batch_size, *w.shape))
+            if own is None
+            else own.value if own.dim == 0 else own.value.movedim(own.dim, 0)
+        )
         return v if like.dim == 0 else v.movedim(0, like.dim)
 
     def run() -> tuple:
         given = [None if w is None else spread(w, r) for w, r in zip(weights, roots, strict=True)]
         lower = [levels.lowered(x, level) for x in wanted]
-        return grad([levels.lowered(r, level) for r in roots], lower, given, keep, create_graph, allow_unused=allow, materialize_grads=materialize)
+        return grad(
+            [levels.lowered(r, level) for r in roots],
+            lower,
+            given,
+            keep,
+            create_graph,
+            allow_unused=allow,
+            materialize_grads=materialize,
+        )
 
     result = levels.below(level, run)
-    return tuple([None if g is None else levels.batch(level, g, levels.behind(x, level).dim) for g, x in zip(result, wanted, strict=True)])
+    return tuple(
+        [
+            None if g is None else levels.batch(level, g, levels.behind(x, level).dim)
+            for g, x in zip(result, wanted, strict=True)
+        ]
+    )
 
 
 def _batched(roots: tuple, wanted: tuple, weights: tuple, keep: bool, create_graph: bool) -> tuple:
@@ -184,5 +219,6 @@ def _fill_unused(made: tuple, wanted: tuple, allow: bool, materialize: bool) -> 
         return made
     described = (w.node._input_metadata[w.output_nr] if is_edge(w) else w for w in wanted)
     return tuple(
-        _C.empty(tuple(d.shape), None, d.dtype, d.device).zero_() if g is None else g for g, d in zip(made, described, strict=True)
+        _C.empty(tuple(d.shape), None, d.dtype, d.device).zero_() if g is None else g
+        for g, d in zip(made, described, strict=True)
     )

@@ -1,8 +1,8 @@
 """Forward mode: dual tensors carry a tangent, and every op on them computes the tangent of its result.
 
-Enters: `make_dual(primal, tangent)` inside `dual_level()`. Leaves: `unpack_dual(result).tangent`. A dual level is a level of
-the function transforms (op/levels.py; dispatch/jvp_level.py has the rules), so it composes with all of them. Refuses:
-tangents that do not fit their primal, and dual levels inside dual levels, as PyTorch does: `func.jvp` nests.
+Enters: `make_dual(primal, tangent)` inside `dual_level()`. Leaves: `unpack_dual(result).tangent`. A dual level is a
+level of the function transforms (op/levels.py; dispatch/jvp_level.py has the rules), so it composes with all of them.
+Refuses: tangents that do not fit their primal, and dual levels inside dual levels, as PyTorch does: `func.jvp` nests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def exit_dual_level(*, level: int | None = None) -> None:
     if not _open.levels:
         raise RuntimeError("Trying to exit a forward AD level but none is open.")
     if level is not None and level != len(_open.levels) - 1:
-        raise RuntimeError(f"Trying to exit forward AD level {level}, but the innermost open one is {len(_open.levels) - 1}: close them in order.")
+        raise RuntimeError(
+            f"Trying to exit forward AD level {level}, but the innermost open one is {len(_open.levels) - 1}: close"
+            " them in order."
+        )
     levels.leave(_open.levels.pop())
 
 
@@ -67,9 +70,13 @@ def check_tangent(tensor: Any, tangent: Any) -> None:
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"make_dual: expected a floating point or complex tangent, got {tangent.dtype}")
     if tuple(tensor.shape) != tuple(tangent.shape):
-        raise RuntimeError(f"make_dual: expected a tangent of the primal's size, {tuple(tensor.shape)}, got {tuple(tangent.shape)}.")
+        raise RuntimeError(
+            f"make_dual: expected a tangent of the primal's size, {tuple(tensor.shape)}, got {tuple(tangent.shape)}."
+        )
     if tensor.dtype != tangent.dtype:
-        raise RuntimeError(f"Expected the tangent to have the dtype of the primal, {tensor.dtype}, but got {tangent.dtype}")
+        raise RuntimeError(
+            f"Expected the tangent to have the dtype of the primal, {tensor.dtype}, but got {tangent.dtype}"
+        )
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:

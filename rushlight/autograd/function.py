@@ -1,8 +1,8 @@
 """Custom differentiable functions: `Function`, its context, and `once_differentiable`.
 
-Enters: a subclass with static `forward` and `backward` (and `setup_context`, `jvp`). Leaves: `apply`, which runs forward
-unrecorded and puts one node on the tape whose backward is the user's. Refuses: contexts that mark tensors which were
-neither inputs nor outputs, and backward results that do not match the inputs.
+Enters: a subclass with static `forward` and `backward` (and `setup_context`, `jvp`). Leaves: `apply`, which runs
+forward unrecorded and puts one node on the tape whose backward is the user's. Refuses: contexts that mark tensors which
+were neither inputs nor outputs, and backward results that do not match the inputs.
 
 The node holds the context; the context refers to the node weakly. Tensors given to `save_for_backward` live in the
 node, where an output saved by its own function is no cycle.
@@ -60,7 +60,10 @@ class FunctionCtx:
 def _check_tensors(name: str, values: tuple) -> None:
     for value in values:
         if value is not None and not isinstance(value, _C.Tensor):
-            raise TypeError(f"{name} can only save tensors or None, got {type(value).__name__}. Keep other values as attributes of ctx.")
+            raise TypeError(
+                f"{name} can only save tensors or None, got {type(value).__name__}. Keep other values as attributes of"
+                " ctx."
+            )
 
 
 class BackwardCFunction(FunctionCtx):
@@ -75,7 +78,9 @@ class BackwardCFunction(FunctionCtx):
         """The graph node, while it lives."""
         found = None if self._node is None else self._node()
         if found is None:
-            raise RuntimeError(f"{self._node_name}: this context has no node: nothing was recorded, or its graph is gone")
+            raise RuntimeError(
+                f"{self._node_name}: this context has no node: nothing was recorded, or its graph is gone"
+            )
         return found
 
     @property
@@ -108,7 +113,9 @@ class BackwardCFunction(FunctionCtx):
         """Called by the engine: gradients of the outputs in, gradients of all arguments of `apply` out."""
         if self.materialize_grads and any(g is None for g in grads):
             described = self.node._input_metadata
-            grads = tuple(d.zeros() if g is None and d is not None else g for g, d in zip(grads, described, strict=True))
+            grads = tuple(
+                d.zeros() if g is None and d is not None else g for g, d in zip(grads, described, strict=True)
+            )
         cls = self._forward_cls
         if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
             raise RuntimeError(f"{cls.__name__}: implement either backward or vjp, not both: they are the same thing")
@@ -130,7 +137,9 @@ class BackwardCFunction(FunctionCtx):
                     "and that input of forward is not a Tensor. Return None for it"
                 )
             if g is not None and not isinstance(g, _C.Tensor):
-                raise TypeError(f"function {self._node_name}: expected a Tensor or None at position {i}, got {type(g).__name__}")
+                raise TypeError(
+                    f"function {self._node_name}: expected a Tensor or None at position {i}, got {type(g).__name__}"
+                )
         return made
 
 
@@ -140,7 +149,9 @@ class FunctionMeta(type):
     def __init__(cls, name: str, bases: tuple, attrs: dict) -> None:
         super().__init__(name, bases, attrs)
         backward_name = name + "Backward"
-        cls._backward_cls = type(backward_name, (BackwardCFunction,), {"_forward_cls": cls, "_node_name": backward_name})
+        cls._backward_cls = type(
+            backward_name, (BackwardCFunction,), {"_forward_cls": cls, "_node_name": backward_name}
+        )
 
 
 class Function(metaclass=FunctionMeta):
@@ -165,7 +176,9 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def backward(ctx: FunctionCtx, *grad_outputs: Any) -> Any:
         """Gradients of every argument of forward, from gradients of every output."""
-        raise NotImplementedError("backward: this autograd.Function defines neither backward nor vjp, so gradients cannot flow through it.")
+        raise NotImplementedError(
+            "backward: this autograd.Function defines neither backward nor vjp, so gradients cannot flow through it."
+        )
 
     vjp = backward
 
@@ -177,7 +190,9 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
         """How to batch; asked by vmap."""
-        raise NotImplementedError("vmap: this autograd.Function defines no vmap staticmethod, and generate_vmap_rule is not True.")
+        raise NotImplementedError(
+            "vmap: this autograd.Function defines no vmap staticmethod, and generate_vmap_rule is not True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -311,8 +326,11 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """A function of nested lists and tuples, as it was written before functions were static. Kept by name: using it is refused."""
+    """A function of nested lists and tuples, as it was written before functions were static. Kept by name:
+    using it is refused."""
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("NestedIOFunction: write a Function with static forward and backward, and flatten what is nested")
+        raise NotImplementedError(
+            "NestedIOFunction: write a Function with static forward and backward, and flatten what is nested"
+        )

@@ -1,9 +1,9 @@
 """Custom Functions under function transforms: forward runs below the level, the user's rules serve the level itself.
 
-Enters: a Function with `setup_context` and arguments of which some belong to the innermost level. Leaves: outputs of that
-level: recorded with the user's `backward` (grad), with tangents from the user's `jvp` (jvp), or batched by the user's
-`vmap` or by running forward, backward and jvp under vmap (`generate_vmap_rule = True`). Refuses: Functions whose `forward`
-takes the context, since what it saves cannot be told apart by level.
+Enters: a Function with `setup_context` and arguments of which some belong to the innermost level. Leaves: outputs of
+that level: recorded with the user's `backward` (grad), with tangents from the user's `jvp` (jvp), or batched by the
+user's `vmap` or by running forward, backward and jvp under vmap (`generate_vmap_rule = True`). Refuses: Functions whose
+`forward` takes the context, since what it saves cannot be told apart by level.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def apply_at_level(cls: Any, args: tuple, apply: Callable) -> Any:
         return result if level.kind in ("vmap", "functionalize") else map_flat(lambda t: join(level, t), result)
     if not cls._has_setup_context() and level.kind != "jvp":
         raise RuntimeError(
-            f"{cls.__name__}: to be used with function transforms (vmap, grad, jvp, jacrev, ...), an autograd.Function must define the setup_context "
-            "staticmethod and a forward without ctx."
+            f"{cls.__name__}: to be used with function transforms (vmap, grad, jvp, jacrev, ...), an autograd.Function"
+            " must define the setup_context staticmethod and a forward without ctx."
         )
     handlers = {"grad": at_grad, "jvp": at_jvp, "vmap": at_vmap}
     return handlers[level.kind](level, cls, args, apply)
@@ -74,7 +74,9 @@ def at_grad(level: levels.Level, cls: Any, args: tuple, apply: Callable) -> Any:
 def at_jvp(level: levels.Level, cls: Any, args: tuple, apply: Callable) -> Any:
     """Forward below, then the user's jvp on what setup_context kept."""
     values = values_of(level, args)
-    tangents = tuple([w.tangent if isinstance(a, _C.Tensor) and (w := behind(a, level)) is not None else None for a in args])
+    tangents = tuple(
+        [w.tangent if isinstance(a, _C.Tensor) and (w := behind(a, level)) is not None else None for a in args]
+    )
 
     def run() -> tuple[Any, Any]:
         result = apply(cls, values, {})
@@ -101,7 +103,7 @@ def at_jvp(level: levels.Level, cls: Any, args: tuple, apply: Callable) -> Any:
     return outputs
 
 
-# --- vmap -------------------------------------------------------------------------------------------------------------------
+# --- vmap -------------------------------------------------------------------------------------------------------------
 
 
 def at_vmap(level: VmapLevel, cls: Any, args: tuple, apply: Callable) -> Any:
@@ -116,7 +118,10 @@ def at_vmap(level: VmapLevel, cls: Any, args: tuple, apply: Callable) -> Any:
         result = levels.below(level, apply, vmapped(cls, batched, level), fronts, {})
         return map_flat(lambda t: levels.batch(level, t, 0), result)
     if not cls._has_own_vmap():
-        raise RuntimeError(f"{cls.__name__}: to be used under vmap, an autograd.Function must define the vmap staticmethod or set generate_vmap_rule = True")
+        raise RuntimeError(
+            f"{cls.__name__}: to be used under vmap, an autograd.Function must define the vmap staticmethod or set"
+            " generate_vmap_rule = True"
+        )
     answer = levels.below(level, lambda: cls.vmap(VmapInfo(level.batch_size, level.randomness), dims, *values))
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise RuntimeError(f"{cls.__name__}.vmap must return (output, out_dims), got {type(answer).__name__}")
@@ -141,7 +146,12 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
     base = cls.__mro__[-2]   # Function itself
 
     def examples(level: VmapLevel, values: tuple, marks: Any) -> tuple:
-        return tuple([levels.batch(level, v, 0) if m and isinstance(v, _C.Tensor) else v for v, m in zip(values, marks, strict=True)])
+        return tuple(
+            [
+                levels.batch(level, v, 0) if m and isinstance(v, _C.Tensor) else v
+                for v, m in zip(values, marks, strict=True)
+            ]
+        )
 
     def everything(level: VmapLevel, made: Any) -> Any:
         return map_flat(lambda t: whole(level, t), made)
@@ -156,11 +166,17 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
 
         def save_for_backward(self, *tensors: Any) -> None:
             self.outer.marks = tuple([isinstance(t, _C.Tensor) and behind(t, self.level) is not None for t in tensors])
-            self.outer.save_for_backward(*[whole(self.level, t) if m else t for t, m in zip(tensors, self.outer.marks, strict=True)])
+            self.outer.save_for_backward(
+                *[whole(self.level, t) if m else t for t, m in zip(tensors, self.outer.marks, strict=True)]
+            )
 
         def save_for_forward(self, *tensors: Any) -> None:
-            self.outer.forward_marks = tuple([isinstance(t, _C.Tensor) and behind(t, self.level) is not None for t in tensors])
-            self.outer.save_for_forward(*[whole(self.level, t) if m else t for t, m in zip(tensors, self.outer.forward_marks, strict=True)])
+            self.outer.forward_marks = tuple(
+                [isinstance(t, _C.Tensor) and behind(t, self.level) is not None for t in tensors]
+            )
+            self.outer.save_for_forward(
+                *[whole(self.level, t) if m else t for t, m in zip(tensors, self.outer.forward_marks, strict=True)]
+            )
 
         @property
         def saved_tensors(self) -> tuple:
@@ -194,7 +210,9 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
             flat = output if isinstance(output, tuple) else (output,)
             shown = examples(level, flat, (True,) * len(flat))
             context = Context(ctx, level, {id(e): p for e, p in zip(shown, flat, strict=True)})
-            cls.setup_context(context, examples(level, inputs, batched), shown if isinstance(output, tuple) else shown[0])
+            cls.setup_context(
+                context, examples(level, inputs, batched), shown if isinstance(output, tuple) else shown[0]
+            )
 
     def backward(ctx: Any, *grads: Any) -> tuple:
         level = VmapLevel(size, randomness)
@@ -202,7 +220,12 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
             made = cls.backward(Context(ctx, level), *examples(level, grads, (True,) * len(grads)))
         made = made if isinstance(made, tuple) else (made,)
         made = (*made, *(None,) * (len(batched) - len(made)))
-        return tuple([None if g is None else whole(level, g) if m else total(level, g) for g, m in zip(made, batched, strict=True)])
+        return tuple(
+            [
+                None if g is None else whole(level, g) if m else total(level, g)
+                for g, m in zip(made, batched, strict=True)
+            ]
+        )
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         level = VmapLevel(size, randomness)

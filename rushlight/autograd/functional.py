@@ -1,9 +1,9 @@
 """Whole derivatives of a function: vjp, jvp, jacobian, hessian and their products with vectors.
 
 Enters: a function of tensors returning tensors, and inputs as a tensor or a tuple. Leaves: results in the structure
-PyTorch gives them (a tensor for a tensor, tuples for tuples). Built on `grad`; with `vectorize` all rows of a Jacobian come
-from one pass under vmap, or all columns from one forward pass. Refuses, with `strict=True`, outputs that do not depend on
-an input.
+PyTorch gives them (a tensor for a tensor, tuples for tuples). Built on `grad`; with `vectorize` all rows of a Jacobian
+come from one pass under vmap, or all columns from one forward pass. Refuses, with `strict=True`,
+outputs that do not depend on an input.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def _zeros(like: Any) -> Any:
 
 def _check_depends(outputs: tuple, strict: bool) -> None:
     if strict and any(not o.requires_grad for o in outputs):
-        raise RuntimeError("an output of the function does not require gradients: it is independent of the inputs, which strict=True does not allow")
+        raise RuntimeError(
+            "an output of the function does not require gradients: it is independent of the inputs, which strict=True"
+            " does not allow"
+        )
 
 
 def _pull(outputs: tuple, inputs: tuple, weights: tuple, create_graph: bool, strict: bool) -> tuple:
@@ -55,7 +58,14 @@ def _pull(outputs: tuple, inputs: tuple, weights: tuple, create_graph: bool, str
     pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
     result: tuple = (None,) * len(inputs)
     if pairs:
-        result = grad([o for o, _ in pairs], inputs, [w for _, w in pairs], create_graph=create_graph, retain_graph=True, allow_unused=True)
+        result = grad(
+            [o for o, _ in pairs],
+            inputs,
+            [w for _, w in pairs],
+            create_graph=create_graph,
+            retain_graph=True,
+            allow_unused=True,
+        )
     if strict and any(g is None for g in result):
         i = next(i for i, g in enumerate(result) if g is None)
         raise RuntimeError(f"the output of the function is independent of input {i}, which strict=True does not allow")
@@ -69,7 +79,10 @@ def _check_vector(v: Any, like: tuple, what: str) -> tuple:
         raise RuntimeError(f"the vector v can only be left out when the {what} is a single element")
     _, vectors = _as_tuple(v, "v")
     if len(vectors) != len(like) or any(tuple(a.shape) != tuple(b.shape) for a, b in zip(vectors, like, strict=True)):
-        raise RuntimeError(f"v must have the structure and shapes of the {what}: {[tuple(t.shape) for t in like]}, got {[tuple(t.shape) for t in vectors]}")
+        raise RuntimeError(
+            f"v must have the structure and shapes of the {what}: {[tuple(t.shape) for t in like]}, got"
+            f" {[tuple(t.shape) for t in vectors]}"
+        )
     return vectors
 
 
@@ -97,27 +110,41 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         pairs = [(p, d) for p, d in zip(pulled, vectors, strict=True) if p.requires_grad]
         result: tuple = (None,) * len(outputs)
         if pairs:
-            result = grad([p for p, _ in pairs], weights, [d for _, d in pairs], create_graph=create_graph, allow_unused=True)
+            result = grad(
+                [p for p, _ in pairs], weights, [d for _, d in pairs], create_graph=create_graph, allow_unused=True
+            )
         result = tuple(_zeros(o) if t is None else t for t, o in zip(result, outputs, strict=True))
     return _unwrap(many_out, _finished(outputs, create_graph)), _unwrap(many_out, _finished(result, create_graph))
 
 
 def jacobian(
-    func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode"
+    func: Callable,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
 ) -> Any:
     """J[out][in], each of shape (*output shape, *input shape). `vectorize`: all rows (or columns) in one pass."""
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise AssertionError(f'jacobian: expected strategy to be "forward-mode" or "reverse-mode", got {strategy!r}. Use "reverse-mode" where outputs are fewer than inputs.')
+        raise AssertionError(
+            f'jacobian: expected strategy to be "forward-mode" or "reverse-mode", got {strategy!r}. Use "reverse-mode"'
+            " where outputs are fewer than inputs."
+        )
     if strategy == "forward-mode":
         return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
     if vectorize and strict:
-        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together. Set one of them to False.")
+        raise RuntimeError(
+            "jacobian: strict=True and vectorize=True are not supported together. Set one of them to False."
+        )
     with enable_grad():
         many_in, xs = _as_tuple(inputs, "inputs")
         xs = _fresh(xs, create_graph)
         many_out, outputs = _as_tuple(func(*xs), "the output of the function")
         _check_depends(outputs, strict)
-        rows = tuple((_all_rows(o, xs, create_graph) if vectorize else _rows(o, xs, create_graph, strict)) for o in outputs)
+        rows = tuple(
+            (_all_rows(o, xs, create_graph) if vectorize else _rows(o, xs, create_graph, strict)) for o in outputs
+        )
     return _unwrap(many_out, tuple(_unwrap(many_in, _finished(r, create_graph)) for r in rows))
 
 
@@ -134,18 +161,33 @@ def _all_rows(output: Any, inputs: tuple, create_graph: bool) -> tuple:
     shapes = [(*output.shape, *x.shape) for x in inputs]
     if not output.numel() or not output.requires_grad:
         return tuple(output.new_zeros(s) for s in shapes)
-    result = grad(output, inputs, _basis(output.numel(), 0, output), retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    result = grad(
+        output,
+        inputs,
+        _basis(output.numel(), 0, output),
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+        is_grads_batched=True,
+    )
     return tuple(output.new_zeros(s) if g is None else g.reshape(s) for g, s in zip(result, shapes, strict=True))
 
 
 def _forward_jacobian(func: Callable, inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
     """The Jacobian by columns: one forward pass for all elements of the inputs."""
     if strict:
-        raise RuntimeError('jacobian: strict=True and strategy="forward-mode" are not supported together. Use strategy="reverse-mode".')
+        raise RuntimeError(
+            'jacobian: strict=True and strategy="forward-mode" are not supported together. Use strategy="reverse-mode".'
+        )
     if not vectorize:
-        raise NotImplementedError('jacobian: strategy="forward-mode" needs vectorize=True. Computing it column by column is not supported.')
+        raise NotImplementedError(
+            'jacobian: strategy="forward-mode" needs vectorize=True. Computing it column by column is not supported.'
+        )
     if create_graph:
-        raise NotImplementedError('jacobian: create_graph=True and strategy="forward-mode" are not both supported. Use strategy="reverse-mode".')
+        raise NotImplementedError(
+            'jacobian: create_graph=True and strategy="forward-mode" are not both supported. Use'
+            ' strategy="reverse-mode".'
+        )
     many_in, xs = _as_tuple(inputs, "inputs")
     xs = tuple(x.detach() for x in xs)
     total, start, bases = sum(x.numel() for x in xs), 0, []
@@ -156,7 +198,10 @@ def _forward_jacobian(func: Callable, inputs: Any, create_graph: bool, strict: b
     with levels.opened(every):
         directions = [levels.batch(every, b, 0) for b in bases]
         with levels.opened(along):
-            many_out, outputs = _as_tuple(func(*(levels.dual(along, x, t) for x, t in zip(xs, directions, strict=True))), "the output of the function")
+            many_out, outputs = _as_tuple(
+                func(*(levels.dual(along, x, t) for x, t in zip(xs, directions, strict=True))),
+                "the output of the function",
+            )
     blocks = []
     for o in outputs:
         value = levels.lowered(levels.lowered(o, along), every)
@@ -206,7 +251,12 @@ def _scalar(func: Callable) -> Callable:
 
 
 def hessian(
-    func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode"
+    func: Callable,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """H[in][in] of a function with one element as its result."""
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):

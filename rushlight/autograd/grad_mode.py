@@ -40,7 +40,10 @@ class ModeContext:
 
     def __call__(self, original: _F) -> _F:
         if isinstance(original, type):
-            raise TypeError(f"{type(self).__name__} decorates functions, not classes: decorate {original.__name__}.__init__ or its methods")
+            raise TypeError(
+                f"{type(self).__name__} decorates functions, not classes: decorate {original.__name__}.__init__ or its"
+                " methods"
+            )
         if is_generator_function(original):
             return self._wrap_generator(original)
 
@@ -178,11 +181,15 @@ class set_multithreading_enabled(ModeContext):  # noqa: N801
 
 
 class enforce_grad_layout_policy(ModeContext):  # noqa: N801 (PyTorch's name)
-    """Whether a gradient is laid out as its tensor is. Here it always is: asking for that changes nothing, anything else is refused."""
+    """Whether a gradient is laid out as its tensor is. Here it always is: asking for that changes nothing,
+    anything else is refused."""
 
     def __init__(self, enable: bool = True) -> None:
         if not enable:
-            raise NotImplementedError("enforce_grad_layout_policy: gradients are laid out as their tensors here, and that cannot be turned off")
+            raise NotImplementedError(
+                "enforce_grad_layout_policy: gradients are laid out as their tensors here, and that cannot be"
+                " turned off"
+            )
         self.enable = enable
 
     def __enter__(self) -> None:

@@ -87,7 +87,9 @@ def moved(func: Callable, inputs: tuple, x: Any, step: list[float], eps: float) 
         target.copy_(from_reals([v + sign * eps * s for v, s in zip(start, step, strict=True)], x))
         results.append([reals(o.detach().clone()) for o in as_outputs(func(*inputs))])
     target.copy_(from_reals(start, x))
-    return [[(a - b) / (2 * eps) for a, b in zip(plus, minus, strict=True)] for plus, minus in zip(*results, strict=True)]
+    return [
+        [(a - b) / (2 * eps) for a, b in zip(plus, minus, strict=True)] for plus, minus in zip(*results, strict=True)
+    ]
 
 
 def numerical(func: Callable, inputs: tuple, x: Any, eps: float) -> list[Matrix]:
@@ -126,7 +128,10 @@ def analytical(output: Any, wanted: tuple) -> list[Matrix]:
 def pushed_forward(func: Callable, inputs: tuple, x: Any, tangent: Any) -> list[list[float]]:
     """jvp of every output in one direction of one input."""
     with forward_ad.dual_level():
-        duals = tuple(forward_ad.make_dual(a.detach(), tangent) if a is x else (a.detach() if isinstance(a, _C.Tensor) else a) for a in inputs)
+        duals = tuple(
+            forward_ad.make_dual(a.detach(), tangent) if a is x else (a.detach() if isinstance(a, _C.Tensor) else a)
+            for a in inputs
+        )
         outputs = as_outputs(func(*duals))
         return [reals_or_zeros(forward_ad.unpack_dual(o).tangent, o) for o in outputs]
 
@@ -143,12 +148,15 @@ def all_close(a: Matrix, b: Matrix, s: Settings) -> bool:
 
 
 def show(m: Matrix) -> str:
-    return "\n".join("  [" + ", ".join(f"{v: .6g}" for v in row[:12]) + (", ...]" if len(row) > 12 else "]") for row in m[:24])
+    return "\n".join(
+        "  [" + ", ".join(f"{v: .6g}" for v in row[:12]) + (", ...]" if len(row) > 12 else "]") for row in m[:24]
+    )
 
 
 def mismatch(o: int, i: int, wanted: Matrix, got: Matrix, mode: str) -> GradcheckError:
     return GradcheckError(
-        f"Jacobian mismatch for output {o} with respect to input {i} ({mode} mode),\nnumerical:\n{show(wanted)}\nanalytical:\n{show(got)}"
+        f"Jacobian mismatch for output {o} with respect to input {i} ({mode}"
+        f" mode),\nnumerical:\n{show(wanted)}\nanalytical:\n{show(got)}"
     )
 
 
@@ -169,16 +177,21 @@ def check_backward(func: Callable, inputs: tuple, s: Settings) -> None:
 def check_constant(o: int, by_input: list[list[Matrix]], s: Settings) -> None:
     for i, matrices in enumerate(by_input):
         if any(abs(v) > s.atol for row in matrices[o] for v in row):
-            raise GradcheckError(f"Numerical gradient for output {o} with respect to input {i} expected to be zero: that output does not require grad")
+            raise GradcheckError(
+                f"Numerical gradient for output {o} with respect to input {i} expected to be zero: that output does not"
+                " require grad"
+            )
 
 
 def check_reentrant(output: Any, wanted: tuple, made: list[Matrix], s: Settings) -> None:
     again = analytical(output, wanted)
     for a, b in zip(made, again, strict=True):
-        if any(abs(x - y) > s.nondet_tol for row, other in zip(a, b, strict=True) for x, y in zip(row, other, strict=True)):
+        if any(
+            abs(x - y) > s.nondet_tol for row, other in zip(a, b, strict=True) for x, y in zip(row, other, strict=True)
+        ):
             raise GradcheckError(
-                "Backward is not reentrant: with the same input and grad_output it gives "
-                f"different values each time, by more than nondet_tol={s.nondet_tol}. The gradients themselves are right."
+                "Backward is not reentrant: with the same input and grad_output it gives different values each time,"
+                f" by more than nondet_tol={s.nondet_tol}. The gradients themselves are right."
             )
 
 
@@ -234,9 +247,16 @@ def check_undefined(func: Callable, inputs: tuple) -> None:
         try:
             result = _C._run_backward(outputs, weights, True, False, wanted, False)
         except RuntimeError as error:
-            raise GradcheckError("gradcheck: backward fails where output gradients are undefined (None). See ctx.set_materialize_grads.") from error
-        if len(left_out) == len(outputs) and any(v != 0 for g, x in zip(result, wanted, strict=True) for v in reals_or_zeros(g, x)):
-            raise GradcheckError("gradcheck: undefined or zero output gradients must give undefined or zero input gradients, and one is neither.")
+            raise GradcheckError(
+                "gradcheck: backward fails where output gradients are undefined (None). See ctx.set_materialize_grads."
+            ) from error
+        if len(left_out) == len(outputs) and any(
+            v != 0 for g, x in zip(result, wanted, strict=True) for v in reals_or_zeros(g, x)
+        ):
+            raise GradcheckError(
+                "gradcheck: undefined or zero output gradients must give undefined or zero input gradients, and one is"
+                " neither."
+            )
 
 
 def check_batched(func: Callable, inputs: tuple, s: Settings) -> None:
@@ -252,7 +272,10 @@ def check_batched(func: Callable, inputs: tuple, s: Settings) -> None:
             single = grad(output, wanted, w, retain_graph=True, allow_unused=True)
             for b, g in zip(batched, single, strict=True):
                 if (b is None) != (g is None) or (b is not None and not all_close([reals(b[k])], [reals(g)], s)):
-                    raise GradcheckError("gradcheck failed while testing batched gradient computation: it differs from one gradient at a time")
+                    raise GradcheckError(
+                        "gradcheck failed while testing batched gradient computation: it differs from one gradient at a"
+                        " time"
+                    )
 
 
 def check_batched_forward(func: Callable, inputs: tuple, s: Settings) -> None:
@@ -262,13 +285,18 @@ def check_batched_forward(func: Callable, inputs: tuple, s: Settings) -> None:
         level = levels.VmapLevel(2)
         with levels.opened(level), forward_ad.dual_level():
             stacked = levels.batch(level, _C.from_data([t.tolist() for t in tangents], x.dtype, x.device), 0)
-            duals = tuple(forward_ad.make_dual(a.detach(), stacked) if a is x else (a.detach() if isinstance(a, _C.Tensor) else a) for a in inputs)
+            duals = tuple(
+                forward_ad.make_dual(a.detach(), stacked) if a is x else (a.detach() if isinstance(a, _C.Tensor) else a)
+                for a in inputs
+            )
             result = [forward_ad.unpack_dual(o).tangent for o in as_outputs(func(*duals))]
         parts = [None if t is None else levels.behind(t, level) for t in result]
         for k, t in enumerate(tangents):
             for w, single in zip(parts, pushed_forward(func, inputs, x, t), strict=True):
                 if w is not None and not all_close([reals(w.value.select(w.dim, k))], [single], s):
-                    raise GradcheckError("gradcheck failed while testing batched forward mode: it differs from one tangent at a time")
+                    raise GradcheckError(
+                        "gradcheck failed while testing batched forward mode: it differs from one tangent at a time"
+                    )
 
 
 # --- entry points ----------------------------------------------------------------------------------------------------
@@ -280,9 +308,16 @@ def check_inputs(inputs: tuple) -> None:
         raise ValueError("gradcheck: no input tensor has requires_grad=True. Set it on those to be checked.")
     for i, x in enumerate(wanted):
         if x.dtype not in (_C.float64, _C.complex128):
-            warnings.warn(f"gradcheck: input {i} requires a gradient and is not of double precision: numerical derivatives are too coarse otherwise. Use float64 or complex128.", stacklevel=3)
+            warnings.warn(
+                f"gradcheck: input {i} requires a gradient and is not of double precision: numerical derivatives are"
+                " too coarse otherwise. Use float64 or complex128.",
+                stacklevel=3,
+            )
         if x._overlaps_itself():
-            raise RuntimeError(f"gradcheck: input {i} has a dimension with stride 0, so its elements cannot be varied one by one. Call .contiguous() on it.")
+            raise RuntimeError(
+                f"gradcheck: input {i} has a dimension with stride 0, so its elements cannot be varied one by one. Call"
+                " .contiguous() on it."
+            )
 
 
 def run_checks(func: Callable, inputs: tuple, s: Settings, options: dict[str, bool]) -> None:
@@ -325,7 +360,9 @@ def gradcheck(
 ) -> bool:
     """Compare derivatives of `func` at `inputs` with finite differences. Only inputs that require grad are varied."""
     if not check_forward_ad and not check_backward_ad:
-        raise ValueError("gradcheck: check_forward_ad and check_backward_ad are both False, so there is nothing to check")
+        raise ValueError(
+            "gradcheck: check_forward_ad and check_backward_ad are both False, so there is nothing to check"
+        )
     if check_batched_grad and not check_backward_ad:
         raise ValueError("gradcheck: check_batched_grad=True needs check_backward_ad=True")
     if check_batched_forward_grad and not check_forward_ad:
@@ -334,7 +371,13 @@ def gradcheck(
         raise NotImplementedError("gradcheck: masked=True is about sparse tensors, which are not available")
     args = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     s = Settings(eps, atol, rtol, nondet_tol, fast_mode)
-    options = dict(backward=check_backward_ad, forward=check_forward_ad, undefined=check_undefined_grad, batched=check_batched_grad, batched_forward=check_batched_forward_grad)
+    options = dict(
+        backward=check_backward_ad,
+        forward=check_forward_ad,
+        undefined=check_undefined_grad,
+        batched=check_batched_grad,
+        batched_forward=check_batched_forward_grad,
+    )
     try:
         run_checks(func, args, s, options)
         if check_grad_dtypes and check_backward_ad:
@@ -351,7 +394,9 @@ def check_dtypes(func: Callable, inputs: tuple) -> None:
     for o in as_outputs(func(*inputs)):
         if not o.requires_grad:
             continue
-        for g, x in zip(grad(o, wanted, o.detach().clone().fill_(1), retain_graph=True, allow_unused=True), wanted, strict=True):
+        for g, x in zip(
+            grad(o, wanted, o.detach().clone().fill_(1), retain_graph=True, allow_unused=True), wanted, strict=True
+        ):
             if g is not None and g.dtype != x.dtype:
                 raise GradcheckError("grad does not match input dtype")
 
@@ -393,15 +438,18 @@ def gradgradcheck(
         return tuple(g for g in result if g is not None)
 
     return gradcheck(
-        first_gradient, args + weights, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
-        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked or None,
+        first_gradient, args + weights, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked or None,
     )  # fmt: skip
 
 
 def is_varied(x: Any, original: Any) -> bool:
     """The finite differences run under no_grad and forward mode on detached copies: inputs still need their flag."""
-    return isinstance(x, _C.Tensor) and isinstance(original, _C.Tensor) and original.requires_grad and not x.requires_grad
+    return (
+        isinstance(x, _C.Tensor) and isinstance(original, _C.Tensor) and original.requires_grad and not x.requires_grad
+    )
 
 
 def random_like(o: Any, rng: random.Random, non_contiguous: bool) -> Any:
@@ -411,8 +459,11 @@ def random_like(o: Any, rng: random.Random, non_contiguous: bool) -> Any:
     return result.requires_grad_()
 
 
-def get_numerical_jacobian(fn: Callable, inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0) -> list[Any]:
-    """The Jacobian of the only output of `fn(inputs)` by differences, one matrix (inputs by outputs) for each input in `target`."""
+def get_numerical_jacobian(
+    fn: Callable, inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> list[Any]:
+    """The Jacobian of the only output of `fn(inputs)` by differences,
+    one matrix (inputs by outputs) for each input in `target`."""
     if grad_out != 1.0:
         raise ValueError(f"get_numerical_jacobian: expected grad_out to be 1.0, got {grad_out}")
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
@@ -420,20 +471,29 @@ def get_numerical_jacobian(fn: Callable, inputs: Any, target: Any = None, eps: f
     return [_matrix(numerical(lambda *given: fn(given), inputs, x, eps)[0], x) for x in wanted]
 
 
-def get_numerical_jacobian_wrt_specific_input(fn: Callable, input_idx: int, inputs: Any, outputs: Any, eps: float, input: Any = None,
-                                              is_forward_ad: bool = False) -> tuple[Any, ...]:  # fmt: skip
+def get_numerical_jacobian_wrt_specific_input(fn: Callable, input_idx: int, inputs: Any, outputs: Any, eps: float,
+                                              input: Any = None, is_forward_ad: bool = False) -> tuple[Any,
+                                              ...]:  # fmt: skip
     """The Jacobians of every output for one input, by differences."""
     x = inputs[input_idx] if input is None else input
     return tuple(_matrix(m, x) for m in numerical(fn, inputs, x, eps))
 
 
-def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> tuple[Any, bool, bool, bool]:
-    """(the Jacobians of `output` by backward, whether backward repeats itself, whether sizes and dtypes of gradients fit)."""
+def get_analytical_jacobian(
+    inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[Any, bool, bool, bool]:
+    """(the Jacobians of `output` by backward, whether backward repeats itself, whether sizes and dtypes of gradients
+    fit)."""
     if grad_out != 1.0:
         raise ValueError(f"get_analytical_jacobian: expected grad_out to be 1.0, got {grad_out}")
     wanted = differentiable(as_outputs(inputs))
     first, second = analytical(output, wanted), analytical(output, wanted)
-    reentrant = all(abs(a - b) <= nondet_tol for m, n in zip(first, second, strict=True) for r, q in zip(m, n, strict=True) for a, b in zip(r, q, strict=True))
+    reentrant = all(
+        abs(a - b) <= nondet_tol
+        for m, n in zip(first, second, strict=True)
+        for r, q in zip(m, n, strict=True)
+        for a, b in zip(r, q, strict=True)
+    )
     return tuple(_matrix(m, x) for m, x in zip(first, wanted, strict=True)), reentrant, True, True
 
 

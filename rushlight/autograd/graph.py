@@ -153,7 +153,8 @@ _stream_settings = {"override": False, "warn": True}
 
 
 def set_override_stale_capture_stream(enabled: bool) -> None:
-    """What backward does with a stream left over from a capture; kept, since there are no streams here to be left over."""
+    """What backward does with a stream left over from a capture; kept,
+    since there are no streams here to be left over."""
     _stream_settings["override"] = bool(enabled)
 
 
@@ -164,7 +165,9 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
 
 def region_activation_memory_budget(budget: float) -> Any:
     """Refused: how much the compiler may keep for backward in a region. There is no such compiler yet."""
-    raise NotImplementedError("region_activation_memory_budget: it steers the compiler's choice of what to save, which is not written yet")
+    raise NotImplementedError(
+        "region_activation_memory_budget: it steers the compiler's choice of what to save, which is not written yet"
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""`torch.autograd.profiler`: labels for stretches of a program. The profiler that would collect them is not written yet.
+"""`torch.autograd.profiler`: labels for stretches of a program.
+The profiler that would collect them is not written yet.
 
 Enters: labels. Leaves: nothing while no profiler runs, as in PyTorch; `profile` itself refuses when it is used.
 """

@@ -1,4 +1,5 @@
-"""PyTorch's `backends`: which libraries serve here, and the switches programs set on them. Submodules load when first used.
+"""PyTorch's `backends`: which libraries serve here, and the switches programs set on them.
+Submodules load when first used.
 
 Kernels are generated or come from OpenBLAS and LAPACK, so most backends of PyTorch are not available, and say so.
 """
@@ -29,6 +30,6 @@ def flags(fp32_precision: str = "none") -> object:
 
 
 __getattr__, __dir__ = _late.names(globals(), {}, (
-    "cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum", "quantized", "xeon",
-    "xnnpack",
+    "cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps", "nnpack", "openmp",
+    "opt_einsum", "quantized", "xeon", "xnnpack",
 ))  # fmt: skip

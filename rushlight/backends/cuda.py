@@ -1,4 +1,5 @@
-"""Switches of CUDA: that of TF32 in products is heeded, others are kept for programs that set them, and those of attention choose among the CPU's forms too."""
+"""Switches of CUDA: that of TF32 in products is heeded, others are kept for programs that set them, and those of
+attention choose among the CPU's forms too."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ from ..nn.attention import SDPBackend
 from .flags_of_modules import FP32Precision, precision_of, set_precision
 
 __all__ = [
-    "SDPBackend", "allow_fp16_bf16_reduction_math_sdp", "can_use_cudnn_attention", "can_use_efficient_attention", "can_use_flash_attention",
-    "cuBLASModule", "cuFFTPlanCache", "cuFFTPlanCacheManager", "cudnn_sdp_enabled", "cufft_plan_cache", "enable_cudnn_sdp", "enable_flash_sdp",
-    "enable_math_sdp", "enable_mem_efficient_sdp", "flash_sdp_enabled", "fp16_bf16_reduction_math_sdp_allowed", "is_built", "is_flash_attention_available",
-    "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled", "preferred_blas_library", "preferred_linalg_library", "sdp_kernel",
+    "SDPBackend", "allow_fp16_bf16_reduction_math_sdp", "can_use_cudnn_attention", "can_use_efficient_attention",
+    "can_use_flash_attention", "cuBLASModule", "cuFFTPlanCache", "cuFFTPlanCacheManager", "cudnn_sdp_enabled",
+    "cufft_plan_cache", "enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp",
+    "flash_sdp_enabled", "fp16_bf16_reduction_math_sdp_allowed", "is_built", "is_flash_attention_available",
+    "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled", "preferred_blas_library", "preferred_linalg_library",
+    "sdp_kernel",
 ]  # fmt: skip
 
 
@@ -38,8 +41,8 @@ def is_ck_sdpa_available() -> bool:
 class cuBLASModule:  # noqa: N801 - PyTorch's name
     """Switches of CUDA's matrix products."""
 
-    _values = {"allow_tf32": False, "allow_fp16_reduced_precision_reduction": True, "allow_bf16_reduced_precision_reduction": True,
-               "allow_fp16_accumulation": False}  # fmt: skip
+    _values = {"allow_tf32": False, "allow_fp16_reduced_precision_reduction": True,
+               "allow_bf16_reduced_precision_reduction": True, "allow_fp16_accumulation": False}  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
         if name == "fp32_precision":
@@ -105,7 +108,7 @@ def preferred_blas_library(backend: str | None = None) -> str:
     return _preferred("blas", ("default", "cublas", "hipblas", "cublaslt", "hipblaslt", "ck"), backend)
 
 
-# --- which forms of attention may be used ----------------------------------------------------------------------------------
+# --- which forms of attention may be used -----------------------------------------------------------------------------
 
 
 def _enable(form: int, enabled: bool) -> None:
@@ -171,9 +174,15 @@ can_use_flash_attention = can_use_efficient_attention = can_use_cudnn_attention 
 
 
 @contextlib.contextmanager
-def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True) -> Iterator[dict]:
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[dict]:
     """Deprecated: `nn.attention.sdpa_kernel`."""
-    warnings.warn("`torch.backends.cuda.sdp_kernel()` is deprecated. Please use `torch.nn.attention.sdpa_kernel()`.", FutureWarning, stacklevel=3)
+    warnings.warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. Please use `torch.nn.attention.sdpa_kernel()`.",
+        FutureWarning,
+        stacklevel=3,
+    )
     before = set(_attention.ENABLED)
     enable_flash_sdp(enable_flash)
     enable_math_sdp(enable_math)
@@ -228,6 +237,8 @@ class cuFFTPlanCacheAttrContextProp:  # noqa: N801 - PyTorch's name
 class SDPAParams:
     """The arguments of an attention, for asking which form may compute it."""
 
-    def __init__(self, query: Any, key: Any, value: Any, attn_mask: Any, dropout: float, is_causal: bool, enable_gqa: bool) -> None:
+    def __init__(
+        self, query: Any, key: Any, value: Any, attn_mask: Any, dropout: float, is_causal: bool, enable_gqa: bool
+    ) -> None:
         self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
         self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa

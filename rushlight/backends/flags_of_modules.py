@@ -47,7 +47,9 @@ class ContextProp:
 
     def __set__(self, obj: Any, val: Any) -> None:
         if flags_frozen():
-            raise RuntimeError(f"{obj.__name__}: disable_global_flags() forbids setting flags. Use the flags() context manager.")
+            raise RuntimeError(
+                f"{obj.__name__}: disable_global_flags() forbids setting flags. Use the flags() context manager."
+            )
         self.setter(val)
 
 
@@ -103,7 +105,8 @@ _precisions: dict[tuple[str, str], str] = {}
 
 
 def precision_of(backend: str, op: str) -> str:
-    """What a program allowed for float32: its own setting, else the backend's, else the general one. Kernels keep full precision."""
+    """What a program allowed for float32: its own setting, else the backend's, else the general one.
+    Kernels keep full precision."""
     for key in ((backend, op), (backend, "all"), ("generic", "all")):
         if _precisions.get(key, "none") != "none":
             return _precisions[key]

@@ -32,18 +32,27 @@ class verbose:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> verbose:
         if self.level != VERBOSE_OFF:
-            raise AssertionError("Failed to set MKLDNN into verbose mode: oneDNN is not available. RUSHLIGHT_SHOW=dispatch prints the ops that run.")
+            raise AssertionError(
+                "Failed to set MKLDNN into verbose mode: oneDNN is not available. RUSHLIGHT_SHOW=dispatch prints the"
+                " ops that run."
+            )
         return self
 
     def __exit__(self, *exc: object) -> Literal[False]:
         return False
 
 
-def set_flags(_enabled: Any = None, _deterministic: Any = None, _allow_tf32: Any = None, _fp32_precision: Any = "none") -> tuple:
+def set_flags(
+    _enabled: Any = None, _deterministic: Any = None, _allow_tf32: Any = None, _fp32_precision: Any = "none"
+) -> tuple:
     """Set the switches that are not None; what all were before."""
-    return set_switches(_switches, dict(zip(_switches, (_enabled, _deterministic, _allow_tf32, _fp32_precision), strict=True)))
+    return set_switches(
+        _switches, dict(zip(_switches, (_enabled, _deterministic, _allow_tf32, _fp32_precision), strict=True))
+    )
 
 
-def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none") -> Any:
+def flags(
+    enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
+) -> Any:
     """A context with other switches."""
     return switched(_switches, dict(zip(_switches, (enabled, deterministic, allow_tf32, fp32_precision), strict=True)))

@@ -1,4 +1,5 @@
-"""The order of an einsum's contractions: chosen by the `opt_einsum` package where installed, from left to right without it."""
+"""The order of an einsum's contractions: chosen by the `opt_einsum` package where installed,
+from left to right without it."""
 
 from __future__ import annotations
 
@@ -30,12 +31,17 @@ def _set_strategy(value: str | None) -> None:
     if not is_available():
         raise ValueError(f"strategy: {value!r} has no effect where opt_einsum is not available.")
     if get_einsum_strategy() is None:
-        raise ValueError(f"strategy: {value!r} has no effect while opt_einsum is not enabled. Set enabled = True first.")
+        raise ValueError(
+            f"strategy: {value!r} has no effect while opt_einsum is not enabled. Set enabled = True first."
+        )
     set_einsum_strategy(value)
 
 
-_switches = turn_into(__name__, enabled=ContextProp(lambda: is_available() and get_einsum_strategy() is not None, _set_enabled),
-                      strategy=ContextProp(lambda: get_einsum_strategy() if is_available() else None, _set_strategy))
+_switches = turn_into(
+    __name__,
+    enabled=ContextProp(lambda: is_available() and get_einsum_strategy() is not None, _set_enabled),
+    strategy=ContextProp(lambda: get_einsum_strategy() if is_available() else None, _set_strategy),
+)
 
 
 def set_flags(_enabled: bool | None = None, _strategy: str | None = None) -> tuple:

@@ -16,4 +16,6 @@ def _refuse(value: object) -> None:
     raise RuntimeError("Assignment not supported")
 
 
-turn_into(__name__, engine=ContextProp(lambda: "none", _set_engine), supported_engines=ContextProp(lambda: ["none"], _refuse))
+turn_into(
+    __name__, engine=ContextProp(lambda: "none", _set_engine), supported_engines=ContextProp(lambda: ["none"], _refuse)
+)

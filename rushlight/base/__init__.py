@@ -1,1 +1,2 @@
-"""What everything stands on: errors, settings, names and where they live, shapes and dtypes. Nothing here knows of ops."""
+"""What everything stands on: errors, settings, names and where they live, shapes and dtypes.
+Nothing here knows of ops."""

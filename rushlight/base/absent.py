@@ -1,7 +1,8 @@
 """Names of PyTorch that programs import but that Rushlight does not have yet: they say so when used, not when imported.
 
-Enters: what is missing and why. Leaves: a class, which may stand in annotations, in `isinstance` and as a base class, and
-whose construction, call or class-level use raises NotImplementedError with that reason. Which names those are is in `refusals`.
+Enters: what is missing and why. Leaves: a class, which may stand in annotations, in `isinstance` and as a base class,
+and whose construction, call or class-level use raises NotImplementedError with that reason.
+Which names those are is in `refusals`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ class _Absent(type):
 
 def absent(module: str, name: str, reason: str) -> type:
     """A stand-in for `module.name`; `refusals` makes them from its table."""
-    return _Absent(name, (), {"__module__": module, "_absent_reason": f"{module}.{name} is not available in Rushlight: {reason}"})
+    return _Absent(
+        name, (), {"__module__": module, "_absent_reason": f"{module}.{name} is not available in Rushlight: {reason}"}
+    )
 
 
 def absent_device(module: str, kind: str, refused: dict[str, type]) -> dict[str, Any]:
-    """The names of a device's module on a machine without such a device: questions are answered, seeds accepted, use is refused."""
+    """The names of a device's module on a machine without such a device: questions are answered, seeds accepted,
+    use is refused."""
 
     def named(name: str, answer: Any) -> Any:
         def function(*args: Any, **kwargs: Any) -> Any:

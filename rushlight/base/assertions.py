@@ -1,7 +1,8 @@
 """Checks that programs make on their own values: `_check`, `_assert` and arithmetic on sizes.
 
-Enters: conditions, sizes and tensors. Leaves: nothing, or the exception PyTorch raises. A condition on symbolic sizes becomes a guard, and one on
-numbers that only elements can tell a check at run time. On symbolic numbers `sym_int` and its like are those of `symbols`.
+Enters: conditions, sizes and tensors. Leaves: nothing, or the exception PyTorch raises. A condition on symbolic sizes
+becomes a guard, and one on numbers that only elements can tell a check at run time.
+On symbolic numbers `sym_int` and its like are those of `symbols`.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def _check_tensor_all(cond: Tensor, message: Message = None) -> None:
 
 
 def recorded(function: Callable) -> Callable:
-    """Decorator: a first argument that is being traced (it has `__torch_function__`, and is no tensor) takes the call."""
+    """Decorator: a first argument that is being traced (it has `__torch_function__`, and is no tensor) takes the
+    call."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -107,15 +109,23 @@ def _assert_scalar(input: Any, assert_msg: str) -> None:
         raise RuntimeError(assert_msg)
 
 
-def _assert_tensor_metadata(a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None) -> None:
+def _assert_tensor_metadata(
+    a: Tensor, size: Any = None, stride: Any = None, dtype: Any = None, *, device: Any = None, layout: Any = None
+) -> None:
     """Raise RuntimeError unless the tensor is as described."""
-    for what, want, have in (("sizes", size, tuple(a.shape)), ("strides", stride, tuple(a.stride())), ("dtype", dtype, a.dtype), ("device", device, a.device), ("layout", layout, a.layout)):
+    for what, want, have in (
+        ("sizes", size, tuple(a.shape)),
+        ("strides", stride, tuple(a.stride())),
+        ("dtype", dtype, a.dtype),
+        ("device", device, a.device),
+        ("layout", layout, a.layout),
+    ):
         want = tuple(want) if isinstance(want, (list, tuple)) else want
         if want is not None and want != have:
             raise RuntimeError(f"Tensor {what} mismatch! Expected: {want}, Got: {have}")
 
 
-# --- sizes ------------------------------------------------------------------------------------------------------------------
+# --- sizes ------------------------------------------------------------------------------------------------------------
 
 _SYMBOLIC = (_C.SymbolicInt, _C.SymbolicFloat, _C.SymbolicBool)
 
@@ -176,8 +186,14 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
     if isinstance(b, _SYMBOLIC):
         return _symbolic("sym_ite")(b, t, f)
     if type(t) is not type(f):
-        raise AssertionError(f"sym_ite: expected both choices of one type, got {type(t).__name__} and {type(f).__name__}")
+        raise AssertionError(
+            f"sym_ite: expected both choices of one type, got {type(t).__name__} and {type(f).__name__}"
+        )
     return t if b else f
 
 
-PUBLIC = {name: value for name, value in globals().items() if name.startswith(("_check", "_assert", "sym_")) and callable(value)}
+PUBLIC = {
+    name: value
+    for name, value in globals().items()
+    if name.startswith(("_check", "_assert", "sym_")) and callable(value)
+}

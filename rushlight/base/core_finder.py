@@ -1,8 +1,9 @@
 """Where the native core is, for a source tree that has none in it.
 
-`pip install .` builds the core into the environment. A program then started from the root of the checkout finds the checkout's
-`rushlight/` first, which has no `_C`. Enters: the search path of the package that is being imported. Leaves: the same list, pointing
-to the installed copy, whose Python files and core belong together; or one error that says how to get a core.
+`pip install .` builds the core into the environment. A program then started from the root of the checkout finds the
+checkout's `rushlight/` first, which has no `_C`. Enters: the search path of the package that is being imported. Leaves:
+the same list, pointing to the installed copy, whose Python files and core belong together;
+or one error that says how to get a core.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ def use_installed_copy(package_path: list[str]) -> None:
         if installed != here and _core(installed) and os.path.exists(os.path.join(installed, "__init__.py")):
             package_path[:] = [installed]
             return
-    raise ImportError(f"rushlight: expected the native core _C in {here} or in an installed copy, got neither. Run `pip install -e .` "
-                      "(or `python tools/dev_build.py`) in the source tree.", name="rushlight._C")  # fmt: skip
+    raise ImportError(
+        f"rushlight: expected the native core _C in {here} or in an installed copy, got neither. Run `pip install -e .`"
+        " (or `python tools/dev_build.py`) in the source tree.",
+        name="rushlight._C",
+    )
 
 
 def _core(folder: str) -> str | None:
-    return next((path for suffix in EXTENSION_SUFFIXES if os.path.exists(path := os.path.join(folder, "_C" + suffix))), None)
+    return next(
+        (path for suffix in EXTENSION_SUFFIXES if os.path.exists(path := os.path.join(folder, "_C" + suffix))), None
+    )

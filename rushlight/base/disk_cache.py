@@ -3,7 +3,8 @@
 Enters: bytes under a name. Leaves: the same bytes in a later process. The folder is $RUSHLIGHT_CACHE, or
 $XDG_CACHE_HOME/rushlight, or ~/.cache/rushlight. Files are written to a temporary name and renamed, so that concurrent
 processes see whole files only; what they hold is for the caller to check. Refuses a folder, or a file, that anyone but
-its owner (this user or root) can write to, the owner's group included. Failing to write costs speed in the next process, never an error here: the caller is told why.
+its owner (this user or root) can write to, the owner's group included. Failing to write costs speed in the next
+process, never an error here: the caller is told why.
 
 The folder holds about $RUSHLIGHT_CACHE_SIZE bytes ("500M", "2G"; 1G unless set; 0 for no limit). Reading a file marks
 it as used, and once in a while a process that writes removes those not used for the longest time. Processes need no
@@ -35,7 +36,9 @@ _written = 0
 
 def folder() -> str:
     """Where files live; it may not exist yet."""
-    return environment.get("RUSHLIGHT_CACHE") or os.path.join(os.path.expanduser(environment.get("XDG_CACHE_HOME")), "rushlight")
+    return environment.get("RUSHLIGHT_CACHE") or os.path.join(
+        os.path.expanduser(environment.get("XDG_CACHE_HOME")), "rushlight"
+    )
 
 
 def limit() -> int:
@@ -47,7 +50,11 @@ def limit() -> int:
     try:
         return max(int(float(text if unit == 1 else text[:-1]) * unit), 0)
     except ValueError:
-        warnings.warn(f"RUSHLIGHT_CACHE_SIZE: expected a number of bytes such as 500M or 2G, got {text!r}. The limit is 1G.", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"RUSHLIGHT_CACHE_SIZE: expected a number of bytes such as 500M or 2G, got {text!r}. The limit is 1G.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return DEFAULT_LIMIT
 
 
@@ -101,7 +108,7 @@ def write(name: str, data: bytes) -> str | None:
     return None
 
 
-# --- the limit ----------------------------------------------------------------------------------------------------------
+# --- the limit --------------------------------------------------------------------------------------------------------
 
 
 def _look_after(where: str, size: int) -> None:
@@ -158,4 +165,3 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except OSError:
         pass
-

@@ -42,7 +42,9 @@ class finfo:  # noqa: N801 - PyTorch's name
             raise TypeError(f"finfo(): argument 'type' must be a dtype, got {d!r}")
         real = d.to_real()
         if real.name not in _FLOATS:
-            raise TypeError(f"rushlight.finfo() requires a floating point input type, got {d}. Use rushlight.iinfo instead.")
+            raise TypeError(
+                f"rushlight.finfo() requires a floating point input type, got {d}. Use rushlight.iinfo instead."
+            )
         exponent, mantissa, largest, self.resolution = _FLOATS[real.name]
         self.bits = real.itemsize * 8
         self.dtype = real.name
@@ -77,7 +79,9 @@ class iinfo:  # noqa: N801 - PyTorch's name
         if type is _C.bool:
             raise TypeError("rushlight.bool is not supported by rushlight.iinfo")
         if type.is_floating_point or type.is_complex:
-            raise TypeError(f"rushlight.iinfo() requires an integer input type, got {type}. Use rushlight.finfo instead.")
+            raise TypeError(
+                f"rushlight.iinfo() requires an integer input type, got {type}. Use rushlight.finfo instead."
+            )
         self.bits = type.itemsize * 8
         self.dtype = type.name
         self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0

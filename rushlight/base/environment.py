@@ -1,7 +1,8 @@
-"""Every environment variable that Rushlight reads, in one table: the code asks here, and the documentation is made from it.
+"""Every environment variable that Rushlight reads, in one table: the code asks here,
+and the documentation is made from it.
 
-Enters: a name. Leaves: its text, or the default. Refuses: a name that is not in the table, so that none goes undocumented.
-Variables are read when asked for, not at import, so that a test or a debugger may change them.
+Enters: a name. Leaves: its text, or the default. Refuses: a name that is not in the table, so that none goes
+undocumented. Variables are read when asked for, not at import, so that a test or a debugger may change them.
 """
 
 from __future__ import annotations
@@ -20,23 +21,70 @@ class Variable:
         self.name, self.origin, self.meaning, self.default, self.values = name, origin, meaning, default, values
 
 
-VARIABLES = {variable.name: variable for variable in (
-    Variable("RUSHLIGHT_CACHE", OURS, "folder for compiled kernels and tables; otherwise `$XDG_CACHE_HOME/rushlight` or `~/.cache/rushlight`"),
-    Variable("RUSHLIGHT_CACHE_SIZE", OURS, "about how much that folder may hold: `500M`, `2G`; `0` for no limit", "1G"),
-    Variable("RUSHLIGHT_SHOW", OURS, "layers that print themselves to stderr, separated by commas", "", ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback")),
-    Variable("RUSHLIGHT_CUDA_DRIVER", OURS, "the library of NVIDIA's driver, where the system does not find it", "libcuda.so.1"),
-    Variable("RUSHLIGHT_TRACEBACK", OURS, "`full` keeps Rushlight's own frames in the traceback of an error that ends the program", "short", ("short", "full")),
-    Variable("RUSHLIGHT_NOTICE", OURS, "seconds after which a kernel still being compiled, or many small ones together, say so on stderr; `0` for never", "2"),
-    Variable("FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")),
-    Variable("FX_GRAPH_SHOW_STRIDE", PYTORCH, "`1` prints strides with the code of a graph", "0", ("0", "1")),
-    Variable("FX_GRAPH_SHOW_DEVICE", PYTORCH, "`1` prints devices with the code of a graph", "0", ("0", "1")),
-    Variable("OMP_NUM_THREADS", SYSTEM, "shown by `__config__.parallel_info()`", "[not set]"),
-    Variable("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", PYTORCH, "`1` lets `load` run what a file says where the call leaves `weights_only` open", "0"),
-    Variable("TORCH_FORCE_WEIGHTS_ONLY_LOAD", PYTORCH, "`1` makes every `load` refuse to run what a file says", "0"),
-    Variable("TORCH_HOME", PYTORCH, "folder for what `hub` downloads; otherwise `torch` below `$XDG_CACHE_HOME`"),
-    Variable("TORCH_MP_PARALLEL_START", PYTORCH, "`1` lets `multiprocessing` start the processes of a fork server side by side", "0", ("0", "1")),
-    Variable("XDG_CACHE_HOME", SYSTEM, "folder for caches of all programs", "~/.cache"),
-)}  # fmt: skip
+VARIABLES = {
+    variable.name: variable
+    for variable in (
+        Variable(
+            "RUSHLIGHT_CACHE",
+            OURS,
+            "folder for compiled kernels and tables; otherwise `$XDG_CACHE_HOME/rushlight` or `~/.cache/rushlight`",
+        ),
+        Variable(
+            "RUSHLIGHT_CACHE_SIZE", OURS, "about how much that folder may hold: `500M`, `2G`; `0` for no limit", "1G"
+        ),
+        Variable(
+            "RUSHLIGHT_SHOW",
+            OURS,
+            "layers that print themselves to stderr, separated by commas",
+            "",
+            ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback"),
+        ),
+        Variable(
+            "RUSHLIGHT_CUDA_DRIVER",
+            OURS,
+            "the library of NVIDIA's driver, where the system does not find it",
+            "libcuda.so.1",
+        ),
+        Variable(
+            "RUSHLIGHT_TRACEBACK",
+            OURS,
+            "`full` keeps Rushlight's own frames in the traceback of an error that ends the program",
+            "short",
+            ("short", "full"),
+        ),
+        Variable(
+            "RUSHLIGHT_NOTICE",
+            OURS,
+            "seconds after which a kernel still being compiled, or many small ones together, say so on stderr; `0` for"
+            " never",
+            "2",
+        ),
+        Variable(
+            "FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")
+        ),
+        Variable("FX_GRAPH_SHOW_STRIDE", PYTORCH, "`1` prints strides with the code of a graph", "0", ("0", "1")),
+        Variable("FX_GRAPH_SHOW_DEVICE", PYTORCH, "`1` prints devices with the code of a graph", "0", ("0", "1")),
+        Variable("OMP_NUM_THREADS", SYSTEM, "shown by `__config__.parallel_info()`", "[not set]"),
+        Variable(
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD",
+            PYTORCH,
+            "`1` lets `load` run what a file says where the call leaves `weights_only` open",
+            "0",
+        ),
+        Variable(
+            "TORCH_FORCE_WEIGHTS_ONLY_LOAD", PYTORCH, "`1` makes every `load` refuse to run what a file says", "0"
+        ),
+        Variable("TORCH_HOME", PYTORCH, "folder for what `hub` downloads; otherwise `torch` below `$XDG_CACHE_HOME`"),
+        Variable(
+            "TORCH_MP_PARALLEL_START",
+            PYTORCH,
+            "`1` lets `multiprocessing` start the processes of a fork server side by side",
+            "0",
+            ("0", "1"),
+        ),
+        Variable("XDG_CACHE_HOME", SYSTEM, "folder for caches of all programs", "~/.cache"),
+    )
+}
 
 
 def get(name: str) -> str:
@@ -51,6 +99,9 @@ def is_set(name: str) -> bool:
 
 def table() -> str:
     """The variables as a Markdown table, for the documentation."""
-    rows = [f"| `{v.name}` | {v.meaning}{': ' + ', '.join(f'`{word}`' for word in v.values) if len(v.values) > 2 else ''} "
-            f"| {f'`{v.default}`' if v.default else ''} | {v.origin} |" for v in VARIABLES.values()]
+    rows = [
+        f"| `{v.name}` | {v.meaning}{': ' + ', '.join(f'`{word}`' for word in v.values) if len(v.values) > 2 else ''} "
+        f"| {f'`{v.default}`' if v.default else ''} | {v.origin} |"
+        for v in VARIABLES.values()
+    ]
     return "\n".join(["| variable | meaning | unless set | name from |", "| --- | --- | --- | --- |", *rows])

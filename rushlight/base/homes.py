@@ -1,10 +1,11 @@
 """Which module a public class or function says it comes from: PyTorch's, wherever its definition stands here.
 
-Enters: the table (`home_rows`, which stands above and is registered here), and modules of this package as they are imported. Leaves: definitions whose `__module__` is the module PyTorch keeps them
-in (`MultiStepLR.__module__` is that of `optim.lr_scheduler`, though four files define schedulers), below the name the
-package goes by: `rushlight`, or `torch` while programs are served under that name (`compat`). A module of PyTorch that has no
-file here, because its definitions stand elsewhere, can be imported all the same. Nothing is loaded for it: a module is
-settled when somebody imports it. Refuses nothing; what is in no row keeps the module it was defined in.
+Enters: the table (`home_rows`, which stands above and is registered here), and modules of this package as they are
+imported. Leaves: definitions whose `__module__` is the module PyTorch keeps them in (`MultiStepLR.__module__` is that
+of `optim.lr_scheduler`, though four files define schedulers), below the name the package goes by: `rushlight`, or
+`torch` while programs are served under that name (`compat`). A module of PyTorch that has no file here, because its
+definitions stand elsewhere, can be imported all the same. Nothing is loaded for it: a module is settled when somebody
+imports it. Refuses nothing; what is in no row keeps the module it was defined in.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ PACKAGE = __name__.partition(".")[0]
 _homes: dict[str, dict[str, str]] = {}    # file -> name -> home, all below the package
 _files: dict[str, list[str]] = {}         # home -> files
 _parents: set[str] = set()                # packages that only hold modules found elsewhere
-_internal: tuple[str, ...] = ()           # parts (with a dot at the end) whose definitions are never called by PyTorch's names
-_not_aliased: tuple[str, ...] = ()        # packages that `compat` completes when a program imports them under the other name
+# parts (with a dot at the end) whose definitions are never called by PyTorch's names
+_internal: tuple[str, ...] = ()
+# packages that `compat` completes when a program imports them under the other name
+_not_aliased: tuple[str, ...] = ()
 _former: dict[str, str] = {}              # modules that moved: the name before -> the name now
-_settled: list[tuple[Any, str]] = []      # what was given a name that follows the package's, and where it lives below it
+# what was given a name that follows the package's, and where it lives below it
+_settled: list[tuple[Any, str]] = []
 _whole: set[str] = set()                  # modules of which every definition was settled
 shown = PACKAGE                           # the name the package goes by
 
@@ -65,7 +69,8 @@ def settle_module(module: ModuleType) -> None:
             continue
         if value.__name__ in rows or name in rows:
             home = rows.get(value.__name__, rows.get(name, ""))
-            if value.__module__ in (own, f"torch.{path}", PACKAGE):      # not again, and nothing imported from elsewhere
+            # not again, and nothing imported from elsewhere
+            if value.__module__ in (own, f"torch.{path}", PACKAGE):
                 settle(value, home)
         elif is_wanted and value.__module__ == own:
             settle(value, path)
@@ -142,7 +147,14 @@ class HomesFinder:
         is_elsewhere = rest in _files or rest in _parents
         if shown == PACKAGE and rest not in _homes and not is_elsewhere:
             return None
-        spec = next((found for finder in sys.meta_path if finder is not self and (found := finder.find_spec(fullname, path, target))), None)
+        spec = next(
+            (
+                found
+                for finder in sys.meta_path
+                if finder is not self and (found := finder.find_spec(fullname, path, target))
+            ),
+            None,
+        )
         if spec is None:
             return ModuleSpec(fullname, _Elsewhere(), is_package=rest in _parents) if is_elsewhere else None
         execute = getattr(spec.loader, "exec_module", None)
@@ -155,9 +167,14 @@ class HomesFinder:
         return spec
 
 
-def install(rows: str, internal: tuple[str, ...] = (), not_aliased: tuple[str, ...] = (), former: Mapping[str, str] | None = None) -> None:
-    """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line, which goes on
-    in lines that are indented (see `home_rows`).
+def install(
+    rows: str,
+    internal: tuple[str, ...] = (),
+    not_aliased: tuple[str, ...] = (),
+    former: Mapping[str, str] | None = None,
+) -> None:
+    """Settle the modules of the package from now on, as `rows` say: `file -> module: names`, one row a line, which goes
+    on in lines that are indented (see `home_rows`).
 
     `former` says where modules are now that had another name once: pickles from then still find what they name.
     """

@@ -1,13 +1,14 @@
 """Names that arrive late: what a package offers, and what upper layers provide to lower ones, imported when first used.
 
 Enters: the package's globals, and which of its files has each name. Leaves: `__getattr__` and `__dir__` for it, so that
-`package.name`, `from package import name` and (with `__all__`) `import *` work as if everything had been imported at the
-start. Refuses: names that nobody has, with Python's usual error.
+`package.name`, `from package import name` and (with `__all__`) `import *` work as if everything had been imported at
+the start. Refuses: names that nobody has, with Python's usual error.
 
-    __getattr__, __dir__ = late.names(globals(), {"Function": "function", "gradgradcheck": "gradcheck"}, files=("gradcheck",))
+    __getattr__, __dir__ = late.names(globals(), {"Function": "function", "gradgradcheck": "gradcheck"},
+    files=("gradcheck",))
 
-A lower layer that needs something from above asks for a role (`late.provided("Parameter")`) and knows nothing of who plays it;
-`wiring.py`, above both, registers who does.
+A lower layer that needs something from above asks for a role (`late.provided("Parameter")`) and knows nothing of who
+plays it; `wiring.py`, above both, registers who does.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ PATIENCE = 2.0                       # seconds a fork waits for the imports of o
 
 
 def import_module(name: str, package: str | None = None) -> Any:
-    """importlib's, known to forks: a child would wait for ever for the lock of a module that a thread it does not have was importing."""
+    """importlib's, known to forks: a child would wait for ever for the lock of a module that a thread it does not have
+    was importing."""
     me = threading.get_ident()
     _importing[me] = _importing.get(me, 0) + 1
     try:
@@ -50,10 +52,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_wait_for_imports, after_in_child=_importing.clear)
 
 
-def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = (), rest: Sequence[str] = ()) -> tuple[Callable, Callable]:
+def names(
+    package: dict, sources: Mapping[str, str], files: Iterable[str] = (), rest: Sequence[str] = ()
+) -> tuple[Callable, Callable]:
     """(`__getattr__`, `__dir__`) for a package: `sources` maps its late names to files, `files` are late themselves.
 
-    `rest` are files asked in turn for what is in neither: those of names that hardly any program uses, listed in their `NAMES`.
+    `rest` are files asked in turn for what is in neither: those of names that hardly any program uses,
+    listed in their `NAMES`.
     """
     where, files = package["__package__"], frozenset(files)
 
@@ -73,7 +78,9 @@ def names(package: dict, sources: Mapping[str, str], files: Iterable[str] = (), 
         raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
 
     def list_names() -> list[str]:
-        return sorted({*package, *sources, *files, *(name for file in rest for name in import_module(f".{file}", where).NAMES)})
+        return sorted(
+            {*package, *sources, *files, *(name for file in rest for name in import_module(f".{file}", where).NAMES)}
+        )
 
     return get, list_names
 
@@ -95,7 +102,8 @@ def rest(module: str, source: str) -> Callable:
 
 
 def provide(providers: Mapping[str, str]) -> None:
-    """Say who plays which role: role -> `file:name`, the file below the package (itself: ""); without a name, the module."""
+    """Say who plays which role: role -> `file:name`, the file below the package (itself: ""); without a name,
+    the module."""
     for role, place in providers.items():
         file, _, name = place.partition(":")
         _providers[role] = (file, name)
@@ -105,7 +113,9 @@ def provided(role: str) -> Any:
     """What an upper layer registered for `role`, imported at its first use. Refuses roles that nobody plays."""
     if role not in _provided:
         if role not in _providers:
-            raise LookupError(f"late: expected somebody to provide {role!r}, got nobody. Register it in {_ROOT}/wiring.py.")
+            raise LookupError(
+                f"late: expected somebody to provide {role!r}, got nobody. Register it in {_ROOT}/wiring.py."
+            )
         file, name = _providers[role]
         module = import_module(f"{_ROOT}.{file}".rstrip("."))
         _provided[role] = getattr(module, name) if name else module

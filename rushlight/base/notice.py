@@ -1,7 +1,8 @@
 """A line on stderr when the program waits: what is being done, once it has taken longer than the user expects.
 
-Enters: words, and a block. Leaves: the block's result; and where it takes longer than RUSHLIGHT_NOTICE seconds, one line while
-it runs and one with the whole time at its end. Many short waits that add up to as much say so once. Costs a waiting thread, so it is for work of milliseconds and more.
+Enters: words, and a block. Leaves: the block's result; and where it takes longer than RUSHLIGHT_NOTICE seconds, one
+line while it runs and one with the whole time at its end. Many short waits that add up to as much say so once. Costs a
+waiting thread, so it is for work of milliseconds and more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ def patience() -> float:
     try:
         return max(float(text), 0.0)
     except ValueError:
-        warnings.warn(f"RUSHLIGHT_NOTICE: expected a number of seconds, got {text!r}. It is {environment.VARIABLES['RUSHLIGHT_NOTICE'].default}.", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"RUSHLIGHT_NOTICE: expected a number of seconds, got {text!r}. It is"
+            f" {environment.VARIABLES['RUSHLIGHT_NOTICE'].default}.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return float(environment.VARIABLES["RUSHLIGHT_NOTICE"].default)
 
 
@@ -43,7 +49,9 @@ class waiting_for:  # noqa: N801 - reads as a sentence: with waiting_for("kernel
             self.timer.daemon = True
             self.timer.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.timer is not None:
             self.timer.cancel()
         taken = time.perf_counter() - self.start

@@ -32,21 +32,33 @@ _settings = _Settings()
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Fill fresh memory, and refuse (or with `warn_only` warn about) ops whose result is not determined."""
     if not isinstance(mode, bool) or not isinstance(warn_only, bool):
-        raise TypeError(f"use_deterministic_algorithms: mode and warn_only must be bool, got {type(mode).__name__} and {type(warn_only).__name__}")
+        raise TypeError(
+            f"use_deterministic_algorithms: mode and warn_only must be bool, got {type(mode).__name__} and"
+            f" {type(warn_only).__name__}"
+        )
     _settings.deterministic, _settings.warn_only = mode, warn_only
     _choose_plans()
 
 
 def _choose_plans() -> None:
     """Plans made with and without determinism are kept apart: the former fill memory, and refuse."""
-    _C.choose_plans(2, _settings.deterministic + 2 * _settings.warn_only + 4 * _settings.fills_memory if _settings.deterministic else 0)
+    _C.choose_plans(
+        2,
+        (
+            _settings.deterministic + 2 * _settings.warn_only + 4 * _settings.fills_memory
+            if _settings.deterministic
+            else 0
+        ),
+    )
 
 
 def alert_not_deterministic(caller: str) -> None:
     """For ops that write one element several times: an error or a warning where determinism was asked for."""
     if not _settings.deterministic:
         return
-    said = f"{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
+    said = (
+        f"{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
+    )
     if _settings.warn_only:
         warnings.warn(f"{said}, warn_only=True)'.", stacklevel=4)
     else:
@@ -87,7 +99,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         raise TypeError(f"set_deterministic_debug_mode: expected str or int, got {type(debug_mode).__name__}")
     mode = DEBUG_MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if mode not in (0, 1, 2):
-        raise RuntimeError(f"set_deterministic_debug_mode: expected 'default', 'warn', 'error', 0, 1 or 2, got {debug_mode!r}")
+        raise RuntimeError(
+            f"set_deterministic_debug_mode: expected 'default', 'warn', 'error', 0, 1 or 2, got {debug_mode!r}"
+        )
     use_deterministic_algorithms(mode > 0, warn_only=mode == 1)
 
 
@@ -97,7 +111,8 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How exact float32 products must be: below "highest" CUDA devices may round to TF32; elsewhere they are always exact to float32."""
+    """How exact float32 products must be: below "highest" CUDA devices may round to TF32;
+    elsewhere they are always exact to float32."""
     if precision not in PRECISIONS:
         raise RuntimeError(f"set_float32_matmul_precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
     _settings.precision = precision
@@ -146,7 +161,8 @@ def compiled_with_cxx11_abi() -> bool:
 
 
 def set_einsum_strategy(strategy: str | None) -> None:
-    """How the order of an einsum's contractions is chosen, where the package opt_einsum is installed: any of its own names."""
+    """How the order of an einsum's contractions is chosen, where the package opt_einsum is installed:
+    any of its own names."""
     _settings.einsum_strategy = strategy
 
 

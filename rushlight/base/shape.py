@@ -41,7 +41,8 @@ def is_hidden(n: Any) -> bool:
 
 
 def reaches(n: Any, limit: int) -> bool:
-    """Whether a number is known to be at least `limit`. For choices of speed: of a symbolic size nothing is asked, so no guard comes of them.
+    """Whether a number is known to be at least `limit`. For choices of speed: of a symbolic size nothing is asked,
+    so no guard comes of them.
 
     Sizes of a plan that is traced for many shapes do answer: such a plan is as fast as one for a single shape.
     """

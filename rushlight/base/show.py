@@ -1,7 +1,8 @@
 """RUSHLIGHT_SHOW: which layers print themselves to stderr while they work.
 
-Enters: the environment variable, words separated by commas (dispatch, graph, lowered, schedule, loops, llvm, asm, fallback).
-Leaves: `is_shown(word)` and `show(word, title, text)`. A word that names no layer is warned of once, with those that do.
+Enters: the environment variable, words separated by commas (dispatch, graph, lowered, schedule, loops, llvm, asm,
+fallback). Leaves: `is_shown(word)` and `show(word, title, text)`. A word that names no layer is warned of once, with
+those that do.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ def words_of(text: str) -> frozenset[str]:
     words = frozenset(word.strip() for word in text.split(",") if word.strip())
     known = environment.VARIABLES["RUSHLIGHT_SHOW"].values
     if unknown := sorted(words.difference(known)):
-        warnings.warn(f"RUSHLIGHT_SHOW: expected some of {', '.join(known)}, got {', '.join(map(repr, unknown))}.", RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            f"RUSHLIGHT_SHOW: expected some of {', '.join(known)}, got {', '.join(map(repr, unknown))}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return words & frozenset(known)
 
 

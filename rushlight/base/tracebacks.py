@@ -1,9 +1,9 @@
 """Tracebacks of errors that end a program: the user's lines and the message, without the frames of this package.
 
-Enters: an exception nobody caught, in any thread. Leaves: what Python prints of it, less our frames, and one line that says
-how many those were. RUSHLIGHT_TRACEBACK=full keeps them. Only the printing changes: the exception itself keeps every frame,
-so debuggers (`pdb.pm`), test runners, logging and `except` blocks see all of them. An error raised by our own frames
-alone is printed whole.
+Enters: an exception nobody caught, in any thread. Leaves: what Python prints of it, less our frames, and one line that
+says how many those were. RUSHLIGHT_TRACEBACK=full keeps them. Only the printing changes: the exception itself keeps
+every frame, so debuggers (`pdb.pm`), test runners, logging and `except` blocks see all of them.
+An error raised by our own frames alone is printed whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 
 from . import environment
 
-_folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")     # whose frames are ours: those of the package
+# whose frames are ours: those of the package
+_folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 STARTER = "<frozen runpy>"   # between `rushlight run` and the program
 
 
@@ -76,7 +77,11 @@ def printed(error: BaseException, trace: TracebackType | None, print_it: Any) ->
         for each, frames in whole:
             each.__traceback__ = frames
     if count and sys.stderr is not None:
-        print(f"[{count} frame{'s' if count > 1 else ''} of Rushlight not shown; RUSHLIGHT_TRACEBACK=full shows {'them' if count > 1 else 'it'}]", file=sys.stderr)
+        print(
+            f"[{count} frame{'s' if count > 1 else ''} of Rushlight not shown; RUSHLIGHT_TRACEBACK=full shows"
+            f" {'them' if count > 1 else 'it'}]",
+            file=sys.stderr,
+        )
     return None
 
 
@@ -90,7 +95,10 @@ def install() -> None:
     def thread_hook(args: Any) -> None:
         if args.exc_value is None:
             return print_thread(args)
-        return printed(args.exc_value, args.exc_traceback,
-                       lambda shown: print_thread(threading.ExceptHookArgs((args.exc_type, args.exc_value, shown, args.thread))))
+        return printed(
+            args.exc_value,
+            args.exc_traceback,
+            lambda shown: print_thread(threading.ExceptHookArgs((args.exc_type, args.exc_value, shown, args.thread))),
+        )
 
     sys.excepthook, threading.excepthook = main_hook, thread_hook

@@ -79,7 +79,8 @@ def emit_ptx(nest: Nest, in_vectors: bool = False) -> str:
 
 
 def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
-    """PTX text of a variant of a pointwise kernel, and how many vectors a thread takes; nvptx_points.py says what a variant is."""
+    """PTX text of a variant of a pointwise kernel, and how many vectors a thread takes;
+    nvptx_points.py says what a variant is."""
     from ..loops.verify import verify
     from .cpu import compile_ir, resolve_target
     from .nvptx_points import lower_points

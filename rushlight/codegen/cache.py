@@ -71,7 +71,8 @@ def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Ke
         problem = disk_cache.write(key.hex(), pack(key, made))
         if problem:
             _warn_once(problem)
-    # Two threads may have made it; everyone must see one Kernel. One step for the interpreter: no lock to find held after a fork.
+    # Two threads may have made it; everyone must see one Kernel. One step for the interpreter:
+    # no lock to find held after a fork.
     return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
 
 

@@ -60,7 +60,11 @@ def machine(target: Target) -> llvm.TargetMachine:
     """The code generator for a target, made once."""
     _initialise(target.name == "host")
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small" if not target.is_gpu else "default"
+        cpu=target.cpu,
+        features=target.features,
+        opt=2,
+        reloc="pic",
+        codemodel="small" if not target.is_gpu else "default",
     )
 
 

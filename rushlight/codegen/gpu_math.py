@@ -1,6 +1,7 @@
 """Functions that GPUs have instructions for, good to about two units in the last place as PyTorch's are there.
 
-Enters: calls of named functions. Leaves: expressions with the instruction in it (`exp2`), or None for others, which loops.math expands.
+Enters: calls of named functions. Leaves: expressions with the instruction in it (`exp2`), or None for others,
+which loops.math expands.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ LOWEST, HIGHEST = -200.0, 88.72283172607422   # below, 0; above, infinity
 
 
 def exp_of_gpu(value: Value) -> Value | None:
-    """exp of float32 through the instruction for powers of two; what the product with log2(e) lost comes back as a factor."""
+    """exp of float32 through the instruction for powers of two;
+    what the product with log2(e) lost comes back as a factor."""
     if value.op != "call" or value.attr not in ("exp", "exp_of_negative") or value.dtype != "f32":
         return None
     x = max_(const(LOWEST, "f32"), value.args[0])
@@ -24,7 +26,9 @@ def exp_of_gpu(value: Value) -> Value | None:
     lost = fma(x, const(LOG2_E_REST, "f32"), fma(x, scale, neg(power)))
     near = node("exp2", (power,), "f32")
     made = fma(near, lost * const(math.log(2.0), "f32"), near)
-    return made if value.attr == "exp_of_negative" else select(gt(x, const(HIGHEST, "f32")), const(math.inf, "f32"), made)
+    return (
+        made if value.attr == "exp_of_negative" else select(gt(x, const(HIGHEST, "f32")), const(math.inf, "f32"), made)
+    )
 
 
 __all__ = ["exp_of_gpu"]

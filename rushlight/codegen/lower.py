@@ -148,7 +148,8 @@ class Lowering(Addressing):
         return self.find(root)
 
     def needed(self, value: Value) -> tuple[Value, ...]:
-        """Arguments to evaluate first: addressing looks at a load's index itself, a rare choice waits for its branch."""
+        """Arguments to evaluate first: addressing looks at a load's index itself,
+        a rare choice waits for its branch."""
         if value.op == "load":
             return ()
         return (value.args[0], value.args[2]) if value.attr == "rare" and value.op == "select" else value.args
@@ -202,7 +203,8 @@ class Lowering(Addressing):
         return value.op
 
     def near_quotients(self, lines: list[str], tops: list[str], bottoms: list[str]) -> list[str]:
-        """Quotients of four lanes each: every second one by the divider, the others by two Newton steps from an estimate.
+        """Quotients of four lanes each: every second one by the divider,
+        the others by two Newton steps from an estimate.
 
         The divider takes one vector in seven cycles and is often still busy with a square root; the multipliers wait
         meanwhile. Sharing the work made AdamW's kernel a sixth faster (Neoverse N1).
@@ -212,7 +214,10 @@ class Lowering(Addressing):
         def arm(name: str, *args: str) -> str:
             return out.intrinsic(lines, f"aarch64.neon.{name}", ty, list(args))
 
-        made = [out.emit(lines, f"fdiv {ty} {a}, {b}") if u % 2 == 0 else "" for u, (a, b) in enumerate(zip(tops, bottoms, strict=True))]
+        made = [
+            out.emit(lines, f"fdiv {ty} {a}, {b}") if u % 2 == 0 else ""
+            for u, (a, b) in enumerate(zip(tops, bottoms, strict=True))
+        ]
         odd = range(1, len(made), 2)
         guesses = {u: arm("frecpe", bottoms[u]) for u in odd}
         for _ in range(2):
@@ -236,7 +241,9 @@ class Lowering(Addressing):
         if key not in self.constants:
             self.constants[key] = sum(each[1] * p.SIZE[each[0]] for each in self.constants)
         at = self.out.emit(lines, f"getelementptr i8, ptr @constants, i64 {self.constants[key]}")
-        return [self.out.emit(lines, f"load volatile {p.type_of(code, lanes)}, ptr {at}, align 16") for _ in range(count)]
+        return [
+            self.out.emit(lines, f"load volatile {p.type_of(code, lanes)}, ptr {at}, align 16") for _ in range(count)
+        ]
 
     def pair_part(self, op: str, value: Value) -> Reg:
         if op != "complex":
@@ -581,7 +588,11 @@ class Lowering(Addressing):
     def leaves_no_rest(self, s: For | Reduce) -> bool:
         """Whether a constant number of iterations is a number of whole vectors."""
         lanes, unroll = choose_width(s, self.nest, self.target)
-        return s.start.op == s.stop.op == "const" and s.stop.attr > s.start.attr and not (s.stop.attr - s.start.attr) % (lanes * unroll)
+        return (
+            s.start.op == s.stop.op == "const"
+            and s.stop.attr > s.start.attr
+            and not (s.stop.attr - s.start.attr) % (lanes * unroll)
+        )
 
     def serial_loop(
         self, s: For | Reduce, start: Reg, stop: Reg, carried: dict[str, Reg], guard: Scope, skip: bool, step: str
@@ -696,7 +707,9 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
     values = values_of(nest)
     if not any(item.op == "call" for item in walk(values)):
         return nest
-    changed = rewrite(values, _native) if target.has_maximum else rewrite(values, exp_of_gpu) if target.is_gpu else values
+    changed = (
+        rewrite(values, _native) if target.has_maximum else rewrite(values, exp_of_gpu) if target.is_gpu else values
+    )
     if any(item.op == "call" for item in walk(changed)):
         from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
 

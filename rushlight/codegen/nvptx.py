@@ -1,7 +1,7 @@
 """Nests as GPU kernels: which loops are shared among blocks and threads, and how partial results meet.
 
-Enters: a nest written for [begin, end) slices. Leaves: LLVM IR text of a kernel for NVPTX. Operands and parameters are the
-kernel's arguments, by value, in the nest's order, then begin and end:
+Enters: a nest written for [begin, end) slices. Leaves: LLVM IR text of a kernel for NVPTX. Operands and parameters are
+the kernel's arguments, by value, in the nest's order, then begin and end:
 
     kernel(ptr p0, ptr p1, ..., i64 param0, ..., i64 begin, i64 end)
 
@@ -43,8 +43,8 @@ def sharing(nest: Nest) -> str:
 
 
 def shared_by_block(body: Sequence[Statement]) -> list[For | Reduce]:
-    """The loops of a row that threads share, if each statement is one of independent steps, a reduction in any order, the same for all threads,
-    or a loop of such statements that all threads go through together; otherwise none."""
+    """The loops of a row that threads share, if each statement is one of independent steps, a reduction in any order,
+    the same for all threads, or a loop of such statements that all threads go through together; otherwise none."""
     found: list[For | Reduce] = []
     for s in body:
         if isinstance(s, (Local, Assign, Store)):
@@ -69,7 +69,11 @@ class GpuLowering(Lowering):
 
     def __init__(self, nest: Nest, target: Target, in_vectors: bool = False) -> None:
         self.sharing = sharing(nest)
-        self.shared_loops = nest.loop.body if self.sharing == POINTS else shared_by_block(nest.loop.body) if self.sharing == ROWS else ()
+        self.shared_loops = (
+            nest.loop.body
+            if self.sharing == POINTS
+            else shared_by_block(nest.loop.body) if self.sharing == ROWS else ()
+        )
         self.vector = vector_form(nest, self.shared_loops)[0] if in_vectors and self.sharing == ROWS else 1
         self.is_inside = False     # a loop that threads share: what is there is one thread's
         self.is_alone = False      # a branch of one thread
@@ -80,7 +84,9 @@ class GpuLowering(Lowering):
         super().__init__(nest, target)
 
     def tile(self, s: Statement) -> None:
-        raise NotImplementedError(f"codegen: {self.nest.name} multiplies matrices in tiles, which GPU kernels have none of yet")
+        raise NotImplementedError(
+            f"codegen: {self.nest.name} multiplies matrices in tiles, which GPU kernels have none of yet"
+        )
 
     # Arguments and threads
 
@@ -143,7 +149,8 @@ class GpuLowering(Lowering):
         self.meet()   # what one thread stored, another may load in the next loop
 
     def several_at_once(self, s: Reduce, alone: bool = False) -> Reduce:
-        """Most of a reduction, several elements a step, so that as many loads are under way; the rest of it is returned. `alone`: by one thread."""
+        """Most of a reduction, several elements a step, so that as many loads are under way; the rest of it is
+        returned. `alone`: by one thread."""
         thread, threads = (const(0, "i64"), const(1, "i64")) if alone else (var("thread"), var("threads"))
         group = threads * const(AT_ONCE, "i64")
         whole = idiv(s.stop - s.start, group)
@@ -166,7 +173,9 @@ class GpuLowering(Lowering):
         whole, name = idiv(s.stop - s.start, group), f"{s.var}.group"
         zero = const(0, "i64")
         names = tuple([f"{acc}.most" for acc in s.accs]) if isinstance(s, Reduce) else ()
-        self.grouped = Reduce(name, zero, whole, names, s.init, s.step, s.merge) if names else For(name, zero, whole, s.body)
+        self.grouped = (
+            Reduce(name, zero, whole, names, s.init, s.step, s.merge) if names else For(name, zero, whole, s.body)
+        )
         self.grouped_loop = s
         inside, self.is_inside = self.is_inside, True
         super().loop(self.grouped)
@@ -222,13 +231,19 @@ class GpuLowering(Lowering):
     def read_vector(self, load: Value) -> list[Reg]:
         """The elements of a vector, in accesses of at most 16 bytes."""
         here, out, code = self.scopes[-1], self.out, self.nest.operands[load.attr].code
-        pointer, part, halves = self.vector_pointer(load.attr, load.args[0]), p.PARTS.get(code, code), 2 if code in p.PARTS else 1
+        pointer, part, halves = (
+            self.vector_pointer(load.attr, load.args[0]),
+            p.PARTS.get(code, code),
+            2 if code in p.PARTS else 1,
+        )
         element, count, items = p.MEMORY[part], self.vector * halves, []
         each = min(count, 16 // p.SIZE[part])
         for first in range(0, count, each):
             at = self.offset_pointer(here.lines, pointer, first * p.SIZE[part])
             whole = out.emit(here.lines, f"load <{each} x {element}>, ptr {at}, align {each * p.SIZE[part]}")
-            items += [out.emit(here.lines, f"extractelement <{each} x {element}> {whole}, i32 {e}") for e in range(each)]
+            items += [
+                out.emit(here.lines, f"extractelement <{each} x {element}> {whole}, i32 {e}") for e in range(each)
+            ]
         if code == "b1":
             items = [out.emit(here.lines, f"icmp ne i8 {item}, 0") for item in items]
         if halves == 2:
@@ -246,12 +261,15 @@ class GpuLowering(Lowering):
         for first in range(0, len(items), each):
             whole = "poison"
             for e in range(each):
-                whole = out.emit(here.lines, f"insertelement <{each} x {element}> {whole}, {element} {items[first + e]}, i32 {e}")
+                whole = out.emit(
+                    here.lines, f"insertelement <{each} x {element}> {whole}, {element} {items[first + e]}, i32 {e}"
+                )
             at = self.offset_pointer(here.lines, pointer, first * p.SIZE[part])
             here.lines.append(f"  store <{each} x {element}> {whole}, ptr {at}, align {each * p.SIZE[part]}")
 
     def several_points(self, s: For) -> For:
-        """Most of a row's elements, several a step: all are read before any is written. The rest of the loop is returned."""
+        """Most of a row's elements, several a step: all are read before any is written.
+        The rest of the loop is returned."""
         first, threads = self.loop_range(s, False, Reg("i64", 0, ["0"], 0, is_literal=True))
         self.env["points.first"], self.env["points"] = first, Reg("i64", 0, [threads], 0)
         group = var("points") * const(AT_ONCE, "i64")
@@ -306,7 +324,8 @@ class GpuLowering(Lowering):
         self.scopes[-1].lines.append(f"  call void {BARRIER}(i32 0)")
 
     def merge_block(self, s: Reduce, first: dict[str, Reg]) -> None:
-        """The block's threads' accumulators become one, which all of them get: by shuffles in each warp, then among the warps."""
+        """The block's threads' accumulators become one, which all of them get: by shuffles in each warp,
+        then among the warps."""
         here, out = self.scopes[-1], self.out
         lane = out.emit(here.lines, f"and i64 {self.env['thread'].parts[0]}, {WARP - 1}")
         warp = out.emit(here.lines, f"lshr i64 {self.env['thread'].parts[0]}, 5")
@@ -317,13 +336,18 @@ class GpuLowering(Lowering):
         self.meet()
         partial = self.partial_results(accs, places, first, lane, warps)
         merged = self.merge_warp(s, partial)
-        self.env.update({acc: self.each_half(reg, lambda ty, name: self.shuffle("idx", ty, name, 0)) for acc, reg in merged.items()})
+        self.env.update(
+            {acc: self.each_half(reg, lambda ty, name: self.shuffle("idx", ty, name, 0)) for acc, reg in merged.items()}
+        )
 
     def merge_warp(self, s: Reduce, accs: dict[str, Reg]) -> dict[str, Reg]:
         """Halves of a warp onto each other, down to its first thread."""
         distance = WARP // 2
         while distance:
-            others = {acc: self.each_half(reg, lambda ty, name, by=distance: self.shuffle("down", ty, name, by)) for acc, reg in accs.items()}
+            others = {
+                acc: self.each_half(reg, lambda ty, name, by=distance: self.shuffle("down", ty, name, by))
+                for acc, reg in accs.items()
+            }
             accs = self.merge(s, accs, others)
             distance //= 2
         return accs
@@ -345,7 +369,9 @@ class GpuLowering(Lowering):
         here, out = self.scopes[-1], self.out
         inside, after = out.label(), out.label()
         is_first = out.emit(here.lines, f"icmp eq i64 {lane}, 0")
-        words = {(acc, half): self.to_word(type_of_half(accs[acc]), getattr(accs[acc], half)[0]) for acc, half in places}
+        words = {
+            (acc, half): self.to_word(type_of_half(accs[acc]), getattr(accs[acc], half)[0]) for acc, half in places
+        }
         here.lines += [f"  br i1 {is_first}, label %{inside}, label %{after}", f"{inside}:"]
         for key, place in places.items():
             word = word_type(type_of_half(accs[key[0]]))
@@ -354,7 +380,9 @@ class GpuLowering(Lowering):
         here.lines += [f"  br label %{after}", f"{after}:"]
         here.label = after
 
-    def partial_results(self, accs: dict[str, Reg], places: dict[tuple[str, str], str], first: dict[str, Reg], lane: str, warps: str) -> dict[str, Reg]:
+    def partial_results(
+        self, accs: dict[str, Reg], places: dict[tuple[str, str], str], first: dict[str, Reg], lane: str, warps: str
+    ) -> dict[str, Reg]:
         """Each thread of a warp takes one warp's result; those without one take what is neutral."""
         here, out = self.scopes[-1], self.out
         has_one = out.emit(here.lines, f"icmp ult i64 {lane}, {warps}")
@@ -365,8 +393,13 @@ class GpuLowering(Lowering):
             at = out.emit(here.lines, f"getelementptr {word}, ptr addrspace(3) {place}, i64 {lane}")
             loaded = out.emit(here.lines, f"load {word}, ptr addrspace(3) {at}, align {4 if word == 'i32' else 8}")
             value = self.from_word(ty, loaded)
-            made[acc][half] = [out.emit(here.lines, f"select i1 {has_one}, {ty} {value}, {ty} {getattr(first[acc], half)[0]}")]
-        return {acc: Reg(accs[acc].code, 0, halves["parts"], here.depth, imag=halves.get("imag")) for acc, halves in made.items()}
+            made[acc][half] = [
+                out.emit(here.lines, f"select i1 {has_one}, {ty} {value}, {ty} {getattr(first[acc], half)[0]}")
+            ]
+        return {
+            acc: Reg(accs[acc].code, 0, halves["parts"], here.depth, imag=halves.get("imag"))
+            for acc, halves in made.items()
+        }
 
     def each_half(self, reg: Reg, change: Callable[[str, str], str]) -> Reg:
         ty, depth = type_of_half(reg), self.scopes[-1].depth
@@ -382,7 +415,9 @@ class GpuLowering(Lowering):
             return self.from_word(ty, self.shuffle_word(how, word, by))
         low = self.out.emit(lines, f"trunc i64 {word} to i32")
         high = self.out.emit(lines, f"trunc i64 {self.out.emit(lines, f'lshr i64 {word}, 32')} to i32")
-        low, high = (self.out.emit(lines, f"zext i32 {self.shuffle_word(how, half, by)} to i64") for half in (low, high))
+        low, high = (
+            self.out.emit(lines, f"zext i32 {self.shuffle_word(how, half, by)} to i64") for half in (low, high)
+        )
         joined = self.out.emit(lines, f"or i64 {self.out.emit(lines, f'shl i64 {high}, 32')}, {low}")
         return self.from_word(ty, joined)
 
@@ -402,7 +437,11 @@ class GpuLowering(Lowering):
         lines, bits = self.scopes[-1].lines, BITS[ty]
         if bits < 32:
             name = self.out.emit(lines, f"trunc i32 {name} to i{bits}")
-        return self.out.emit(lines, f"bitcast i{bits} {name} to {ty}") if ty in ("float", "double", "half", "bfloat") else name
+        return (
+            self.out.emit(lines, f"bitcast i{bits} {name} to {ty}")
+            if ty in ("float", "double", "half", "bfloat")
+            else name
+        )
 
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "bfloat": 16, "float": 32, "double": 64}

@@ -1,16 +1,17 @@
 """Pointwise nests as GPU kernels, one variant for each class of geometry.
 
-Enters: a pointwise nest and a `PointClass`: how many dims, how each operand lies along the first of them, whether elements go in vectors
-of 16 bytes, and whether indices fit in 32 bits. Leaves: LLVM IR text of a kernel for NVPTX:
+Enters: a pointwise nest and a `PointClass`: how many dims, how each operand lies along the first of them, whether
+elements go in vectors of 16 bytes, and whether indices fit in 32 bits. Leaves: LLVM IR text of a kernel for NVPTX:
 
     kernel(operands..., geometry)
 
-An operand is an address, or the 16 bytes of a constant, by value. The geometry is an array of i64, by value: the number of elements; for each dim
-but the last its size, and what divides by it (three words of 32 bits: see `divided`); then the strides in bytes, by operand. Where elements go in
-vectors, sizes and strides of the first dim count vectors.
+An operand is an address, or the 16 bytes of a constant, by value. The geometry is an array of i64, by value: the number
+of elements; for each dim but the last its size, and what divides by it (three words of 32 bits: see `divided`); then
+the strides in bytes, by operand. Where elements go in vectors, sizes and strides of the first dim count vectors.
 
-A thread takes `times` vectors (or elements), a block apart, so that their loads are all under way at once; the last block takes what is left of
-them one by one, and single elements behind the last whole vector. Any grid that has a thread for each of them is right.
+A thread takes `times` vectors (or elements), a block apart, so that their loads are all under way at once; the last
+block takes what is left of them one by one, and single elements behind the last whole vector.
+Any grid that has a thread for each of them is right.
 """
 
 from __future__ import annotations
@@ -109,7 +110,13 @@ class PointLowering(Lowering):
     def entry_numbers(self) -> None:
         """Sizes and strides, and what is the same for all elements."""
         ty, ndim = self.index_type, self.which.ndim
-        self.sizes = [(self.word(1 + 2 * d, ty), *(() if self.which.wide else (self.word(1 + 2 * d, ty, 4), self.word(2 + 2 * d, ty)))) for d in range(ndim - 1)]
+        self.sizes = [
+            (
+                self.word(1 + 2 * d, ty),
+                *(() if self.which.wide else (self.word(1 + 2 * d, ty, 4), self.word(2 + 2 * d, ty))),
+            )
+            for d in range(ndim - 1)
+        ]
         self.strides = {}
         for k, kind in enumerate(self.which.kinds):
             for d in range(ndim):
@@ -155,7 +162,9 @@ class PointLowering(Lowering):
         """Where this block's vectors end; emitted with what is the same for all elements."""
         out, ty, lines = self.out, self.index_type, self.scopes[0].lines
         end = out.emit(lines, f"mul {ty} {out.emit(lines, f'add {ty} {block}, 1')}, {share}")
-        return out.emit(lines, f"select i1 {out.emit(lines, f'icmp slt {ty} {end}, {whole}')}, {ty} {end}, {ty} {whole}")
+        return out.emit(
+            lines, f"select i1 {out.emit(lines, f'icmp slt {ty} {end}, {whole}')}, {ty} {end}, {ty} {whole}"
+        )
 
     def one_by_one(self, rest: str, after: str, first: str, threads: str, whole: str) -> None:
         """A loop over what is left of a block's vectors, up to `whole`."""
@@ -165,22 +174,41 @@ class PointLowering(Lowering):
         self.elements([at], self.length)
         self.pop()
         following = out.emit(scope.lines, f"add {ty} {at}, {threads}")
-        lines += [f"{rest}:", f"  br label %{top}", f"{top}:", f"  {at} = phi {ty} [ {first}, %{rest} ], [ {following}, %{scope.label} ]"]
+        lines += [
+            f"{rest}:",
+            f"  br label %{top}",
+            f"{top}:",
+            f"  {at} = phi {ty} [ {first}, %{rest} ], [ {following}, %{scope.label} ]",
+        ]
         more = out.emit(lines, f"icmp slt {ty} {at}, {whole}")
-        lines += [f"  br i1 {more}, label %{inside}, label %{after}", f"{inside}:", *scope.lines, f"  br label %{top}", f"{after}:"]
+        lines += [
+            f"  br i1 {more}, label %{inside}, label %{after}",
+            f"{inside}:",
+            *scope.lines,
+            f"  br label %{top}",
+            f"{after}:",
+        ]
 
     def behind_whole_vectors(self, block: str, thread: str, total: str, whole: str) -> None:
         """Single elements, each by a thread of the last block."""
         out, ty, lines = self.out, self.index_type, self.flow
         blocks = self.special("nctaid.x")
         is_last = out.emit(lines, f"icmp eq {ty} {out.emit(lines, f'add {ty} {block}, 1')}, {blocks}")
-        at = out.emit(lines, f"add {ty} {out.emit(lines, f'shl {ty} {whole}, {self.length.bit_length() - 1}')}, {thread}")
+        at = out.emit(
+            lines, f"add {ty} {out.emit(lines, f'shl {ty} {whole}, {self.length.bit_length() - 1}')}, {thread}"
+        )
         wanted = out.emit(lines, f"and i1 {is_last}, {out.emit(lines, f'icmp slt {ty} {at}, {total}')}")
         inside, end = out.label(), out.label()
         scope = self.push(inside, is_guard=True)
         self.elements([at], 1)
         self.pop()
-        lines += [f"  br i1 {wanted}, label %{inside}, label %{end}", f"{inside}:", *scope.lines, f"  br label %{end}", f"{end}:"]
+        lines += [
+            f"  br i1 {wanted}, label %{inside}, label %{end}",
+            f"{inside}:",
+            *scope.lines,
+            f"  br label %{end}",
+            f"{end}:",
+        ]
 
     # Elements
 
@@ -205,7 +233,11 @@ class PointLowering(Lowering):
 
     def run_body(self, offsets: dict[int, str]) -> None:
         """Statements of any form, on one element."""
-        self.here = {k: self.read(k, at, 1)[0] for k, at in offsets.items() if self.which.kinds[k] != CONSTANT and k < self.inputs}
+        self.here = {
+            k: self.read(k, at, 1)[0]
+            for k, at in offsets.items()
+            if self.which.kinds[k] != CONSTANT and k < self.inputs
+        }
         self.forget({("operand", k) for k in self.here})
         super().block(self.inner.body)
 
@@ -277,5 +309,7 @@ class PointLowering(Lowering):
             for h, item in enumerate((reg.parts[0], *([reg.imag[0]] if halves == 2 else []))):
                 if code == "b1":
                     item = out.emit(scope.lines, f"zext i1 {item} to i8")
-                whole = out.emit(scope.lines, f"insertelement {memory} {whole}, {p.MEMORY[part]} {item}, i32 {e * halves + h}")
+                whole = out.emit(
+                    scope.lines, f"insertelement {memory} {whole}, {p.MEMORY[part]} {item}, i32 {e * halves + h}"
+                )
         scope.lines.append(f"  store {memory} {whole}, ptr {pointer}, align {min(BYTES, p.SIZE[code] * len(values))}")

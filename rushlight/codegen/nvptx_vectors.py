@@ -1,8 +1,8 @@
 """Which nests that blocks share can go in vectors of 16 bytes, and what must hold for that when they are launched.
 
-Enters: a nest. Leaves: how many elements a thread takes at once (1: single ones), and the parameters that must be whole multiples of that. An index
-that moves with a shared loop must move by one element a step; everything else in it is made of multiples then. Operands must start at 16 bytes,
-which a launch looks at too.
+Enters: a nest. Leaves: how many elements a thread takes at once (1: single ones), and the parameters that must be whole
+multiples of that. An index that moves with a shared loop must move by one element a step; everything else in it is made
+of multiples then. Operands must start at 16 bytes, which a launch looks at too.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def coefficient(value: Value, name: str, known: Mapping[str, Value]) -> int | No
 
 
 def factors_of(value: Value, name: str, params: Sequence[str], known: Mapping[str, Value]) -> frozenset[str] | None:
-    """Parameters that make an index a whole number of vectors if they are (the loop `name` is); None where they cannot."""
+    """Parameters that make an index a whole number of vectors if they are (the loop `name` is);
+    None where they cannot."""
     if value.op == "const":
         return frozenset() if value.attr % MOST == 0 else None
     if value.op == "var":

@@ -159,7 +159,9 @@ def primitive(out: Output, lines: list[str], op: str, code: str, source: str, la
     if op == "abs":
         return out.intrinsic(lines, "abs", ty, args)
     if op == "not":
-        return out.emit(lines, f"xor {ty} {args[0]}, {splat_literal('true' if source == 'b1' else '-1', source, lanes)}")
+        return out.emit(
+            lines, f"xor {ty} {args[0]}, {splat_literal('true' if source == 'b1' else '-1', source, lanes)}"
+        )
     if op == "shr":
         return out.emit(lines, f"{'ashr' if source[0] == 'i' else 'lshr'} {ty} {args[0]}, {args[1]}")
     if op == "idiv" or op == "irem":

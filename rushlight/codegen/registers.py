@@ -22,7 +22,13 @@ class Reg:
     __slots__ = ("code", "lanes", "parts", "imag", "depth", "is_literal")
 
     def __init__(
-        self, code: str, lanes: int, parts: list[str], depth: int, imag: list[str] | None = None, is_literal: bool = False
+        self,
+        code: str,
+        lanes: int,
+        parts: list[str],
+        depth: int,
+        imag: list[str] | None = None,
+        is_literal: bool = False,
     ) -> None:
         self.code, self.lanes, self.parts, self.depth = code, lanes, parts, depth
         self.imag, self.is_literal = imag, is_literal
@@ -43,7 +49,8 @@ class VectorLoop:
     """A loop that runs `lanes * unroll` elements an iteration.
 
     pointers: (phi name, initial pointer, byte step: literal or register), one per stream of accesses; streams finds
-    them again. checks: conditions (registers) under which the vector loop is right. turned, gathers: see `nest.For` and `nest.Reduce`.
+    them again. checks: conditions (registers) under which the vector loop is right. turned, gathers:
+    see `nest.For` and `nest.Reduce`.
     """
 
     def __init__(self, var: str, lanes: int, unroll: int, guard: Scope, counter: str, start: Reg) -> None:

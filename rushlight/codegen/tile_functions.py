@@ -4,8 +4,9 @@ Enters: an element type and a `Target`. Leaves: for the statements `Pack` and `M
 function, the texts of it and what it calls, and the intrinsics to declare. Refuses nothing: `verify` has.
 
 A tile of results stays in registers while k runs. Rows of the right operand are loaded as vectors; elements of the left
-one, packed side by side, multiply them: broadcast from memory where that is free (x86), taken from lanes of a vector where
-multiply-add can (AArch64). At the edges of a matrix smaller tiles do the same, and their last columns go through the stack.
+one, packed side by side, multiply them: broadcast from memory where that is free (x86), taken from lanes of a vector
+where multiply-add can (AArch64). At the edges of a matrix smaller tiles do the same,
+and their last columns go through the stack.
 """
 
 from __future__ import annotations
@@ -131,7 +132,9 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
             now, (a, b) = l.carry[:-2], l.carry[-2:]
             for _ in range(length):
                 left = left_factors(w, shape, a, rows)
-                right = [w.load(shape.vector, w.at(b, v * shape.lanes, shape.element), shape.size) for v in range(vectors)]
+                right = [
+                    w.load(shape.vector, w.at(b, v * shape.lanes, shape.element), shape.size) for v in range(vectors)
+                ]
                 for r in range(rows):
                     factor = left(r)
                     now[r * vectors : (r + 1) * vectors] = [
@@ -267,7 +270,11 @@ def interleaved(w: Writer, rows: list[Reg], lanes: int, per: int) -> list[Reg]:
             for block in range(0, lanes, per):
                 for unit in range(block + half, block + half + per // 2, units):
                     order += [*range(unit, unit + units), *range(lanes + unit, lanes + unit + units)]
-        pairs = list(zip(rows[: per // 2], rows[per // 2 :], strict=True)) if units > 1 else list(zip(rows[::2], rows[1::2], strict=True))
+        pairs = (
+            list(zip(rows[: per // 2], rows[per // 2 :], strict=True))
+            if units > 1
+            else list(zip(rows[::2], rows[1::2], strict=True))
+        )
         rows = [shuffle(w, a, b, order) for a, b in pairs for order in (low, high)]
         units *= 2
         w.cut()

@@ -1,12 +1,13 @@
 """Packing the operands of tile products: blocks of 32x32 in the order tiles are loaded.
 
-Enters: two matrices of 16-bit elements whose rows or columns are consecutive in memory. Leaves: one `Kernel` that packs both,
-left then right, zeros past the edges; its parallel range is strips of 32 rows (or columns, whichever are consecutive) of
-the left operand, then of the right. Refuses: matrices consecutive in neither direction; callers copy those first.
+Enters: two matrices of 16-bit elements whose rows or columns are consecutive in memory. Leaves: one `Kernel` that packs
+both, left then right, zeros past the edges; its parallel range is strips of 32 rows (or columns, whichever are
+consecutive) of the left operand, then of the right. Refuses: matrices consecutive in neither direction; callers copy
+those first.
 
-A block of the left operand is its rows; of the right, pairs of rows, element by element: what a tile product multiplies.
-Whichever way the memory runs, 32 rows of 32 elements are loaded, then pairs of rows are interleaved, or 16x16 pairs are
-transposed, or both:
+A block of the left operand is its rows; of the right, pairs of rows, element by element: what a tile product
+multiplies. Whichever way the memory runs, 32 rows of 32 elements are loaded, then pairs of rows are interleaved, or
+16x16 pairs are transposed, or both:
 
     left, k consecutive: neither     right, n consecutive: interleave
     left, m consecutive: both        right, k consecutive: transpose
@@ -52,7 +53,8 @@ def _object(pack: Any) -> bytes:
 
 
 def params_of(lines: int, length: int, stride: int, line_is_k: bool, blocks_k: int) -> list[int]:
-    """Parameters of one operand: `lines` of `length` consecutive elements, `stride` apart; whether a line is one value of k."""
+    """Parameters of one operand: `lines` of `length` consecutive elements, `stride` apart;
+    whether a line is one value of k."""
     strip = blocks_k * BLOCK_BYTES
     steps = (BLOCK_BYTES, strip) if line_is_k else (strip, BLOCK_BYTES)
     return [lines, length, -(-length // BLOCK), stride * 2, *steps]
@@ -79,7 +81,8 @@ def module_text(triple: str, left_turned: bool, right_turned: bool) -> str:
 
 
 def readable_block(w: Writer, p: dict[str, Reg], source: Reg, stage: Reg, strip: Reg, block: Reg) -> tuple[Reg, Reg]:
-    """Where 32 rows of 32 elements can be read, and how far apart: in the operand, or staged with zeros past its edges."""
+    """Where 32 rows of 32 elements can be read, and how far apart: in the operand,
+    or staged with zeros past its edges."""
     line, first = w.mul(strip, BLOCK), w.mul(block, BLOCK)
     rows, columns = w.min(w.sub(p["lines"], line), BLOCK), w.min(w.sub(p["length"], first), BLOCK)
     inside = bytes_after(w, source, w.mul(line, p["pitch"]), w.mul(first, 2))
@@ -95,7 +98,11 @@ def readable_block(w: Writer, p: dict[str, Reg], source: Reg, stage: Reg, strip:
 def arranged(w: Writer, rows: list[Reg], interleaved: bool, transposed: bool) -> list[Reg]:
     """The 32 rows of a packed block."""
     if interleaved:
-        rows = [shuffle(w, rows[2 * p], rows[2 * p + 1], [16 * h + lane // 2 + BLOCK * (lane % 2) for lane in range(BLOCK)]) for h in range(2) for p in range(16)]
+        rows = [
+            shuffle(w, rows[2 * p], rows[2 * p + 1], [16 * h + lane // 2 + BLOCK * (lane % 2) for lane in range(BLOCK)])
+            for h in range(2)
+            for p in range(16)
+        ]
     if not transposed:
         return rows
     pairs = [w.new(PAIRS, f"bitcast {row} to {PAIRS}") for row in rows]

@@ -1,12 +1,14 @@
 """Matrix products of moderate size: register tiles over operands as they lie in memory, nothing packed.
 
-Enters: the dtype, and whether the left operand is transposed. Leaves: a `Kernel` with the parameters of the BLAS kernels
-(csrc/blas.cpp): m n k, row strides of the three operands, two flags, batch strides in bytes, alpha and beta as doubles; and
-a fourth operand, what beta multiplies, with its row stride (0 for a bias) and batch stride. Refuses nothing, but expects: rows of the right operand and of the result consecutive in memory, and no strips.
+Enters: the dtype, and whether the left operand is transposed. Leaves: a `Kernel` with the parameters of the BLAS
+kernels (csrc/blas.cpp): m n k, row strides of the three operands, two flags, batch strides in bytes, alpha and beta as
+doubles; and a fourth operand, what beta multiplies, with its row stride (0 for a bias) and batch stride. Refuses
+nothing, but expects: rows of the right operand and of the result consecutive in memory, and no strips.
 
-A BLAS packs its operands first, which costs more than it gains while they fit the caches. Here a tile of results stays in
-registers while k runs; rows of the right operand are loaded as vectors, elements of the left one multiply them, taken from
-lanes of a vector where the processor's multiply-add can (AArch64), and broadcast from memory where that is free (x86).
+A BLAS packs its operands first, which costs more than it gains while they fit the caches. Here a tile of results stays
+in registers while k runs; rows of the right operand are loaded as vectors, elements of the left one multiply them,
+taken from lanes of a vector where the processor's multiply-add can (AArch64),
+and broadcast from memory where that is free (x86).
 """
 
 from __future__ import annotations
@@ -20,13 +22,40 @@ from .cache import Kernel
 from .targets import vector_bits
 from .writer import ABI, Reg, Writer, declarations
 
-PARAMS = ("m", "n", "k", "lda", "ldb", "ldc", "turned_a", "turned_b", "batch_a", "batch_b", "batch_c", "alpha", "beta", "ldd", "batch_d")
+PARAMS = (
+    "m",
+    "n",
+    "k",
+    "lda",
+    "ldb",
+    "ldc",
+    "turned_a",
+    "turned_b",
+    "batch_a",
+    "batch_b",
+    "batch_c",
+    "alpha",
+    "beta",
+    "ldd",
+    "batch_d",
+)
 ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register tile, for each width of vectors
-TILE = [("ptr", "a"), ("ptr", "b"), ("ptr", "c"), ("ptr", "d"), ("i64", "k"), ("i64", "lda"), ("i64", "ldb"), ("i64", "ldc"), ("i64", "ldd")]
+TILE = [
+    ("ptr", "a"),
+    ("ptr", "b"),
+    ("ptr", "c"),
+    ("ptr", "d"),
+    ("i64", "k"),
+    ("i64", "lda"),
+    ("i64", "ldb"),
+    ("i64", "ldc"),
+    ("i64", "ldd"),
+]
 
 
 class PanelProduct(Record):
-    """What the kernel cache asks of a nest: a name, parameters and a digest. The text is written when it is compiled."""
+    """What the kernel cache asks of a nest: a name, parameters and a digest.
+    The text is written when it is compiled."""
 
     name: str
     params: tuple[str, ...]
@@ -47,7 +76,11 @@ def product_kernel(code: str, transposed: bool) -> Kernel:
 def _object(product: PanelProduct) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(f'target triple = "{host_target().triple}"\n{module_text(product.code, product.transposed)}', host_target(), "object")
+    return compile_ir(
+        f'target triple = "{host_target().triple}"\n{module_text(product.code, product.transposed)}',
+        host_target(),
+        "object",
+    )
 
 
 def module_text(code: str, transposed: bool) -> str:
@@ -56,8 +89,16 @@ def module_text(code: str, transposed: bool) -> str:
     bits = vector_bits()
     lanes = bits // 8 // size
     widths = column_tiles(lanes)
-    tiles = [tile_text(element, size, rows, width, vectors, transposed, bits == 128) for rows in ROWS[bits] for width, vectors in widths]
-    declared = "".join(dict.fromkeys(line + "\n" for width, _ in widths if width > 1 for line in declarations(width, element).splitlines()))
+    tiles = [
+        tile_text(element, size, rows, width, vectors, transposed, bits == 128)
+        for rows in ROWS[bits]
+        for width, vectors in widths
+    ]
+    declared = "".join(
+        dict.fromkeys(
+            line + "\n" for width, _ in widths if width > 1 for line in declarations(width, element).splitlines()
+        )
+    )
     return declared + "\n".join(tiles) + "\n" + driver_text(element, size, ROWS[bits], widths, transposed) + "\n"
 
 
@@ -94,11 +135,18 @@ def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, tran
         """k from start to stop, `length` values at a time."""
         with w.loop(start, stop, length, carry=[*sums, row]) as l:
             now, here = l.carry[:-1], l.carry[-1]
-            held = left_vectors(w, lines, element, l.i, length, rows, transposed, group) if length > 1 or (transposed and by_lane and lanes == group and rows % group == 0) else None
+            held = (
+                left_vectors(w, lines, element, l.i, length, rows, transposed, group)
+                if length > 1 or (transposed and by_lane and lanes == group and rows % group == 0)
+                else None
+            )
             for u in range(length):
                 if held is None:
                     place = w.mul(l.i, w["lda"]) if transposed else w.mul(l.i, size)
-                    factors = [broadcast(w.at(w.at(lines[r], place, "i8"), r if transposed else 0, element)) for r in range(rows)]
+                    factors = [
+                        broadcast(w.at(w.at(lines[r], place, "i8"), r if transposed else 0, element))
+                        for r in range(rows)
+                    ]
                 elif transposed:
                     factors = [w.lane(held[r // group], r % group, group) for r in range(rows)]
                 else:
@@ -118,7 +166,9 @@ def tile_text(element: str, size: int, rows: int, lanes: int, vectors: int, tran
     return w.text()
 
 
-def left_vectors(w: Writer, lines: list[Reg], element: str, k: Reg, length: int, rows: int, transposed: bool, group: int) -> list[Reg]:
+def left_vectors(
+    w: Writer, lines: list[Reg], element: str, k: Reg, length: int, rows: int, transposed: bool, group: int
+) -> list[Reg]:
     """Elements of the left operand as 16-byte vectors: along k of every row, or along the rows of one k."""
     kind = f"<{group} x {element}>"
     align = 16 // group
@@ -133,7 +183,13 @@ def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, 
     alpha, beta = (w.splat(w[n], lanes) if lanes > 1 else w[n] for n in ("alpha", "beta"))
     made = [w.binary("fmul", alpha, s) for s in sums]
     adds = w.new("i1", f"fcmp une {w['beta']}, 0.0")
-    places, added = ([w.at(w.at(w[x], w.mul(w["ld" + x], i // vectors), "i8"), i % vectors * lanes, element) for i in range(len(sums))] for x in "cd")
+    places, added = (
+        [
+            w.at(w.at(w[x], w.mul(w["ld" + x], i // vectors), "i8"), i % vectors * lanes, element)
+            for i in range(len(sums))
+        ]
+        for x in "cd"
+    )
     with w.when(adds):
         for place, addend, value in zip(places, added, made, strict=True):
             w.store(w.fma(beta, w.load(value.type, addend, size), value), place, size)
@@ -142,7 +198,9 @@ def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, 
             w.store(value, place, size)
 
 
-def driver_text(element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], transposed: bool) -> str:
+def driver_text(
+    element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], transposed: bool
+) -> str:
     """All tiles of all matrices: rows outside, so that a strip of the left operand stays in the first-level cache."""
     w = Writer(f"panel_product_{int(transposed)}", ABI)
     p = {name: w.load("i64", w.at(w["params"], k, "i64"), 8) for k, name in enumerate(PARAMS)}
@@ -153,7 +211,10 @@ def driver_text(element: str, size: int, row_tiles: tuple[int, ...], widths: lis
         scales.append(wide if element == "double" else w.new(element, f"fptrunc {wide} to {element}"))
     lda, ldb, ldc, ldd = (w.mul(p[n], size) for n in ("lda", "ldb", "ldc", "ldd"))
     with w.loop(w["begin"], w["end"]) as which:
-        bases = [w.at(x, w.mul(which.i, p[n]), "i8") for x, n in ((a, "batch_a"), (b, "batch_b"), (c, "batch_c"), (d, "batch_d"))]
+        bases = [
+            w.at(x, w.mul(which.i, p[n]), "i8")
+            for x, n in ((a, "batch_a"), (b, "batch_b"), (c, "batch_c"), (d, "batch_d"))
+        ]
         first: Reg | int = 0
         for rows in row_tiles:
             past = p["m"] if rows == 1 else w.sub(p["m"], w.rem(p["m"], rows))

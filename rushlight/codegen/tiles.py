@@ -1,13 +1,14 @@
 """bfloat16 matrix products on AMX tiles: one generated kernel over packed operands.
 
-Enters: the right operand packed in blocks of 32x32 (tile_packs.py), so that every tile is 1 KiB of consecutive memory; the
-left one packed as well, or as it is where its rows are consecutive and made of whole blocks. Leaves: a `Kernel` with the usual
-ABI whose parallel range is parts of the result. Refuses nothing: callers ask the core (`request_tiles`) whether the
-processor has them.
+Enters: the right operand packed in blocks of 32x32 (tile_packs.py), so that every tile is 1 KiB of consecutive memory;
+the left one packed as well, or as it is where its rows are consecutive and made of whole blocks. Leaves: a `Kernel`
+with the usual ABI whose parallel range is parts of the result. Refuses nothing:
+callers ask the core (`request_tiles`) whether the processor has them.
 
-Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four tiles
-that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache while all row
-blocks of a part meet it, the left one's streams from the second. Between slices the sums of a part wait in memory. Parts, slices and the number of columns that meet a slice of rows are parameters:
+Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four
+tiles that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache
+while all row blocks of a part meet it, the left one's streams from the second. Between slices the sums of a part wait
+in memory. Parts, slices and the number of columns that meet a slice of rows are parameters:
 
     m n                     sizes of the result
     blocks_k blocks_n       blocks along k and n
@@ -49,7 +50,22 @@ class TileProduct:
     """What the kernel cache asks of a nest: a name, parameters and a digest."""
 
     name = "bf16_tiles"
-    params = ("m", "n", "blocks_k", "blocks_n", "row", "slice", "part_m", "part_n", "group", "parts_n", "strip", "step", "half", "pitch")
+    params = (
+        "m",
+        "n",
+        "blocks_k",
+        "blocks_n",
+        "row",
+        "slice",
+        "part_m",
+        "part_n",
+        "group",
+        "parts_n",
+        "strip",
+        "step",
+        "half",
+        "pitch",
+    )
 
     def digest(self) -> bytes:
         """The cache's key holds the generator's sources besides."""
@@ -96,11 +112,22 @@ def module_text(triple: str) -> str:
         with w.loop(0, p["blocks_k"], p["slice"]) as k0:
             k1 = w.min(w.add(k0.i, p["slice"]), p["blocks_k"])
             first, last = w.compare("eq", k0.i, 0), w.compare("eq", k1, p["blocks_k"])
-            with w.loop(n0, n1, p["group"]) as group, w.loop(m0, m1) as mb, w.loop(group.i, w.min(w.add(group.i, p["group"]), n1)) as nb:
+            with (
+                w.loop(n0, n1, p["group"]) as group,
+                w.loop(m0, m1) as mb,
+                w.loop(group.i, w.min(w.add(group.i, p["group"]), n1)) as nb,
+            ):
                 place = w.add(w.mul(w.sub(mb.i, m0), p["part_n"]), w.sub(nb.i, n0))
                 kept = bytes_after(w, sums, w.mul(place, SUM_BYTES))
                 start_sums(w, first, kept)
-                multiply(w, p, bytes_after(w, a, w.mul(mb.i, p["strip"])), bytes_after(w, b, w.mul(nb.i, right_strip)), k0.i, k1)
+                multiply(
+                    w,
+                    p,
+                    bytes_after(w, a, w.mul(mb.i, p["strip"])),
+                    bytes_after(w, b, w.mul(nb.i, right_strip)),
+                    k0.i,
+                    k1,
+                )
                 with w.when(w.negate(last)):
                     move_tiles(w, "tilestored64", kept)
                 with w.when(last):
@@ -140,7 +167,8 @@ def multiply(w: Writer, p: dict[str, Reg], a_strip: Reg, b_strip: Reg, k0: Reg, 
         a0, b0 = bytes_after(w, a_strip, w.mul(k.i, p["step"])), bytes_after(w, b_strip, w.mul(k.i, BLOCK_BYTES))
 
         def left(half: int) -> None:
-            # Each is used once before its turn comes again: a hint not to push the right operand's slice out of the first-level cache.
+            # Each is used once before its turn comes again: a hint not to push the right operand's slice out of the
+            # first-level cache.
             w.call("llvm.x86.tileloaddt164", tile(4 + half), bytes_after(w, a0, p["half"]) if half else a0, p["pitch"])
 
         def right(half: int) -> None:
@@ -183,4 +211,6 @@ def write_block(w: Writer, p: dict[str, Reg], c: Reg, scratch: Reg, mb: Reg, nb:
             write_row(r.i)
         with w.when(w.negate(whole)), w.loop(0, columns) as q:
             value = w.load("float", bytes_after(w, scratch, w.mul(r.i, BLOCK * 4), w.mul(q.i, 4)), 4)
-            w.store(w.new("bfloat", f"fptrunc {value} to bfloat"), bytes_after(w, out, w.mul(r.i, pitch), w.mul(q.i, 2)), 2)
+            w.store(
+                w.new("bfloat", f"fptrunc {value} to bfloat"), bytes_after(w, out, w.mul(r.i, pitch), w.mul(q.i, 2)), 2
+            )

@@ -55,8 +55,13 @@ def _object(made: Any) -> bytes:
 def module_text(triple: str, size: int) -> str:
     """LLVM IR of the kernel."""
     target = "" if triple == "host" else f'target triple = "{triple}"\n'
-    loads = "\n".join(f"  %p_{k} = getelementptr ptr, ptr %ptrs, i64 {k}\n  %base{k} = load ptr, ptr %p_{k}" for k in range(2))
-    numbers = "\n".join(f"  %a_{n} = getelementptr i64, ptr %params, i64 {k}\n  %{n} = load i64, ptr %a_{n}" for k, n in enumerate(PARAMS))
+    loads = "\n".join(
+        f"  %p_{k} = getelementptr ptr, ptr %ptrs, i64 {k}\n  %base{k} = load ptr, ptr %p_{k}" for k in range(2)
+    )
+    numbers = "\n".join(
+        f"  %a_{n} = getelementptr i64, ptr %params, i64 {k}\n  %{n} = load i64, ptr %a_{n}"
+        for k, n in enumerate(PARAMS)
+    )
     return f"""{target}
 define void @transpose_copy(ptr %ptrs, ptr %params, i64 %begin, i64 %end) {{
 entry:
@@ -114,7 +119,9 @@ def block_text(size: int) -> str:
             lines.append(f"  %r{r} = getelementptr {element}, ptr %r{r - 1}, i64 %row")
         lines.append(f"  %v0_{r} = load {kind}, ptr %r{r}, align {size}")
     for group in range(ROWS // lanes):
-        for k, name in enumerate(exchange(lines, kind, lanes, [f"%v0_{group * lanes + r}" for r in range(lanes)], group)):
+        for k, name in enumerate(
+            exchange(lines, kind, lanes, [f"%v0_{group * lanes + r}" for r in range(lanes)], group)
+        ):
             columns[k].append(name)
     for k in range(lanes):
         if k:
@@ -135,7 +142,10 @@ def exchange(lines: list[str], kind: str, lanes: int, vectors: list[str], group:
         for k in range(half):
             for label, order in (("l", low), ("h", high)):
                 name = f"%x{group}_{stage}_{k}{label}"
-                lines.append(f"  {name} = shufflevector {kind} {vectors[k]}, {kind} {vectors[k + half]}, <{lanes} x i32> <{order}>")
+                lines.append(
+                    f"  {name} = shufflevector {kind} {vectors[k]}, {kind} {vectors[k + half]}, <{lanes} x i32>"
+                    f" <{order}>"
+                )
                 made.append(name)
         vectors, stage = made, stage + 1
     return vectors

@@ -50,7 +50,8 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
 
 def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
     """Whether the rest of a wide loop should go in single vectors first: only if an element costs more than a few
-    instructions, as every loop adds to the time to compile, or has a loop of its own, or if this is a stretch of a row, which may be short."""
+    instructions, as every loop adds to the time to compile, or has a loop of its own, or if this is a stretch of a row,
+    which may be short."""
     if nest.point:
         return False  # there the inner dimension is long, or its rest comes once
     if (s.start.op == "var" and s is not nest.loop) or any(isinstance(inner, For) for inner in s.body):
@@ -99,7 +100,12 @@ def _stored(body: Sequence[Statement]) -> list[int]:
 
 def runs_once(s: For | Reduce, width: int) -> bool:
     """Whether a loop is exactly one vector iteration of `width`."""
-    return isinstance(s, For) and not s.ahead and s.start.op == s.stop.op == "const" and s.stop.attr - s.start.attr == width
+    return (
+        isinstance(s, For)
+        and not s.ahead
+        and s.start.op == s.stop.op == "const"
+        and s.stop.attr - s.start.attr == width
+    )
 
 
 def without_constant(value: Value) -> tuple[Value, int]:
@@ -234,7 +240,8 @@ class Addressing:
         return [self.shuffled(lines, ty, pair, [x + second for x in order]) for second in (0, 1)]
 
     def strided_read(self, operand: int, code: str, form: tuple[Value, Value], step_type: str, loop: VectorLoop) -> Reg:
-        """Elements `stride` apart, lane by lane: a gather instruction was no faster than one chain of scalars (Cascade Lake)."""
+        """Elements `stride` apart, lane by lane: a gather instruction was no faster than one chain of scalars (Cascade
+        Lake)."""
         stride, start = self.evaluate(form[0]), self.evaluate(form[1])
         depth = max(stride.depth, start.depth, loop.guard.depth + 1, self.barrier(operand), self.floor)
         lines, out, parts = self.scopes[depth].lines, self.out, []
@@ -248,7 +255,10 @@ class Addressing:
             for lane in range(loop.lanes):
                 if lane:
                     at = out.emit(lines, f"getelementptr {step_type}, ptr {at}, i64 {stride.parts[0]}")
-                whole = out.emit(lines, f"insertelement {ty} {whole}, {p.REGISTER[code]} {p.load(out, lines, code, at, 0)}, i32 {lane}")
+                whole = out.emit(
+                    lines,
+                    f"insertelement {ty} {whole}, {p.REGISTER[code]} {p.load(out, lines, code, at, 0)}, i32 {lane}",
+                )
             parts.append(whole)
         return Reg(code, loop.lanes, parts, depth)
 
@@ -259,16 +269,24 @@ class Addressing:
         """
         each = min(16 // p.SIZE[code], lanes)
         low = [q * each + k // 2 + (k % 2) * lanes for q in range(lanes // each) for k in range(each)]
-        even = [2 * q % (lanes // each) * each + k + 2 * q * each // lanes * lanes for q in range(lanes // each) for k in range(each)]
+        even = [
+            2 * q % (lanes // each) * each + k + 2 * q * each // lanes * lanes
+            for q in range(lanes // each)
+            for k in range(each)
+        ]
         inner, bits = each.bit_length() - 1, lanes.bit_length() - 1
-        steps = [(bit, low, each // 2) for bit in reversed(range(inner))] + [(bit, even, each) for bit in range(inner, bits)]
+        steps = [(bit, low, each // 2) for bit in reversed(range(inner))] + [
+            (bit, even, each) for bit in range(inner, bits)
+        ]
         ty, vectors = p.type_of(code, lanes), list(vectors)
         for bit, order, second in steps:
             for k in range(lanes):
                 if not k >> bit & 1:
                     other = k | 1 << bit
                     pair = vectors[k], vectors[other]
-                    vectors[k], vectors[other] = (self.shuffled(lines, ty, pair, [x + shift for x in order]) for shift in (0, second))
+                    vectors[k], vectors[other] = (
+                        self.shuffled(lines, ty, pair, [x + shift for x in order]) for shift in (0, second)
+                    )
         return vectors
 
     def shuffled(self, lines: list[str], ty: str, pair: tuple[str, str], order: list[int]) -> str:
@@ -606,7 +624,8 @@ class Addressing:
 
     def blocked_text(
         self, s: Reduce, loop: VectorLoop, scope: Scope, top: str, entry: str, before: str, done: str, limit: str,
-        span: str, steps: list[tuple[str, str, str, str]], init: dict[str, Reg], phis: dict[str, Reg], finals: dict[str, Reg],
+        span: str, steps: list[tuple[str, str, str, str]], init: dict[str, Reg], phis: dict[str, Reg],
+        finals: dict[str, Reg],
     ) -> dict[str, Reg]:  # fmt: skip
         """Two nested loops: a block of iterations folds into fresh accumulators, which merge into the running ones."""
         out, lines = self.out, loop.guard.lines

@@ -152,13 +152,18 @@ class Writer:
 
     def lane(self, vector: Reg, lane: int, lanes: int) -> Reg:
         """A vector of copies of one lane: the form that multiply-add instructions of AArch64 take as an operand."""
-        return self.new(vector.type, f"shufflevector {vector}, {vector.type} poison, <{lanes} x i32> <{', '.join([f'i32 {lane}'] * lanes)}>")
+        return self.new(
+            vector.type,
+            f"shufflevector {vector}, {vector.type} poison, <{lanes} x i32> <{', '.join([f'i32 {lane}'] * lanes)}>",
+        )
 
     def every(self, vector: Reg, step: int, lanes: int, first: int = 0) -> Reg:
         """Lanes first, first + step, first + 2 * step, ... of a vector."""
         element = vector.type.split()[-1].rstrip(">")
         order = ", ".join(f"i32 {first + k * step}" for k in range(lanes))
-        return self.new(f"<{lanes} x {element}>", f"shufflevector {vector}, {vector.type} poison, <{lanes} x i32> <{order}>")
+        return self.new(
+            f"<{lanes} x {element}>", f"shufflevector {vector}, {vector.type} poison, <{lanes} x i32> <{order}>"
+        )
 
     def lanes_in(self, first: Number, past: Number, lanes: int) -> Reg:
         """The mask of lanes [first, past), whatever the bounds."""
@@ -183,7 +188,9 @@ class Writer:
 
     def store_some(self, value: Reg, pointer: Reg, mask: Reg, align: int) -> None:
         """Store the lanes of the mask."""
-        self.lines.append(f"  call void @llvm.masked.store.{suffix(value.type)}.p0({value}, {pointer}, i32 {align}, {mask})")
+        self.lines.append(
+            f"  call void @llvm.masked.store.{suffix(value.type)}.p0({value}, {pointer}, i32 {align}, {mask})"
+        )
 
     def gather(self, type: str, pointers: Reg, mask: Reg, align: int) -> Reg:
         """One element from each pointer of the mask; zero for the others."""
@@ -219,17 +226,22 @@ class Writer:
     def horizontal(self, vector: Reg) -> Reg:
         """The sum of a vector's lanes."""
         scalar = vector.type.split()[-1].rstrip(">")
-        return self.new(scalar, f"call reassoc {scalar} @llvm.vector.reduce.fadd.{suffix(vector.type)}({scalar} -0.0, {vector})")
+        return self.new(
+            scalar, f"call reassoc {scalar} @llvm.vector.reduce.fadd.{suffix(vector.type)}({scalar} -0.0, {vector})"
+        )
 
     def horizontals(self, vectors: Sequence[Reg]) -> Reg:
-        """The sums of as many vectors as they have lanes, as one vector: neighbouring lanes are added, level by level."""
+        """The sums of as many vectors as they have lanes, as one vector: neighbouring lanes are added,
+        level by level."""
         level = list(vectors)
         lanes = len(level)
         even, odd = (", ".join(f"i32 {k + first}" for k in range(0, 2 * lanes, 2)) for first in (0, 1))
         while len(level) > 1:
             pairs = list(zip(level[::2], level[1::2], strict=True))
             level = [
-                self.fadd(*(self.new(a.type, f"shufflevector {a}, {b}, <{lanes} x i32> <{mask}>") for mask in (even, odd)))
+                self.fadd(
+                    *(self.new(a.type, f"shufflevector {a}, {b}, <{lanes} x i32> <{mask}>") for mask in (even, odd))
+                )
                 for a, b in pairs
             ]
         return level[0]
@@ -265,7 +277,9 @@ class Writer:
         following = [self.add(phis[0], step), *made.next]
         self.lines.append(f"  br label %{head}")
         for k, (phi, value, later) in enumerate(zip(phis, first, following, strict=True)):
-            self.lines[where + k] = f"  {phi.text} = phi {phi.type} [ {value.text}, %{before} ], [ {later.text}, %{self.block} ]"
+            self.lines[where + k] = (
+                f"  {phi.text} = phi {phi.type} [ {value.text}, %{before} ], [ {later.text}, %{self.block} ]"
+            )
         self.label(done)
 
     @contextmanager
@@ -298,7 +312,9 @@ def mask_declarations(lanes: int, element: str) -> str:
         vector, name = f"<{count} x {element}>", suffix(f"<{count} x {element}>")
         made.append(f"declare {vector} @llvm.masked.load.{name}.p0(ptr, i32, <{count} x i1>, {vector})")
         made.append(f"declare void @llvm.masked.store.{name}.p0({vector}, ptr, i32, <{count} x i1>)")
-        made.append(f"declare {vector} @llvm.masked.gather.{name}.v{count}p0(<{count} x ptr>, i32, <{count} x i1>, {vector})")
+        made.append(
+            f"declare {vector} @llvm.masked.gather.{name}.v{count}p0(<{count} x ptr>, i32, <{count} x i1>, {vector})"
+        )
     return "\n".join(made) + "\n"
 
 

@@ -2,8 +2,8 @@
 
 `install()` makes `import torch`, `import torch.nn.functional` and `importlib.metadata.version("torch")` answer from
 Rushlight in this process, whether or not PyTorch is installed: `torch.nn` and `rushlight.nn` are one module object.
-`python -m rushlight run script.py` does that and, through the environment, the same for the processes the script starts.
-Refuses: being installed after the real `torch` was imported, since two frameworks would then share one name.
+`python -m rushlight run script.py` does that and, through the environment, the same for the processes the script
+starts. Refuses: being installed after the real `torch` was imported, since two frameworks would then share one name.
 
     import rushlight.compat
     rushlight.compat.install()
@@ -36,8 +36,9 @@ def install() -> None:
     held = sys.modules.get("torch")
     if held is not None and not serves(held) and getattr(held, "__file__", None) != str(SHIM / "torch" / "__init__.py"):
         raise RuntimeError(
-            f"rushlight.compat.install: PyTorch is already imported (from {getattr(held, '__file__', 'an unknown place')}); "
-            "call install() before the first `import torch`, or use `python -m rushlight run script.py`"
+            "rushlight.compat.install: PyTorch is already imported (from"
+            f" {getattr(held, '__file__', 'an unknown place')}); call install() before the first `import torch`, or use"
+            " `python -m rushlight run script.py`"
         )
     sys.meta_path.insert(0, _finder)
     _finder.alias("torch")
@@ -45,7 +46,8 @@ def install() -> None:
 
 
 def _show_as(name: str) -> None:
-    """The name by which the package, its modules and what they define call themselves (libraries compare it) and which reprs show."""
+    """The name by which the package, its modules and what they define call themselves (libraries compare it) and which
+    reprs show."""
     _C.set_display_module(name)
     homes.show_as(name)
     import_module("..functional", __package__)     # its functions are also at top level, and say where they are from
@@ -86,7 +88,8 @@ def _is_found(module: str) -> bool:
 
 
 def run(script: str, arguments: list[str], as_module: bool = False) -> None:
-    """Run a program unmodified, as `python script …` (or `python -m script …`) would, with `torch` served from Rushlight."""
+    """Run a program unmodified, as `python script …` (or `python -m script …`) would,
+    with `torch` served from Rushlight."""
     install()
     serve_children()
     sys.argv = [script, *arguments]

@@ -1,9 +1,10 @@
-"""Which names of `torch` a program mentions, and which of them Rushlight lacks or refuses. Nothing of the program is run.
+"""Which names of `torch` a program mentions, and which of them Rushlight lacks or refuses.
+Nothing of the program is run.
 
-Enters: files, folders or names of installed packages. Leaves: for each dotted `torch` name that has no counterpart here, and
-for each that exists only to say why it is missing (`absent`), the places that mention it; `rushlight check PROGRAM` prints
-them. A name found here may still refuse some argument; a name reported may sit on a path the program never takes (a GPU,
-several machines).
+Enters: files, folders or names of installed packages. Leaves: for each dotted `torch` name that has no counterpart
+here, and for each that exists only to say why it is missing (`absent`), the places that mention it; `rushlight check
+PROGRAM` prints them. A name found here may still refuse some argument; a name reported may sit on a path the program
+never takes (a GPU, several machines).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def sources(target: str) -> Iterator[Path]:
 
 
 def mentions(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Every dotted name below `torch` in a program, with its line: imports, and chains of attributes on imported modules."""
+    """Every dotted name below `torch` in a program, with its line: imports,
+    and chains of attributes on imported modules."""
     aliases = {"torch": "torch"}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -82,7 +84,8 @@ def find(name: str) -> object:
 
 
 def why_refused(name: str) -> str | None:
-    """The reason that a name gives for being there in name only; None for any other. The table has it, or the stand-in that a name leads to."""
+    """The reason that a name gives for being there in name only; None for any other. The table has it,
+    or the stand-in that a name leads to."""
     reason = refusals.reason_of(name)
     if reason is not None:
         return reason
@@ -105,7 +108,8 @@ def places_of(targets: Iterable[str]) -> dict[str, list[str]]:
 
 
 def missing(places: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Those of the names that Rushlight does not have; the shortest of each, since what is below a missing name is missing too."""
+    """Those of the names that Rushlight does not have; the shortest of each,
+    since what is below a missing name is missing too."""
     absent = sorted(name for name in places if find(name) is MISSING)
     return {name: places[name] for name in absent if not any(name.startswith(f"{other}.") for other in absent)}
 

@@ -1,10 +1,10 @@
 """The import hook behind `compat.install`: `torch.x.y` is the module object `rushlight.x.y`.
 
-Enters: the import system's questions about `torch` and its submodules, and `importlib.metadata`'s about the distribution
-`torch`. Leaves: Rushlight's own module objects, under both names. A submodule Rushlight lacks is a ModuleNotFoundError
-that says so (libraries that try optional parts of PyTorch catch it), even when PyTorch itself is installed: the two must
-not mix in one process. The finder and the loader have the methods Python asks for and no base class: importing
-`importlib.abc` takes longer than the rest of a program's start.
+Enters: the import system's questions about `torch` and its submodules, and `importlib.metadata`'s about the
+distribution `torch`. Leaves: Rushlight's own module objects, under both names. A submodule Rushlight lacks is a
+ModuleNotFoundError that says so (libraries that try optional parts of PyTorch catch it), even when PyTorch itself is
+installed: the two must not mix in one process. The finder and the loader have the methods Python asks for and no base
+class: importing `importlib.abc` takes longer than the rest of a program's start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class TorchLoader:
 class TorchFinder:
     """Answers for `torch` before any other finder does."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         root, _, rest = fullname.partition(".")
         if root not in (SERVED, "functorch"):
             return None
@@ -58,8 +60,15 @@ class TorchFinder:
         server_name = f"{server}.{rest}" if rest else server
         found = importlib.util.find_spec(server_name)
         if found is None:
-            raise ModuleNotFoundError(f"No module named {fullname!r}: Rushlight, which serves {root!r} here, does not have it", name=fullname)
-        spec = importlib.machinery.ModuleSpec(fullname, TorchLoader(server_name), origin=found.origin, is_package=found.submodule_search_locations is not None)
+            raise ModuleNotFoundError(
+                f"No module named {fullname!r}: Rushlight, which serves {root!r} here, does not have it", name=fullname
+            )
+        spec = importlib.machinery.ModuleSpec(
+            fullname,
+            TorchLoader(server_name),
+            origin=found.origin,
+            is_package=found.submodule_search_locations is not None,
+        )
         if found.submodule_search_locations is not None:
             spec.submodule_search_locations = list(found.submodule_search_locations)
         return spec

@@ -1,4 +1,5 @@
-"""rushlight.compiler: questions and marks about compilation that programs make. See `rushlight._dynamo` for what they do today."""
+"""rushlight.compiler: questions and marks about compilation that programs make.
+See `rushlight._dynamo` for what they do today."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ from ..utils._pytree import tree_map
 from . import config
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable", "get_default_backend", "is_compiling",
-    "is_dynamo_compiling", "is_exporting", "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "list_backends", "load_cache_artifacts",
-    "load_compiled_function", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend", "set_enable_guard_collectives",
-    "set_stance", "skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe",
-    "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
+    "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
+    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "keep_portable_guards_unsafe",
+    "keep_tensor_guards_unsafe", "list_backends", "load_cache_artifacts",
+    "load_compiled_function", "nested_compile_region", "reset", "save_cache_artifacts", "set_default_backend",
+    "set_enable_guard_collectives", "set_stance", "skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe",
+    "skip_guard_on_globals_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip
 
 _is_compiling_flag = False
@@ -57,13 +59,16 @@ def wrap_numpy(fn: Callable) -> Callable:
         from ..tensors.interop import from_numpy
 
         args, kwargs = tree_map(lambda x: x.numpy() if isinstance(x, Tensor) else x, (args, kwargs))
-        return tree_map(lambda x: from_numpy(x) if type(x).__module__ == "numpy" and hasattr(x, "__array_interface__") and type(x).__name__ == "ndarray" else x,
+        return tree_map(lambda x: from_numpy(x) if type(x).__module__ == "numpy" and hasattr(x,
+            "__array_interface__") and type(x).__name__ == "ndarray" else x,
                         fn(*args, **kwargs))  # fmt: skip
 
     return wrapped
 
 
-def nested_compile_region(fn: Callable | None = None, *, options: Any = None, max_reuse_entries: int = 8, reuse_hash_fn: Any = None) -> Any:
+def nested_compile_region(
+    fn: Callable | None = None, *, options: Any = None, max_reuse_entries: int = 8, reuse_hash_fn: Any = None
+) -> Any:
     """A function to compile once and call from many places."""
     return fn if fn is not None else (lambda inner: inner)
 
@@ -83,13 +88,16 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> None:
     raise NotImplementedError("compiler.load_cache_artifacts: there is no compile cache yet")
 
 
-def load_compiled_function(file: Any, *, f_globals: dict[str, Any] | None = None, external_data: dict[str, Any] | None = None) -> Any:
+def load_compiled_function(
+    file: Any, *, f_globals: dict[str, Any] | None = None, external_data: dict[str, Any] | None = None
+) -> Any:
     """Take over a function compiled ahead of time."""
     raise NotImplementedError("compiler.load_compiled_function: ahead-of-time compilation is not written yet")
 
 
 def _guard_filter(name: str) -> Callable[..., list[bool]]:
-    """A function to pass as `options={"guard_filter_fn": ...}`: asked which guards to keep, of which there are none yet."""
+    """A function to pass as `options={"guard_filter_fn": ...}`: asked which guards to keep,
+    of which there are none yet."""
 
     def keep(guard_entries: Any, *args: Any, **kwargs: Any) -> list[bool]:
         raise NotImplementedError(f"compiler.{name}: guards come with graph capture (Dynamo), which is not written yet")

@@ -1,4 +1,5 @@
-"""The CPU as a device: what PyTorch programs ask of `torch.cpu`. Calls have finished when they return, so nothing waits."""
+"""The CPU as a device: what PyTorch programs ask of `torch.cpu`. Calls have finished when they return,
+so nothing waits."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 __all__ = [
-    "Stream", "StreamContext", "current_device", "current_stream", "device_count", "get_capabilities", "is_available", "is_initialized",
-    "set_device", "stream", "synchronize",
+    "Stream", "StreamContext", "current_device", "current_stream", "device_count", "get_capabilities", "is_available",
+    "is_initialized", "set_device", "stream", "synchronize",
 ]  # fmt: skip
 
 
@@ -100,12 +101,20 @@ def get_capabilities() -> dict[str, Any]:
     import platform  # noqa: PLC0415 - slow to load
 
     machine = platform.machine()
-    return {"architecture": "arm64" if machine in ("aarch64", "arm64") else "x86_64" if machine in ("x86_64", "AMD64") else machine, **_features()}
+    return {
+        "architecture": (
+            "arm64" if machine in ("aarch64", "arm64") else "x86_64" if machine in ("x86_64", "AMD64") else machine
+        ),
+        **_features(),
+    }
 
 
 def _features() -> dict[str, bool]:
     flags = set(_read_flags())
-    return {name: name in flags for name in ("avx2", "avx512f", "avx512_vnni", "amx_bf16", "asimd", "asimdhp", "asimddp", "bf16", "i8mm", "sve")}
+    return {
+        name: name in flags
+        for name in ("avx2", "avx512f", "avx512_vnni", "amx_bf16", "asimd", "asimdhp", "asimddp", "bf16", "i8mm", "sve")
+    }
 
 
 def _read_flags() -> Iterator[str]:
@@ -138,5 +147,3 @@ def __getattr__(name: str) -> object:
 
         return importlib.import_module(".amp", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-

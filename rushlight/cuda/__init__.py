@@ -1,8 +1,8 @@
 """`torch.cuda`: the driver is looked for when one of these is first asked, never at import.
 
-Where there is a device, on_device.py has what they do. Where there is none, questions are answered as PyTorch built for the CPU alone answers them
-(no devices, no memory in use, seeds accepted); what needs a device raises AssertionError as PyTorch does, since programs catch that to fall back to
-the CPU.
+Where there is a device, on_device.py has what they do. Where there is none, questions are answered as PyTorch built for
+the CPU alone answers them (no devices, no memory in use, seeds accepted); what needs a device raises AssertionError as
+PyTorch does, since programs catch that to fall back to the CPU.
 """
 
 from __future__ import annotations
@@ -158,7 +158,18 @@ def _no_memory(name: str) -> Any:
     return count
 
 
-globals().update({name: _no_memory(name) for name in ("max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached")})
+globals().update(
+    {
+        name: _no_memory(name)
+        for name in (
+            "max_memory_allocated",
+            "memory_reserved",
+            "max_memory_reserved",
+            "memory_cached",
+            "max_memory_cached",
+        )
+    }
+)
 
 
 class device:
@@ -225,7 +236,9 @@ class Stream(_streams.Stream):
 
     def __init__(self, device: Any = None, priority: int = 0, **given: Any) -> None:
         if found() is None:
-            raise RuntimeError("cuda.Stream: there is no CUDA device here whose work could be queued. Ask cuda.is_available() first.")
+            raise RuntimeError(
+                "cuda.Stream: there is no CUDA device here whose work could be queued. Ask cuda.is_available() first."
+            )
         super().__init__(_real().unit_of(device), priority=priority, **given)
 
     @property
@@ -239,18 +252,24 @@ class Event(_streams.Event):
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         if found() is None:
-            raise RuntimeError("cuda.Event: there is no CUDA device here whose work could be marked. Ask cuda.is_available() first.")
-        super().__init__(_real().unit_of(None), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+            raise RuntimeError(
+                "cuda.Event: there is no CUDA device here whose work could be marked. Ask cuda.is_available() first."
+            )
+        super().__init__(
+            _real().unit_of(None), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+        )
 
 
 _DEVICE_FUNCTIONS = (
-    "init _lazy_init current_device set_device synchronize current_stream default_stream set_stream get_device_name get_device_capability "
-    "get_device_properties get_rng_state set_rng_state initial_seed mem_get_info memory_summary memory_snapshot reset_peak_memory_stats "
-    "reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats set_per_process_memory_fraction list_gpu_processes "
-    "utilization temperature power_draw clock_rate memory_usage can_device_access_peer current_blas_handle cudart caching_allocator_alloc "
-    "caching_allocator_delete get_allocator_backend graph_pool_handle make_graphed_callables get_sync_debug_mode set_sync_debug_mode "
-    "caching_allocator_disabled caching_allocator_enable change_current_allocator check_error current_solver_handle device_memory_used "
-    "get_per_process_memory_fraction get_stream_from_external reset_accumulated_host_memory_stats reset_peak_host_memory_stats"
+    "init _lazy_init current_device set_device synchronize current_stream default_stream set_stream get_device_name"
+    " get_device_capability get_device_properties get_rng_state set_rng_state initial_seed mem_get_info memory_summary"
+    " memory_snapshot reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached"
+    " reset_accumulated_memory_stats set_per_process_memory_fraction list_gpu_processes utilization temperature"
+    " power_draw clock_rate memory_usage can_device_access_peer current_blas_handle cudart caching_allocator_alloc"
+    " caching_allocator_delete get_allocator_backend graph_pool_handle make_graphed_callables get_sync_debug_mode"
+    " set_sync_debug_mode caching_allocator_disabled caching_allocator_enable change_current_allocator check_error"
+    " current_solver_handle device_memory_used get_per_process_memory_fraction get_stream_from_external"
+    " reset_accumulated_host_memory_stats reset_peak_host_memory_stats"
 )
 globals().update({name: _needs_device(name, __name__) for name in _DEVICE_FUNCTIONS.split()})
 globals().update(names_of("torch.cuda"))
@@ -269,4 +288,23 @@ class cudaStatus:  # noqa: N801 - PyTorch's name
 
 globals().update(cuda_types(__name__))
 globals().update(cuda_storages(__name__))
-__getattr__, __dir__ = late.names(globals(), {}, ("amp", "comm", "gds", "graphs", "green_contexts", "jiterator", "memory", "nccl", "nvtx", "profiler", "random", "sparse", "streams", "tunable"))
+__getattr__, __dir__ = late.names(
+    globals(),
+    {},
+    (
+        "amp",
+        "comm",
+        "gds",
+        "graphs",
+        "green_contexts",
+        "jiterator",
+        "memory",
+        "nccl",
+        "nvtx",
+        "profiler",
+        "random",
+        "sparse",
+        "streams",
+        "tunable",
+    ),
+)

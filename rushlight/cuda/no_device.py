@@ -1,4 +1,5 @@
-"""Functions that need a CUDA device: they work where there is one, and raise AssertionError where there is none, as PyTorch built for the CPU alone does."""
+"""Functions that need a CUDA device: they work where there is one, and raise AssertionError where there is none, as
+PyTorch built for the CPU alone does."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def _real() -> Any:
 
 def _no_device(what: str) -> NoReturn:
     if found() is not None:
-        raise NotImplementedError(f"cuda.{what}: not written yet for Rushlight's CUDA device. Do without it, or use device='cpu'.")
+        raise NotImplementedError(
+            f"cuda.{what}: not written yet for Rushlight's CUDA device. Do without it, or use device='cpu'."
+        )
     raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: there is no CUDA device here")
 
 

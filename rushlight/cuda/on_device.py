@@ -1,7 +1,7 @@
 """`torch.cuda` where there is a device: what the functions of this package do then.
 
-Enters: PyTorch's arguments. Leaves: answers of the driver, of the core's allocator and of its streams. `rushlight.cuda` asks here when
-`devices.cuda.find()` found a device, and refuses otherwise.
+Enters: PyTorch's arguments. Leaves: answers of the driver, of the core's allocator and of its streams. `rushlight.cuda`
+asks here when `devices.cuda.find()` found a device, and refuses otherwise.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def unit_of(device: Any) -> Any:
     """The unit that is meant."""
     index = _index(device)
     if not 0 <= index < find().device_count():
-        raise AssertionError(f"cuda: Invalid device id: there is no device {index}, the last is {find().device_count() - 1}")
+        raise AssertionError(
+            f"cuda: Invalid device id: there is no device {index}, the last is {find().device_count() - 1}"
+        )
     return _C.device("cuda", index)
 
 
@@ -57,7 +59,7 @@ def synchronize(device: Any = None) -> None:
     _C.synchronize(unit_of(device))
 
 
-# --- streams --------------------------------------------------------------------------------------------------------------
+# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 def current_stream(device: Any = None) -> Stream:
@@ -76,7 +78,7 @@ def set_stream(stream: Stream | None) -> None:
         accelerator.set_stream(stream)
 
 
-# --- what units are ---------------------------------------------------------------------------------------------------------
+# --- what units are ---------------------------------------------------------------------------------------------------
 
 
 class DeviceProperties(_Record):
@@ -110,7 +112,9 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
     """What a unit is."""
     unit, driver = unit_of(device).index, find().driver
     own = {"name": driver.name(unit), "total_memory": driver.total_memory(unit), "gcnArchName": driver.name(unit)}
-    return DeviceProperties(*[own[field] if field in own else driver.attribute(unit, field) for field in DeviceProperties.fields])
+    return DeviceProperties(
+        *[own[field] if field in own else driver.attribute(unit, field) for field in DeviceProperties.fields]
+    )
 
 
 def get_device_name(device: Any = None) -> str:
@@ -145,7 +149,7 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     return False
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------------
+# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -219,7 +223,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     return "\n".join([f"memory of {unit}", *[f"  {name:<36} {stats[name]:>20,}" for name in chosen]])
 
 
-# --- random numbers: the host's generator draws them for the device too --------------------------------------------------------
+# --- random numbers: the host's generator draws them for the device too -----------------------------------------------
 
 
 def manual_seed(seed: int) -> None:

@@ -1,4 +1,5 @@
-"""`torch.cuda.tunable`: choosing among GPU matrix products by timing them. There is no GPU; the switches are kept, the rest refuses.
+"""`torch.cuda.tunable`: choosing among GPU matrix products by timing them. There is no GPU; the switches are kept,
+the rest refuses.
 
 Enters: settings. Leaves: the same settings; nothing is tuned. Refuses to read, write or tune.
 """
@@ -10,14 +11,32 @@ from typing import Any
 from .no_device import _needs_device
 
 __all__ = [
-    "enable", "get_filename", "get_max_tuning_duration", "get_max_tuning_iterations", "get_results", "get_rotating_buffer_size", "get_validators",
-    "is_enabled", "mgpu_tune_gemm_in_file", "read_file", "record_untuned_enable", "record_untuned_is_enabled", "set_filename", "set_max_tuning_duration",
-    "set_max_tuning_iterations", "set_numerical_check_tolerances", "set_rotating_buffer_size", "tune_gemm_in_file", "tuning_enable", "tuning_is_enabled",
+    "enable", "get_filename", "get_max_tuning_duration", "get_max_tuning_iterations", "get_results",
+    "get_rotating_buffer_size", "get_validators", "is_enabled", "mgpu_tune_gemm_in_file", "read_file",
+    "record_untuned_enable", "record_untuned_is_enabled", "set_filename", "set_max_tuning_duration",
+    "set_max_tuning_iterations", "set_numerical_check_tolerances", "set_rotating_buffer_size", "tune_gemm_in_file",
+    "tuning_enable", "tuning_is_enabled",
 ]  # fmt: skip
 
-_values: dict[str, Any] = {"enabled": False, "tuning": True, "untuned": False, "filename": "", "duration": 30, "iterations": 100, "buffer": -1}
+_values: dict[str, Any] = {
+    "enabled": False,
+    "tuning": True,
+    "untuned": False,
+    "filename": "",
+    "duration": 30,
+    "iterations": 100,
+    "buffer": -1,
+}
 mgpu_tune_gemm_in_file, tune_gemm_in_file, read_file, get_validators, set_numerical_check_tolerances = (
-    _needs_device(name, __name__) for name in ("mgpu_tune_gemm_in_file", "tune_gemm_in_file", "read_file", "get_validators", "set_numerical_check_tolerances"))
+    _needs_device(name, __name__)
+    for name in (
+        "mgpu_tune_gemm_in_file",
+        "tune_gemm_in_file",
+        "read_file",
+        "get_validators",
+        "set_numerical_check_tolerances",
+    )
+)
 
 
 def enable(val: bool = True) -> None:

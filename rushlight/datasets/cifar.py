@@ -1,8 +1,8 @@
 """CIFAR-10 and CIFAR-100.
 
-Enters: the "python version" (pickles) or the "binary version" of the files. Leaves: (3, 32, 32) uint8 images and labels.
-The pickles are taken apart, not executed: the only things they may name are NumPy's array and dtype, for which records
-of our own stand in. Refuses: every other name, files of a wrong size, labels that are no classes.
+Enters: the "python version" (pickles) or the "binary version" of the files. Leaves: (3, 32, 32) uint8 images and
+labels. The pickles are taken apart, not executed: the only things they may name are NumPy's array and dtype, for which
+records of our own stand in. Refuses: every other name, files of a wrong size, labels that are no classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .paired import PairedDataset, find_file
 _PIXELS = 3 * 32 * 32
 
 
-# --- pickles ------------------------------------------------------------------------------------------------------------
+# --- pickles ----------------------------------------------------------------------------------------------------------
 
 
 class _Array:
@@ -102,7 +102,7 @@ def _labels_of(content: dict, key: str, path: Path) -> Tensor:
     return tensor(labels, dtype=int64)
 
 
-# --- the datasets -------------------------------------------------------------------------------------------------------
+# --- the datasets -----------------------------------------------------------------------------------------------------
 
 
 class _Layout(NamedTuple):
@@ -133,7 +133,11 @@ class CIFAR10(PairedDataset):
     _count = 10
 
     def __init__(
-        self, root: str | Path, train: bool = True, transform: Callable | None = None, target_transform: Callable | None = None
+        self,
+        root: str | Path,
+        train: bool = True,
+        transform: Callable | None = None,
+        target_transform: Callable | None = None,
     ) -> None:
         self.root = root
         self.train = train
@@ -142,7 +146,10 @@ class CIFAR10(PairedDataset):
         images = find_op("cat")([images for images, _ in parts]).reshape(-1, 3, 32, 32)
         labels = find_op("cat")([labels for _, labels in parts])
         if labels.numel() and not (0 <= labels.min().item() and labels.max().item() < self._count):
-            raise RuntimeError(f"{type(self).__name__}: labels from {labels.min().item()} to {labels.max().item()}, 0 to {self._count - 1} expected")
+            raise RuntimeError(
+                f"{type(self).__name__}: labels from {labels.min().item()} to {labels.max().item()}, 0 to"
+                f" {self._count - 1} expected"
+            )
         self.classes = self._read_names()
         super().__init__(images, labels, transform, target_transform)
 
@@ -162,7 +169,9 @@ class CIFAR10(PairedDataset):
         content = bytearray(path.read_bytes())
         row = layout.label_bytes + _PIXELS
         if not content or len(content) % row:
-            raise RuntimeError(f"{type(self).__name__}: {path} is truncated: {len(content)} bytes, a multiple of {row} expected")
+            raise RuntimeError(
+                f"{type(self).__name__}: {path} is truncated: {len(content)} bytes, a multiple of {row} expected"
+            )
         rows = frombuffer(content, dtype=uint8).reshape(-1, row)
         return rows[:, layout.label_bytes :], rows[:, layout.label_at].to(int64)
 
@@ -186,6 +195,7 @@ class CIFAR100(CIFAR10):
     """Small photographs of 100 kinds of things, by their fine labels."""
 
     _layout = _Layout(
-        "cifar-100-python", "cifar-100-binary", ("train",), ("test",), "meta", "fine_label_names", "fine_labels", 2, 1, "fine_label_names.txt",
+        "cifar-100-python", "cifar-100-binary", ("train",), ("test",), "meta", "fine_label_names", "fine_labels", 2, 1,
+        "fine_label_names.txt",
     )  # fmt: skip
     _count = 100

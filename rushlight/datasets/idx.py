@@ -47,7 +47,9 @@ def read_idx(path: str | Path) -> Tensor:
     path = Path(path)
     content = _read_bytes(path)
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
-        raise RuntimeError(f"read_idx: {path} is not an idx file: it begins with {bytes(content[:4]).hex() or 'nothing'}")
+        raise RuntimeError(
+            f"read_idx: {path} is not an idx file: it begins with {bytes(content[:4]).hex() or 'nothing'}"
+        )
     dtype, width = _TYPES[content[2]]
     start = 4 + 4 * content[3]
     shape = [int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4)]
@@ -67,10 +69,25 @@ class MNIST(PairedDataset):
     Files are looked for in `root` itself, in `raw` and in `MNIST/raw` below it (torchvision's layout), plain or .gz.
     """
 
-    classes = ["0 - zero", "1 - one", "2 - two", "3 - three", "4 - four", "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine"]
+    classes = [
+        "0 - zero",
+        "1 - one",
+        "2 - two",
+        "3 - three",
+        "4 - four",
+        "5 - five",
+        "6 - six",
+        "7 - seven",
+        "8 - eight",
+        "9 - nine",
+    ]
 
     def __init__(
-        self, root: str | Path, train: bool = True, transform: Callable | None = None, target_transform: Callable | None = None
+        self,
+        root: str | Path,
+        train: bool = True,
+        transform: Callable | None = None,
+        target_transform: Callable | None = None,
     ) -> None:
         self.root = root
         self.train = train
@@ -80,7 +97,10 @@ class MNIST(PairedDataset):
         if images.size(0) != labels.size(0):
             raise RuntimeError(f"{type(self).__name__}: {images.size(0)} images but {labels.size(0)} labels in {root}")
         if labels.numel() and labels.max().item() >= len(self.classes):
-            raise RuntimeError(f"{type(self).__name__}: label {labels.max().item()} in {root}, but there are {len(self.classes)} classes")
+            raise RuntimeError(
+                f"{type(self).__name__}: label {labels.max().item()} in {root}, but there are {len(self.classes)}"
+                " classes"
+            )
         super().__init__(images, labels.to(int64), transform, target_transform)
 
     def _read(self, name: str, ndim: int) -> Tensor:
@@ -89,7 +109,9 @@ class MNIST(PairedDataset):
         path = find_file(self.root, ("raw", f"{type(self).__name__}/raw"), names)
         result = read_idx(path)
         if result.ndim != ndim or result.dtype is not uint8:
-            raise RuntimeError(f"{type(self).__name__}: {path} holds {result.dtype} of {result.ndim} dims, bytes of {ndim} expected")
+            raise RuntimeError(
+                f"{type(self).__name__}: {path} holds {result.dtype} of {result.ndim} dims, bytes of {ndim} expected"
+            )
         return result
 
 

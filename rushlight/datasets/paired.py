@@ -18,7 +18,9 @@ class PairedDataset(Dataset[tuple[Any, Any]]):
 
     classes: list[str] = []
 
-    def __init__(self, data: Tensor, targets: Tensor, transform: Callable | None, target_transform: Callable | None) -> None:
+    def __init__(
+        self, data: Tensor, targets: Tensor, transform: Callable | None, target_transform: Callable | None
+    ) -> None:
         self.data = data
         self.targets = targets
         self.transform = transform
@@ -47,7 +49,8 @@ class PairedDataset(Dataset[tuple[Any, Any]]):
 
 
 def find_file(root: str | Path, folders: tuple[str, ...], names: tuple[str, ...]) -> Path:
-    """The first of `names` that exists in `root` or one of its `folders`; FileNotFoundError says what was looked for."""
+    """The first of `names` that exists in `root` or one of its `folders`;
+    FileNotFoundError says what was looked for."""
     base = Path(root).expanduser()
     for folder in ("", *folders):
         for name in names:

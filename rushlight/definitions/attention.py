@@ -2,8 +2,8 @@
 
 Enters: query [..., L, E], key [..., S, E], value [..., S, Ev] of one floating type; a mask that is added to the scores
 (floating) or says which of them count (bool). Leaves: softmax(query @ key^T * scale + mask) @ value. Refuses: what
-PyTorch refuses, and nothing else. The form that never holds all scores is in attention_flash.py; it serves calls without
-dropout and without a gradient for the mask. Dropout draws its noise over the scores, in PyTorch's order.
+PyTorch refuses, and nothing else. The form that never holds all scores is in attention_flash.py; it serves calls
+without dropout and without a gradient for the mask. Dropout draws its noise over the scores, in PyTorch's order.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from .normalize import _AlongDim
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
 HALF = (_C.float16, _C.bfloat16)
 MATH, FLASH, EFFICIENT, CUDNN, OVERRIDEABLE = range(5)
-ENABLED: set[int] = {MATH, FLASH, EFFICIENT, CUDNN, OVERRIDEABLE}   # forms callers allow; nn.attention.sdpa_kernel narrows it
-LARGE = 64 * 64                 # scores of a matrix from which inputs that are not 4-D are reshaped to save holding them
+# forms callers allow; nn.attention.sdpa_kernel narrows it
+ENABLED: set[int] = {MATH, FLASH, EFFICIENT, CUDNN, OVERRIDEABLE}
+# scores of a matrix from which inputs that are not 4-D are reshaped to save holding them
+LARGE = 64 * 64
 
 
 class SafeSoftmax(_AlongDim):
@@ -50,15 +52,18 @@ class AttentionMath(Composite):
     """Attention through matrix products that hold all scores; returns them as well."""
 
     schema = (
-        "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-        "bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)"
+        "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float"
+        " dropout_p=0.0, bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False)"
+        " -> (Tensor, Tensor)"
     )
     method = False
     out = False
 
     def compute(self, query, key, value, attn_mask, dropout_p, is_causal, dropout_mask, scale, enable_gqa):
         if is_causal and attn_mask is not None:
-            raise RuntimeError("scaled_dot_product_attention: is_causal=True takes no attn_mask. Put both into one mask.")
+            raise RuntimeError(
+                "scaled_dot_product_attention: is_causal=True takes no attn_mask. Put both into one mask."
+            )
         own = query.dtype
         if own in HALF:   # scores are kept in single precision
             query, key, value = query.to(_C.float32), key.to(_C.float32), value.to(_C.float32)
@@ -92,19 +97,28 @@ def masked_scores(scores: Any, mask: Any) -> Any:
         mask = mask.new_zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, -math.inf)
     made = scores + mask.to(scores.dtype)
     if made.shape != scores.shape:
-        raise RuntimeError(f"scaled_dot_product_attention: scores of shape {list(scores.shape)} do not match the shape {list(made.shape)} that attn_mask broadcasts them to")
+        raise RuntimeError(
+            f"scaled_dot_product_attention: scores of shape {list(scores.shape)} do not match the shape"
+            f" {list(made.shape)} that attn_mask broadcasts them to"
+        )
     return made
 
 
 def repeat_heads(query: Any, keys: Any) -> Any:
     """Keys (or values) with every head repeated until there are as many as query heads."""
     if query.ndim < 3 or keys.ndim < 3:
-        raise IndexError(f"scaled_dot_product_attention: enable_gqa needs a head dimension (-3), got {query.ndim}-D and {keys.ndim}-D tensors")
+        raise IndexError(
+            f"scaled_dot_product_attention: enable_gqa needs a head dimension (-3), got {query.ndim}-D and"
+            f" {keys.ndim}-D tensors"
+        )
     heads, own = query.shape[-3], keys.shape[-3]
     if own == heads:
         return keys
     if not own or heads % own:
-        raise RuntimeError(f"scaled_dot_product_attention: expected the heads of query to be a multiple of those of key and value, got {heads} and {own}")
+        raise RuntimeError(
+            "scaled_dot_product_attention: expected the heads of query to be a multiple of those of key and value, got"
+            f" {heads} and {own}"
+        )
     return keys.repeat_interleave(heads // own, dim=-3)
 
 
@@ -112,8 +126,8 @@ class ScaledDotProductAttention(Composite):
     """softmax(query @ key^T * scale + mask) @ value."""
 
     schema = (
-        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-        "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"
+        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float"
+        " dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"
     )
     namespace = "nn.functional"
     method = False
@@ -123,15 +137,25 @@ class ScaledDotProductAttention(Composite):
         check_inputs(query, key, value, attn_mask)
         fits = dropout_p == 0 and fits_flash(query, key, value, attn_mask, enable_gqa)
         if fits and FLASH in ENABLED:
-            return find_op("_scaled_dot_product_flash_attention_for_cpu")(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
+            return find_op("_scaled_dot_product_flash_attention_for_cpu")(
+                query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale
+            )[0]
         if MATH not in ENABLED:
             why = "none is enabled" if FLASH not in ENABLED else "those enabled do not take these arguments"
             raise RuntimeError(f"scaled_dot_product_attention: No available kernel: {why}. Allow SDPBackend.MATH.")
-        if FLASH in ENABLED and dropout_p == 0 and attn_mask is None and query.ndim != 4 and reaches(query.shape[-2] * key.shape[-2], LARGE):
+        if (
+            FLASH in ENABLED
+            and dropout_p == 0
+            and attn_mask is None
+            and query.ndim != 4
+            and reaches(query.shape[-2] * key.shape[-2], LARGE)
+        ):
             made = through_four_dims(query, key, value, is_causal, scale, enable_gqa)
             if made is not None:
                 return made
-        return find_op("_scaled_dot_product_attention_math")(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+        return find_op("_scaled_dot_product_attention_math")(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+        )[0]
 
 
 def check_inputs(query: Any, key: Any, value: Any, mask: Any) -> None:
@@ -143,7 +167,8 @@ def check_inputs(query: Any, key: Any, value: Any, mask: Any) -> None:
         )
     if not (query.device == key.device == value.device):
         raise RuntimeError(
-            f"scaled_dot_product_attention: expected query, key and value on the same device, got {query.device}, {key.device} and {value.device}"
+            f"scaled_dot_product_attention: expected query, key and value on the same device, got {query.device},"
+            f" {key.device} and {value.device}"
         )
     if query.ndim < 2 or key.ndim < 2 or value.ndim < 2:
         raise RuntimeError(
@@ -156,9 +181,15 @@ def check_inputs(query: Any, key: Any, value: Any, mask: Any) -> None:
     if mask is None:
         return
     if mask.dtype not in (_C.bool, query.dtype) and not (mask.dtype is _C.float32 and query.dtype in HALF):
-        raise RuntimeError(f"scaled_dot_product_attention: expected attn_mask of dtype bool or float or that of query, got {mask.dtype.name} with query {query.dtype.name}")
+        raise RuntimeError(
+            "scaled_dot_product_attention: expected attn_mask of dtype bool or float or that of query, got"
+            f" {mask.dtype.name} with query {query.dtype.name}"
+        )
     if mask.ndim < 2:
-        raise IndexError(f"scaled_dot_product_attention: Dimension out of range: attn_mask needs at least 2 dimensions, got {mask.ndim}")
+        raise IndexError(
+            "scaled_dot_product_attention: Dimension out of range: attn_mask needs at least 2 dimensions, got"
+            f" {mask.ndim}"
+        )
 
 
 def fits_flash(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) -> bool:
@@ -175,7 +206,11 @@ def fits_flash(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) ->
     if mask is None:
         return True
     full = (batch, heads, length, keys)
-    return mask.ndim <= 4 and not mask.requires_grad and all(m in (1, f) for m, f in zip(reversed(mask.shape), reversed(full), strict=False))
+    return (
+        mask.ndim <= 4
+        and not mask.requires_grad
+        and all(m in (1, f) for m, f in zip(reversed(mask.shape), reversed(full), strict=False))
+    )
 
 
 def through_four_dims(query: Any, key: Any, value: Any, is_causal: bool, scale: Any, enable_gqa: bool) -> Any:

@@ -63,7 +63,19 @@ class Sizes:
         batch, heads, length, width = query.shape
         own, keys = key.shape[1:3]
         factor = 1.0 / sym_sqrt(width) if scale is None else scale
-        return Sizes(batch, own, heads // own, length, keys, width, value.shape[3], causal, factor, query.dtype.code, None if mask is None else mask.dtype.code)
+        return Sizes(
+            batch,
+            own,
+            heads // own,
+            length,
+            keys,
+            width,
+            value.shape[3],
+            causal,
+            factor,
+            query.dtype.code,
+            None if mask is None else mask.dtype.code,
+        )
 
 
 def bits_of(number: float) -> int:
@@ -74,7 +86,12 @@ def bits_of(number: float) -> int:
 def readable(t: Any) -> bool:
     """Whether products can read the rows of `t`: elements side by side, rows apart, nothing repeated."""
     (batch, heads, rows, cols), (by_batch, by_head, by_row, by_col) = t.shape, t.stride()
-    return (by_col == 1 or cols == 1) and (by_row >= cols or rows == 1) and (by_batch > 0 or batch == 1) and (by_head > 0 or heads == 1)
+    return (
+        (by_col == 1 or cols == 1)
+        and (by_row >= cols or rows == 1)
+        and (by_batch > 0 or batch == 1)
+        and (by_head > 0 or heads == 1)
+    )
 
 
 def rows_of(t: Any) -> tuple[int, ...]:
@@ -98,7 +115,8 @@ def mask_strides(mask: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class _Flash(Extern):
-    """What both directions share: they are planned for single and double precision; half types are computed in single."""
+    """What both directions share: they are planned for single and double precision;
+    half types are computed in single."""
 
     batch = "fold"
     example_ndim = 3
@@ -108,14 +126,25 @@ class _Flash(Extern):
 
     def check(self, query: Any, key: Any, value: Any, dropout_p: float) -> None:
         if dropout_p != 0:
-            raise RuntimeError(f"{self.name}: does not support dropout, got dropout_p={dropout_p}. Use _scaled_dot_product_attention_math.")
+            raise RuntimeError(
+                f"{self.name}: does not support dropout, got dropout_p={dropout_p}. Use"
+                " _scaled_dot_product_attention_math."
+            )
         if not (query.ndim == key.ndim == value.ndim == 4):
-            raise RuntimeError(f"{self.name}: expected 4-D query, key and value, got {query.ndim}-D, {key.ndim}-D and {value.ndim}-D")
+            raise RuntimeError(
+                f"{self.name}: expected 4-D query, key and value, got {query.ndim}-D, {key.ndim}-D and {value.ndim}-D"
+            )
         if not (query.dtype is key.dtype is value.dtype) or not query.dtype.is_floating_point:
-            raise RuntimeError(f"{self.name}: expected one floating dtype, got {query.dtype.name}, {key.dtype.name} and {value.dtype.name}")
+            raise RuntimeError(
+                f"{self.name}: expected one floating dtype, got {query.dtype.name}, {key.dtype.name} and"
+                f" {value.dtype.name}"
+            )
         same = key.shape[:3] == value.shape[:3] and key.shape[0] == query.shape[0] and key.shape[3] == query.shape[3]
         if not same or not key.shape[1] or query.shape[1] % key.shape[1]:
-            raise RuntimeError(f"{self.name}: shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)} do not fit together")
+            raise RuntimeError(
+                f"{self.name}: shapes {list(query.shape)}, {list(key.shape)} and {list(value.shape)} do not fit"
+                " together"
+            )
 
 
     @staticmethod
@@ -168,16 +197,24 @@ class FlashAttention(_Flash):
     """Attention and the logarithms of its summed exponentials, block by block."""
 
     schema = (
-        "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
-        "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"
+        "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool"
+        " is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"
     )
 
     def plan(self, args):
         query, key, value, dropout_p, is_causal, mask, scale = args
         self.check(query, key, value, dropout_p)
-        if query.dtype.code not in ("f32", "f64") or 0 in query.shape or 0 in key.shape or not value.shape[3] or query.device.type not in ("cpu", "meta"):
+        if (
+            query.dtype.code not in ("f32", "f64")
+            or 0 in query.shape
+            or 0 in key.shape
+            or not value.shape[3]
+            or query.device.type not in ("cpu", "meta")
+        ):
             return None
-        if not all(readable(t) for t in (query, key, value)) or (mask is not None and mask.dtype not in (query.dtype, _C.bool)):
+        if not all(readable(t) for t in (query, key, value)) or (
+            mask is not None and mask.dtype not in (query.dtype, _C.bool)
+        ):
             return None
         s = Sizes.of(query, key, value, mask, is_causal, scale)
         shape = (*query.shape[:3], s.value_width)
@@ -202,10 +239,13 @@ class FlashAttention(_Flash):
         given = (query, key, value, mask)
         wide = self.widened(query.dtype, given[:3])
         mask = self.widened_mask(query.dtype, mask)
-        if any(a is not b for a, b in zip(given, (*wide, mask), strict=True)):   # the op again, on operands it has a plan for
+        # the op again, on operands it has a plan for
+        if any(a is not b for a, b in zip(given, (*wide, mask), strict=True)):
             made, log = find_op(self.name)(*wide, 0.0, is_causal, attn_mask=mask, scale=scale)
             return self.wrap((made.to(query.dtype), log))
-        made, _ = find_op("_scaled_dot_product_attention_math")(query, key, value, None if is_causal else mask, 0.0, is_causal, None, scale=scale, enable_gqa=True)
+        made, _ = find_op("_scaled_dot_product_attention_math")(
+            query, key, value, None if is_causal else mask, 0.0, is_causal, None, scale=scale, enable_gqa=True
+        )
         return self.wrap((made, query.new_zeros(query.shape[:3])))
 
     def vjp(self, g, query, key, value, dropout_p, is_causal, attn_mask, scale, result):
@@ -232,17 +272,27 @@ class FlashAttentionBackward(_Flash):
     """Gradients of attention for query, key and value, from the weights recomputed block by block."""
 
     schema = (
-        "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
-        "Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> "
-        "(Tensor grad_query, Tensor grad_key, Tensor grad_value)"
+        "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value,"
+        " Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None)"
+        " -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"
     )
 
     def plan(self, args):
         grad, query, key, value, out, log, dropout_p, is_causal, mask, scale = args
         self.check(query, key, value, dropout_p)
-        if query.dtype.code not in ("f32", "f64") or 0 in query.shape or 0 in key.shape or not value.shape[3] or query.device.type not in ("cpu", "meta"):
+        if (
+            query.dtype.code not in ("f32", "f64")
+            or 0 in query.shape
+            or 0 in key.shape
+            or not value.shape[3]
+            or query.device.type not in ("cpu", "meta")
+        ):
             return None
-        if not all(readable(t) for t in (grad, query, key, value, out)) or not log._is_contiguous() or (mask is not None and mask.dtype not in (query.dtype, _C.bool)):
+        if (
+            not all(readable(t) for t in (grad, query, key, value, out))
+            or not log._is_contiguous()
+            or (mask is not None and mask.dtype not in (query.dtype, _C.bool))
+        ):
             return None
         s = Sizes.of(query, key, value, mask, is_causal, scale)
         slots = [("new", query.dtype, tuple(t.shape), None, -1, 0) for t in (query, key, value)]
@@ -282,11 +332,17 @@ class FlashAttentionBackward(_Flash):
         return folded(level, overload, (*args[:at], log, *args[at + 1 :]))
 
     def vjp(self, g, grad_out, query, key, value, is_causal, attn_mask, scale):
-        body = through_body(lambda a, q, k, v: gradients(a, q, k, v, is_causal, attn_mask, scale), g, {"grad_out": grad_out, "query": query, "key": key, "value": value})
+        body = through_body(
+            lambda a, q, k, v: gradients(a, q, k, v, is_causal, attn_mask, scale),
+            g,
+            {"grad_out": grad_out, "query": query, "key": key, "value": value},
+        )
         return body
 
 
-def gradients(g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None, g_log: Any = None) -> tuple[Any, Any, Any]:
+def gradients(
+    g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None, g_log: Any = None
+) -> tuple[Any, Any, Any]:
     """The gradients as differentiable expressions that hold all scores; `g_log` is the gradient of the logarithms."""
     factor = 1.0 / sym_sqrt(query.shape[-1]) if scale is None else scale
     keys, values = repeat_heads(query, key), repeat_heads(query, value)
@@ -310,27 +366,51 @@ def ungrouped(d: Any, like: Any) -> Any:
 
 
 
-# --- the forms of other devices, by their names -----------------------------------------------------------------------------------
+# --- the forms of other devices, by their names -----------------------------------------------------------------------
 
 
 class FlashAttentionForward(Composite):
-    """Blocked attention over [batch, length, heads, width], as graphs made for accelerators name it. Dense batches only."""
+    """Blocked attention over [batch, length, heads, width], as graphs made for accelerators name it.
+    Dense batches only."""
 
     schema = (
-        "_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, "
-        "bool is_causal, bool return_debug_mask, *, float? scale=None, int? window_size_left=None, int? window_size_right=None, Tensor? seqused_k=None, "
-        "Tensor? alibi_slopes=None, Tensor? block_table=None, int? num_splits=None) -> "
-        "(Tensor output, Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask)"
+        "_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, int"
+        " max_q, int max_k, float dropout_p, bool is_causal, bool return_debug_mask, *, float? scale=None, int?"
+        " window_size_left=None, int? window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None,"
+        " Tensor? block_table=None, int? num_splits=None) -> (Tensor output, Tensor softmax_logsumexp, Tensor"
+        " rng_state, Tensor unused, Tensor debug_attn_mask)"
     )
     function = method = out = False
 
-    def compute(self, query, key, value, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p, is_causal, return_debug_mask, scale, window_size_left, window_size_right, seqused_k, alibi_slopes, block_table, num_splits):
+    def compute(
+        self,
+        query,
+        key,
+        value,
+        cum_seq_q,
+        cum_seq_k,
+        max_q,
+        max_k,
+        dropout_p,
+        is_causal,
+        return_debug_mask,
+        scale,
+        window_size_left,
+        window_size_right,
+        seqused_k,
+        alibi_slopes,
+        block_table,
+        num_splits,
+    ):
         given = {
-            "cum_seq_q": cum_seq_q, "cum_seq_k": cum_seq_k, "window_size_left": window_size_left, "window_size_right": window_size_right,
-            "seqused_k": seqused_k, "alibi_slopes": alibi_slopes, "block_table": block_table,
+            "cum_seq_q": cum_seq_q, "cum_seq_k": cum_seq_k, "window_size_left": window_size_left,
+            "window_size_right": window_size_right, "seqused_k": seqused_k, "alibi_slopes": alibi_slopes,
+            "block_table": block_table,
         }  # fmt: skip
         refuse("_flash_attention_forward", dropout_p, given)
-        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(*(t.transpose(1, 2) for t in (query, key, value)), 0.0, is_causal, scale=scale)
+        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(
+            *(t.transpose(1, 2) for t in (query, key, value)), 0.0, is_causal, scale=scale
+        )
         nothing = query.new_empty((0,))
         return made.transpose(1, 2), log, nothing, nothing, nothing
 
@@ -339,20 +419,58 @@ class EfficientAttentionForward(Composite):
     """Blocked attention over [batch, length, heads, width] with a bias added to the scores. Dense batches only."""
 
     schema = (
-        "_efficient_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, int? max_seqlen_q, "
-        "int? max_seqlen_k, float dropout_p, int custom_mask_type, bool compute_log_sumexp=False, *, float? scale=None, Tensor? seqlen_k=None, "
-        "int? window_size=None) -> (Tensor, Tensor, Tensor, Tensor, int, int)"
+        "_efficient_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? bias, Tensor? cu_seqlens_q,"
+        " Tensor? cu_seqlens_k, int? max_seqlen_q, int? max_seqlen_k, float dropout_p, int custom_mask_type, bool"
+        " compute_log_sumexp=False, *, float? scale=None, Tensor? seqlen_k=None, int? window_size=None) -> (Tensor,"
+        " Tensor, Tensor, Tensor, int, int)"
     )
     function = method = out = False
 
-    def compute(self, query, key, value, bias, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, custom_mask_type, compute_log_sumexp, scale, seqlen_k, window_size):
-        refuse("_efficient_attention_forward", dropout_p, {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "seqlen_k": seqlen_k, "window_size": window_size})
+    def compute(
+        self,
+        query,
+        key,
+        value,
+        bias,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        dropout_p,
+        custom_mask_type,
+        compute_log_sumexp,
+        scale,
+        seqlen_k,
+        window_size,
+    ):
+        refuse(
+            "_efficient_attention_forward",
+            dropout_p,
+            {
+                "cu_seqlens_q": cu_seqlens_q,
+                "cu_seqlens_k": cu_seqlens_k,
+                "seqlen_k": seqlen_k,
+                "window_size": window_size,
+            },
+        )
         if custom_mask_type not in (0, 1):
-            raise NotImplementedError(f"_efficient_attention_forward: custom_mask_type must be 0 (none) or 1 (causal from the upper left), got {custom_mask_type}")
+            raise NotImplementedError(
+                "_efficient_attention_forward: custom_mask_type must be 0 (none) or 1 (causal from the upper left),"
+                f" got {custom_mask_type}"
+            )
         q, k, v = (t.transpose(1, 2) for t in (query, key, value))
-        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(q, k, v, 0.0, custom_mask_type == 1, attn_mask=bias, scale=scale)
+        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(
+            q, k, v, 0.0, custom_mask_type == 1, attn_mask=bias, scale=scale
+        )
         nothing = query.new_empty((), dtype=_C.int64)
-        return made.transpose(1, 2), log if compute_log_sumexp else log.new_empty((*log.shape[:2], 0)), nothing, nothing, query.shape[1], key.shape[1]
+        return (
+            made.transpose(1, 2),
+            log if compute_log_sumexp else log.new_empty((*log.shape[:2], 0)),
+            nothing,
+            nothing,
+            query.shape[1],
+            key.shape[1],
+        )
 
 
 def refuse(name: str, dropout_p: float, given: dict[str, Any]) -> None:

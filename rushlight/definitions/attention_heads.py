@@ -1,9 +1,9 @@
 """multi_head_attention_forward: projections in, attention over heads, projection out.
 
 Enters: query [L, N, E], key [S, N, K], value [S, N, V] (or without N), projection weights, masks. Leaves: the projected
-result [L, N, E] and, where wanted, the weights [N, L, S] (averaged) or [N, heads, L, S]. Refuses: shapes that do not fit
-together, by AssertionError as PyTorch's callers expect.
-Inside, heads are a dimension of their own: everything is [N, heads, length, width].
+result [L, N, E] and, where wanted, the weights [N, L, S] (averaged) or [N, heads, L, S]. Refuses: shapes that do not
+fit together, by AssertionError as PyTorch's callers expect. Inside, heads are a dimension of their own:
+everything is [N, heads, length, width].
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ class MultiHeadAttentionForward(Composite):
     """Attention of several heads, with the projections around it."""
 
     schema = (
-        "multi_head_attention_forward(Tensor query, Tensor key, Tensor value, int embed_dim_to_check, int num_heads, "
-        "Tensor? in_proj_weight, Tensor? in_proj_bias, Tensor? bias_k, Tensor? bias_v, bool add_zero_attn, float dropout_p, "
-        "Tensor out_proj_weight, Tensor? out_proj_bias, bool training=True, Tensor? key_padding_mask=None, bool need_weights=True, "
-        "Tensor? attn_mask=None, bool use_separate_proj_weight=False, Tensor? q_proj_weight=None, Tensor? k_proj_weight=None, "
-        "Tensor? v_proj_weight=None, Tensor? static_k=None, Tensor? static_v=None, bool average_attn_weights=True, "
-        "bool is_causal=False) -> (Tensor, Tensor)"
+        "multi_head_attention_forward(Tensor query, Tensor key, Tensor value, int embed_dim_to_check, int num_heads,"
+        " Tensor? in_proj_weight, Tensor? in_proj_bias, Tensor? bias_k, Tensor? bias_v, bool add_zero_attn, float"
+        " dropout_p, Tensor out_proj_weight, Tensor? out_proj_bias, bool training=True, Tensor? key_padding_mask=None,"
+        " bool need_weights=True, Tensor? attn_mask=None, bool use_separate_proj_weight=False, Tensor?"
+        " q_proj_weight=None, Tensor? k_proj_weight=None, Tensor? v_proj_weight=None, Tensor? static_k=None, Tensor?"
+        " static_v=None, bool average_attn_weights=True, bool is_causal=False) -> (Tensor, Tensor)"
     )
     namespace = "nn.functional"
     method = False
     out = False
 
     def compute(
-        self, query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
-        out_proj_weight, out_proj_bias, training, key_padding_mask, need_weights, attn_mask, use_separate_proj_weight, q_proj_weight,
-        k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights, is_causal,
+        self, query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v,
+        add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, training, key_padding_mask, need_weights, attn_mask,
+        use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, static_k, static_v, average_attn_weights,
+        is_causal,
     ):  # fmt: skip
         is_batched = check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
         if not is_batched:
@@ -54,13 +55,21 @@ class MultiHeadAttentionForward(Composite):
             key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
         length, batch, width = query.shape
         if is_causal and attn_mask is None:
-            raise RuntimeError("multi_head_attention_forward: is_causal is a hint about attn_mask and needs one. Pass attn_mask as well.")
+            raise RuntimeError(
+                "multi_head_attention_forward: is_causal is a hint about attn_mask and needs one. Pass attn_mask as"
+                " well."
+            )
         if attn_mask is not None and key_padding_mask is not None and attn_mask.dtype is not key_padding_mask.dtype:
-            warnings.warn("key_padding_mask and attn_mask of different dtypes are deprecated: give both one.", stacklevel=users_level())
+            warnings.warn(
+                "key_padding_mask and attn_mask of different dtypes are deprecated: give both one.",
+                stacklevel=users_level(),
+            )
         padding = added_mask("key_padding_mask", key_padding_mask, query.dtype)
         use_hint = is_causal and padding is None and not need_weights
         mask = None if use_hint else added_mask("attn_mask", attn_mask, query.dtype)
-        require(width == embed_dim_to_check, f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
+        require(
+            width == embed_dim_to_check, f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}"
+        )
         require(width % num_heads == 0, f"embed_dim {width} not divisible by num_heads {num_heads}")
         separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
         q, k, v = project(query, key, value, in_proj_weight, in_proj_bias, separate)
@@ -72,8 +81,16 @@ class MultiHeadAttentionForward(Composite):
             k, v = find_op("cat")([k, bias_k.repeat(1, batch, 1)]), find_op("cat")([v, bias_v.repeat(1, batch, 1)])
             extra += 1
         q = into_heads(q, batch, num_heads)
-        k = into_heads(k, batch, num_heads) if static_k is None else static_heads("static_k", static_k, batch, num_heads, width // num_heads)
-        v = into_heads(v, batch, num_heads) if static_v is None else static_heads("static_v", static_v, batch, num_heads, width // num_heads)
+        k = (
+            into_heads(k, batch, num_heads)
+            if static_k is None
+            else static_heads("static_k", static_k, batch, num_heads, width // num_heads)
+        )
+        v = (
+            into_heads(v, batch, num_heads)
+            if static_v is None
+            else static_heads("static_v", static_v, batch, num_heads, width // num_heads)
+        )
         if add_zero_attn:
             k, v = with_zero(k), with_zero(v)
             extra += 1
@@ -97,9 +114,19 @@ def check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, head
     """Whether the inputs have a batch dimension; raises unless all agree about it."""
     require(query.ndim in (2, 3), f"query: expected 2 dimensions (unbatched) or 3 (batched), got {query.ndim}")
     dims = query.ndim
-    require(key.ndim == value.ndim == dims, f"for {dims}-D `query`, expected `key` and `value` to be {dims}-D, got {key.ndim}-D and {value.ndim}-D")
-    require(padding is None or padding.ndim == dims - 1, f"for {dims}-D `query`, expected `key_padding_mask` to be `None` or {dims - 1}-D, got {getattr(padding, 'ndim', 0)}-D")
-    require(mask is None or mask.ndim in (2, 3), f"expected `attn_mask` to be `None`, 2-D or 3-D, got {getattr(mask, 'ndim', 0)}-D")
+    require(
+        key.ndim == value.ndim == dims,
+        f"for {dims}-D `query`, expected `key` and `value` to be {dims}-D, got {key.ndim}-D and {value.ndim}-D",
+    )
+    require(
+        padding is None or padding.ndim == dims - 1,
+        f"for {dims}-D `query`, expected `key_padding_mask` to be `None` or {dims - 1}-D, got"
+        f" {getattr(padding, 'ndim', 0)}-D",
+    )
+    require(
+        mask is None or mask.ndim in (2, 3),
+        f"expected `attn_mask` to be `None`, 2-D or 3-D, got {getattr(mask, 'ndim', 0)}-D",
+    )
     if dims == 2 and mask is not None and mask.ndim == 3:
         wanted = (heads, query.shape[0], key.shape[0])
         require(tuple(mask.shape) == wanted, f"expected `attn_mask` shape to be {wanted} but got {tuple(mask.shape)}")
@@ -115,15 +142,25 @@ def added_mask(name: str, mask: Any, dtype: Any) -> Any:
 
 
 def project(query: Any, key: Any, value: Any, packed: Any, bias: Any, separate: tuple | None) -> tuple[Any, Any, Any]:
-    """Projected query, key and value, from one packed weight or three. Inputs that are one tensor are multiplied once."""
+    """Projected query, key and value, from one packed weight or three.
+    Inputs that are one tensor are multiplied once."""
     linear = find_op("linear")
     if separate is not None:
-        require(key.shape[:2] == value.shape[:2], f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's {tuple(value.shape[:2])}")
-        require(all(w is not None for w in separate), "use_separate_proj_weight=True: expected q_proj_weight, k_proj_weight and v_proj_weight, got a None")
+        require(
+            key.shape[:2] == value.shape[:2],
+            f"key's sequence and batch dims {tuple(key.shape[:2])} do not match value's {tuple(value.shape[:2])}",
+        )
+        require(
+            all(w is not None for w in separate),
+            "use_separate_proj_weight=True: expected q_proj_weight, k_proj_weight and v_proj_weight, got a None",
+        )
         biases = (None, None, None) if bias is None else bias.chunk(3)
         return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), separate, biases, strict=True))
     require(key.shape == value.shape, f"key shape {tuple(key.shape)} does not match value shape {tuple(value.shape)}")
-    require(packed is not None, "in_proj_weight: expected a tensor, got None. Only use_separate_proj_weight=True does without")
+    require(
+        packed is not None,
+        "in_proj_weight: expected a tensor, got None. Only use_separate_proj_weight=True does without",
+    )
     width = query.shape[-1]
     if query is key is value:
         return tuple(linear(query, packed, bias).split(width, -1))
@@ -141,7 +178,10 @@ def mask_of_heads(mask: Any, batch: int, heads: int, length: int, keys: int) -> 
         return None
     wanted = (length, keys) if mask.ndim == 2 else (batch * heads, length, keys)
     if tuple(mask.shape) != wanted:
-        raise RuntimeError(f"multi_head_attention_forward: the shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {wanted}.")
+        raise RuntimeError(
+            f"multi_head_attention_forward: the shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should"
+            f" be {wanted}."
+        )
     return mask if mask.ndim == 2 else mask.reshape(batch, heads, length, keys)
 
 
@@ -171,7 +211,10 @@ def merged(mask: Any, padding: Any, batch: int, keys: int) -> Any:
     """Mask and key padding as one mask."""
     if padding is None:
         return mask
-    require(tuple(padding.shape) == (batch, keys), f"expected key_padding_mask of shape {(batch, keys)}, but got {tuple(padding.shape)}")
+    require(
+        tuple(padding.shape) == (batch, keys),
+        f"expected key_padding_mask of shape {(batch, keys)}, but got {tuple(padding.shape)}",
+    )
     padding = padding.reshape(batch, 1, 1, keys)
     return padding if mask is None else mask + padding
 

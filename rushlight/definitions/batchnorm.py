@@ -24,7 +24,7 @@ from .segment_norm import channels_of, groups_of
 HALVES = (_C.float16, _C.bfloat16)
 
 
-# --- the kernels --------------------------------------------------------------------------------------------------------------
+# --- the kernels ------------------------------------------------------------------------------------------------------
 
 
 class ScaledChannels(Pointwise):
@@ -42,7 +42,9 @@ class ScaledChannels(Pointwise):
 class PairedAffine(Pointwise):
     """grad * scale + (input - mean) * slope + shift: the input gradient of every norm here."""
 
-    schema = "_paired_affine(Tensor grad, Tensor input, Tensor mean, Tensor scale, Tensor slope, Tensor shift) -> Tensor"
+    schema = (
+        "_paired_affine(Tensor grad, Tensor input, Tensor mean, Tensor scale, Tensor slope, Tensor shift) -> Tensor"
+    )
     promote = Promote.KEEP
     function = method = inplace = out = False
 
@@ -113,7 +115,7 @@ def spread(v: Any, ndim: int) -> Any:
     return None if v is None else v.reshape(-1, *(1,) * (ndim - 2))
 
 
-# --- batch statistics ---------------------------------------------------------------------------------------------------------
+# --- batch statistics -------------------------------------------------------------------------------------------------
 
 
 class ChannelNorm(Composite):
@@ -148,13 +150,18 @@ class ChannelNorm(Composite):
 class ChannelNormBackward(Composite):
     """Gradients of _channel_norm for input, weight and bias."""
 
-    schema = "_channel_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_channel_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, float eps) ->"
+        " (Tensor, Tensor, Tensor)"
+    )
     function = method = out = False
 
     def compute(self, grad, input, weight, mean, invstd, eps):
         rows = channels_of(input.shape, product(input.shape[2:]))
         if is_dense(input, weight) and rows.fits(2 * input.itemsize):
-            made, totals, dots = find_op("_segment_norm_backward")(grad.contiguous(), input, mean, invstd, weight, *rows)
+            made, totals, dots = find_op("_segment_norm_backward")(
+                grad.contiguous(), input, mean, invstd, weight, *rows
+            )
             return made, dots.sum(1) * invstd, totals.sum(1)
         total, dot = channel_sums(grad, input, mean)
         count = max(1, input.numel() // max(1, input.shape[1]))
@@ -171,7 +178,9 @@ class ChannelNormBackward(Composite):
         return through_body(body, g, {"grad": grad, "input": input, "weight": weight})
 
 
-def normal_gradients(grad: Any, input: Any, weight: Any, dims: tuple[int, ...], channel_dims: tuple[int, ...], eps: float) -> tuple:
+def normal_gradients(
+    grad: Any, input: Any, weight: Any, dims: tuple[int, ...], channel_dims: tuple[int, ...], eps: float
+) -> tuple:
     """Gradients of (input - mean) / deviation * weight as differentiable expressions; statistics are over `dims`."""
     mean = input.mean(dims, keepdim=True)
     centred = input - mean
@@ -185,7 +194,9 @@ def normal_gradients(grad: Any, input: Any, weight: Any, dims: tuple[int, ...], 
 def check_channels(input: Any, **parameters: Any) -> None:
     """Types and sizes batch_norm takes."""
     if not input.is_floating_point():
-        raise NotImplementedError(f'"batch_norm" not implemented for {input.dtype.name} tensors. Cast to a floating type first.')
+        raise NotImplementedError(
+            f'"batch_norm" not implemented for {input.dtype.name} tensors. Cast to a floating type first.'
+        )
     channels = input.shape[1] if input.ndim > 1 else 0
     for name, p in parameters.items():
         if p is not None and p.numel() != channels:
@@ -199,7 +210,9 @@ def move_running(running: Any, value: Any, momentum: float) -> None:
             running.detach().lerp_(value.detach().to(running.dtype), momentum)
 
 
-def normalised(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> tuple:
+def normalised(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> tuple:
     """(result, mean, 1 / deviation) with running statistics moved when training; without batch statistics two None."""
     check_channels(input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     if not training:
@@ -217,7 +230,9 @@ def normalised(input: Any, weight: Any, bias: Any, running_mean: Any, running_va
         move_running(running_mean, mean, momentum)
         count = input.numel() // input.shape[1]
         move_running(running_var, variance * (count / (count - 1)) if count > 1 else variance / 0, momentum)
-    mixed = input.dtype in HALVES and any(p is not None and p.dtype is _C.float32 for p in (weight, bias, running_mean, running_var))
+    mixed = input.dtype in HALVES and any(
+        p is not None and p.dtype is _C.float32 for p in (weight, bias, running_mean, running_var)
+    )
     kept = _C.float32 if mixed else input.dtype
     return result, mean.to(kept), invstd.to(kept)
 
@@ -225,7 +240,10 @@ def normalised(input: Any, weight: Any, bias: Any, running_mean: Any, running_va
 class NativeBatchNorm(Composite):
     """batch_norm with the mean and reciprocal deviation it used; both empty in evaluation."""
 
-    schema = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool"
+        " training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"
+    )
     method = False
 
     def compute(self, input, weight, bias, running_mean, running_var, training, momentum, eps):
@@ -238,14 +256,20 @@ class NativeBatchNorm(Composite):
 class NativeBatchNormLegit(NativeBatchNorm):
     """native_batch_norm, with an overload for no running statistics."""
 
-    schema = "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var,"
+        " bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"
+    )
     method = False
 
 
 class NativeBatchNormNoStats(Composite):
     """native_batch_norm without running statistics: always by those of the batch."""
 
-    schema = "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,"
+        " float eps) -> (Tensor, Tensor, Tensor)"
+    )
     method = False
 
     def compute(self, input, weight, bias, training, momentum, eps):
@@ -255,14 +279,20 @@ class NativeBatchNormNoStats(Composite):
 class NativeBatchNormLegitNoStats(NativeBatchNormNoStats):
     """The same under a name of its own."""
 
-    schema = "_native_batch_norm_legit_no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_native_batch_norm_legit_no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum,"
+        " float eps) -> (Tensor, Tensor, Tensor)"
+    )
     function = False
 
 
 class BatchNormWithUpdate(Composite):
     """Training batch_norm that also returns the (empty) reserve other back ends keep."""
 
-    schema = "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"
+    schema = (
+        "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var,"
+        " float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"
+    )
     method = False
 
     def compute(self, input, weight, bias, running_mean, running_var, momentum, eps):
@@ -273,7 +303,10 @@ class BatchNormWithUpdate(Composite):
 class BatchNormNoUpdate(Composite):
     """Evaluation batch_norm in the same form."""
 
-    schema = "_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"
+    schema = (
+        "_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,"
+        " float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"
+    )
     method = False
 
     def compute(self, input, weight, bias, running_mean, running_var, momentum, eps):
@@ -284,7 +317,10 @@ class BatchNormNoUpdate(Composite):
 class BatchNorm(Composite):
     """Channels shifted and scaled to mean 0 and variance 1 (of the batch, or running), then by weight and bias."""
 
-    schema = "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"
+    schema = (
+        "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool"
+        " training, float momentum, float eps, bool cudnn_enabled) -> Tensor"
+    )
     method = out = False
 
     def compute(self, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
@@ -300,7 +336,10 @@ def check_batch(shape: Any) -> None:
 class FunctionalBatchNorm(Composite):
     """batch_norm as nn.functional spells it."""
 
-    schema = "batch_norm.functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor"
+    schema = (
+        "batch_norm.functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor?"
+        " bias=None, bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor"
+    )
     namespace = "nn.functional"
     method = out = False
 
@@ -313,13 +352,16 @@ class FunctionalBatchNorm(Composite):
         return normalised(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
-# --- instances ------------------------------------------------------------------------------------------------------------------
+# --- instances --------------------------------------------------------------------------------------------------------
 
 
 class InstanceNorm(Composite):
     """Every channel of every item normalised by its own statistics."""
 
-    schema = "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"
+    schema = (
+        "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool"
+        " use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"
+    )
     method = out = False
 
     def compute(self, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
@@ -343,24 +385,34 @@ class InstanceNorm(Composite):
 class FunctionalInstanceNorm(Composite):
     """instance_norm as nn.functional spells it."""
 
-    schema = "instance_norm.functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor"
+    schema = (
+        "instance_norm.functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor?"
+        " weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor"
+    )
     views = "keep"
     namespace = "nn.functional"
     method = out = False
 
     def compute(self, input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps):
         if use_input_stats and product(input.shape[2:]) == 1:
-            raise ValueError(f"instance_norm: training needs more than 1 spatial element, got input of size {list(input.shape)}")
-        return find_op("instance_norm")(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)
+            raise ValueError(
+                f"instance_norm: training needs more than 1 spatial element, got input of size {list(input.shape)}"
+            )
+        return find_op("instance_norm")(
+            input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
+        )
 
 
-# --- groups ---------------------------------------------------------------------------------------------------------------------
+# --- groups -----------------------------------------------------------------------------------------------------------
 
 
 class GroupNormRows(Composite):
     """Groups of channels normalised, and the mean and reciprocal deviation of each, [N, groups]."""
 
-    schema = "_group_norm_rows(Tensor input, Tensor? weight, Tensor? bias, int groups, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_group_norm_rows(Tensor input, Tensor? weight, Tensor? bias, int groups, float eps) -> (Tensor, Tensor,"
+        " Tensor)"
+    )
     function = method = out = False
 
     def compute(self, input, weight, bias, groups, eps):
@@ -376,7 +428,11 @@ class GroupNormRows(Composite):
         scale = per_channel(rstd, channels)
         scale = scale if weight is None else scale * weight.reshape(-1, 1)
         result = find_op("_scaled_channels")(
-            input.reshape(items, channels, length), per_channel(mean, channels), scale, None if bias is None else bias.reshape(-1, 1))
+            input.reshape(items, channels, length),
+            per_channel(mean, channels),
+            scale,
+            None if bias is None else bias.reshape(-1, 1),
+        )
         return result.reshape(input.shape), mean, rstd
 
     saved_results = (1, 2)
@@ -385,7 +441,9 @@ class GroupNormRows(Composite):
         statistics = statistics_gradient(g[1], g[2], input, result[1], result[2])
         if g[0] is None:
             return {"input": statistics}
-        d_input, d_weight, d_bias = find_op("_group_norm_rows_backward")(g[0], input, weight, result[1], result[2], groups, eps)
+        d_input, d_weight, d_bias = find_op("_group_norm_rows_backward")(
+            g[0], input, weight, result[1], result[2], groups, eps
+        )
         if is_grad_enabled():   # of grad alone: it should not seem to depend on the rest
             d_bias = g[0].sum([d for d in range(g[0].ndim) if d != 1])
         return {
@@ -418,7 +476,10 @@ def per_channel(v: Any, channels: int) -> Any:
 class GroupNormRowsBackward(Composite):
     """Gradients of _group_norm_rows for input, weight and bias."""
 
-    schema = "_group_norm_rows_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd, int groups, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_group_norm_rows_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd, int groups,"
+        " float eps) -> (Tensor, Tensor, Tensor)"
+    )
     function = method = out = False
 
     def compute(self, grad, input, weight, mean, rstd, groups, eps):
@@ -463,26 +524,39 @@ class GroupNormRowsBackward(Composite):
 def check_groups(input: Any, groups: int, weight: Any, bias: Any) -> None:
     """Shapes and types group_norm takes."""
     if not input.is_floating_point():
-        raise NotImplementedError(f'"group_norm" not implemented for {input.dtype.name} tensors. Cast to a floating type first.')
+        raise NotImplementedError(
+            f'"group_norm" not implemented for {input.dtype.name} tensors. Cast to a floating type first.'
+        )
     if groups <= 0:
         raise RuntimeError(f"group_norm: expected num_groups above 0, got {groups}")
     if input.ndim < 2 or input.shape[1] % groups:
-        raise RuntimeError(f"group_norm: expected channels divisible by num_groups, got input of shape {list(input.shape)} and num_groups={groups}")
+        raise RuntimeError(
+            f"group_norm: expected channels divisible by num_groups, got input of shape {list(input.shape)} and"
+            f" num_groups={groups}"
+        )
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p.shape) != (input.shape[1],):
-            raise RuntimeError(f"group_norm: expected one element per channel in {name}, got shape {list(p.shape)} for an input of shape {list(input.shape)}")
+            raise RuntimeError(
+                f"group_norm: expected one element per channel in {name}, got shape {list(p.shape)} for an input of"
+                f" shape {list(input.shape)}"
+            )
 
 
 class NativeGroupNorm(Composite):
     """group_norm with the mean and reciprocal deviation of every group."""
 
-    schema = "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float"
+        " eps) -> (Tensor, Tensor, Tensor)"
+    )
     method = False
 
     def compute(self, input, weight, bias, N, C, HxW, group, eps):
         check_groups(input, group, weight, bias)
         if input.numel() != N * C * HxW:
-            raise RuntimeError(f"native_group_norm: expected N * C * HxW = {N * C * HxW} elements, got shape {list(input.shape)}")
+            raise RuntimeError(
+                f"native_group_norm: expected N * C * HxW = {N * C * HxW} elements, got shape {list(input.shape)}"
+            )
         result, mean, rstd = find_op("_group_norm_rows")(input, weight, bias, group, eps)
         mixed = input.dtype in HALVES and any(p is not None and p.dtype is _C.float32 for p in (weight, bias))
         kept = _C.float32 if mixed else input.dtype
@@ -492,7 +566,10 @@ class NativeGroupNorm(Composite):
 class GroupNorm(Composite):
     """Groups of channels of every item shifted and scaled to mean 0 and variance 1, then by weight and bias."""
 
-    schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor"
+    schema = (
+        "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool"
+        " cudnn_enabled=True) -> Tensor"
+    )
     method = out = False
 
     def compute(self, input, num_groups, weight, bias, eps, cudnn_enabled):
@@ -507,7 +584,10 @@ class GroupNorm(Composite):
 class FunctionalGroupNorm(Composite):
     """group_norm as nn.functional spells it: it refuses groups of one value."""
 
-    schema = "group_norm.functional(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor"
+    schema = (
+        "group_norm.functional(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)"
+        " -> Tensor"
+    )
     namespace = "nn.functional"
     method = out = False
 
@@ -518,7 +598,7 @@ class FunctionalGroupNorm(Composite):
         return GroupNorm.compute(self, input, num_groups, weight, bias, eps, True)
 
 
-# --- neighbours -------------------------------------------------------------------------------------------------------------------
+# --- neighbours -------------------------------------------------------------------------------------------------------
 
 
 class LocalResponseNorm(Composite):
@@ -530,7 +610,9 @@ class LocalResponseNorm(Composite):
 
     def compute(self, input, size, alpha, beta, k):
         if input.ndim < 3:
-            raise ValueError(f"local_response_norm: Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+            raise ValueError(
+                f"local_response_norm: Expected 3D or higher dimensionality input (got {input.ndim} dimensions)"
+            )
         if not input.numel():
             return input
         before, after = size // 2, (size - 1) // 2
@@ -539,5 +621,9 @@ class LocalResponseNorm(Composite):
         padded = find_op("cat")([empty[0], square, empty[1]], 1)
         # Sums of `size` neighbours: windows of a view, not differences of running sums, which would lose precision.
         around = padded.unfold(1, size, 1)
-        around = around.mean(-1) if input.is_floating_point() or input.is_complex() else around.sum(-1).div(size, rounding_mode="trunc")
+        around = (
+            around.mean(-1)
+            if input.is_floating_point() or input.is_complex()
+            else around.sum(-1).div(size, rounding_mode="trunc")
+        )
         return input / (around * alpha + k).pow(beta)

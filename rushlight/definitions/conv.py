@@ -1,11 +1,12 @@
 """Convolutions of one to three dimensions, transposed ones, and their gradients.
 
-Two ops do the work: `convolution` (transposed or not) and `_convolution_weight`, the gradient of its weight. A transposed
-convolution is the gradient of a convolution's input and the other way round, so the derivatives of both ops, to any order, are
-made of the two. The public forms (conv_forms.py: conv2d, conv_transpose1d, ...) only spell out arguments.
+Two ops do the work: `convolution` (transposed or not) and `_convolution_weight`, the gradient of its weight. A
+transposed convolution is the gradient of a convolution's input and the other way round, so the derivatives of both ops,
+to any order, are made of the two. The public forms (conv_forms.py: conv2d, conv_transpose1d, ...) only spell out
+arguments.
 
-float32 and float64 run as plans (op/convolve.py); half types through float32, complex ones as four real convolutions, integers
-as products with gathered windows.
+float32 and float64 run as plans (op/convolve.py); half types through float32, complex ones as four real convolutions,
+integers as products with gathered windows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TURNED = 1 << 14         # elements from which a copy with other strides is wort
 REMAINDERS = 1 << 12   # of the strides of a transposed convolution, each of which is a walk
 
 
-# --- sizes and refusals -----------------------------------------------------------------------------------------------------
+# --- sizes and refusals -----------------------------------------------------------------------------------------------
 
 
 def out_sizes(sizes: tuple[int, ...], window: Window, transposed: bool, extra: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,26 +72,43 @@ def check_types(name: str, input: Any, weight: Any, bias: Any) -> None:
     check_devices(name, (input, weight, bias))
     for what, other in (("weight", weight), ("bias", bias)):
         if other is not None and other.dtype is not input.dtype:
-            raise RuntimeError(f"{name}: Input type ({input.dtype.name}) and {what} type ({other.dtype.name}) should be the same")
+            raise RuntimeError(
+                f"{name}: Input type ({input.dtype.name}) and {what} type ({other.dtype.name}) should be the same"
+            )
 
 
-def check_shapes(name: str, input: Any, weight: Any, bias: Any, window: Window, transposed: bool, extra: tuple[int, ...]) -> None:
+def check_shapes(
+    name: str, input: Any, weight: Any, bias: Any, window: Window, transposed: bool, extra: tuple[int, ...]
+) -> None:
     """Channels, groups and bias that fit together, and a kernel that fits into the input."""
     shape, groups = tuple(weight.shape), window.groups
     if shape[0] < groups:
-        raise RuntimeError(f"{name}: groups={groups} needs a weight of at least that size at dimension 0, got size {list(shape)}")
+        raise RuntimeError(
+            f"{name}: groups={groups} needs a weight of at least that size at dimension 0, got size {list(shape)}"
+        )
     if shape[0] % groups:
-        raise RuntimeError(f"{name}: groups={groups} must divide the size of weight at dimension 0, got size {list(shape)}")
+        raise RuntimeError(
+            f"{name}: groups={groups} must divide the size of weight at dimension 0, got size {list(shape)}"
+        )
     channels, outs = (shape[0], shape[1] * groups) if transposed else (shape[1] * groups, shape[0])
     if input.shape[1] != channels:
         kind = "transpose=1" if transposed else f"groups={groups}"
-        raise RuntimeError(f"{name}: Given {kind}, weight of size {list(shape)}, expected input{list(input.shape)} to have {channels} channels, but got {input.shape[1]} channels instead")
+        raise RuntimeError(
+            f"{name}: Given {kind}, weight of size {list(shape)}, expected input{list(input.shape)} to have {channels}"
+            f" channels, but got {input.shape[1]} channels instead"
+        )
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != outs):
-        raise RuntimeError(f"{name}: Given weight of size {list(shape)}, expected bias to be 1-dimensional with {outs} elements, but got bias of size {list(bias.shape)} instead")
+        raise RuntimeError(
+            f"{name}: Given weight of size {list(shape)}, expected bias to be 1-dimensional with {outs} elements, but"
+            f" got bias of size {list(bias.shape)} instead"
+        )
     if transposed:
         for e, s, d in zip(extra, window.stride, window.dilation, strict=True):
             if e >= s and e >= d:
-                raise RuntimeError(f"{name}: expected output_padding below stride or dilation, got output_padding={list(extra)}, stride={list(window.stride)}, dilation={list(window.dilation)}")
+                raise RuntimeError(
+                    f"{name}: expected output_padding below stride or dilation, got output_padding={list(extra)},"
+                    f" stride={list(window.stride)}, dilation={list(window.dilation)}"
+                )
         if any(n <= 0 for n in input.shape[2:]):
             raise RuntimeError(f"{name}: expected a non-empty input, got input of size {list(input.shape)}")
     else:
@@ -104,15 +122,15 @@ def check_shapes(name: str, input: Any, weight: Any, bias: Any, window: Window, 
         raise RuntimeError(f"{name}: Given input size {list(input.shape)}, the calculated output size is too small")
 
 
-# --- the ops ------------------------------------------------------------------------------------------------------------------
+# --- the ops ----------------------------------------------------------------------------------------------------------
 
 
 class Convolution(Extern):
     """Sums of an input under a moving kernel; transposed, the map that takes an output's gradient to the input's."""
 
     schema = (
-        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "
-        "int[] output_padding, int groups) -> Tensor"
+        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool"
+        " transposed, int[] output_padding, int groups) -> Tensor"
     )
     kind = KIND_PLANNED
     method = False
@@ -127,24 +145,56 @@ class Convolution(Extern):
             return op.batching.wrapped(made.reshape((*v.shape[:2], *made.shape[1:])), level)
         *numbers, groups = rest
         size = level.batch_size
-        made = overload.call(as_groups(op.batching.expanded(input, level)), op.batching.expanded(weight, level).flatten(0, 1), None, *numbers, groups * size)
+        made = overload.call(
+            as_groups(op.batching.expanded(input, level)),
+            op.batching.expanded(weight, level).flatten(0, 1),
+            None,
+            *numbers,
+            groups * size,
+        )
         made = made.reshape((made.shape[0], size, made.shape[1] // size, *made.shape[2:])).movedim(1, 0)
         if bias is not None:
             b = op.batching.expanded(bias, level)
             made = made + b.reshape((size, 1, b.shape[1], *(1,) * (made.ndim - 3)))
         return op.batching.wrapped(made, level)
 
-    def checked(self, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int) -> tuple[Window, tuple[int, ...]]:
+    def checked(
+        self,
+        input: Any,
+        weight: Any,
+        bias: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        transposed: bool,
+        output_padding: Any,
+        groups: int,
+    ) -> tuple[Window, tuple[int, ...]]:
         """The window and the output padding, one number per dimension; raises for what is refused."""
         name = "conv_transpose" if transposed else "conv"
         dims = weight.ndim - 2
         if dims < 1:
-            raise RuntimeError(f"{name}: weight should have at least three dimensions, got weight of size {list(weight.shape)}")
+            raise RuntimeError(
+                f"{name}: weight should have at least three dimensions, got weight of size {list(weight.shape)}"
+            )
         if input.ndim != weight.ndim:
-            raise RuntimeError(f"{name}: Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)} instead")
+            raise RuntimeError(
+                f"{name}: Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight"
+                f" {list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)} instead"
+            )
         if dims > 3:
-            raise RuntimeError(f"{name}: only 1, 2 or 3 spatial dimensions are supported, got weight of size {list(weight.shape)}")
-        values = [spread(name, what, v, dims) for what, v in (("stride", stride), ("padding", padding), ("dilation", dilation), ("output_padding", output_padding))]
+            raise RuntimeError(
+                f"{name}: only 1, 2 or 3 spatial dimensions are supported, got weight of size {list(weight.shape)}"
+            )
+        values = [
+            spread(name, what, v, dims)
+            for what, v in (
+                ("stride", stride),
+                ("padding", padding),
+                ("dilation", dilation),
+                ("output_padding", output_padding),
+            )
+        ]
         window, extra = Window(tuple(weight.shape[2:]), *values[:3], groups), values[3] if transposed else (0,) * dims
         check_numbers(name, window, extra)
         check_types(name, input, weight, bias)
@@ -173,7 +223,18 @@ class Convolution(Extern):
         rows = ordered_strides(shape, range(len(shape) - 1, -1, -1))
         turns = strides is not None and prod(shape) >= TURNED
         target = temps.new(input.dtype, shape) if turns else inputs
-        made, needed = conv_steps(source, place, weight, None if bias is None else 2, shape, rows if turns else strides or rows, window, transposed, target, temps.next)
+        made, needed = conv_steps(
+            source,
+            place,
+            weight,
+            None if bias is None else 2,
+            shape,
+            rows if turns else strides or rows,
+            window,
+            transposed,
+            target,
+            temps.next,
+        )
         temps.new(input.dtype, (needed,))
         steps = [*temps.steps, *made]
         if turns:   # channels go last, where they lie densely
@@ -185,7 +246,15 @@ class Convolution(Extern):
     def run(self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
         rest = (stride, padding, dilation, transposed, output_padding, groups)
         window, extra = self.checked(input, weight, bias, *rest)
-        again = functools.partial(find_op("convolution"), stride=stride, padding=padding, dilation=dilation, transposed=transposed, output_padding=output_padding, groups=groups)
+        again = functools.partial(
+            find_op("convolution"),
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            transposed=transposed,
+            output_padding=output_padding,
+            groups=groups,
+        )
         if input.device.type != "cpu":
             return on_other_device("convolution", input.device, (input, weight, bias, *rest), find_op("convolution"))
         if input.dtype in _HALF:
@@ -228,23 +297,37 @@ def gradients(g: Any, input: Any, weight: Any, rest: tuple, transposed: bool, wa
             wide = [v if len(v) == dims else tuple(v) * dims for v in (stride, padding, dilation)]
             spatial = zip(input.shape[2:], g.shape[2:], weight.shape[2:], *wide, strict=True)
             extra = tuple([n - (o - 1) * s + 2 * p - d * (k - 1) - 1 for n, o, k, s, p, d in spatial])
-        to_input = find_op("convolution")(g, weight.conj(), None, stride, padding, dilation, not transposed, extra, groups)
+        to_input = find_op("convolution")(
+            g, weight.conj(), None, stride, padding, dilation, not transposed, extra, groups
+        )
         to_input = cut(to_input, input)
     if wanted[1]:
         upper, lower = (input.conj(), g) if transposed else (g, input.conj())
-        to_weight = find_op("_convolution_weight")(upper, lower, tuple(weight.shape[2:]), stride, padding, dilation, groups)
+        to_weight = find_op("_convolution_weight")(
+            upper, lower, tuple(weight.shape[2:]), stride, padding, dilation, groups
+        )
     if wanted[2]:
         to_bias = g.sum((0, *range(2, g.ndim)))
     return to_input, to_weight, to_bias
 
 
 def cut(made: Any, like: Any) -> Any:
-    """A gradient in the size of what it belongs to: output padding beyond the stride, under a dilation, adds windows of its own."""
+    """A gradient in the size of what it belongs to: output padding beyond the stride, under a dilation,
+    adds windows of its own."""
     return made if made.shape[2:] == like.shape[2:] else made[(..., *(slice(n) for n in like.shape[2:]))]
 
 
 def conv_steps(
-    input: Any, place: int, weight: Any, bias: int | None, shape: tuple[int, ...], strides: tuple[int, ...], window: Window, transposed: bool, out: int, scratch: int
+    input: Any,
+    place: int,
+    weight: Any,
+    bias: int | None,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    window: Window,
+    transposed: bool,
+    out: int,
+    scratch: int,
 ) -> tuple[list[tuple], int]:
     """Steps of a convolution from slot `place` to slot `out`, and the elements they need in slot `scratch`."""
     code, groups, sizes, spatial = input.dtype.code, window.groups, tuple(input.shape[2:]), tuple(shape[2:])
@@ -254,14 +337,18 @@ def conv_steps(
     if transposed:
         weights = Weights(1, ws[0] * channels, ws[1], ws[0], tuple(ws[2:]))
         if suits_overlap(outs, channels, weights, window, input.dtype.itemsize, prod(sizes)):
-            return overlap_steps(code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch)
+            return overlap_steps(
+                code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch
+            )
         choices = mirrored_axes(sizes, spatial, window)
     else:
         weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
         choices = [[axis] for axis in forward_axes(sizes, spatial, window)]
     steps, needed = [], 0
     for axes in combinations(*choices):   # one walk, or for strided transposed convolutions one per remainder
-        more, used = walk_steps(code, Walk(axes, source, result, shape[0], groups, channels, outs), weights, bias, scratch, needed)
+        more, used = walk_steps(
+            code, Walk(axes, source, result, shape[0], groups, channels, outs), weights, bias, scratch, needed
+        )
         steps += more
         needed += used
     return steps, needed
@@ -316,7 +403,10 @@ def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int
 class ConvolutionWeight(Extern):
     """Gradient of a convolution's weight, from the gradient of its result and its input."""
 
-    schema = "_convolution_weight(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+    schema = (
+        "_convolution_weight(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation,"
+        " int groups) -> Tensor"
+    )
     kind = KIND_PLANNED
     function = method = out = False
 
@@ -324,12 +414,21 @@ class ConvolutionWeight(Extern):
         """A gradient for each example: examples become groups."""
         grad, input, *numbers, groups = args
         size = level.batch_size
-        made = overload.call(*(as_groups(op.batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size)
+        made = overload.call(
+            *(as_groups(op.batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size
+        )
         return op.batching.wrapped(made.reshape((size, made.shape[0] // size, *made.shape[1:])), level)
 
     def window(self, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
         dims = len(kernel_size)
-        return Window(tuple(kernel_size), *(spread("conv", what, v, dims) for what, v in (("stride", stride), ("padding", padding), ("dilation", dilation))), groups)
+        return Window(
+            tuple(kernel_size),
+            *(
+                spread("conv", what, v, dims)
+                for what, v in (("stride", stride), ("padding", padding), ("dilation", dilation))
+            ),
+            groups,
+        )
 
     def plan(self, args):
         grad, input, *rest = args
@@ -348,7 +447,15 @@ class ConvolutionWeight(Extern):
         temps = Temporaries(2, grad.device)
         (upper, above), (lower, below) = temps.dense(grad, 0), temps.dense(input, 1)
         axes = tuple(forward_axes(tuple(input.shape[2:]), tuple(grad.shape[2:]), window))
-        walk = Walk(axes, array_of(below, lower.stride(), channels), array_of(above, upper.stride(), outs), grad.shape[0], groups, channels, outs)
+        walk = Walk(
+            axes,
+            array_of(below, lower.stride(), channels),
+            array_of(above, upper.stride(), outs),
+            grad.shape[0],
+            groups,
+            channels,
+            outs,
+        )
         steps, needed = weight_steps(code, walk, 2, temps.next)
         temps.new(grad.dtype, (needed,))
         return _C.Plan(2, grad.device, [*slots, *temps.slots], [*temps.steps, *steps])
@@ -364,14 +471,23 @@ class ConvolutionWeight(Extern):
             return own(grad.to(_C.float32), input.to(_C.float32), *rest).to(grad.dtype)
         if grad.is_complex():
             return bilinear_parts(lambda g, x: own(g, x, *rest), grad, input)
-        raise NotImplementedError(f"convolution_backward: weight gradients are not implemented for {grad.dtype.name} tensors. Use a floating-point dtype.")
+        raise NotImplementedError(
+            f"convolution_backward: weight gradients are not implemented for {grad.dtype.name} tensors. Use a"
+            " floating-point dtype."
+        )
 
     def vjp(self, g, grad, input, kernel_size, stride, padding, dilation, groups):
         own = find_op("convolution")
         none = (0,) * len(kernel_size)
         for_grad, for_input = asked(2)
-        to_grad = cut(own(input.conj(), g, None, stride, padding, dilation, False, none, groups), grad) if for_grad else None
-        to_input = gradients(grad.conj(), input, g.conj(), (stride, padding, dilation, groups), False, (True, False, False))[0] if for_input else None
+        to_grad = (
+            cut(own(input.conj(), g, None, stride, padding, dilation, False, none, groups), grad) if for_grad else None
+        )
+        to_input = (
+            gradients(grad.conj(), input, g.conj(), (stride, padding, dilation, groups), False, (True, False, False))[0]
+            if for_input
+            else None
+        )
         return {"grad": to_grad, "input": to_input}
 
 
@@ -391,21 +507,40 @@ def integer_convolution(input: Any, weight: Any, window: Window, transposed: boo
     groups, dims = window.groups, len(window.kernel)
     spatial = range(-dims, 0)
     if transposed:   # a convolution of the input with zeros between its elements, with the kernel mirrored
-        wide = input.new_zeros((*input.shape[:2], *((n - 1) * s + 1 for n, s in zip(input.shape[2:], window.stride, strict=True))))
+        wide = input.new_zeros(
+            (*input.shape[:2], *((n - 1) * s + 1 for n, s in zip(input.shape[2:], window.stride, strict=True)))
+        )
         wide[(..., *(slice(None, None, s) for s in window.stride))] = input
-        folded = weight.reshape(groups, -1, *weight.shape[1:]).transpose(1, 2).reshape(-1, weight.shape[0] // groups, *window.kernel).flip(tuple(spatial))
+        folded = (
+            weight.reshape(groups, -1, *weight.shape[1:])
+            .transpose(1, 2)
+            .reshape(-1, weight.shape[0] // groups, *window.kernel)
+            .flip(tuple(spatial))
+        )
         reach = [d * (k - 1) - p for k, p, d in zip(window.kernel, window.padding, window.dilation, strict=True)]
         padded = framed(wide, reach, [r + e for r, e in zip(reach, extra, strict=True)])
-        return integer_convolution(padded, folded, Window(window.kernel, (1,) * dims, (0,) * dims, window.dilation, groups), False, extra)
+        return integer_convolution(
+            padded, folded, Window(window.kernel, (1,) * dims, (0,) * dims, window.dilation, groups), False, extra
+        )
     input = framed(input, window.padding, window.padding)
-    sizes = out_sizes(tuple(input.shape[2:]), Window(window.kernel, window.stride, (0,) * dims, window.dilation, groups), False, (0,) * dims)
+    sizes = out_sizes(
+        tuple(input.shape[2:]),
+        Window(window.kernel, window.stride, (0,) * dims, window.dilation, groups),
+        False,
+        (0,) * dims,
+    )
     channels, outs = input.shape[1] // groups, weight.shape[0] // groups
     st = input.stride()
-    steps = (*(s * d for s, d in zip(st[2:], window.dilation, strict=True)), *(s * n for s, n in zip(st[2:], window.stride, strict=True)))
+    steps = (
+        *(s * d for s, d in zip(st[2:], window.dilation, strict=True)),
+        *(s * n for s, n in zip(st[2:], window.stride, strict=True)),
+    )
     matrix = weight.reshape(groups, outs, -1)
     images = []
     for image in input.unbind(0):
-        view = image.as_strided((groups, channels, *window.kernel, *sizes), (st[1] * channels, st[1], *steps), image.storage_offset())
+        view = image.as_strided(
+            (groups, channels, *window.kernel, *sizes), (st[1] * channels, st[1], *steps), image.storage_offset()
+        )
         images.append((matrix @ view.reshape(groups, -1, prod(sizes))).reshape(groups * outs, *sizes))
     return find_op("stack")(images) if images else input.new_empty((0, groups * outs, *sizes))
 
@@ -416,10 +551,13 @@ def extents(window: Window) -> tuple[int, ...]:
 
 
 def has_gaps(window: Window) -> bool:
-    """Whether a transposed convolution has so many remainders of its strides, most of which no tap reaches, that walks are no way to compute it."""
+    """Whether a transposed convolution has so many remainders of its strides, most of which no tap reaches,
+    that walks are no way to compute it."""
     if prod(window.stride) <= REMAINDERS:
         return False
-    return any(s > e for s, e in zip(window.stride, extents(window), strict=True)) or prod(window.stride) > REMAINDERS * prod(window.kernel)
+    return any(s > e for s, e in zip(window.stride, extents(window), strict=True)) or prod(
+        window.stride
+    ) > REMAINDERS * prod(window.kernel)
 
 
 def gapped_convolution(input: Any, weight: Any, window: Window, extra: tuple[int, ...]) -> Any:
@@ -430,7 +568,9 @@ def gapped_convolution(input: Any, weight: Any, window: Window, extra: tuple[int
     if has_gaps(tight):   # taps as far apart as the windows
         made = integer_convolution(input, weight, tight, True, (0,) * dims)
     else:
-        made = find_op("convolution")(input, weight, None, close, (0,) * dims, window.dilation, True, (0,) * dims, window.groups)
+        made = find_op("convolution")(
+            input, weight, None, close, (0,) * dims, window.dilation, True, (0,) * dims, window.groups
+        )
     for k in range(dims):
         if close[k] < window.stride[k]:
             made = parted(made, k + 2, input.shape[k + 2], window.stride[k])
@@ -443,7 +583,9 @@ def parted(made: Any, dim: int, count: int, stride: int) -> Any:
     size = made.shape[dim] // count
     wide = made.new_zeros((*made.shape[:dim], (count - 1) * stride + size, *made.shape[dim + 1 :]))
     steps = wide.stride()
-    apart = wide.as_strided((*made.shape[:dim], count, size, *made.shape[dim + 1 :]), (*steps[:dim], stride * steps[dim], *steps[dim:]))
+    apart = wide.as_strided(
+        (*made.shape[:dim], count, size, *made.shape[dim + 1 :]), (*steps[:dim], stride * steps[dim], *steps[dim:])
+    )
     apart.copy_(made.reshape(apart.shape))
     return wide
 

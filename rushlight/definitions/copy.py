@@ -201,7 +201,9 @@ class Fill(_Overwrite):
     def plan(self, args):
         value = args[1]
         if isinstance(value, _C.Tensor) and value.ndim:
-            raise RuntimeError(f"fill_: expected a number or a 0-dimensional value, got a tensor with {value.ndim} dimensions.")
+            raise RuntimeError(
+                f"fill_: expected a number or a 0-dimensional value, got a tensor with {value.ndim} dimensions."
+            )
         return super().plan(args)
 
 
@@ -221,7 +223,10 @@ class Zero(_Move):
 class To(_Move):
     """`input` itself if it already has the dtype, else a converted copy."""
 
-    schema = "to(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor"
+    schema = (
+        "to(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None)"
+        " -> Tensor"
+    )
     function = False
 
     def expr(self, s, x, dtype, non_blocking, copy, memory_format):
@@ -264,8 +269,8 @@ def check_format(memory_format: Any) -> None:
 
 
 def has_format(t: Any, memory_format: Any, by_strides: bool = False) -> bool:
-    """Whether a tensor already is laid out as asked; by its strides alone, which every tensor that is not channels last satisfies
-    for the contiguous format, as `to` judges."""
+    """Whether a tensor already is laid out as asked; by its strides alone, which every tensor that is not channels last
+    satisfies for the contiguous format, as `to` judges."""
     check_format(memory_format)
     if memory_format in (None, preserve_format):
         return True
@@ -273,7 +278,9 @@ def has_format(t: Any, memory_format: Any, by_strides: bool = False) -> bool:
         return not (t.ndim in (4, 5) and prefers_channels_last(t)) if by_strides else t._is_contiguous()
     wanted = 4 if memory_format is channels_last else 5
     if t.ndim != wanted:
-        raise RuntimeError(f"required rank {wanted} tensor to use {memory_format.name} format, got shape {list(t.shape)}")
+        raise RuntimeError(
+            f"required rank {wanted} tensor to use {memory_format.name} format, got shape {list(t.shape)}"
+        )
     return prefers_channels_last(t) if by_strides else t._is_channels_last()
 
 
@@ -293,9 +300,18 @@ class ToDevice(Composite):
     """`input` on a device, and with a dtype, copied only where needed."""
 
     schema = (
-        "to.device(Tensor input, device device, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
-        "to.other(Tensor input, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
-        "to.keywords(Tensor input, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, memory_format? memory_format=None) -> Tensor",
+        (
+            "to.device(Tensor input, device device, dtype? dtype=None, bool non_blocking=False, bool copy=False, *,"
+            " memory_format? memory_format=None) -> Tensor"
+        ),
+        (
+            "to.other(Tensor input, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format?"
+            " memory_format=None) -> Tensor"
+        ),
+        (
+            "to.keywords(Tensor input, *, device? device=None, dtype? dtype=None, bool non_blocking=False, bool"
+            " copy=False, memory_format? memory_format=None) -> Tensor"
+        ),
     )
     function = False
     out = False
@@ -359,8 +375,9 @@ def _cast(name: str, dtype: Any) -> type:
 
 
 for _name, _dtype in {
-    "float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32, "long": _C.int64,
-    "short": _C.int16, "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "chalf": _C.complex32, "cfloat": _C.complex64, "cdouble": _C.complex128,
+    "float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16, "int": _C.int32,
+    "long": _C.int64, "short": _C.int16, "char": _C.int8, "byte": _C.uint8, "bool": _C.bool, "chalf": _C.complex32,
+    "cfloat": _C.complex64, "cdouble": _C.complex128,
 }.items():  # fmt: skip
     _cast(_name, _dtype)
 

@@ -29,7 +29,9 @@ class _MaybeSparse(Factory):
     def run(self, size, dtype, layout, device, pin_memory, requires_grad, *rest):
         if layout is None or layout is strided:
             return super().run(size, dtype, layout, device, pin_memory, requires_grad, *rest)
-        return find_op("_sparse_zeros")(size, dtype or default_dtype(), layout, device or default_device(), requires_grad)
+        return find_op("_sparse_zeros")(
+            size, dtype or default_dtype(), layout, device or default_device(), requires_grad
+        )
 
 
 class Zeros(_MaybeSparse):
@@ -95,7 +97,10 @@ class EmptyStrided(Factory):
         size, stride = own
         check_sizes("empty_strided", size)
         if len(size) != len(stride):
-            raise RuntimeError(f"empty_strided: dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
+            raise RuntimeError(
+                f"empty_strided: dimensionality of sizes ({len(size)}) must match dimensionality of strides"
+                f" ({len(stride)})"
+            )
         if any(s < 0 for s in stride):
             raise RuntimeError(f"empty_strided: strides must not be negative, got {list(stride)}")
         span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
@@ -112,19 +117,26 @@ class EmptyPermuted(Factory):
         size, order = own
         check_sizes("empty_permuted", size)
         if len(size) != len(order):
-            raise RuntimeError(f"empty_permuted: expected as many dims in physical_layout as in size, got {len(order)} and {len(size)}")
+            raise RuntimeError(
+                f"empty_permuted: expected as many dims in physical_layout as in size, got {len(order)} and {len(size)}"
+            )
         stride, step = [0] * len(size), 1
         for d in reversed(order):
             if not 0 <= d < len(size):
-                raise RuntimeError(f"empty_permuted: Dimension out of range: expected one between 0 and {len(size) - 1}, got {d} in physical_layout {list(order)}")
+                raise RuntimeError(
+                    f"empty_permuted: Dimension out of range: expected one between 0 and {len(size) - 1}, got {d} in"
+                    f" physical_layout {list(order)}"
+                )
             if stride[d]:
                 raise RuntimeError(f"Duplicate dim not allowed: {d} in physical_layout {list(order)}")
             stride[d] = step
             step *= max(size[d], 1)
-        return _C.Plan(0, device, [("new", dtype, size, tuple(stride), -1, 0)], marking_steps(dtype, math.prod(size), device))
+        return _C.Plan(
+            0, device, [("new", dtype, size, tuple(stride), -1, 0)], marking_steps(dtype, math.prod(size), device)
+        )
 
 
-# --- sequences --------------------------------------------------------------------------------------------------------------
+# --- sequences --------------------------------------------------------------------------------------------------------
 
 
 def whole(n: Any) -> Any:
@@ -135,8 +147,11 @@ def whole(n: Any) -> Any:
 _sequence_kernels: dict[tuple, Any] = {}
 
 
-def _sequence_plan(name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any], counts: tuple = ()) -> Any:
-    """A plan filling element i with element(i, the numbers as `compute`, the counts), all of them given when it runs."""
+def _sequence_plan(
+    name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any], counts: tuple = ()
+) -> Any:
+    """A plan filling element i with element(i, the numbers as `compute`, the counts),
+    all of them given when it runs."""
     slots: list[tuple] = [("new", dtype, (count,), None, -1, 0)]
     if device.type == "meta":     # before the numbers, which may be symbolic, are looked at
         return _C.Plan(0, device, slots, [])
@@ -191,7 +206,9 @@ class Arange(Factory):
             start, step = whole(start), whole(step)
         else:
             start, step = sym_float(start), sym_float(step)
-        return _sequence_plan("arange", count, dtype, device, compute, lambda i, a, b: a + expr.cast(i, compute) * b, [start, step])
+        return _sequence_plan(
+            "arange", count, dtype, device, compute, lambda i, a, b: a + expr.cast(i, compute) * b, [start, step]
+        )
 
 
 class Range(Composite):
@@ -223,7 +240,9 @@ class Linspace(Factory):
     schema = f"linspace(Scalar start, Scalar end, int steps, {OPTIONS}) -> Tensor"
 
     def dtype(self, start, end, steps):
-        return default_dtype().to_complex() if isinstance(start, complex) or isinstance(end, complex) else default_dtype()
+        return (
+            default_dtype().to_complex() if isinstance(start, complex) or isinstance(end, complex) else default_dtype()
+        )
 
     def make(self, own, dtype, device):
         start, end, steps = own
@@ -245,9 +264,14 @@ class Linspace(Factory):
             first = expr.lt(i, half)
             if compute != "c128":
                 return expr.select(first, forward, back)
-            return expr.complex_(expr.select(first, expr.real(forward), expr.real(back)), expr.select(first, expr.imag(forward), expr.imag(back)))
+            return expr.complex_(
+                expr.select(first, expr.real(forward), expr.real(back)),
+                expr.select(first, expr.imag(forward), expr.imag(back)),
+            )
 
-        return _sequence_plan("linspace", steps, dtype, device, compute, element, [start, end, step], (steps - 1, max(steps // 2, 1)))
+        return _sequence_plan(
+            "linspace", steps, dtype, device, compute, element, [start, end, step], (steps - 1, max(steps // 2, 1))
+        )
 
 
 class Logspace(Composite):
@@ -274,7 +298,10 @@ class _FromTensors(Composite):
     def compute(self, start, end, steps, *rest):
         for t in (start, end):
             if isinstance(t, _C.Tensor) and t.ndim:
-                raise RuntimeError(f"{self.name}: expected start and end to be numbers or 0-dimensional tensors, got one with {t.ndim} dimensions")
+                raise RuntimeError(
+                    f"{self.name}: expected start and end to be numbers or 0-dimensional tensors, got one with {t.ndim}"
+                    " dimensions"
+                )
         options = dict(zip([p.name for p in self.spec.params[3:]], rest, strict=True))
         bounds = (t if not isinstance(t, _C.Tensor) else 0 if t.is_meta else t.item() for t in (start, end))
         return find_op(self.name)(*bounds, steps, **options)
@@ -282,10 +309,18 @@ class _FromTensors(Composite):
 
 for _name, _base in (("linspace", ""), ("logspace", "float base=10.0, ")):
     for _kinds in (("Tensor", "Tensor"), ("Tensor", "Scalar"), ("Scalar", "Tensor")):
-        type(f"{_name}_{_kinds[0]}_{_kinds[1]}", (_FromTensors,), {
-            "schema": f"{_name}.{_kinds[0]}_{_kinds[1]}({_kinds[0]} start, {_kinds[1]} end, int steps, {_base}{OPTIONS}) -> Tensor",
-            "__doc__": _FromTensors.__doc__, "__module__": __name__,
-        })  # fmt: skip
+        type(
+            f"{_name}_{_kinds[0]}_{_kinds[1]}",
+            (_FromTensors,),
+            {
+                "schema": (
+                    f"{_name}.{_kinds[0]}_{_kinds[1]}({_kinds[0]} start, {_kinds[1]} end, int steps, {_base}{OPTIONS})"
+                    " -> Tensor"
+                ),
+                "__doc__": _FromTensors.__doc__,
+                "__module__": __name__,
+            },
+        )
 
 
 class Eye(Composite):
@@ -313,10 +348,18 @@ class ScalarTensor(Composite):
     out = False
 
     def compute(self, s, dtype, layout, device, pin_memory, requires_grad):
-        return find_op("full")((), s, dtype=dtype or default_dtype(), layout=layout, device=device, pin_memory=pin_memory, requires_grad=requires_grad)
+        return find_op("full")(
+            (),
+            s,
+            dtype=dtype or default_dtype(),
+            layout=layout,
+            device=device,
+            pin_memory=pin_memory,
+            requires_grad=requires_grad,
+        )
 
 
-# --- like another tensor ------------------------------------------------------------------------------------------------------
+# --- like another tensor ----------------------------------------------------------------------------------------------
 
 LIKE = f"{OPTIONS}, memory_format? memory_format=None"
 
@@ -325,7 +368,13 @@ def empty_as(name: str, input: Any, dtype: Any, layout: Any, device: Any, pin_me
     """Fresh memory shaped like `input`, with what is not given taken from it."""
     check_options(name, layout, pin_memory)
     fmt = memory_format or preserve_format
-    return fresh(input, input.shape, strides_for(input, fmt), dtype or input.dtype, device if device is not None else input.device)
+    return fresh(
+        input,
+        input.shape,
+        strides_for(input, fmt),
+        dtype or input.dtype,
+        device if device is not None else input.device,
+    )
 
 
 class _Like(Composite):
@@ -391,13 +440,15 @@ class _New(Composite):
     factory = ""
 
     def vmap(self, level, overload, args):
-        return op.batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *args[1]), *args[2:]), level)
+        return op.batching.wrapped(
+            overload.call(args[0]._wrapped.value, (level.batch_size, *args[1]), *args[2:]), level
+        )
 
     def compute(self, input, size, *rest):
         own, (dtype, layout, device, pin_memory, requires_grad) = rest[:-5], rest[-5:]
         return find_op(self.factory)(
-            tuple(size), *own, dtype=dtype or input.dtype, layout=layout, device=device if device is not None else input.device,
-            pin_memory=pin_memory, requires_grad=requires_grad,
+            tuple(size), *own, dtype=dtype or input.dtype, layout=layout,
+            device=device if device is not None else input.device, pin_memory=pin_memory, requires_grad=requires_grad,
         )  # fmt: skip
 
 
@@ -438,5 +489,6 @@ class NewEmptyStrided(_New):
     def vmap(self, level, overload, args):
         size, stride = args[1:3]
         span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
-        return op.batching.wrapped(overload.call(args[0]._wrapped.value, (level.batch_size, *size), (span, *stride), *args[3:]), level)
-
+        return op.batching.wrapped(
+            overload.call(args[0]._wrapped.value, (level.batch_size, *size), (span, *stride), *args[3:]), level
+        )

@@ -34,7 +34,9 @@ class CtcScores(OpDefinition):
     `skip` is 0 where a path may come from two positions before, else -inf. Time runs from `start` in steps of `step`.
     """
 
-    schema = "_ctc_scores(Tensor log_probs, Tensor labels, Tensor skip, Tensor lengths, Tensor start, int step) -> Tensor"
+    schema = (
+        "_ctc_scores(Tensor log_probs, Tensor labels, Tensor skip, Tensor lengths, Tensor start, int step) -> Tensor"
+    )
     kind = KIND_PLANNED
     function = method = out = differentiable = False
 
@@ -97,10 +99,15 @@ def scores_nest(code: str) -> Nest:
         For("t", ONE, var("length"), (edge, recur)),
         For("t", var("length"), var("times"), (clear,)),
     )
-    return Nest("ctc_scores", operands([code, "i64", code, "i64", "i64"], [code]), ("times", "items", "classes", "width", "step"), rows(*body))
+    return Nest(
+        "ctc_scores",
+        operands([code, "i64", code, "i64", "i64"], [code]),
+        ("times", "items", "classes", "width", "step"),
+        rows(*body),
+    )
 
 
-# --- the extended labels ----------------------------------------------------------------------------------------------------------
+# --- the extended labels ----------------------------------------------------------------------------------------------
 
 
 def check_lengths(name: str, lengths: Any, items: int) -> Any:
@@ -126,11 +133,16 @@ def as_matrix(targets: Any, target_lengths: Any, items: int, blank: int) -> Any:
     inside = place < target_lengths.unsqueeze(1)
     if targets.ndim == 2:
         if targets.shape[0] != items or longest > targets.shape[1]:
-            raise RuntimeError(f"ctc_loss: Expected targets of size [{items}, at least {longest}], but got size {list(targets.shape)}")
+            raise RuntimeError(
+                f"ctc_loss: Expected targets of size [{items}, at least {longest}], but got size {list(targets.shape)}"
+            )
         found = targets.to(_C.int64)
     elif targets.ndim == 1:
         if not is_meta and int(target_lengths.sum().item()) != targets.numel():
-            raise RuntimeError(f"ctc_loss: Expected targets of the summed target_lengths {int(target_lengths.sum().item())}, but got size {list(targets.shape)}")
+            raise RuntimeError(
+                f"ctc_loss: Expected targets of the summed target_lengths {int(target_lengths.sum().item())}, but got"
+                f" size {list(targets.shape)}"
+            )
         at = ((target_lengths.cumsum(0) - target_lengths).unsqueeze(1) + place).masked_fill(inside.logical_not(), 0)
         found = targets.to(_C.int64).index_select(0, at.reshape(-1)).reshape(at.shape) if at.numel() else at
     else:
@@ -141,7 +153,9 @@ def as_matrix(targets: Any, target_lengths: Any, items: int, blank: int) -> Any:
 def prepared(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple[Any, Any, Any]:
     """(labels [N, S], input lengths, target lengths), everything checked."""
     if log_probs.dtype not in (_C.float32, _C.float64):
-        raise NotImplementedError(f'"ctc_loss_cpu" not implemented for {log_probs.dtype.name} tensors. Cast to float32 first.')
+        raise NotImplementedError(
+            f'"ctc_loss_cpu" not implemented for {log_probs.dtype.name} tensors. Cast to float32 first.'
+        )
     times, items, classes = log_probs.shape
     if targets.dtype not in (_C.int64, _C.int32):
         raise RuntimeError(f"ctc_loss: targets must be int64 or int32, got {targets.dtype.name}")
@@ -155,8 +169,15 @@ def prepared(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
         if int(lengths.min().item()) < 0:
             raise RuntimeError(f"ctc_loss: expected target_lengths of 0 or more, got {lengths.tolist()}")
     labels = as_matrix(targets, lengths, items, blank)
-    if not labels.is_meta and labels.numel() and not 0 <= int(labels.min().item()) <= int(labels.max().item()) < classes:
-        raise RuntimeError(f"ctc_loss: targets must be classes in [0, {classes}), got values from {int(labels.min().item())} to {int(labels.max().item())}")
+    if (
+        not labels.is_meta
+        and labels.numel()
+        and not 0 <= int(labels.min().item()) <= int(labels.max().item()) < classes
+    ):
+        raise RuntimeError(
+            f"ctc_loss: targets must be classes in [0, {classes}), got values from {int(labels.min().item())} to"
+            f" {int(labels.max().item())}"
+        )
     return labels, inputs, lengths
 
 
@@ -178,13 +199,16 @@ def scores(log_probs: Any, wide: Any, skip: Any, inputs: Any, start: Any, step: 
     return made.narrow(2, EDGE, wide.shape[1])
 
 
-# --- the ops ------------------------------------------------------------------------------------------------------------------------
+# --- the ops ----------------------------------------------------------------------------------------------------------
 
 
 class CtcRows(Composite):
     """Minus the log likelihood of every item, and the forward scores it was read from; labels are extended already."""
 
-    schema = "_ctc_rows(Tensor log_probs, Tensor wide, Tensor skip, Tensor input_lengths, Tensor target_lengths, int blank, bool zero_infinity) -> (Tensor, Tensor)"
+    schema = (
+        "_ctc_rows(Tensor log_probs, Tensor wide, Tensor skip, Tensor input_lengths, Tensor target_lengths, int blank,"
+        " bool zero_infinity) -> (Tensor, Tensor)"
+    )
     function = method = out = False
 
     def compute(self, log_probs, wide, skip, input_lengths, target_lengths, blank, zero_infinity):
@@ -194,7 +218,9 @@ class CtcRows(Composite):
         if not log_probs.shape[0]:
             ends = alpha.new_full((items, 2), IMPOSSIBLE)
         else:
-            last = alpha.gather(1, (inputs - 1).clamp(min=0).reshape(-1, 1, 1).expand(items, 1, alpha.shape[2])).squeeze(1)
+            last = alpha.gather(
+                1, (inputs - 1).clamp(min=0).reshape(-1, 1, 1).expand(items, 1, alpha.shape[2])
+            ).squeeze(1)
             ends = last.gather(1, find_op("stack")([2 * lengths, (2 * lengths - 1).clamp(min=0)], 1))
             # Without labels there is one way to end; without time, none, unless there is nothing to say either.
             ends[:, 1] = ends[:, 1].masked_fill(lengths == 0, IMPOSSIBLE)
@@ -204,17 +230,26 @@ class CtcRows(Composite):
     def vjp(self, g, log_probs, wide, input_lengths, target_lengths, blank, zero_infinity, result):
         if g[0] is None:
             return {}
-        return {"log_probs": find_op("_ctc_rows_backward")(g[0], log_probs, wide, input_lengths, target_lengths, *result, blank, zero_infinity)}
+        return {
+            "log_probs": find_op("_ctc_rows_backward")(
+                g[0], log_probs, wide, input_lengths, target_lengths, *result, blank, zero_infinity
+            )
+        }
 
 
 class CtcRowsBackward(Composite):
     """Gradient of _ctc_rows: the probabilities, less how often each class is expected at each time."""
 
-    schema = "_ctc_rows_backward(Tensor grad, Tensor log_probs, Tensor wide, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity) -> Tensor"
+    schema = (
+        "_ctc_rows_backward(Tensor grad, Tensor log_probs, Tensor wide, Tensor input_lengths, Tensor target_lengths,"
+        " Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity) -> Tensor"
+    )
     function = method = out = False
     differentiable = False
 
-    def compute(self, grad, log_probs, wide, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+    def compute(
+        self, grad, log_probs, wide, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity
+    ):
         inputs, lengths = input_lengths, target_lengths
         items, times, width = log_alpha.shape
         if not times or not items:
@@ -227,8 +262,11 @@ class CtcRowsBackward(Composite):
         expected = expected.masked_fill(reached.logical_not().unsqueeze(1), 0.0)
         made = (by_item.exp().scatter_add(2, place, -expected)) * grad.reshape(-1, 1, 1)
         silent = (counted(times, inputs) >= inputs.unsqueeze(1)).unsqueeze(2)
-        hopeless = (neg_log_likelihood == float("inf")).reshape(-1, 1, 1)     # no path fits: PyTorch's gradient is NaN throughout
-        made, silent = (made, silent | hopeless) if zero_infinity else (made.masked_fill(hopeless, float("nan")), silent)
+        # no path fits: PyTorch's gradient is NaN throughout
+        hopeless = (neg_log_likelihood == float("inf")).reshape(-1, 1, 1)
+        made, silent = (
+            (made, silent | hopeless) if zero_infinity else (made.masked_fill(hopeless, float("nan")), silent)
+        )
         return made.masked_fill(silent, 0.0).transpose(0, 1)
 
     def beta(self, log_probs: Any, wide: Any, inputs: Any, lengths: Any, blank: int) -> Any:
@@ -252,32 +290,61 @@ class CtcLossRows(Composite):
     """Minus the log likelihood of every item, and the forward scores [N, T, 2S + 1] it was read from."""
 
     schema = (
-        "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
-        "_ctc_loss.lengths(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)",
+        (
+            "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool"
+            " zero_infinity=False) -> (Tensor, Tensor)"
+        ),
+        (
+            "_ctc_loss.lengths(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int"
+            " blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"
+        ),
     )
     method = out = False
 
     def compute(self, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
         inputs, lengths = as_tensor(input_lengths, log_probs), as_tensor(target_lengths, log_probs)
         labels, inputs, lengths = prepared(log_probs, targets, inputs, lengths, blank)
-        return find_op("_ctc_rows")(log_probs, *extended(labels, blank, log_probs), inputs, lengths, blank, zero_infinity)
+        return find_op("_ctc_rows")(
+            log_probs, *extended(labels, blank, log_probs), inputs, lengths, blank, zero_infinity
+        )
 
 
 class CtcLossBackward(Composite):
     """Gradient of _ctc_loss from its results."""
 
     schema = (
-        "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
-        "_ctc_loss_backward.lengths(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor",
+        (
+            "_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor"
+            " target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) ->"
+            " Tensor"
+        ),
+        (
+            "_ctc_loss_backward.lengths(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[]"
+            " target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) ->"
+            " Tensor"
+        ),
     )
     function = method = out = False
     differentiable = False
 
-    def compute(self, grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+    def compute(
+        self,
+        grad,
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        neg_log_likelihood,
+        log_alpha,
+        blank,
+        zero_infinity,
+    ):
         inputs, lengths = as_tensor(input_lengths, log_probs), as_tensor(target_lengths, log_probs)
         labels, inputs, lengths = prepared(log_probs, targets, inputs, lengths, blank)
         wide = extended(labels, blank, log_probs)[0]
-        return find_op("_ctc_rows_backward")(grad, log_probs, wide, inputs, lengths, neg_log_likelihood, log_alpha, blank, zero_infinity)
+        return find_op("_ctc_rows_backward")(
+            grad, log_probs, wide, inputs, lengths, neg_log_likelihood, log_alpha, blank, zero_infinity
+        )
 
 
 def as_tensor(lengths: Any, like: Any) -> Any:
@@ -296,10 +363,22 @@ class CtcLoss(Composite):
     """Minus the log likelihood of label sequences under per-time log probabilities, over all alignments."""
 
     schema = (
-        "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, str reduction='mean', bool zero_infinity=False) -> Tensor",
-        "ctc_loss.Lengths(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, str reduction='mean', bool zero_infinity=False) -> Tensor",
-        "ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
-        "ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
+        (
+            "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, str"
+            " reduction='mean', bool zero_infinity=False) -> Tensor"
+        ),
+        (
+            "ctc_loss.Lengths(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0,"
+            " str reduction='mean', bool zero_infinity=False) -> Tensor"
+        ),
+        (
+            "ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int"
+            " blank=0, int reduction=1, bool zero_infinity=False) -> Tensor"
+        ),
+        (
+            "ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0,"
+            " int reduction=1, bool zero_infinity=False) -> Tensor"
+        ),
     )
     aliases = ("nn.functional.ctc_loss",)
     method = out = False

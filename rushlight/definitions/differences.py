@@ -43,12 +43,17 @@ def check_neighbour(input: Any, extra: Any, dim: int) -> None:
     if extra is None:
         return
     if extra.ndim != input.ndim:
-        raise RuntimeError(f"diff: expected prepend and append with the input's number of dimensions, {input.ndim}, got {extra.ndim}")
+        raise RuntimeError(
+            f"diff: expected prepend and append with the input's number of dimensions, {input.ndim}, got {extra.ndim}"
+        )
     if any(a != b for d, (a, b) in enumerate(zip(extra.shape, input.shape, strict=True)) if d != dim):
-        raise RuntimeError(f"diff: prepend and append may differ from the input's size {list(input.shape)} in dim alone, got {list(extra.shape)}")
+        raise RuntimeError(
+            f"diff: prepend and append may differ from the input's size {list(input.shape)} in dim alone, got"
+            f" {list(extra.shape)}"
+        )
 
 
-# --- gradient -----------------------------------------------------------------------------------------------------------
+# --- gradient ---------------------------------------------------------------------------------------------------------
 
 
 class NumericGradient(Composite):
@@ -65,7 +70,10 @@ class NumericGradient(Composite):
             raise RuntimeError(f"gradient: expected edge_order 1 or 2, got {edge_order}")
         for d in wrapped:
             if input.ndim and input.shape[d] < edge_order + 1:
-                raise RuntimeError(f"gradient: expected at least edge_order + 1 elements in each dimension, got {input.shape[d]} at dim {d}")
+                raise RuntimeError(
+                    f"gradient: expected at least edge_order + 1 elements in each dimension, got {input.shape[d]} at"
+                    f" dim {d}"
+                )
         steps = check_spacing(input, spacing, wrapped, dim)
         return tuple(differences(input, d, step, edge_order) for d, step in zip(wrapped, steps, strict=True))
 
@@ -80,15 +88,21 @@ def check_spacing(input: Any, spacing: Any, dims: tuple[int, ...], given: Any) -
         spacing = [spacing]
     steps = list(spacing)
     if (isinstance(given, int) and len(steps) != 1) or len(steps) != len(dims):
-        raise RuntimeError(f"gradient: expected spacing to be a number or one entry per dim ({len(dims)}), got {len(steps)} entries")
+        raise RuntimeError(
+            f"gradient: expected spacing to be a number or one entry per dim ({len(dims)}), got {len(steps)} entries"
+        )
     for d, step in zip(dims, steps, strict=True):
         if isinstance(step, _C.Tensor):
             if step.ndim != 1:
                 raise RuntimeError(f"gradient: expected spacing tensors with one dimension, got {step.ndim}")
             if step.device != input.device:
-                raise RuntimeError(f"gradient: expected spacing on the same device as input, {input.device}, got {step.device}")
+                raise RuntimeError(
+                    f"gradient: expected spacing on the same device as input, {input.device}, got {step.device}"
+                )
             if step.shape[0] != input.shape[d]:
-                raise RuntimeError(f"gradient: expected a spacing of length {input.shape[d]} for dim {d}, got {step.shape[0]}")
+                raise RuntimeError(
+                    f"gradient: expected a spacing of length {input.shape[d]} for dim {d}, got {step.shape[0]}"
+                )
     return steps
 
 
@@ -126,13 +140,21 @@ def uneven(at: Any, x: Any, trailing: tuple[int, ...], n: int, edge_order: int) 
     if edge_order == 1:
         return (at(1, 1) - at(0, 1)) / gap(0), inside, (at(n - 1, 1) - at(n - 2, 1)) / gap(n - 2)
     h0, h1 = gap(0), gap(1)
-    first = -(2 * h0 + h1) / (h0 * (h0 + h1)) * at(0, 1) + (h0 + h1) / (h0 * h1) * at(1, 1) - h0 / (h1 * (h0 + h1)) * at(2, 1)
+    first = (
+        -(2 * h0 + h1) / (h0 * (h0 + h1)) * at(0, 1)
+        + (h0 + h1) / (h0 * h1) * at(1, 1)
+        - h0 / (h1 * (h0 + h1)) * at(2, 1)
+    )
     h0, h1 = gap(n - 3), gap(n - 2)
-    last = h1 / (h0 * (h0 + h1)) * at(n - 3, 1) - (h1 + h0) / (h0 * h1) * at(n - 2, 1) + (2 * h1 + h0) / (h1 * (h0 + h1)) * at(n - 1, 1)
+    last = (
+        h1 / (h0 * (h0 + h1)) * at(n - 3, 1)
+        - (h1 + h0) / (h0 * h1) * at(n - 2, 1)
+        + (2 * h1 + h0) / (h1 * (h0 + h1)) * at(n - 1, 1)
+    )
     return first, inside, last
 
 
-# --- the trapezoidal rule -----------------------------------------------------------------------------------------------
+# --- the trapezoidal rule ---------------------------------------------------------------------------------------------
 
 
 class _Trapezoids(Composite):
@@ -169,7 +191,9 @@ def widths(name: str, y: Any, x: Any, dim: int) -> Any:
     """Distances between coordinates, shaped to multiply the heights along `dim`."""
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
-            raise RuntimeError(f"{name}: expected as many elements in x as y has sample points, got {x.shape[0]} and {y.shape[dim]}")
+            raise RuntimeError(
+                f"{name}: expected as many elements in x as y has sample points, got {x.shape[0]} and {y.shape[dim]}"
+            )
         x = x.reshape((*(1,) * dim, x.shape[0], *(1,) * (y.ndim - dim - 1)))
     else:
         x = x.reshape((*(1,) * (y.ndim - x.ndim), *x.shape)) if x.ndim < y.ndim else x

@@ -25,11 +25,15 @@ from .matmul import broadcast_batch
 
 MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2
 ZERO = const(0, "i64")
-COMPUTE_MODES = {"use_mm_for_euclid_dist_if_necessary": MM_IF_LARGE, "use_mm_for_euclid_dist": MM_ALWAYS, "donot_use_mm_for_euclid_dist": MM_NEVER}
+COMPUTE_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": MM_IF_LARGE,
+    "use_mm_for_euclid_dist": MM_ALWAYS,
+    "donot_use_mm_for_euclid_dist": MM_NEVER,
+}
 LARGE = 25               # points on one side from which a matrix product pays
 
 
-# --- the kernel -------------------------------------------------------------------------------------------------------------------
+# --- the kernel -------------------------------------------------------------------------------------------------------
 
 
 class Total(Fold):
@@ -81,11 +85,21 @@ def root_of(total: Value, p: float | None, order: Value | None) -> Value:
 
 
 def distance_of(code: str, p: float | None, order: Value, first: Value, second: Value) -> tuple[Statement, Value]:
-    """A loop over two vectors that start at `first` and `second`, and their p-norm distance; p None: `order` holds it."""
+    """A loop over two vectors that start at `first` and `second`, and their p-norm distance; p None:
+    `order` holds it."""
     m = var("m")
     term = term_of(scalars.abs(load(0, first + m, code) - load(1, second + m, code)), p, order)
     fold = LARGEST if p == float("inf") else TOTAL
-    loop = reduction("m", ZERO, var("width"), ["sum"], fold.init(scalars, code), lambda acc: fold.merge(scalars, acc, (term,)), lambda a, b: fold.merge(scalars, a, b), blocked=fold.blocked)
+    loop = reduction(
+        "m",
+        ZERO,
+        var("width"),
+        ["sum"],
+        fold.init(scalars, code),
+        lambda acc: fold.merge(scalars, acc, (term,)),
+        lambda a, b: fold.merge(scalars, a, b),
+        blocked=fold.blocked,
+    )
     return loop, root_of(var("sum", code), p, order)
 
 
@@ -103,7 +117,12 @@ class _Distances(OpDefinition):
         kernels = self.__dict__.setdefault("kernels", {})
         key = (t.dtype.code, usual, t.device.type)
         if key not in kernels:
-            nest = Nest(self.spec.name, operands([t.dtype.code] * 2, [t.dtype.code]), tuple(names), make(t.dtype.code, usual, order))
+            nest = Nest(
+                self.spec.name,
+                operands([t.dtype.code] * 2, [t.dtype.code]),
+                tuple(names),
+                make(t.dtype.code, usual, order),
+            )
             kernels[key] = as_step(compile_for(t.device, nest))
         return kernels[key], values
 
@@ -123,7 +142,10 @@ class SetDistances(Loops):
         x1, x2, p = args
         batch, points, width = x1.shape
         shape, code, usual = (batch, points, x2.shape[1]), x1.dtype.code, usual_order(p)
-        reads = [Memory("x1", code, tuple(x1.shape), x1.stride(), (0, 1, None, 2)), Memory("x2", code, tuple(x2.shape), x2.stride(), (0, None, 1, 2))]
+        reads = [
+            Memory("x1", code, tuple(x1.shape), x1.stride(), (0, 1, None, 2)),
+            Memory("x2", code, tuple(x2.shape), x2.stride(), (0, None, 1, 2)),
+        ]
         if usual is None:
             reads.append(Number("p", code, float(p)))
 
@@ -135,7 +157,9 @@ class SetDistances(Loops):
             return (root_of(results[0], usual, sources[-1].value if usual is None else None),)
 
         folding = Folding(LARGEST if usual == float("inf") else TOTAL, code, frozenset((3,)), epilogue)
-        return Lowered(self.spec.name, (self, usual), (*shape, width), shape, (code,), tuple(reads), body, folding=folding)
+        return Lowered(
+            self.spec.name, (self, usual), (*shape, width), shape, (code,), tuple(reads), body, folding=folding
+        )
 
 
 class PairDistances(_Distances):
@@ -151,7 +175,9 @@ class PairDistances(_Distances):
             return _C.Plan(2, input.device, slots, [])
         kernel, extra = self.kernel(input, p, ("points", "width"), self.row)
         work = max(1, points * width // 2)
-        return _C.Plan(2, input.device, slots, [(kernel, [0, 1, 2], [points, width, *extra], points, max(1, GRAIN // work), -1)])
+        return _C.Plan(
+            2, input.device, slots, [(kernel, [0, 1, 2], [points, width, *extra], points, max(1, GRAIN // work), -1)]
+        )
 
     @staticmethod
     def row(code: str, p: float | None, order: Any) -> For:
@@ -161,7 +187,7 @@ class PairDistances(_Distances):
         return rows(For("j", i + 1, points, (loop, Store(2, before + j, value))))
 
 
-# --- every point of one set to every point of another -----------------------------------------------------------------------------
+# --- every point of one set to every point of another -----------------------------------------------------------------
 
 
 class CdistForward(Composite):
@@ -176,10 +202,16 @@ class CdistForward(Composite):
         batch = broadcast_batch("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
         if 0 in (points, others, width) or 0 in batch:
             return x1.new_zeros((*batch, points, others))
-        if p == 2 and (compute_mode == MM_ALWAYS or (compute_mode in (None, MM_IF_LARGE) and max(points, others) > LARGE)):
+        if p == 2 and (
+            compute_mode == MM_ALWAYS or (compute_mode in (None, MM_IF_LARGE) and max(points, others) > LARGE)
+        ):
             return by_product(x1, x2)
         sets = [x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]).contiguous() for x in (x1, x2)]
-        return find_op("_set_distances")(*(s.to(wide(s.dtype)) for s in sets), p).to(x1.dtype).reshape(*batch, points, others)
+        return (
+            find_op("_set_distances")(*(s.to(wide(s.dtype)) for s in sets), p)
+            .to(x1.dtype)
+            .reshape(*batch, points, others)
+        )
 
     def vjp(self, g, x1, x2, p, result):
         return dict(zip(("x1", "x2"), cdist_gradients(g, x1, x2, p, result), strict=True))
@@ -298,7 +330,7 @@ class PdistForward(Composite):
         return {"input": first + second}
 
 
-# --- pair by pair -----------------------------------------------------------------------------------------------------------------
+# --- pair by pair -----------------------------------------------------------------------------------------------------
 
 
 class PairwiseDistance(Composite):
@@ -322,7 +354,9 @@ class CosineSimilarity(Composite):
     def compute(self, x1, x2, dim, eps):
         common = result_type_of([x1, x2])
         if not (common.is_floating_point or common.is_complex):
-            raise RuntimeError(f"cosine_similarity: expected floating point inputs, got ones of common dtype {common.name}")
+            raise RuntimeError(
+                f"cosine_similarity: expected floating point inputs, got ones of common dtype {common.name}"
+            )
         shape = broadcast_batch("cosine_similarity", tuple(x1.shape), tuple(x2.shape))
         x1, x2 = x1.to(common).expand(shape), x2.to(common).expand(shape)
         unit = []

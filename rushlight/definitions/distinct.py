@@ -53,7 +53,10 @@ def check_distinct(name: str, t: Any, dim: int | None) -> None:
     if not t.ndim:
         raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
     if 0 in [n for d, n in enumerate(t.shape) if d != wrap_dim(name, dim, t.ndim)]:
-        raise RuntimeError(f"{name}: shape {list(t.shape)} is empty in a dimension other than dim, so its slices have no elements to compare")
+        raise RuntimeError(
+            f"{name}: shape {list(t.shape)} is empty in a dimension other than dim, so its slices have no elements to"
+            " compare"
+        )
 
 
 def slices(t: Any, dim: int) -> Any:
@@ -86,7 +89,10 @@ def order_of(rows: Any) -> Any:
 class Unique(_Distinct):
     """The distinct elements in order, where each went, and how often it occurs."""
 
-    schema = "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
+    schema = (
+        "unique(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None) ->"
+        " Tensor"
+    )
 
     def compute(self, input, sorted, return_inverse, return_counts, dim):
         check_distinct("unique", input, dim)
@@ -116,7 +122,9 @@ class Unique(_Distinct):
 class UniqueConsecutive(_Distinct):
     """The elements without repetitions of neighbours."""
 
-    schema = "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
+    schema = (
+        "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) -> Tensor"
+    )
 
     def compute(self, input, return_inverse, return_counts, dim):
         check_distinct("unique_consecutive", input, dim)

@@ -28,7 +28,8 @@ def check_probability(name: str, p: float, error: type[Exception] = RuntimeError
 
 
 def bernoulli(target: Any, p: float, one: float = 1.0) -> Any:
-    """`one` with probability p, else zero, in `target`. Modes see ops, so that a traced program draws anew when it runs."""
+    """`one` with probability p, else zero, in `target`. Modes see ops,
+    so that a traced program draws anew when it runs."""
     if not modes.state.dispatch_modes:
         return fill_bernoulli(target, p, None, one)
     drawn = find_op("bernoulli_")(target, p)
@@ -65,7 +66,9 @@ class DropoutFamily(Composite):
         """Memory for the noise: one number per element, or per channel."""
         if self.per_feature:
             if input.ndim < 2:
-                raise RuntimeError(f"{self.name}: expected an input with batch and channels, 2 dimensions at least, got {input.ndim}.")
+                raise RuntimeError(
+                    f"{self.name}: expected an input with batch and channels, 2 dimensions at least, got {input.ndim}."
+                )
             return input.detach().new_empty((*input.shape[:2], *(1 for _ in input.shape[2:])))
         return find_op("empty_like")(input.detach())
 
@@ -128,7 +131,9 @@ class FunctionalAlphaDropout(FunctionalDropout):
 class FunctionalFeatureAlphaDropout(FunctionalDropout):
     """feature_alpha_dropout as nn.functional spells it."""
 
-    schema = "feature_alpha_dropout.functional(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor"
+    schema = (
+        "feature_alpha_dropout.functional(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor"
+    )
 
 
 class Dropout1d(Composite):
@@ -143,17 +148,25 @@ class Dropout1d(Composite):
     def compute(self, input, p, training, inplace):
         check_probability(self.name, p, ValueError)
         if input.ndim not in self.dims:
-            message = f"{self.name}: Expected {self.dims[0]}D or {self.dims[1]}D input, but received a {input.ndim}D input."
+            message = (
+                f"{self.name}: Expected {self.dims[0]}D or {self.dims[1]}D input, but received a {input.ndim}D input."
+            )
             if self.refuses:
                 raise RuntimeError(message)
-            warnings.warn(message + " Other ranks are deprecated; dropout takes them.", UserWarning, stacklevel=users_level())
+            warnings.warn(
+                message + " Other ranks are deprecated; dropout takes them.", UserWarning, stacklevel=users_level()
+            )
         return self.apply(input, p, training, inplace, batched=input.ndim == self.dims[1])
 
     def apply(self, input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
         drop = find_op("feature_dropout_" if inplace else "feature_dropout")
         if batched:
             return drop(input, p, training)
-        return drop(input.unsqueeze_(0), p, training).squeeze_(0) if inplace else drop(input.unsqueeze(0), p, training).squeeze(0)
+        return (
+            drop(input.unsqueeze_(0), p, training).squeeze_(0)
+            if inplace
+            else drop(input.unsqueeze(0), p, training).squeeze(0)
+        )
 
 
 class Dropout2d(Dropout1d):
@@ -165,7 +178,11 @@ class Dropout2d(Dropout1d):
 
     def apply(self, input, p, training, inplace, batched):
         if input.ndim == 3:
-            warnings.warn("dropout2d: a 3D input is taken as [N, C, L], as PyTorch does; prefer dropout1d for it.", UserWarning, stacklevel=users_level())
+            warnings.warn(
+                "dropout2d: a 3D input is taken as [N, C, L], as PyTorch does; prefer dropout1d for it.",
+                UserWarning,
+                stacklevel=users_level(),
+            )
         return find_op("feature_dropout_" if inplace else "feature_dropout")(input, p, training)
 
 

@@ -47,10 +47,15 @@ def parse(equation: str, operands: list[Any]) -> tuple[list[list[str]], list[str
     for k, (part, t) in enumerate(zip(parts, operands, strict=True)):
         letters = part.replace("...", "")
         if "." in letters or part.count("...") > 1 or not all(c.isalpha() for c in letters):
-            raise RuntimeError(f"einsum(): invalid subscript in {part!r}, subscripts must be in [a-zA-Z] and an ellipsis")
+            raise RuntimeError(
+                f"einsum(): invalid subscript in {part!r}, subscripts must be in [a-zA-Z] and an ellipsis"
+            )
         dots = t.ndim - len(letters)
         if dots < 0 or (dots and "..." not in part):
-            raise RuntimeError(f"einsum: operand {k} has {t.ndim} dimensions, the equation {len(letters)} subscripts for it and no ellipsis")
+            raise RuntimeError(
+                f"einsum: operand {k} has {t.ndim} dimensions, the equation {len(letters)} subscripts for it and no"
+                " ellipsis"
+            )
         widest = max(widest, dots if "..." in part else 0)
         head, _, tail = part.partition("...")
         labels.append([*head, *(f".{i}" for i in range(dots, 0, -1)), *tail])
@@ -77,7 +82,9 @@ def take_diagonals(t: Any, labels: list[str]) -> tuple[Any, list[str]]:
         c = next(c for c in labels if labels.count(c) > 1)
         first, second = (i for i, x in enumerate(labels) if x == c)
         if t.shape[first] != t.shape[second]:
-            raise RuntimeError(f"einsum(): subscript {c} is repeated but the sizes don't match, {t.shape[second]} != {t.shape[first]}")
+            raise RuntimeError(
+                f"einsum(): subscript {c} is repeated but the sizes don't match, {t.shape[second]} != {t.shape[first]}"
+            )
         t = t.diagonal(0, first, second)
         labels = [x for i, x in enumerate(labels) if i not in (first, second)] + [c]
     return t, labels
@@ -105,14 +112,19 @@ def contract(equation: str, operands: list[Any]) -> Any:
 
 
 def order_of(pairs: list[tuple[Any, list[str]]], output: list[str]) -> list[tuple[int, int]]:
-    """Which two operands to contract, step by step (first < second; the product goes to the front of those that are left)."""
+    """Which two operands to contract, step by step (first < second; the product goes to the front of those that are
+    left)."""
     strategy = get_einsum_strategy()
     if len(pairs) < 3 or strategy is None or find_spec("opt_einsum") is None:
         return [(0, 1)] * (len(pairs) - 1)
     import opt_einsum
 
     symbols = {c: opt_einsum.get_symbol(i) for i, c in enumerate(dict.fromkeys(c for _, part in pairs for c in part))}
-    spelled = ",".join("".join(symbols[c] for c in part) for _, part in pairs) + "->" + "".join(symbols[c] for c in output if c in symbols)
+    spelled = (
+        ",".join("".join(symbols[c] for c in part) for _, part in pairs)
+        + "->"
+        + "".join(symbols[c] for c in output if c in symbols)
+    )
     path, _ = opt_einsum.contract_path(spelled, *(tuple(t.shape) for t, _ in pairs), optimize=strategy, shapes=True)
     if any(len(step) != 2 for step in path):
         return [(0, 1)] * (len(pairs) - 1)
@@ -138,7 +150,10 @@ def check_sizes(pairs: list[tuple[Any, list[str]]]) -> None:
         for c, s in zip(part, t.shape, strict=True):
             if sizes.setdefault(c, s) != s:
                 if 1 not in (sizes[c], s):
-                    raise RuntimeError(f"einsum: subscript {c} has size {s} in operand {k}, and does not broadcast with {sizes[c]} in an earlier one")
+                    raise RuntimeError(
+                        f"einsum: subscript {c} has size {s} in operand {k}, and does not broadcast with {sizes[c]} in"
+                        " an earlier one"
+                    )
                 sizes[c] = max(sizes[c], s)
 
 
@@ -157,8 +172,12 @@ def multiply(a: Any, la: list[str], b: Any, lb: list[str], later: set[str]) -> t
     if not summed:
         order = batch + only_a + only_b
         return _aligned(a, la, order) * _aligned(b, lb, order), order
-    x = a.permute([la.index(c) for c in batch + only_a + summed]).reshape([_count(a, la, batch), _count(a, la, only_a), _count(a, la, summed)])
-    y = b.permute([lb.index(c) for c in batch + summed + only_b]).reshape([_count(b, lb, batch), _count(b, lb, summed), _count(b, lb, only_b)])
+    x = a.permute([la.index(c) for c in batch + only_a + summed]).reshape(
+        [_count(a, la, batch), _count(a, la, only_a), _count(a, la, summed)]
+    )
+    y = b.permute([lb.index(c) for c in batch + summed + only_b]).reshape(
+        [_count(b, lb, batch), _count(b, lb, summed), _count(b, lb, only_b)]
+    )
     if x.dtype is not y.dtype:   # integers that were summed have become int64
         common = promote_types(x.dtype, y.dtype)
         x, y = x.to(common), y.to(common)

@@ -30,13 +30,16 @@ def check_index_type(name: str, indices: Any, label: str = "indices") -> None:
         raise RuntimeError(f"{name}: expected '{label}' of dtype int64 (Long) or int32 (Int), got {indices.dtype.name}")
 
 
-# --- embedding ----------------------------------------------------------------------------------------------------------------
+# --- embedding --------------------------------------------------------------------------------------------------------
 
 
 class Embedding(Composite):
     """Rows of `weight`, one for every index."""
 
-    schema = "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"
+    schema = (
+        "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)"
+        " -> Tensor"
+    )
     method = False
 
     def compute(self, weight, indices, padding_idx, scale_grad_by_freq, sparse):
@@ -68,7 +71,10 @@ def row_gradients(grad: Any, indices: Any, padding_idx: int, scale_grad_by_freq:
 class EmbeddingDenseBackward(Composite):
     """Gradient of embedding for its table; the padding row gets none."""
 
-    schema = "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor"
+    schema = (
+        "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool"
+        " scale_grad_by_freq) -> Tensor"
+    )
     function = method = False
 
     def compute(self, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
@@ -85,17 +91,24 @@ class EmbeddingDenseBackward(Composite):
 class EmbeddingSparseBackward(Composite):
     """Gradient of embedding for its table as a sparse tensor of the rows looked up."""
 
-    schema = "_embedding_sparse_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor"
+    schema = (
+        "_embedding_sparse_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool"
+        " scale_grad_by_freq) -> Tensor"
+    )
     function = method = False
 
     def compute(self, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
         if scale_grad_by_freq:
-            raise RuntimeError("embedding_backward: sparse gradients are not scaled by frequency: scale_grad_by_freq must be False")
+            raise RuntimeError(
+                "embedding_backward: sparse gradients are not scaled by frequency: scale_grad_by_freq must be False"
+            )
         flat, rows = row_gradients(grad_output, indices, padding_idx, False, num_weights)
         if padding_idx >= 0:
             kept = (flat != padding_idx).nonzero().reshape(-1)
             flat, rows = flat.index_select(0, kept), rows.index_select(0, kept)
-        return find_op("sparse_coo_tensor")(flat.reshape(1, -1).to(_C.int64), rows, (num_weights, grad_output.shape[-1]))
+        return find_op("sparse_coo_tensor")(
+            flat.reshape(1, -1).to(_C.int64), rows, (num_weights, grad_output.shape[-1])
+        )
 
 
 class EmbeddingRenorm(Composite):
@@ -122,7 +135,10 @@ class EmbeddingRenorm(Composite):
 class FunctionalEmbedding(Composite):
     """embedding as nn.functional spells it: indices first, an optional bound on the length of rows."""
 
-    schema = "_functional_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"
+    schema = (
+        "_functional_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float"
+        " norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"
+    )
     namespace = "nn.functional"
     aliases = ("nn.functional.embedding",)
     method = out = False
@@ -140,11 +156,13 @@ def wrap_padding(name: str, padding_idx: int | None, entries: int, error: type[E
     if padding_idx is None:
         return -1
     if not -entries <= padding_idx < entries:
-        raise error(f"{name}: padding_idx must be within num_embeddings: {-entries} to {entries - 1}, got {padding_idx}")
+        raise error(
+            f"{name}: padding_idx must be within num_embeddings: {-entries} to {entries - 1}, got {padding_idx}"
+        )
     return padding_idx % entries
 
 
-# --- bags ---------------------------------------------------------------------------------------------------------------------
+# --- bags -------------------------------------------------------------------------------------------------------------
 
 
 class EmbeddingBag(Composite):
@@ -154,12 +172,31 @@ class EmbeddingBag(Composite):
     """
 
     schema = (
-        "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
-        "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
+        (
+            "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0,"
+            " bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor,"
+            " Tensor, Tensor)"
+        ),
+        (
+            "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int"
+            " mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor,"
+            " Tensor, Tensor, Tensor)"
+        ),
     )
     method = out = False
 
-    def compute(self, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx=None):
+    def compute(
+        self,
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx=None,
+    ):
         check_table("embedding_bag", weight, indices)
         check_index_type("embedding_bag", offsets, "offsets")
         padding = wrap_padding("embedding_bag", padding_idx, weight.shape[0], RuntimeError)
@@ -233,16 +270,36 @@ def bag_maximum(rows: Any, indices: Any, bag_of: Any, sizes: Any, kept: Any) -> 
 class FunctionalEmbeddingBag(Composite):
     """embedding_bag as nn.functional spells it; a 2-D input is a batch of bags of one length."""
 
-    schema = "_functional_embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> Tensor"
+    schema = (
+        "_functional_embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float"
+        " norm_type=2.0, bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor?"
+        " per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> Tensor"
+    )
     namespace = "nn.functional"
     aliases = ("nn.functional.embedding_bag",)
     method = out = False
 
-    def compute(self, input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx):
+    def compute(
+        self,
+        input,
+        weight,
+        offsets,
+        max_norm,
+        norm_type,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    ):
         if weight.dtype is _C.int64 and input.is_floating_point():
             input, weight = weight, input     # PyTorch takes the two in its old order as well
         if per_sample_weights is not None and input.shape != per_sample_weights.shape:
-            raise ValueError(f"embedding_bag: expected per_sample_weights of the shape of input, {list(input.shape)}, got {list(per_sample_weights.shape)}")
+            raise ValueError(
+                f"embedding_bag: expected per_sample_weights of the shape of input, {list(input.shape)}, got"
+                f" {list(per_sample_weights.shape)}"
+            )
         input, offsets, per_sample_weights = as_bags(input, offsets, per_sample_weights)
         if mode not in MODES:
             raise ValueError(f"embedding_bag: expected mode 'sum', 'mean' or 'max', got {mode!r}")
@@ -253,7 +310,17 @@ class FunctionalEmbeddingBag(Composite):
             raise NotImplementedError(f"embedding_bag: per_sample_weights need mode='sum', got mode='{mode}'")
         if max_norm is not None:
             find_op("embedding_renorm_")(weight, input, max_norm, norm_type)
-        made = find_op("embedding_bag")(weight, input, offsets, scale_grad_by_freq, MODES[mode], sparse, per_sample_weights, include_last_offset, padding_idx)
+        made = find_op("embedding_bag")(
+            weight,
+            input,
+            offsets,
+            scale_grad_by_freq,
+            MODES[mode],
+            sparse,
+            per_sample_weights,
+            include_last_offset,
+            padding_idx,
+        )
         return made[0]
 
 
@@ -261,7 +328,9 @@ def as_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any
     """Flat indices with the start of every bag."""
     if input.ndim == 2:
         if offsets is not None:
-            raise ValueError("embedding_bag: the rows of an input with 2 dimensions are its bags, so expected offsets=None")
+            raise ValueError(
+                "embedding_bag: the rows of an input with 2 dimensions are its bags, so expected offsets=None"
+            )
         starts = find_op("arange")(input.shape[0], dtype=input.dtype, device=input.device) * input.shape[1]
         return input.reshape(-1), starts, None if per_sample_weights is None else per_sample_weights.reshape(-1)
     if input.ndim != 1:
@@ -273,7 +342,7 @@ def as_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any
     return input, offsets, per_sample_weights
 
 
-# --- classes ------------------------------------------------------------------------------------------------------------------
+# --- classes ----------------------------------------------------------------------------------------------------------
 
 
 class OneHot(Composite):
@@ -289,7 +358,9 @@ class OneHot(Composite):
             raise RuntimeError(f"one_hot: expected an index tensor of dtype int64, got {input.dtype.name}")
         if not readable(input):
             if num_classes < 0:
-                raise NotImplementedError("one_hot: the number of classes cannot be read from a meta tensor or inside vmap; give num_classes")
+                raise NotImplementedError(
+                    "one_hot: the number of classes cannot be read from a meta tensor or inside vmap; give num_classes"
+                )
         elif not input.numel():
             if num_classes <= 0:
                 raise RuntimeError("one_hot: an empty tensor does not tell the number of classes. Pass num_classes.")

@@ -34,7 +34,9 @@ def factor(norm: str, points: int) -> float:
 def check_precision(name: str, t: Any) -> None:
     """The library transforms single and double precision only."""
     if t.dtype not in (_C.float32, _C.float64, _C.complex64, _C.complex128):
-        raise RuntimeError(f"{name}: Unsupported dtype {t.dtype.name}. Convert to float32, float64 or their complex types first.")
+        raise RuntimeError(
+            f"{name}: Unsupported dtype {t.dtype.name}. Convert to float32, float64 or their complex types first."
+        )
 
 
 class _Library(Extern):
@@ -75,7 +77,11 @@ class ComplexToComplex(_Library):
     def plan(self, args):
         input, dim, norm, forward = args
         self.meta(*args)
-        return direct_plan(input, dim, "forward" if forward else "inverse", factor(norm, input.shape[-1])) if input.numel() else None
+        return (
+            direct_plan(input, dim, "forward" if forward else "inverse", factor(norm, input.shape[-1]))
+            if input.numel()
+            else None
+        )
 
     def compute(self, input, dim, norm, forward):
         for d in reversed(dim):
@@ -101,7 +107,11 @@ class RealToComplex(_Library):
     def plan(self, args):
         input, dim, norm, onesided = args
         self.meta(*args)
-        return direct_plan(input, dim, "half" if onesided else "whole", factor(norm, input.shape[-1])) if input.numel() else None
+        return (
+            direct_plan(input, dim, "half" if onesided else "whole", factor(norm, input.shape[-1]))
+            if input.numel()
+            else None
+        )
 
     def compute(self, input, dim, norm, onesided):
         first = half_along if onesided else whole_along
@@ -149,7 +159,7 @@ class ComplexToReal(_Library):
         return {"input": half}
 
 
-# --- arguments ----------------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def resized(x: Any, dim: int, size: int) -> Any:
@@ -219,7 +229,11 @@ def sizes_and_dims(name: str, x: Any, s: Any, dim: Any) -> tuple[list[int], tupl
         dims = tuple(range(x.ndim - len(s), x.ndim))
     else:
         dims = tuple(range(x.ndim))
-    sizes = [x.shape[d] for d in dims] if s is None else [x.shape[d] if n == -1 else n for n, d in zip(s, dims, strict=True)]
+    sizes = (
+        [x.shape[d] for d in dims]
+        if s is None
+        else [x.shape[d] if n == -1 else n for n, d in zip(s, dims, strict=True)]
+    )
     return sizes, dims
 
 
@@ -245,7 +259,7 @@ def half_all(name: str, x: Any, s: Any, dim: Any) -> tuple[Any, tuple[int, ...],
     return x, dims, last
 
 
-# --- what the functions compute -----------------------------------------------------------------------------------------
+# --- what the functions compute ---------------------------------------------------------------------------------------
 
 
 def complex_1d(name: str, x: Any, n: Any, dim: int, norm: Any, forward: bool) -> Any:
@@ -300,7 +314,7 @@ def to_real_nd(name: str, x: Any, s: Any, dim: Any, norm: Any, forward: bool) ->
     return find_op("_fft_c2r")(x.conj(), dims[-1:], scale, size)
 
 
-# --- the public functions -------------------------------------------------------------------------------------------------
+# --- the public functions ---------------------------------------------------------------------------------------------
 
 _ONE = "(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor"
 _TWO = "(Tensor input, int[]? s=None, int[] dim=(-2, -1), str? norm=None) -> Tensor"
@@ -454,7 +468,7 @@ class InverseHermitianFftN(_Transform):
     forward = False
 
 
-# --- frequencies ------------------------------------------------------------------------------------------------------------
+# --- frequencies ------------------------------------------------------------------------------------------------------
 
 
 class _Frequencies(Composite):

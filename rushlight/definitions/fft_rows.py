@@ -1,9 +1,9 @@
 """Transforms along one dim, on the host: generated kernels, and NumPy's pocketfft where that is faster.
 
-Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `definitions/fft.py` adds derivatives. Real
-rows of even length are transformed as complex ones of half the length where that is a power of two (`op/butterflies.py`).
-Other lengths go a lane to a row (`op/fourier.py`): in one kernel while its scratch memory fits a cache, as two of the square
-root's length beyond that, and as a convolution with a chirp where a prime factor is large.
+Enters: plain tensors, a dim, a scale. Leaves: new tensors, outside every graph; `definitions/fft.py` adds derivatives.
+Real rows of even length are transformed as complex ones of half the length where that is a power of two
+(`op/butterflies.py`). Other lengths go a lane to a row (`op/fourier.py`): in one kernel while its scratch memory fits a
+cache, as two of the square root's length beyond that, and as a convolution with a chirp where a prime factor is large.
 """
 
 from __future__ import annotations
@@ -104,7 +104,12 @@ class Pairs(OpDefinition):
     def plan(self, args):
         input, table, kind, scale = args
         n = input.shape[-1] - (kind == "real")
-        if kind not in ("half", "whole", "real") or not input._is_contiguous() or table.dtype is not input.dtype or table.shape != (n + 1,):
+        if (
+            kind not in ("half", "whole", "real")
+            or not input._is_contiguous()
+            or table.dtype is not input.dtype
+            or table.shape != (n + 1,)
+        ):
             raise RuntimeError("_fft_pairs: expected dense rows and the table of roots of these rows")
         return pairs_plan(input, kind, scale)
 
@@ -128,9 +133,19 @@ class Rows(OpDefinition):
     def plan(self, args):
         input, table, kind, scale = args
         dtype = to_complex(input.dtype)
-        if kind not in KINDS or not input.ndim or not input._is_contiguous() or not fits(points(kind, input.shape[-1])) or input.dtype.is_complex == (kind in ("half", "whole")):
+        if (
+            kind not in KINDS
+            or not input.ndim
+            or not input._is_contiguous()
+            or not fits(points(kind, input.shape[-1]))
+            or input.dtype.is_complex == (kind in ("half", "whole"))
+        ):
             raise RuntimeError("_fft_rows: expected dense rows of a power of two")
-        if table.dtype is not dtype or not table._is_contiguous() or table.shape != roots(points(kind, input.shape[-1]), kind, dtype).shape:
+        if (
+            table.dtype is not dtype
+            or not table._is_contiguous()
+            or table.shape != roots(points(kind, input.shape[-1]), kind, dtype).shape
+        ):
             raise RuntimeError("_fft_rows: expected the table of roots of these rows")
         return rows_plan(input, kind, scale, 1)
 
@@ -147,12 +162,22 @@ def transform_rows(input: Any, kind: str, scale: float) -> Any:
 
 def direct_plan(input: Any, dim: Any, kind: str, scale: float) -> Any:
     """A plan for the plainest case, dense rows of moderate length; None for any other."""
-    if not input.ndim or len(dim) != 1 or dim[0] != input.ndim - 1 or not input._is_contiguous() or input.device.type != "cpu":
+    if (
+        not input.ndim
+        or len(dim) != 1
+        or dim[0] != input.ndim - 1
+        or not input._is_contiguous()
+        or input.device.type != "cpu"
+    ):
         return None
     width = input.shape[-1]
     n = 2 * (width - 1) if kind == "real" else width
     count = input.numel() // width
-    if fits_lanes(n) and not fits(points(kind, width)) and (n < FEW or 2 * count >= fourier.lanes(to_complex(input.dtype).code)):
+    if (
+        fits_lanes(n)
+        and not fits(points(kind, width))
+        and (n < FEW or 2 * count >= fourier.lanes(to_complex(input.dtype).code))
+    ):
         shape = (*input.shape[:-1], {"half": n // 2 + 1}.get(kind, n))
         form = kind if kind in ("half", "whole", "real") else "rows"
         return lanes_plan(input, form, n, (), shape, scale, kind in ("inverse", "real"))
@@ -162,7 +187,7 @@ def direct_plan(input: Any, dim: Any, kind: str, scale: float) -> Any:
     return rows_plan(input, kind, scale, None)
 
 
-# --- many rows at once ----------------------------------------------------------------------------------------------------
+# --- many rows at once ------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -191,8 +216,11 @@ def lanes_kernel(device: Any, code: str, kind: str, points: int) -> Any:
     return _kernels[key]
 
 
-def lanes_plan(input: Any, kind: str, n: int, places: tuple[int, ...], shape: tuple, scale: float, inverse: bool, turns: int = -1) -> Any:
-    """A plan that transforms `n` points a row; `places` are (outer, inner, strides in and out) of columns, () of rows."""
+def lanes_plan(
+    input: Any, kind: str, n: int, places: tuple[int, ...], shape: tuple, scale: float, inverse: bool, turns: int = -1
+) -> Any:
+    """A plan that transforms `n` points a row; `places` are (outer, inner, strides in and out) of columns,
+    () of rows."""
     code, device = to_complex(input.dtype).code, input.device
     inputs = 1 if turns < 0 else 2
     slots = [("new", BY_CODE[PART[code] if kind == "real" else code], shape, None, 0, 0)]
@@ -218,12 +246,15 @@ def lanes_plan(input: Any, kind: str, n: int, places: tuple[int, ...], shape: tu
     operands = [0, roots, (-1, begin), inputs, inputs + 1]
     if turns >= 0:      # the table of turns lies behind the roots, in a tensor that carries both
         operands[1], params[-1] = turns, (begin + 15) // 16 * 16 // BY_CODE[code].itemsize
-    return _C.Plan(inputs, device, slots, [(lanes_kernel(device, code, kind, points), operands, params, blocks, grain, -1, table)])
+    return _C.Plan(
+        inputs, device, slots, [(lanes_kernel(device, code, kind, points), operands, params, blocks, grain, -1, table)]
+    )
 
 
 @cache
 def turns_table(n1: int, n2: int, code: str) -> Any:
-    """Roots of the rows of `n1`, and behind them exp(-2 pi i k j / n) for every result k of them and every column j of `n2`."""
+    """Roots of the rows of `n1`, and behind them exp(-2 pi i k j / n) for every result k of them and every column j of
+    `n2`."""
     import numpy as np  # loaded with the first long transform
 
     table, _, begin = stage_bytes(n1, code)
@@ -248,7 +279,11 @@ class Lanes(OpDefinition):
         input, turns, kind, n, scale, inverse = args
         if kind not in fourier.KINDS or not input._is_contiguous() or (kind != "chirp" and not fourier.smooth(n)):
             raise RuntimeError("_fft_lanes: expected dense rows of small factors")
-        if kind == "turned" and (turns is None or turns.dtype is not input.dtype or turns.shape != turns_table(n, input.shape[-1], input.dtype.code).shape):
+        if kind == "turned" and (
+            turns is None
+            or turns.dtype is not input.dtype
+            or turns.shape != turns_table(n, input.shape[-1], input.dtype.code).shape
+        ):
             raise RuntimeError("_fft_lanes: expected the table of turns of these columns")
         shape = list(input.shape)
         if kind in ("columns", "turned", "across"):
@@ -257,7 +292,16 @@ class Lanes(OpDefinition):
                 raise RuntimeError("_fft_lanes: expected more columns than a register holds")
             step = first if kind == "across" else inner
             places = (outer, first if kind == "across" else inner, first * inner, inner, first * inner, step)
-            return lanes_plan(input, kind, n, places, (outer, inner, first) if kind == "across" else tuple(shape), scale, inverse, 1 if kind == "turned" else -1)
+            return lanes_plan(
+                input,
+                kind,
+                n,
+                places,
+                (outer, inner, first) if kind == "across" else tuple(shape),
+                scale,
+                inverse,
+                1 if kind == "turned" else -1,
+            )
         shape[-1] = {"half": n // 2 + 1, "whole": n, "real": n}.get(kind, shape[-1])
         return lanes_plan(input, kind, n, (), tuple(shape), scale, inverse)
 
@@ -275,7 +319,11 @@ def fits_lanes(n: int) -> bool:
 def halves(n: int, code: str) -> tuple[int, int] | None:
     """Two factors of `n`, near each other, that rows of lanes can be made of; None if there are none."""
     least = fourier.lanes(code)
-    found = [(abs(math.log(k * k / n)), k, n // k) for k in range(least, LONGEST + 1) if n % k == 0 and least <= n // k <= LONGEST]
+    found = [
+        (abs(math.log(k * k / n)), k, n // k)
+        for k in range(least, LONGEST + 1)
+        if n % k == 0 and least <= n // k <= LONGEST
+    ]
     found = [f for f in found if fourier.smooth(f[1]) and fourier.smooth(f[2])]
     return min(found)[1:] if found else None
 
@@ -328,7 +376,7 @@ def long_chirp(x: Any, m: int, inverse: bool, scale: float) -> Any:
     return complex_rows(wide, True, scale / m).narrow(-1, 0, n) * factors
 
 
-# --- the library ----------------------------------------------------------------------------------------------------------
+# --- the library ------------------------------------------------------------------------------------------------------
 
 SHARED = 1 << 15   # elements from which a transform is divided among threads
 
@@ -368,17 +416,17 @@ def library(name: str, x: Any, dim: int, shape: list[int], dtype: Any, **options
 def library_is_faster(n: int, code: str, is_real: bool = False, inverse: bool = False) -> bool:
     """Whether rows of `n` are the library's though there are kernels for them, as measured (one thread, AVX-512).
 
-    Rows longer than the scratch memory that a cache holds are two passes over memory. In double precision, half as many to
-    a register, these cost more than the library's one until rows leave its cache as well. Odd lengths of real numbers are
-    transformed as complex ones, twice the work, which the library does not need. By type, factors and length alone: the
-    number of rows or of threads must not change a row's result.
+    Rows longer than the scratch memory that a cache holds are two passes over memory. In double precision, half as many
+    to a register, these cost more than the library's one until rows leave its cache as well. Odd lengths of real
+    numbers are transformed as complex ones, twice the work, which the library does not need. By type, factors and
+    length alone: the number of rows or of threads must not change a row's result.
     """
     if n <= LONGEST:
         return False
     return (code == "c128" and n < FAR) or (is_real and n % 2 == 1 and (inverse or fourier.smooth(n)))
 
 
-# --- along one dim --------------------------------------------------------------------------------------------------------
+# --- along one dim ----------------------------------------------------------------------------------------------------
 
 
 def by_rows(x: Any, dim: int, function: Callable) -> Any:
@@ -396,10 +444,14 @@ def complex_along(x: Any, dim: int, forward: bool, scale: float) -> Any:
         return in_lanes(x.contiguous().reshape(-1, n, inner), "columns", n, scale, not forward).reshape(x.shape)
     if fits(n):
         return by_rows(x, dim, lambda r: transform_rows(r, "forward" if forward else "inverse", scale))
-    made = None if library_is_faster(n, x.dtype.code) else by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
+    made = (
+        None if library_is_faster(n, x.dtype.code) else by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
+    )
     if made is not None:
         return made
-    made = library("fft" if forward else "ifft", x, dim, list(x.shape), x.dtype, norm="backward" if forward else "forward")
+    made = library(
+        "fft" if forward else "ifft", x, dim, list(x.shape), x.dtype, norm="backward" if forward else "forward"
+    )
     return made if scale == 1 else made.mul_(scale)
 
 
@@ -412,7 +464,11 @@ def real_rows(x: Any, kind: str, scale: float) -> Any:
         return in_lanes(x, kind, n, scale, False)
     if library_is_faster(n, to_complex(x.dtype).code, True):
         return None
-    pairs = complex_rows(find_op("view_as_complex")(x.reshape(*x.shape[:-1], n // 2, 2)), False, 1.0) if n % 2 == 0 else None
+    pairs = (
+        complex_rows(find_op("view_as_complex")(x.reshape(*x.shape[:-1], n // 2, 2)), False, 1.0)
+        if n % 2 == 0
+        else None
+    )
     if pairs is not None:
         return spectrum_of_pairs(pairs, kind, scale)
     made = complex_rows(x.to(to_complex(x.dtype)), False, scale)
@@ -449,7 +505,9 @@ def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
     if n % 2 == 0 and (pairs := complex_rows(pairs_of_spectrum(x), True, scale)) is not None:
         return find_op("view_as_real")(pairs).reshape(*x.shape[:-1], n)
     kept = x.narrow(-1, 1, x.shape[-1] - 1)
-    whole = find_op("cat")([find_op("real")(x.narrow(-1, 0, 1)).to(x.dtype), kept, kept.narrow(-1, 0, n - x.shape[-1]).flip(-1).conj()], -1)
+    whole = find_op("cat")(
+        [find_op("real")(x.narrow(-1, 0, 1)).to(x.dtype), kept, kept.narrow(-1, 0, n - x.shape[-1]).flip(-1).conj()], -1
+    )
     made = complex_rows(whole, True, scale) if n % 2 else None
     return None if made is None else find_op("real")(made)
 

@@ -1,7 +1,8 @@
 """Windows as columns and back: nn.functional.unfold (im2col) and fold (col2im), each the other's gradient.
 
-Enters: images [(batch,) channels, height, width], or columns [(batch,) channels * window, positions]. Leaves: the other.
-Both say where each element of the result comes from. Refuses: sizes that hold no window, and column counts that do not fit.
+Enters: images [(batch,) channels, height, width], or columns [(batch,) channels * window, positions]. Leaves: the
+other. Both say where each element of the result comes from. Refuses: sizes that hold no window,
+and column counts that do not fit.
 """
 
 from __future__ import annotations
@@ -31,14 +32,32 @@ class Columns(Loops):
     unbatched: int      # dims of an argument without a batch
 
     def numbers(self, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> list[tuple[int, ...]]:
-        found = [per_dim(self.name, label, value, 2) for label, value in zip(("kernel_size", *NUMBERS[1:]), (kernel_size, dilation, padding, stride), strict=True)]
+        found = [
+            per_dim(self.name, label, value, 2)
+            for label, value in zip(
+                ("kernel_size", *NUMBERS[1:]), (kernel_size, dilation, padding, stride), strict=True
+            )
+        ]
         for label, values in zip(("kernel_size", *NUMBERS[1:]), found, strict=True):
             if min(values) < (0 if label == "padding" else 1):
-                raise RuntimeError(f"{self.name}: {label} should be {'non-negative' if label == 'padding' else 'greater than zero'}, but got {list(values)}")
+                raise RuntimeError(
+                    f"{self.name}: {label} should be {'non-negative' if label == 'padding' else 'greater than zero'},"
+                    f" but got {list(values)}"
+                )
         return found
 
-    def windows(self, size: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]) -> list[int]:
-        return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)]
+    def windows(
+        self,
+        size: Sequence[int],
+        kernel: Sequence[int],
+        dilation: Sequence[int],
+        padding: Sequence[int],
+        stride: Sequence[int],
+    ) -> list[int]:
+        return [
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)
+        ]
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         """Examples are one batch of images, or join the batch dim they have."""
@@ -57,14 +76,25 @@ class Unfold(Columns):
         input = args[0]
         kernel, dilation, padding, stride = self.numbers(*args[1:])
         if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
-            raise RuntimeError(f"unfold: expected an input with 3 dimensions, or 4 with a batch (which alone may be empty), got shape {list(input.shape)}")
+            raise RuntimeError(
+                "unfold: expected an input with 3 dimensions, or 4 with a batch (which alone may be empty), got shape"
+                f" {list(input.shape)}"
+            )
         size = tuple(input.shape[-2:])
         out = self.windows(size, kernel, dilation, padding, stride)
         if any(n < 1 for n in out):
-            raise RuntimeError(f"unfold: an input of spatial size {list(size)} with kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)} gives {out} blocks. Expected at least one each way.")
+            raise RuntimeError(
+                f"unfold: an input of spatial size {list(size)} with kernel_size={list(kernel)},"
+                f" dilation={list(dilation)}, padding={list(padding)} gives {out} blocks. Expected at least one each"
+                " way."
+            )
         lead, code = tuple(input.shape[:-2]), input.dtype.code
         shape = (*input.shape[:-3], input.shape[-3] * product(kernel), product(out))
-        given = [Number(f"{label}{d}", "i64", n[d]) for label, n in (("dilation", dilation), ("padding", padding)) for d in range(2)]
+        given = [
+            Number(f"{label}{d}", "i64", n[d])
+            for label, n in (("dilation", dilation), ("padding", padding))
+            for d in range(2)
+        ]
         given.append(Number("stride0", "i64", stride[0]))
         reads = (Memory("input", code, tuple(input.shape), input.stride()), *given)
         step = int(stride[1])      # part of the code: neighbours in memory are read as vectors
@@ -90,7 +120,10 @@ class Unfold(Columns):
 class Fold(Columns):
     """Columns added up where their windows were."""
 
-    schema = "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
+    schema = (
+        "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2]"
+        " stride=1) -> Tensor"
+    )
     aliases = ("nn.functional.fold",)
     function = True
     unbatched = 2
@@ -99,24 +132,34 @@ class Fold(Columns):
         input, size = args[0], per_dim("fold", "output_size", args[1], 2)
         kernel, dilation, padding, stride = self.numbers(*args[2:])
         if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
-            raise RuntimeError(f"fold: expected an input with 2 dimensions, or 3 with a batch (which alone may be empty), got shape {list(input.shape)}")
+            raise RuntimeError(
+                "fold: expected an input with 2 dimensions, or 3 with a batch (which alone may be empty), got shape"
+                f" {list(input.shape)}"
+            )
         if input.shape[-2] % product(kernel):
-            raise RuntimeError(f"fold: dimension 1 of input holds channels times kernel elements: expected a multiple of those of kernel_size={list(kernel)}, got {input.shape[-2]}.")
+            raise RuntimeError(
+                "fold: dimension 1 of input holds channels times kernel elements: expected a multiple of those of"
+                f" kernel_size={list(kernel)}, got {input.shape[-2]}."
+            )
         out = self.windows(size, kernel, dilation, padding, stride)
         if any(n < 1 for n in out) or input.shape[-1] != product(out):
-            raise RuntimeError(f"fold: Given output_size={list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)}, padding={list(padding)}, stride={list(stride)}, expected dimension 2 of input to hold the {out[0]} * {out[1]} blocks, got input.size(2)={input.shape[-1]}.")
+            raise RuntimeError(
+                f"fold: Given output_size={list(size)}, kernel_size={list(kernel)}, dilation={list(dilation)},"
+                f" padding={list(padding)}, stride={list(stride)}, expected dimension 2 of input to hold the {out[0]} *"
+                f" {out[1]} blocks, got input.size(2)={input.shape[-1]}."
+            )
         return columns_added(input, size, out, kernel, dilation, padding, stride)
 
     def vjp(self, g, kernel_size, dilation, padding, stride):
         return {"input": find_op("im2col")(g, kernel_size, dilation, padding, stride)}
 
 
-def columns_added(input: Any, size: Sequence[int], out: Sequence[int], kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
-                  stride: Sequence[int]) -> Lowered:  # fmt: skip
+def columns_added(input: Any, size: Sequence[int], out: Sequence[int], kernel: Sequence[int], dilation: Sequence[int],
+                  padding: Sequence[int], stride: Sequence[int]) -> Lowered:  # fmt: skip
     """The sum, at every place of the image, of what the windows that hold it have there.
 
-    Place x lies in window (x + padding - tap * dilation) / stride, where that is whole. Which taps those are repeats every `stride` places, so
-    where the width is a multiple of that the places between are a range of their own.
+    Place x lies in window (x + padding - tap * dilation) / stride, where that is whole. Which taps those are repeats
+    every `stride` places, so where the width is a multiple of that the places between are a range of their own.
     """
     code = input.dtype.code
     compute, lead = compute_code(code), len(input.shape) - 1
@@ -130,7 +173,11 @@ def columns_added(input: Any, size: Sequence[int], out: Sequence[int], kernel: S
     x_range, line_range = lead + 1, lead + 2 + (up > 1)
     tap_x = line_range + 1
     written = int(kernel[1]) <= WRITTEN and step == up
-    given = [Number(f"{label}{d}", "i64", n[d]) for label, n in zip(("out", *NUMBERS), (out, kernel, dilation, padding, stride), strict=True) for d in range(2)]
+    given = [
+        Number(f"{label}{d}", "i64", n[d])
+        for label, n in zip(("out", *NUMBERS), (out, kernel, dilation, padding, stride), strict=True)
+        for d in range(2)
+    ]
     reads = (Memory("input", code, tuple(input.shape), input.stride()), *given)
 
     def number(sources: Sequence[Any], label: str, d: int) -> Value:
@@ -140,7 +187,8 @@ def columns_added(input: Any, size: Sequence[int], out: Sequence[int], kernel: S
         return at[x_range] if up == 1 else at[x_range] * const(up, "i64") + at[x_range + 1]
 
     def along_x(at: At) -> tuple[Value | None, Value, Value]:
-        """The number of the window that has the place at a tap, the tap, and whether there is one; None where there never is."""
+        """The number of the window that has the place at a tap, the tap, and whether there is one;
+        None where there never is."""
         if written and tap_x in at.whole:
             phase = at[x_range + 1].attr if up > 1 else 0
             ahead = phase + pad - at[tap_x].attr * gap
@@ -159,14 +207,19 @@ def columns_added(input: Any, size: Sequence[int], out: Sequence[int], kernel: S
             line = max_(min_(first + line, past - ONE), ZERO)
         behind = at[lead] + number(sources, "padding", 0) - line * const(down, "i64")
         is_there = is_there & eq(irem(behind, const(apart, "i64")), ZERO)
-        row = (at[lead - 1] * number(sources, "kernel", 0) + idiv(behind, const(apart, "i64"))) * number(sources, "kernel", 1) + tap
+        row = (at[lead - 1] * number(sources, "kernel", 0) + idiv(behind, const(apart, "i64"))) * number(
+            sources, "kernel", 1
+        ) + tap
         x = cast(sources[0][(*at[: lead - 1], row, line * number(sources, "out", 1) + x)], compute)
         return (select(is_there, x, const(0, compute)),)
 
     def lines(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
         """The lines of windows that reach a place."""
         here = at[lead] + number(sources, "padding", 0)
-        first = idiv(max_(here - (number(sources, "kernel", 0) - ONE) * const(apart, "i64") + const(down - 1, "i64"), ZERO), const(down, "i64"))
+        first = idiv(
+            max_(here - (number(sources, "kernel", 0) - ONE) * const(apart, "i64") + const(down - 1, "i64"), ZERO),
+            const(down, "i64"),
+        )
         return first, max_(min_(number(sources, "out", 0), idiv(here, const(down, "i64")) + ONE), first)
 
     def taps(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
@@ -185,6 +238,12 @@ def columns_added(input: Any, size: Sequence[int], out: Sequence[int], kernel: S
 
     windows = (*([] if few else [(line_range, Window(lines))]), (tap_x, Window(taps, whole if written else None)))
     ranges = (*shape[:-1], size[1] // up, *([up] if up > 1 else []), reached, kernel[1])
-    folding = Folding(Total(), compute, frozenset((line_range, tap_x)), windows=windows, written=frozenset([tap_x] * written + [line_range] * few + [x_range + 1] * (up > 1)))
+    folding = Folding(
+        Total(),
+        compute,
+        frozenset((line_range, tap_x)),
+        windows=windows,
+        written=frozenset([tap_x] * written + [line_range] * few + [x_range + 1] * (up > 1)),
+    )
     key = ("fold", lead, up, written, (step, gap, pad, int(kernel[1]), down, apart, reached if few else 0))
     return Lowered("fold", key, ranges, shape, (code,), reads, body, aligned=False, folding=folding)

@@ -13,8 +13,9 @@ from rushlight import _C
 from rushlight.op import OpDefinition, find_op, ops
 
 ONE = (
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p",
-    "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",
+    "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
+    "tan", "tanh", "trunc",
 )  # fmt: skip
 TWO = {   # op: what follows the second operand
     "add": ", *, Scalar alpha=1", "sub": ", *, Scalar alpha=1", "mul": "", "div": "", "pow": "",
@@ -80,7 +81,9 @@ class _Scaled(_Foreach):
     """addcmul and addcdiv: the last list, or 1-D tensor, scales."""
 
     def run(self, tensors, first, second, value):
-        return super().run(tensors, first, second, value.tolist() if isinstance(value, _C.Tensor) and value.ndim else value)
+        return super().run(
+            tensors, first, second, value.tolist() if isinstance(value, _C.Tensor) and value.ndim else value
+        )
 
     def call(self, op, x, y, z, value):
         return op(x, y, z, value=value.item() if isinstance(value, _C.Tensor) else value)
@@ -167,7 +170,9 @@ def define(kind: type, base: str, params: str) -> None:
     for suffix, result in (("", "Tensor[]"), ("_", "()")):
         schema = f"_foreach_{base}{suffix}({params}) -> {result}"
         doc = f"`{base}{suffix}` of every tensor of a list."
-        type(f"Foreach_{base}{suffix}", (kind,), {"schema": schema, "base": base, "__doc__": doc, "__module__": __name__})
+        type(
+            f"Foreach_{base}{suffix}", (kind,), {"schema": schema, "base": base, "__doc__": doc, "__module__": __name__}
+        )
 
 
 def define_all() -> None:

@@ -36,7 +36,9 @@ class BasicIndexBackward(OpDefinition):
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         grad, size, index = args
         rest = index if isinstance(index, tuple) else (index,)
-        return op.batching.wrapped(overload.call(op.batching.front(grad, level), (level.batch_size, *size), (slice(None), *rest)), level)
+        return op.batching.wrapped(
+            overload.call(op.batching.front(grad, level), (level.batch_size, *size), (slice(None), *rest)), level
+        )
 
     def run(self, grad: Any, size: Any, index: Any) -> Any:
         return _C.scatter_basic(grad, size, index)

@@ -31,9 +31,13 @@ class MeshGrid(Composite):
             if t.ndim > 1:
                 raise RuntimeError(f"meshgrid: expected tensors with 0 or 1 dimensions, got shape {list(t.shape)}")
             if t.dtype is not tensors[0].dtype:
-                raise RuntimeError(f"meshgrid: expected tensors of one dtype, got {tensors[0].dtype.name} and {t.dtype.name}")
+                raise RuntimeError(
+                    f"meshgrid: expected tensors of one dtype, got {tensors[0].dtype.name} and {t.dtype.name}"
+                )
             if t.device != tensors[0].device:
-                raise RuntimeError(f"meshgrid: expected tensors on the same device, got {tensors[0].device} and {t.device}")
+                raise RuntimeError(
+                    f"meshgrid: expected tensors on the same device, got {tensors[0].device} and {t.device}"
+                )
         if indexing not in (None, "ij", "xy"):
             raise RuntimeError(f'meshgrid: expected indexing="xy" or indexing="ij", got {indexing}')
         swapped = indexing == "xy" and len(tensors) > 1
@@ -98,9 +102,14 @@ class BlockDiag(Composite):
             raise RuntimeError("torch.block_diag: expected at least one tensor")
         for k, t in enumerate(tensors):
             if t.ndim > 2:
-                raise RuntimeError(f"block_diag: expected tensors with at most 2 dimensions, got {t.ndim} in number {k}")
+                raise RuntimeError(
+                    f"block_diag: expected tensors with at most 2 dimensions, got {t.ndim} in number {k}"
+                )
             if t.device != tensors[0].device:
-                raise RuntimeError(f"block_diag: expected tensors on the same device, got number 0 on {tensors[0].device} and number {k} on {t.device}")
+                raise RuntimeError(
+                    f"block_diag: expected tensors on the same device, got number 0 on {tensors[0].device} and number"
+                    f" {k} on {t.device}"
+                )
         dtype = result_type_of(tensors)
         blocks = [t.to(dtype).reshape((1,) * (2 - t.ndim) + tuple(t.shape)) for t in tensors]
         width = sum(b.shape[1] for b in blocks)
@@ -137,7 +146,10 @@ class Vander(Composite):
 class UnravelIndex(Composite):
     """The coordinates, in a grid of `shape`, of positions in its flattened form."""
 
-    schema = ("unravel_index(Tensor indices, int[] shape) -> Tensor[]", "unravel_index(Tensor indices, int shape) -> Tensor[]")
+    schema = (
+        "unravel_index(Tensor indices, int[] shape) -> Tensor[]",
+        "unravel_index(Tensor indices, int shape) -> Tensor[]",
+    )
     method = False
     out = False
 
@@ -182,8 +194,13 @@ class ChunkCat(Composite):
         if t.numel() == 0:
             raise RuntimeError(f"_chunk_cat expects non-empty tensors, got shape {list(t.shape)}")
         if dim >= t.ndim:
-            raise RuntimeError(f"_chunk_cat: expected every tensor to have dimension dim={dim}, got one with ndim {t.ndim}")
+            raise RuntimeError(
+                f"_chunk_cat: expected every tensor to have dimension dim={dim}, got one with ndim {t.ndim}"
+            )
         if t.dtype is not first.dtype:
             raise RuntimeError(f"_chunk_cat: expected tensors of one dtype, got {first.dtype.name} and {t.dtype.name}")
         if tuple(t.shape[:dim]) != tuple(first.shape[:dim]):
-            raise RuntimeError(f"_chunk_cat: expected equal sizes in the dimensions before dim, got {list(first.shape)} and {list(t.shape)}")
+            raise RuntimeError(
+                f"_chunk_cat: expected equal sizes in the dimensions before dim, got {list(first.shape)} and"
+                f" {list(t.shape)}"
+            )

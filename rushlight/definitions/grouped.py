@@ -1,8 +1,10 @@
-"""Many small matrix products in one call: rows, columns or inner sizes of a matrix in groups, each with a matrix of its own.
+"""Many small matrix products in one call: rows, columns or inner sizes of a matrix in groups,
+each with a matrix of its own.
 
-Enters: two tensors, each a matrix or a stack of matrices, and `offs`, where each group ends (needed unless both are stacks).
-Leaves: by the shapes, [rows, n] (groups of rows), [m, columns] (groups of columns), one product for each group of the inner
-size, or plain batched products. Refuses: a bias, which PyTorch does not take either, and offsets that leave the matrix.
+Enters: two tensors, each a matrix or a stack of matrices, and `offs`, where each group ends (needed unless both are
+stacks). Leaves: by the shapes, [rows, n] (groups of rows), [m, columns] (groups of columns), one product for each group
+of the inner size, or plain batched products. Refuses: a bias, which PyTorch does not take either,
+and offsets that leave the matrix.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ def groups(offs: Any, length: int) -> list[tuple[int, int]]:
 class GroupedMm(Composite):
     """Products of the groups of `input` and `mat2`; rows or columns past the last group are zero."""
 
-    schema = "_grouped_mm(Tensor input, Tensor mat2, Tensor? offs=None, Tensor? bias=None, dtype? out_dtype=None) -> Tensor"
+    schema = (
+        "_grouped_mm(Tensor input, Tensor mat2, Tensor? offs=None, Tensor? bias=None, dtype? out_dtype=None) -> Tensor"
+    )
     method = False
     aliases = ("nn.functional.grouped_mm",)
 
@@ -31,7 +35,9 @@ class GroupedMm(Composite):
         if bias is not None:
             raise RuntimeError("_grouped_mm: bias is not supported")
         if input.ndim not in (2, 3) or mat2.ndim not in (2, 3):
-            raise RuntimeError(f"_grouped_mm: expected matrices or stacks of them, got {input.ndim}-D and {mat2.ndim}-D tensors")
+            raise RuntimeError(
+                f"_grouped_mm: expected matrices or stacks of them, got {input.ndim}-D and {mat2.ndim}-D tensors"
+            )
         if (offs is None) != (input.ndim == mat2.ndim == 3):
             raise RuntimeError("_grouped_mm: offs is needed unless both tensors are 3-D, and then it must be left out")
         made = self.products(input, mat2, offs)
@@ -41,7 +47,9 @@ class GroupedMm(Composite):
         if offs is None:
             return ops["bmm"](a, b)
         if a.ndim == b.ndim == 2:
-            return ops["stack"]([a.narrow(1, start, size) @ b.narrow(0, start, size) for start, size in groups(offs, a.shape[1])])
+            return ops["stack"](
+                [a.narrow(1, start, size) @ b.narrow(0, start, size) for start, size in groups(offs, a.shape[1])]
+            )
         if a.ndim == 2:
             parts = [a.narrow(0, start, size) @ b[i] for i, (start, size) in enumerate(groups(offs, a.shape[0]))]
             rest = a.shape[0] - sum(part.shape[0] for part in parts)

@@ -50,14 +50,18 @@ class InsertionPoint(Indexed):
 def search(sequence: Any, values: Any, right: bool, out_int32: bool = False) -> Any:
     """Insertion points of `values` in rows whose shapes are known to fit."""
     length = sequence.shape[-1]
-    steps = length.bit_length() if isinstance(length, (int, _C.Extent)) else 63   # of a symbolic length nothing is asked
+    # of a symbolic length nothing is asked
+    steps = length.bit_length() if isinstance(length, (int, _C.Extent)) else 63
     return find_op("_insertion_point")(sequence, values, right, out_int32, steps)
 
 
 class SearchSorted(Composite):
     """Where each value would be inserted to keep the last dim of `sorted_sequence` in order."""
 
-    schema = "searchsorted(Tensor sorted_sequence, Tensor|Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"
+    schema = (
+        "searchsorted(Tensor sorted_sequence, Tensor|Scalar input, *, bool out_int32=False, bool right=False, str?"
+        " side=None, Tensor? sorter=None) -> Tensor"
+    )
     differentiable = False
     method = False
     exact_out = True
@@ -73,7 +77,10 @@ class SearchSorted(Composite):
         if not isinstance(input, _C.Tensor):
             input = sequence.new_full((), input, dtype=dtype)
         if out_int32 and sequence.shape[-1] >= 2**31:
-            raise RuntimeError(f"searchsorted(): the size of the boundaries' last dimension should be less than {2**31} for out_int32=True")
+            raise RuntimeError(
+                f"searchsorted(): the size of the boundaries' last dimension should be less than {2**31} for"
+                " out_int32=True"
+            )
         return search(sequence.to(dtype), input.detach().to(dtype), behind, out_int32)
 
     def check(self, sequence: Any, input: Any, right: bool, side: Any, sorter: Any) -> bool:
@@ -84,20 +91,29 @@ class SearchSorted(Composite):
             raise RuntimeError("searchsorted: side='left' contradicts right=True")
         is_scalar = not isinstance(input, _C.Tensor) or not input.ndim
         if is_scalar and sequence.ndim != 1:
-            raise RuntimeError(f"searchsorted: a number as input needs boundaries with 1 dimension, got {sequence.ndim}")
+            raise RuntimeError(
+                f"searchsorted: a number as input needs boundaries with 1 dimension, got {sequence.ndim}"
+            )
         if not sequence.ndim:
             raise RuntimeError("searchsorted: expected boundaries with dimensions, got 0")
         if sequence.ndim != 1 and tuple(sequence.shape[:-1]) != tuple(input.shape[:-1]):
             raise RuntimeError(
-                "searchsorted: expected boundaries with 1 dimension, or with the sizes of input in all dimensions but the last, "
-                f"got boundaries of shape {list(sequence.shape)} and input of shape {list(input.shape)}"
+                "searchsorted: expected boundaries with 1 dimension, or with the sizes of input in all dimensions but"
+                f" the last, got boundaries of shape {list(sequence.shape)} and input of shape {list(input.shape)}"
             )
         if sorter is not None and (sorter.shape != sequence.shape or sorter.dtype is not _C.int64):
-            raise RuntimeError(f"searchsorted(): sorter must be an int64 tensor of the boundaries' shape {list(sequence.shape)}, got {list(sorter.shape)} {sorter.dtype.name}")
+            raise RuntimeError(
+                f"searchsorted(): sorter must be an int64 tensor of the boundaries' shape {list(sequence.shape)}, got"
+                f" {list(sorter.shape)} {sorter.dtype.name}"
+            )
         return right or side == "right"
 
     def reordered(self, sequence: Any, sorter: Any) -> Any:
-        if sorter.numel() and not sorter.is_meta and (sorter.min().item() < 0 or sorter.max().item() >= sequence.shape[-1]):
+        if (
+            sorter.numel()
+            and not sorter.is_meta
+            and (sorter.min().item() < 0 or sorter.max().item() >= sequence.shape[-1])
+        ):
             raise RuntimeError("searchsorted(): sorter index out of range")
         return sequence.gather(-1, sorter)
 
@@ -115,7 +131,7 @@ class Bucketize(Composite):
         return find_op("searchsorted")(boundaries, input, out_int32=out_int32, right=right)
 
 
-# --- counting -----------------------------------------------------------------------------------------------------------
+# --- counting ---------------------------------------------------------------------------------------------------------
 
 
 class BinCount(OpDefinition):
@@ -152,11 +168,15 @@ class BinCount(OpDefinition):
         if rank(input.dtype) != 1:
             raise NotImplementedError(f'"bincount" not implemented for {input.dtype.name} tensors')
         if input.ndim != 1:
-            raise RuntimeError(f"bincount: expected a vector of integers, got shape {list(input.shape)} of {input.dtype.name}")
+            raise RuntimeError(
+                f"bincount: expected a vector of integers, got shape {list(input.shape)} of {input.dtype.name}"
+            )
         if minlength < 0:
             raise RuntimeError(f"bincount: minlength should be >= 0, got {minlength}")
         if weights is not None and weights.shape != input.shape:
-            raise RuntimeError(f"bincount: expected weights of the shape of input, {list(input.shape)}, got {list(weights.shape)}")
+            raise RuntimeError(
+                f"bincount: expected weights of the shape of input, {list(input.shape)}, got {list(weights.shape)}"
+            )
 
     def amounts(self, input: Any, weights: Any) -> Any:
         """What each element adds to its bin."""
@@ -229,16 +249,24 @@ def check_points(name: str, points: Any, weight: Any) -> None:
         raise NotImplementedError(f'"{name}" not implemented for {points.dtype.name} tensors')
     if weight is not None:
         if weight.dtype is not points.dtype:
-            raise RuntimeError(f"{name}: expected a weight of the dtype of input, {points.dtype.name}, got {weight.dtype.name}")
+            raise RuntimeError(
+                f"{name}: expected a weight of the dtype of input, {points.dtype.name}, got {weight.dtype.name}"
+            )
         if tuple(weight.shape) != tuple(points.shape[:-1]):
-            raise RuntimeError(f"{name}: expected a weight of the shape of input without its last dimension, got {list(weight.shape)} for {list(points.shape)}")
+            raise RuntimeError(
+                f"{name}: expected a weight of the shape of input without its last dimension, got {list(weight.shape)}"
+                f" for {list(points.shape)}"
+            )
 
 
 def check_edges(name: str, points: Any, edges: Sequence[Any]) -> list[Any]:
     """Edges that were given as tensors."""
     for d, e in enumerate(edges):
         if e.dtype is not points.dtype:
-            raise RuntimeError(f"{name}: input tensor and bins tensors should have the same dtype, but got {points.dtype.name} and bins for dimension {d} with dtype {e.dtype.name}")
+            raise RuntimeError(
+                f"{name}: input tensor and bins tensors should have the same dtype, but got {points.dtype.name} and"
+                f" bins for dimension {d} with dtype {e.dtype.name}"
+            )
         if e.ndim != 1:
             raise RuntimeError(f"{name}: expected the bins of dimension {d} to have one dimension, got {e.ndim}")
         if not e.numel():
@@ -252,7 +280,10 @@ def even_edges(name: str, points: Any, bins: Sequence[int], limits: Sequence[flo
         if count <= 0:
             raise RuntimeError(f"{name}: bins must be > 0, but got {count} for dimension {d}")
     if limits is not None and len(limits) != 2 * len(bins):
-        raise RuntimeError(f"{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, but got {len(limits)}")
+        raise RuntimeError(
+            f"{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, but got"
+            f" {len(limits)}"
+        )
     made = []
     for d, count in enumerate(bins):
         if limits is not None:
@@ -276,8 +307,14 @@ class Histogram(Composite):
 
     batch = "loop"
     schema = (
-        "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
-        "histogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+        (
+            "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor"
+            " bin_edges)"
+        ),
+        (
+            "histogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) ->"
+            " (Tensor hist, Tensor bin_edges)"
+        ),
     )
     differentiable = False
 
@@ -287,19 +324,31 @@ class Histogram(Composite):
         weight = weight if weight is None else weight.detach().reshape(-1)
         check_points("histogram", points, weight)
         if isinstance(bins, _C.Tensor):
-            edges = [edge.clone() for edge in check_edges("histogram", points, [bins])]   # the result is the caller's, the argument stays so
+            # the result is the caller's, the argument stays so
+            edges = [edge.clone() for edge in check_edges("histogram", points, [bins])]
         else:
             edges = even_edges("histogram", points, [bins], limits[0])
-        return result_type("histogram", ("hist", "bin_edges"))((histogram_of("histogram", points, edges, weight, density), edges[0]))
+        return result_type("histogram", ("hist", "bin_edges"))(
+            (histogram_of("histogram", points, edges, weight, density), edges[0])
+        )
 
 
 class HistogramDD(OpDefinition):
     """Counts (or sums of weights) of points in cells of many dims, and the edges of each."""
 
     schema = (
-        "histogramdd(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-        "histogramdd(Tensor input, Tensor[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
-        "histogramdd(Tensor input, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+        (
+            "histogramdd(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False)"
+            " -> (Tensor hist, Tensor[] bin_edges)"
+        ),
+        (
+            "histogramdd(Tensor input, Tensor[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False)"
+            " -> (Tensor hist, Tensor[] bin_edges)"
+        ),
+        (
+            "histogramdd(Tensor input, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) ->"
+            " (Tensor hist, Tensor[] bin_edges)"
+        ),
     )
     differentiable = False
     method = False
@@ -311,9 +360,14 @@ class HistogramDD(OpDefinition):
         dims = input.shape[-1]
         bins = [bins] * dims if isinstance(bins, int) else list(bins)
         if len(bins) != dims:
-            raise RuntimeError(f"histogramdd: expected bins for each of the {dims} coordinates in input, got {len(bins)}.")
+            raise RuntimeError(
+                f"histogramdd: expected bins for each of the {dims} coordinates in input, got {len(bins)}."
+            )
         if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
-            raise RuntimeError(f"histogramdd: expected a weight of the shape of input without its last dimension, got {list(weight.shape)} for {list(input.shape)}")
+            raise RuntimeError(
+                "histogramdd: expected a weight of the shape of input without its last dimension, got"
+                f" {list(weight.shape)} for {list(input.shape)}"
+            )
         points = input.detach().reshape(-1, dims)
         weight = weight if weight is None else weight.detach().reshape(-1)
         check_points("histogramdd", points, weight)
@@ -322,4 +376,6 @@ class HistogramDD(OpDefinition):
         else:
             edges = even_edges("histogramdd", points, bins, range)
         shown = bins if bins and isinstance(bins[0], _C.Tensor) else edges   # given edges come back as they are
-        return result_type("histogramdd", ("hist", "bin_edges"))((histogram_of("histogramdd", points, edges, weight, density), tuple(shown)))
+        return result_type("histogramdd", ("hist", "bin_edges"))(
+            (histogram_of("histogramdd", points, edges, weight, density), tuple(shown))
+        )

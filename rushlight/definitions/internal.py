@@ -12,8 +12,8 @@ from rushlight import _C
 from rushlight.op import Composite, find_op
 
 CASTS = {
-    "Byte": _C.uint8, "Char": _C.int8, "Double": _C.float64, "Float": _C.float32, "Half": _C.float16, "Int": _C.int32, "Long": _C.int64,
-    "Short": _C.int16,
+    "Byte": _C.uint8, "Char": _C.int8, "Double": _C.float64, "Float": _C.float32, "Half": _C.float16, "Int": _C.int32,
+    "Long": _C.int64, "Short": _C.int16,
 }  # fmt: skip
 
 
@@ -31,7 +31,12 @@ def define_casts() -> None:
         def compute(self: Any, input: Any, non_blocking: bool, dtype: Any = dtype) -> Any:
             return input.to(dtype)
 
-        body = {"schema": f"_cast_{label}(Tensor input, bool non_blocking=False) -> Tensor", "compute": compute, "__doc__": f"`input` as {dtype.name}.", "__module__": __name__}
+        body = {
+            "schema": f"_cast_{label}(Tensor input, bool non_blocking=False) -> Tensor",
+            "compute": compute,
+            "__doc__": f"`input` as {dtype.name}.",
+            "__module__": __name__,
+        }
         type(f"Cast{label}", (_Internal,), body)
 
 
@@ -44,7 +49,11 @@ class ShapeAsTensor(_Internal):
     schema = "_shape_as_tensor(Tensor input) -> Tensor"
 
     def compute(self, input):
-        return find_op("scalar_tensor")(0, dtype=_C.int64).new_empty(0) if not input.ndim else _C.from_data(list(input.shape), _C.int64)
+        return (
+            find_op("scalar_tensor")(0, dtype=_C.int64).new_empty(0)
+            if not input.ndim
+            else _C.from_data(list(input.shape), _C.int64)
+        )
 
 
 class DimArange(_Internal):
@@ -110,7 +119,10 @@ class UnsafeIndexPut(_Internal):
 class IndexPutImpl(_Internal):
     """`index_put_`."""
 
-    schema = "_index_put_impl_(Tensor(a!) input, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor"
+    schema = (
+        "_index_put_impl_(Tensor(a!) input, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False)"
+        " -> Tensor"
+    )
 
     def compute(self, input, indices, values, accumulate, unsafe):
         return find_op("index_put_")(input, indices, values, accumulate)
@@ -148,7 +160,10 @@ class AddRelu(_Internal):
 class AMinMax(_Internal):
     """Smallest and largest element."""
 
-    schema = ("_aminmax(Tensor input) -> (Tensor, Tensor)", "_aminmax.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor, Tensor)")
+    schema = (
+        "_aminmax(Tensor input) -> (Tensor, Tensor)",
+        "_aminmax.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+    )
 
     def compute(self, input, dim=None, keepdim=False):
         found = find_op("aminmax")(input, dim=dim, keepdim=keepdim)
@@ -176,7 +191,10 @@ class MaskedScale(_Internal):
 class UniqueTwo(_Internal):
     """Distinct elements, and (empty unless asked for) where each went and how often it occurs."""
 
-    schema = "_unique2(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_unique2(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor,"
+        " Tensor, Tensor)"
+    )
 
     def compute(self, input, sorted, return_inverse, return_counts):
         values, inverse, counts = find_op("unique")(input, sorted, True, True)
@@ -217,7 +235,9 @@ class FrobeniusNorm(_Internal):
 class SliceInverse(Composite):
     """A tensor laid out like `input`, seen through a slice that is `src`."""
 
-    schema = "slice_inverse(Tensor(a) input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"
+    schema = (
+        "slice_inverse(Tensor(a) input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"
+    )
     out = False
 
     def compute(self, input, src, dim, start, end, step):
@@ -257,8 +277,8 @@ class ToCopy(_Internal):
     """`input` in another dtype, device or memory format, always copied: what `to` is once it has decided to copy."""
 
     schema = (
-        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, "
-        "memory_format? memory_format=None) -> Tensor"
+        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None,"
+        " bool non_blocking=False, memory_format? memory_format=None) -> Tensor"
     )
 
     def compute(self, input, dtype, layout, device, pin_memory, non_blocking, memory_format):
@@ -299,13 +319,16 @@ class SparseAddmm(_Internal):
 
 
 class SparseMmReduce(_Internal):
-    """`sparse @ dense` of a CSR matrix, rows added up or averaged; the second result, where a maximum was, is empty for these."""
+    """`sparse @ dense` of a CSR matrix, rows added up or averaged; the second result, where a maximum was,
+    is empty for these."""
 
     schema = "_sparse_mm_reduce_impl(Tensor input, Tensor other, str reduce) -> (Tensor, Tensor)"
 
     def compute(self, input, other, reduce):
         if reduce not in ("sum", "mean"):
-            raise NotImplementedError(f"_sparse_mm_reduce_impl: reduce={reduce!r} is not supported; use 'sum' or 'mean'")
+            raise NotImplementedError(
+                f"_sparse_mm_reduce_impl: reduce={reduce!r} is not supported; use 'sum' or 'mean'"
+            )
         made = input @ other
         if reduce == "mean":
             counts = input.crow_indices().diff().clamp(min=1)

@@ -36,7 +36,9 @@ def legacy_reduction(reduction: str, size_average: Any, reduce: Any) -> str:
     if size_average is None and reduce is None:
         return reduction
     meant = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce are deprecated: pass reduction='{meant}'.", UserWarning, stacklevel=users_level())
+    warnings.warn(
+        f"size_average and reduce are deprecated: pass reduction='{meant}'.", UserWarning, stacklevel=users_level()
+    )
     return meant
 
 
@@ -44,15 +46,17 @@ def check_same_size(name: str, input: Any, target: Any) -> None:
     """Warn, as PyTorch does, when broadcasting would hide a mistake."""
     if input.shape != target.shape:
         warnings.warn(
-            f"{name}: target {list(target.shape)} and input {list(input.shape)} are not of the same size and are broadcast. "
-            "That is seldom what a loss should be: give both the same size.", UserWarning, stacklevel=users_level(),
-        )  # fmt: skip
+            f"{name}: target {list(target.shape)} and input {list(input.shape)} are not of the same size and are"
+            " broadcast. That is seldom what a loss should be: give both the same size.",
+            UserWarning,
+            stacklevel=users_level(),
+        )
 
 
 LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
 
 
-# --- elements -----------------------------------------------------------------------------------------------------------------
+# --- elements ---------------------------------------------------------------------------------------------------------
 
 
 class _Element(Pointwise):
@@ -148,7 +152,7 @@ class PoissonElement(_Element):
         return s.exp(x) - y * x if log_input else x - y * s.log(x + eps)
 
 
-# --- losses -------------------------------------------------------------------------------------------------------------------
+# --- losses -----------------------------------------------------------------------------------------------------------
 
 
 class Loss(Composite):
@@ -170,7 +174,9 @@ class _ElementLoss(Loss):
 
     def compute(self, input, target, *rest):
         values = dict(zip([p.name for p in self.spec.params[2:]], rest, strict=True))
-        reduction = legacy_reduction(values.pop("reduction"), values.pop("size_average", None), values.pop("reduce", None))
+        reduction = legacy_reduction(
+            values.pop("reduction"), values.pop("size_average", None), values.pop("reduce", None)
+        )
         weight = values.pop("weight", None)
         check_reduction(self.name, reduction)
         if self.warns:
@@ -179,7 +185,10 @@ class _ElementLoss(Loss):
         if weight is None:
             return reduced(loss, reduction)
         if weight.shape != input.shape:
-            raise ValueError(f"{self.name}: expected a weight of the same size as input, {list(input.shape)}, got {list(weight.shape)}")
+            raise ValueError(
+                f"{self.name}: expected a weight of the same size as input, {list(input.shape)}, got"
+                f" {list(weight.shape)}"
+            )
         loss = loss * weight
         return loss.sum() / weight.sum() if reduction == "mean" and self.mean_by_weight else reduced(loss, reduction)
 
@@ -192,7 +201,9 @@ class MseLoss(_ElementLoss):
 
     def element(self, input, target):
         if input.is_complex() or target.is_complex() or not (input.is_floating_point() or target.is_floating_point()):
-            raise NotImplementedError(f'"mse_loss" not implemented for {input.dtype.name} tensors. Cast to a floating type first.')
+            raise NotImplementedError(
+                f'"mse_loss" not implemented for {input.dtype.name} tensors. Cast to a floating type first.'
+            )
         return super().element(input, target)
 
 
@@ -220,7 +231,9 @@ class SmoothL1Loss(_ElementLoss):
 class HuberLoss(_ElementLoss):
     """Squared where small, linear where large; `delta` is where it changes."""
 
-    schema = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0, Tensor? weight=None) -> Tensor"
+    schema = (
+        "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0, Tensor? weight=None) -> Tensor"
+    )
 
     def element(self, input, target, delta):
         if delta <= 0:
@@ -237,7 +250,10 @@ class BinaryCrossEntropy(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if input.shape != target.shape:
-            raise ValueError(f"binary_cross_entropy: expected a target of the same size as input, {list(input.shape)}, got {list(target.shape)}")
+            raise ValueError(
+                f"binary_cross_entropy: expected a target of the same size as input, {list(input.shape)}, got"
+                f" {list(target.shape)}"
+            )
         if input.dtype is not target.dtype:
             raise RuntimeError(f"binary_cross_entropy: Found dtype {target.dtype.name} but expected {input.dtype.name}")
         if readable(input) and bool(((input < 0) | (input > 1)).any()):
@@ -249,13 +265,19 @@ class BinaryCrossEntropy(Loss):
 class BinaryCrossEntropyWithLogits(Loss):
     """binary_cross_entropy of sigmoid(input), computed without overflow."""
 
-    schema = f"binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, {LEGACY}, Tensor? pos_weight=None) -> Tensor"
+    schema = (
+        f"binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, {LEGACY}, Tensor?"
+        " pos_weight=None) -> Tensor"
+    )
 
     def compute(self, input, target, weight, size_average, reduce, reduction, pos_weight):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if input.shape != target.shape:
-            raise ValueError(f"binary_cross_entropy_with_logits: expected a target of the same size as input, {list(input.shape)}, got {list(target.shape)}")
+            raise ValueError(
+                f"binary_cross_entropy_with_logits: expected a target of the same size as input, {list(input.shape)},"
+                f" got {list(target.shape)}"
+            )
         loss = find_op("_logit_loss_element")(input, target, pos_weight)
         return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -268,7 +290,12 @@ class KlDiv(Loss):
     def compute(self, input, target, size_average, reduce, reduction, log_target):
         given, reduction = reduction, legacy_reduction(reduction, size_average, reduce)
         if given == reduction == "mean" and size_average is None and reduce is None:
-            warnings.warn("kl_div: reduction='mean' divides by the number of elements. The definition divides by the batch alone, as reduction='batchmean' does.", UserWarning, stacklevel=users_level())
+            warnings.warn(
+                "kl_div: reduction='mean' divides by the number of elements. The definition divides by the batch alone,"
+                " as reduction='batchmean' does.",
+                UserWarning,
+                stacklevel=users_level(),
+            )
         if reduction != "batchmean":
             check_reduction("kl_div", reduction)
         loss = target.exp() * (target - input) if log_target else find_op("xlogy")(target, target) - target * input
@@ -292,13 +319,18 @@ class SoftMarginLoss(_ElementLoss):
 class PoissonNllLoss(Loss):
     """-log likelihood of counts `target` under a Poisson distribution of rate exp(input), or input."""
 
-    schema = "poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, bool? size_average=None, float eps=1e-08, bool? reduce=None, str reduction='mean') -> Tensor"
+    schema = (
+        "poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, bool? size_average=None,"
+        " float eps=1e-08, bool? reduce=None, str reduction='mean') -> Tensor"
+    )
 
     def compute(self, input, target, log_input, full, size_average, eps, reduce, reduction):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if input.is_floating_point() or target.is_floating_point() or not log_input:
-            loss = find_op("_poisson_nll_loss_element")(input if input.is_floating_point() or log_input else input.to(_C.float32), target, log_input, eps)
+            loss = find_op("_poisson_nll_loss_element")(
+                input if input.is_floating_point() or log_input else input.to(_C.float32), target, log_input, eps
+            )
         else:
             loss = input.exp() - target * input
         if full:   # Stirling's approximation of log(target!), for counts above 1
@@ -310,7 +342,10 @@ class PoissonNllLoss(Loss):
 class GaussianNllLoss(Loss):
     """-log likelihood of `target` under a normal distribution of mean `input` and variance `var`."""
 
-    schema = "gaussian_nll_loss(Tensor input, Tensor target, Tensor|Scalar var, bool full=False, float eps=1e-06, str reduction='mean') -> Tensor"
+    schema = (
+        "gaussian_nll_loss(Tensor input, Tensor target, Tensor|Scalar var, bool full=False, float eps=1e-06, str"
+        " reduction='mean') -> Tensor"
+    )
 
     def compute(self, input, target, var, full, eps, reduction):
         if not isinstance(var, _C.Tensor):
@@ -337,5 +372,8 @@ class GaussianNllLoss(Loss):
             return var.unsqueeze(-1)
         differing = [v for n, v in zip(input.shape, var.shape, strict=False) if n != v]
         if input.ndim != var.ndim or differing != [1]:
-            raise ValueError(f"gaussian_nll_loss: var is of incorrect size {list(var.shape)} for an input of size {list(input.shape)}")
+            raise ValueError(
+                f"gaussian_nll_loss: var is of incorrect size {list(var.shape)} for an input of size"
+                f" {list(input.shape)}"
+            )
         return var

@@ -1,7 +1,7 @@
 """Losses of classes: cross_entropy as a fused composite, nll_loss, and the margin losses over classes.
 
-Enters: scores [C], [N, C] or [N, C, d1, ...] and class indices (or, for cross_entropy, class probabilities). Leaves: the
-loss of every item, their mean (weighted where there are class weights) or their sum. Refuses: targets that are no
+Enters: scores [C], [N, C] or [N, C, d1, ...] and class indices (or, for cross_entropy, class probabilities). Leaves:
+the loss of every item, their mean (weighted where there are class weights) or their sum. Refuses: targets that are no
 class, and shapes that do not fit each other.
 """
 
@@ -85,12 +85,18 @@ def check_classes(name: str, input: Any, target: Any) -> None:
     expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if tuple(target.shape) != expected and not (input.ndim == 1 and tuple(target.shape) == (1,)):
         if input.ndim == 1:
-            raise ValueError(f"{name}: an input without a batch needs a target of 1 class, got target size {list(target.shape)}")
+            raise ValueError(
+                f"{name}: an input without a batch needs a target of 1 class, got target size {list(target.shape)}"
+            )
         if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
-            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+            raise ValueError(
+                f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]})."
+            )
         raise RuntimeError(f"{name}: expected target size {list(expected)}, got {list(target.shape)}")
     if target.dtype is not _C.int64 and (target.dtype is not _C.uint8 or input.ndim > 2):
-        raise RuntimeError(f"{name}: expected a target of dtype int64, got {target.dtype.name}. Convert it with .long().")
+        raise RuntimeError(
+            f"{name}: expected a target of dtype int64, got {target.dtype.name}. Convert it with .long()."
+        )
 
 
 def check_targets(name: str, index: Any, classes: int, error: type[Exception] = IndexError) -> None:
@@ -99,7 +105,9 @@ def check_targets(name: str, index: Any, classes: int, error: type[Exception] = 
         return
     wrong = (index < 0) | (index >= classes)
     if bool(wrong.any()):
-        raise error(f"{name}: Target {index.masked_select(wrong)[0].item()} is out of bounds: expected 0 <= target < {classes}.")
+        raise error(
+            f"{name}: Target {index.masked_select(wrong)[0].item()} is out of bounds: expected 0 <= target < {classes}."
+        )
 
 
 def without_ignored(index: Any, ignore_index: int) -> tuple[Any, Any]:
@@ -115,7 +123,9 @@ def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape:
     scale = keep.to(loss.dtype) if keep is not None else None
     if weight is not None:
         if tuple(weight.shape) != (classes,):
-            raise RuntimeError(f"weight: expected one number for each of the {classes} classes, got shape {list(weight.shape)}")
+            raise RuntimeError(
+                f"weight: expected one number for each of the {classes} classes, got shape {list(weight.shape)}"
+            )
         chosen = weight.index_select(0, target.reshape(-1)).reshape(loss.shape)
         scale = chosen if scale is None else chosen * scale
     if scale is not None:
@@ -133,7 +143,10 @@ def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape:
 class CrossEntropy(Loss):
     """-log softmax of the target class; targets are class indices or class probabilities."""
 
-    schema = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0) -> Tensor"
+    schema = (
+        "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int"
+        " ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0) -> Tensor"
+    )
 
     def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing):
         reduction = legacy_reduction(reduction, size_average, reduce)
@@ -142,7 +155,9 @@ class CrossEntropy(Loss):
             raise RuntimeError(f"cross_entropy: expected label_smoothing in [0, 1], got {label_smoothing}")
         if target.is_floating_point():
             if ignore_index >= 0:
-                raise RuntimeError(f"cross_entropy: a target of probabilities takes no ignore_index, got {ignore_index}")
+                raise RuntimeError(
+                    f"cross_entropy: a target of probabilities takes no ignore_index, got {ignore_index}"
+                )
             return self.probabilities(input, target, weight, reduction, label_smoothing)
         check_classes("cross_entropy", input, target)
         rows, index = as_rows(input, target.to(_C.int64))
@@ -161,13 +176,20 @@ class CrossEntropy(Loss):
         elif reduction == "sum":
             smooth = smooth.sum()
         else:
-            count = weight.index_select(0, index.reshape(-1)).reshape(index.shape) if weight is not None else smooth.new_ones(smooth.shape)
+            count = (
+                weight.index_select(0, index.reshape(-1)).reshape(index.shape)
+                if weight is not None
+                else smooth.new_ones(smooth.shape)
+            )
             smooth = smooth.sum() / (count if keep is None else count.masked_fill(keep.logical_not(), 0.0)).sum()
         return plain * (1 - label_smoothing) + smooth * spread
 
     def probabilities(self, input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
         if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:
-            raise ValueError(f"cross_entropy: Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+            raise ValueError(
+                f"cross_entropy: Expected input batch_size ({input.shape[0]}) to match target batch_size"
+                f" ({target.shape[0]})."
+            )
         if input.shape != target.shape:
             raise RuntimeError(
                 f"cross_entropy: expected target to hold classes (Long or Byte) or probabilities of size "
@@ -223,7 +245,10 @@ class NllRowsBackward(Composite):
 class NllLoss(Loss):
     """Minus the log probability of the target class."""
 
-    schema = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor"
+    schema = (
+        "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100,"
+        " bool? reduce=None, str reduction='mean') -> Tensor"
+    )
 
     def compute(self, input, target, weight, size_average, ignore_index, reduce, reduction):
         reduction = legacy_reduction(reduction, size_average, reduce)
@@ -234,7 +259,7 @@ class NllLoss(Loss):
         return weigh(find_op("_nll_rows")(rows, index), index, keep, weight, reduction, target.shape, rows.shape[1])
 
 
-# --- margins ------------------------------------------------------------------------------------------------------------------
+# --- margins ----------------------------------------------------------------------------------------------------------
 
 
 def check_long(name: str, target: Any) -> None:
@@ -246,13 +271,19 @@ def check_long(name: str, target: Any) -> None:
 def check_margin_shapes(name: str, input: Any) -> None:
     """[C] or [N, C], with at least one class."""
     if input.ndim > 2 or (input.ndim and not input.shape[-1]):
-        raise RuntimeError(f"{name}: expected a vector or a matrix with classes (the batch may be empty), got shape {list(input.shape)}")
+        raise RuntimeError(
+            f"{name}: expected a vector or a matrix with classes (the batch may be empty), got shape"
+            f" {list(input.shape)}"
+        )
 
 
 class MultiMarginLoss(Loss):
     """Mean over classes of max(0, margin - score of the target + score of the class) to the power p."""
 
-    schema = f"multi_margin_loss(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? weight=None, {LEGACY}) -> Tensor"
+    schema = (
+        f"multi_margin_loss(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? weight=None, {LEGACY}) ->"
+        " Tensor"
+    )
 
     def compute(self, input, target, p, margin, weight, size_average, reduce, reduction):
         reduction = legacy_reduction(reduction, size_average, reduce)
@@ -267,9 +298,13 @@ class MultiMarginLoss(Loss):
         rows = input if input.ndim == 2 else input.reshape(1, -1)
         items, classes = rows.shape
         if target.ndim > 1 or target.numel() != items:
-            raise RuntimeError(f"multi_margin_loss: inconsistent target size, expected {items} but got {list(target.shape)}")
+            raise RuntimeError(
+                f"multi_margin_loss: inconsistent target size, expected {items} but got {list(target.shape)}"
+            )
         if weight is not None and weight.numel() != classes:
-            raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+            raise RuntimeError(
+                f"multi_margin_loss: inconsistent weight size, expected {classes} but got {list(weight.shape)}"
+            )
         check_long(self.name, target)
         index = target.reshape(-1, 1)
         check_targets(self.name, index, classes, RuntimeError)
@@ -291,7 +326,10 @@ class MultilabelMarginLoss(Loss):
         check_reduction(self.name, reduction)
         check_margin_shapes(self.name, input)
         if target.shape != input.shape and not (input.ndim < 2 and target.numel() == input.numel()):
-            raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+            raise RuntimeError(
+                f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size:"
+                f" {list(input.shape)}"
+            )
         check_long(self.name, target)
         rows, wanted = (t if t.ndim == 2 else t.reshape(1, -1) for t in (input, target))
         valid = (wanted < 0).to(_C.int64).cumsum(1) == 0

@@ -1,7 +1,7 @@
 """Losses in the spelling of ATen: the reduction is a number (0 none, 1 mean, 2 sum) and no deprecated switches exist.
 
-Enters: the arguments of `ops.aten.<loss>`; those PyTorch also has at the top level are published there. Leaves: what the
-loss of nn.functional answers. Refuses: other numbers.
+Enters: the arguments of `ops.aten.<loss>`; those PyTorch also has at the top level are published there. Leaves: what
+the loss of nn.functional answers. Refuses: other numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class _Enumerated(Composite):
         named = {p.name: a for p, a in zip(self.spec.params, args, strict=True)}
         number = named.pop("reduction")
         if number not in (0, 1, 2):
-            raise ValueError(f"{self.name}: {number} is not a valid value for reduction; expected 0 (none), 1 (mean) or 2 (sum)")
+            raise ValueError(
+                f"{self.name}: {number} is not a valid value for reduction; expected 0 (none), 1 (mean) or 2 (sum)"
+            )
         return find_op(self.target or self.spec.name)(**named, reduction=REDUCTIONS[number])
 
 
@@ -73,33 +75,46 @@ class MultilabelMarginLossNumber(_Enumerated):
 class MultiMarginLossNumber(_Enumerated):
     """multi_margin_loss."""
 
-    schema = "multi_margin_loss.number(Tensor input, Tensor target, int p, float margin, Tensor? weight, int reduction) -> Tensor"
+    schema = (
+        "multi_margin_loss.number(Tensor input, Tensor target, int p, float margin, Tensor? weight, int reduction) ->"
+        " Tensor"
+    )
 
 
 class NllLossNumber(_Enumerated):
     """nll_loss."""
 
-    schema = "nll_loss.number(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index=-100) -> Tensor"
+    schema = (
+        "nll_loss.number(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index=-100) -> Tensor"
+    )
 
 
 class NllLossNd(_Enumerated):
     """nll_loss of any rank."""
 
-    schema = "nll_loss_nd(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor"
+    schema = (
+        "nll_loss_nd(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) ->"
+        " Tensor"
+    )
     target = "nll_loss"
 
 
 class NllLoss2d(_Enumerated):
     """nll_loss of images."""
 
-    schema = "nll_loss2d(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor"
+    schema = (
+        "nll_loss2d(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor"
+    )
     target = "nll_loss"
 
 
 class CrossEntropyLoss(_Enumerated):
     """cross_entropy."""
 
-    schema = "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor"
+    schema = (
+        "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100,"
+        " float label_smoothing=0.0) -> Tensor"
+    )
     target = "cross_entropy"
 
 
@@ -113,14 +128,20 @@ class KlDivNumber(_Enumerated):
 class BinaryCrossEntropyWithLogitsNumber(_Enumerated):
     """binary_cross_entropy_with_logits."""
 
-    schema = "binary_cross_entropy_with_logits.number(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, int reduction) -> Tensor"
+    schema = (
+        "binary_cross_entropy_with_logits.number(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, int"
+        " reduction) -> Tensor"
+    )
     function = True
 
 
 class CosineEmbeddingLossNumber(_Enumerated):
     """cosine_embedding_loss."""
 
-    schema = "cosine_embedding_loss.number(Tensor input1, Tensor input2, Tensor target, float margin, int reduction) -> Tensor"
+    schema = (
+        "cosine_embedding_loss.number(Tensor input1, Tensor input2, Tensor target, float margin, int reduction) ->"
+        " Tensor"
+    )
     function = True
 
 
@@ -134,19 +155,27 @@ class HingeEmbeddingLossNumber(_Enumerated):
 class MarginRankingLossNumber(_Enumerated):
     """margin_ranking_loss."""
 
-    schema = "margin_ranking_loss.number(Tensor input1, Tensor input2, Tensor target, float margin, int reduction) -> Tensor"
+    schema = (
+        "margin_ranking_loss.number(Tensor input1, Tensor input2, Tensor target, float margin, int reduction) -> Tensor"
+    )
     function = True
 
 
 class TripletMarginLossNumber(_Enumerated):
     """triplet_margin_loss."""
 
-    schema = "triplet_margin_loss.number(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, float eps, bool swap, int reduction) -> Tensor"
+    schema = (
+        "triplet_margin_loss.number(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, float eps,"
+        " bool swap, int reduction) -> Tensor"
+    )
     function = True
 
 
 class PoissonNllLossNumber(_Enumerated):
     """poisson_nll_loss."""
 
-    schema = "poisson_nll_loss.number(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor"
+    schema = (
+        "poisson_nll_loss.number(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) ->"
+        " Tensor"
+    )
     function = True

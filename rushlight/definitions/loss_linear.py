@@ -1,7 +1,7 @@
 """cross_entropy of a linear layer, whole or in chunks of rows that never hold all logits at once.
 
-Enters: inputs [N, features], a weight [classes, ..., features] and targets. Leaves: the loss. The chunked form keeps one
-number per row and computes logits again for the gradient. Refuses: shapes that do not fit; options it cannot follow
+Enters: inputs [N, features], a weight [classes, ..., features] and targets. Leaves: the loss. The chunked form keeps
+one number per row and computes logits again for the gradient. Refuses: shapes that do not fit; options it cannot follow
 are named in a warning and the whole form is used, as in PyTorch.
 """
 
@@ -19,9 +19,13 @@ from .loss import Loss, check_reduction, reduced
 
 
 class LinearCrossEntropyRows(Composite):
-    """Loss of every row of the linear layer (rows `scale` is 0 for excepted), and the log of its sum of exponentials."""
+    """Loss of every row of the linear layer (rows `scale` is 0 for excepted),
+    and the log of its sum of exponentials."""
 
-    schema = "_linear_cross_entropy_rows(Tensor input, Tensor linear_weight, Tensor? linear_bias, Tensor target, Tensor scale, int chunk) -> (Tensor, Tensor)"
+    schema = (
+        "_linear_cross_entropy_rows(Tensor input, Tensor linear_weight, Tensor? linear_bias, Tensor target, Tensor"
+        " scale, int chunk) -> (Tensor, Tensor)"
+    )
     function = method = out = False
 
     def compute(self, input, linear_weight, linear_bias, target, scale, chunk):
@@ -49,15 +53,25 @@ class LinearCrossEntropyRows(Composite):
             d_input.append(d_logits @ linear_weight)
             d_weight = d_logits.t() @ input[part] + d_weight
             d_bias = d_logits.sum(0) + d_bias
-        return {"input": find_op("cat")(d_input), "linear_weight": d_weight, "linear_bias": None if linear_bias is None else d_bias}
+        return {
+            "input": find_op("cat")(d_input),
+            "linear_weight": d_weight,
+            "linear_bias": None if linear_bias is None else d_bias,
+        }
 
 
 class LinearCrossEntropy(Loss):
     """cross_entropy(linear(input, linear_weight, linear_bias), target)."""
 
-    schema = "linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, Tensor? weight=None, str reduction='mean', int? ignore_index=None, float label_smoothing=0.0, any options=None) -> Tensor"
+    schema = (
+        "linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? linear_bias=None, Tensor?"
+        " weight=None, str reduction='mean', int? ignore_index=None, float label_smoothing=0.0, any options=None) ->"
+        " Tensor"
+    )
 
-    def compute(self, input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing, options):
+    def compute(
+        self, input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing, options
+    ):
         self.check(input, linear_weight, linear_bias)
         classes, inner = linear_weight.shape[0], tuple(linear_weight.shape[1:-1])
         shape = (*input.shape[:-1], classes, *inner)
@@ -68,13 +82,22 @@ class LinearCrossEntropy(Loss):
             if reduction in ("none", "mean", "sum") and not label_smoothing and target.dtype is _C.int64 and not inner:
                 return self.chunked(input, linear_weight, target, linear_bias, weight, reduction, ignore_index, options)
             warnings.warn(
-                "linear_cross_entropy: options ignored; chunks need int64 class targets, no label smoothing and a 2-D weight. Got "
-                f"target dtype {target.dtype.name}, label_smoothing={label_smoothing}, reduction={reduction!r}, weight shape {list(linear_weight.shape)}.",
-                UserWarning, stacklevel=users_level(),
-            )  # fmt: skip
+                "linear_cross_entropy: options ignored; chunks need int64 class targets, no label smoothing and a 2-D"
+                f" weight. Got target dtype {target.dtype.name}, label_smoothing={label_smoothing},"
+                f" reduction={reduction!r}, weight shape {list(linear_weight.shape)}.",
+                UserWarning,
+                stacklevel=users_level(),
+            )
         flat = linear_weight.reshape(product((classes, *inner)), linear_weight.shape[-1])
         logits = find_op("linear")(input, flat, None if linear_bias is None else linear_bias.reshape(-1)).reshape(shape)
-        return find_op("cross_entropy")(logits, target, weight=weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
+        return find_op("cross_entropy")(
+            logits,
+            target,
+            weight=weight,
+            reduction=reduction,
+            ignore_index=ignore_index,
+            label_smoothing=label_smoothing,
+        )
 
     def check(self, input: Any, linear_weight: Any, linear_bias: Any) -> None:
         """Shapes that fit each other."""
@@ -84,14 +107,30 @@ class LinearCrossEntropy(Loss):
         if linear_weight.ndim < 2:
             raise RuntimeError(f"{name}: linear_weight: expected at least 2 dimensions, got {linear_weight.ndim}")
         if input.shape[-1] != linear_weight.shape[-1]:
-            raise RuntimeError(f"{name}: input and linear_weight must agree in their last dimension, in_features; got {input.shape[-1]} and {linear_weight.shape[-1]}")
+            raise RuntimeError(
+                f"{name}: input and linear_weight must agree in their last dimension, in_features; got"
+                f" {input.shape[-1]} and {linear_weight.shape[-1]}"
+            )
         wanted = tuple(linear_weight.shape[:-1])
         if linear_bias is not None and tuple(linear_bias.shape) != wanted:
             raise RuntimeError(f"{name}: expected linear_bias shape {wanted}, got {tuple(linear_bias.shape)}")
         if linear_weight.ndim > 2 and input.ndim == 1:
-            raise RuntimeError(f"{name}: a linear_weight of shape {tuple(linear_weight.shape)} needs an input with a batch dimension, (N, {input.shape[-1]}), got shape {tuple(input.shape)}")
+            raise RuntimeError(
+                f"{name}: a linear_weight of shape {tuple(linear_weight.shape)} needs an input with a batch dimension,"
+                f" (N, {input.shape[-1]}), got shape {tuple(input.shape)}"
+            )
 
-    def chunked(self, input: Any, linear_weight: Any, target: Any, linear_bias: Any, weight: Any, reduction: str, ignore_index: int, options: Any) -> Any:
+    def chunked(
+        self,
+        input: Any,
+        linear_weight: Any,
+        target: Any,
+        linear_bias: Any,
+        weight: Any,
+        reduction: str,
+        ignore_index: int,
+        options: Any,
+    ) -> Any:
         """The loss from pieces of the batch."""
         check_reduction("linear_cross_entropy", reduction)
         dtype, classes = input.dtype, linear_weight.shape[0]

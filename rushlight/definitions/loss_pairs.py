@@ -56,7 +56,10 @@ class MarginRankingLoss(Loss):
         reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if not input1.ndim == input2.ndim == target.ndim:
-            raise RuntimeError(f"margin_ranking_loss: expected one number of dimensions, got input1: {list(input1.shape)}, input2: {list(input2.shape)}, target: {list(target.shape)}")
+            raise RuntimeError(
+                f"margin_ranking_loss: expected one number of dimensions, got input1: {list(input1.shape)}, input2:"
+                f" {list(input2.shape)}, target: {list(target.shape)}"
+            )
         return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
@@ -65,13 +68,19 @@ def check_triple(name: str, anchor: Any, positive: Any, negative: Any, margin: f
     if margin <= 0:
         raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
-        raise RuntimeError(f"{name}: expected one number of dimensions, got anchor: {anchor.ndim}, positive: {positive.ndim}, negative: {negative.ndim}")
+        raise RuntimeError(
+            f"{name}: expected one number of dimensions, got anchor: {anchor.ndim}, positive: {positive.ndim},"
+            f" negative: {negative.ndim}"
+        )
 
 
 class TripletMarginLoss(Loss):
     """max(0, margin + distance to the positive - distance to the negative)."""
 
-    schema = f"triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, {LEGACY}) -> Tensor"
+    schema = (
+        "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float"
+        f" eps=1e-06, bool swap=False, {LEGACY}) -> Tensor"
+    )
 
     def compute(self, anchor, positive, negative, margin, p, eps, swap, size_average, reduce, reduction):
         reduction = legacy_reduction(reduction, size_average, reduce)
@@ -87,7 +96,10 @@ class TripletMarginLoss(Loss):
 class TripletMarginWithDistanceLoss(Loss):
     """triplet_margin_loss by any measure of distance."""
 
-    schema = "triplet_margin_with_distance_loss(Tensor anchor, Tensor positive, Tensor negative, *, any distance_function=None, float margin=1.0, bool swap=False, str reduction='mean') -> Tensor"
+    schema = (
+        "triplet_margin_with_distance_loss(Tensor anchor, Tensor positive, Tensor negative, *, any"
+        " distance_function=None, float margin=1.0, bool swap=False, str reduction='mean') -> Tensor"
+    )
 
     def compute(self, anchor, positive, negative, distance_function, margin, swap, reduction):
         check_reduction(self.name, reduction)

@@ -33,7 +33,9 @@ def batch_stride(t: Any, batch: tuple[int, ...]) -> int | None:
     """The one stride that walks the broadcast batch of `t`, or None if there is none."""
     own, strides = t.shape[:-2], t.stride()[:-2]
     pad = len(batch) - len(own)
-    walk = [(batch[i], 0 if i < pad or own[i - pad] == 1 else strides[i - pad]) for i in range(len(batch)) if batch[i] != 1]
+    walk = [
+        (batch[i], 0 if i < pad or own[i - pad] == 1 else strides[i - pad]) for i in range(len(batch)) if batch[i] != 1
+    ]
     if not walk:
         return 0
     step = walk[-1][1]
@@ -57,15 +59,30 @@ def check_product(name: str, a: Any, b: Any) -> None:
         hint = ""
         if b.ndim > 1 and a.shape[-1] == b.shape[-1]:
             hint = f" Did you mean the transpose of the second, {tuple(b.shape[:-2]) + (b.shape[-1], b.shape[-2])}?"
-        raise RuntimeError(f"{name}: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and {'x'.join(map(str, b.shape))}): inner sizes must agree.{hint}")
+        raise RuntimeError(
+            f"{name}: mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and"
+            f" {'x'.join(map(str, b.shape))}): inner sizes must agree.{hint}"
+        )
 
 
-def copy_step(device: Any, source: int, target: int, from_code: str, to_code: str, sizes: tuple[int, int], source_strides: tuple[int, int], target_row: int, itemsizes: tuple[int, int]) -> tuple:
+def copy_step(
+    device: Any,
+    source: int,
+    target: int,
+    from_code: str,
+    to_code: str,
+    sizes: tuple[int, int],
+    source_strides: tuple[int, int],
+    target_row: int,
+    itemsizes: tuple[int, int],
+) -> tuple:
     """A step copying (and converting) a 2-d block; strides in elements, rows are the parallel range."""
     key = (from_code, to_code, device.type)
     kernel = _copy_kernels.get(key)
     if kernel is None and device.type != "meta":
-        made = compile_for(device, pointwise_nest("copy", [from_code], [to_code], [expr.cast(expr.arg(0, from_code), to_code)]))
+        made = compile_for(
+            device, pointwise_nest("copy", [from_code], [to_code], [expr.cast(expr.arg(0, from_code), to_code)])
+        )
         kernel = _copy_kernels[key] = made if isinstance(made, int) else ("handle", made)
     rows, cols = sizes
     s, t = itemsizes
@@ -77,11 +94,18 @@ def copy_step(device: Any, source: int, target: int, from_code: str, to_code: st
 
 def on_tiles(a: Any, work: int, count: int) -> bool:
     """Whether a product of so many multiply-adds per matrix goes to tile registers."""
-    return a.dtype is _C.bfloat16 and work >= (TILED if count == 1 else BATCH_TILED) and count <= 64 and a.device.type == "cpu" and has_tiles()
+    return (
+        a.dtype is _C.bfloat16
+        and work >= (TILED if count == 1 else BATCH_TILED)
+        and count <= 64
+        and a.device.type == "cpu"
+        and has_tiles()
+    )
 
 
 def own_product(name: str, device: Any) -> Any:
-    """The function that a plugged-in device has for a product; None on the host, and where the generated kernel serves."""
+    """The function that a plugged-in device has for a product; None on the host,
+    and where the generated kernel serves."""
     return None if device.type in ("cpu", "meta") else handlers[device.type].own(name)
 
 
@@ -102,7 +126,9 @@ class _Product(Extern):
         """Raise for examples the op refuses, by their number of dims."""
         wanted = self.example_dims
         if wanted is not None and (a.ndim, b.ndim) != wanted:
-            raise RuntimeError(f"{self.name}: expected {wanted[0]}-D and {wanted[1]}-D tensors, got {a.ndim}-D and {b.ndim}-D")
+            raise RuntimeError(
+                f"{self.name}: expected {wanted[0]}-D and {wanted[1]}-D tensors, got {a.ndim}-D and {b.ndim}-D"
+            )
 
     example_dims: Any = None
 
@@ -152,7 +178,11 @@ class _Product(Extern):
         stride_a = batch_stride(a, batch) if a.ndim > 2 else 0
         stride_b = batch_stride(b, batch) if b.ndim > 2 else 0
         am = None if stride_a is None else Matrix(0, sa[-2] if a.ndim > 1 else max(a.shape[0], 1), sa[-1], stride_a)
-        bm = None if stride_b is None else Matrix(1, sb[-2] if b.ndim > 1 else sb[-1], sb[-1] if b.ndim > 1 else 1, stride_b)
+        bm = (
+            None
+            if stride_b is None
+            else Matrix(1, sb[-2] if b.ndim > 1 else sb[-1], sb[-1] if b.ndim > 1 else 1, stride_b)
+        )
         return am, bm
 
     def run(self, a: Any, b: Any) -> Any:
@@ -245,7 +275,9 @@ class Mm(_Product):
 
     def plan(self, args):
         if args[0].ndim != 2 or args[1].ndim != 2:
-            raise RuntimeError(f"mm: self must be a matrix and mat2 must be a matrix, got {args[0].ndim}D and {args[1].ndim}D tensors")
+            raise RuntimeError(
+                f"mm: self must be a matrix and mat2 must be a matrix, got {args[0].ndim}D and {args[1].ndim}D tensors"
+            )
         return self.product(*args)
 
     def vjp(self, g, input, mat2):
@@ -261,9 +293,14 @@ class Bmm(_Product):
     def plan(self, args):
         a, b = args
         if a.ndim != 3 or b.ndim != 3:
-            raise RuntimeError(f"bmm: batch1 must be a 3D tensor and batch2 must be a 3D tensor, got {a.ndim}D and {b.ndim}D")
+            raise RuntimeError(
+                f"bmm: batch1 must be a 3D tensor and batch2 must be a 3D tensor, got {a.ndim}D and {b.ndim}D"
+            )
         if a.shape[0] != b.shape[0]:
-            raise RuntimeError(f"bmm: expected mat2 of size [{a.shape[0]}, {a.shape[2]}] in its first two dimensions, got [{b.shape[0]}, {b.shape[1]}].")
+            raise RuntimeError(
+                f"bmm: expected mat2 of size [{a.shape[0]}, {a.shape[2]}] in its first two dimensions, got"
+                f" [{b.shape[0]}, {b.shape[1]}]."
+            )
         return self.product(a, b)
 
     def vjp(self, g, input, mat2):
@@ -296,13 +333,19 @@ class Dot(_Product):
         if a.ndim != 1 or b.ndim != 1:
             raise RuntimeError(f"dot: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
         if a.dtype is not b.dtype:
-            raise RuntimeError(f"dot: both vectors must have the same dtype, got {a.dtype} and {b.dtype}. Convert one of them with .to().")
+            raise RuntimeError(
+                f"dot: both vectors must have the same dtype, got {a.dtype} and {b.dtype}. Convert one of them with"
+                " .to()."
+            )
         if a.shape != b.shape:
             raise RuntimeError(f"dot: expected vectors of one length, got [{a.shape[0]}] and [{b.shape[0]}] elements")
         return self.product(a, b)
 
     def vjp(self, g, input, tensor):
-        return {"input": g * tensor.conj() if input.requires_grad else None, "tensor": g * input.conj() if tensor.requires_grad else None}
+        return {
+            "input": g * tensor.conj() if input.requires_grad else None,
+            "tensor": g * input.conj() if tensor.requires_grad else None,
+        }
 
 
 class Vdot(Composite):
@@ -323,7 +366,9 @@ class Inner(Composite):
         if input.ndim == 0 or other.ndim == 0:
             return input * other
         if input.shape[-1] != other.shape[-1]:
-            raise RuntimeError(f"inner: expected equal last dimensions, got shapes {list(input.shape)} and {list(other.shape)}")
+            raise RuntimeError(
+                f"inner: expected equal last dimensions, got shapes {list(input.shape)} and {list(other.shape)}"
+            )
         return find_op("tensordot")(input, other, ([-1], [-1]))
 
 
@@ -353,7 +398,9 @@ class Tensordot(Composite):
             raise RuntimeError(f"tensordot expects dims to be int or a pair of lists of dims, but got dims={dims!r}")
         if isinstance(dims, int):
             if dims < 0 or dims > min(a.ndim, b.ndim):
-                raise RuntimeError(f"tensordot expects dims >= 0 and at most the number of dimensions, but got dims={dims}")
+                raise RuntimeError(
+                    f"tensordot expects dims >= 0 and at most the number of dimensions, but got dims={dims}"
+                )
             left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
         else:
             left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
@@ -365,7 +412,10 @@ class Tensordot(Composite):
             a = a.sum(over_a, keepdim=True, dtype=a.dtype) if over_a else a
             b = b.sum(over_b, keepdim=True, dtype=b.dtype) if over_b else b
         if len(left) != len(right) or any(a.shape[x] != b.shape[y] for x, y in zip(left, right, strict=False)):
-            raise RuntimeError(f"tensordot: contracted dimensions need to match, but got sizes {[a.shape[d] for d in left]} and {[b.shape[d] for d in right]}")
+            raise RuntimeError(
+                f"tensordot: contracted dimensions need to match, but got sizes {[a.shape[d] for d in left]} and"
+                f" {[b.shape[d] for d in right]}"
+            )
         keep_a, keep_b = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
         inner = 1
         for d in left:
@@ -390,14 +440,18 @@ def cheapest_product(name: str, matrices: Sequence[Any]) -> Any:
     for k in range(1, len(matrices)):
         left, right = matrices[k - 1].shape, matrices[k].shape
         if left[1] != right[0]:
-            raise RuntimeError(f"{name}(): tensors {k - 1} and {k} with shapes {list(left)} and {list(right)} cannot be multiplied")
+            raise RuntimeError(
+                f"{name}(): tensors {k - 1} and {k} with shapes {list(left)} and {list(right)} cannot be multiplied"
+            )
     sizes = [matrices[0].shape[0], *(x.shape[1] for x in matrices)]
     n = len(matrices)
     cost: dict[tuple[int, int], tuple[float, int]] = {(i, i): (0, i) for i in range(n)}
     for span in range(1, n):
         for i in range(n - span):
             j = i + span
-            cost[i, j] = min((cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+            cost[i, j] = min(
+                (cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
 
     def multiply(i: int, j: int) -> Any:
         return matrices[i] if i == j else multiply(i, cost[i, j][1]) @ multiply(cost[i, j][1] + 1, j)
@@ -434,8 +488,14 @@ class MultiDot(Composite):
         first, last = tensors[0], tensors[-1]
         for i, t in enumerate(tensors):
             if t.ndim != 2 and not (t.ndim == 1 and i in (0, len(tensors) - 1)):
-                raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (the first and the last may be 1D) but got {t.ndim}D")
-        chain = [first.unsqueeze(0) if first.ndim == 1 else first, *tensors[1:-1], last.unsqueeze(1) if last.ndim == 1 else last]
+                raise RuntimeError(
+                    f"multi_dot(): tensor {i} must be 2D (the first and the last may be 1D) but got {t.ndim}D"
+                )
+        chain = [
+            first.unsqueeze(0) if first.ndim == 1 else first,
+            *tensors[1:-1],
+            last.unsqueeze(1) if last.ndim == 1 else last,
+        ]
         product = cheapest_product("multi_dot", chain)
         if last.ndim == 1:
             product = product.squeeze(1)
@@ -453,10 +513,16 @@ class Bilinear(Composite):
 
     def compute(self, input1, input2, weight, bias):
         if input1.shape[:-1] != input2.shape[:-1]:
-            raise RuntimeError(f"bilinear: expected equal batch dimensions in both inputs, got {list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
+            raise RuntimeError(
+                f"bilinear: expected equal batch dimensions in both inputs, got {list(input1.shape[:-1])} and"
+                f" {list(input2.shape[:-1])}"
+            )
         outs, left, right = weight.shape
         if (input1.shape[-1], input2.shape[-1]) != (left, right):
-            raise RuntimeError(f"bilinear(): inputs have {input1.shape[-1]} and {input2.shape[-1]} features, but weight {tuple(weight.shape)} expects {left} and {right}")
+            raise RuntimeError(
+                f"bilinear(): inputs have {input1.shape[-1]} and {input2.shape[-1]} features, but weight"
+                f" {tuple(weight.shape)} expects {left} and {right}"
+            )
         # One matrix product maps input1 through every output's matrix, then input2 is summed against each.
         mapped = input1.reshape(-1, left) @ weight.permute(1, 0, 2).reshape(left, outs * right)
         result = (mapped.reshape(-1, outs, right) @ input2.reshape(-1, right, 1)).reshape((*input1.shape[:-1], outs))

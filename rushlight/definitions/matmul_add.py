@@ -16,7 +16,8 @@ from .matmul import _HALF, broadcast_batch, check_product, copy_step, left_gradi
 
 
 def rounds_once(a: Any, work: int) -> bool:
-    """Whether product and addend of a half type are summed in single precision: always, but where tile registers do better."""
+    """Whether product and addend of a half type are summed in single precision: always,
+    but where tile registers do better."""
     return a.dtype in _HALF and a.device.type == "cpu" and not on_tiles(a, work, 1)
 
 
@@ -32,7 +33,14 @@ class _AddProduct(Extern):
         input, a, b, beta, alpha = args
         self.check(input, a, b)
         shape = (*a.shape[:-1], b.shape[-1])
-        if beta != 1 or input.dtype is not a.dtype or (a.dtype in _HALF and a.device.type == "cpu") or not a.shape[-1] or input.ndim > 2 or a.ndim != 2:
+        if (
+            beta != 1
+            or input.dtype is not a.dtype
+            or (a.dtype in _HALF and a.device.type == "cpu")
+            or not a.shape[-1]
+            or input.ndim > 2
+            or a.ndim != 2
+        ):
             return None
         rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
         cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
@@ -53,7 +61,9 @@ class _AddProduct(Extern):
         check_product(self.name, a, b)
         check_devices(self.name, (input, a, b))
         if input.dtype is not a.dtype:
-            raise RuntimeError(f"{self.name}: expected matrices of the dtype of self, {input.dtype.name}, got {a.dtype.name}")
+            raise RuntimeError(
+                f"{self.name}: expected matrices of the dtype of self, {input.dtype.name}, got {a.dtype.name}"
+            )
 
     def run(self, input, a, b, beta, alpha):
         self.check(input, a, b)
@@ -78,11 +88,17 @@ class Addmm(_AddProduct):
             raise RuntimeError(f"addmm: mat1 and mat2 must be matrices, got {a.ndim}-D and {b.ndim}-D tensors")
         super().check(input, a, b)
         try:
-            broadcast_ok = broadcast_batch("addmm", tuple(input.shape), (a.shape[0], b.shape[1])) == (a.shape[0], b.shape[1])
+            broadcast_ok = broadcast_batch("addmm", tuple(input.shape), (a.shape[0], b.shape[1])) == (
+                a.shape[0],
+                b.shape[1],
+            )
         except RuntimeError:
             broadcast_ok = False
         if not broadcast_ok:
-            raise RuntimeError(f"addmm: The expanded size of the tensor ({a.shape[0]}, {b.shape[1]}) must match the existing size {list(input.shape)}")
+            raise RuntimeError(
+                f"addmm: The expanded size of the tensor ({a.shape[0]}, {b.shape[1]}) must match the existing size"
+                f" {list(input.shape)}"
+            )
 
     def vjp(self, g, input, mat1, mat2, beta, alpha):
         scaled = g if alpha == 1 else g * _conj(alpha)
@@ -181,8 +197,13 @@ class Addr(Composite):
     schema = "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
     def compute(self, input, vec1, vec2, beta, alpha):
-        if any(isinstance(f, float) for f in (beta, alpha)) and not (input.dtype.is_floating_point or input.dtype.is_complex):
-            raise RuntimeError(f"addr: for integral input tensors, arguments beta and alpha must not be floating point numbers, got {beta} and {alpha}")
+        if any(isinstance(f, float) for f in (beta, alpha)) and not (
+            input.dtype.is_floating_point or input.dtype.is_complex
+        ):
+            raise RuntimeError(
+                "addr: for integral input tensors, arguments beta and alpha must not be floating point numbers, got"
+                f" {beta} and {alpha}"
+            )
         return scaled_sum(input, vec1.outer(vec2), beta, alpha)
 
 
@@ -218,7 +239,20 @@ class Linear(_AddProduct):
             return None
         if bias is not None and rows:
             size = input.itemsize
-            made = [copy_step(input.device, 2, 3, input.dtype.code, input.dtype.code, (rows, n), (0, bias.stride(0)), n, (size, size)), *made]
+            made = [
+                copy_step(
+                    input.device,
+                    2,
+                    3,
+                    input.dtype.code,
+                    input.dtype.code,
+                    (rows, n),
+                    (0, bias.stride(0)),
+                    n,
+                    (size, size),
+                ),
+                *made,
+            ]
         return _C.Plan(out, input.device, slots, made)
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
@@ -230,11 +264,18 @@ class Linear(_AddProduct):
     def check_linear(self, input: Any, weight: Any, bias: Any) -> None:
         check_devices("linear", (input, weight, bias))
         if input.ndim == 0 or weight.ndim not in (1, 2):
-            raise RuntimeError(f"linear: input must be at least 1-D and weight 1-D or 2-D, got {input.ndim}-D and {weight.ndim}-D")
+            raise RuntimeError(
+                f"linear: input must be at least 1-D and weight 1-D or 2-D, got {input.ndim}-D and {weight.ndim}-D"
+            )
         if input.dtype is not weight.dtype or (bias is not None and bias.dtype is not input.dtype):
-            raise RuntimeError(f"linear: input and weight must have the same dtype, got {input.dtype.name} and {weight.dtype.name}")
+            raise RuntimeError(
+                f"linear: input and weight must have the same dtype, got {input.dtype.name} and {weight.dtype.name}"
+            )
         if input.shape[-1] != weight.shape[-1]:
-            raise RuntimeError(f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} has {input.shape[-1]} features, weight {tuple(weight.shape)} expects {weight.shape[-1]}")
+            raise RuntimeError(
+                f"linear: mat1 and mat2 shapes cannot be multiplied: input {tuple(input.shape)} has {input.shape[-1]}"
+                f" features, weight {tuple(weight.shape)} expects {weight.shape[-1]}"
+            )
 
     def run(self, input, weight, bias):
         self.check_linear(input, weight, bias)
@@ -245,7 +286,11 @@ class Linear(_AddProduct):
 
     def vjp(self, g, input, weight, bias):
         if weight.ndim == 1:
-            return {"input": left_gradient(g, input, weight), "weight": right_gradient(g, input, weight), "bias": None if bias is None else g.sum_to_size(bias.shape)}
+            return {
+                "input": left_gradient(g, input, weight),
+                "weight": right_gradient(g, input, weight),
+                "bias": None if bias is None else g.sum_to_size(bias.shape),
+            }
         rows = math.prod(g.shape[:-1])  # not -1: without features it could be any number
         flat = g.reshape(rows, g.shape[-1])
         return {

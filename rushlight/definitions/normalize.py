@@ -37,7 +37,9 @@ class _AlongDim(Fused):
     def check(self, *args):
         wrap_dim(self.name, self.dim_of(args), args[0].ndim)
         if not (args[0].is_floating_point() or args[0].is_complex()) and self.own_dtype(args):
-            raise NotImplementedError(f'"{self.name}_lastdim_kernel_impl" not implemented for {args[0].dtype.name} tensors')
+            raise NotImplementedError(
+                f'"{self.name}_lastdim_kernel_impl" not implemented for {args[0].dtype.name} tensors'
+            )
 
     def run(self, *args):
         t, d = args[0], self.dim_of(args)
@@ -182,7 +184,9 @@ class FunctionalLogSoftmax(LogSoftmax):
 class ImplicitLogSoftmax(ImplicitSoftmax):
     """The same without a dim, or with the argument that says where its warning points."""
 
-    schema = "_functional_log_softmax.implicit(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
+    schema = (
+        "_functional_log_softmax.implicit(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor"
+    )
 
 
 class SafeSoftmax(Composite):
@@ -255,21 +259,28 @@ class GumbelSoftmax(Composite):
         return soft.detach().new_zeros(soft.shape).scatter_(dim, chosen, 1.0) - soft.detach() + soft
 
 
-# --- layer and root-mean-square norm ------------------------------------------------------------------------------------------------
+# --- layer and root-mean-square norm ----------------------------------------------------------------------------------
 
 
 def check_normalized(name: str, input: Any, normalized_shape: Any, **parameters: Any) -> None:
     """The trailing sizes must be the normalized shape, and so must the parameters'."""
     shape = tuple(normalized_shape)
     if not (input.is_floating_point() or input.is_complex()):
-        raise NotImplementedError(f"{name}: not implemented for {input.dtype.name} tensors. Cast to a floating type first.")
+        raise NotImplementedError(
+            f"{name}: not implemented for {input.dtype.name} tensors. Cast to a floating type first."
+        )
     if not shape:
         raise RuntimeError(f"{name}: expected at least one size in normalized_shape, got []")
     for label, p in parameters.items():
         if p is not None and tuple(p.shape) != shape:
-            raise RuntimeError(f"{name}: expected {label} of shape normalized_shape = {list(shape)}, got {list(p.shape)}")
+            raise RuntimeError(
+                f"{name}: expected {label} of shape normalized_shape = {list(shape)}, got {list(p.shape)}"
+            )
     if tuple(input.shape[input.ndim - len(shape) :]) != shape or input.ndim < len(shape):
-        raise RuntimeError(f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size {list(input.shape)}")
+        raise RuntimeError(
+            f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*,"
+            f" {', '.join(map(str, shape))}], but got input of size {list(input.shape)}"
+        )
 
 
 def trailing(shape: Any) -> tuple[int, ...]:
@@ -280,7 +291,10 @@ def trailing(shape: Any) -> tuple[int, ...]:
 class LayerNormRows(Fused):
     """layer_norm together with the mean and reciprocal deviation of every row."""
 
-    schema = "_layer_norm_rows(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_layer_norm_rows(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor,"
+        " Tensor, Tensor)"
+    )
     function = method = False
     column_operands = ("weight", "bias")
 
@@ -311,13 +325,20 @@ class LayerNormRows(Fused):
         if g_out is None:
             return {}
         made = find_op("_layer_norm_backward")(g_out, input, result[1], result[2], weight, bias, normalized_shape)
-        return {"input": made[0], "weight": made[1] if weight is not None else None, "bias": made[2] if bias is not None else None}
+        return {
+            "input": made[0],
+            "weight": made[1] if weight is not None else None,
+            "bias": made[2] if bias is not None else None,
+        }
 
 
 class LayerNormBackward(Fused):
     """Gradients of layer_norm for input, weight and bias, in one pass over the rows."""
 
-    schema = "_layer_norm_backward(Tensor grad, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, int[] normalized_shape) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_layer_norm_backward(Tensor grad, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, int[]"
+        " normalized_shape) -> (Tensor, Tensor, Tensor)"
+    )
     function = method = False
     row_operands = ("mean", "rstd")
     column_operands = ("weight", "bias")
@@ -335,7 +356,11 @@ class LayerNormBackward(Fused):
         return d_input, (grad * normal).sum_to_size(normalized_shape), grad.sum_to_size(normalized_shape)
 
     def vjp(self, g, grad, input, mean, rstd, weight, bias, normalized_shape):
-        return through_body(lambda gr, x, w: layer_norm_gradients(gr, x, w, normalized_shape, mean, rstd), g, {"grad": grad, "input": input, "weight": weight})
+        return through_body(
+            lambda gr, x, w: layer_norm_gradients(gr, x, w, normalized_shape, mean, rstd),
+            g,
+            {"grad": grad, "input": input, "weight": weight},
+        )
 
 
 def layer_norm_gradients(grad: Any, input: Any, weight: Any, normalized_shape: Any, mean: Any, rstd: Any) -> tuple:
@@ -359,15 +384,24 @@ def through_body(body: Any, g: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     with enable_grad():   # by aliases: one of the inputs may depend on another
         fresh = {n: levels.alias(t) if n in wanted else t for n, t in inputs.items()}
         results = body(*fresh.values())
-    pairs = [(r, d) for r, d in zip(results, g if isinstance(g, tuple) else (g,), strict=True) if d is not None and r.requires_grad]
-    made = grad_of([r for r, _ in pairs], [fresh[n] for n in wanted], [d for _, d in pairs], create_graph=True, allow_unused=True)
+    pairs = [
+        (r, d)
+        for r, d in zip(results, g if isinstance(g, tuple) else (g,), strict=True)
+        if d is not None and r.requires_grad
+    ]
+    made = grad_of(
+        [r for r, _ in pairs], [fresh[n] for n in wanted], [d for _, d in pairs], create_graph=True, allow_unused=True
+    )
     return dict(zip(wanted, made, strict=True))
 
 
 class LayerNorm(Composite):
     """Rows shifted and scaled to mean 0 and variance 1, then by weight and bias."""
 
-    schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor"
+    schema = (
+        "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool"
+        " cudnn_enable=True) -> Tensor"
+    )
     method = False
     out = False
 
@@ -378,7 +412,10 @@ class LayerNorm(Composite):
 class NativeLayerNorm(Composite):
     """layer_norm with the mean and reciprocal deviation of every row, which carry no gradient."""
 
-    schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor,"
+        " Tensor, Tensor)"
+    )
     method = False
 
     def compute(self, input, normalized_shape, weight, bias, eps):
@@ -416,7 +453,10 @@ class RmsNormRows(Fused):
 class RmsNormBackward(Fused):
     """Gradients of rms_norm for input and weight."""
 
-    schema = "_rms_norm_backward(Tensor grad, Tensor input, Tensor scale, Tensor? weight, int[] normalized_shape) -> (Tensor, Tensor)"
+    schema = (
+        "_rms_norm_backward(Tensor grad, Tensor input, Tensor scale, Tensor? weight, int[] normalized_shape) ->"
+        " (Tensor, Tensor)"
+    )
     function = method = False
     row_operands = ("scale",)
     column_operands = ("weight",)
@@ -431,7 +471,11 @@ class RmsNormBackward(Fused):
         return scale * (scaled - normal * slope), (grad * normal).sum_to_size(normalized_shape)
 
     def vjp(self, g, grad, input, scale, weight, normalized_shape):
-        return through_body(lambda gr, x, w: rms_norm_gradients(gr, x, w, normalized_shape, scale), g, {"grad": grad, "input": input, "weight": weight})
+        return through_body(
+            lambda gr, x, w: rms_norm_gradients(gr, x, w, normalized_shape, scale),
+            g,
+            {"grad": grad, "input": input, "weight": weight},
+        )
 
 
 def rms_norm_gradients(grad: Any, input: Any, weight: Any, normalized_shape: Any, scale: Any) -> tuple:
@@ -442,7 +486,9 @@ def rms_norm_gradients(grad: Any, input: Any, weight: Any, normalized_shape: Any
     scale = (square + eps).rsqrt()
     normal = input * scale
     scaled = grad if weight is None else grad * weight
-    return scale * (scaled - normal * (scaled * normal).mean(dims, keepdim=True)), (grad * normal).sum_to_size(normalized_shape)
+    return scale * (scaled - normal * (scaled * normal).mean(dims, keepdim=True)), (grad * normal).sum_to_size(
+        normalized_shape
+    )
 
 
 class RmsNorm(Composite):

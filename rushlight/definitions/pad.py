@@ -52,11 +52,17 @@ class ConstantPad(Loops):
     def settled(self, input: Any, pad: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
         """What is added before and after every dim, and the shape; raises for what the op refuses."""
         if len(pad) % 2 or len(pad) > 2 * input.ndim:
-            raise RuntimeError(f"constant_pad_nd: pad has two numbers per dimension: expected an even length up to {2 * input.ndim}, got {len(pad)}")
+            raise RuntimeError(
+                f"constant_pad_nd: pad has two numbers per dimension: expected an even length up to {2 * input.ndim},"
+                f" got {len(pad)}"
+            )
         around = amounts(pad, input.ndim)
         shape = tuple(n + a + b for n, (a, b) in zip(input.shape, around, strict=True))
         if any(n < 0 for n in shape):
-            raise RuntimeError(f"constant_pad_nd: padding {list(pad)} makes an input of size {list(input.shape)} one of negative size, {list(shape)}")
+            raise RuntimeError(
+                f"constant_pad_nd: padding {list(pad)} makes an input of size {list(input.shape)} one of negative size,"
+                f" {list(shape)}"
+            )
         return around, shape
 
     def lower(self, args):
@@ -66,7 +72,11 @@ class ConstantPad(Loops):
         changed = [d for d, (a, b) in enumerate(around) if (a, b) != (0, 0)]
         code = input.dtype.code
         given = [Number(f"before{d}", "i64", around[d][0]) for d in changed]
-        reads = (Memory("input", code, tuple(input.shape), input.stride()), Number("value", number_value("value", value).dtype, value), *given)
+        reads = (
+            Memory("input", code, tuple(input.shape), input.stride()),
+            Number("value", number_value("value", value).dtype, value),
+            *given,
+        )
 
         def body(at: At, sources: Any) -> tuple:
             if empty:
@@ -82,7 +92,8 @@ class ConstantPad(Loops):
         return Lowered(
             self.spec.name, (self.spec.name, tuple(changed), empty), shape, shape, (code,), reads, body, aligned=False,
             through=frozenset(range(input.ndim)).difference(changed), pieces=(shown(input, around),),
-            background=1 if any(a > 0 or b > 0 for a, b in around) else None, layout=channels_last_strides(shape) if channels else None,
+            background=1 if any(a > 0 or b > 0 for a, b in around) else None,
+            layout=channels_last_strides(shape) if channels else None,
         )  # fmt: skip
 
     def vjp(self, g, pad):
@@ -111,7 +122,9 @@ class Pad(Composite):
         if len(pad) % 2:
             raise RuntimeError(f"pad: Padding length must be divisible by 2, got {len(pad)}")
         if len(pad) > 2 * input.ndim:
-            raise RuntimeError(f"pad: padding has two numbers per dimension: expected a length up to {2 * input.ndim}, got {len(pad)}")
+            raise RuntimeError(
+                f"pad: padding has two numbers per dimension: expected a length up to {2 * input.ndim}, got {len(pad)}"
+            )
         mode = mode.strip("'")
         if mode == "constant":
             return find_op("constant_pad_nd")(input, pad, 0 if value is None else value)
@@ -121,7 +134,10 @@ class Pad(Composite):
             raise NotImplementedError(f"pad: Unrecognised padding mode {mode}")
         count = len(pad) // 2
         if count > 3 or count == 0 or input.ndim not in (count + 1, count + 2):
-            raise NotImplementedError(f"pad: Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)} amounts for {input.ndim} dims")
+            raise NotImplementedError(
+                f"pad: Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)}"
+                f" amounts for {input.ndim} dims"
+            )
         check_amounts(input, pad, mode)
         if mode == CIRCULAR and not input._is_contiguous():
             input = input.contiguous()   # this mode does not keep channels last
@@ -135,14 +151,25 @@ def check_amounts(input: Any, pad: Sequence[int], mode: str) -> None:
     space = input.shape[input.ndim - count :]
     first_required = 1 if input.ndim == count + 2 else 0
     if mode != CIRCULAR and 0 in input.shape[first_required:]:
-        raise RuntimeError(f"pad: expected an input with {count + 1} dimensions, or {count + 2} with a batch (which alone may be empty), got shape {list(input.shape)}")
+        raise RuntimeError(
+            f"pad: expected an input with {count + 1} dimensions, or {count + 2} with a batch (which alone may be"
+            f" empty), got shape {list(input.shape)}"
+        )
     for d, (n, (a, b)) in enumerate(zip(space, around, strict=True)):
         if mode == REFLECT and (a >= n or b >= n):
-            raise RuntimeError(f"pad: expected padding smaller than the dimension it reflects, got ({a}, {b}) at dimension {d} of an input of shape {list(input.shape)}")
+            raise RuntimeError(
+                f"pad: expected padding smaller than the dimension it reflects, got ({a}, {b}) at dimension {d} of an"
+                f" input of shape {list(input.shape)}"
+            )
         if mode == CIRCULAR and (a > n or b > n):
-            raise RuntimeError(f"pad: circular padding wraps around once: expected padding up to size {n}, got ({a}, {b})")
+            raise RuntimeError(
+                f"pad: circular padding wraps around once: expected padding up to size {n}, got ({a}, {b})"
+            )
         if n + a + b < (0 if mode == CIRCULAR else 1):
-            raise RuntimeError(f"pad: input size {n} at dimension {d} is too small for padding ({a}, {b}): the calculated output size is {n + a + b}")
+            raise RuntimeError(
+                f"pad: input size {n} at dimension {d} is too small for padding ({a}, {b}): the calculated output size"
+                f" is {n + a + b}"
+            )
 
 
 def sources(mode: str, size: int, before: int, after: int) -> list[int]:
@@ -152,7 +179,8 @@ def sources(mode: str, size: int, before: int, after: int) -> list[int]:
         return [min(max(at, 0), size - 1) for at in places]
     if mode == CIRCULAR:   # what was cut off does not come back on the other side
         first, kept = max(0, -before), size - max(0, -before) - max(0, -after)
-        return [min(first + (at - first) % max(1, kept), size - 1) for at in places]   # nothing kept: PyTorch shows memory nobody wrote
+        # nothing kept: PyTorch shows memory nobody wrote
+        return [min(first + (at - first) % max(1, kept), size - 1) for at in places]
     return [abs(at) if at < size else abs(2 * (size - 1) - at) for at in places]
 
 
@@ -169,7 +197,11 @@ class PadByIndex(Loops):
         shape = tuple([n + a + b for n, (a, b) in zip(input.shape, around, strict=True)])
         changed = [d for d, (a, b) in enumerate(around) if (a, b) != (0, 0)]
         cut = tuple([min(around[d]) < 0 for d in changed])
-        given = [Number(f"{label}{d}", "i64", n) for d in changed for label, n in zip(("before", "after"), around[d], strict=True)]
+        given = [
+            Number(f"{label}{d}", "i64", n)
+            for d in changed
+            for label, n in zip(("before", "after"), around[d], strict=True)
+        ]
         reads = (Memory("input", input.dtype.code, tuple(input.shape), input.stride()), *given)
 
         def body(at: At, sources: Any) -> tuple:
@@ -181,8 +213,9 @@ class PadByIndex(Loops):
 
         channels = len(pad) > 2 and input.ndim == len(pad) // 2 + 2 and prefers_channels_last(input)
         return Lowered(
-            self.spec.name, (self.spec.name, mode, tuple(changed), cut), shape, shape, (input.dtype.code,), reads, body, aligned=False,
-            through=frozenset(range(input.ndim)).difference(changed), layout=channels_last_strides(shape) if channels else None,
+            self.spec.name, (self.spec.name, mode, tuple(changed), cut), shape, shape, (input.dtype.code,), reads, body,
+            aligned=False, through=frozenset(range(input.ndim)).difference(changed),
+            layout=channels_last_strides(shape) if channels else None,
         )  # fmt: skip
 
     def vjp(self, g, input: Any, pad, mode):
@@ -206,12 +239,15 @@ def shown_place(mode: str, at: Value, size: Value, before: Value, after: Value, 
 
 
 class ShownRange:
-    """One dim of the gradient: position i of output range `out` gathers from the places that show it, listed from read `first` on.
+    """One dim of the gradient: position i of output range `out` gathers from the places that show it,
+    listed from read `first` on.
 
     Between `low` and `high` that is one place, `before` ahead.
     """
 
-    def __init__(self, mode: str, size: int, around: tuple[int, int], out: int, tap: int, first: int, last: bool) -> None:
+    def __init__(
+        self, mode: str, size: int, around: tuple[int, int], out: int, tap: int, first: int, last: bool
+    ) -> None:
         self.size, self.out, self.tap, self.first = size, out, tap, first
         self.seen: list[list[int]] = [[] for _ in range(size)]
         for o, i in enumerate(sources(mode, size, *around)):
@@ -227,11 +263,18 @@ class ShownRange:
             Table(f"counts{self.out}", "i64", (self.size,), (1,), values=integers([len(own) for own in self.seen])),
             Table(f"places{self.out}", "i64", (self.taps, self.size), (self.size, 1), values=integers(places)),
         ]  # fmt: skip
-        return [*tables, *[Number(f"{label}{self.out}", "i64", getattr(self, label)) for label in ("low", "high", "before")]]
+        return [
+            *tables,
+            *[Number(f"{label}{self.out}", "i64", getattr(self, label)) for label in ("low", "high", "before")],
+        ]
 
     def place(self, at: At, given: Any) -> Value:
         """Where a tap is."""
-        return at[self.out] + given[self.first + 4].value if self.tap in at.whole else given[self.first + 1][at[self.tap], at[self.out]]
+        return (
+            at[self.out] + given[self.first + 4].value
+            if self.tap in at.whole
+            else given[self.first + 1][at[self.tap], at[self.out]]
+        )
 
     def window(self) -> tuple[int, Window]:
         def bounds(at: At, given: Any) -> tuple[Value, Value]:
@@ -244,7 +287,8 @@ class ShownRange:
 
 
 class PadByIndexBackward(Loops):
-    """Every input position gets the sum over the output positions that show it: of rows first, then of places in them."""
+    """Every input position gets the sum over the output positions that show it: of rows first,
+    then of places in them."""
 
     schema = "_pad_by_index_backward(Tensor g, int[] pad, str mode, int[] sizes) -> Tensor"
     function = method = out = False
@@ -268,7 +312,9 @@ class PadByIndexBackward(Loops):
         if g.is_meta or 0 in shape:
             return Lowered(self.spec.name, (self.spec.name,), shape, shape, (code,), (memory,), None, layout=layout)
 
-        def added(name: str, ranges: Sequence[ShownRange], space: Sequence[int], source: Any, places: Any, out: str) -> Lowered:
+        def added(
+            name: str, ranges: Sequence[ShownRange], space: Sequence[int], source: Any, places: Any, out: str
+        ) -> Lowered:
             def body(at: At, given: Any) -> tuple[Value]:
                 return (cast(given[0][places(at, given)], compute),)
 
@@ -277,18 +323,50 @@ class PadByIndexBackward(Loops):
             reads = (source, *[read for r in ranges for read in r.reads()])
             key = (name, len(space), lead, tuple([r.last for r in ranges]))
             through = frozenset(range(lead))
-            return Lowered(name, key, (*space, *[r.taps for r in ranges]), tuple(space), (out,), reads, body, aligned=False, folding=folding, through=through)
+            return Lowered(
+                name,
+                key,
+                (*space, *[r.taps for r in ranges]),
+                tuple(space),
+                (out,),
+                reads,
+                body,
+                aligned=False,
+                folding=folding,
+                through=through,
+            )
 
         def shown(dims: Sequence[int], rank: int, last: bool) -> list[ShownRange]:
-            return [ShownRange(mode, sizes[d], around[d], lead + d, rank + k, 1 + 5 * k, last and d == count - 1) for k, d in enumerate(dims)]
+            return [
+                ShownRange(mode, sizes[d], around[d], lead + d, rank + k, 1 + 5 * k, last and d == count - 1)
+                for k, d in enumerate(dims)
+            ]
 
         if channels or count == 1:
             ranges = shown(range(count), len(shape), not channels)
-            made = added(self.spec.name, ranges, shape, memory, lambda at, given: (*at[:lead], *[r.place(at, given) for r in ranges]), code)
+            made = added(
+                self.spec.name,
+                ranges,
+                shape,
+                memory,
+                lambda at, given: (*at[:lead], *[r.place(at, given) for r in ranges]),
+                code,
+            )
             return made.but(layout=layout)
         row_shape = (*shape[:-1], g.shape[-1])
-        outer, (last,), column = shown(range(count - 1), len(shape), False), shown([count - 1], len(shape), True), len(shape) - 1
-        rows_ = added("pad_rows", outer, row_shape, memory, lambda at, given: (*at[:lead], *[r.place(at, given) for r in outer], at[column]), compute)
+        outer, (last,), column = (
+            shown(range(count - 1), len(shape), False),
+            shown([count - 1], len(shape), True),
+            len(shape) - 1,
+        )
+        rows_ = added(
+            "pad_rows",
+            outer,
+            row_shape,
+            memory,
+            lambda at, given: (*at[:lead], *[r.place(at, given) for r in outer], at[column]),
+            compute,
+        )
         stage = Staged("rows", compute, row_shape, row_shape, producer=rows_)
         return added(self.spec.name, [last], shape, stage, lambda at, given: (last.place(at, given),), code)
 

@@ -70,7 +70,7 @@ def to_single(value: float) -> float:
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
-# --- laws: parameters checked once per dtype, as what the core's sampler is called with --------------------------------
+# --- laws: parameters checked once per dtype, as what the core's sampler is called with -------------------------------
 
 
 @lru_cache(maxsize=1024)
@@ -218,7 +218,9 @@ def integer_law(dtype: Any, low: int, high: int | None) -> tuple[tuple, str | No
             raise RuntimeError(f"random_: {label} is out of bounds for {dtype.name}, got {value}.")
         limit = 1 << (digits or 64)
         if not -limit <= value <= limit:
-            warning = f"random_: {label} is outside [-{limit}, {limit}], where {dtype.name} counts every integer; got {value}"
+            warning = (
+                f"random_: {label} is outside [-{limit}, {limit}], where {dtype.name} counts every integer; got {value}"
+            )
     return ("range", end - low, low), warning
 
 
@@ -384,8 +386,8 @@ OPTIONS = (
     "bool? pin_memory=False, bool requires_grad=False"
 )
 LIKE_OPTIONS = (
-    "*, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, "
-    "bool requires_grad=False, memory_format? memory_format=None"
+    "*, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False,"
+    " bool requires_grad=False, memory_format? memory_format=None"
 )
 
 

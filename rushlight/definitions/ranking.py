@@ -1,4 +1,5 @@
-"""Elements by rank: median, kthvalue, quantile, mode. All stand on an order or a selection, and on gather, which carries the gradients."""
+"""Elements by rank: median, kthvalue, quantile, mode. All stand on an order or a selection, and on gather,
+which carries the gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ SELECTED = 65   # elements from which one is selected: fewer are sorted by a ker
 
 
 def ranked(input: Any, dim: int, position: Any, keepdim: bool) -> tuple[Any, Any]:
-    """(values, indices) of the elements at `position` (a number, or an int64 tensor that keeps `dim`) in order along `dim`."""
+    """(values, indices) of the elements at `position` (a number, or an int64 tensor that keeps `dim`) in order along
+    `dim`."""
     if not input.ndim:
         return input.clone(), find_op("zeros")((), dtype=_C.int64, device=input.device)
     if isinstance(position, int) and reaches(input.shape[dim], SELECTED):
@@ -60,7 +62,9 @@ class Median(Composite):
         if not input.ndim or not input.dtype.is_floating_point:
             return ranked(input, dim, (n - 1) // 2, True)
         if reaches(n, SELECTED):
-            where = find_op("_ranked_element")(input.detach(), (n - 1) // 2, "skipped" if self.skips_nan else "first", dim)[1]
+            where = find_op("_ranked_element")(
+                input.detach(), (n - 1) // 2, "skipped" if self.skips_nan else "first", dim
+            )[1]
             return picked(input, dim, where, True)
         missing = input.detach().isnan().sum(dim, True)
         if self.skips_nan:
@@ -127,7 +131,11 @@ class Mode(Composite):
         values = input.detach().gather(dim, order)
         first = values.narrow(dim, 0, 1)
         changed = find_op("cat")([first != first, values.narrow(dim, 1, n - 1) != values.narrow(dim, 0, n - 1)], dim)
-        steps = find_op("arange")(n, device=input.device).view(*(n if d == dim else 1 for d in range(input.ndim))).expand(values.shape)
+        steps = (
+            find_op("arange")(n, device=input.device)
+            .view(*(n if d == dim else 1 for d in range(input.ndim)))
+            .expand(values.shape)
+        )
         start = (steps * changed).cummax(dim)[0]
         best = (steps - start).argmax(dim, True)
         where = order.gather(dim, best)
@@ -150,7 +158,10 @@ class Quantile(Composite):
     def compute(self, input, q, dim, keepdim, interpolation):
         name = self.spec.name
         if interpolation not in METHODS:
-            raise RuntimeError(f"{name}: expected interpolation 'linear', 'lower', 'higher', 'midpoint' or 'nearest', got {interpolation}")
+            raise RuntimeError(
+                f"{name}: expected interpolation 'linear', 'lower', 'higher', 'midpoint' or 'nearest', got"
+                f" {interpolation}"
+            )
         if input.dtype not in (_C.float32, _C.float64):
             raise RuntimeError(f"{name}: expected an input of dtype float32 or float64, got {input.dtype.name}")
         if not input.numel():
@@ -201,7 +212,13 @@ class NanQuantile(Quantile):
     """The q-quantiles of the elements that are not NaN."""
 
     schema = (
-        "nanquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-        "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+        (
+            "nanquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') ->"
+            " Tensor"
+        ),
+        (
+            "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') ->"
+            " Tensor"
+        ),
     )
     skips_nan = True

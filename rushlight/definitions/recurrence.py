@@ -4,9 +4,9 @@ Enters: sequences [T, N, F] ([N, T, F] with batch_first), or rows grouped by ste
 states; weights layer by layer, direction by direction. Leaves: the last layer's outputs and the last states of all.
 Refuses: sizes that do not fit, with the sizes.
 
-One product projects all steps' inputs of a layer. The steps of dense single- or double-precision tensors on the host are
-then one plan with a gradient of its own (recurrence_rows.py); everything else, transforms and gradients of gradients
-included, is ordinary ops.
+One product projects all steps' inputs of a layer. The steps of dense single- or double-precision tensors on the host
+are then one plan with a gradient of its own (recurrence_rows.py); everything else, transforms and gradients of
+gradients included, is ordinary ops.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def dense(*tensors: Any) -> list[Any]:
     return [t if t._is_contiguous() else t.contiguous() for t in tensors]
 
 
-# --- one step, of ordinary ops -----------------------------------------------------------------------------------------------
+# --- one step, of ordinary ops ----------------------------------------------------------------------------------------
 
 
 def step(mode: str, given: Any, states: States, weight: Any, bias: Any, projection: Any = None) -> States:
@@ -61,7 +61,16 @@ def step(mode: str, given: Any, states: States, weight: Any, bias: Any, projecti
     return (gates.tanh() if mode == "tanh" else gates.relu(),)
 
 
-def run_steps(mode: str, given: Any, sizes: Sequence[int], first: States, weight: Any, bias: Any, backwards: bool, projection: Any = None) -> tuple[Any, States]:
+def run_steps(
+    mode: str,
+    given: Any,
+    sizes: Sequence[int],
+    first: States,
+    weight: Any,
+    bias: Any,
+    backwards: bool,
+    projection: Any = None,
+) -> tuple[Any, States]:
     """A layer in one direction, step by step: (rows of output, last states)."""
     steps, outputs, cat = given.split(list(sizes)), [], find_op("cat")
     if backwards:   # sequences join as their last step comes up
@@ -85,7 +94,7 @@ def run_steps(mode: str, given: Any, sizes: Sequence[int], first: States, weight
     return cat(outputs), states
 
 
-# --- layers as one plan --------------------------------------------------------------------------------------------------------
+# --- layers as one plan -----------------------------------------------------------------------------------------------
 
 
 def states_before(states: Any, first: Any, sizes: Sequence[int], backwards: bool) -> Any:
@@ -110,7 +119,19 @@ class _Layer(Composite):
 
     function = method = out = False
 
-    def gradients(self, mode: str, g: tuple, given: Any, first: States, weight: Any, bias: Any, runs: Sequence[int], backwards: bool, kept: tuple, result: tuple) -> dict[str, Any]:
+    def gradients(
+        self,
+        mode: str,
+        g: tuple,
+        given: Any,
+        first: States,
+        weight: Any,
+        bias: Any,
+        runs: Sequence[int],
+        backwards: bool,
+        kept: tuple,
+        result: tuple,
+    ) -> dict[str, Any]:
         names = ("h", "c")[: len(first)]
         sizes = spread_runs(runs)
         if is_grad_enabled():
@@ -136,21 +157,31 @@ class _Layer(Composite):
 class LstmLayer(_Layer):
     """(out, last h, last c, cells after every step, activated gates)."""
 
-    schema = "_lstm_layer(Tensor given, Tensor h, Tensor c, Tensor weight, int[] runs, bool backwards) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    schema = (
+        "_lstm_layer(Tensor given, Tensor h, Tensor c, Tensor weight, int[] runs, bool backwards) -> (Tensor, Tensor,"
+        " Tensor, Tensor, Tensor)"
+    )
     saved_results = (0, 3, 4)
 
     def compute(self, given, h, c, weight, runs, backwards):
-        return forward_plan("lstm", given.dtype.code, tuple(runs), h.shape[1], backwards, False)(*dense(given, h, c, weight))
+        return forward_plan("lstm", given.dtype.code, tuple(runs), h.shape[1], backwards, False)(
+            *dense(given, h, c, weight)
+        )
 
     def vjp(self, g, given, h, c, weight, runs, backwards, result):
         before = None if is_grad_enabled() else states_before(result[3], c, spread_runs(runs), backwards)
-        return self.gradients("lstm", g, given, (h, c), weight, None, runs, backwards, (result[4], result[3], before), result)
+        return self.gradients(
+            "lstm", g, given, (h, c), weight, None, runs, backwards, (result[4], result[3], before), result
+        )
 
 
 class GruLayer(_Layer):
     """(out, last h, gates and what the reset gate scaled)."""
 
-    schema = "_gru_layer(Tensor given, Tensor h, Tensor weight, Tensor? bias, int[] runs, bool backwards) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_gru_layer(Tensor given, Tensor h, Tensor weight, Tensor? bias, int[] runs, bool backwards) -> (Tensor,"
+        " Tensor, Tensor)"
+    )
     saved_results = (0, 2)
 
     def compute(self, given, h, weight, bias, runs, backwards):
@@ -164,7 +195,9 @@ class GruLayer(_Layer):
 class RnnLayer(_Layer):
     """(out, last h); `kind` is tanh or relu."""
 
-    schema = "_rnn_layer(Tensor given, Tensor h, Tensor weight, str kind, int[] runs, bool backwards) -> (Tensor, Tensor)"
+    schema = (
+        "_rnn_layer(Tensor given, Tensor h, Tensor weight, str kind, int[] runs, bool backwards) -> (Tensor, Tensor)"
+    )
     saved_results = (0,)
 
     def compute(self, given, h, weight, kind, runs, backwards):
@@ -174,7 +207,9 @@ class RnnLayer(_Layer):
         return self.gradients(kind, g, given, (h,), weight, None, runs, backwards, (result[0],), result)
 
 
-def run_layer(mode: str, data: Any, sizes: Sequence[int], first: States, weights: Sequence[Any], backwards: bool) -> tuple[Any, States]:
+def run_layer(
+    mode: str, data: Any, sizes: Sequence[int], first: States, weights: Sequence[Any], backwards: bool
+) -> tuple[Any, States]:
     """A layer in one direction over rows of input grouped by step: (rows of output, last states)."""
     w_ih, w_hh, b_ih, b_hh, projection = weights
     linear = find_op("linear")
@@ -192,14 +227,16 @@ def run_layer(mode: str, data: Any, sizes: Sequence[int], first: States, weights
     return out, (last,)
 
 
-# --- networks ----------------------------------------------------------------------------------------------------------------------
+# --- networks ---------------------------------------------------------------------------------------------------------
 
 
 def grouped(name: str, params: Sequence[Any], has_biases: bool, count: int, projected: bool) -> list[list[Any]]:
     """Weights per layer and direction: [w_ih, w_hh, b_ih, b_hh, w_hr], None where there is none."""
     size = 2 + 2 * has_biases + projected
     if len(params) != size * count:
-        raise RuntimeError(f"{name}: expected {size} weights for each of {count} layers and directions, got {len(params)}")
+        raise RuntimeError(
+            f"{name}: expected {size} weights for each of {count} layers and directions, got {len(params)}"
+        )
     made = []
     for i in range(0, len(params), size):
         own = list(params[i : i + size])
@@ -211,23 +248,42 @@ def grouped(name: str, params: Sequence[Any], has_biases: bool, count: int, proj
 def check_states(name: str, states: States, count: int, batch: int, weights: list[list[Any]]) -> None:
     for state in states:
         if state.ndim != 3 or state.shape[0] != count or state.shape[1] != batch:
-            raise RuntimeError(f"{name}: expected states of shape ({count}, {batch}, hidden size), got {list(state.shape)}")
+            raise RuntimeError(
+                f"{name}: expected states of shape ({count}, {batch}, hidden size), got {list(state.shape)}"
+            )
     if states[0].shape[2] != weights[0][1].shape[1]:
-        raise RuntimeError(f"{name}: the hidden weight {list(weights[0][1].shape)} expects states of width {weights[0][1].shape[1]}, got {list(states[0].shape)}")
+        raise RuntimeError(
+            f"{name}: the hidden weight {list(weights[0][1].shape)} expects states of width {weights[0][1].shape[1]},"
+            f" got {list(states[0].shape)}"
+        )
 
 
 def run_network(
-    mode: str, name: str, data: Any, sizes: Sequence[int], first: States, params: Sequence[Any], has_biases: bool, layers: int, dropout: float, train: bool, bidirectional: bool
+    mode: str,
+    name: str,
+    data: Any,
+    sizes: Sequence[int],
+    first: States,
+    params: Sequence[Any],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
 ) -> tuple[Any, States]:
     """All layers over rows grouped by step: (rows of output, last states of every layer and direction)."""
     directions = 2 if bidirectional else 1
-    weights = grouped(name, params, has_biases, layers * directions, mode == "lstm" and first[0].shape[2] != first[1].shape[2])
+    weights = grouped(
+        name, params, has_biases, layers * directions, mode == "lstm" and first[0].shape[2] != first[1].shape[2]
+    )
     check_states(name, first, layers * directions, sizes[0] if sizes else 0, weights)
     lasts: list[States] = []
     for layer in range(layers):
         outputs = []
         for backwards in (False, True)[:directions]:
-            out, last = run_layer(mode, data, sizes, tuple(s[len(lasts)] for s in first), weights[len(lasts)], backwards)
+            out, last = run_layer(
+                mode, data, sizes, tuple(s[len(lasts)] for s in first), weights[len(lasts)], backwards
+            )
             outputs.append(out)
             lasts.append(last)
         data = outputs[0] if directions == 1 else find_op("cat")(outputs, -1)
@@ -242,27 +298,79 @@ class _Network(Composite):
     method = out = False
     mode = ""
 
-    def padded(self, input: Any, states: States, params: Any, has_biases: bool, layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> tuple:
+    def padded(
+        self,
+        input: Any,
+        states: States,
+        params: Any,
+        has_biases: bool,
+        layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple:
         if input.ndim != 3:
             raise RuntimeError(f"{self.spec.name}: Expected a 3-D input, got {input.ndim}-D")
         steps = input.transpose(0, 1) if batch_first else input
         length, batch = steps.shape[:2]
         if not length:
-            raise RuntimeError(f"{self.spec.name}: Expected sequence length to be larger than 0, got input of shape {list(input.shape)}")
+            raise RuntimeError(
+                f"{self.spec.name}: Expected sequence length to be larger than 0, got input of shape"
+                f" {list(input.shape)}"
+            )
         rows = steps.reshape(length * batch, steps.shape[2])
-        out, last = run_network(self.mode, self.spec.name, rows, [batch] * length, states, params, has_biases, layers, dropout, train, bidirectional)
+        out, last = run_network(
+            self.mode,
+            self.spec.name,
+            rows,
+            [batch] * length,
+            states,
+            params,
+            has_biases,
+            layers,
+            dropout,
+            train,
+            bidirectional,
+        )
         out = out.reshape(length, batch, out.shape[1])
         return (out.transpose(0, 1) if batch_first else out), *last
 
-    def packed(self, data: Any, batch_sizes: Any, states: States, params: Any, has_biases: bool, layers: int, dropout: float, train: bool, bidirectional: bool) -> tuple:
-        out, last = run_network(self.mode, self.spec.name, data, batch_sizes.tolist(), states, params, has_biases, layers, dropout, train, bidirectional)
+    def packed(
+        self,
+        data: Any,
+        batch_sizes: Any,
+        states: States,
+        params: Any,
+        has_biases: bool,
+        layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+    ) -> tuple:
+        out, last = run_network(
+            self.mode,
+            self.spec.name,
+            data,
+            batch_sizes.tolist(),
+            states,
+            params,
+            has_biases,
+            layers,
+            dropout,
+            train,
+            bidirectional,
+        )
         return out, *last
 
 
 class LstmPadded(_Network):
     """Long short-term memory over padded sequences: (outputs, last h, last c)."""
 
-    schema = "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool"
+        " train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"
+    )
     mode = "lstm"
 
     def compute(self, input, hx, *rest):
@@ -272,7 +380,10 @@ class LstmPadded(_Network):
 class LstmPacked(_Network):
     """Long short-term memory over packed sequences."""
 
-    schema = "lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers,"
+        " float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)"
+    )
     mode = "lstm"
 
     def compute(self, data, batch_sizes, hx, *rest):
@@ -292,8 +403,14 @@ class _OneState(_Network):
         return self.packed(input, rest[0], rest[1:2], *rest[2:])
 
 
-PADDED = "{}.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"
-PACKED = "{}.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)"
+PADDED = (
+    "{}.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train,"
+    " bool bidirectional, bool batch_first) -> (Tensor, Tensor)"
+)
+PACKED = (
+    "{}.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float"
+    " dropout, bool train, bool bidirectional) -> (Tensor, Tensor)"
+)
 
 
 class Gru(_OneState):
@@ -317,7 +434,7 @@ class RnnRelu(_OneState):
     mode = "relu"
 
 
-# --- cells --------------------------------------------------------------------------------------------------------------------------
+# --- cells ------------------------------------------------------------------------------------------------------------
 
 
 class _Cell(Composite):
@@ -341,8 +458,12 @@ class _Cell(Composite):
             if tuple(state.shape) == (batch, width):
                 continue
             if batch != state.size(0):
-                raise RuntimeError(f"{name}: Input batch size {batch} doesn't match hidden{i} batch size {state.size(0)}")
-            raise RuntimeError(f"{name}: hidden{i} has inconsistent hidden_size: got {list(state.shape)}, expected {width}")
+                raise RuntimeError(
+                    f"{name}: Input batch size {batch} doesn't match hidden{i} batch size {state.size(0)}"
+                )
+            raise RuntimeError(
+                f"{name}: hidden{i} has inconsistent hidden_size: got {list(state.shape)}, expected {width}"
+            )
 
     def compute(self, input, hx, w_ih, w_hh, b_ih, b_hh):
         return self.next(input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
@@ -354,7 +475,10 @@ CELL = "{}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None,
 class LstmCell(_Cell):
     """One step of an LSTM: the next (h, c)."""
 
-    schema = "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)"
+    schema = (
+        "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) ->"
+        " (Tensor, Tensor)"
+    )
     mode = "lstm"
 
     def compute(self, input, hx, w_ih, w_hh, b_ih, b_hh):

@@ -1,7 +1,7 @@
 """Whole layers of a recurrence as one plan: the kernels of lstm, gru and rnn over rows grouped by step.
 
-Enters: projected inputs of all steps [rows, gates * width], first states [batch, width], the hidden weight; how many rows
-each step has. Leaves: plans that fill outputs, last states and what the gradient reads; and plans of the gradient.
+Enters: projected inputs of all steps [rows, gates * width], first states [batch, width], the hidden weight; how many
+rows each step has. Leaves: plans that fill outputs, last states and what the gradient reads; and plans of the gradient.
 A step is one product with the hidden weight, packed once for all steps, and one kernel for everything between products.
 Refuses nothing: definitions/recurrence.py asks only for dense tensors of single or double precision on the host.
 
@@ -24,14 +24,15 @@ from ..op.gemm import PACKED_ROWS, SIZES, SMALL, Matrix, pack_strips, steps, str
 from ..op.pointwise import BY_CODE, compile_for
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
-KEPT = {"lstm": 4, "gru": 4, "tanh": 0, "relu": 0}     # values per unit that the forward kernel keeps for the backward one
+# values per unit that the forward kernel keeps for the backward one
+KEPT = {"lstm": 4, "gru": 4, "tanh": 0, "relu": 0}
 WORK = 4096                                            # units of a row block that one thread takes
 LONG = 512                                             # steps of a sequence whose plan is not kept
 CPU = _C.device("cpu")
 s = Scalars()
 
 
-# --- one element ----------------------------------------------------------------------------------------------------------------
+# --- one element ------------------------------------------------------------------------------------------------------
 
 
 class Element:
@@ -63,7 +64,10 @@ class Element:
 def lstm_forward(code: str) -> Nest:
     """Operands: c; gates (before and after activation), h, out, cells."""
     e = Element(code)
-    write, keep, new, read = (e.keep(n, f(e.read(1, k, 4))) for k, (n, f) in enumerate((("write", s.sigmoid), ("keep", s.sigmoid), ("new", s.tanh), ("read", s.sigmoid))))
+    write, keep, new, read = (
+        e.keep(n, f(e.read(1, k, 4)))
+        for k, (n, f) in enumerate((("write", s.sigmoid), ("keep", s.sigmoid), ("new", s.tanh), ("read", s.sigmoid)))
+    )
     c = e.keep("c", keep * e.read(0) + write * new)
     h = e.keep("h", read * s.tanh(c))
     for k, gate in enumerate((write, keep, new, read)):
@@ -80,7 +84,12 @@ def lstm_backward(code: str) -> Nest:
     dh = e.keep("dh", e.read(0) + e.read(4))
     lit = e.keep("lit", s.tanh(e.read(2)))
     dc = e.keep("dc", e.read(5) + dh * read * (1 - lit * lit))
-    slopes = (dc * new * write * (1 - write), dc * e.read(3) * keep * (1 - keep), dc * write * (1 - new * new), dh * lit * read * (1 - read))
+    slopes = (
+        dc * new * write * (1 - write),
+        dc * e.read(3) * keep * (1 - keep),
+        dc * write * (1 - new * new),
+        dh * lit * read * (1 - read),
+    )
     for k, slope in enumerate(slopes):
         e.write(6, slope, k, 4)
     e.write(5, dc * keep)
@@ -143,7 +152,7 @@ def kernel(mode: str, code: str, backward: bool) -> int:
     return compile_for(CPU, nests[mode][backward](code))
 
 
-# --- plans ------------------------------------------------------------------------------------------------------------------------
+# --- plans ------------------------------------------------------------------------------------------------------------
 
 
 def spread_runs(runs: Sequence[int]) -> list[int]:
@@ -185,7 +194,16 @@ class Walk:
     def copy(self, source: int, target: int, rows: int, cols: int, row: int) -> None:
         """Rows of `cols` elements that lie `row` apart, or are one (0), into a dense slot."""
         copying = compile_for(CPU, pointwise_nest("copy", [self.code], [self.code], [expr.arg(0, self.code)]))
-        self.steps.append((copying, [source, target], [cols, self.size, self.size, row * self.size, cols * self.size], rows, max(1, 32768 // cols), -1))
+        self.steps.append(
+            (
+                copying,
+                [source, target],
+                [cols, self.size, self.size, row * self.size, cols * self.size],
+                rows,
+                max(1, 32768 // cols),
+                -1,
+            )
+        )
 
     def pack(self, weight: int, scratch: int, turned: bool) -> None:
         """The hidden weight [gates, width] for products with states (turned) or with gradients of gates."""
@@ -194,13 +212,22 @@ class Walk:
         if self.packs:
             self.steps += pack_strips(self.code, self.weight, n, k, scratch)
 
-    def multiply(self, m: int, a: tuple[int, int, int], c: tuple[int, int, int], scratch: int, addend: tuple[int, int, int] | None = None) -> None:
+    def multiply(
+        self,
+        m: int,
+        a: tuple[int, int, int],
+        c: tuple[int, int, int],
+        scratch: int,
+        addend: tuple[int, int, int] | None = None,
+    ) -> None:
         """c = a @ packed (+ addend) for m rows; each is (slot, first element, columns), 0 columns for a bias."""
         x, out, added = (None if t is None else Matrix(t[0], t[2], 1) for t in (a, c, addend))
         if not self.packs:   # a single step: every slot begins at its first element
             if addend is not None and addend[0] != c[0]:
                 self.copy(addend[0], c[0], m, c[2], addend[2])
-            self.steps += steps(self.code, CPU, x, self.weight, out, m, c[2], a[2], 1, 1.0, 0.0 if addend is None else 1.0)
+            self.steps += steps(
+                self.code, CPU, x, self.weight, out, m, c[2], a[2], 1, 1.0, 0.0 if addend is None else 1.0
+            )
             return
         starts = (a[1], c[1], addend[1] if addend else 0)
         self.steps += strip_products(self.code, x, scratch, out, m, c[2], a[2], added, starts)
@@ -258,7 +285,8 @@ def forward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwa
 
 @short_lived
 def backward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backwards: bool) -> Any:
-    """Inputs: gradients of out, last h, [last c]; weight; lstm: gates, cells, cells before; gru: kept, h before; rnn: out.
+    """Inputs: gradients of out, last h, [last c]; weight; lstm: gates, cells, cells before; gru: kept, h before; rnn:
+    out.
 
     Results: gradients of h, [c], given, [gru: the projected state]."""
     w = Walk(mode, code, runs, width, backwards)
@@ -277,9 +305,25 @@ def backward_plan(mode: str, code: str, runs: tuple[int, ...], width: int, backw
     for m, row in reversed(w.order):
         at, ahead = row * width, row * w.gates
         if mode == "lstm":
-            w.gate(m, True, [(0, at), (weight + 1, row * w.kept), (weight + 2, at), (weight + 3, at), (dh, 0), (dc, 0), (d_given, ahead)])
+            w.gate(
+                m,
+                True,
+                [
+                    (0, at),
+                    (weight + 1, row * w.kept),
+                    (weight + 2, at),
+                    (weight + 3, at),
+                    (dh, 0),
+                    (dc, 0),
+                    (d_given, ahead),
+                ],
+            )
         elif mode == "gru":
-            w.gate(m, True, [(0, at), (weight + 1, row * w.kept), (weight + 2, at), (dh, 0), (d_given, ahead), (d_hidden, ahead)])
+            w.gate(
+                m,
+                True,
+                [(0, at), (weight + 1, row * w.kept), (weight + 2, at), (dh, 0), (d_given, ahead), (d_hidden, ahead)],
+            )
         else:
             w.gate(m, True, [(0, at), (weight + 1, at), (dh, 0), (d_given, ahead)])
         w.multiply(m, (d_hidden, ahead, w.gates), (dh, 0, width), packed, (dh, 0, width) if mode == "gru" else None)

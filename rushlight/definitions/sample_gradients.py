@@ -1,13 +1,13 @@
 """How gamma and Dirichlet samples move with their parameters: `_standard_gamma_grad`, `_dirichlet_grad`.
 
-Enters: samples and the concentrations they were drawn with. Leaves: the derivative of the sample in its concentration at
-a fixed quantile, dx/da = -(dF/da) / p for distribution function F and density p, to about 1e-9 in float64 and 1e-5 in
-float32 (PyTorch's is good to 1e-3). Refuses: dtypes the samplers do not exist for.
+Enters: samples and the concentrations they were drawn with. Leaves: the derivative of the sample in its concentration
+at a fixed quantile, dx/da = -(dF/da) / p for distribution function F and density p, to about 1e-9 in float64 and 1e-5
+in float32 (PyTorch's is good to 1e-3). Refuses: dtypes the samplers do not exist for.
 
-Under the integral, dF/da is the integral of p(t) * dlog p(t)/da from an end of the support to x. Either end will do, since
-the whole integral vanishes; the one on the side of the shorter tail is taken. With s for the distance of t from x, the
-integrand falls smoothly from s = 0 over scales that differ by many orders of magnitude, which the double-exponential rule
-below handles with one set of nodes: they are spread evenly in log s.
+Under the integral, dF/da is the integral of p(t) * dlog p(t)/da from an end of the support to x. Either end will do,
+since the whole integral vanishes; the one on the side of the shorter tail is taken. With s for the distance of t from
+x, the integrand falls smoothly from s = 0 over scales that differ by many orders of magnitude, which the
+double-exponential rule below handles with one set of nodes: they are spread evenly in log s.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def choose(condition: Any, yes: Any, no: Any) -> Any:
     return find_op("where")(condition, yes, no)
 
 
-def by_side(below: Any, sides: tuple[Callable[..., Any], Callable[..., Any]], rate: Any, dtype: Any, *parameters: Any) -> Any:
+def by_side(
+    below: Any, sides: tuple[Callable[..., Any], Callable[..., Any]], rate: Any, dtype: Any, *parameters: Any
+) -> Any:
     """The integral of the first integrand for rows where `below` holds, and of the second for the others."""
     result = find_op("empty_like")(rate)
     for side, integrand in zip((below, ~below), sides, strict=True):
@@ -139,4 +141,6 @@ class DirichletGrad(Composite):
     differentiable = False
 
     def compute(self, x, alpha, total):
-        return by_blocks("_dirichlet_grad", lambda dtype, x, a, whole: beta_slope(dtype, a, whole - a, x), x, alpha, total)
+        return by_blocks(
+            "_dirichlet_grad", lambda dtype, x, a, whole: beta_slope(dtype, a, whole - a, x), x, alpha, total
+        )

@@ -41,7 +41,9 @@ def joint_shape(name: str, a: Any, b: Any) -> tuple[int, ...]:
     shape = []
     for d, (m, n) in enumerate(pairs):
         if m != n and 1 not in (m, n):
-            raise RuntimeError(f"{name}: The size of tensor a ({m}) must match the size of tensor b ({n}) at dimension {d}")
+            raise RuntimeError(
+                f"{name}: The size of tensor a ({m}) must match the size of tensor b ({n}) at dimension {d}"
+            )
         shape.append(n if m == 1 else m)
     return tuple(shape)
 
@@ -59,7 +61,11 @@ class Normal(Composite):
 
     def compute(self, mean, std, generator, out):
         has_mean, has_std = isinstance(mean, _C.Tensor), isinstance(std, _C.Tensor)
-        followed = [t for t in (mean, std) if isinstance(t, _C.Tensor) and t.requires_grad] if _C.is_grad_enabled() and out is None else []
+        followed = (
+            [t for t in (mean, std) if isinstance(t, _C.Tensor) and t.requires_grad]
+            if _C.is_grad_enabled() and out is None
+            else []
+        )
         mean, std = (t.detach() if isinstance(t, _C.Tensor) else t for t in (mean, std))
         if has_std:
             if std.dtype.is_complex:
@@ -86,7 +92,9 @@ class Bernoulli(Sampling):
     method = True
 
     def run(self, input, generator):
-        return fill_bernoulli_tensor(fresh(input, tuple(input.shape), None, input.dtype, input.device), input, generator)
+        return fill_bernoulli_tensor(
+            fresh(input, tuple(input.shape), None, input.dtype, input.device), input, generator
+        )
 
     def vjp(self, g):
         return {"input": g.new_zeros(g.shape)}
@@ -153,7 +161,9 @@ class Binomial(Composite):
             if not t.dtype.is_floating_point:
                 raise ValueError(f"binomial: expected a floating-point dtype for {label}, got {t.dtype.name}.")
         if count.dtype is not prob.dtype:
-            raise RuntimeError(f"binomial: expected one dtype, found {prob.dtype.name} but expected {count.dtype.name}.")
+            raise RuntimeError(
+                f"binomial: expected one dtype, found {prob.dtype.name} but expected {count.dtype.name}."
+            )
         if count.dtype not in (_C.float32, _C.float64):
             refuse_dtype("binomial", count.dtype)
         shape = joint_shape("binomial", count, prob)
@@ -184,7 +194,9 @@ class SampleDirichlet(Sampling):
     def run(self, input, generator):
         if input.dtype not in (_C.float32, _C.float64):
             refuse_dtype("_sample_dirichlet", input.dtype)
-        share = draw("dirichlet", generator, fresh(input, tuple(input.shape), None, _C.float64, input.device), reads=(input,))
+        share = draw(
+            "dirichlet", generator, fresh(input, tuple(input.shape), None, _C.float64, input.device), reads=(input,)
+        )
         limits = finfo(input.dtype)
         # The largest number below one, so that log1p(-x) stays finite.
         return share.to(input.dtype).clamp_(limits.tiny, 1 - limits.eps / 2)
@@ -219,7 +231,11 @@ class Multinomial(Composite):
             result = race(input, num_samples, generator)
         else:
             rows = input if input.ndim == 2 else input.unsqueeze(0)
-            own = None if input.device.type == "cpu" else handlers[input.device.type].own_or_report("random_multinomial", expected=True)
+            own = (
+                None
+                if input.device.type == "cpu"
+                else handlers[input.device.type].own_or_report("random_multinomial", expected=True)
+            )
             result = _C.empty((rows.shape[0], num_samples), None, _C.int64, "cpu" if own is None else input.device)
             if own is None:
                 _C.sample(generator, "multinomial", (result, rows.to("cpu")), rows.shape[1])
@@ -241,7 +257,9 @@ def check_multinomial(input: Any, num_samples: int, replacement: bool, out: Any)
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}.")
     if not replacement and num_samples > input.shape[-1]:
         most = input.shape[-1]
-        raise RuntimeError(f"multinomial: cannot sample more than {most} samples without replacement, got {num_samples}.")
+        raise RuntimeError(
+            f"multinomial: cannot sample more than {most} samples without replacement, got {num_samples}."
+        )
     if replacement and num_samples > 1 and input.shape[-1] == 0 and (input.ndim == 1 or input.shape[0]):
         raise RuntimeError("multinomial: invalid distribution (sum of probabilities <= 0).")
     if out is not None and out.dtype is not _C.int64:
@@ -249,7 +267,8 @@ def check_multinomial(input: Any, num_samples: int, replacement: bool, out: Any)
 
 
 def race(weights: Any, num_samples: int, generator: Any) -> Any:
-    """Sampling without replacement as a race: category i arrives at an exponential time of rate w_i, first come first drawn."""
+    """Sampling without replacement as a race: category i arrives at an exponential time of rate w_i,
+    first come first drawn."""
     valid = ((weights >= 0) & (weights < float("inf"))).all().item()
     if not valid:
         raise RuntimeError("multinomial: the probability tensor contains either `inf`, `nan` or an element < 0.")

@@ -15,16 +15,23 @@ FLOAT8 = (_C.float8_e4m3fn, _C.float8_e5m2)
 TENSOR_WISE, ROW_WISE = 0, 1
 
 
-def scaled_product(name: str, a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any, scale_result: Any, out_dtype: Any) -> Any:
+def scaled_product(
+    name: str, a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any, scale_result: Any, out_dtype: Any
+) -> Any:
     """(a * scale_a) @ (b * scale_b) + bias, in `out_dtype`."""
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError(f"{name}: expected two matrices, got {a.ndim} and {b.ndim} dims")
     if a.shape[1] != b.shape[0]:
-        raise RuntimeError(f"{name}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+        raise RuntimeError(
+            f"{name}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and"
+            f" {b.shape[0]}x{b.shape[1]})"
+        )
     for which, t in (("mat1", a), ("mat2", b)):
         if t.dtype not in FLOAT8:
             raise RuntimeError(f"{name}: Expected {which} to be Float8 matrix, got {t.dtype.name}")
-    made = (a.to(_C.float32) * scale(name, scale_a, a.shape[0], 0)) @ (b.to(_C.float32) * scale(name, scale_b, b.shape[1], 1))
+    made = (a.to(_C.float32) * scale(name, scale_a, a.shape[0], 0)) @ (
+        b.to(_C.float32) * scale(name, scale_b, b.shape[1], 1)
+    )
     if bias is not None:
         made = made + bias.to(_C.float32)
     out_dtype = out_dtype or a.dtype
@@ -40,14 +47,19 @@ def scale(name: str, factor: Any, length: int, dim: int) -> Any:
     if factor.numel() == 1:
         return factor.reshape(())
     if tuple(factor.shape) != ((length, 1) if dim == 0 else (1, length)):
-        raise RuntimeError(f"{name}: expected one scale, or one for each of {length} along dim {dim}, got shape {list(factor.shape)}")
+        raise RuntimeError(
+            f"{name}: expected one scale, or one for each of {length} along dim {dim}, got shape {list(factor.shape)}"
+        )
     return factor
 
 
 class ScaledMm(Composite):
     """The product of two float8 matrices, each with the factors its elements stand for."""
 
-    schema = "_scaled_mm(Tensor input, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, dtype? out_dtype=None, bool use_fast_accum=False) -> Tensor"
+    schema = (
+        "_scaled_mm(Tensor input, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor?"
+        " scale_result=None, dtype? out_dtype=None, bool use_fast_accum=False) -> Tensor"
+    )
     method = False
     differentiable = False
 
@@ -58,14 +70,34 @@ class ScaledMm(Composite):
 class ScaledMmV2(Composite):
     """`_scaled_mm` with the kind of each scale stated: 0 for one number, 1 for one per row."""
 
-    schema = "_scaled_mm_v2(Tensor input, Tensor mat2, Tensor[] scale_a, any recipe_a, any swizzle_a, Tensor[] scale_b, any recipe_b, any swizzle_b, Tensor? bias=None, dtype? out_dtype=None, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor"
+    schema = (
+        "_scaled_mm_v2(Tensor input, Tensor mat2, Tensor[] scale_a, any recipe_a, any swizzle_a, Tensor[] scale_b, any"
+        " recipe_b, any swizzle_b, Tensor? bias=None, dtype? out_dtype=None, int[] contraction_dim=[], bool"
+        " use_fast_accum=False) -> Tensor"
+    )
     method = False
     differentiable = False
 
-    def compute(self, input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim, use_fast_accum):
+    def compute(
+        self,
+        input,
+        mat2,
+        scale_a,
+        recipe_a,
+        swizzle_a,
+        scale_b,
+        recipe_b,
+        swizzle_b,
+        bias,
+        out_dtype,
+        contraction_dim,
+        use_fast_accum,
+    ):
         for recipe, swizzle in ((recipe_a, swizzle_a), (recipe_b, swizzle_b)):
             if len(recipe) != 1 or number(recipe[0]) not in (TENSOR_WISE, ROW_WISE):
-                raise NotImplementedError(f"_scaled_mm_v2: scales of one number or one per row are implemented, got recipe {list(recipe)}")
+                raise NotImplementedError(
+                    f"_scaled_mm_v2: scales of one number or one per row are implemented, got recipe {list(recipe)}"
+                )
             if any(number(s) for s in swizzle):
                 raise NotImplementedError(f"_scaled_mm_v2: swizzled scales are not implemented, got {list(swizzle)}")
         return scaled_product("_scaled_mm_v2", input, mat2, scale_a[0], scale_b[0], bias, None, out_dtype)
@@ -93,7 +125,10 @@ class IntMm(Composite):
 class AddmmActivation(Composite):
     """relu, or gelu, of beta * input + alpha * (mat1 @ mat2)."""
 
-    schema = "_addmm_activation(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor"
+    schema = (
+        "_addmm_activation(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool"
+        " use_gelu=False) -> Tensor"
+    )
 
     def compute(self, input, mat1, mat2, beta, alpha, use_gelu):
         made = input.addmm(mat1, mat2, beta=beta, alpha=alpha)

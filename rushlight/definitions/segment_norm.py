@@ -1,9 +1,11 @@
-"""Normalisation of rows made of separate runs of memory: the kernels of batch_norm and group_norm while a row fits in cache.
+"""Normalisation of rows made of separate runs of memory:
+the kernels of batch_norm and group_norm while a row fits in cache.
 
 Enters: a dense tensor and how its rows lie in it: row `i` starts at `i * row_stride` and has `runs` runs of `length`
 neighbours, `run_stride` apart. A channel of [N, C, L] is N runs; a group of channels of one item is one run per
-channel. Weight and bias have one number per run, at `(i % groups) * weight_row + k * weight_run`. Leaves: the result with
-mean, reciprocal deviation and variance per row; the gradients. Memory is read once, the other passes find it in cache.
+channel. Weight and bias have one number per run, at `(i % groups) * weight_row + k * weight_run`. Leaves: the result
+with mean, reciprocal deviation and variance per row; the gradients. Memory is read once,
+the other passes find it in cache.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ class Row:
     def __init__(self, code: str) -> None:
         self.code, self.compute = code, compute_code(code)
         self.count = cast(var("runs") * var("length"), self.compute)
-        self.head = [Local("base", var("i") * var("row_stride")), Local("place", irem(var("i"), var("groups")) * var("weight_row"))]
+        self.head = [
+            Local("base", var("i") * var("row_stride")),
+            Local("place", irem(var("i"), var("groups")) * var("weight_row")),
+        ]
 
     def local(self, name: str) -> Value:
         return var(name, self.compute)
@@ -88,8 +93,16 @@ class Row:
 
     def run_sums(self, j: str, names: list[str], values: list[Value]) -> Statement:
         zero = [const(0, self.compute)] * len(names)
-        return reduction(j, ZERO, var("length"), names, zero, lambda acc: [a + v for a, v in zip(acc, values, strict=True)],
-                         lambda a, b: [x + y for x, y in zip(a, b, strict=True)], blocked=True)
+        return reduction(
+            j,
+            ZERO,
+            var("length"),
+            names,
+            zero,
+            lambda acc: [a + v for a, v in zip(acc, values, strict=True)],
+            lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
+            blocked=True,
+        )
 
 
 def forward_nest(code: str, weight: str | None, bias: str | None, eps: Value) -> Nest:
@@ -98,9 +111,16 @@ def forward_nest(code: str, weight: str | None, bias: str | None, eps: Value) ->
     given = [c for c in (weight, bias) if c is not None]
     out = 1 + len(given)
     guess, mean, k, j = row.local("guess"), row.local("mean"), var("k"), var("j")
-    body = [*row.head, *row.fold(("total", lambda k, j: row.element(0, k, j))), Local("guess", div(row.local("total"), row.count))]
+    body = [
+        *row.head,
+        *row.fold(("total", lambda k, j: row.element(0, k, j))),
+        Local("guess", div(row.local("total"), row.count)),
+    ]
     # What remains around the first mean corrects it, and with it the variance: both are right to the last bits.
-    body += row.fold(("rest", lambda k, j: row.element(0, k, j) - guess), ("spread", lambda k, j: (row.element(0, k, j) - guess) * (row.element(0, k, j) - guess)))
+    body += row.fold(
+        ("rest", lambda k, j: row.element(0, k, j) - guess),
+        ("spread", lambda k, j: (row.element(0, k, j) - guess) * (row.element(0, k, j) - guess)),
+    )
     body += [Local("slip", div(row.local("rest"), row.count)), Local("mean", guess + row.local("slip"))]
     body += [Local("variance", div(row.local("spread"), row.count) - row.local("slip") * row.local("slip"))]
     body += [Local("rstd", div(const(1, row.compute), sqrt(row.local("variance") + cast(eps, row.compute))))]
@@ -133,7 +153,10 @@ def backward_nest(code: str, weight: str | None) -> Nest:
         Assign("sums", row.local("sums") + row.local("factor") * row.local("sum")),
         Assign("dots", row.local("dots") + row.local("factor") * row.local("dot")),
     ))]  # fmt: skip
-    body += [Local("shift", div(-rstd * row.local("sums"), row.count)), Local("slope", div(-rstd * rstd * rstd * row.local("dots"), row.count))]
+    body += [
+        Local("shift", div(-rstd * row.local("sums"), row.count)),
+        Local("slope", div(-rstd * rstd * rstd * row.local("dots"), row.count)),
+    ]
     result = grad * row.local("scale") + centred * row.local("slope") + row.local("shift")
     body += [For("k", ZERO, var("runs"), (
         Local("scale", rstd * factor),
@@ -159,7 +182,10 @@ class _Segments(OpDefinition):
 class SegmentNorm(_Segments):
     """(result, mean, 1 / deviation, variance) of the rows of `input`."""
 
-    schema = f"_segment_norm(Tensor input, Tensor? weight, Tensor? bias, {', '.join(f'int {n}' for n in LAYOUT)}, float eps) -> (Tensor, Tensor, Tensor, Tensor)"
+    schema = (
+        f"_segment_norm(Tensor input, Tensor? weight, Tensor? bias, {', '.join(f'int {n}' for n in LAYOUT)}, float eps)"
+        " -> (Tensor, Tensor, Tensor, Tensor)"
+    )
 
     def plan(self, args: tuple) -> Any:
         input, weight, bias, *layout, eps = args
@@ -178,12 +204,18 @@ class SegmentNorm(_Segments):
 class SegmentNormBackward(_Segments):
     """(gradient of the input, sums of grad and of grad * (input - mean) for every run of every row)."""
 
-    schema = f"_segment_norm_backward(Tensor grad, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, {', '.join(f'int {n}' for n in LAYOUT)}) -> (Tensor, Tensor, Tensor)"
+    schema = (
+        "_segment_norm_backward(Tensor grad, Tensor input, Tensor mean, Tensor rstd, Tensor? weight,"
+        f" {', '.join(f'int {n}' for n in LAYOUT)}) -> (Tensor, Tensor, Tensor)"
+    )
 
     def plan(self, args: tuple) -> Any:
         grad, _, mean, _, weight, *layout = args
         codes = (grad.dtype.code, None if weight is None else weight.dtype.code)
-        slots = [("new", grad.dtype, tuple(grad.shape), None, -1, 0), *[("new", mean.dtype, (layout[0], layout[1]), None, -1, 0)] * 2]
+        slots = [
+            ("new", grad.dtype, tuple(grad.shape), None, -1, 0),
+            *[("new", mean.dtype, (layout[0], layout[1]), None, -1, 0)] * 2,
+        ]
         count = 4 if weight is None else 5
         if grad.is_meta:
             return _C.Plan(count, grad.device, slots, [], False)

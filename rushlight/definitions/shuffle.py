@@ -59,7 +59,9 @@ class PixelUnshuffle(Composite):
         *lead, c, h, w = input.shape
         for label, size in (("height", h), ("width", w)):
             if size % r:
-                raise RuntimeError(f"pixel_unshuffle: expected the {label} to be a multiple of downscale_factor {r}, got {size}")
+                raise RuntimeError(
+                    f"pixel_unshuffle: expected the {label} to be a multiple of downscale_factor {r}, got {size}"
+                )
         parts = input.reshape((*lead, c, h // r, r, w // r, r))
         n = len(lead)
         order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)

@@ -1,6 +1,7 @@
 """Sizes and elements as ops: how a graph says `x.size(0)` and `x.item()`.
 
-Enters: a tensor. Leaves: a number, symbolic where the tensor's sizes are. Programs use `x.size(0)`; tracers record these.
+Enters: a tensor. Leaves: a number, symbolic where the tensor's sizes are. Programs use `x.size(0)`;
+tracers record these.
 """
 
 from __future__ import annotations

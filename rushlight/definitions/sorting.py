@@ -1,7 +1,7 @@
 """Order: sort and topk.
 
-Short dims are sorted by a kernel, longer ones by digits; what has no loop form NumPy orders in the tensors' own memory. NaN
-sorts as the largest number. One element by its rank is selected, not sorted for.
+Short dims are sorted by a kernel, longer ones by digits; what has no loop form NumPy orders in the tensors' own memory.
+NaN sorts as the largest number. One element by its rank is selected, not sorted for.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class Sort(Extern):
         input = args[0]
         self.meta(*args)
         dim, descending = self.options(*args)
-        return ordered(input, dim, input.shape[dim] if input.ndim else 1, descending, result_type("sort", self.spec.return_names))
+        return ordered(
+            input, dim, input.shape[dim] if input.ndim else 1, descending, result_type("sort", self.spec.return_names)
+        )
 
     def options(self, *args: Any) -> tuple[int, bool]:
         given = {p.name: a for p, a in zip(self.spec.params, args, strict=True)}
@@ -125,14 +127,18 @@ class TopK(Extern):
     """The `k` largest (or smallest) elements along `dim`, and where they are."""
 
     batch = "dim"
-    schema = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"
+    schema = (
+        "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"
+    )
 
     kind = KIND_PLANNED
 
     def plan(self, args):
         input, k, dim, largest, _ = args
         self.meta(*args)
-        return ordered(input, wrap_dim("topk", dim, input.ndim), k, largest, result_type("topk", self.spec.return_names))
+        return ordered(
+            input, wrap_dim("topk", dim, input.ndim), k, largest, result_type("topk", self.spec.return_names)
+        )
 
     def meta(self, input, k, dim, largest, sorted):
         refuse_complex("topk", input)
@@ -172,10 +178,11 @@ class TopK(Extern):
 
 
 class RankedElement(Extern):
-    """The element at `position` in order along `dim`, and where it is: of equals that which a stable sort would have there.
+    """The element at `position` in order along `dim`, and where it is:
+    of equals that which a stable sort would have there.
 
-    With `missing` "first" a NaN in the row is the answer; with "skipped" `position` is not used, and the answer is the middle
-    of the numbers.
+    With `missing` "first" a NaN in the row is the answer; with "skipped" `position` is not used,
+    and the answer is the middle of the numbers.
     """
 
     batch = "dim"
@@ -197,7 +204,9 @@ class RankedElement(Extern):
         where = np.moveaxis(out[1].numpy(), dim, -1)
         gone = np.isnan(a).sum(-1, keepdims=True) if a.dtype.kind == "f" and missing != "kept" else None
         if gone is not None and gone.any():
-            wanted = np.maximum(n - gone - 1, 0) // 2 if missing == "skipped" else np.where(gone > 0, n - gone, position)
+            wanted = (
+                np.maximum(n - gone - 1, 0) // 2 if missing == "skipped" else np.where(gone > 0, n - gone, position)
+            )
             where[...] = np.take_along_axis(np.argsort(a, axis=-1, kind="stable"), wanted, -1)
         else:
             where[...] = selected_positions(a, position)
@@ -213,6 +222,10 @@ def selected_positions(a: Any, position: int) -> Any:
     found = same.argmax(-1)[..., None]
     if same.sum() == found.size:
         return found
-    before = (a < value).sum(-1, keepdims=True) if a.dtype.kind != "f" else ((a < value) | (np.isnan(value) & ~np.isnan(a))).sum(-1, keepdims=True)
+    before = (
+        (a < value).sum(-1, keepdims=True)
+        if a.dtype.kind != "f"
+        else ((a < value) | (np.isnan(value) & ~np.isnan(a))).sum(-1, keepdims=True)
+    )
     number = np.cumsum(same, axis=-1)   # equals counted along the row
     return (same & (number == position - before + 1)).argmax(-1)[..., None]

@@ -45,7 +45,12 @@ class Cov(Composite):
             norm = total - correction * (weights * aweights).sum() / total
         known = norm.item() if isinstance(norm, _C.Tensor) and not norm.is_meta else norm
         if not isinstance(known, _C.Tensor) and known <= 0:
-            warnings.warn(f"cov(): degrees of freedom is {known}, so the result is not finite; correction should be less than the number of observations.", UserWarning, stacklevel=users_level())
+            warnings.warn(
+                f"cov(): degrees of freedom is {known}, so the result is not finite; correction should be less than the"
+                " number of observations.",
+                UserWarning,
+                stacklevel=users_level(),
+            )
             norm = 0
         x = x - mean.unsqueeze(1)
         other = (x if weights is None else x * weights).t()
@@ -60,9 +65,13 @@ def check_weights(name: str, weights: Any, count: int) -> Any:
     if weights.ndim > 1:
         raise RuntimeError(f"cov: expected {name} with at most 1 dimension, got {weights.ndim}")
     if rank(weights.dtype) != wanted:
-        raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with {weights.dtype.name} dtype")
+        raise RuntimeError(
+            f"cov(): expected {name} to have {what} dtype but got {name} with {weights.dtype.name} dtype"
+        )
     if weights.numel() != count:
-        raise RuntimeError(f"cov: expected {name} to have an element for each of the {count} observations, got {weights.numel()}")
+        raise RuntimeError(
+            f"cov: expected {name} to have an element for each of the {count} observations, got {weights.numel()}"
+        )
     if count and not weights.is_meta and weights.min().item() < 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
     return weights
@@ -92,9 +101,18 @@ class IsIn(Composite):
     """Whether each element occurs among `test_elements`."""
 
     schema = (
-        "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
-        "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
-        "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+        (
+            "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False)"
+            " -> Tensor"
+        ),
+        (
+            "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False)"
+            " -> Tensor"
+        ),
+        (
+            "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False)"
+            " -> Tensor"
+        ),
     )
     method = False
     differentiable = False
@@ -103,7 +121,9 @@ class IsIn(Composite):
         if not isinstance(test_elements, _C.Tensor):
             return elements != test_elements if invert else elements == test_elements
         if not isinstance(elements, _C.Tensor):
-            elements = find_op("scalar_tensor")(elements, device=test_elements.device, dtype=result_type_of((elements, test_elements)))
+            elements = find_op("scalar_tensor")(
+                elements, device=test_elements.device, dtype=result_type_of((elements, test_elements))
+            )
         for t in (elements, test_elements):
             if t.dtype in (_C.bool,) or t.dtype.is_complex:
                 raise RuntimeError(f"Unsupported input type encountered for isin(): {t.dtype.name}")
@@ -114,8 +134,10 @@ class IsIn(Composite):
         count = test.numel()
         if not count:
             return find_op("zeros")(elements.shape, dtype=_C.bool, device=elements.device)
-        known = all(isinstance(n, (int, _C.Extent)) for n in (count, elements.numel()))   # of symbolic sizes nothing is asked
-        if known and count < 10 * max(elements.numel(), 1) ** 0.145:   # few: comparing with each is faster than a search
+        # of symbolic sizes nothing is asked
+        known = all(isinstance(n, (int, _C.Extent)) for n in (count, elements.numel()))
+        # few: comparing with each is faster than a search
+        if known and count < 10 * max(elements.numel(), 1) ** 0.145:
             return (elements.unsqueeze(-1) == test).any(-1)
         dtype = result_type_of((elements, test))
         elements, ordered = elements.to(dtype), test.to(dtype).sort()[0]
@@ -123,7 +145,7 @@ class IsIn(Composite):
         return ordered[place] == elements
 
 
-# --- runs of rows ---------------------------------------------------------------------------------------------------------
+# --- runs of rows -----------------------------------------------------------------------------------------------------
 
 EMPTY = {"sum": 0.0, "prod": 1.0, "mean": math.nan, "max": -math.inf, "min": math.inf}
 NAMES = {"amax": "max", "amin": "min"}
@@ -132,7 +154,10 @@ NAMES = {"amax": "max", "amin": "min"}
 class SegmentReduce(Composite):
     """Runs along `axis`, given by their lengths or by offsets, each reduced to one row."""
 
-    schema = "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor"
+    schema = (
+        "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None,"
+        " int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor"
+    )
     method = False
     out = False
     aliases = ("_segment_reduce",)
@@ -159,14 +184,19 @@ class SegmentReduce(Composite):
         if given.dtype not in (_C.int64, _C.int32):
             raise NotImplementedError(f'"segment_reduce" not implemented for {what} of {given.dtype.name}')
         if given.ndim != axis + 1 or tuple(given.shape[:-1]) != tuple(data.shape[:axis]):
-            raise RuntimeError(f"segment_reduce(): expected {what} to have the data's sizes before axis {axis} and one more, got {list(given.shape)} for data {list(data.shape)}")
+            raise RuntimeError(
+                f"segment_reduce(): expected {what} to have the data's sizes before axis {axis} and one more, got"
+                f" {list(given.shape)} for data {list(data.shape)}"
+            )
         if lengths is None:
             return offsets.to(_C.int64)
         if not unsafe and not data.is_meta:
             if lengths.numel() and lengths.min().item() < 0:
                 raise RuntimeError("lengths contains negative value!")
             if not (lengths.sum(-1) == data.shape[axis]).all().item():
-                raise RuntimeError("segment_reduce: expected lengths that add up to the size of data along axis, unless unsafe=True.")
+                raise RuntimeError(
+                    "segment_reduce: expected lengths that add up to the size of data along axis, unless unsafe=True."
+                )
         ends = lengths.cumsum(-1)
         return find_op("cat")([ends.new_zeros((*ends.shape[:-1], 1)), ends], -1)
 

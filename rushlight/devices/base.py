@@ -2,8 +2,8 @@
 
 A device implements kinds, never ops: it allocates, copies, turns a loop nest into something it can run (`load`) and
 runs it (`launch`). Every op that is generated then works. Ops that call a library ask `implementation` first: without a
-function of the device's own matrix products run as a generated kernel, others (convolutions, decompositions, sorting) on
-the host, with one warning each. Any number of devices can be registered at once.
+function of the device's own matrix products run as a generated kernel, others (convolutions, decompositions, sorting)
+on the host, with one warning each. Any number of devices can be registered at once.
 
     class MyChip(Device):
         name = "mychip"
@@ -56,10 +56,12 @@ class Device:
 
     name: ClassVar[str]
 
-    # Memory -------------------------------------------------------------------------------------------------------------
+    # Memory
+    # -------------------------------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, index: int) -> int:
-        """Address of `nbytes` fresh bytes on unit `index`; raise RuntimeError or MemoryError when there is not enough memory.
+        """Address of `nbytes` fresh bytes on unit `index`;
+        raise RuntimeError or MemoryError when there is not enough memory.
 
         Called rarely: the core keeps freed memory and cuts tensors from large pieces.
         """
@@ -82,16 +84,19 @@ class Device:
         raise NotImplementedError
 
     copy_between: ClassVar[Callable | None] = None
-    """copy_between(target, source, nbytes, index, source_index), for a device whose units reach each other's memory. Without it
-    copies from unit to unit go through the host."""
+    """copy_between(target, source, nbytes, index, source_index), for a device whose units reach each other's memory.
+    Without it copies from unit to unit go through the host."""
 
-    # Kernels ------------------------------------------------------------------------------------------------------------
+    # Kernels
+    # ------------------------------------------------------------------------------------------------------------
 
     def load(self, nest: Any) -> Any:
         """Make a loop nest runnable; the handle returned is what `launch` gets. Called once per kernel."""
         raise NotImplementedError
 
-    def launch(self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int) -> None:
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int
+    ) -> None:
         """Run iterations begin..end of the nest's outer loop.
 
         A pointer given as bytes is a small constant: its bytes are the operand.
@@ -99,23 +104,26 @@ class Device:
         raise NotImplementedError
 
     launch_pointwise: ClassVar[Callable | None] = None
-    """launch_pointwise(handle, pointers, sizes, strides, index), for a device with n-d launches: run a pointwise kernel over dims
-    `sizes` (innermost first) with byte strides per operand. Without it, `launch` is called for every two inner dims."""
+    """launch_pointwise(handle, pointers, sizes, strides, index), for a device with n-d launches: run a pointwise kernel
+    over dims `sizes` (innermost first) with byte strides per operand. Without it,
+    `launch` is called for every two inner dims."""
 
     def implementation(self, op: str) -> Callable | None:
-        """This device's own function for a library op (matmul, convolution, linalg_qr, sort, ...), called as f(out, *args).
+        """This device's own function for a library op (matmul, convolution, linalg_qr, sort, ...),
+        called as f(out, *args).
 
-        `out` is a tensor, or a tuple of them, to be filled; None where the result's size depends on data (nonzero): then it is
-        returned. Asked once per op. None: products run as a generated kernel; for other ops see `fall_back`.
+        `out` is a tensor, or a tuple of them, to be filled; None where the result's size depends on data (nonzero):
+        then it is returned. Asked once per op. None: products run as a generated kernel; for other ops see `fall_back`.
         """
         return None
 
     def product(self, code: str) -> Any:
-        """A kernel of the device's own for matrix products of a type, as `load` returns kernels; None where it has none.
+        """A kernel of the device's own for matrix products of a type, as `load` returns kernels;
+        None where it has none.
 
-        A step with it has operands a, b and c for c = alpha * a @ b + beta * c, and the parameters m, n, k; for a and for b the distance of lines,
-        whether lines are columns, and the distance of matrices; for c the distance of rows and of matrices; how many products there are;
-        alpha and beta, by their bits as doubles.
+        A step with it has operands a, b and c for c = alpha * a @ b + beta * c, and the parameters m, n, k; for a and
+        for b the distance of lines, whether lines are columns, and the distance of matrices; for c the distance of rows
+        and of matrices; how many products there are; alpha and beta, by their bits as doubles.
         """
         return None
 
@@ -129,7 +137,8 @@ class Device:
     def own_or_report(self, op: str, expected: bool = False) -> Callable | None:
         """The device's function for an op that otherwise runs on the host, which is then reported.
 
-        `expected`: it is no surprise (random numbers come from the host's generator), so only RUSHLIGHT_SHOW=fallback tells.
+        `expected`: it is no surprise (random numbers come from the host's generator),
+        so only RUSHLIGHT_SHOW=fallback tells.
         """
         function = self.own(op)
         if function is None:
@@ -139,24 +148,34 @@ class Device:
                 show("fallback", op, f"computed on the host for device '{self.name}'")
         return function
 
-    host_fallback: ClassVar[bool] = True   # library ops the device lacks are computed on the host; False: they are refused
+    # library ops the device lacks are computed on the host; False: they are refused
+    host_fallback: ClassVar[bool] = True
 
     def fall_back(self, op: str) -> None:
         """Called before a library op that the device lacks is computed on the host: says so once, or refuses."""
         advice = f"Provide one from Device.implementation({op!r})"
         if not self.host_fallback:
-            raise NotImplementedError(f"{op}: device '{self.name}' has no implementation. {advice}, or set host_fallback to compute on the host.")
+            raise NotImplementedError(
+                f"{op}: device '{self.name}' has no implementation. {advice}, or set host_fallback to compute on the"
+                " host."
+            )
         told = self.__dict__.setdefault("_told", set())
         if op not in told:
             told.add(op)
-            warnings.warn(f"{op}: device '{self.name}' has no implementation, so it is computed on the host and copied back. {advice}.", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"{op}: device '{self.name}' has no implementation, so it is computed on the host and copied back."
+                f" {advice}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def native(self) -> Any:
-        """The address of a table of C functions (csrc/device_table.h), as an int or a capsule: memory, copies and launches then go
-        there without Python, and `load` returns ints. None: the methods of this object are called."""
+        """The address of a table of C functions (csrc/device_table.h), as an int or a capsule: memory, copies and
+        launches then go there without Python, and `load` returns ints. None: the methods of this object are called."""
         return None
 
-    # Management -----------------------------------------------------------------------------------------------------------
+    # Management
+    # -----------------------------------------------------------------------------------------------------------
 
     def device_count(self) -> int:
         """How many units there are."""
@@ -167,9 +186,10 @@ class Device:
 
     accelerator: ClassVar[bool] = False   # True: `rushlight.accelerator` speaks of this device
 
-    # Streams, for a device that queues its work. With `streams = True` the copies, `launch`, `launch_pointwise` and `synchronize`
-    # get one argument more, the stream: 0, a unit's first queue, or a number of `new_stream`'s. They may return before the work is
-    # done, which each stream does in order; the core waits (`synchronize(index, stream)`) before the host looks.
+    # Streams, for a device that queues its work. With `streams = True` the copies, `launch`, `launch_pointwise` and
+    # `synchronize` get one argument more, the stream: 0, a unit's first queue, or a number of `new_stream`'s. They may
+    # return before the work is done, which each stream does in order;
+    # the core waits (`synchronize(index, stream)`) before the host looks.
 
     streams: ClassVar[bool] = False
 
@@ -201,13 +221,21 @@ class Device:
 def register(device: Device) -> int:
     """Make a device usable by its name; returns its number in the core."""
     native = device.native()
-    for method in ("load",) if native is not None else ("allocate", "free", "copy_from_host", "copy_to_host", "copy_within", "load", "launch"):
+    for method in (
+        ("load",)
+        if native is not None
+        else ("allocate", "free", "copy_from_host", "copy_to_host", "copy_within", "load", "launch")
+    ):
         if getattr(type(device), method, None) is getattr(Device, method, None):
             raise TypeError(f"register: device '{device.name}' must implement {method}")
     number = _C.register_device(device.name, device, native)
     handlers[device.name] = device
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
-    setattr(Tensor, device.name, lambda self, index=None: self.to(device.name if index is None else f"{device.name}:{index}"))
+    setattr(
+        Tensor,
+        device.name,
+        lambda self, index=None: self.to(device.name if index is None else f"{device.name}:{index}"),
+    )
     return number
 
 
@@ -254,7 +282,8 @@ def default_device() -> Any:
 
 
 def placed() -> Any:
-    """The default device, or None where that is the CPU: for functions that make tensors there unless told otherwise."""
+    """The default device, or None where that is the CPU:
+    for functions that make tensors there unless told otherwise."""
     device = _place.device
     return device if device.type != "cpu" else None
 

@@ -1,8 +1,8 @@
 """What the caching allocator of a plugged-in device holds, in PyTorch's words.
 
-Enters: a device. Leaves: counts and bytes. Tensors are cut from segments that the device gave; freed memory stays with the
-stream it was used on until `empty_cache`, or until the device has no more: then what is cached goes back first, and only if
-that is not enough `OutOfMemoryError` is raised.
+Enters: a device. Leaves: counts and bytes. Tensors are cut from segments that the device gave; freed memory stays with
+the stream it was used on until `empty_cache`, or until the device has no more: then what is cached goes back first, and
+only if that is not enough `OutOfMemoryError` is raised.
 """
 
 from __future__ import annotations

@@ -39,5 +39,7 @@ class NullDevice(Device):
     def load(self, nest: Any) -> str:
         return str(nest)
 
-    def launch(self, handle: str, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int) -> None:
+    def launch(
+        self, handle: str, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int
+    ) -> None:
         self.launched.append(handle)

@@ -1,13 +1,14 @@
 """Autocast: the key at which mixed precision chooses the types an op computes in.
 
-Enters: calls while autocasting is on for a thread. Leaves: the same calls with floating-point arguments cast, by the op's
-policy: to the lower type (matrix products and convolutions), to float32 (what loses too much otherwise), or all to the
-widest among them. Other ops run as they are, and inside an op nothing is cast again, except in the few listed as
-`BODIES`, which PyTorch writes with ops of the lists. The lists are PyTorch's for the CPU; only tensors on the CPU are cast.
+Enters: calls while autocasting is on for a thread. Leaves: the same calls with floating-point arguments cast, by the
+op's policy: to the lower type (matrix products and convolutions), to float32 (what loses too much otherwise), or all to
+the widest among them. Other ops run as they are, and inside an op nothing is cast again, except in the few listed as
+`BODIES`, which PyTorch writes with ops of the lists. The lists are PyTorch's for the CPU;
+only tensors on the CPU are cast.
 
 Casts of parameters are kept until the outermost autocast region ends, so that a weight used twice is cast once and
-its gradients meet in one node. Off, all this costs nothing: the key is a bit of the thread's mask. This module is loaded
-when autocasting is first switched on or asked about.
+its gradients meet in one node. Off, all this costs nothing: the key is a bit of the thread's mask. This module is
+loaded when autocasting is first switched on or asked about.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from ..op import ops
 from .keys import AUTOCAST
 
 DEVICES = {
-    "cpu": bfloat16, "cuda": float16, "mtia": float16, "maia": bfloat16, "xpu": float16, "ipu": float16, "hpu": bfloat16, "xla": bfloat16,
-    "mps": float16, "privateuseone": float16,
+    "cpu": bfloat16, "cuda": float16, "mtia": float16, "maia": bfloat16, "xpu": float16, "ipu": float16,
+    "hpu": bfloat16, "xla": bfloat16, "mps": float16, "privateuseone": float16,
 }  # fmt: skip
 
 LOWER = frozenset("""
@@ -68,7 +69,7 @@ class _State(threading.local):
 state = _State()
 
 
-# --- casting -------------------------------------------------------------------------------------------------------------
+# --- casting ----------------------------------------------------------------------------------------------------------
 
 
 CASTABLE = frozenset((float32, float16, bfloat16, _C.float8_e4m3fn, _C.float8_e5m2))   # doubles are left alone
@@ -136,7 +137,8 @@ def to_widest(args: tuple) -> list[Any]:
 
 
 def pad_policy(args: tuple) -> Any:
-    """`pad` in the modes whose kernels are on the float32 list: reflections up to two dims, replications up to three."""
+    """`pad` in the modes whose kernels are on the float32 list: reflections up to two dims,
+    replications up to three."""
     _, pad, mode = args[:3]
     limit = {"reflect": 4, "replicate": 6}.get(mode, 0)
     return to_float32(args) if len(pad) <= limit else args
@@ -153,8 +155,8 @@ def max_pool3d_policy(args: tuple) -> Any:
 
 
 POLICIES: dict[str, Callable[[tuple], Any]] = {
-    **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest), "pad": pad_policy,
-    "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy,
+    **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest),
+    "pad": pad_policy, "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy,
 }  # fmt: skip
 
 
@@ -174,7 +176,11 @@ def find_policy(overload: Any) -> int:
     name = f"fft_{overload.name}" if getattr(overload.definition, "namespace", None) == "fft" else overload.name
     if name in POLICIES:
         _chosen[overload] = POLICIES[name]
-    overload.autocast = CAST if name in POLICIES else BODY if name in BODIES or getattr(overload.definition, "custom", False) else IGNORED
+    overload.autocast = (
+        CAST
+        if name in POLICIES
+        else BODY if name in BODIES or getattr(overload.definition, "custom", False) else IGNORED
+    )
     return overload.autocast
 
 
@@ -195,7 +201,7 @@ def is_active() -> bool:
 _C.set_hooks(autocaster=call)
 
 
-# --- state -----------------------------------------------------------------------------------------------------------------
+# --- state ------------------------------------------------------------------------------------------------------------
 
 
 def known_device(device_type: str) -> str:
@@ -296,7 +302,9 @@ def _former(name: str, replacement: str, function: Callable) -> Callable:
     """A deprecated function of one device type."""
 
     def former(*args: Any) -> Any:
-        warnings.warn(f"torch.{name}() is deprecated. Please use {replacement} instead.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"torch.{name}() is deprecated. Please use {replacement} instead.", DeprecationWarning, stacklevel=2
+        )
         return function(*args)
 
     former.__name__ = former.__qualname__ = name
@@ -307,17 +315,30 @@ def _former(name: str, replacement: str, function: Callable) -> Callable:
 def _former_functions() -> dict[str, Callable]:
     result = {}
     for word, device in (("cpu", "cpu"), ("xla", "xla"), ("ipu", "ipu"), ("gpu", "cuda")):
-        result[f"get_autocast_{word}_dtype"] = (f"torch.get_autocast_dtype('{device}')", lambda d=device: get_autocast_dtype(d))
-        result[f"set_autocast_{word}_dtype"] = (f"torch.set_autocast_dtype('{device}', dtype)", lambda dtype, d=device: set_autocast_dtype(d, dtype))
+        result[f"get_autocast_{word}_dtype"] = (
+            f"torch.get_autocast_dtype('{device}')",
+            lambda d=device: get_autocast_dtype(d),
+        )
+        result[f"set_autocast_{word}_dtype"] = (
+            f"torch.set_autocast_dtype('{device}', dtype)",
+            lambda dtype, d=device: set_autocast_dtype(d, dtype),
+        )
         if word != "gpu":
-            result[f"is_autocast_{word}_enabled"] = (f"torch.is_autocast_enabled('{device}')", lambda d=device: is_autocast_enabled(d))
-            result[f"set_autocast_{word}_enabled"] = (f"torch.set_autocast_enabled('{device}', enabled)", lambda on, d=device: set_autocast_enabled(d, on))
+            result[f"is_autocast_{word}_enabled"] = (
+                f"torch.is_autocast_enabled('{device}')",
+                lambda d=device: is_autocast_enabled(d),
+            )
+            result[f"set_autocast_{word}_enabled"] = (
+                f"torch.set_autocast_enabled('{device}', enabled)",
+                lambda on, d=device: set_autocast_enabled(d, on),
+            )
     return {name: _former(name, replacement, function) for name, (replacement, function) in result.items()}
 
 
 FORMER = _former_functions()
 globals().update(FORMER)
 PUBLIC = (
-    "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled",
-    "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", *FORMER,
+    "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_dtype",
+    "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
+    "set_autocast_enabled", *FORMER,
 )  # fmt: skip

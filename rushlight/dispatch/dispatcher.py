@@ -25,7 +25,13 @@ from . import table
 from .keys import AUTOCAST, AUTOGRAD_OF, FUNCTORCH, SHOW, SUBCLASS, DispatchKey, DispatchKeySet, backend_of
 from .modes import below, state
 
-_ABOVE_AUTOGRAD = (DispatchKey.PreDispatch, DispatchKey.Functionalize, DispatchKey.Autocast, DispatchKey.Tracer, DispatchKey.ADInplaceOrView)
+_ABOVE_AUTOGRAD = (
+    DispatchKey.PreDispatch,
+    DispatchKey.Functionalize,
+    DispatchKey.Autocast,
+    DispatchKey.Tracer,
+    DispatchKey.ADInplaceOrView,
+)
 _depth = 0
 
 
@@ -49,7 +55,8 @@ def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
     tensors = tensors_of((*args, *(out if isinstance(out, (list, tuple)) else (out,))))
     keys, excluded = _C.get_thread_keys()
     if not (keys & ~excluded & ~AUTOCAST or overload.overridden or any(t._keys for t in tensors)):
-        _C.set_thread_keys(keys, excluded | AUTOCAST)   # mixed precision leaves forms with out= alone, as it does in-place ones
+        # mixed precision leaves forms with out= alone, as it does in-place ones
+        _C.set_thread_keys(keys, excluded | AUTOCAST)
         try:
             return call_out(overload, args, out)
         finally:
@@ -64,7 +71,11 @@ def dispatch_out(overload: Any, args: tuple, out: Any) -> Any:
 
 def mismatch(op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Arguments that fit no signature: objects with `__torch_function__` may still take the call."""
-    owners = [a for a in flat((*args, *kwargs.values())) if isinstance(a, Tensor) or getattr(type(a), "__torch_function__", None) is not None]
+    owners = [
+        a
+        for a in flat((*args, *kwargs.values()))
+        if isinstance(a, Tensor) or getattr(type(a), "__torch_function__", None) is not None
+    ]
     if all(isinstance(a, Tensor) for a in owners):
         return explain_mismatch(op, args, kwargs)
     answer = ask_overrides(op, owners, args, kwargs)
@@ -96,7 +107,8 @@ def tensors_of(args: tuple) -> list[Tensor]:
 def route(overload: Any, args: tuple) -> Any:
     """Ask handlers in order; the first that takes the call decides."""
     tensors = tensors_of(args)
-    if not state.all_functions_disabled and overload.name in ops and not _C.in_rule():   # nor are derivatives public calls
+    # nor are derivatives public calls
+    if not state.all_functions_disabled and overload.name in ops and not _C.in_rule():
         handled = torch_function(overload, args, tensors)
         if handled is not NotImplemented:
             return handled
@@ -138,7 +150,9 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
         return overload.autograd(lambda *inner: torch_dispatch(overload, inner), *args)
     kernel = backend_kernel(overload, name, device)
     if kernel is not None:
-        return overload.autograd(lambda *inner: kernel(*public_args(overload, inner)[0], **public_args(overload, inner)[1]), *args)
+        return overload.autograd(
+            lambda *inner: kernel(*public_args(overload, inner)[0], **public_args(overload, inner)[1]), *args
+        )
     return overload.redispatch(*args)
 
 
@@ -159,7 +173,7 @@ def is_composite(overload: Any) -> bool:
     return definition.is_composite and not overload.records and not definition.custom
 
 
-# --- __torch_function__ ---------------------------------------------------------------------------------------------------------------
+# --- __torch_function__ -----------------------------------------------------------------------------------------------
 
 
 def public_args(overload: Any, args: tuple) -> tuple[tuple, dict[str, Any]]:
@@ -168,14 +182,20 @@ def public_args(overload: Any, args: tuple) -> tuple[tuple, dict[str, Any]]:
     positional = [(p, a) for p, a in zip(params, args, strict=True) if not p.keyword_only]
     while positional and not positional[-1][0].required and positional[-1][1] is positional[-1][0].default:
         positional.pop()
-    named = {p.name: a for p, a in zip(params, args, strict=True) if p.keyword_only and (p.required or a is not p.default)}
+    named = {
+        p.name: a for p, a in zip(params, args, strict=True) if p.keyword_only and (p.required or a is not p.default)
+    }
     return tuple(a for _, a in positional), named
 
 
 @functools.cache
 def is_foreign_tensor(cls: type) -> bool:
-    """Whether instances are tensors of an installed PyTorch: their overrides would hand our function back to us, for ever."""
-    return any(base.__name__ in ("Tensor", "TensorBase") and base.__module__.partition(".")[0] == "torch" for base in cls.__mro__)
+    """Whether instances are tensors of an installed PyTorch: their overrides would hand our function back to us,
+    for ever."""
+    return any(
+        base.__name__ in ("Tensor", "TensorBase") and base.__module__.partition(".")[0] == "torch"
+        for base in cls.__mro__
+    )
 
 
 def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
@@ -220,7 +240,10 @@ def ask_overrides(func: Any, tensors: list[Tensor], args: tuple, kwargs: dict[st
         if result is not NotImplemented:
             return result
     name = getattr(func, "__name__", func)
-    raise TypeError(f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented: {[c.__name__ for c in types]}")
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch.{name}'; all __torch_function__ handlers returned NotImplemented:"
+        f" {[c.__name__ for c in types]}"
+    )
 
 
 def public_op(overload: Any) -> Any:
@@ -228,7 +251,7 @@ def public_op(overload: Any) -> Any:
     return ops.get(overload.name, overload)
 
 
-# --- __torch_dispatch__ -------------------------------------------------------------------------------------------------------------------
+# --- __torch_dispatch__ -----------------------------------------------------------------------------------------------
 
 
 def dispatch_subclasses(tensors: list[Tensor]) -> list[Tensor]:
@@ -236,7 +259,12 @@ def dispatch_subclasses(tensors: list[Tensor]) -> list[Tensor]:
     found: list[Tensor] = []
     for t in tensors:
         handler = getattr(type(t), "__torch_dispatch__", None)
-        if type(t) is Tensor or handler is None or handler is _C._disabled_torch_function_impl or any(type(f) is type(t) for f in found):
+        if (
+            type(t) is Tensor
+            or handler is None
+            or handler is _C._disabled_torch_function_impl
+            or any(type(f) is type(t) for f in found)
+        ):
             continue
         found.append(t)
     return found
@@ -246,7 +274,11 @@ def wants_torch_dispatch(tensors: list[Tensor]) -> bool:
     """Whether a mode or a subclass wants the call below autograd."""
     if state.dispatch_modes:
         return True
-    return not state.subclass_dispatch_disabled and any(t._keys & SUBCLASS for t in tensors) and bool(dispatch_subclasses(tensors))
+    return (
+        not state.subclass_dispatch_disabled
+        and any(t._keys & SUBCLASS for t in tensors)
+        and bool(dispatch_subclasses(tensors))
+    )
 
 
 def torch_dispatch(overload: Any, args: tuple) -> Any:
@@ -268,12 +300,15 @@ def torch_dispatch(overload: Any, args: tuple) -> Any:
         if result is not NotImplemented:
             return result
     if subclasses:
-        raise TypeError(f"Multiple dispatch failed for {overload.name}: all __torch_dispatch__ handlers returned NotImplemented: {[c.__name__ for c in types]}")
+        raise TypeError(
+            f"Multiple dispatch failed for {overload.name}: all __torch_dispatch__ handlers returned NotImplemented:"
+            f" {[c.__name__ for c in types]}"
+        )
     kernel = backend_kernel(overload, registered_name(overload), device_of(args))
     return kernel(*positional, **named) if kernel is not None else overload.backend(*args)
 
 
-# --- registered kernels ---------------------------------------------------------------------------------------------------------------------
+# --- registered kernels -----------------------------------------------------------------------------------------------
 
 
 def registered_name(overload: Any) -> str:
@@ -324,7 +359,11 @@ def backend_kernel(overload: Any, name: str, device: Any) -> Callable | None:
     key = backend_of(device)
     if key is DispatchKey.Meta and getattr(overload.definition, "fake", None) is not None:
         return None
-    for k in (key, DispatchKey.CompositeExplicitAutograd, *(() if isinstance(key, DispatchKey) else (DispatchKey.PrivateUse1,))):
+    for k in (
+        key,
+        DispatchKey.CompositeExplicitAutograd,
+        *(() if isinstance(key, DispatchKey) else (DispatchKey.PrivateUse1,)),
+    ):
         kernel = table.find(name, k)
         if kernel is not None and kernel is not table.FALLTHROUGH and (name, k) not in _running.calls:
             return lambda *args, _k=k, _f=kernel, **kwargs: call_guarded((name, _k), _f, args, kwargs)
@@ -347,7 +386,7 @@ def keyset_of(overload: Any, args: tuple) -> DispatchKeySet:
     return DispatchKeySet(keys)
 
 
-# --- RUSHLIGHT_SHOW=dispatch ------------------------------------------------------------------------------------------------------------------
+# --- RUSHLIGHT_SHOW=dispatch ------------------------------------------------------------------------------------------
 
 
 def describe(value: Any) -> str:

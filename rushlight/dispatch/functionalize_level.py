@@ -1,9 +1,9 @@
 """The interpreter of `functionalize` levels: writes become ops with results of their own.
 
-Enters: a call with tensors of the level among its arguments, or none. Leaves: its result as tensors of the level. What is behind such a
-tensor never changes: an in-place op runs as its functional form one level down, and the result takes the place of what was
-there. Tensors that share memory share a `Memory`; a write through a view goes back to it through the inverses of the views
-(`View.inverse`), and others look at it anew when they are next asked.
+Enters: a call with tensors of the level among its arguments, or none. Leaves: its result as tensors of the level. What
+is behind such a tensor never changes: an in-place op runs as its functional form one level down, and the result takes
+the place of what was there. Tensors that share memory share a `Memory`; a write through a view goes back to it through
+the inverses of the views (`View.inverse`), and others look at it anew when they are next asked.
 Refuses: writes of the level's values into tensors made outside of it, and in-place changes of sizes that are no views.
 """
 
@@ -17,7 +17,8 @@ from ..op import levels
 from ..op.levels import Functional, FunctionalizeLevel
 from ..op.registry import find_op, is_differentiated_body, ops
 
-RESHAPED = frozenset(("t_", "transpose_", "swapdims_", "swapaxes_", "squeeze_", "unsqueeze_", "as_strided_"))   # in place, and yet views
+# in place, and yet views
+RESHAPED = frozenset(("t_", "transpose_", "swapdims_", "swapaxes_", "squeeze_", "unsqueeze_", "as_strided_"))
 
 
 def interpret(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
@@ -25,7 +26,9 @@ def interpret(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: li
     if overload.name in RESHAPED and behind(args[0], level) is not None:
         return look_otherwise(level, args[0], find_op(overload.name[:-1])(*args))
     if is_differentiated_body(overload):
-        return levels.map_tensors(lambda t: t if behind(t, level) is not None else levels.functional(level, t), overload.run(*args))
+        return levels.map_tensors(
+            lambda t: t if behind(t, level) is not None else levels.functional(level, t), overload.run(*args)
+        )
     if overload.inplace:
         return write(level, overload, args, tensors)
     values = levels.map_args(lambda t: current(level, t), args)
@@ -41,7 +44,11 @@ def called(level: FunctionalizeLevel, overload: Any, values: tuple) -> Any:
     """The call itself; where views are to go, a view's copying form."""
     if overload.is_view and level.removes_views:
         name = f"{overload.definition.spec.name}_copy"
-        return call(find_op(name), overload, values) if name in ops else levels.map_tensors(lambda t: t.clone(), overload.call(*values))
+        return (
+            call(find_op(name), overload, values)
+            if name in ops
+            else levels.map_tensors(lambda t: t.clone(), overload.call(*values))
+        )
     return overload.call(*values)
 
 
@@ -52,7 +59,7 @@ def call(function: Any, overload: Any, args: tuple) -> Any:
     return function(*positional, **{p.name: a for p, a in zip(params, args, strict=True) if p.keyword_only})
 
 
-# --- what is behind ------------------------------------------------------------------------------------------------------------
+# --- what is behind ---------------------------------------------------------------------------------------------------
 
 
 def current(level: FunctionalizeLevel, t: Any) -> Any:
@@ -93,7 +100,8 @@ def laid_out(new: Any, old: Any) -> Any:
 
 
 def wrapped(level: FunctionalizeLevel, overload: Any, args: tuple, values: tuple, result: Any) -> Any:
-    """Results as tensors of the level. What came back is the tensor it came from; a view shares memory with its source."""
+    """Results as tensors of the level. What came back is the tensor it came from;
+    a view shares memory with its source."""
     known = {id(v): a for a, v in zip(flat(args), flat(values), strict=True) if isinstance(v, _C.Tensor)}
     source = behind(args[0], level) if overload.is_view and args else None
     layouts = view_layouts(overload, args) if source is not None and level.removes_views else None
@@ -114,7 +122,8 @@ def wrapped(level: FunctionalizeLevel, overload: Any, args: tuple, values: tuple
 
 
 def view_layouts(overload: Any, args: tuple) -> list[Any] | None:
-    """How views lie in memory, as tensors without any: what is behind them are copies, and yet `reshape` must see which of them could be viewed."""
+    """How views lie in memory, as tensors without any: what is behind them are copies,
+    and yet `reshape` must see which of them could be viewed."""
     found = overload.definition.geometry(*args)
     geometries = found if isinstance(found, list) else [found]
     if any(type(n) is not int for g in geometries for n in (*g.sizes, *g.strides)):
@@ -126,7 +135,7 @@ def flat(args: tuple) -> list[Any]:
     return [x for a in args for x in (a if isinstance(a, (tuple, list)) else (a,))]
 
 
-# --- writes ------------------------------------------------------------------------------------------------------------------------
+# --- writes -----------------------------------------------------------------------------------------------------------
 
 
 def write(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
@@ -134,7 +143,10 @@ def write(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: list[A
     target, w = args[0], behind(args[0], level)
     if w is None:
         if any(behind(t, level) is not None for t in tensors):
-            raise RuntimeError(f"{overload.name}: functionalize cannot write its values into a tensor made outside of the function. Pass that tensor as an argument.")
+            raise RuntimeError(
+                f"{overload.name}: functionalize cannot write its values into a tensor made outside of the function."
+                " Pass that tensor as an argument."
+            )
         return levels.below(level, overload.call, *args)
     values = levels.map_args(lambda t: current(level, t), args)
     new = levels.below(level, functional_form, overload, values)
@@ -155,9 +167,15 @@ def functional_form(overload: Any, values: tuple) -> Any:
         return result
     result = call(find_op(name), overload, values)
     if not can_cast(result.dtype, target.dtype):
-        raise RuntimeError(f"{overload.name}: the result type {result.dtype.name} can't be cast to that of the target, {target.dtype.name}")
+        raise RuntimeError(
+            f"{overload.name}: the result type {result.dtype.name} can't be cast to that of the target,"
+            f" {target.dtype.name}"
+        )
     if result.shape != target.shape:
-        raise RuntimeError(f"{overload.name}: the result of shape {list(result.shape)} does not fit the target of shape {list(target.shape)}")
+        raise RuntimeError(
+            f"{overload.name}: the result of shape {list(result.shape)} does not fit the target of shape"
+            f" {list(target.shape)}"
+        )
     return laid_out(result if result.dtype is target.dtype else result.to(target.dtype), target)
 
 

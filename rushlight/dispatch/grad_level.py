@@ -1,8 +1,8 @@
 """The interpreter of `grad` and `vjp` levels: the tape around the level below.
 
-Enters: a call with tensors of the innermost grad level among its arguments. Leaves: its result as tensors of that level,
-recorded on their own histories while the values are computed one level down. Refuses: in-place writes to tensors made
-outside the transformed function.
+Enters: a call with tensors of the innermost grad level among its arguments. Leaves: its result as tensors of that
+level, recorded on their own histories while the values are computed one level down. Refuses: in-place writes to tensors
+made outside the transformed function.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def interpret(level: levels.GradLevel, overload: Any, args: tuple, tensors: list
     # Tensors of lower levels may have histories there, which are none of this level's business.
     if overload.definition.custom and overload.definition.node is not None:
         return overload.definition.node._record(args, runner())
-    own = levels.map_args(lambda t: levels.track(level, t) if t.requires_grad and levels.behind(t, level) is None else t, args)
+    own = levels.map_args(
+        lambda t: levels.track(level, t) if t.requires_grad and levels.behind(t, level) is None else t, args
+    )
     return overload.autograd(runner, *own)
 
 
@@ -46,8 +48,9 @@ def check_target(level: levels.Level, overload: Any, target: Any) -> None:
         levels.adopt(target, level)
     else:
         raise RuntimeError(
-            f"{overload.name}: the function given to a {level.kind} transform (grad, vjp, jvp, ...) writes to a tensor made outside of it, "
-            "which cannot be differentiated. Pass that tensor as an argument, or write to a copy made inside."
+            f"{overload.name}: the function given to a {level.kind} transform (grad, vjp, jvp, ...) writes to a tensor"
+            " made outside of it, which cannot be differentiated. Pass that tensor as an argument, or write to a copy"
+            " made inside."
         )
 
 

@@ -1,9 +1,9 @@
 """The interpreter of `jvp` levels: every op computes its result and the tangent of its result, one level down.
 
 Enters: a call with tensors of the innermost jvp level. Leaves: results that carry tangents. Views are applied to the
-tangent; pointwise ops have a forward form derived from their expression; everything else transposes its reverse rule (the
-vjp is linear in its gradient, and the vjp of a linear map is its transpose). Refuses: writes to tensors made outside the
-transformed function, and ops without a derivative.
+tangent; pointwise ops have a forward form derived from their expression; everything else transposes its reverse rule
+(the vjp is linear in its gradient, and the vjp of a linear map is its transpose). Refuses: writes to tensors made
+outside the transformed function, and ops without a derivative.
 """
 
 from __future__ import annotations
@@ -23,9 +23,17 @@ from .grad_level import check_target
 
 def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[Any]) -> Any:
     """One call at a jvp level."""
-    if is_differentiated_body(overload) or overload.definition.batch == "body" or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1):
+    if (
+        is_differentiated_body(overload)
+        or overload.definition.batch == "body"
+        or (isinstance(overload.definition, Fused) and len(overload.definition.spec.returns) > 1)
+    ):
         result = body_of(overload)(*args)
-        return result if level.is_ambient else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, result)
+        return (
+            result
+            if level.is_ambient
+            else levels.map_tensors(lambda t: levels.dual(level, t) if behind(t, level) is None else t, result)
+        )
     if (overload.inplace or level.is_ambient) and all(behind(t, level) is None for t in tensors):
         return levels.below(level, overload.call, *args)
     if overload.inplace and behind(args[0], level) is None:
@@ -42,7 +50,9 @@ def interpret(level: levels.JvpLevel, overload: Any, args: tuple, tensors: list[
     if level.is_ambient and any(t.requires_grad for t in tensors):   # the graph around duals holds plain tensors too
         return overload.autograd(runner, *args)
     if overload.inplace or any(t.requires_grad and behind(t, level) is not None for t in tensors):
-        own = levels.map_args(lambda t: levels.dual(level, t) if t.requires_grad and behind(t, level) is None else t, args)
+        own = levels.map_args(
+            lambda t: levels.dual(level, t) if t.requires_grad and behind(t, level) is None else t, args
+        )
         return overload.autograd(runner, *own)
     return runner()
 
@@ -79,7 +89,11 @@ def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
     if not many:
         return made[0]
     kinds = iter(made)
-    return levels.map_tensors(lambda _: next(kinds), result) if all(isinstance(r, _C.Tensor) for r in outs) else type(result)(made)
+    return (
+        levels.map_tensors(lambda _: next(kinds), result)
+        if all(isinstance(r, _C.Tensor) for r in outs)
+        else type(result)(made)
+    )
 
 
 def match_layout(w: Dual) -> None:
@@ -144,7 +158,7 @@ def give_tangent(level: levels.JvpLevel, target: Any, w: Dual, tangent: Any) -> 
     w.tangent.copy_(tangent)
 
 
-# --- tangents of one op -----------------------------------------------------------------------------------------------------
+# --- tangents of one op -----------------------------------------------------------------------------------------------
 
 
 def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list[Any]:
@@ -159,11 +173,15 @@ def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list
             if tangent.stride() == values[0].stride():
                 raise
             # The value was copied into another order before it was viewed; its tangent was not.
-            made = overload.call(_C.empty(tangent.shape, values[0].stride(), tangent.dtype, tangent.device).copy_(tangent), *values[1:])
+            made = overload.call(
+                _C.empty(tangent.shape, values[0].stride(), tangent.dtype, tangent.device).copy_(tangent), *values[1:]
+            )
         return list(made) if isinstance(made, (tuple, list)) else [made]
     if not definition.differentiable or not overload.records:
         if definition.custom:
-            raise NotImplementedError(f"{overload.name}: a custom op needs register_autograd to be used with forward mode")
+            raise NotImplementedError(
+                f"{overload.name}: a custom op needs register_autograd to be used with forward mode"
+            )
         return [None] * len(outs)
     if isinstance(definition, Pointwise) and all(k is None for _, k, _ in places):
         usable = [(i, t) for i, _, t in places]
@@ -193,10 +211,20 @@ def transposed(overload: Any, values: tuple, places: list, outs: list[Any]) -> l
             level.outer_grad_mode = before
             weights = {k: levels.track(level, s).requires_grad_() for k, s in start.items()}
             pulled = reverse(level, overload, values, places, outs, weights)
-            pairs = [(p, levels.track(level, t)) for p, (_, _, t) in zip(pulled, places, strict=True) if p is not None and p.requires_grad]
+            pairs = [
+                (p, levels.track(level, t))
+                for p, (_, _, t) in zip(pulled, places, strict=True)
+                if p is not None and p.requires_grad
+            ]
             if pairs:
                 pairs = [(p, t if p.shape == t.shape else t.expand(p.shape)) for p, t in pairs]
-                result = grad([p for p, _ in pairs], [weights[k] for k in followed], [as_type(t, p) for p, t in pairs], create_graph=True, allow_unused=True)
+                result = grad(
+                    [p for p, _ in pairs],
+                    [weights[k] for k in followed],
+                    [as_type(t, p) for p, t in pairs],
+                    create_graph=True,
+                    allow_unused=True,
+                )
                 for k, m in zip(followed, result, strict=True):
                     answer[k] = None if m is None else levels.lowered(m, level)
     finally:
@@ -209,7 +237,9 @@ def as_type(t: Any, like: Any) -> Any:
     return t if t.dtype is like.dtype else t.to(like.dtype)
 
 
-def reverse(level: levels.GradLevel, overload: Any, values: tuple, places: list, outs: list[Any], weights: dict[int, Any]) -> list[Any]:
+def reverse(
+    level: levels.GradLevel, overload: Any, values: tuple, places: list, outs: list[Any], weights: dict[int, Any]
+) -> list[Any]:
     """The op's reverse rule at `weights`: one gradient per place."""
     definition = overload.definition
     marked = {(i, k) for i, k, _ in places}
@@ -220,7 +250,14 @@ def reverse(level: levels.GradLevel, overload: Any, values: tuple, places: list,
         result = levels.track(level, t)
         return result.requires_grad_() if (i, k) in marked else result
 
-    args = [[shown(i, k, t) for k, t in enumerate(a)] if isinstance(a, (list, tuple)) and any(isinstance(t, _C.Tensor) for t in a) else shown(i, None, a) for i, a in enumerate(values)]
+    args = [
+        (
+            [shown(i, k, t) for k, t in enumerate(a)]
+            if isinstance(a, (list, tuple)) and any(isinstance(t, _C.Tensor) for t in a)
+            else shown(i, None, a)
+        )
+        for i, a in enumerate(values)
+    ]
     saved = definition.saved_names()
     kept = [a for p, a in zip(definition.spec.params, args, strict=True) if p.name in saved]
     if "result" in saved:

@@ -49,8 +49,8 @@ class DispatchKey(IntEnum):
 
 BACKENDS = {"cpu": DispatchKey.CPU, "cuda": DispatchKey.CUDA, "meta": DispatchKey.Meta, "lazy": DispatchKey.Lazy}
 AUTOGRAD_OF = {
-    DispatchKey.CPU: DispatchKey.AutogradCPU, DispatchKey.CUDA: DispatchKey.AutogradCUDA, DispatchKey.Meta: DispatchKey.AutogradMeta,
-    DispatchKey.PrivateUse1: DispatchKey.AutogradPrivateUse1,
+    DispatchKey.CPU: DispatchKey.AutogradCPU, DispatchKey.CUDA: DispatchKey.AutogradCUDA,
+    DispatchKey.Meta: DispatchKey.AutogradMeta, DispatchKey.PrivateUse1: DispatchKey.AutogradPrivateUse1,
 }  # fmt: skip
 
 

@@ -46,9 +46,12 @@ class OpOverloadPacket:
         for overload, label in zip(found, _labels(found), strict=True):
             if label == name:
                 return overload
-        if self._namespace in BUILTIN and name in pytorch_overloads().get(self.__name__, ()):   # one schema here stands for several there
+        # one schema here stands for several there
+        if self._namespace in BUILTIN and name in pytorch_overloads().get(self.__name__, ()):
             return found[0]
-        raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'. Overloads: {self.overloads()}")
+        raise AttributeError(
+            f"The underlying op of '{self}' has no overload name '{name}'. Overloads: {self.overloads()}"
+        )
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self.overloads()]
@@ -114,7 +117,11 @@ class OpNamespace:
 
     def __dir__(self) -> list[str]:
         prefix = f"{self.name}::"
-        names = [n for n in ops if "::" not in n] if self.name in BUILTIN else [n[len(prefix) :] for n in ops if n.startswith(prefix)]
+        names = (
+            [n for n in ops if "::" not in n]
+            if self.name in BUILTIN
+            else [n[len(prefix) :] for n in ops if n.startswith(prefix)]
+        )
         return sorted(names)
 
     def forget(self, name: str) -> None:
@@ -133,7 +140,7 @@ def namespace(name: str) -> OpNamespace:
     return _namespaces.setdefault(name, OpNamespace(name))
 
 
-# --- what an overload says of itself ----------------------------------------------------------------------------------------------
+# --- what an overload says of itself ----------------------------------------------------------------------------------
 
 
 def _split(overload: Any) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Tensors saved for backward may be changed in place inside a block: whoever changes one, the tape keeps what it was.
 
-Enters: in-place ops, seen by a dispatch mode. Leaves: clones of what the tape saved, made only when the memory is about to
-change. Refuses a backward after the block: its clones are gone.
+Enters: in-place ops, seen by a dispatch mode. Leaves: clones of what the tape saved, made only when the memory is about
+to change. Refuses a backward after the block: its clones are gone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class _AllowMutationOnSavedContext:
 
     def unpack(self, saved: _Saved) -> Any:
         if self.is_over:
-            raise RuntimeError("allow_mutation_on_saved_tensors: backward must run inside the block in which the tensors were saved")
+            raise RuntimeError(
+                "allow_mutation_on_saved_tensors: backward must run inside the block in which the tensors were saved"
+            )
         return saved.tensor if saved.clone is None else saved.clone
 
     def before_write(self, tensor: Any) -> None:
@@ -61,7 +63,8 @@ _active = [False]
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
-    """Within the block, in-place changes of tensors saved for backward do not disturb backward, which must run inside too."""
+    """Within the block, in-place changes of tensors saved for backward do not disturb backward,
+    which must run inside too."""
     context = _AllowMutationOnSavedContext()
 
     class CloneBeforeWrite(TorchDispatchMode):

@@ -16,7 +16,8 @@ from .keys import AUTOGRAD_OF, BACKENDS, DispatchKey
 
 kernels: dict[tuple[str, Any], Callable] = {}     # (qualified op name, key) -> function
 fallbacks: dict[Any, Callable] = {}               # key -> function(op, *args, **kwargs)
-python_rules: dict[tuple[str, type], Callable] = {}   # (op name, mode or subclass) -> its __torch_dispatch__ for that op
+# (op name, mode or subclass) -> its __torch_dispatch__ for that op
+python_rules: dict[tuple[str, type], Callable] = {}
 with_keyset: set[tuple[str, Any]] = set()
 FALLTHROUGH = object()
 EVERY_TYPE = (1 << 64) - 1
@@ -33,11 +34,13 @@ def qualified(namespace: str, name: str) -> str:
 
 
 def mark(name: str) -> None:
-    """Tell the core which calls of this op must come to the dispatcher: those on devices that a registration concerns."""
+    """Tell the core which calls of this op must come to the dispatcher:
+    those on devices that a registration concerns."""
     mask = _concerned({key for n, key in kernels if n == name})
     for op in forms.get(name) or ([ops[name]] if name in ops else []):
         for overload in op.overload_list:
-            overload.overridden = bool(mask) if overload.definition.custom else mask   # ops of `library` are all registrations
+            # ops of `library` are all registrations
+            overload.overridden = bool(mask) if overload.definition.custom else mask
 
 
 def _concerned(keys: set[Any]) -> int:
@@ -49,7 +52,8 @@ def _concerned(keys: set[Any]) -> int:
 
 
 def _types_of(key: Any) -> int:
-    """Bits of the device types that a registration under `key` concerns: one backend's, all plugged-in ones', or all."""
+    """Bits of the device types that a registration under `key` concerns: one backend's, all plugged-in ones',
+    or all."""
     if isinstance(key, str):   # a plugged-in device's own name
         return _bits([key])
     for device, backend in BACKENDS.items():

@@ -1,7 +1,8 @@
 """The interpreter of `vmap` levels: batching rules, and what drawing random numbers means for a batch.
 
-Enters: a call at the innermost vmap level. Leaves: results as tensors of that level, or plain ones where no argument had
-the batch. Refuses: random ops unless `randomness` says what they mean, and ops whose results depend on data in shape.
+Enters: a call at the innermost vmap level. Leaves: results as tensors of that level, or plain ones where no argument
+had the batch. Refuses: random ops unless `randomness` says what they mean,
+and ops whose results depend on data in shape.
 """
 
 from __future__ import annotations
@@ -45,9 +46,13 @@ def custom_rule(level: VmapLevel, overload: Any, args: tuple) -> Any:
     pairs = [taken_apart(a) for a in args]
     positional = [v for p, (v, _) in zip(params, pairs, strict=True) if not p.keyword_only]
     named = {p.name: v for p, (v, _) in zip(params, pairs, strict=True) if p.keyword_only}
-    result = overload.definition.vmap_rule(VmapInfo(level.batch_size, level.randomness), tuple(d for _, d in pairs), *positional, **named)
+    result = overload.definition.vmap_rule(
+        VmapInfo(level.batch_size, level.randomness), tuple(d for _, d in pairs), *positional, **named
+    )
     if not isinstance(result, tuple) or len(result) != 2:
-        raise RuntimeError(f"{overload.name}: its vmap rule must return (output, out_dims), got {type(result).__name__}")
+        raise RuntimeError(
+            f"{overload.name}: its vmap rule must return (output, out_dims), got {type(result).__name__}"
+        )
     return with_dims(level, *result, overload.name)
 
 
@@ -64,7 +69,10 @@ def draws(level: VmapLevel, overload: Any, args: tuple, is_batched: bool) -> Any
         return levels.below(level, fill, level, overload, args, is_batched)
     if not different:
         if is_batched:
-            raise RuntimeError(f"vmap: {overload.name} draws from parameters that differ between examples, which randomness='same' cannot do. Use randomness='different'.")
+            raise RuntimeError(
+                f"vmap: {overload.name} draws from parameters that differ between examples, which randomness='same'"
+                " cannot do. Use randomness='different'."
+            )
         return levels.below(level, overload.call, *args)
     return levels.below(level, draw_each, level, overload, args)
 
@@ -75,7 +83,9 @@ def fill(level: VmapLevel, overload: Any, args: tuple, is_batched: bool) -> Any:
         if is_batched:
             check_target(overload, args, level)
         if level.randomness == "different":
-            raise RuntimeError(f"vmap: {overload.name} cannot write different numbers into a tensor that is the same for all examples")
+            raise RuntimeError(
+                f"vmap: {overload.name} cannot write different numbers into a tensor that is the same for all examples"
+            )
         overload.call(*args)
         return args[0]
     target = front(args[0], level)

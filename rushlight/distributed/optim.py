@@ -1,4 +1,5 @@
-"""`torch.distributed.optim`: optimizers spread over processes. There are none; the names serve `isinstance` and refuse to be made."""
+"""`torch.distributed.optim`: optimizers spread over processes. There are none;
+the names serve `isinstance` and refuse to be made."""
 
 from ..base.refusals import names_of
 

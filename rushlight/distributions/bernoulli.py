@@ -15,7 +15,11 @@ from .utils import broadcast_all
 
 __all__ = ["Bernoulli"]
 
-_arange, _bernoulli, _cross_entropy = find_op("arange"), find_op("bernoulli"), find_op("binary_cross_entropy_with_logits")
+_arange, _bernoulli, _cross_entropy = (
+    find_op("arange"),
+    find_op("bernoulli"),
+    find_op("binary_cross_entropy_with_logits"),
+)
 
 
 class Bernoulli(Odds, ExponentialFamily):

@@ -25,11 +25,17 @@ def _clamp_by_zero(x: Tensor) -> Tensor:
 class Binomial(Odds, Distribution):
     """Successes in `total_count` trials of probability `probs`."""
 
-    arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
     has_enumerate_support = True
     _batched = ("total_count", "probs", "logits", "_param")
 
-    def __init__(self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         check_one(probs, logits)
         count, param = broadcast_all(total_count, logits if probs is None else probs)
         self.total_count = count.type_as(param)

@@ -29,7 +29,9 @@ class Categorical(Odds, Distribution):
     _batched = ("probs", "logits", "_param")
     _carried = ("_num_events",)
 
-    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         check_one(probs, logits)
         for name, given in (("probs", probs), ("logits", logits)):
             if given is not None and given.dim() < 1:

@@ -62,12 +62,16 @@ def _to_real(constraint: Any) -> transforms.Transform:
 
 @_both(constraints.greater_than, constraints.greater_than_eq)
 def _to_greater_than(constraint: Any) -> transforms.Transform:
-    return transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)])
+    return transforms.ComposeTransform(
+        [transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)]
+    )
 
 
 @_both(constraints.less_than)
 def _to_less_than(constraint: Any) -> transforms.Transform:
-    return transforms.ComposeTransform([transforms.ExpTransform(), transforms.AffineTransform(constraint.upper_bound, -1)])
+    return transforms.ComposeTransform(
+        [transforms.ExpTransform(), transforms.AffineTransform(constraint.upper_bound, -1)]
+    )
 
 
 @_both(constraints.interval, constraints.half_open_interval)
@@ -109,7 +113,9 @@ def _register_containers(registry: ConstraintRegistry) -> None:
 
     @registry.register(constraints.independent)
     def _independent(constraint: Any) -> transforms.Transform:
-        return transforms.IndependentTransform(registry(constraint.base_constraint), constraint.reinterpreted_batch_ndims)
+        return transforms.IndependentTransform(
+            registry(constraint.base_constraint), constraint.reinterpreted_batch_ndims
+        )
 
     @registry.register(constraints.cat)
     def _cat(constraint: Any) -> transforms.Transform:

@@ -31,7 +31,13 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     _batched = ("probs", "logits", "_param")
     _carried = ("_lims",)
 
-    def __init__(self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501), validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
         check_one(probs, logits)
         if probs is not None:
             (probs,) = broadcast_all(probs)
@@ -65,12 +71,16 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         # Each branch sees harmless values where the other is taken, for the sake of gradients.
         width = _where(low, (-2.0 * _where(low, cut, 0.0)).log1p(), (2.0 * _where(low, 1.0, cut) - 1.0).log())
         x = (self.probs - 0.5).pow(2)
-        return self._either(((-cut).log1p() - cut.log()).abs().log() - width, math.log(2.0) + (4 / 3 + 104 / 45 * x) * x)
+        return self._either(
+            ((-cut).log1p() - cut.log()).abs().log() - width, math.log(2.0) + (4 / 3 + 104 / 45 * x) * x
+        )
 
     @property
     def mean(self) -> Tensor:
         cut, x = self._cut_probs(), self.probs - 0.5
-        return self._either(cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log()), 0.5 + (1 / 3 + 16 / 45 * x.pow(2)) * x)
+        return self._either(
+            cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log()), 0.5 + (1 / 3 + 16 / 45 * x.pow(2)) * x
+        )
 
     @property
     def variance(self) -> Tensor:

@@ -56,7 +56,12 @@ class Dirichlet(ExponentialFamily):
 
     def entropy(self) -> Tensor:
         a, total = self.concentration, self.concentration.sum(-1)
-        return a.lgamma().sum(-1) - total.lgamma() - (a.shape[-1] - total) * total.digamma() - ((a - 1.0) * a.digamma()).sum(-1)
+        return (
+            a.lgamma().sum(-1)
+            - total.lgamma()
+            - (a.shape[-1] - total) * total.digamma()
+            - ((a - 1.0) * a.digamma()).sum(-1)
+        )
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
 """The base of all distributions: shapes, validation, expansion.
 
-Enters: a batch shape and an event shape. Leaves: an object that draws samples of shape sample + batch + event and scores
-them. Refuses: parameters and values outside their constraints, with a ValueError, unless validation is off.
+Enters: a batch shape and an event shape. Leaves: an object that draws samples of shape sample + batch + event and
+scores them. Refuses: parameters and values outside their constraints, with a ValueError, unless validation is off.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ class Distribution:
             raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}.")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape: Sequence[int] = Size(), event_shape: Sequence[int] = Size(), validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        batch_shape: Sequence[int] = Size(),
+        event_shape: Sequence[int] = Size(),
+        validate_args: bool | None = None,
+    ) -> None:
         self._batch_shape = batch_shape if isinstance(batch_shape, Size) else Size(batch_shape)
         self._event_shape = event_shape if isinstance(event_shape, Size) else Size(event_shape)
         if validate_args is not None:
@@ -51,8 +56,11 @@ class Distribution:
         try:
             expected = self.arg_constraints
         except NotImplementedError:
-            warnings.warn(f"{type(self)} has no `arg_constraints`, so its parameters are not checked. Set them, {{}} for none, or "
-                          "pass validate_args=False.", stacklevel=3)  # fmt: skip
+            warnings.warn(
+                f"{type(self)} has no `arg_constraints`, so its parameters are not checked. Set them, {{}} for none, or"
+                " pass validate_args=False.",
+                stacklevel=3,
+            )
             return
         for name, constraint in expected.items():
             if constraints.is_dependent(constraint):
@@ -62,8 +70,8 @@ class Distribution:
             value = getattr(self, name)
             if not constraint.check(value).all():
                 raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
-                    f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution"
+                    f" {self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
                 )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
@@ -191,8 +199,8 @@ class Distribution:
             return
         if not support.check(value).all():
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support ({support!r}) "
-                f"of the distribution {self!r}, but found invalid values:\n{value}"
+                f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be within the support"
+                f" ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:

@@ -1,7 +1,7 @@
 """Exponential families: densities exp(t(x) . theta - F(theta) + k(x)).
 
-Enters: natural parameters theta, the log normaliser F and the expectation of k. Leaves: the entropy, from the gradient of
-F by automatic differentiation. Refuses: families that do not state these.
+Enters: natural parameters theta, the log normaliser F and the expectation of k. Leaves: the entropy, from the gradient
+of F by automatic differentiation. Refuses: families that do not state these.
 """
 
 from __future__ import annotations

@@ -45,7 +45,10 @@ class Exponential(ExponentialFamily):
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return _empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
+        return (
+            _empty(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device).exponential_()
+            / self.rate
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

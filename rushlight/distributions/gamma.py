@@ -45,14 +45,20 @@ class Gamma(ExponentialFamily):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        value.detach().clamp_(min=finfo(value.dtype).tiny)  # zeros would have no logarithm; the gradient is left as it is
+        # zeros would have no logarithm; the gradient is left as it is
+        value.detach().clamp_(min=finfo(value.dtype).tiny)
         return value
 
     def log_prob(self, value: Tensor) -> Tensor:
         value = as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
-        return self.concentration.xlogy(self.rate) + (self.concentration - 1).xlogy(value) - self.rate * value - self.concentration.lgamma()
+        return (
+            self.concentration.xlogy(self.rate)
+            + (self.concentration - 1).xlogy(value)
+            - self.rate * value
+            - self.concentration.lgamma()
+        )
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -17,7 +17,8 @@ _rand, _where, _isclose, _zeros_like = find_op("rand"), find_op("where"), find_o
 
 
 class GeneralizedPareto(Distribution):
-    """Excesses over a threshold `loc`: heavy-tailed, exponential or bounded as `concentration` is above, at or below zero."""
+    """Excesses over a threshold `loc`: heavy-tailed, exponential or bounded as `concentration` is above,
+    at or below zero."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True

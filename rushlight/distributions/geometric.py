@@ -15,7 +15,11 @@ from .utils import broadcast_all
 
 __all__ = ["Geometric"]
 
-_empty, _zeros_like, _cross_entropy = find_op("empty"), find_op("zeros_like"), find_op("binary_cross_entropy_with_logits")
+_empty, _zeros_like, _cross_entropy = (
+    find_op("empty"),
+    find_op("zeros_like"),
+    find_op("binary_cross_entropy_with_logits"),
+)
 
 
 class Geometric(Odds, Distribution):
@@ -33,8 +37,8 @@ class Geometric(Odds, Distribution):
             value = self.probs
             if not (value > 0).all():
                 raise ValueError(
-                    f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
-                    f"to be positive but found invalid values:\n{value.detach()[~(value > 0)]}"
+                    f"Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of distribution"
+                    f" {self!r} to be positive but found invalid values:\n{value.detach()[~(value > 0)]}"
                 )
 
     @property

@@ -29,10 +29,14 @@ class Gumbel(TransformedDistribution):
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         limits = finfo(self.loc.dtype)
-        base = Uniform(_full_like(self.loc, limits.tiny), _full_like(self.loc, 1 - limits.eps), validate_args=validate_args)
+        base = Uniform(
+            _full_like(self.loc, limits.tiny), _full_like(self.loc, 1 - limits.eps), validate_args=validate_args
+        )
         log = ExpTransform().inv
         negate = AffineTransform(loc=0, scale=-_ones_like(self.scale))
-        super().__init__(base, [log, negate, log, AffineTransform(loc=loc, scale=-self.scale)], validate_args=validate_args)
+        super().__init__(
+            base, [log, negate, log, AffineTransform(loc=loc, scale=-self.scale)], validate_args=validate_args
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

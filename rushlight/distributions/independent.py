@@ -15,7 +15,8 @@ D = TypeVar("D", bound=Distribution)
 
 
 class Independent(Distribution, Generic[D]):
-    """Another distribution whose last `reinterpreted_batch_ndims` batch dims belong to the event: they are scored together."""
+    """Another distribution whose last `reinterpreted_batch_ndims` batch dims belong to the event:
+    they are scored together."""
 
     arg_constraints: dict[str, constraints.Constraint] = {}
     base_dist: D
@@ -43,7 +44,11 @@ class Independent(Distribution, Generic[D]):
     @constraints.dependent_property
     def support(self) -> constraints.Constraint:
         support = self.base_dist.support
-        return constraints.independent(support, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else support
+        return (
+            constraints.independent(support, self.reinterpreted_batch_ndims)
+            if self.reinterpreted_batch_ndims
+            else support
+        )
 
     @property
     def mean(self) -> Tensor:

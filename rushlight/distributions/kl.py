@@ -49,10 +49,15 @@ __all__ = ["register_kl", "kl_divergence"]
 
 _KL_REGISTRY: dict[tuple[type, type], Callable] = {}
 _KL_MEMOIZE: dict[tuple[type, type], Any] = {}
-_full_like, _softplus, _solve, _where = find_op("full_like"), find_op("softplus"), find_op("linalg_solve_triangular"), find_op("where")
+_full_like, _softplus, _solve, _where = (
+    find_op("full_like"),
+    find_op("softplus"),
+    find_op("linalg_solve_triangular"),
+    find_op("where"),
+)
 
 
-# --- the registry ------------------------------------------------------------------------------------------------------
+# --- the registry -----------------------------------------------------------------------------------------------------
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
@@ -84,7 +89,8 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
     right = min(matches, key=lambda pair: distance(pair)[::-1])
     if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:
         warnings.warn(f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). "
-                      f"Please register_kl({left[0].__name__}, {right[1].__name__})", RuntimeWarning, stacklevel=3)  # fmt: skip
+                      f"Please register_kl({left[0].__name__}, {right[1].__name__})", RuntimeWarning,
+                      stacklevel=3)  # fmt: skip
     return _KL_REGISTRY[left]
 
 
@@ -95,7 +101,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     if rule is None:
         rule = _KL_MEMOIZE[kinds] = _dispatch_kl(*kinds)
     if rule is NotImplemented:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+        )
     return rule(p, q)
 
 
@@ -107,7 +115,7 @@ def _log_beta(a: Tensor, b: Tensor) -> Tensor:
     return a.lgamma() + b.lgamma() - (a + b).lgamma()
 
 
-# --- discrete ----------------------------------------------------------------------------------------------------------
+# --- discrete ---------------------------------------------------------------------------------------------------------
 
 
 @register_kl(Bernoulli, Bernoulli)
@@ -158,7 +166,7 @@ def _kl_poisson_infinity(p: Any, q: Any) -> Tensor:
     return _full_like(p.rate, math.inf)
 
 
-# --- one continuous family ---------------------------------------------------------------------------------------------
+# --- one continuous family --------------------------------------------------------------------------------------------
 
 
 @register_kl(Beta, Beta)
@@ -197,7 +205,9 @@ def _kl_exponential_exponential(p: Any, q: Any) -> Tensor:
 def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
     """The Bregman divergence of the log normaliser, for families without a closed rule."""
     if type(p) is not type(q):
-        raise NotImplementedError("kl_divergence: the Bregman form serves two distributions of one exponential family only")
+        raise NotImplementedError(
+            "kl_divergence: the Bregman form serves two distributions of one exponential family only"
+        )
     theta, normalizer, means = _with_means(p)
     others = q._natural_params
     result = q._log_normalizer(*others) - normalizer
@@ -209,7 +219,9 @@ def _kl_expfamily_expfamily(p: Any, q: Any) -> Tensor:
 @register_kl(Gamma, Gamma)
 def _kl_gamma_gamma(p: Any, q: Any) -> Tensor:
     a, b = p.concentration, q.concentration
-    return b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+    return (
+        b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+    )
 
 
 @register_kl(Gumbel, Gumbel)
@@ -246,7 +258,7 @@ def _kl_uniform_uniform(p: Any, q: Any) -> Tensor:
     return _infinite_where((q.low > p.low) | (q.high < p.high), ((q.high - q.low) / (p.high - p.low)).log())
 
 
-# --- two continuous families on the line -------------------------------------------------------------------------------
+# --- two continuous families on the line ------------------------------------------------------------------------------
 
 
 def _spread(p: Any) -> dict[str, Tensor]:
@@ -271,7 +283,9 @@ def _gamma_moments(p: Any) -> dict[str, Any]:
 def _normal_moments(p: Any) -> dict[str, Any]:
     def distance(centre: Tensor) -> Tensor:
         z = (p.loc - centre) / p.scale
-        return math.sqrt(2 / math.pi) * p.scale * (-0.5 * z.pow(2)).exp() + (p.loc - centre) * (math.sqrt(0.5) * z).erf()
+        return (
+            math.sqrt(2 / math.pi) * p.scale * (-0.5 * z.pow(2)).exp() + (p.loc - centre) * (math.sqrt(0.5) * z).erf()
+        )
 
     return {**_spread(p), "distance": distance, "exp_minus": lambda t: (-t * p.loc + 0.5 * (t * p.scale).pow(2)).exp()}
 
@@ -293,8 +307,8 @@ def _uniform_moments(p: Any) -> dict[str, Any]:
 
 
 _MOMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
-    Beta: _beta_moments, ContinuousBernoulli: _spread, Exponential: _exponential_moments, Gamma: _gamma_moments, Gumbel: _spread,
-    Laplace: _spread, Normal: _normal_moments, Pareto: _pareto_moments, Uniform: _uniform_moments,
+    Beta: _beta_moments, ContinuousBernoulli: _spread, Exponential: _exponential_moments, Gamma: _gamma_moments,
+    Gumbel: _spread, Laplace: _spread, Normal: _normal_moments, Pareto: _pareto_moments, Uniform: _uniform_moments,
 }  # fmt: skip
 
 
@@ -312,7 +326,11 @@ def _log_gamma(q: Any, m: Any) -> Tensor:
 
 
 def _log_beta_density(q: Any, m: Any) -> Tensor:
-    return (q.concentration1 - 1) * m.log + (q.concentration0 - 1) * m.log1m - _log_beta(q.concentration1, q.concentration0)
+    return (
+        (q.concentration1 - 1) * m.log
+        + (q.concentration0 - 1) * m.log1m
+        - _log_beta(q.concentration1, q.concentration0)
+    )
 
 
 # E[log q(x)] given the moments `m` of p, inside q's support.
@@ -391,7 +409,7 @@ for (_p, _parameter), _partners in _INFINITE.items():
         _register_infinite(_p, _parameter, _q)
 
 
-# --- vectors -----------------------------------------------------------------------------------------------------------
+# --- vectors ----------------------------------------------------------------------------------------------------------
 
 
 def _sum_of_squares(matrix: Tensor) -> Tensor:
@@ -460,13 +478,15 @@ def _kl_multivariatenormal_multivariatenormal(p: Any, q: Any) -> Tensor:
     return half_log_dets + 0.5 * (_sum_of_squares(white) + distance - p.event_shape[0])
 
 
-# --- distributions made of others --------------------------------------------------------------------------------------
+# --- distributions made of others -------------------------------------------------------------------------------------
 
 
 @register_kl(Independent, Independent)
 def _kl_independent_independent(p: Any, q: Any) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("KL of Independent distributions with different reinterpreted_batch_ndims is not implemented")
+        raise NotImplementedError(
+            "KL of Independent distributions with different reinterpreted_batch_ndims is not implemented"
+        )
     return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
@@ -474,5 +494,7 @@ def _kl_independent_independent(p: Any, q: Any) -> Tensor:
 def _kl_transformed_transformed(p: Any, q: Any) -> Tensor:
     """A shared invertible map changes nothing."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
-        raise NotImplementedError("KL of transformed distributions is implemented only for equal transforms and event shapes")
+        raise NotImplementedError(
+            "KL of transformed distributions is implemented only for equal transforms and event shapes"
+        )
     return kl_divergence(p.base_dist, q.base_dist)

@@ -22,8 +22,8 @@ _arange, _cat, _mvlgamma, _randn = find_op("arange"), find_op("cat"), find_op("m
 class LKJCholesky(Distribution):
     """Factors L of `dim` x `dim` correlation matrices M = L L^T of density proportional to det(M)**(concentration - 1).
 
-    At concentration one all correlation matrices are equally likely; above, they crowd around the identity. Draws are made
-    row by row (the onion method of Lewandowski, Kurowicka and Joe, 2009).
+    At concentration one all correlation matrices are equally likely; above, they crowd around the identity. Draws are
+    made row by row (the onion method of Lewandowski, Kurowicka and Joe, 2009).
     """
 
     arg_constraints = {"concentration": constraints.positive}

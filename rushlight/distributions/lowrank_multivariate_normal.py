@@ -62,7 +62,9 @@ class LowRankMultivariateNormal(Distribution):
         if cov_diag.shape[-1:] != event_shape:
             raise ValueError(f"cov_diag: expected vectors of shape {event_shape}")
         try:
-            wide_loc, self.cov_factor, wide_diag = broadcast_tensors(loc.unsqueeze(-1), cov_factor, cov_diag.unsqueeze(-1))
+            wide_loc, self.cov_factor, wide_diag = broadcast_tensors(
+                loc.unsqueeze(-1), cov_factor, cov_diag.unsqueeze(-1)
+            )
         except RuntimeError as error:
             shapes = f"loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
             raise ValueError(f"Incompatible batch shapes: {shapes}") from error

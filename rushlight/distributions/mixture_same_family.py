@@ -22,7 +22,9 @@ class MixtureSameFamily(Distribution):
     _batched = ("_mixture_distribution", "_component_distribution")
     _carried = ("_num_component", "_event_ndims")
 
-    def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
+    ) -> None:
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError("mixture_distribution: expected a Categorical")
         if not isinstance(component_distribution, Distribution):
@@ -34,7 +36,9 @@ class MixtureSameFamily(Distribution):
                                  f"that of component_distribution, {batch}")  # fmt: skip
         picks, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if picks != components:
-            raise ValueError(f"mixture_distribution chooses between {picks} components, component_distribution has {components}")
+            raise ValueError(
+                f"mixture_distribution chooses between {picks} components, component_distribution has {components}"
+            )
         self._mixture_distribution = mixture_distribution
         self._component_distribution = component_distribution
         self._num_component = picks

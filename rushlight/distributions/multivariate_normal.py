@@ -44,7 +44,8 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
 
 
 def _precision_to_scale_tril(P: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse of `P`: read backwards, that of P is upper-triangular, and its inverse lower."""
+    """The Cholesky factor of the inverse of `P`: read backwards, that of P is upper-triangular,
+    and its inverse lower."""
     flipped = _cholesky(P.flip(-2, -1)).flip(-2, -1).mT
     return _solve(flipped, _eye(P.shape[-1], dtype=P.dtype, device=P.device), upper=False)
 
@@ -118,7 +119,9 @@ class MultivariateNormal(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         distance = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - _half_log_det(self._unbroadcasted_scale_tril)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - _half_log_det(
+            self._unbroadcasted_scale_tril
+        )
 
     def entropy(self) -> Tensor:
         constant = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi))

@@ -29,7 +29,9 @@ class NegativeBinomial(Odds, Distribution):
     support = constraints.nonnegative_integer
     _batched = ("total_count", "probs", "logits", "_param")
 
-    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         check_one(probs, logits)
         count, param = broadcast_all(total_count, logits if probs is None else probs)
         self.total_count = count.type_as(param)

@@ -24,7 +24,9 @@ class OneHotCategorical(Distribution):
     has_enumerate_support = True
     _batched = ("_categorical",)
 
-    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
@@ -72,7 +74,9 @@ class OneHotCategorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
-        values = _eye(n, dtype=self._param.dtype, device=self._param.device).view((n,) + (1,) * len(self.batch_shape) + (n,))
+        values = _eye(n, dtype=self._param.dtype, device=self._param.device).view(
+            (n,) + (1,) * len(self.batch_shape) + (n,)
+        )
         return values.expand((n, *self.batch_shape, n)) if expand else values
 
 

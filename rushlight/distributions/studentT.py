@@ -52,7 +52,9 @@ class StudentT(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         y, half = (value - self.loc) / self.scale, 0.5 * (self.df + 1.0)
-        norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + (0.5 * self.df).lgamma() - half.lgamma()
+        norm = (
+            self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + (0.5 * self.df).lgamma() - half.lgamma()
+        )
         return -half * (y**2.0 / self.df).log1p() - norm
 
     def entropy(self) -> Tensor:

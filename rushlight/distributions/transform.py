@@ -1,7 +1,7 @@
 """What a transform is, and transforms made of others: inverses, compositions, with more dims taken as one event.
 
-Enters and leaves: tensors; `transforms.py` has the maps themselves. Refuses: what a map does not define (no inverse, no volume
-change), with NotImplementedError.
+Enters and leaves: tensors; `transforms.py` has the maps themselves. Refuses: what a map does not define (no inverse, no
+volume change), with NotImplementedError.
 """
 
 from __future__ import annotations
@@ -258,7 +258,11 @@ class IndependentTransform(Transform):
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         same = self._cache_size == cache_size
-        return self if same else IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
+        return (
+            self
+            if same
+            else IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
+        )
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> constraints.Constraint:

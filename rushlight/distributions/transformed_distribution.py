@@ -17,7 +17,8 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """Draws of `base_distribution` sent through `transforms` in turn; scored by going back and counting the volume change.
+    """Draws of `base_distribution` sent through `transforms` in turn;
+    scored by going back and counting the volume change.
 
     The batch dims of the base become event dims as far as the transforms take dims together.
     """
@@ -92,7 +93,9 @@ class TransformedDistribution(Distribution):
         for part in reversed(self.transforms):
             origin = part.inv(value)
             event_dim += part.domain.event_dim - part.codomain.event_dim
-            change = change - _sum_rightmost(part.log_abs_det_jacobian(origin, value), event_dim - part.domain.event_dim)
+            change = change - _sum_rightmost(
+                part.log_abs_det_jacobian(origin, value), event_dim - part.domain.event_dim
+            )
             value = origin
         return change + _sum_rightmost(self.base_dist.log_prob(value), event_dim - len(self.base_dist.event_shape))
 

@@ -30,10 +30,11 @@ from .transform import (  # noqa: F401 - pickles look here for all of them
 from .utils import _Number, _sum_rightmost, broadcast_all, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform",
-    "ExpTransform", "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
-    "SigmoidTransform", "SoftplusTransform", "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform",
-    "identity_transform",
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
+    "SigmoidTransform", "SoftplusTransform", "TanhTransform", "SoftmaxTransform", "StackTransform",
+    "StickBreakingTransform", "Transform", "identity_transform",
 ]  # fmt: skip
 
 _cat, _stack, _pad = find_op("cat"), find_op("stack"), find_op("constant_pad_nd")
@@ -400,7 +401,8 @@ class PositiveDefiniteTransform(_Plain):
 
 
 class _Parts(Transform):
-    """Several transforms along one dim, of slices that a subclass cuts (`_pieces`) and puts together again (`_join`)."""
+    """Several transforms along one dim, of slices that a subclass cuts (`_pieces`) and puts together again
+    (`_join`)."""
 
     transforms: list[Transform]
 
@@ -431,7 +433,9 @@ class _Parts(Transform):
 class CatTransform(_Parts):
     """Transforms of consecutive slices of the given lengths (one each by default)."""
 
-    def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:
+    def __init__(
+        self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
+    ) -> None:
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
@@ -443,7 +447,11 @@ class CatTransform(_Parts):
         return max(part.event_dim for part in self.transforms)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+        return (
+            self
+            if self._cache_size == cache_size
+            else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+        )
 
     def _pieces(self, value: Tensor, name: str) -> Sequence[Tensor]:
         self._check(value, name, self.length)

@@ -20,7 +20,15 @@ from ..overrides import is_tensor_like
 from ..tensors.interop import tensor
 from ..tensors.plain_functions import broadcast_tensors
 
-__all__ = ["broadcast_all", "logits_to_probs", "clamp_probs", "probs_to_logits", "lazy_property", "tril_matrix_to_vec", "vec_to_tril_matrix"]
+__all__ = [
+    "broadcast_all",
+    "logits_to_probs",
+    "clamp_probs",
+    "probs_to_logits",
+    "lazy_property",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
+]
 
 euler_constant = 0.57721566490153286060
 _Number = (int, float, bool)
@@ -104,7 +112,9 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     exact = (-linear + (linear**2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     size = round(exact)
     if abs(size - exact) > finfo(vec.dtype).eps:
-        raise ValueError(f"the last dimension has {count} elements, which no lower triangular part of a square matrix has.")
+        raise ValueError(
+            f"the last dimension has {count} elements, which no lower triangular part of a square matrix has."
+        )
     mat = vec.new_zeros(Size((*vec.shape[:-1], size, size)))
     mat[..., _triangle(size, diag, vec.device)] = vec
     return mat

@@ -76,7 +76,11 @@ class VonMises(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return self.concentration * (value - self.loc).cos() - math.log(2 * math.pi) - _log_modified_bessel_fn(self.concentration)
+        return (
+            self.concentration * (value - self.loc).cos()
+            - math.log(2 * math.pi)
+            - _log_modified_bessel_fn(self.concentration)
+        )
 
     @property
     def mean(self) -> Tensor:

@@ -48,4 +48,8 @@ class Weibull(TransformedDistribution):
         return self.scale.pow(2) * (self._moment(2) - self._moment(1).pow(2))
 
     def entropy(self) -> Tensor:
-        return euler_constant * (1 - self.concentration_reciprocal) + (self.scale * self.concentration_reciprocal).log() + 1
+        return (
+            euler_constant * (1 - self.concentration_reciprocal)
+            + (self.scale * self.concentration_reciprocal).log()
+            + 1
+        )

@@ -1,4 +1,5 @@
-"""rushlight.fake: tensors without data. Shapes, strides, dtypes and devices through every op, with symbolic sizes if wanted.
+"""rushlight.fake: tensors without data. Shapes, strides, dtypes and devices through every op,
+with symbolic sizes if wanted.
 
     env = ShapeEnv()
     with FakeTensorMode(shape_env=env) as mode:
@@ -22,6 +23,7 @@ from ..symbols import (
 from .tensor import DataDependentOutputException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException
 
 __all__ = [
-    "DataDependentOutputException", "Expression", "FakeTensor", "FakeTensorMode", "Guard", "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat",
+    "DataDependentOutputException", "Expression", "FakeTensor", "FakeTensorMode", "Guard",
+    "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat",
     "SymInt", "UnsupportedFakeTensorException", "sym_max", "sym_min",
 ]  # fmt: skip

@@ -1,13 +1,15 @@
 """What a call gives on tensors without data: sizes (symbolic ones included), strides, dtype and device.
 
-Enters: an overload and its bound arguments, some of them `FakeTensor`s. The call runs on the `meta` tensors they are, with
-hints as sizes: aliasing, versions and every refusal come out as usual. Then the kind's own shape rule runs once more on
-symbolic sizes, and leaves guards wherever other sizes would make it answer otherwise. No op has a rule here:
+Enters: an overload and its bound arguments, some of them `FakeTensor`s. The call runs on the `meta` tensors they are,
+with hints as sizes: aliasing, versions and every refusal come out as usual. Then the kind's own shape rule runs once
+more on symbolic sizes, and leaves guards wherever other sizes would make it answer otherwise. No op has a rule here:
 
     planned (views, reductions, scans, indexed, fused, products, factories)   the plan's outputs, as Python wrote them
-    pointwise                                                                 broadcasting, and dims in the operands' order
+    pointwise                                                                 broadcasting, and dims in the operands'
+                                                                              order
     extern, and others with a `meta`                                          that
-    composite                                                                 its body: parts come back one by one (tensor.py)
+    composite                                                                 its body: parts come back one by one
+                                                                              (tensor.py)
 
 What no rule covers keeps its hints as plain numbers, and guards say that the sizes were these.
 """
@@ -44,7 +46,10 @@ def _results(overload: Any, args: tuple) -> list[Layout] | None:
             return [layout] * max(1, definition.num_results())
     if hasattr(definition, "geometry"):
         result = definition.geometry(*args)
-        return [_viewed(args[0], g.sizes, g.strides, g.offset, g.dtype) for g in (result if isinstance(result, list) else [result])]
+        return [
+            _viewed(args[0], g.sizes, g.strides, g.offset, g.dtype)
+            for g in (result if isinstance(result, list) else [result])
+        ]
     if definition.kind == KIND_PLANNED:
         plan = definition.plan(args)
         if plan is not None and hasattr(plan, "outputs"):
@@ -56,10 +61,12 @@ def _results(overload: Any, args: tuple) -> list[Layout] | None:
 
 
 def _from_body(definition: Any, args: tuple) -> list[Layout] | None:
-    """The layouts a body in Python gives, run on the fake tensors themselves: each step of it is a call with a rule, or asks for numbers and leaves guards."""
+    """The layouts a body in Python gives, run on the fake tensors themselves: each step of it is a call with a rule, or
+    asks for numbers and leaves guards."""
     result = definition.run(*args)
     results = [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(r, _C.Tensor)]
-    return [_own(r) for r in results] if all(hasattr(r, "symbolic") for r in results) else None      # a bare tensor: the core made it from hints
+    # a bare tensor: the core made it from hints
+    return [_own(r) for r in results] if all(hasattr(r, "symbolic") for r in results) else None
 
 
 def _own(t: Any) -> Layout:

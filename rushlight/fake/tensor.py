@@ -1,9 +1,9 @@
 """Fake tensors: everything about a tensor but its elements.
 
 Enters: a `FakeTensorMode`, real tensors to imitate (`mode.from_tensor`), or factories called inside the mode. Leaves:
-`FakeTensor`s: sizes (symbolic if the mode has a `ShapeEnv`), strides, dtype, and the device they claim to be on, through every
-op, forward and backward, without memory or work. Refuses: reading elements, and real tensors mixed in (unless
-`allow_non_fake_inputs`).
+`FakeTensor`s: sizes (symbolic if the mode has a `ShapeEnv`), strides, dtype, and the device they claim to be on,
+through every op, forward and backward, without memory or work. Refuses: reading elements,
+and real tensors mixed in (unless `allow_non_fake_inputs`).
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ class FakeTensor(Tensor):
         storage = Tensor.untyped_storage(self)
         storage._extent = None
         length = self._storage_bytes()
-        # A storage that was given another length since has that one. (What stands for a hidden size says nothing of it.)
+        # A storage that was given another length since has that one.
+        # (What stands for a hidden size says nothing of it.)
         if isinstance(length, SymInt) and (_is_unbacked(length) or _on_meta(length) == storage.nbytes()):
             storage._extent = length
         return storage
@@ -141,7 +142,11 @@ class FakeTensor(Tensor):
         order = contiguous_format if memory_format in (None, preserve_format) else memory_format
         layout = fresh(given, None if order is contiguous_format else strides_for(given, order))
         bare = _C.empty(*(tuple(map(_on_meta, part)) for part in layout[:2]), self.dtype, META)
-        enough = self.symbolic is None and not _is_symbolic(given) and bare.numel() * self.itemsize <= Tensor.untyped_storage(self).nbytes()
+        enough = (
+            self.symbolic is None
+            and not _is_symbolic(given)
+            and bare.numel() * self.itemsize <= Tensor.untyped_storage(self).nbytes()
+        )
         self._set_storage(self.untyped_storage() if enough else bare.untyped_storage(), 0, *layout[:2])
         return self
 
@@ -152,7 +157,9 @@ class FakeTensor(Tensor):
         """The only element: a symbol without a hint, if the mode has a `ShapeEnv` that allows it."""
         env = self.fake_mode.shape_env
         if env is None or not env.allow_scalar_outputs or self.dtype.is_complex:
-            raise DataDependentOutputException("item(): a fake tensor has no elements to read. Give the mode a ShapeEnv to get a symbol for it.")
+            raise DataDependentOutputException(
+                "item(): a fake tensor has no elements to read. Give the mode a ShapeEnv to get a symbol for it."
+            )
         if self.numel() != 1:
             raise RuntimeError(f"item: a tensor with {self.numel()} elements is no number")
         return self.fake_mode.scalar(self)
@@ -179,13 +186,20 @@ class FakeTensor(Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         sizes = ", ".join(map(str, self.shape))
-        return f"FakeTensor(..., device='{self.fake_device}', size=({sizes}{',' if self.ndim == 1 else ''}), dtype={self.dtype})"
+        return (
+            f"FakeTensor(..., device='{self.fake_device}', size=({sizes}{',' if self.ndim == 1 else ''}),"
+            f" dtype={self.dtype})"
+        )
 
     def _fresh(self, shape: Sequence[int], strides: Sequence[int] | None, dtype: Any, device: Any) -> FakeTensor:
         """A fake tensor for a result of an op on this one."""
-        bare = _C.empty(tuple(map(_on_meta, shape)), None if strides is None else tuple(map(_on_meta, strides)), dtype, META)
+        bare = _C.empty(
+            tuple(map(_on_meta, shape)), None if strides is None else tuple(map(_on_meta, strides)), dtype, META
+        )
         device = self.fake_device if _planning.active else _C.device(device)
-        return self.fake_mode.wrap(bare, device, fresh(shape, strides) if _is_symbolic(shape) or _is_symbolic(strides or ()) else None)
+        return self.fake_mode.wrap(
+            bare, device, fresh(shape, strides) if _is_symbolic(shape) or _is_symbolic(strides or ()) else None
+        )
 
     def _example(self) -> FakeTensor:
         """The first of a batch, along the first dim."""
@@ -199,7 +213,10 @@ class FakeTensor(Tensor):
         return any(mode.records for mode in state.dispatch_modes)
 
     def _refuse_recording(self, name: str) -> None:
-        raise DataDependentOutputException(f"{name}: elements decide which way the result is computed, so no graph can hold it. Call it outside of the captured code.")
+        raise DataDependentOutputException(
+            f"{name}: elements decide which way the result is computed, so no graph can hold it. Call it outside of the"
+            " captured code."
+        )
 
     def _tape_copy(self) -> FakeTensor:
         """What the tape keeps of a result."""
@@ -218,7 +235,8 @@ class FakeTensor(Tensor):
 
 
 class FakeMeta(PythonMeta):
-    """Shape and type of a fake tensor, for derivative rules that keep no data: sizes stay symbolic, and the device the one it stands for."""
+    """Shape and type of a fake tensor, for derivative rules that keep no data: sizes stay symbolic,
+    and the device the one it stands for."""
 
     def __init__(self, like: FakeTensor, shape: Sequence[int] | None = None, dtype: Any = None) -> None:
         self.tensor = like
@@ -264,32 +282,40 @@ class FakeMeta(PythonMeta):
 class FakeTensorMode(TorchDispatchMode):
     """Inside, every op makes fake tensors."""
 
-    def __init__(self, *, allow_non_fake_inputs: bool = False, shape_env: ShapeEnv | None = None, allow_fallback_kernels: bool = True,
-                 static_shapes: bool | None = None) -> None:  # fmt: skip
+    def __init__(self, *, allow_non_fake_inputs: bool = False, shape_env: ShapeEnv | None = None,
+                 allow_fallback_kernels: bool = True, static_shapes: bool | None = None) -> None:  # fmt: skip
         super().__init__()
         self.allow_non_fake_inputs = allow_non_fake_inputs
-        self.allow_fallback_kernels = allow_fallback_kernels   # kept for PyTorch's signature: no op here needs a fallback
+        # kept for PyTorch's signature: no op here needs a fallback
+        self.allow_fallback_kernels = allow_fallback_kernels
         self.shape_env = shape_env
-        self.on_scalar: Callable[[FakeTensor, Any], None] | None = None     # told of each element that becomes a symbol (a tracer records it)
+        # told of each element that becomes a symbol (a tracer records it)
+        self.on_scalar: Callable[[FakeTensor, Any], None] | None = None
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.made: list[weakref.ref] | None = None     # a list, to be told of every tensor made
 
-    # --- making ---------------------------------------------------------------------------------------------------------
+    # --- making -------------------------------------------------------------------------------------------------------
 
-    def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None, dynamic_dims: Sequence[int] | None = None, source: Any = None,
+    def from_tensor(self, tensor: Tensor, *, static_shapes: bool | None = None,
+                    dynamic_dims: Sequence[int] | None = None, source: Any = None,
                     symbolic_context: Any = None) -> FakeTensor:  # fmt: skip
-        """A fake of a real tensor. Its sizes are symbols if the mode has a `ShapeEnv` (all of them, `dynamic_dims`, or as the context says)."""
+        """A fake of a real tensor. Its sizes are symbols if the mode has a `ShapeEnv` (all of them, `dynamic_dims`, or
+        as the context says)."""
         if isinstance(tensor, FakeTensor):
             return tensor
         bare = _C.empty(tuple(tensor.shape), tensor.stride(), tensor.dtype, META)
         static = self.static_shapes if static_shapes is None else static_shapes
         symbolic = None
         if not static and self.shape_env is not None:
-            symbolic = self.symbols_for(tensor, dynamic_dims, symbolic_context, str(source or f"input{len(self.shape_env.inputs)}"))
+            symbolic = self.symbols_for(
+                tensor, dynamic_dims, symbolic_context, str(source or f"input{len(self.shape_env.inputs)}")
+            )
         result = self.wrap(bare, tensor.device, symbolic)
         return result.requires_grad_() if tensor.requires_grad else result
 
-    def symbols_for(self, tensor: Tensor, dynamic_dims: Sequence[int] | None, context: Any, source: str) -> tuple | None:
+    def symbols_for(
+        self, tensor: Tensor, dynamic_dims: Sequence[int] | None, context: Any, source: str
+    ) -> tuple | None:
         """Symbolic sizes and strides of a tensor that is an input; None where its sizes all stay numbers."""
         env: Any = self.shape_env
         default = DimDynamic.STATIC if env.assume_static_by_default else DimDynamic.DUCK
@@ -314,7 +340,7 @@ class FakeTensorMode(TorchDispatchMode):
             self.made.append(weakref.ref(result))
         return result
 
-    # --- calls -----------------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         return self.run(func, args, kwargs or {})
@@ -331,9 +357,14 @@ class FakeTensorMode(TorchDispatchMode):
         hidden = is_symbolic and any(_is_unbacked(a) for a in bound)
         before, _planning.active = _planning.active, True
         try:
-            if getattr(overload.definition, "hidden_size", None) is not None and self.shape_env is not None and self.shape_env.allow_dynamic_output_shape_ops:
+            if (
+                getattr(overload.definition, "hidden_size", None) is not None
+                and self.shape_env is not None
+                and self.shape_env.allow_dynamic_output_shape_ops
+            ):
                 return self.with_hidden_size(overload.definition, bound, device)
-            shapes = symbolic_results(overload, bound) if hidden else None     # first: what stands for such sizes must decide nothing
+            # first: what stands for such sizes must decide nothing
+            shapes = symbolic_results(overload, bound) if hidden else None
             bare = [_on_meta(a) for a in bound]
             try:
                 result = overload.backend(*bare)
@@ -354,7 +385,8 @@ class FakeTensorMode(TorchDispatchMode):
         return self.wrapped(result, shapes, device, bound, overload.is_view) if through is None else through
 
     def from_body(self, definition: Any, bound: tuple) -> Any:
-        """What a body in Python makes of fake tensors; None where it has none, or sizes from elements are not wanted."""
+        """What a body in Python makes of fake tensors; None where it has none,
+        or sizes from elements are not wanted."""
         wanted = self.shape_env is not None and self.shape_env.allow_dynamic_output_shape_ops
         if not wanted or type(definition).run in (OpDefinition.run, Extern.run):
             return None
@@ -365,7 +397,9 @@ class FakeTensorMode(TorchDispatchMode):
         """Results with a size that only elements can tell: the definition says where it goes."""
         env: Any = self.shape_env
         size = env.create_size(definition.most(*bound))
-        return _map_specs(definition.hidden_size(size, *bound), lambda spec: self.empty(spec.shape, spec.strides, spec.dtype, device))
+        return _map_specs(
+            definition.hidden_size(size, *bound), lambda spec: self.empty(spec.shape, spec.strides, spec.dtype, device)
+        )
 
     def empty(self, shape: Sequence[Any], strides: Sequence[Any] | None, dtype: Any, device: Any) -> FakeTensor:
         """A fake tensor from sizes."""
@@ -379,7 +413,11 @@ class FakeTensorMode(TorchDispatchMode):
         if known is not None and known[0] == t._version:
             return known[1]
         env: Any = self.shape_env
-        result = env.create_unbacked_symbool() if t.dtype is _C.bool else env.create_unbacked_symfloat() if t.dtype.is_floating_point else env.create_unbacked_symint()
+        result = (
+            env.create_unbacked_symbool()
+            if t.dtype is _C.bool
+            else env.create_unbacked_symfloat() if t.dtype.is_floating_point else env.create_unbacked_symint()
+        )
         t.element = t._version, result
         if self.on_scalar is not None:
             self.on_scalar(t, result)
@@ -390,11 +428,24 @@ class FakeTensorMode(TorchDispatchMode):
         devices = [t.fake_device for t in _tensors(args, {}) if isinstance(t, FakeTensor) and t.ndim] or [
             t.fake_device for t in _tensors(args, {}) if isinstance(t, FakeTensor)]
         if any(d != devices[0] for d in devices):
-            raise RuntimeError(f"{overload.name}: Expected all tensors to be on the same device, but found {', '.join(sorted({str(d) for d in devices}))}")
-        given = next((a for p, a in zip(overload.definition.spec.params, args, strict=True) if p.type == "device?" and a is not None), None)
+            raise RuntimeError(
+                f"{overload.name}: Expected all tensors to be on the same device, but found"
+                f" {', '.join(sorted({str(d) for d in devices}))}"
+            )
+        given = next(
+            (
+                a
+                for p, a in zip(overload.definition.spec.params, args, strict=True)
+                if p.type == "device?" and a is not None
+            ),
+            None,
+        )
         has_option = any(p.type == "device?" for p in overload.definition.spec.params)
         if has_option:
-            args = tuple(META if p.type == "device?" and (a is not None or not devices) else a for p, a in zip(overload.definition.spec.params, args, strict=True))
+            args = tuple(
+                META if p.type == "device?" and (a is not None or not devices) else a
+                for p, a in zip(overload.definition.spec.params, args, strict=True)
+            )
         return (_C.device(given) if given is not None else devices[0] if devices else _C.device("cpu")), args
 
     def admitted(self, overload: Any, a: Any) -> Any:
@@ -410,14 +461,19 @@ class FakeTensorMode(TorchDispatchMode):
         if self.allow_non_fake_inputs or not a.ndim or a.is_meta:
             return self.from_tensor(a, static_shapes=True)
         raise UnsupportedFakeTensorException(
-            f"{overload.name}: a real tensor {list(a.shape)} met fake ones. Convert it with FakeTensorMode.from_tensor, or pass allow_non_fake_inputs=True to the mode.")
+            f"{overload.name}: a real tensor {list(a.shape)} met fake ones. Convert it with FakeTensorMode.from_tensor,"
+            " or pass allow_non_fake_inputs=True to the mode."
+        )
 
     def wrapped(self, result: Any, shapes: list | None, device: Any, args: tuple, is_view: bool = False) -> Any:
         """The results as fake tensors, with symbolic sizes where the rule gave them."""
         at = 0
         source = args[0] if is_view and args and isinstance(args[0], FakeTensor) else None
         is_one_of_many = isinstance(result, (tuple, list))
-        shared = None if source is None or (source.symbolic is None and source.extent is None) else source._storage_bytes()     # a view's storage is its source's
+        # a view's storage is its source's
+        shared = (
+            None if source is None or (source.symbolic is None and source.extent is None) else source._storage_bytes()
+        )
 
         def one(r: Any) -> Any:
             nonlocal at
@@ -425,7 +481,8 @@ class FakeTensorMode(TorchDispatchMode):
                 return r
             rule = shapes[at] if shapes is not None and at < len(shapes) else None
             at += 1
-            if rule is not None and not _matches(rule, r) and _is_unbacked(rule):     # what stands for a hidden size met a bound: the rule knows
+            # what stands for a hidden size met a bound: the rule knows
+            if rule is not None and not _matches(rule, r) and _is_unbacked(rule):
                 r = _C.empty(_on_meta(rule[0]), _on_meta(rule[1]), r.dtype, META)
                 rule = (rule[0], rule[1], 0)
             symbolic = self.symbols_of(r, rule, args)
@@ -446,11 +503,16 @@ class FakeTensorMode(TorchDispatchMode):
 
 def _spanned(sizes: Sequence[Any], strides: Sequence[Any], offset: Any) -> Any:
     """How many elements a storage has that holds this layout and nothing else."""
-    return 0 if 0 in [n for n in sizes if isinstance(n, int)] else offset + 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    return (
+        0
+        if 0 in [n for n in sizes if isinstance(n, int)]
+        else offset + 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    )
 
 
 def _symbolic_strides(sizes: Sequence[Any], hints: Sequence[int], strides: Sequence[int]) -> tuple:
-    """Strides of an input in symbols, where it is dense in some order of dims; those of a layout with gaps stay numbers."""
+    """Strides of an input in symbols, where it is dense in some order of dims;
+    those of a layout with gaps stay numbers."""
     order = sorted(range(len(sizes)), key=lambda d: (strides[d], hints[d] != 1, -d))
     result = geometry.dense_like(sizes, order)
     dense = geometry.dense_like(hints, order)
@@ -465,10 +527,12 @@ def _matches(rule: tuple, r: Tensor) -> bool:
         return False
     if 0 in have:
         return True
-    return _on_meta(offset) == Tensor.storage_offset(r) and all(_on_meta(s) == t for s, t, n in zip(strides, Tensor.stride(r), have, strict=True) if n != 1)
+    return _on_meta(offset) == Tensor.storage_offset(r) and all(
+        _on_meta(s) == t for s, t, n in zip(strides, Tensor.stride(r), have, strict=True) if n != 1
+    )
 
 
-# --- argument trees --------------------------------------------------------------------------------------------------------
+# --- argument trees ---------------------------------------------------------------------------------------------------
 
 
 def _bind(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
@@ -506,8 +570,11 @@ def _on_meta(a: Any) -> Any:
         bare = _C.shallow_copy(a, True, Tensor)
         if a.symbolic is None or not _is_unbacked(a):
             return bare
-        sizes, strides, _ = _on_meta(a.symbolic)     # what stands for a hidden size changes when it turns out to be another's
-        return bare if sizes == tuple(bare.shape) and strides == bare.stride() else _C.empty(sizes, strides, a.dtype, META)
+        # what stands for a hidden size changes when it turns out to be another's
+        sizes, strides, _ = _on_meta(a.symbolic)
+        return (
+            bare if sizes == tuple(bare.shape) and strides == bare.stride() else _C.empty(sizes, strides, a.dtype, META)
+        )
     if isinstance(a, _SYMBOLIC):
         return a.env.stand_in(a.expression)
     if type(a) in (list, tuple, Size):
@@ -531,7 +598,9 @@ def _is_symbolic(a: Any) -> bool:
 def _is_unbacked(a: Any) -> bool:
     if isinstance(a, FakeTensor):
         return a.symbolic is not None and _is_unbacked(a.symbolic)
-    return (isinstance(a, _SYMBOLIC) and a.env.is_unbacked(a.expression)) or (isinstance(a, (list, tuple)) and any(_is_unbacked(x) for x in a))
+    return (isinstance(a, _SYMBOLIC) and a.env.is_unbacked(a.expression)) or (
+        isinstance(a, (list, tuple)) and any(_is_unbacked(x) for x in a)
+    )
 
 
 def _pin(a: Any) -> None:
@@ -547,11 +616,12 @@ def _pin(a: Any) -> None:
             _pin(x)
 
 
-# --- tensors of function transforms ------------------------------------------------------------------------------------------
+# --- tensors of function transforms -----------------------------------------------------------------------------------
 
 
 def _layout_behind(t: Tensor) -> tuple | None:
-    """(sizes, strides, offset, the fake tensor) of what stands behind a function transform's tensor; None where its sizes are numbers."""
+    """(sizes, strides, offset, the fake tensor) of what stands behind a function transform's tensor;
+    None where its sizes are numbers."""
     wrapped = getattr(t, "_wrapped", None)
     if wrapped is None:
         return (*t.symbolic, t) if isinstance(t, FakeTensor) and t.symbolic is not None else None

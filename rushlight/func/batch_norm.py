@@ -8,7 +8,8 @@ from ..base import late
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Take the running statistics from every batch norm of a module, in place: each call normalises by its own batch."""
+    """Take the running statistics from every batch norm of a module, in place:
+    each call normalises by its own batch."""
     kind = late.provided("_BatchNorm")
     for layer in root.modules():
         if isinstance(layer, kind):

@@ -1,8 +1,9 @@
 """Derivatives as functions: grad, vjp, jvp, jacrev, jacfwd, hessian, linearize.
 
-Enters: a function of tensors (in nested containers). Leaves: functions of the same arguments that return derivatives. Each
-opens a level of its own, so they nest and mix with vmap in any order, and a value of an outer level is a constant of an
-inner one. Refuses: results that are no tensors, gradients of results with more than one element, integer arguments.
+Enters: a function of tensors (in nested containers). Leaves: functions of the same arguments that return derivatives.
+Each opens a level of its own, so they nest and mix with vmap in any order, and a value of an outer level is a constant
+of an inner one. Refuses: results that are no tensors, gradients of results with more than one element,
+integer arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .vectorize import vmap
 Argnums = int | tuple[int, ...]
 
 
-# --- shared -------------------------------------------------------------------------------------------------------------------
+# --- shared -----------------------------------------------------------------------------------------------------------
 
 
 def lift(level: levels.Level, tree: Any) -> Any:
@@ -38,9 +39,13 @@ def lower(level: levels.Level, tree: Any) -> Any:
 def fresh_input(name: str, level: GradLevel, t: Any) -> Any:
     """An argument to differentiate by."""
     if not isinstance(t, _C.Tensor):
-        raise ValueError(f"{name}: expected the arguments to differentiate by to hold only tensors, got {type(t).__name__}")
+        raise ValueError(
+            f"{name}: expected the arguments to differentiate by to hold only tensors, got {type(t).__name__}"
+        )
     if not (t.is_floating_point() or t.is_complex()):
-        raise RuntimeError(f"{name}: only tensors of floating point or complex dtype can be differentiated by, got {t.dtype}")
+        raise RuntimeError(
+            f"{name}: only tensors of floating point or complex dtype can be differentiated by, got {t.dtype}"
+        )
     return levels.track(level, t).requires_grad_()
 
 
@@ -63,7 +68,11 @@ def pick(name: str, args: tuple, argnums: Argnums) -> Any:
 def put(args: tuple, argnums: Argnums, values: Any) -> tuple:
     """The arguments with those of `argnums` replaced."""
     listed = list(args)
-    for n, v in zip((argnums,) if isinstance(argnums, int) else argnums, (values,) if isinstance(argnums, int) else values, strict=True):
+    for n, v in zip(
+        (argnums,) if isinstance(argnums, int) else argnums,
+        (values,) if isinstance(argnums, int) else values,
+        strict=True,
+    ):
         listed[n] = v
     return tuple(listed)
 
@@ -73,7 +82,9 @@ def split_aux(name: str, made: Any, has_aux: bool) -> tuple[Any, Any]:
     if not has_aux:
         return made, None
     if not isinstance(made, tuple) or len(made) != 2:
-        raise RuntimeError(f"{name}: with has_aux=True the function must return a tuple (output, aux), got {type(made).__name__}")
+        raise RuntimeError(
+            f"{name}: with has_aux=True the function must return a tuple (output, aux), got {type(made).__name__}"
+        )
     return made
 
 
@@ -88,11 +99,15 @@ def check_outputs(name: str, flat: list[Any]) -> None:
 
 def gradients(outputs: list[Any], inputs: list[Any], weights: list[Any] | None) -> list[Any]:
     """Gradients with zeros where nothing is connected; differentiable again."""
-    pairs = [(o, None if weights is None else w) for o, w in zip(outputs, weights or outputs, strict=True) if o.requires_grad]
+    pairs = [
+        (o, None if weights is None else w) for o, w in zip(outputs, weights or outputs, strict=True) if o.requires_grad
+    ]
     result: tuple = (None,) * len(inputs)
     if pairs:
         given = [find_op("ones_like")(o) if w is None else w for o, w in pairs]
-        result = autograd_grad([o for o, _ in pairs], inputs, given, retain_graph=True, create_graph=True, allow_unused=True)
+        result = autograd_grad(
+            [o for o, _ in pairs], inputs, given, retain_graph=True, create_graph=True, allow_unused=True
+        )
     return [find_op("zeros_like")(x) if g is None else g for g, x in zip(result, inputs, strict=True)]
 
 
@@ -107,7 +122,7 @@ class enabled:  # noqa: N801 - reads as a context
         _C._set_grad_enabled(self.before)
 
 
-# --- reverse mode ---------------------------------------------------------------------------------------------------------------
+# --- reverse mode -----------------------------------------------------------------------------------------------------
 
 
 def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
@@ -125,7 +140,10 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
             if not isinstance(output, _C.Tensor):
                 raise RuntimeError(f"grad: expected the function given to return a Tensor, got {type(output).__name__}")
             if output.ndim != 0:
-                raise RuntimeError(f"grad: expected the function given to return a scalar tensor, got {output.ndim} dims. Maybe you wanted the vjp or jacrev API instead?")
+                raise RuntimeError(
+                    f"grad: expected the function given to return a scalar tensor, got {output.ndim} dims. Maybe you"
+                    " wanted the vjp or jacrev API instead?"
+                )
             if output.is_complex():
                 raise RuntimeError("grad: expected a real output, got a complex one. vjp takes those.")
             made = gradients([output], inputs, None)
@@ -175,7 +193,10 @@ def vjp_by(func: Callable, primals: tuple, argnums: Argnums, has_aux: bool) -> t
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         weights, weight_spec = tree_flatten(given)
         if weight_spec != out_spec:
-            raise RuntimeError(f"vjp: expected the cotangents to have the structure of the output ({len(outputs)} tensors), got {len(weights)}")
+            raise RuntimeError(
+                f"vjp: expected the cotangents to have the structure of the output ({len(outputs)} tensors), got"
+                f" {len(weights)}"
+            )
         result = pull_back(level, outputs, inputs, weights)
         tree = tree_unflatten(result, spec)
         return tree[0] if many and len(tree) == 1 else tree
@@ -192,8 +213,16 @@ def pull_back(level: GradLevel, outputs: list[Any], inputs: list[Any], weights: 
     return [levels.lowered(g, level) for g in result]
 
 
-def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False) -> Callable:
-    """A function returning the Jacobian of `func`, by reverse mode: one row per element of the output, batched by vmap."""
+def jacrev(
+    func: Callable,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable:
+    """A function returning the Jacobian of `func`, by reverse mode: one row per element of the output,
+    batched by vmap."""
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: expected chunk_size above 0.")
 
@@ -238,7 +267,7 @@ def one_hots(t: Any) -> Any:
     return find_op("eye")(n, dtype=t.dtype, device=t.device).reshape((n, *t.shape))
 
 
-# --- forward mode ---------------------------------------------------------------------------------------------------------------
+# --- forward mode -----------------------------------------------------------------------------------------------------
 
 
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
@@ -269,7 +298,9 @@ def dual_input(level: JvpLevel, p: Any, t: Any) -> Any:
         if not isinstance(x, _C.Tensor):
             raise RuntimeError(f"jvp: expected every {what} to be a Tensor, got {type(x).__name__}")
     if p.shape != t.shape:
-        raise RuntimeError(f"jvp: expected the tangent to have the shape of the primal, {tuple(p.shape)}, got {tuple(t.shape)}")
+        raise RuntimeError(
+            f"jvp: expected the tangent to have the shape of the primal, {tuple(p.shape)}, got {tuple(t.shape)}"
+        )
     if not (p.is_floating_point() or p.is_complex()):
         raise ValueError(f"jvp: expected primals to be floating point or complex, got {p.dtype}")
     return levels.dual(level, p, t if t.dtype is p.dtype else t.to(p.dtype))
@@ -285,8 +316,16 @@ def tangent_of(level: JvpLevel, output: Any, value: Any, strict: bool) -> Any:
     return find_op("zeros_like")(value)
 
 
-def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, chunk_size: int | None = None, randomness: str = "error") -> Callable:
-    """A function returning the Jacobian of `func`, by forward mode: one column per element of the input, batched by vmap."""
+def jacfwd(
+    func: Callable,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    chunk_size: int | None = None,
+    randomness: str = "error",
+) -> Callable:
+    """A function returning the Jacobian of `func`, by forward mode: one column per element of the input,
+    batched by vmap."""
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -312,7 +351,11 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, chunk
         blocks = []
         for c in columns:
             parts = c.split(sizes) if len(sizes) > 1 else [c]
-            blocks.append(tree_unflatten([p.movedim(0, -1).reshape((*c.shape[1:], *x.shape)) for p, x in zip(parts, flat, strict=True)], spec))
+            blocks.append(
+                tree_unflatten(
+                    [p.movedim(0, -1).reshape((*c.shape[1:], *x.shape)) for p, x in zip(parts, flat, strict=True)], spec
+                )
+            )
         result = tree_unflatten(blocks, out_spec)
         return (result, tree_map(lambda t: t[0] if isinstance(t, _C.Tensor) else t, extra)) if has_aux else result
 
@@ -325,7 +368,9 @@ def standard_basis(flat: list[Any], sizes: list[int]) -> list[Any]:
     result, start = [], 0
     for x, n in zip(flat, sizes, strict=True):
         if not isinstance(x, _C.Tensor):
-            raise ValueError(f"jacfwd: expected the arguments to differentiate by to hold only tensors, got {type(x).__name__}")
+            raise ValueError(
+                f"jacfwd: expected the arguments to differentiate by to hold only tensors, got {type(x).__name__}"
+            )
         block = find_op("zeros")((total, n), dtype=x.dtype, device=x.device)
         block.diagonal(-start).fill_(1)
         result.append(block.reshape((total, *x.shape)))
@@ -363,7 +408,10 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
             raise RuntimeError("linearize: expected tangents to have the structure of the primals")
         for p, t in zip(flat, directions, strict=True):
             if p.shape != t.shape or p.dtype is not t.dtype:
-                raise RuntimeError(f"linearize: expected a tangent of shape {tuple(p.shape)} and dtype {p.dtype}, got {tuple(t.shape)} and {t.dtype}")
+                raise RuntimeError(
+                    f"linearize: expected a tangent of shape {tuple(p.shape)} and dtype {p.dtype}, got {tuple(t.shape)}"
+                    f" and {t.dtype}"
+                )
         result = push(tuple(directions))
         return tree_unflatten(list(result) if isinstance(result, tuple) else [result], out_spec)
 

@@ -1,8 +1,8 @@
 """functionalize: a function without writes.
 
 Enters: a function that may write to tensors in place and look at them through views. Leaves: a function with the same
-results and the same effect on its arguments, whose ops write nothing: traced, it is a graph of functional ops, with one `copy_`
-at the end for each argument that changed. With remove="mutations_and_views" views are copies too.
+results and the same effect on its arguments, whose ops write nothing: traced, it is a graph of functional ops, with one
+`copy_` at the end for each argument that changed. With remove="mutations_and_views" views are copies too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ MUTATIONS, BOTH = "mutations", "mutations_and_views"
 def functionalize(func: Callable, *, remove: str = MUTATIONS) -> Callable:
     """`func` with its writes, and if asked its views, turned into ops with results of their own."""
     if remove not in (MUTATIONS, BOTH):
-        raise RuntimeError(f"functionalize(f, remove='{MUTATIONS}'): valid options are '{MUTATIONS}' and '{BOTH}', got remove={remove!r}.")
+        raise RuntimeError(
+            f"functionalize(f, remove='{MUTATIONS}'): valid options are '{MUTATIONS}' and '{BOTH}', got"
+            f" remove={remove!r}."
+        )
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
 """`rearrange(x, "b (h w) c -> b c h w", h=2)`: dims by name, split, joined and put in another order.
 
-Enters: a tensor (or a list of equal ones, stacked in front), a pattern, sizes of split dims. Leaves: a view where there is one.
-Refuses patterns whose sides do not name the same dims, and sizes that do not fit.
+Enters: a tensor (or a list of equal ones, stacked in front), a pattern, sizes of split dims. Leaves: a view where there
+is one. Refuses patterns whose sides do not name the same dims, and sizes that do not fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def rearrange(tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, 
     names = {"...": [f"...{i}" for i in range(rest)]}
     left, right = (_spread(side, names) for side in (left, right))
     before, after = ([name for group in side for name in group] for side in (left, right))
-    if sorted(n for n in before if n != "1") != sorted(n for n in after if n != "1") or len(set(before) - {"1"}) != len([n for n in before if n != "1"]):
+    if sorted(n for n in before if n != "1") != sorted(n for n in after if n != "1") or len(set(before) - {"1"}) != len(
+        [n for n in before if n != "1"]
+    ):
         raise ValueError(f"rearrange: expected every dim once on both sides of {pattern!r}")
     sizes = _sizes(left, x.shape, axes_lengths, pattern)
     split = x.reshape([sizes[name] for name in before if name != "1"])
@@ -76,7 +78,10 @@ def _sizes(left: list[list[str]], shape: Any, given: dict[str, int], pattern: st
         unknown = [name for name in group if name not in sizes]
         known = _product(sizes[name] for name in group if name in sizes)
         if len(unknown) > 1 or size % max(known, 1) or (not unknown and known != size):
-            raise ValueError(f"rearrange: a dim of size {size} cannot be split as ({' '.join(group)}) in {pattern!r} with the sizes {given}")
+            raise ValueError(
+                f"rearrange: a dim of size {size} cannot be split as ({' '.join(group)}) in {pattern!r} with the sizes"
+                f" {given}"
+            )
         if unknown:
             sizes[unknown[0]] = size // max(known, 1)
     return sizes

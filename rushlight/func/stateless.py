@@ -1,8 +1,9 @@
 """Modules as functions of their parameters: functional_call, stack_module_state; and debug_unwrap.
 
-Enters: anything like an `nn.Module`: `named_parameters()`, `named_buffers()`, `_parameters`, `_buffers`, `_modules`, and a call.
-Leaves: its result with other tensors in the place of its parameters and buffers; the module is as before afterwards, also
-after an error. Refuses: names the module does not have (with `strict`), and different tensors for tied weights.
+Enters: anything like an `nn.Module`: `named_parameters()`, `named_buffers()`, `_parameters`, `_buffers`, `_modules`,
+and a call. Leaves: its result with other tensors in the place of its parameters and buffers; the module is as before
+afterwards, also after an error. Refuses: names the module does not have (with `strict`),
+and different tensors for tied weights.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from ..op import find_op
 
 
 def functional_call(
-    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
 ) -> Any:
     """module(*args, **kwargs) with the given tensors instead of its own.
 
@@ -33,7 +40,11 @@ def functional_call(
         with replaced(module, replacements, tie_weights, strict):
             return module(*args, **(kwargs or {}))
     finally:
-        for d in (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts:
+        for d in (
+            (parameter_and_buffer_dicts,)
+            if isinstance(parameter_and_buffer_dicts, dict)
+            else parameter_and_buffer_dicts
+        ):
             d.update({name: t for name, t in replacements.items() if name in d and t is not before[name]})
 
 
@@ -42,12 +53,17 @@ def merged(dicts: Any) -> dict[str, Any]:
     if isinstance(dicts, Mapping):
         return dict(dicts)
     if not isinstance(dicts, Sequence) or not all(isinstance(d, Mapping) for d in dicts):
-        raise ValueError(f"functional_call: expected parameter_and_buffer_dicts to be a dict, or a list or tuple of dicts, got {type(dicts).__name__}")
+        raise ValueError(
+            "functional_call: expected parameter_and_buffer_dicts to be a dict, or a list or tuple of dicts, got"
+            f" {type(dicts).__name__}"
+        )
     result: dict[str, Any] = {}
     for d in dicts:
         again = [name for name in d if name in result]
         if again:
-            raise ValueError(f"functional_call: {again[0]!r} appears in multiple dictionaries; the key order is ambiguous")
+            raise ValueError(
+                f"functional_call: {again[0]!r} appears in multiple dictionaries; the key order is ambiguous"
+            )
         result.update(d)
     return result
 
@@ -80,7 +96,10 @@ def with_ties(module: Any, given: dict[str, Any]) -> dict[str, Any]:
         if not chosen:
             continue
         if any(given[n] is not given[chosen[0]] for n in chosen[1:]):
-            raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using"
+                " tie_weights=False"
+            )
         result.update(dict.fromkeys(names, given[chosen[0]]))
     return result
 
@@ -92,16 +111,29 @@ def replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool
     full = with_ties(module, given) if tie_weights else given
     if strict:
         missing, unexpected = sorted(set(known) - set(full)), sorted(set(given) - set(known))
-        problems = [f"Unexpected key(s): {', '.join(unexpected)}."] * bool(unexpected) + [f"Missing key(s): {', '.join(missing)}."] * bool(missing)
+        problems = [f"Unexpected key(s): {', '.join(unexpected)}."] * bool(unexpected) + [
+            f"Missing key(s): {', '.join(missing)}."
+        ] * bool(missing)
         if problems:
-            raise RuntimeError(f"functional_call: in strict mode every parameter and buffer must be given, and nothing else. {' '.join(problems)}")
+            raise RuntimeError(
+                "functional_call: in strict mode every parameter and buffer must be given, and nothing else."
+                f" {' '.join(problems)}"
+            )
     owners = dict(submodules(module))
     undo: list[tuple[dict, str, str, Any]] = []
     try:
         for name, t in full.items():
             prefix, _, last = name.rpartition(".")
             owner = owners.get(prefix + "." if prefix else "")
-            table = None if owner is None else owner._parameters if last in owner._parameters else owner._buffers if last in owner._buffers else None
+            table = (
+                None
+                if owner is None
+                else (
+                    owner._parameters
+                    if last in owner._parameters
+                    else owner._buffers if last in owner._buffers else None
+                )
+            )
             if table is None:
                 raise KeyError(f"functional_call: {type(module).__name__} has no parameter or buffer called {name!r}")
             if t is not None and not isinstance(t, _C.Tensor):
@@ -117,16 +149,24 @@ def replaced(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(parameters, buffers) of several modules of one class, each stacked along a new first dim, for vmap over an ensemble."""
+    """(parameters, buffers) of several modules of one class, each stacked along a new first dim,
+    for vmap over an ensemble."""
     if not len(models):
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(m.training for m in models) or all(not m.training for m in models)):
-        raise RuntimeError("stack_module_state: some models are in training mode and some in eval mode. Call train() or eval() on all.")
+        raise RuntimeError(
+            "stack_module_state: some models are in training mode and some in eval mode. Call train() or eval() on all."
+        )
     kind = type(models[0])
     if not all(type(m) is kind for m in models):
         raise RuntimeError("stack_module_state: expected models of one class.")
-    params = {name: stack_states([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()}
-    buffers = {name: stack_states([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
+    params = {
+        name: stack_states([dict(m.named_parameters())[name] for m in models])
+        for name, _ in models[0].named_parameters()
+    }
+    buffers = {
+        name: stack_states([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()
+    }
     return params, buffers
 
 
@@ -149,4 +189,3 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
         tensor = w.value
         w = tensor._wrapped if recurse else None
     return tensor
-

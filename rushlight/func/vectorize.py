@@ -1,7 +1,7 @@
 """vmap: a function of one example as a function of a batch.
 
-Enters: a function, where the batch is in its arguments (`in_dims`) and shall be in its results (`out_dims`). Leaves: the
-function run once, at a level at which the batch cannot be seen; op/batching.py has the rules. Refuses: batches of
+Enters: a function, where the batch is in its arguments (`in_dims`) and shall be in its results (`out_dims`). Leaves:
+the function run once, at a level at which the batch cannot be seen; op/batching.py has the rules. Refuses: batches of
 different sizes, dims that do not exist, results that are no tensors.
 """
 
@@ -19,14 +19,19 @@ from ..utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 RANDOMNESS = ("error", "different", "same")
 
 
-def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable:
+def vmap(
+    func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> Callable:
     """`func`, applied to every example along `in_dims` of its arguments.
 
-    in_dims: an int or None for all arguments, or a structure of them like the arguments'. out_dims likewise for results.
-    randomness: "error", "different" (a draw for every example) or "same". chunk_size: examples run at a time; None for all.
+    in_dims: an int or None for all arguments, or a structure of them like the arguments'. out_dims likewise for
+    results. randomness: "error", "different" (a draw for every example) or "same". chunk_size: examples run at a time;
+    None for all.
     """
     if randomness not in RANDOMNESS:
-        raise RuntimeError(f"vmap: expected randomness to be one of {', '.join(map(repr, RANDOMNESS))}, got {randomness!r}")
+        raise RuntimeError(
+            f"vmap: expected randomness to be one of {', '.join(map(repr, RANDOMNESS))}, got {randomness!r}"
+        )
     if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size > 0):
         raise ValueError(f"vmap: expected chunk_size to be None or above 0, got {chunk_size}")
 
@@ -45,32 +50,46 @@ def name_of(func: Callable) -> str:
     return getattr(func, "__name__", repr(func))
 
 
-# --- arguments --------------------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def read_batch(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list[int | None], list[Any], TreeSpec]:
     """Batch size, the batch dim of every leaf, the leaves and their structure."""
     name = name_of(func)
     if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be an int or a (potentially nested) tuple matching the inputs, got {type(in_dims).__name__}")
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be an int or a (potentially nested)"
+            f" tuple matching the inputs, got {type(in_dims).__name__}"
+        )
     if not args:
-        raise ValueError(f"vmap({name})(<inputs>): got no inputs. Did you forget to add inputs, or do you pass them by keyword? Only positional ones are batched.")
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Did you forget to add inputs, or do you pass them by keyword? Only"
+            " positional ones are batched."
+        )
     flat_args, spec = tree_flatten(args)
     flat_dims = broadcast_dims(in_dims, spec)
     if flat_dims is None:
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of the inputs: it must be an int, None, or a structure that matches them as far as it goes")
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of the"
+            " inputs: it must be an int, None, or a structure that matches them as far as it goes"
+        )
     checked: list[int | None] = []
     for a, d in zip(flat_args, flat_dims, strict=True):
         checked.append(checked_dim(name, in_dims, a, d))
     sizes: list[int] = []
     for a, d in zip(flat_args, checked, strict=True):
-        if d is not None and not any(a.shape[d] is n or a.shape[d] == n for n in sizes):     # no set: symbolic sizes are compared, not hashed
+        # no set: symbolic sizes are compared, not hashed
+        if d is not None and not any(a.shape[d] is n or a.shape[d] == n for n in sizes):
             sizes.append(a.shape[d])
     if not sizes:
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must be batched: every in_dim is None")
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must be batched: every in_dim is None"
+        )
     if len(sizes) > 1:
         shown = [(tuple(a.shape), d) for a, d in zip(flat_args, checked, strict=True) if d is not None]
-        raise ValueError(f"vmap: the mapped dimensions must be of one size, got sizes {sorted(sizes)}. Inputs (shape, dim): {shown}")
+        raise ValueError(
+            f"vmap: the mapped dimensions must be of one size, got sizes {sorted(sizes)}. Inputs (shape, dim): {shown}"
+        )
     return sizes.pop(), checked, flat_args, spec
 
 
@@ -81,9 +100,15 @@ def checked_dim(name: str, in_dims: Any, a: Any, d: Any) -> int | None:
     if not isinstance(d, int):
         raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dim is an int or None, got in_dim={d!r}.")
     if not isinstance(a, _C.Tensor):
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): got in_dim={d} for an input of type {type(a).__name__}. Only Tensors are mapped over: give None as its in_dim")
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): got in_dim={d} for an input of type {type(a).__name__}."
+            " Only Tensors are mapped over: give None as its in_dim"
+        )
     if not -a.ndim <= d < a.ndim:
-        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): got in_dim={d} for a Tensor with {a.ndim} dimensions. Expected -{a.ndim} <= in_dim < {a.ndim}.")
+        raise ValueError(
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): got in_dim={d} for a Tensor with {a.ndim} dimensions."
+            f" Expected -{a.ndim} <= in_dim < {a.ndim}."
+        )
     return d + a.ndim if d < 0 else d
 
 
@@ -111,10 +136,12 @@ def broadcast_dims(dims: Any, spec: TreeSpec) -> list[Any] | None:
     return found
 
 
-# --- running ------------------------------------------------------------------------------------------------------------------
+# --- running ----------------------------------------------------------------------------------------------------------
 
 
-def run_batch(func: Callable, size: int, dims: list, flat_args: list, spec: TreeSpec, out_dims: Any, randomness: str, kwargs: dict) -> Any:
+def run_batch(
+    func: Callable, size: int, dims: list, flat_args: list, spec: TreeSpec, out_dims: Any, randomness: str, kwargs: dict
+) -> Any:
     """One call for the whole batch."""
     level = VmapLevel(size, randomness)
     with levels.opened(level):
@@ -129,7 +156,10 @@ def unwrap_results(level: VmapLevel, func: Callable, made: Any, out_dims: Any) -
     name = name_of(func)
     dims = broadcast_dims(out_dims, spec)
     if dims is None:
-        raise ValueError(f"vmap({name}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of the outputs: {len(flat)} outputs")
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of the outputs:"
+            f" {len(flat)} outputs"
+        )
     return tree_unflatten([placed(level, name, t, d) for t, d in zip(flat, dims, strict=True)], spec)
 
 
@@ -138,11 +168,17 @@ def placed(level: VmapLevel, name: str, t: Any, dim: Any) -> Any:
     if not isinstance(t, _C.Tensor):
         if dim is None:
             return t
-        raise ValueError(f"vmap({name}, ...): expected `{name}` to return Tensors, got type {type(t).__name__}. An output that is not mapped has out_dims=None.")
+        raise ValueError(
+            f"vmap({name}, ...): expected `{name}` to return Tensors, got type {type(t).__name__}. An output that is"
+            " not mapped has out_dims=None."
+        )
     w = behind(t, level)
     if dim is None:
         if w is not None:
-            raise ValueError(f"vmap({name}, ..., out_dims=None): a result depends on the batch, so it needs an out_dim; None is for results that are the same for all examples")
+            raise ValueError(
+                f"vmap({name}, ..., out_dims=None): a result depends on the batch, so it needs an out_dim; None is for"
+                " results that are the same for all examples"
+            )
         return t
     if not isinstance(dim, int):
         raise ValueError(f"vmap({name}, ...): out_dims must hold ints and None, got {dim!r}")
@@ -154,7 +190,17 @@ def placed(level: VmapLevel, name: str, t: Any, dim: Any) -> Any:
     return w.value if w.dim == dim % ndim else w.value.movedim(w.dim, dim)
 
 
-def in_chunks(func: Callable, dims: list, chunk: int, spec: TreeSpec, out_dims: Any, randomness: str, size: int, flat_args: list, kwargs: dict) -> Any:
+def in_chunks(
+    func: Callable,
+    dims: list,
+    chunk: int,
+    spec: TreeSpec,
+    out_dims: Any,
+    randomness: str,
+    size: int,
+    flat_args: list,
+    kwargs: dict,
+) -> Any:
     """The batch in pieces, joined at the end."""
     state = None
     pieces = []
@@ -170,5 +216,8 @@ def in_chunks(func: Callable, dims: list, chunk: int, spec: TreeSpec, out_dims: 
         pieces.append(flat)
     assert out_spec is not None
     where = broadcast_dims(out_dims, out_spec)
-    joined = [column[0] if d is None else find_op("cat")(list(column), d) for column, d in zip(zip(*pieces, strict=True), where, strict=True)]
+    joined = [
+        column[0] if d is None else find_op("cat")(list(column), d)
+        for column, d in zip(zip(*pieces, strict=True), where, strict=True)
+    ]
     return tree_unflatten(joined, out_spec)

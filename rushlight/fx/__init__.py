@@ -5,8 +5,9 @@
     for node in traced.graph.nodes: ...    # change the graph, then
     traced.graph.lint(); traced.recompile()
 
-`Interpreter` runs a graph node by node, `Transformer` makes a new one, `replace_pattern` rewrites subgraphs, `fx.passes` holds
-analyses and passes, and `fx.experimental.proxy_tensor.make_fx` traces through the dispatcher, derivatives included.
+`Interpreter` runs a graph node by node, `Transformer` makes a new one, `replace_pattern` rewrites subgraphs,
+`fx.passes` holds analyses and passes, and `fx.experimental.proxy_tensor.make_fx` traces through the dispatcher,
+derivatives included.
 """
 
 from . import immutable_collections  # noqa: F401
@@ -23,6 +24,6 @@ from .subgraph_rewriter import replace_pattern
 install_core_namespaces()
 
 __all__ = [
-    "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta", "Tracer", "Transformer", "has_side_effect", "map_arg",
-    "replace_pattern", "symbolic_trace", "wrap",
+    "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta", "Tracer",
+    "Transformer", "has_side_effect", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip

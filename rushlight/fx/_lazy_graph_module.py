@@ -1,4 +1,5 @@
-"""Graph modules whose Python is generated when it is first run or looked at: a graph that a compiler takes never needs any.
+"""Graph modules whose Python is generated when it is first run or looked at:
+a graph that a compiler takes never needs any.
 
 Enters: what a GraphModule is made of. Leaves: a GraphModule; `recompile` only notes that the code is out of date.
 """

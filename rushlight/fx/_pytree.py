@@ -1,7 +1,7 @@
 """Flattening by a known spec: what generated code with container arguments calls.
 
-Enters: a tree and the spec it had when it was traced. Leaves: its leaves. A dict is read by the spec's keys, so one with further
-entries is fine. Refuses: trees of another shape.
+Enters: a tree and the spec it had when it was traced. Leaves: its leaves. A dict is read by the spec's keys, so one
+with further entries is fine. Refuses: trees of another shape.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ SUPPORTED_NODES: dict[Any, FlattenFuncSpec] = {}
 SUPPORTED_NODES_EXACT_MATCH: dict[Any, Callable[[Any, TreeSpec], bool] | None] = {}
 
 
-def register_pytree_flatten_spec(cls: Any, flatten_fn_spec: FlattenFuncSpec, flatten_fn_exact_match_spec: Callable[[Any, TreeSpec], bool] | None = None) -> None:
+def register_pytree_flatten_spec(
+    cls: Any,
+    flatten_fn_spec: FlattenFuncSpec,
+    flatten_fn_exact_match_spec: Callable[[Any, TreeSpec], bool] | None = None,
+) -> None:
     """Say how a container is opened when its spec is known."""
     SUPPORTED_NODES[cls] = flatten_fn_spec
     SUPPORTED_NODES_EXACT_MATCH[cls] = flatten_fn_exact_match_spec
@@ -28,7 +32,11 @@ def tree_flatten_spec(pytree: Any, spec: TreeSpec) -> list[Any]:
         return [pytree]
     opened = SUPPORTED_NODES.get(spec.type)
     if opened is not None:
-        return [leaf for child, inner in zip(opened(pytree, spec), spec.children_specs, strict=True) for leaf in tree_flatten_spec(child, inner)]
+        return [
+            leaf
+            for child, inner in zip(opened(pytree, spec), spec.children_specs, strict=True)
+            for leaf in tree_flatten_spec(child, inner)
+        ]
     leaves, real = tree_flatten(pytree)
     if real != spec:
         raise RuntimeError(f"tree_flatten_spec: expected a tree of shape {spec}, got {real}")

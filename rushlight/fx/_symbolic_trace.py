@@ -1,8 +1,9 @@
 """Symbolic tracing: run a module's forward, or a function, on proxies and keep what it did as a graph.
 
-Enters: a module or function, and concrete values for arguments it must not be traced in (`concrete_args`, containers with `PH` where
-placeholders go). Leaves: a `Graph`, or from `symbolic_trace` a `GraphModule`. Leaf modules (all of `nn` but Sequential) are recorded as
-one call. Refuses: control flow on traced values (TraceError), and arguments that cannot stand in a graph.
+Enters: a module or function, and concrete values for arguments it must not be traced in (`concrete_args`, containers
+with `PH` where placeholders go). Leaves: a `Graph`, or from `symbolic_trace` a `GraphModule`. Leaf modules (all of `nn`
+but Sequential) are recorded as one call. Refuses: control flow on traced values (TraceError), and arguments that cannot
+stand in a graph.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from .spelling import PACKAGE
 from .wrapping import _wrapped_fns_to_patch, wrap
 
-__all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "_create_wrapped_func", "_find_proxy", "_wrapped_fns_to_patch",
-           "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]  # fmt: skip
+__all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "_create_wrapped_func", "_find_proxy",
+           "_wrapped_fns_to_patch", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]  # fmt: skip
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _orig_module_call: Callable = Module.__call__
@@ -102,8 +103,11 @@ def _transfer_attrs(fr: Any, to: Any) -> None:
 
 
 def _patch_function(fn: FunctionType, nargs: int) -> FunctionType:
-    """The function with `*args`, `**kwargs` and keyword-only parameters as plain positional ones: each gets one proxy."""
-    code: CodeType = fn.__code__.replace(co_argcount=nargs, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF)
+    """The function with `*args`, `**kwargs` and keyword-only parameters as plain positional ones:
+    each gets one proxy."""
+    code: CodeType = fn.__code__.replace(
+        co_argcount=nargs, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=fn.__code__.co_flags & ~HAS_VARSTUFF
+    )
     return FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
 
 
@@ -112,10 +116,17 @@ class Tracer(TracerBase):
 
     _qualname_counter: dict[str, int] = collections.defaultdict(int)
 
-    def __init__(self, autowrap_modules: tuple[ModuleType, ...] = (math,), autowrap_functions: tuple[Callable, ...] = (), param_shapes_constant: bool = False) -> None:
+    def __init__(
+        self,
+        autowrap_modules: tuple[ModuleType, ...] = (math,),
+        autowrap_functions: tuple[Callable, ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:
         super().__init__()
         functions = chain.from_iterable(vars(m).items() for m in autowrap_modules)
-        self._autowrap_function_ids = {id(value) for name, value in functions if not name.startswith("_") and callable(value)} | {id(f) for f in autowrap_functions}
+        self._autowrap_function_ids = {
+            id(value) for name, value in functions if not name.startswith("_") and callable(value)
+        } | {id(f) for f in autowrap_functions}
         self._autowrap_search = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths: dict[Module, str] | None = None
@@ -125,11 +136,13 @@ class Tracer(TracerBase):
         self.num_calls: dict[str, int] = {}
         self.node_name_to_scope = {}
 
-    # --- what may be overridden ---------------------------------------------------------------------------------------------------------
+    # --- what may be overridden ---------------------------------------------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether calls of `m` are recorded as one node instead of being traced through."""
-        return m.__module__.startswith((f"{PACKAGE}.nn", "torch.nn", f"{PACKAGE}.ao.nn", "torch.ao.nn")) and not isinstance(m, Sequential)
+        return m.__module__.startswith(
+            (f"{PACKAGE}.nn", "torch.nn", f"{PACKAGE}.ao.nn", "torch.ao.nn")
+        ) and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
         """The path of a submodule from the root."""
@@ -147,7 +160,11 @@ class Tracer(TracerBase):
             self.module_stack[key] = (path, type(m))
             self.num_calls[path] = calls + 1
             try:
-                return self.create_proxy("call_module", path, args, kwargs) if self.is_leaf_module(m, path) else forward(*args, **kwargs)
+                return (
+                    self.create_proxy("call_module", path, args, kwargs)
+                    if self.is_leaf_module(m, path)
+                    else forward(*args, **kwargs)
+                )
             finally:
                 self.module_stack.pop(key, None)
 
@@ -160,19 +177,24 @@ class Tracer(TracerBase):
             found = self._proxy_of_attribute(attr_val, self.root.named_buffers(), parameter_proxy_cache)
         return attr_val if found is None else found
 
-    def _proxy_of_attribute(self, value: Any, named: Iterable[tuple[str, Any]], cache: dict[str, Proxy]) -> Proxy | None:
+    def _proxy_of_attribute(
+        self, value: Any, named: Iterable[tuple[str, Any]], cache: dict[str, Proxy]
+    ) -> Proxy | None:
         name = next((n for n, p in named if p is value), None)
         if name is None:
             return None
         if name not in cache:
             options = {}
             if "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters:
-                options["proxy_factory_fn"] = (lambda node: ParameterProxy(self, node, name, value)) if self.param_shapes_constant else None
+                options["proxy_factory_fn"] = (
+                    (lambda node: ParameterProxy(self, node, name, value)) if self.param_shapes_constant else None
+                )
             cache[name] = self.create_proxy("get_attr", name, (), {}, **options)
         return cache[name]
 
     def create_arg(self, a: Any) -> Any:
-        """As TracerBase; parameters, buffers and modules of the root become get_attr nodes, other tensors constants of it."""
+        """As TracerBase; parameters, buffers and modules of the root become get_attr nodes,
+        other tensors constants of it."""
         if isinstance(a, Parameter):
             name = next((n for n, p in self.root.named_parameters() if p is a), None)
             if name is None:
@@ -210,9 +232,11 @@ class Tracer(TracerBase):
         self._qualname_counter[prefix] = number
         return f"{prefix}{number}"
 
-    # --- arguments of the root ------------------------------------------------------------------------------------------------------------
+    # --- arguments of the root ----------------------------------------------------------------------------------------
 
-    def create_args_for_root(self, root_fn: Callable, is_module: bool, concrete_args: dict[str, Any] | tuple | None = None) -> tuple[Callable, list[Any]]:
+    def create_args_for_root(
+        self, root_fn: Callable, is_module: bool, concrete_args: dict[str, Any] | tuple | None = None
+    ) -> tuple[Callable, list[Any]]:
         """Placeholders for the parameters of the root, and the function to call with them."""
         fn = inspect.unwrap(root_fn)
         code = fn.__code__
@@ -225,7 +249,9 @@ class Tracer(TracerBase):
         names = list(code.co_varnames[len(args) : total])
         if isinstance(concrete_args, tuple):
             if len(names) != len(concrete_args):
-                raise RuntimeError(f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete arguments")
+                raise RuntimeError(
+                    f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete arguments"
+                )
             concrete_args = dict(zip(names, concrete_args, strict=True))
         signature = inspect.signature(fn)
         at = total
@@ -264,7 +290,9 @@ class Tracer(TracerBase):
             result.append(out)
         return result
 
-    def _proxy_placeholder(self, name: str, concrete_args: dict[str, Any] | None, signature: inspect.Signature, fn: Callable) -> Any:
+    def _proxy_placeholder(
+        self, name: str, concrete_args: dict[str, Any] | None, signature: inspect.Signature, fn: Callable
+    ) -> Any:
         default: tuple = ()
         if name[0] != "*" and signature.parameters[name].default is not inspect.Parameter.empty:
             default = (signature.parameters[name].default,)
@@ -293,10 +321,13 @@ class Tracer(TracerBase):
         elif value is None:
             self.create_proxy("call_function", _assert_is_none, (out, message), {})
         else:
-            warnings.warn(f"concrete_args: the graph has no check that {name} equals the value it was specialized for. See to it "
-                          "in the code that calls it.", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"concrete_args: the graph has no check that {name} equals the value it was specialized for. See to it "
+                "in the code that calls it.",
+                stacklevel=2,
+            )
 
-    # --- the trace itself --------------------------------------------------------------------------------------------------------------------
+    # --- the trace itself ---------------------------------------------------------------------------------------------
 
     def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
         """The graph of a module's forward, or of a function."""
@@ -312,7 +343,9 @@ class Tracer(TracerBase):
         is_module = isinstance(root, Module)
         if is_module:
             self.root = root
-            assert hasattr(type(root), self.traced_func_name), f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
+            assert hasattr(
+                type(root), self.traced_func_name
+            ), f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
             fn = getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {mod: name for name, mod in root.named_modules()}
@@ -320,8 +353,12 @@ class Tracer(TracerBase):
             self.root, fn = Module(), root
         self.graph = Graph(tracer_cls=type(self))
         if hasattr(fn, "__code__"):
-            self.graph._co_fields = {key: getattr(fn.__code__, key) for key in ("co_name", "co_filename", "co_firstlineno")}
-        self.tensor_attrs = {v if isinstance(v, Tensor) else id(v): path for path, v in _tensor_attributes(self.root, "")}
+            self.graph._co_fields = {
+                key: getattr(fn.__code__, key) for key in ("co_name", "co_filename", "co_firstlineno")
+            }
+        self.tensor_attrs = {
+            v if isinstance(v, Tensor) else id(v): path for path, v in _tensor_attributes(self.root, "")
+        }
         assert isinstance(fn, FunctionType), f"symbolic_trace: expected a module or a Python function, got {type(fn)}"
         fn_globals = fn.__globals__
         fn, args = self.create_args_for_root(fn, is_module, concrete_args)
@@ -348,7 +385,9 @@ class Tracer(TracerBase):
             def forward(*args: Any, **kwargs: Any) -> Any:
                 return _orig_module_call(mod, *args, **kwargs)
 
-            _autowrap_check(patcher, getattr(getattr(mod, "forward", mod), "__globals__", {}), self._autowrap_function_ids)
+            _autowrap_check(
+                patcher, getattr(getattr(mod, "forward", mod), "__globals__", {}), self._autowrap_function_ids
+            )
             return self.call_module(mod, forward, args, kwargs)
 
         patcher.patch_method(Module, "__getattr__", module_getattr, deduplicate=False)
@@ -362,7 +401,8 @@ class Tracer(TracerBase):
 
 
 def _annotations(fn: Callable) -> dict[str, Any]:
-    """The annotations of a function. Ours are strings to spare the import; where they name a plain type, that is meant."""
+    """The annotations of a function. Ours are strings to spare the import; where they name a plain type,
+    that is meant."""
     found = inspect.get_annotations(fn)
     if not homes.is_ours(getattr(fn, "__module__", None)):
         return found

@@ -1,8 +1,9 @@
 """Calls as PyTorch records them: which opcode, which target, and which arguments by name.
 
-Enters: a function or op that met a proxy, with its arguments. Leaves: what to put in the node. PyTorch's functions written in Python
-(`nn.functional.relu`, `torch.functional.split`) hand on every argument with a default by name; built-in ones (`torch.relu`) hand on
-what they were given. Ops here carry both signatures, so the long form is derived from them.
+Enters: a function or op that met a proxy, with its arguments. Leaves: what to put in the node. PyTorch's functions
+written in Python (`nn.functional.relu`, `torch.functional.split`) hand on every argument with a default by name;
+built-in ones (`torch.relu`) hand on what they were given. Ops here carry both signatures,
+so the long form is derived from them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from ..nn import functional
 from .spelling import is_method_of_tensor, op_name
 
 _METHODS_IN_FUNCTIONAL = frozenset(("sigmoid", "tanh"))     # nn.functional's versions call the method of their input
-_UPSAMPLING = {"upsample": {}, "upsample_nearest": {"mode": "nearest"}, "upsample_bilinear": {"mode": "bilinear", "align_corners": True}}
-_NOT_IN_PYTHON = {"layer_norm": ("cudnn_enable",), "group_norm": ("cudnn_enabled",), "l1_loss": ("weight",)}     # parameters that PyTorch's function does not hand on
-_OUT_IN_PYTHON = {"normalize": None, "tensordot": None, "norm": "dtype"}      # where PyTorch's function has `out`: before which parameter
+_UPSAMPLING = {
+    "upsample": {},
+    "upsample_nearest": {"mode": "nearest"},
+    "upsample_bilinear": {"mode": "bilinear", "align_corners": True},
+}
+# parameters that PyTorch's function does not hand on
+_NOT_IN_PYTHON = {"layer_norm": ("cudnn_enable",), "group_norm": ("cudnn_enabled",), "l1_loss": ("weight",)}
+# where PyTorch's function has `out`: before which parameter
+_OUT_IN_PYTHON = {"normalize": None, "tensordot": None, "norm": "dtype"}
 
 
 def as_recorded(func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, Any, tuple, dict[str, Any]]:
@@ -52,7 +59,11 @@ def long_form(func: Any, name: str, args: tuple, kwargs: dict[str, Any]) -> tupl
         if any(p.required and p.name not in given for p in params):
             continue
         required = tuple(given[p.name] for p in positional if p.required)
-        others = {p.name: given.get(p.name, p.default) for p in params if not p.required and (p.name not in left_out or p.name in given)}
+        others = {
+            p.name: given.get(p.name, p.default)
+            for p in params
+            if not p.required and (p.name not in left_out or p.name in given)
+        }
         others.update({p.name: given[p.name] for p in params if p.required and p.keyword_only})
         return required, _with_out(name, others)
     return args, kwargs

@@ -1,8 +1,8 @@
 """Graphs as Python: the function a GraphModule runs, as source text and the globals it needs.
 
-Enters: the nodes of a graph. Leaves: `PythonCode`: one statement per node, values freed after their last use, functions under the
-names PyTorch prints. `CodeGen` can be subclassed to change signature, results or globals; `on_generate_code` rewrites the lines.
-Refuses: opcodes it does not know.
+Enters: the nodes of a graph. Leaves: `PythonCode`: one statement per node, values freed after their last use, functions
+under the names PyTorch prints. `CodeGen` can be subclassed to change signature, results or globals; `on_generate_code`
+rewrites the lines. Refuses: opcodes it does not know.
 """
 
 from __future__ import annotations
@@ -36,25 +36,32 @@ TransformCodeFunc = Callable[[list[str]], list[str]]
 magic_methods = {
     **{name: f"{{}} {sign} {{}}" for name, sign in (
         ("eq", "=="), ("ne", "!="), ("lt", "<"), ("gt", ">"), ("le", "<="), ("ge", ">="),
-        ("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "//"), ("truediv", "/"), ("div", "/"), ("mod", "%"), ("pow", "**"),
-        ("lshift", "<<"), ("rshift", ">>"), ("and_", "&"), ("or_", "|"), ("xor", "^"), ("matmul", "@"))},
+        ("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "//"), ("truediv", "/"), ("div", "/"), ("mod", "%"),
+        ("pow", "**"), ("lshift", "<<"), ("rshift", ">>"), ("and_", "&"), ("or_", "|"), ("xor", "^"), ("matmul", "@"))},
     "pos": "+{}", "neg": "-{}", "invert": "~{}", "getitem": "{}[{}]",
 }  # fmt: skip
 reflectable_magic_methods = {name: magic_methods[name] for name in (
-    "add", "sub", "mul", "floordiv", "truediv", "div", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor", "getitem", "matmul")}  # fmt: skip
+    "add", "sub", "mul", "floordiv", "truediv", "div", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor",
+    "getitem", "matmul")}  # fmt: skip
 inplace_methods = {
-    "iadd": "{} += {}", "iand": "{} &= {}", "ifloordiv": "{} //= {}", "ilshift": "{} <<= {}", "imod": "{} %= {}", "imul": "{} *= {}",
-    "imatmul": "{} @= {}", "ior": "{} |= {}", "ipow": "{} **= {}", "irshift": "{} >>= {}", "isub": "{} -= {}", "itruediv": "{} /= {}",
-    "ixor": "{} ^= {}", "setitem": "{}[{}] = {}",
+    "iadd": "{} += {}", "iand": "{} &= {}", "ifloordiv": "{} //= {}", "ilshift": "{} <<= {}", "imod": "{} %= {}",
+    "imul": "{} *= {}", "imatmul": "{} @= {}", "ior": "{} |= {}", "ipow": "{} **= {}", "irshift": "{} >>= {}",
+    "isub": "{} -= {}", "itruediv": "{} /= {}", "ixor": "{} ^= {}", "setitem": "{}[{}] = {}",
 }  # fmt: skip
 
 _OLD_GENERICS = {kind: getattr(typing, name) for kind, name in (
     (list, "List"), (dict, "Dict"), (set, "Set"), (frozenset, "FrozenSet"), (tuple, "Tuple"))}  # fmt: skip
-_COLORS = {"red": "\x1b[31m", "blue": "\x1b[34m", "dim": "\x1b[2m", "dim_blue": "\x1b[2m\x1b[34m", "dim_green": "\x1b[2m\x1b[32m"}
+_COLORS = {
+    "red": "\x1b[31m",
+    "blue": "\x1b[34m",
+    "dim": "\x1b[2m",
+    "dim_blue": "\x1b[2m\x1b[34m",
+    "dim_green": "\x1b[2m\x1b[32m",
+}
 _COUNTER = re.compile(r"# COUNTER: (\d+)")
 
 
-# --- names ------------------------------------------------------------------------------------------------------------------------------
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
 class _CustomBuiltin(NamedTuple):
@@ -75,9 +82,11 @@ def _register_custom_builtin(name: str, import_str: str, obj: Any) -> None:
 
 _OURS = package().__name__
 for _name, _line, _obj in (
-    ("inf", "from math import inf", math.inf), ("nan", "from math import nan", math.nan), ("NoneType", "NoneType = type(None)", type(None)),
-    ("torch", f"import {_OURS} as torch", package()), ("device", f"from {_OURS} import device", _C.device),
-    ("fx_pytree", f"import {_OURS}.fx._pytree as fx_pytree", fx_pytree), ("pytree", f"import {_OURS}.utils._pytree as pytree", pytree),
+    ("inf", "from math import inf", math.inf), ("nan", "from math import nan", math.nan),
+    ("NoneType", "NoneType = type(None)", type(None)), ("torch", f"import {_OURS} as torch", package()),
+    ("device", f"from {_OURS} import device", _C.device),
+    ("fx_pytree", f"import {_OURS}.fx._pytree as fx_pytree", fx_pytree),
+    ("pytree", f"import {_OURS}.utils._pytree as pytree", pytree),
 ):  # fmt: skip
     _register_custom_builtin(_name, _line, _obj)
 
@@ -139,7 +148,7 @@ class _Namespace:
         self._used_names.add(name)
 
 
-# --- results --------------------------------------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -177,7 +186,7 @@ def _where_recorded(trace: str | None) -> str:
     return "No stacktrace found for following nodes"
 
 
-# --- one generation ---------------------------------------------------------------------------------------------------------------------------
+# --- one generation ---------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -214,11 +223,13 @@ class _Writer:
         if is_ours(obj) and obj is not _C.device:
             return hint if hint.startswith("torch") else qualified_name(obj)
         name = self.namespace.create_name(hint, obj)
-        assert self.globals.get(name, obj) is obj or self.globals[name] == obj, f"fx: the global {name} already stands for another object"
+        assert (
+            self.globals.get(name, obj) is obj or self.globals[name] == obj
+        ), f"fx: the global {name} already stands for another object"
         self.globals.setdefault(name, obj)
         return name
 
-    # --- values and types ---------------------------------------------------------------------------------------------------------
+    # --- values and types ---------------------------------------------------------------------------------------------
 
     def annotation(self, kind: Any) -> str:
         """A type as source."""
@@ -268,7 +279,12 @@ class _Writer:
             strides = f"[{', '.join(map(str, known.stride()))}]" if self.options.include_stride else ""
             device = str(known.device) if self.options.include_device else ""
             shape = f"[{', '.join(map(str, known.shape))}]"
-            text = self.paint("red", dtype_abbrs[known.dtype]) + self.paint("blue", shape) + self.paint("dim_blue", strides) + self.paint("dim_green", device)
+            text = (
+                self.paint("red", dtype_abbrs[known.dtype])
+                + self.paint("blue", shape)
+                + self.paint("dim_blue", strides)
+                + self.paint("dim_green", device)
+            )
             plain = type(known) is Tensor or hasattr(known, "fake_mode")
             return f': "{text}"' if plain else f': "{type(known).__name__}({text})"'
         if isinstance(known, int) and hasattr(known, "expression"):
@@ -277,7 +293,7 @@ class _Writer:
             return f': "{dtype_abbrs[known.dtype]}[{", ".join(map(str, known.shape))}]"'
         return None
 
-    # --- statements ------------------------------------------------------------------------------------------------------------------
+    # --- statements ---------------------------------------------------------------------------------------------------
 
     def find_last_uses(self, nodes: Any) -> None:
         seen: set[Node] = set()
@@ -314,19 +330,27 @@ class _Writer:
         if self.options.verbose:
             annotation = self.value_note(node) or annotation
         if self.shows_meta and node.meta:
-            self.body += ['"""\n', *(f"{k}: {pprint.pformat(str(v), width=80, compact=True)}\n" for k, v in node.meta.items()), '"""\n']
+            self.body += [
+                '"""\n',
+                *(f"{k}: {pprint.pformat(str(v), width=80, compact=True)}\n" for k, v in node.meta.items()),
+                '"""\n',
+            ]
         if node.op == "placeholder":
             self.emit_placeholder(node, annotation)
         elif node.op == "output":
             if node.type is not None:
                 self.returns = f" -> {self.annotation(node.type)}"
             descs = node.meta.get("desc") if self.options.expanded_def else None
-            self.body.append(_call_with_known(self.codegen.generate_output, node.args[0], descs=descs, repr_fn=self.value))
+            self.body.append(
+                _call_with_known(self.codegen.generate_output, node.args[0], descs=descs, repr_fn=self.value)
+            )
         else:
             text = self.expression(node)
             inplace = inplace_methods.get(node.target.__name__) if _is_operator(node) else None
             if inplace is not None:
-                self.body.append(f"{inplace.format(*map(self.value, node.args))};  {node!r}{annotation} = {self.value(node.args[0])}")
+                self.body.append(
+                    f"{inplace.format(*map(self.value, node.args))};  {node!r}{annotation} = {self.value(node.args[0])}"
+                )
             else:
                 self.body.append(f"{node!r}{annotation} = {text}")
 
@@ -342,7 +366,9 @@ class _Writer:
     def expression(self, node: Node) -> str:
         """The right-hand side of a node's statement."""
         if node.op == "call_method":
-            return f"{_format_target(self.value(node.args[0]), node.target)}({self.arguments(node.args[1:], node.kwargs)})"
+            return (
+                f"{_format_target(self.value(node.args[0]), node.target)}({self.arguments(node.args[1:], node.kwargs)})"
+            )
         if node.op == "call_module":
             return f"{_format_target(self.root, node.target)}({self.arguments(node.args, node.kwargs)})"
         if node.op == "get_attr":
@@ -372,7 +398,7 @@ def _call_with_known(method: Callable, *args: Any, **kwargs: Any) -> Any:
     return method(*args, **{k: v for k, v in kwargs.items() if k in known})
 
 
-# --- the overridable form -----------------------------------------------------------------------------------------------------------------------
+# --- the overridable form ---------------------------------------------------------------------------------------------
 
 
 class CodeGen:
@@ -394,7 +420,9 @@ class CodeGen:
             lines.append(f"    {name.rstrip()},  # {comment.lstrip()}\n" if comment else f"    {var},\n")
         return f"def {self._func_name}(\n{''.join(lines)}){maybe_return_annotation}:"
 
-    def generate_output(self, output_args: Any, *, descs: Sequence[str] | None = None, repr_fn: Callable[[Any], str] | None = None) -> str:
+    def generate_output(
+        self, output_args: Any, *, descs: Sequence[str] | None = None, repr_fn: Callable[[Any], str] | None = None
+    ) -> str:
         """The return statement, unindented."""
         return f"return {self._listed(output_args, descs, repr_fn or repr)}"
 
@@ -403,7 +431,9 @@ class CodeGen:
         if descs is None or not isinstance(output_args, (list, tuple)):
             return show(output_args)
         left, right = ("(", ")") if isinstance(output_args, tuple) else ("[", "]")
-        return f"{left}\n" + "".join(f"    {show(a)},  # {d}\n" for a, d in zip(output_args, descs, strict=False)) + right
+        return (
+            f"{left}\n" + "".join(f"    {show(a)},  # {d}\n" for a, d in zip(output_args, descs, strict=False)) + right
+        )
 
     def process_inputs(self, *args: Any) -> Any:
         """A caller's arguments as the graph's placeholders take them."""
@@ -417,13 +447,17 @@ class CodeGen:
         """Pairs (name, value) that the generated text needs besides what the nodes name."""
         return []
 
-    def _gen_python_code(self, nodes: Any, root_module: str, namespace: _Namespace, *, verbose: bool = False, include_stride: bool = False,
-                         include_device: bool = False, colored: bool = False, expanded_def: bool = False, record_func: bool = False,
+    def _gen_python_code(self, nodes: Any, root_module: str, namespace: _Namespace, *, verbose: bool = False,
+                         include_stride: bool = False, include_device: bool = False, colored: bool = False,
+                         expanded_def: bool = False, record_func: bool = False,
                          additional_meta: list[str] | None = None) -> PythonCode:  # fmt: skip
         if record_func:
-            raise NotImplementedError("fx: record_func=True marks nodes for the profiler, which Rushlight does not have yet")
+            raise NotImplementedError(
+                "fx: record_func=True marks nodes for the profiler, which Rushlight does not have yet"
+            )
         options = _Options(verbose, include_stride or environment.get("FX_GRAPH_SHOW_STRIDE") == "1",
-                           include_device or environment.get("FX_GRAPH_SHOW_DEVICE") == "1", colored, expanded_def, additional_meta)  # fmt: skip
+                           include_device or environment.get("FX_GRAPH_SHOW_DEVICE") == "1", colored, expanded_def,
+                           additional_meta)  # fmt: skip
         writer = _Writer(self, root_module, namespace, options)
         writer.find_last_uses(nodes)
         for i, node in enumerate(nodes):
@@ -445,7 +479,9 @@ class CodeGen:
             body = self._body_transformer(body)
         for name, value in self.additional_globals():
             writer.add_global(name, value)
-        prologue = _call_with_known(self.gen_fn_def, writer.free_vars, writer.returns, expanded_def=writer.options.expanded_def)
+        prologue = _call_with_known(
+            self.gen_fn_def, writer.free_vars, writer.returns, expanded_def=writer.options.expanded_def
+        )
         numbers: dict[int, int | None] = {}
         first, at, lines = prologue.count("\n") + 1, None, []
         for line in "".join(body).split("\n"):
@@ -486,7 +522,9 @@ class _PyTreeCodeGen(CodeGen):
         annotated = [x for x in free_vars if ":" in x]
         lines = ""
         if annotated:
-            lines = "\n    " + ("\n    ".join(annotated) if expanded_def else "".join(f"{x}; " for x in annotated) + "\n")
+            lines = "\n    " + (
+                "\n    ".join(annotated) if expanded_def else "".join(f"{x}; " for x in annotated) + "\n"
+            )
         bare = ", ".join(x.split(":")[0].split("#")[0] for x in free_vars)
         return f"{lines}\n    {bare}, = fx_pytree.tree_flatten_spec({given})"
 
@@ -499,7 +537,9 @@ class _PyTreeCodeGen(CodeGen):
         definition = super().gen_fn_def(list(names), maybe_return_annotation, expanded_def=expanded_def)
         return definition + (self.gen_var_bindings(names, free_vars, expanded_def) if free_vars else "")
 
-    def generate_output(self, output_args: Any, *, descs: Sequence[str] | None = None, repr_fn: Callable[[Any], str] | None = None) -> str:
+    def generate_output(
+        self, output_args: Any, *, descs: Sequence[str] | None = None, repr_fn: Callable[[Any], str] | None = None
+    ) -> str:
         if not self.pytree_info or not self.pytree_info.out_spec:
             return super().generate_output(output_args, descs=descs, repr_fn=repr_fn)
         return f"return pytree.tree_unflatten({self._listed(output_args, descs, repr_fn or repr)}, self._out_spec)"

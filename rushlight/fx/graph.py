@@ -1,8 +1,8 @@
 """Graphs: lists of nodes in order, with everything that changes them.
 
-Enters: nodes made by `call_function`, `call_module`, ... at the insert point, or copied from other graphs. Leaves: the text form
-(`print(graph)`), Python (`python_code`), and after transformations a graph that `lint` accepts. Refuses: erasing nodes still in
-use, and, in `lint`, orders or targets that cannot run.
+Enters: nodes made by `call_function`, `call_module`, ... at the insert point, or copied from other graphs. Leaves: the
+text form (`print(graph)`), Python (`python_code`), and after transformations a graph that `lint` accepts. Refuses:
+erasing nodes still in use, and, in `lint`, orders or targets that cannot run.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from .graph_module import GraphModule
 
 __all__ = [
-    "CodeGen", "Graph", "PythonCode", "TransformCodeFunc", "_CustomBuiltin", "_Namespace", "_PyTreeCodeGen", "_PyTreeInfo", "_custom_builtins",
-    "_format_target", "_is_magic", "_register_custom_builtin", "_snake_case", "inplace_methods", "magic_methods", "reflectable_magic_methods",
+    "CodeGen", "Graph", "PythonCode", "TransformCodeFunc", "_CustomBuiltin", "_Namespace", "_PyTreeCodeGen",
+    "_PyTreeInfo", "_custom_builtins", "_format_target", "_is_magic", "_register_custom_builtin", "_snake_case",
+    "inplace_methods", "magic_methods", "reflectable_magic_methods",
 ]  # fmt: skip
 
 
@@ -108,7 +109,12 @@ class _FindNodesLookupTable:
 class Graph:
     """A function as nodes. Printed, it is readable; through a GraphModule, it runs."""
 
-    def __init__(self, owning_module: GraphModule | None = None, tracer_cls: type | None = None, tracer_extras: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        owning_module: GraphModule | None = None,
+        tracer_cls: type | None = None,
+        tracer_extras: dict[str, Any] | None = None,
+    ) -> None:
         self._find_nodes_lookup_table = _FindNodesLookupTable()
         self._owning_module = owning_module
         self._root = Node(self, "", "root", "", (), {})
@@ -145,7 +151,7 @@ class Graph:
         found = self._find_nodes_lookup_table.find_nodes(op=op, target=target)
         return sorted(found) if sort else found
 
-    # --- copying ------------------------------------------------------------------------------------------------------------------
+    # --- copying ------------------------------------------------------------------------------------------------------
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
         """Copy the nodes of `g` here, and answer with the value it returns, in this graph's nodes."""
@@ -160,7 +166,14 @@ class Graph:
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:
         """Copy a node here; `arg_transform` maps its arguments to nodes of this graph."""
-        result = self.create_node(node.op, node.target, map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform), node.name, node.type)
+        result = self.create_node(
+            node.op,
+            node.target,
+            map_arg(node.args, arg_transform),
+            map_arg(node.kwargs, arg_transform),
+            node.name,
+            node.type,
+        )
         result.meta = copy.copy(node.meta)
         return result
 
@@ -176,10 +189,10 @@ class Graph:
             result.output(value, type_expr=old.type).meta = copy.copy(old.meta)
         return result
 
-    # --- making and erasing nodes -----------------------------------------------------------------------------------------------------
+    # --- making and erasing nodes -------------------------------------------------------------------------------------
 
-    def create_node(self, op: str, target: Target, args: tuple | None = None, kwargs: dict[str, Any] | None = None, name: str | None = None,
-                    type_expr: Any | None = None) -> Node:  # fmt: skip
+    def create_node(self, op: str, target: Target, args: tuple | None = None, kwargs: dict[str, Any] | None = None,
+                    name: str | None = None, type_expr: Any | None = None) -> Node:  # fmt: skip
         """A new node at the insert point, with a name of its own."""
         assert not args or isinstance(args, tuple), f"create_node: args must be a tuple, got {type(args)}"
         assert not kwargs or isinstance(kwargs, dict), f"create_node: kwargs must be a dict, got {type(kwargs)}"
@@ -196,7 +209,10 @@ class Graph:
     def erase_node(self, to_erase: Node) -> None:
         """Take a node out. Nothing may use it."""
         if to_erase.users:
-            raise RuntimeError(f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!")
+            raise RuntimeError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph:"
+                f" {to_erase.users}!"
+            )
         if to_erase.graph is not self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
         if to_erase._erased:
@@ -224,9 +240,16 @@ class Graph:
         assert n.graph is self, "Node to insert after is not in graph."
         return _InsertPoint(self, n.append)
 
-    def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty) -> Node:
+    def placeholder(
+        self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Signature.empty
+    ) -> Node:
         """An input of the function."""
-        return self.create_node("placeholder", name, () if default_value is inspect.Signature.empty else (default_value,), type_expr=type_expr)
+        return self.create_node(
+            "placeholder",
+            name,
+            () if default_value is inspect.Signature.empty else (default_value,),
+            type_expr=type_expr,
+        )
 
     def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
         """A parameter, buffer or submodule by its path."""
@@ -237,7 +260,13 @@ class Graph:
                 stacklevel=2)  # fmt: skip
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
-    def call_module(self, module_name: str, args: tuple | None = None, kwargs: dict[str, Any] | None = None, type_expr: Any | None = None) -> Node:
+    def call_module(
+        self,
+        module_name: str,
+        args: tuple | None = None,
+        kwargs: dict[str, Any] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
         """A call of a submodule, by its path."""
         if self.owning_module is not None and not _has_attribute(self.owning_module, module_name):
             warnings.warn(
@@ -245,11 +274,18 @@ class Graph:
                 "with add_submodule", stacklevel=2)  # fmt: skip
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
-    def call_method(self, method_name: str, args: tuple | None = None, kwargs: dict[str, Any] | None = None, type_expr: Any | None = None) -> Node:
+    def call_method(
+        self,
+        method_name: str,
+        args: tuple | None = None,
+        kwargs: dict[str, Any] | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
         """A method of args[0]."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
-    def call_function(self, the_function: Callable[..., Any], args: tuple | None = None, kwargs: dict[str, Any] | None = None, type_expr: Any | None = None,
+    def call_function(self, the_function: Callable[..., Any], args: tuple | None = None,
+                      kwargs: dict[str, Any] | None = None, type_expr: Any | None = None,
                       name: str | None = None) -> Node:  # fmt: skip
         """A call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
@@ -263,14 +299,19 @@ class Graph:
             return _snake_case(target[2:-2] if _is_magic(target) else target)
         name = getattr(target, "__name__", type(target).__name__)
         if is_ours(target):   # as PyTorch calls it: fft_fft, and relu_default for an overload
-            _, _, name = qualified_name(target).partition("torch.ops.")[2].partition(".") if hasattr(target, "overloadpacket") else qualified_name(target).rpartition(".")
+            _, _, name = (
+                qualified_name(target).partition("torch.ops.")[2].partition(".")
+                if hasattr(target, "overloadpacket")
+                else qualified_name(target).rpartition(".")
+            )
             name = name.replace(".", "_")
         return _snake_case(name)
 
-    # --- text and code --------------------------------------------------------------------------------------------------------------------
+    # --- text and code ------------------------------------------------------------------------------------------------
 
-    def python_code(self, root_module: str, *, verbose: bool = False, include_stride: bool = False, include_device: bool = False, colored: bool = False,
-                    expanded_def: bool = False, record_func: bool = False, additional_meta: list[str] | None = None) -> PythonCode:  # fmt: skip
+    def python_code(self, root_module: str, *, verbose: bool = False, include_stride: bool = False,
+                    include_device: bool = False, colored: bool = False, expanded_def: bool = False,
+                    record_func: bool = False, additional_meta: list[str] | None = None) -> PythonCode:  # fmt: skip
         """The graph as a Python function; `root_module` is what the text calls the module that owns the targets."""
         namespace = _Namespace()
         before = {node: node._repr_fn for node in self.nodes}
@@ -278,8 +319,9 @@ class Graph:
             node._repr_fn = lambda n: namespace.create_name(n.name, n)
         try:
             return self._codegen._gen_python_code(
-                self.nodes, root_module, namespace, verbose=verbose, include_stride=include_stride, include_device=include_device, colored=colored,
-                expanded_def=expanded_def, record_func=record_func, additional_meta=additional_meta)  # fmt: skip
+                self.nodes, root_module, namespace, verbose=verbose, include_stride=include_stride,
+                include_device=include_device, colored=colored, expanded_def=expanded_def, record_func=record_func,
+                additional_meta=additional_meta)  # fmt: skip
         finally:
             for node, shown in before.items():
                 node._repr_fn = shown
@@ -289,10 +331,17 @@ class Graph:
 
     def print_tabular(self) -> None:
         """Print a table: opcode, name, target, args, kwargs."""
-        rows = [["opcode", "name", "target", "args", "kwargs"], *([str(x) for x in (n.op, n.name, n.target, n.args, n.kwargs)] for n in self.nodes)]
+        rows = [
+            ["opcode", "name", "target", "args", "kwargs"],
+            *([str(x) for x in (n.op, n.name, n.target, n.args, n.kwargs)] for n in self.nodes),
+        ]
         widths = [max(len(rows[0][i]) + 2, *(len(row[i]) for row in rows)) for i in range(5)]
         rows.insert(1, ["-" * width for width in widths])
-        print("\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows))
+        print(
+            "\n".join(
+                "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+            )
+        )
 
     def process_inputs(self, *args: Any) -> Any:
         """A caller's arguments as the placeholders take them."""
@@ -306,8 +355,11 @@ class Graph:
         """Generate code another way."""
         self._codegen = codegen
 
-    def on_generate_code(self, make_transformer: Callable[[TransformCodeFunc | None], TransformCodeFunc]) -> contextlib.AbstractContextManager[None]:
-        """Rewrite the lines of generated code. `make_transformer` gets the present rewriter (or None) and returns the new one."""
+    def on_generate_code(
+        self, make_transformer: Callable[[TransformCodeFunc | None], TransformCodeFunc]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Rewrite the lines of generated code. `make_transformer` gets the present rewriter (or None) and returns the
+        new one."""
         codegen, before = self._codegen, self._codegen._body_transformer
         codegen._body_transformer = make_transformer(before)
 
@@ -320,7 +372,7 @@ class Graph:
 
         return until_left()
 
-    # --- health ---------------------------------------------------------------------------------------------------------------------------------
+    # --- health -------------------------------------------------------------------------------------------------------
 
     def lint(self) -> None:
         """Raise if the graph could not run: order, ownership, names, targets."""
@@ -350,14 +402,21 @@ class Graph:
                 f"graph to another, arg_transform of node_copy() must map their arguments\n{self}")  # fmt: skip
         if used not in defined:
             raise RuntimeError(
-                f"argument '{used}' of node '{user}' is made later than it is used: nodes must stand in the order of their use\n{self}")
+                f"argument '{used}' of node '{user}' is made later than it is used: nodes must stand in the order of"
+                f" their use\n{self}"
+            )
 
     def _check_target(self, node: Node) -> None:
         if node.op == "call_function":
             if not callable(node.target):
-                raise ValueError(f"Node {node} target {node.target} has type {type_text(type(node.target))} but a Callable is expected")
+                raise ValueError(
+                    f"Node {node} target {node.target} has type {type_text(type(node.target))} but a Callable is"
+                    " expected"
+                )
         elif not isinstance(node.target, str):
-            raise ValueError(f"Node {node} target {node.target} has type {type_text(type(node.target))} but a str is expected")
+            raise ValueError(
+                f"Node {node} target {node.target} has type {type_text(type(node.target))} but a str is expected"
+            )
         if node.op not in ("get_attr", "call_module"):
             return
         owner: Any = self.owning_module
@@ -366,7 +425,9 @@ class Graph:
             owner = getattr(owner, atom, None)
             path = ".".join(atoms[:i])
             if owner is None:
-                raise RuntimeError(f"Node {node} target {node.target} references nonexistent attribute {atom} of {path}")
+                raise RuntimeError(
+                    f"Node {node} target {node.target} references nonexistent attribute {atom} of {path}"
+                )
             if node.op == "call_module" and not hasattr(owner, "_modules"):
                 raise RuntimeError(f"Node {node} target {node.target} {atom} of {path} does not reference an nn.Module")
 

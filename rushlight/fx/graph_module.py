@@ -1,8 +1,8 @@
 """GraphModule: a module whose forward is generated from a graph.
 
-Enters: a graph, and a module or dict that has what its targets name. Leaves: an `nn.Module` with that forward, its text in `code`.
-After changing the graph, `recompile()`. It deep-copies and pickles (its graph as a record, see `graph_record`), and has parameters
-and a state_dict like any module. Refuses: targets its root does not have.
+Enters: a graph, and a module or dict that has what its targets name. Leaves: an `nn.Module` with that forward, its text
+in `code`. After changing the graph, `recompile()`. It deep-copies and pickles (its graph as a record, see
+`graph_record`), and has parameters and a state_dict like any module. Refuses: targets its root does not have.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from .spelling import PACKAGE, package, value_text
 __all__ = ["GraphModule", "reduce_graph_module"]
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
-_KEPT_BY_DEEPCOPY = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_replace_hooks", "_create_node_hooks",
-                     "_erase_node_hooks", "_deepcopy_hooks")  # fmt: skip
-_REPR_BUILDS = (Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)   # modules whose repr makes an equal one
+_KEPT_BY_DEEPCOPY = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_replace_hooks",
+                     "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")  # fmt: skip
+# modules whose repr makes an equal one
+_REPR_BUILDS = (Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)
 
 
-# --- source text that runs ------------------------------------------------------------------------------------------------------------
+# --- source text that runs --------------------------------------------------------------------------------------------
 
 
 class _EvalCacheLoader:
@@ -67,7 +68,7 @@ def _forward_from_src(src: str, globals: dict[str, Any], co_fields: dict[str, An
     return names.pop("forward")
 
 
-# --- attributes by path -----------------------------------------------------------------------------------------------------------------
+# --- attributes by path -----------------------------------------------------------------------------------------------
 
 
 def _get_attr(model: Module, attr_name: str) -> Any:
@@ -115,7 +116,7 @@ def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
     _assign_attr(_get_attr(from_module, target), to_module, target)
 
 
-# --- pickling ---------------------------------------------------------------------------------------------------------------------------------
+# --- pickling ---------------------------------------------------------------------------------------------------------
 
 
 class _CodeOnlyModule(Module):
@@ -128,7 +129,10 @@ class _CodeOnlyModule(Module):
 
 def reduce_package_graph_module(importer: Any, body: dict[Any, Any], generated_module_name: str) -> Any:
     """Refused: graph modules in packages are written by their graph here, not by generated code."""
-    raise NotImplementedError(f"reduce_package_graph_module: {generated_module_name} holds PyTorch's generated code; save the GraphModule with save() instead")
+    raise NotImplementedError(
+        f"reduce_package_graph_module: {generated_module_name} holds PyTorch's generated code; save the GraphModule"
+        " with save() instead"
+    )
 
 
 def reduce_graph_module(body: dict[str, Any], graph: GraphRecord) -> Module:
@@ -141,17 +145,22 @@ def reduce_graph_module(body: dict[str, Any], graph: GraphRecord) -> Module:
     return result
 
 
-# --- the module -----------------------------------------------------------------------------------------------------------------------------------
+# --- the module -------------------------------------------------------------------------------------------------------
 
 
 class GraphModule(Module):
-    """A module generated from a graph. Every instance has a class of its own, whose `forward` is the generated function."""
+    """A module generated from a graph. Every instance has a class of its own,
+    whose `forward` is the generated function."""
 
     __jit_unused_properties__ = ["graph"]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
         base = next(t for t in cls.__mro__ if t.__qualname__.rpartition(".")[2] != "GraphModuleImpl")
-        impl = type("GraphModuleImpl", (base,), {"__module__": base.__module__, "__qualname__": "GraphModule.__new__.<locals>.GraphModuleImpl"})
+        impl = type(
+            "GraphModuleImpl",
+            (base,),
+            {"__module__": base.__module__, "__qualname__": "GraphModule.__new__.<locals>.GraphModuleImpl"},
+        )
         return super().__new__(impl)
 
     def __init__(self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
@@ -161,7 +170,15 @@ class GraphModule(Module):
         if isinstance(root, Module):
             self.training = getattr(root, "training", True)
             if isinstance(root, _CodeOnlyModule):
-                targets = [*(name for name, _ in itertools.chain(root.named_children(), root.named_buffers(), root.named_parameters())), *targets]
+                targets = [
+                    *(
+                        name
+                        for name, _ in itertools.chain(
+                            root.named_children(), root.named_buffers(), root.named_parameters()
+                        )
+                    ),
+                    *targets,
+                ]
             for target in targets:
                 _copy_attr(root, self, target)
         elif isinstance(root, dict):
@@ -183,7 +200,7 @@ class GraphModule(Module):
         self.meta: dict[str, Any] = {}
         self.shape_env = None
 
-    # --- graph and code -------------------------------------------------------------------------------------------------------------------
+    # --- graph and code -----------------------------------------------------------------------------------------------
 
     @property
     def graph(self) -> Graph:
@@ -217,11 +234,13 @@ class GraphModule(Module):
                 child.recompile()
         return result
 
-    def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False, colored: bool = False, *,
-                       fast_sympy_print: bool = False, expanded_def: bool = False, additional_meta: list[str] | None = None) -> str:  # fmt: skip
+    def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False,
+                       colored: bool = False, *, fast_sympy_print: bool = False, expanded_def: bool = False,
+                       additional_meta: list[str] | None = None) -> str:  # fmt: skip
         """The code with comments and known values, graph modules inside included."""
-        text = _readable(self, self._get_name(), {"include_stride": include_stride, "include_device": include_device, "colored": colored,
-                                                  "expanded_def": expanded_def, "additional_meta": additional_meta})  # fmt: skip
+        text = _readable(self, self._get_name(),
+                         {"include_stride": include_stride, "include_device": include_device, "colored": colored,
+                          "expanded_def": expanded_def, "additional_meta": additional_meta})  # fmt: skip
         if print_output:
             print(text)
         return text
@@ -229,7 +248,7 @@ class GraphModule(Module):
     def __str__(self) -> str:
         return "\n".join([super().__str__(), self._code, "# graph_module.print_readable() shows more"])
 
-    # --- submodules -----------------------------------------------------------------------------------------------------------------------------
+    # --- submodules ---------------------------------------------------------------------------------------------------
 
     def add_submodule(self, target: str, m: Module) -> bool:
         """Add a module at a path, making the modules on the way; False if something else is in the way."""
@@ -265,14 +284,20 @@ class GraphModule(Module):
                 continue
             used.update(itertools.accumulate(node.target.split("."), "{}.{}".format))
             if node.op == "call_module" and _has_attr(self, node.target):
-                used.update(f"{node.target}.{name}" for name, _ in self.get_submodule(node.target).named_modules() if name)
+                used.update(
+                    f"{node.target}.{name}" for name, _ in self.get_submodule(node.target).named_modules() if name
+                )
         for name in [name for name, _ in self.named_modules() if name and name not in used]:
             self.delete_submodule(name)
 
-    # --- copies -----------------------------------------------------------------------------------------------------------------------------------
+    # --- copies -------------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple:
-        body = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_lineno_map", "_prologue_start")}
+        body = {
+            key: value
+            for key, value in self.__dict__.items()
+            if key not in ("_graph", "_lineno_map", "_prologue_start")
+        }
         return reduce_graph_module, ({**body, "_graphmodule_cls_name": type(self).__name__}, record(self._graph))
 
     def _deepcopy_init(self) -> Callable:
@@ -299,13 +324,15 @@ class GraphModule(Module):
         return result
 
     def to_folder(self, folder: str | PathLike, module_name: str = "FxModule") -> None:
-        """Write a Python package that makes this module: source, state_dict, and pickles of children whose repr does not build them."""
+        """Write a Python package that makes this module: source, state_dict,
+        and pickles of children whose repr does not build them."""
         folder = Path(folder)
         folder.mkdir(exist_ok=True)
         save = package().save
         save(self.state_dict(), folder / "state_dict.pt")
         imports = "\n".join(entry.import_str for entry in _custom_builtins.values())
-        lines = [f"import {PACKAGE} as torch", imports, f"from {PACKAGE}.nn import *", "", f"class {module_name}(torch.nn.Module):", "    def __init__(self):",
+        lines = [f"import {PACKAGE} as torch", imports, f"from {PACKAGE}.nn import *", "",
+                 f"class {module_name}(torch.nn.Module):", "    def __init__(self):",
                  "        super().__init__()"]  # fmt: skip
         pickled = []
         for name, child in self.named_children():
@@ -314,21 +341,33 @@ class GraphModule(Module):
                 continue
             save(child, folder / f"{name}.pt")
             pickled.append(name)
-            lines.append(f"        setattr(self, '{name}', torch.load(r'{folder / name}.pt', weights_only=False))  # {' '.join(repr(child).split())}")
+            lines.append(
+                f"        setattr(self, '{name}', torch.load(r'{folder / name}.pt', weights_only=False))  #"
+                f" {' '.join(repr(child).split())}"
+            )
         for name, tensor in self._buffers.items():
             if tensor is not None:
-                lines.append(f"        self.register_buffer('{name}', torch.empty({list(tensor.shape)}, dtype={value_text(tensor.dtype)}))")
+                lines.append(
+                    f"        self.register_buffer('{name}', torch.empty({list(tensor.shape)},"
+                    f" dtype={value_text(tensor.dtype)}))"
+                )
         for name, tensor in self._parameters.items():
             if tensor is not None:
-                lines.append(f"        setattr(self, '{name}', torch.nn.Parameter(torch.empty({list(tensor.shape)}, dtype={value_text(tensor.dtype)})))")
+                lines.append(
+                    f"        setattr(self, '{name}', torch.nn.Parameter(torch.empty({list(tensor.shape)},"
+                    f" dtype={value_text(tensor.dtype)})))"
+                )
         lines.append(f"        self.load_state_dict(torch.load(r'{folder}/state_dict.pt'))")
         lines += ["    " + line if line else line for line in self.code.split("\n")]
         (folder / "module.py").write_text("\n".join(lines) + "\n")
         (folder / "__init__.py").write_text("from .module import *")
         if pickled:
-            warnings.warn(f"these children have no repr that would make them again, and were saved as pickles: {pickled}", stacklevel=2)
+            warnings.warn(
+                f"these children have no repr that would make them again, and were saved as pickles: {pickled}",
+                stacklevel=2,
+            )
 
-    # --- hooks of graph changes -------------------------------------------------------------------------------------------------------------------
+    # --- hooks of graph changes ---------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _set_replace_hook(self, f: Callable[[Node, str, Node], Any]) -> Iterator[None]:
@@ -367,7 +406,11 @@ def _readable(module: GraphModule, name: str, options: dict[str, Any]) -> str:
     """Commented code as a class, nested graph modules after it."""
     code = module.graph.python_code(root_module="self", verbose=True, **options).src.lstrip("\n")
     text = _indented(f"class {name}(torch.nn.Module):\n{code}")
-    inner = [_readable(child, child_name, {**options, "expanded_def": False}) for child_name, child in module.named_children() if isinstance(child, GraphModule)]
+    inner = [
+        _readable(child, child_name, {**options, "expanded_def": False})
+        for child_name, child in module.named_children()
+        if isinstance(child, GraphModule)
+    ]
     return text + _indented("\n".join(["", *inner]))
 
 

@@ -1,7 +1,7 @@
 """Graphs as plain records, for pickles: nodes by number, functions by name.
 
-Enters: a graph. Leaves: a record of tuples and names from which an equal graph is made, without running anything. Refuses: functions that no
-name leads to (lambdas, functions inside functions, overloads made for one transform).
+Enters: a graph. Leaves: a record of tuples and names from which an equal graph is made, without running anything.
+Refuses: functions that no name leads to (lambdas, functions inside functions, overloads made for one transform).
 """
 
 from __future__ import annotations
@@ -45,10 +45,15 @@ class GraphRecord(NamedTuple):
 def _record_function(x: Any) -> Any:
     if isinstance(x, (_C.Op, _C.Overload)) or hasattr(x, "_qualified_op_name"):
         if not is_ours(x):
-            raise RuntimeError(f"GraphModule: {x} was made for one transform and has no name, so a graph that calls it cannot be pickled")
+            raise RuntimeError(
+                f"GraphModule: {x} was made for one transform and has no name, so a graph that calls it cannot be"
+                " pickled"
+            )
         return NamedFunction(qualified_name(x))
     if callable(x) and ("<locals>" in getattr(x, "__qualname__", "") or "<lambda>" in getattr(x, "__qualname__", "")):
-        raise RuntimeError(f"GraphModule: {x!r} cannot be pickled, because it cannot be imported: define it at a module's top level")
+        raise RuntimeError(
+            f"GraphModule: {x!r} cannot be pickled, because it cannot be imported: define it at a module's top level"
+        )
     return x
 
 
@@ -97,5 +102,3 @@ def _rebuild_arguments(a: Any, made: list[Node]) -> Any:
     if isinstance(a, slice):
         return slice(*(_rebuild_arguments(x, made) for x in (a.start, a.stop, a.step)))
     return a
-
-

@@ -1,7 +1,7 @@
 """Lists and dicts that cannot be changed in place: the containers of a node's arguments.
 
-Enters: any list or dict. Leaves: an equal one, hashable, that pickles and maps as its plain form. Refuses: mutation, with a
-TypeError that says how to change a node's arguments instead.
+Enters: any list or dict. Leaves: an equal one, hashable, that pickles and maps as its plain form. Refuses: mutation,
+with a TypeError that says how to change a node's arguments instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _HELP = "To change args or kwargs of a Node, change a copy and assign that"
 
 def _refusing(kind: str) -> Callable[..., NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(f"{kind!r} object does not support mutation. {_HELP}:\n    changed = list(node.args)\n    ...\n    node.args = tuple(changed)")
+        raise TypeError(
+            f"{kind!r} object does not support mutation. {_HELP}:\n    changed = list(node.args)\n    ...\n   "
+            " node.args = tuple(changed)"
+        )
 
     return refuse
 
@@ -26,7 +29,9 @@ def _refusing(kind: str) -> Callable[..., NoReturn]:
 class immutable_list(list):  # noqa: N801 - PyTorch's name
     """A list that refuses to change."""
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = reverse = sort = _refusing("immutable_list")
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = reverse = (
+        sort
+    ) = _refusing("immutable_list")
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))

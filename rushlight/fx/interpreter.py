@@ -1,7 +1,8 @@
 """Running graphs node by node, and making new graphs that way.
 
-Enters: a GraphModule (or any module with a graph). `Interpreter` leaves what its graph computes; each opcode is a method to override.
-`Transformer` leaves a new GraphModule: its methods get and return proxies. An error while running names the node it happened in.
+Enters: a GraphModule (or any module with a graph). `Interpreter` leaves what its graph computes; each opcode is a
+method to override. `Transformer` leaves a new GraphModule: its methods get and return proxies.
+An error while running names the node it happened in.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class Interpreter:
         """As `run`, for a list of arguments that is emptied, so that they can be freed on the way."""
         inputs = self.graph.find_nodes(op="placeholder")
         if len(inputs) != len(args_list):
-            raise RuntimeError(f"Interpreter.boxed_run expected {len(inputs)} arguments for placeholders but received {len(args_list)}")
+            raise RuntimeError(
+                f"Interpreter.boxed_run expected {len(inputs)} arguments for placeholders but received {len(args_list)}"
+            )
         env = dict(zip(inputs, args_list, strict=True))
         args_list.clear()
         return self.run(initial_env=env)
@@ -99,7 +102,9 @@ class Interpreter:
         except StopIteration:
             if args:
                 return args[0]
-            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
+            raise RuntimeError(
+                f"Expected positional argument for parameter {target}, but one was not passed in!"
+            ) from None
 
     def get_attr(self, target: Target, args: tuple, kwargs: dict[str, Any]) -> Any:
         """An attribute of the module."""
@@ -142,7 +147,9 @@ class Interpreter:
 
         def load(used: Node) -> Any:
             if used not in self.env:
-                raise RuntimeError(f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose such issues")
+                raise RuntimeError(
+                    f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose such issues"
+                )
             return self.env[used]
 
         return map_arg(args, load)

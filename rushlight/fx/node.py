@@ -1,8 +1,8 @@
 """Nodes: one operation each, linked in order, with the arguments they use and the nodes that use them.
 
-Enters: an opcode (placeholder, get_attr, call_function, call_method, call_module, output), a target, arguments in which other
-nodes stand for their values. Leaves: `Node`, whose `args` and `kwargs` are immutable: assigning them keeps the users of every
-input right. Refuses: targets that do not suit the opcode, and nodes of another graph.
+Enters: an opcode (placeholder, get_attr, call_function, call_method, call_module, output), a target, arguments in which
+other nodes stand for their values. Leaves: `Node`, whose `args` and `kwargs` are immutable: assigning them keeps the
+users of every input right. Refuses: targets that do not suit the opcode, and nodes of another graph.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _type_repr(obj: Any) -> str:
     return type_text(obj)
 
 
-# --- argument trees ---------------------------------------------------------------------------------------------------------------
+# --- argument trees ---------------------------------------------------------------------------------------------------
 
 
 def map_aggregate(a: ArgumentT, fn: Callable[[Any], Any]) -> ArgumentT:
@@ -94,7 +94,7 @@ def _format_arg(arg: Any, max_list_len: float = float("inf")) -> str:
     return f"%{arg}" if isinstance(arg, Node) else plain_text(arg)
 
 
-# --- the node -----------------------------------------------------------------------------------------------------------------------
+# --- the node ---------------------------------------------------------------------------------------------------------
 
 
 class Node:
@@ -108,14 +108,29 @@ class Node:
     meta: dict[str, Any]
     users: dict[Node, None]
 
-    def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple, kwargs: dict[str, Any], return_type: Any | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        op: str,
+        target: Target,
+        args: tuple,
+        kwargs: dict[str, Any],
+        return_type: Any | None = None,
+    ) -> None:
         if op == "call_function":
             if not callable(target):
-                raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {type_text(type(target))} but a Callable is expected")
+                raise ValueError(
+                    f"Node [graph = {graph}, name = '{name}'] target {target} has type {type_text(type(target))} but a"
+                    " Callable is expected"
+                )
         else:
             assert op in LEGAL_OPS, f"fx.Node: unknown op {op!r}; expected one of {sorted(LEGAL_OPS)}"
             if not isinstance(target, str):
-                raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {type_text(type(target))} but a str is expected")
+                raise ValueError(
+                    f"Node [graph = {graph}, name = '{name}'] target {target} has type {type_text(type(target))} but a"
+                    " str is expected"
+                )
         put = self.__dict__.__setitem__   # nothing is in a lookup table yet, so __setattr__ has nothing to say
         put("graph", graph)
         put("name", name)
@@ -132,7 +147,7 @@ class Node:
         put("_sort_key", 0)
         self._update_args_kwargs(args, kwargs)
 
-    # --- position ---------------------------------------------------------------------------------------------------------------
+    # --- position -----------------------------------------------------------------------------------------------------
 
     @property
     def next(self) -> Node:
@@ -196,7 +211,7 @@ class Node:
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    # --- arguments ----------------------------------------------------------------------------------------------------------------
+    # --- arguments ----------------------------------------------------------------------------------------------------
 
     @property
     def args(self) -> tuple:
@@ -244,17 +259,23 @@ class Node:
 
     def insert_arg(self, idx: int, arg: Any) -> None:
         """Insert a positional argument before `idx`."""
-        assert 0 <= idx <= len(self.args), f"insert_arg: index {idx} must be between 0 and len(self.args), {len(self.args)}"
+        assert (
+            0 <= idx <= len(self.args)
+        ), f"insert_arg: index {idx} must be between 0 and len(self.args), {len(self.args)}"
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Any) -> None:
         """Replace or add a keyword argument."""
         self.kwargs = {**self.kwargs, key: arg}
 
-    def replace_all_uses_with(self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False) -> list[Node]:
+    def replace_all_uses_with(
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False
+    ) -> list[Node]:
         """Make every user of this node (that `delete_user_cb` accepts) use `replace_with`; the users that changed."""
         if propagate_meta:
-            assert not replace_with.meta, "replace_all_uses_with(propagate_meta=True): the replacement already has .meta keys"
+            assert (
+                not replace_with.meta
+            ), "replace_all_uses_with(propagate_meta=True): the replacement already has .meta keys"
             replace_with.meta.update(self.meta)
         changed = [user for user in list(self.users) if delete_user_cb is None or delete_user_cb(user)]
         for user in changed:
@@ -271,7 +292,7 @@ class Node:
 
         self._update_args_kwargs(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
-    # --- questions ------------------------------------------------------------------------------------------------------------------
+    # --- questions ----------------------------------------------------------------------------------------------------
 
     @property
     def stack_trace(self) -> str | None:
@@ -287,24 +308,31 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            return self.target in _side_effectful_functions or _mutates(self.target) or (impure_random and _draws(self.target))
+            return (
+                self.target in _side_effectful_functions
+                or _mutates(self.target)
+                or (impure_random and _draws(self.target))
+            )
         if self.op == "call_module":
             assert self.graph.owning_module is not None, "is_impure: a call_module node needs graph.owning_module set"
             return getattr(self.graph.owning_module.get_submodule(str(self.target)), "_is_impure", False)
         return False
 
-    def normalized_arguments(self, root: Module, arg_types: tuple | None = None, kwarg_types: dict[str, Any] | None = None,
+    def normalized_arguments(self, root: Module, arg_types: tuple | None = None,
+                             kwarg_types: dict[str, Any] | None = None,
                              normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
         """The arguments in the order and under the names of the callee's signature; None if it is not known."""
         from .operator_schemas import normalize_function, normalize_module
 
         if self.op == "call_function":
-            return normalize_function(self.target, self.args, self.kwargs, arg_types, kwarg_types, normalize_to_only_use_kwargs)
+            return normalize_function(
+                self.target, self.args, self.kwargs, arg_types, kwarg_types, normalize_to_only_use_kwargs
+            )
         if self.op == "call_module":
             return normalize_module(root, self.target, self.args, self.kwargs, normalize_to_only_use_kwargs)
         return None
 
-    # --- text ---------------------------------------------------------------------------------------------------------------------------
+    # --- text ---------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return self._repr_fn(self) if self._repr_fn else self.name
@@ -325,8 +353,13 @@ class Node:
     def format_node(self, placeholder_names: list[str] | None = None, maybe_return_typename: list[str] | None = None, *,
                     include_tensor_metadata: bool = False) -> str | None:  # fmt: skip
         """One line of the text form of a graph."""
-        shown_type = f"{type_text(self.type)} " if self.type is not None and (self.type or self.op != "placeholder") else ""
-        head = f"%{self.name} : {{}}[num_users={len(self.users)}] = {self.op}[target={self._pretty_print_target(self.target)}]"
+        shown_type = (
+            f"{type_text(self.type)} " if self.type is not None and (self.type or self.op != "placeholder") else ""
+        )
+        head = (
+            f"%{self.name} : {{}}[num_users={len(self.users)}] ="
+            f" {self.op}[target={self._pretty_print_target(self.target)}]"
+        )
         if self.op == "placeholder":
             if placeholder_names:
                 placeholder_names.append(f"{self.target}: {type_text(self.type)}" if self.type else str(self.target))
@@ -342,9 +375,12 @@ class Node:
         if include_tensor_metadata and isinstance(value, Tensor):
             sizes, strides = (", ".join(map(str, x)) for x in (value.shape, value.stride()))
             shown_type = f'Tensor "{dtype_abbrs[value.dtype]}[{sizes}][{strides}]{value.device}"'
-        return head.replace("{}", shown_type, 1) + f"(args = {_format_arg(self.args)}, kwargs = {_format_arg(self.kwargs)})"
+        return (
+            head.replace("{}", shown_type, 1)
+            + f"(args = {_format_arg(self.args)}, kwargs = {_format_arg(self.kwargs)})"
+        )
 
-    # --- bookkeeping --------------------------------------------------------------------------------------------------------------------
+    # --- bookkeeping --------------------------------------------------------------------------------------------------
 
     def _rename(self, candidate: str) -> None:
         if candidate == self.name:
@@ -376,6 +412,7 @@ def _mutates(target: Any) -> bool:
 
 def _draws(target: Any) -> bool:
     """Whether a target draws random numbers: running it moves the generator on."""
-    overloads = target.overload_list if isinstance(target, _C.Op) else [target] if isinstance(target, _C.Overload) else ()
+    overloads = (
+        target.overload_list if isinstance(target, _C.Op) else [target] if isinstance(target, _C.Overload) else ()
+    )
     return any(o.definition.batch == "random" for o in overloads)
-

@@ -1,7 +1,8 @@
 """Signatures of ops, and calls in a normal form: which value is which parameter.
 
-Enters: an op, function or module with arguments. Leaves: the same arguments by position and name, defaults filled in, in the order of the
-signature; or signatures and schemas themselves. Refuses: calls that fit several signatures, unless types say which.
+Enters: an op, function or module with arguments. Leaves: the same arguments by position and name, defaults filled in,
+in the order of the signature; or signatures and schemas themselves. Refuses: calls that fit several signatures,
+unless types say which.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ from .._C import Tensor
 from ..base import homes
 from .spelling import op_name
 
-__all__ = ["ArgsKwargsPair", "check_for_mutable_operation", "create_type_hint", "get_signature_for_torch_op", "normalize_function", "normalize_module", "type_matches"]
+__all__ = [
+    "ArgsKwargsPair",
+    "check_for_mutable_operation",
+    "create_type_hint",
+    "get_signature_for_torch_op",
+    "normalize_function",
+    "normalize_module",
+    "type_matches",
+]
 
 Number = int | float | bool | complex
 _TYPES: dict[str, Any] = {
-    "Tensor": Tensor, "Tensor[]": list[Tensor], "Scalar": Number, "int": int, "int[]": list[int], "float": float, "float[]": list[float], "bool": bool,
-    "str": str, "dtype": _C.dtype, "device": _C.device, "Tensor|Scalar": Tensor | Number, "Any": Any,
+    "Tensor": Tensor, "Tensor[]": list[Tensor], "Scalar": Number, "int": int, "int[]": list[int], "float": float,
+    "float[]": list[float], "bool": bool, "str": str, "dtype": _C.dtype, "device": _C.device,
+    "Tensor|Scalar": Tensor | Number, "Any": Any,
 }  # fmt: skip
 
 
@@ -76,7 +86,9 @@ def check_for_mutable_operation(target: Callable, args: tuple, kwargs: dict[str,
     if overloads is None:
         return
     fitting = [o for o in overloads if _binds(_signature(o), args, kwargs)]
-    if (fitting and all(o.inplace or any(p.mutated for p in o.definition.spec.params) for o in fitting)) or kwargs.get("out") is not None:
+    if (fitting and all(o.inplace or any(p.mutated for p in o.definition.spec.params) for o in fitting)) or kwargs.get(
+        "out"
+    ) is not None:
         raise RuntimeError(f"{fitting[0].definition.spec if fitting else target} writes to its arguments, "
                            "which a functional graph cannot hold (out= included)")  # fmt: skip
 
@@ -110,7 +122,11 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
         return True
     origin = typing.get_origin(signature_type)
     if origin in (typing.Union, types.UnionType):
-        inner = typing.get_args(argument_type) if typing.get_origin(argument_type) in (typing.Union, types.UnionType) else (argument_type,)
+        inner = (
+            typing.get_args(argument_type)
+            if typing.get_origin(argument_type) in (typing.Union, types.UnionType)
+            else (argument_type,)
+        )
         return all(any(type_matches(c, a) for c in typing.get_args(signature_type)) for a in inner)
     if origin is list:
         element = typing.get_args(signature_type)[0]
@@ -123,11 +139,14 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
         return True
     if signature_type is argument_type:
         return True
-    return inspect.isclass(argument_type) and inspect.isclass(signature_type) and issubclass(argument_type, signature_type)
+    return (
+        inspect.isclass(argument_type) and inspect.isclass(signature_type) and issubclass(argument_type, signature_type)
+    )
 
 
-def normalize_function(target: Callable, args: tuple, kwargs: dict[str, Any] | None = None, arg_types: tuple | None = None,
-                       kwarg_types: dict[str, Any] | None = None, normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
+def normalize_function(target: Callable, args: tuple, kwargs: dict[str, Any] | None = None,
+                       arg_types: tuple | None = None, kwarg_types: dict[str, Any] | None = None,
+                       normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
     """The arguments of a call of an op (or function of ours) in normal form; None if nothing is known of it."""
     kwargs = kwargs or {}
     signatures = get_signature_for_torch_op(target)
@@ -140,19 +159,25 @@ def normalize_function(target: Callable, args: tuple, kwargs: dict[str, Any] | N
         fitting = [s for s in fitting if _types_fit(s, arg_types or (), kwarg_types or {})][:1]
     elif len({tuple(s.parameters) for s in fitting}) > 1:
         shown = "\n".join(map(str, fitting))
-        raise RuntimeError(f"several schemas of {getattr(target, '__name__', target)} fit these arguments: give their types to "
-                           f"normalize_arguments(). The schemas:\n{shown}")  # fmt: skip
+        raise RuntimeError(
+            f"several schemas of {getattr(target, '__name__', target)} fit these arguments: give their types to "
+            f"normalize_arguments(). The schemas:\n{shown}"
+        )
     return _normal_form(fitting[0], args, kwargs, normalize_to_only_use_kwargs) if fitting else None
 
 
 def _without_variants(target: Callable, signatures: list[inspect.Signature]) -> list[inspect.Signature]:
-    """Of signatures that differ by further defaults only, the longest for nn.functional's functions and the shortest for others."""
+    """Of signatures that differ by further defaults only,
+    the longest for nn.functional's functions and the shortest for others."""
     is_functional = isinstance(target, _C.Op) and op_name(target).startswith("torch.nn.functional.")
     ordered = sorted(signatures, key=lambda s: len(s.parameters), reverse=is_functional)
     kept: list[inspect.Signature] = []
     for signature in ordered:
         names = list(signature.parameters)
-        if not any(names[: len(k.parameters)] == list(k.parameters)[: len(names)] and len(k.parameters) != len(names) for k in kept):
+        if not any(
+            names[: len(k.parameters)] == list(k.parameters)[: len(names)] and len(k.parameters) != len(names)
+            for k in kept
+        ):
             kept.append(signature)
     return kept
 
@@ -165,18 +190,30 @@ def _types_fit(signature: inspect.Signature, arg_types: tuple, kwarg_types: dict
     return all(type_matches(signature.parameters[name].annotation, kind) for name, kind in bound.arguments.items())
 
 
-def normalize_module(root: nn.Module, target: str, args: tuple, kwargs: dict[str, Any] | None = None, normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:
+def normalize_module(
+    root: nn.Module,
+    target: str,
+    args: tuple,
+    kwargs: dict[str, Any] | None = None,
+    normalize_to_only_use_kwargs: bool = False,
+) -> ArgsKwargsPair | None:
     """The same for a call of one of `nn`'s modules."""
     try:
         submodule = root.get_submodule(target)
     except AttributeError as failure:
-        raise RuntimeError(f"Tried to normalize node with target {target} but root did not have that target!") from failure
+        raise RuntimeError(
+            f"Tried to normalize node with target {target} but root did not have that target!"
+        ) from failure
     if getattr(nn, type(submodule).__name__, None) is not type(submodule):
         return None
-    return _normal_form(inspect.signature(inspect.unwrap(submodule.forward)), args, kwargs or {}, normalize_to_only_use_kwargs)
+    return _normal_form(
+        inspect.signature(inspect.unwrap(submodule.forward)), args, kwargs or {}, normalize_to_only_use_kwargs
+    )
 
 
-def _normal_form(signature: inspect.Signature, args: tuple, kwargs: dict[str, Any], only_kwargs: bool) -> ArgsKwargsPair | None:
+def _normal_form(
+    signature: inspect.Signature, args: tuple, kwargs: dict[str, Any], only_kwargs: bool
+) -> ArgsKwargsPair | None:
     allowed = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     if any(p.kind not in allowed for p in signature.parameters.values()):
         return None

@@ -1,7 +1,7 @@
 """Replacements that last as long as a trace: module calls and attribute reads, and functions named by `fx.wrap`.
 
-Enters: dicts of globals, or classes, with a name in them. Leaves: all of it as it was, in reverse order, also after an error;
-`nn.Module`'s quick paths in the core are put back, which assigning a special method of the class takes away.
+Enters: dicts of globals, or classes, with a name in them. Leaves: all of it as it was, in reverse order, also after an
+error; `nn.Module`'s quick paths in the core are put back, which assigning a special method of the class takes away.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class _Patcher:
         if getattr(frame_dict.get(name), "__fx_already_patched", False):
             return
         new_fn.__fx_already_patched = deduplicate  # type: ignore[attr-defined]
-        assert name in frame_dict or hasattr(builtins, name), f"fx.wrap: {name!r} is neither a global of its module nor a builtin"
+        assert name in frame_dict or hasattr(
+            builtins, name
+        ), f"fx.wrap: {name!r} is neither a global of its module nor a builtin"
         self.patches_made.append((frame_dict, name, frame_dict.get(name, _ABSENT), new_fn))
         frame_dict[name] = new_fn
 
@@ -82,7 +84,8 @@ def _put(owner: Any, name: str, value: Any) -> None:
 
 
 def _restore_quick_paths(patches: list[tuple[Any, str, Any, Any]]) -> None:
-    """Assigning `Module.__call__` gave every class CPython's slow call; classes that call as Module does get the quick one again."""
+    """Assigning `Module.__call__` gave every class CPython's slow call;
+    classes that call as Module does get the quick one again."""
     if not any(owner is Module for owner, *_ in patches):
         return
     waiting: list[type] = [Module]
@@ -120,7 +123,7 @@ def _maybe_revert_all_patches() -> Iterator[None]:
             patcher.reapply_all_patches()
 
 
-# --- wrapped functions --------------------------------------------------------------------------------------------------------------------
+# --- wrapped functions ------------------------------------------------------------------------------------------------
 
 
 def _find_proxy(*objects: Any) -> Proxy | None:
@@ -155,7 +158,9 @@ def _create_wrapped_method(cls: type, name: str) -> Callable:
     @functools.wraps(orig_fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         proxy = _find_proxy(args, kwargs)
-        return orig_fn(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_method", name, args, kwargs)
+        return (
+            orig_fn(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_method", name, args, kwargs)
+        )
 
     return wrapped
 

@@ -1,7 +1,8 @@
 """Proxies: values that stand for a node while Python runs, and record what is done to them.
 
-Enters: a node and the tracer that records. Leaves: more proxies: operators, attributes, methods, and every function that honours
-`__torch_function__` become nodes. Refuses: what needs a value now (truth, iteration, len, int), with a TraceError that says so.
+Enters: a node and the tracer that records. Leaves: more proxies: operators, attributes, methods, and every function
+that honours `__torch_function__` become nodes. Refuses: what needs a value now (truth, iteration, len, int),
+with a TraceError that says so.
 """
 
 from __future__ import annotations
@@ -28,11 +29,21 @@ from .codegen import magic_methods, reflectable_magic_methods
 from .graph import Graph
 from .node import Node, Target, base_types, map_aggregate, map_arg
 
-__all__ = ["Attribute", "GraphAppendingTracer", "MetaProxy", "ParameterProxy", "Proxy", "Scope", "ScopeContextManager", "TraceError", "TracerBase"]
+__all__ = [
+    "Attribute",
+    "GraphAppendingTracer",
+    "MetaProxy",
+    "ParameterProxy",
+    "Proxy",
+    "Scope",
+    "ScopeContextManager",
+    "TraceError",
+    "TracerBase",
+]
 
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_COPIED_META = ("nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute", "ac_graph_id", "from_node", "quantization_tag", "custom",
-                "partitioner_tag")  # fmt: skip
+_COPIED_META = ("nn_module_stack", "torch_fn", "source_fn_stack", "original_aten", "recompute", "ac_graph_id",
+                "from_node", "quantization_tag", "custom", "partitioner_tag")  # fmt: skip
 _CONTROL_FLOW = "a value that is being traced cannot decide control flow"
 
 
@@ -62,11 +73,12 @@ class ScopeContextManager:
         self._scope.module_path, self._scope.module_type = self._before.module_path, self._before.module_type
 
 
-# --- tracers ------------------------------------------------------------------------------------------------------------------------------
+# --- tracers ----------------------------------------------------------------------------------------------------------
 
 
 class TracerBase:
-    """Records nodes in `self.graph`. Override `create_arg`, `to_bool`, `iter`, `keys` or `proxy` to change what is recorded and how."""
+    """Records nodes in `self.graph`. Override `create_arg`, `to_bool`, `iter`,
+    `keys` or `proxy` to change what is recorded and how."""
 
     graph: Graph
     record_stack_traces: bool = False
@@ -79,7 +91,15 @@ class TracerBase:
     module_stack: OrderedDict[str, tuple[str, Any]]
     node_name_to_scope: dict[str, tuple[str, Any]]
 
-    def create_node(self, kind: str, target: Target, args: tuple, kwargs: dict[str, Any], name: str | None = None, type_expr: Any | None = None) -> Node:
+    def create_node(
+        self,
+        kind: str,
+        target: Target,
+        args: tuple,
+        kwargs: dict[str, Any],
+        name: str | None = None,
+        type_expr: Any | None = None,
+    ) -> Node:
         """A node in the graph, with the metadata of this moment."""
         if kind == "call_function" and self.check_mutable_operations:
             from .operator_schemas import check_for_mutable_operation
@@ -118,16 +138,21 @@ class TracerBase:
         else:
             start = next((i for i, frame in enumerate(stack) if frame.name == "forward"), len(stack))
             kept = list(stack[start:])
-        return traceback.StackSummary.from_list([frame for frame in kept if not frame.filename.startswith(_PACKAGE_FOLDER)])
+        return traceback.StackSummary.from_list(
+            [frame for frame in kept if not frame.filename.startswith(_PACKAGE_FOLDER)]
+        )
 
     def proxy(self, node: Node) -> Proxy:
         """The proxy that stands for a node."""
         return Proxy(node, self)
 
-    def create_proxy(self, kind: str, target: Target, args: tuple, kwargs: dict[str, Any], name: str | None = None, type_expr: Any | None = None,
+    def create_proxy(self, kind: str, target: Target, args: tuple, kwargs: dict[str, Any], name: str | None = None,
+                     type_expr: Any | None = None,
                      proxy_factory_fn: Callable[[Node], Proxy] | None = None) -> Proxy:  # fmt: skip
         """Record a node from arguments that may hold proxies, and answer with its proxy."""
-        node = self.create_node(kind, target, self.create_arg(tuple(args)), self.create_arg(dict(kwargs)), name, type_expr)
+        node = self.create_node(
+            kind, target, self.create_arg(tuple(args)), self.create_arg(dict(kwargs)), name, type_expr
+        )
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def _find_user_frame(self) -> FrameType | None:
@@ -154,7 +179,9 @@ class TracerBase:
         if isinstance(a, (_C.Op, _C.Overload, *base_types, enum.Enum)) or a is None or a is ...:
             return a
         if is_dataclass(a) and not isinstance(a, type):
-            return self.create_node("call_function", type(a), (), {f.name: self.create_arg(getattr(a, f.name)) for f in fields(a)})
+            return self.create_node(
+                "call_function", type(a), (), {f.name: self.create_arg(getattr(a, f.name)) for f in fields(a)}
+            )
         raise NotImplementedError(f"argument of type: {type(a)}")
 
     def _create_key(self, key: Any) -> Any:
@@ -163,7 +190,9 @@ class TracerBase:
         result = self.create_arg(key)
 
         def refuse(node: Node) -> Any:
-            raise RuntimeError(f"a dictionary in the arguments has a Node in its key {result}: keys must be plain values")
+            raise RuntimeError(
+                f"a dictionary in the arguments has a Node in its key {result}: keys must be plain values"
+            )
 
         map_arg(result, refuse)
         return result
@@ -175,8 +204,10 @@ class TracerBase:
     def iter(self, obj: Proxy) -> Iterator:
         """Asked when a proxy is iterated over."""
         raise TraceError(
-            "a Proxy cannot be iterated: it was used in a loop, or as *args or **kwargs of a call, and its length is not known while tracing. Unpack a "
-            "known number of items (`a, b = x`), index it, or wrap the function with torch.fx.wrap so that it is recorded as one call")  # fmt: skip
+            "a Proxy cannot be iterated: it was used in a loop, or as *args or **kwargs of a call, and its length is"
+            " not known while tracing. Unpack a known number of items (`a, b = x`), index it, or wrap the function with"
+            " torch.fx.wrap so that it is recorded as one call"
+        )
 
     def keys(self, obj: Proxy) -> Any:
         """Asked for the keys of a proxy, as `**proxy` does."""
@@ -193,7 +224,7 @@ class GraphAppendingTracer(TracerBase):
         self.node_name_to_scope = {}
 
 
-# --- proxies ----------------------------------------------------------------------------------------------------------------------------------
+# --- proxies ----------------------------------------------------------------------------------------------------------
 
 
 def assert_fn(x: Any) -> None:
@@ -236,7 +267,8 @@ class Proxy:
     def __iter__(self) -> Iterator[Proxy]:
         caller = inspect.currentframe().f_back
         instructions, at = _instruction_at(caller)
-        if at < len(instructions) and instructions[at].opname == "UNPACK_SEQUENCE":   # the number of items is written in the code
+        # the number of items is written in the code
+        if at < len(instructions) and instructions[at].opname == "UNPACK_SEQUENCE":
             return (self[i] for i in range(instructions[at].argval))
         return self.tracer.iter(self)
 
@@ -253,10 +285,14 @@ class Proxy:
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
-        raise RuntimeError("len() of a traced value is not recorded unless fx.wrap('len') stands at the top of the module")
+        raise RuntimeError(
+            "len() of a traced value is not recorded unless fx.wrap('len') stands at the top of the module"
+        )
 
     @classmethod
-    def __torch_function__(cls, orig_method: Any, types: Any, args: tuple | None = None, kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        cls, orig_method: Any, types: Any, args: tuple | None = None, kwargs: dict[str, Any] | None = None
+    ) -> Any:
         args, kwargs = args or (), kwargs or {}
         tracers: dict[int, TracerBase] = {}
 
@@ -266,7 +302,10 @@ class Proxy:
 
         map_aggregate((args, kwargs), note)
         if len(tracers) > 1:
-            raise RuntimeError(f"Found multiple different tracers {list(tracers.values())} while trying to trace operations {orig_method}")
+            raise RuntimeError(
+                f"Found multiple different tracers {list(tracers.values())} while trying to trace operations"
+                f" {orig_method}"
+            )
         tracer = next(iter(tracers.values()))
         kind, target, args, kwargs = as_recorded(orig_method, args, kwargs)
         name = tracer.graph._target_to_str(target) if kind == "call_function" else None
@@ -276,13 +315,17 @@ class Proxy:
 def _is_assertion(frame: FrameType) -> bool:
     """Whether a frame is about to test the condition of an assert statement."""
     instructions, at = _instruction_at(frame)
-    found = [i for i in instructions[at : at + 6] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]   # what versions of Python put between
-    if found and found[0].opname == "COMPARE_OP" and found[0].argrepr.startswith("bool("):   # from 3.13 on a comparison asks for the truth itself
+    # what versions of Python put between
+    found = [i for i in instructions[at : at + 6] if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]
+    # from 3.13 on a comparison asks for the truth itself
+    if found and found[0].opname == "COMPARE_OP" and found[0].argrepr.startswith("bool("):
         del found[0]
     if len(found) < 2 or not (found[0].opname.startswith("POP_JUMP") and found[0].opname.endswith("IF_TRUE")):
         return False
     # From Python 3.14 on the class of the error is one of several common constants.
-    return found[1].opname == "LOAD_ASSERTION_ERROR" or (found[1].opname == "LOAD_COMMON_CONSTANT" and "AssertionError" in found[1].argrepr)
+    return found[1].opname == "LOAD_ASSERTION_ERROR" or (
+        found[1].opname == "LOAD_COMMON_CONSTANT" and "AssertionError" in found[1].argrepr
+    )
 
 
 class MetaProxy(Proxy):
@@ -296,12 +339,16 @@ class MetaProxy(Proxy):
         return f"MetaProxy({self.node.name})"
 
     @classmethod
-    def __torch_function__(cls, orig_method: Any, types: Any, args: tuple | None = None, kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        cls, orig_method: Any, types: Any, args: tuple | None = None, kwargs: dict[str, Any] | None = None
+    ) -> Any:
         first = next((a for a in args or () if isinstance(a, MetaProxy)), None)
         assert first is not None, "a MetaProxy was expected among the arguments"
         result = super().__torch_function__(orig_method, types, args, kwargs)
         with first.fake_mode:
-            result.node.meta["val"] = orig_method(*[a.node.meta["val"] if isinstance(a, Proxy) else a for a in args or ()], **(kwargs or {}))
+            result.node.meta["val"] = orig_method(
+                *[a.node.meta["val"] if isinstance(a, Proxy) else a for a in args or ()], **(kwargs or {})
+            )
         return MetaProxy(result.node, result.tracer, first.fake_mode)
 
 

@@ -1,8 +1,8 @@
 """How things are written in graphs: qualified names of functions and types, and values as source text.
 
-Enters: functions, ops, overloads, types and values. Leaves: the text PyTorch would print for them. Rushlight's own things are
-spelled under `torch`, which in generated code is this package: the same text therefore runs natively and under the
-compatibility layer. Refuses: functions without a name to find them by.
+Enters: functions, ops, overloads, types and values. Leaves: the text PyTorch would print for them. Rushlight's own
+things are spelled under `torch`, which in generated code is this package: the same text therefore runs natively and
+under the compatibility layer. Refuses: functions without a name to find them by.
 
 An op called through `nn.functional` is another object than the one at top level (they compare equal): that is how
 `torch.relu(x)` and `torch.nn.functional.relu(x, inplace = False)` keep their own spelling.
@@ -34,8 +34,9 @@ _CORE_SPELLING = {"logsigmoid": "log_sigmoid"}
 
 # PyTorch writes these in Python, in torch.functional, although they are published at top level.
 FUNCTIONAL = frozenset((
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul",
-    "einsum", "lu", "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive", "unravel_index",
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
+    "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "norm", "split", "stft", "tensordot", "unique",
+    "unique_consecutive", "unravel_index",
 ))  # fmt: skip
 
 
@@ -57,7 +58,14 @@ def _op_names() -> dict[int, str]:
         for name, op in _public_ops(public).items():
             found.setdefault(id(op), f"torch._C.{private}.{prefix}{name}")
     for name, op in ops.items():
-        found.setdefault(id(op), f"torch.Tensor.{name}" if getattr(Tensor, name, None) is op else f"torch.ops.{name.replace('::', '.') if '::' in name else 'aten.' + name}")
+        found.setdefault(
+            id(op),
+            (
+                f"torch.Tensor.{name}"
+                if getattr(Tensor, name, None) is op
+                else f"torch.ops.{name.replace('::', '.') if '::' in name else 'aten.' + name}"
+            ),
+        )
     return found
 
 
@@ -102,7 +110,10 @@ def qualified_name(func: Callable) -> str:
     name = func.__name__
     if getattr(builtins, name, None) is func:
         return name
-    if isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)) and getattr(Tensor, name, None) is func:
+    if (
+        isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType))
+        and getattr(Tensor, name, None) is func
+    ):
         return f"torch.Tensor.{name}"
     if name == "<lambda>":
         name = _lambda_name(func)
@@ -139,11 +150,14 @@ def is_ours(obj: Any) -> bool:
 
 
 def is_found_by_name(overload: Any) -> bool:
-    """Whether an overload's text leads to an overload of the same definition. Those made for one transform have no name."""
+    """Whether an overload's text leads to an overload of the same definition.
+    Those made for one transform have no name."""
     space, name, label = str(overload).split(".")
     packet = getattr(namespace(space), name, None)
     found = getattr(packet, label, None) if packet is not None else None
-    return found is overload or (found is not None and name.endswith("_vjp") and type(found.definition) is type(overload.definition))
+    return found is overload or (
+        found is not None and name.endswith("_vjp") and type(found.definition) is type(overload.definition)
+    )
 
 
 def type_text(obj: Any) -> str:
@@ -186,7 +200,8 @@ def plain_text(value: Any) -> str:
 
 
 def is_method_of_tensor(func: Any) -> bool:
-    """Whether a call of `func` is a method call in PyTorch: an operator form, or an op that is published as a method alone."""
+    """Whether a call of `func` is a method call in PyTorch: an operator form,
+    or an op that is published as a method alone."""
     if isinstance(func, _C.Overload):
         return False
     if not isinstance(func, _C.Op):

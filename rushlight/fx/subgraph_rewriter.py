@@ -1,8 +1,8 @@
 """Rewriting: every occurrence of a pattern replaced by another subgraph.
 
-Enters: a GraphModule, and pattern and replacement as functions, graphs or GraphModules with as many inputs and results. Leaves: the module
-changed in place and recompiled, and the matches. Matches that overlap an earlier one stay. Refuses: replacements that name attributes
-nobody has.
+Enters: a GraphModule, and pattern and replacement as functions, graphs or GraphModules with as many inputs and results.
+Leaves: the module changed in place and recompiled, and the matches. Matches that overlap an earlier one stay. Refuses:
+replacements that name attributes nobody has.
 """
 
 from __future__ import annotations
@@ -46,16 +46,21 @@ def _as_graph(source: Callable | Graph | GraphModule) -> Graph:
     return source if isinstance(source, Graph) else symbolic_trace(source).graph
 
 
-def replace_pattern(gm: GraphModule, pattern: Callable | GraphModule, replacement: Callable | GraphModule) -> list[Match]:
+def replace_pattern(
+    gm: GraphModule, pattern: Callable | GraphModule, replacement: Callable | GraphModule
+) -> list[Match]:
     """Replace all occurrences of `pattern` in `gm`, in place."""
     return [Match(done.anchor, done.nodes_map) for done in replace_pattern_with_filters(gm, pattern, replacement)]
 
 
-def replace_pattern_with_filters(gm: GraphModule, pattern: Callable | Graph | GraphModule, replacement: Callable | Graph | GraphModule | None = None,
-                                 match_filters: list[Callable[[InternalMatch, Graph, Graph], bool]] | None = None, ignore_literals: bool = False,
+def replace_pattern_with_filters(gm: GraphModule, pattern: Callable | Graph | GraphModule,
+                                 replacement: Callable | Graph | GraphModule | None = None,
+                                 match_filters: list[Callable[[InternalMatch, Graph, Graph], bool]] | None = None,
+                                 ignore_literals: bool = False,
                                  replacement_callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
                                  node_name_match: str = "") -> list[ReplacedPatterns]:  # fmt: skip
-    """As `replace_pattern`, only where all filters agree; with `replacement_callback` each match can get a replacement of its own."""
+    """As `replace_pattern`, only where all filters agree;
+    with `replacement_callback` each match can get a replacement of its own."""
     from .passes.utils.matcher_utils import SubgraphMatcher
 
     wanted = _as_graph(pattern)
@@ -74,17 +79,25 @@ def replace_pattern_with_filters(gm: GraphModule, pattern: Callable | Graph | Gr
     return done
 
 
-def _replace_one(gm: GraphModule, pattern: Graph, match: InternalMatch, replacement: Graph, replaced: dict[Node, Node]) -> ReplacedPatterns:
+def _replace_one(
+    gm: GraphModule, pattern: Graph, match: InternalMatch, replacement: Graph, replaced: dict[Node, Node]
+) -> ReplacedPatterns:
     graph = gm.graph
     inputs = replacement.find_nodes(op="placeholder")
-    assert len(inputs) == len(match.placeholder_nodes), f"the pattern has {len(match.placeholder_nodes)} inputs, its replacement {len(inputs)}"
+    assert len(inputs) == len(
+        match.placeholder_nodes
+    ), f"the pattern has {len(match.placeholder_nodes)} inputs, its replacement {len(inputs)}"
     match.placeholder_nodes = [replaced.get(n, n) if isinstance(n, Node) else n for n in match.placeholder_nodes]
-    match.nodes_map.update({p: replaced[n] for p, n in match.nodes_map.items() if isinstance(n, Node) and n in replaced})
+    match.nodes_map.update(
+        {p: replaced[n] for p, n in match.nodes_map.items() if isinstance(n, Node) and n in replaced}
+    )
     values = dict(zip(inputs, match.placeholder_nodes, strict=True))
     with graph.inserting_before(_first_after(graph, match.returning_nodes)):
         results = graph.graph_copy(replacement, values)
     results = (results,) if isinstance(results, Node) else tuple(results)
-    assert len(results) == len(match.returning_nodes), f"the pattern has {len(match.returning_nodes)} results, its replacement {len(results)}"
+    assert len(results) == len(
+        match.returning_nodes
+    ), f"the pattern has {len(match.returning_nodes)} results, its replacement {len(results)}"
     result = [n for n in values.values() if not any(n is given for given in match.placeholder_nodes)]
     for old, new in zip(match.returning_nodes, results, strict=True):
         old.replace_all_uses_with(new)

@@ -67,5 +67,7 @@ def is_more_precise(t1: Any, t2: Any) -> bool:
     if t1 == t2 or isinstance(t2, _DynType):
         return True
     if isinstance(t1, TensorType) and isinstance(t2, TensorType):
-        return len(t1.dims) == len(t2.dims) and all(is_more_precise(a, b) for a, b in zip(t1.dims, t2.dims, strict=True))
+        return len(t1.dims) == len(t2.dims) and all(
+            is_more_precise(a, b) for a, b in zip(t1.dims, t2.dims, strict=True)
+        )
     return False

@@ -1,7 +1,7 @@
 """What nodes recorded now should remember: stack traces and metadata of the node or code being retraced.
 
-Enters: `with preserve_node_meta():` around a retrace, `with annotate({...}):` around user code. Leaves: the metadata that
-`TracerBase.create_node` puts on every node it makes meanwhile.
+Enters: `with preserve_node_meta():` around a retrace, `with annotate({...}):` around user code. Leaves: the metadata
+that `TracerBase.create_node` puts on every node it makes meanwhile.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .node import Node
 
 __all__ = [
-    "NodeSource", "NodeSourceAction", "annotate", "annotate_fn", "format_stack", "get_current_meta", "get_current_replay_node",
-    "get_graph_provenance_json", "has_preserved_node_meta", "preserve_node_meta", "reset_grad_fn_seq_nr", "set_current_meta",
-    "set_current_replay_node", "set_grad_fn_seq_nr", "set_stack_trace",
+    "NodeSource", "NodeSourceAction", "annotate", "annotate_fn", "format_stack", "get_current_meta",
+    "get_current_replay_node", "get_graph_provenance_json", "has_preserved_node_meta", "preserve_node_meta",
+    "reset_grad_fn_seq_nr", "set_current_meta", "set_current_replay_node", "set_grad_fn_seq_nr", "set_stack_trace",
 ]  # fmt: skip
 
 GRADIENT_ACC_SPECIAL_STACK = "Gradients are added here: a tensor was used several times around:"
@@ -46,10 +46,14 @@ class NodeSource:
         def __init__(self, name: str, target: str, graph_id: int) -> None:
             self.name, self.target, self.graph_id = name, target, graph_id
 
-    def __init__(self, node: Node | None, pass_name: str = "", action: NodeSourceAction | list[NodeSourceAction] | None = None) -> None:
+    def __init__(
+        self, node: Node | None, pass_name: str = "", action: NodeSourceAction | list[NodeSourceAction] | None = None
+    ) -> None:
         self.pass_name = pass_name
         self.action = [] if action is None else action if isinstance(action, list) else [action]
-        assert all(isinstance(a, NodeSourceAction) for a in self.action), f"NodeSource: expected NodeSourceActions, got {action}"
+        assert all(
+            isinstance(a, NodeSourceAction) for a in self.action
+        ), f"NodeSource: expected NodeSourceActions, got {action}"
         self.node_info = None if node is None else self.NodeInfo(node.name, str(node.target), id(node.graph))
         self.from_node: list[NodeSource] = [] if node is None else copy.deepcopy(node.meta.get("from_node", []))
 
@@ -70,7 +74,10 @@ class NodeSource:
         if indent > 9:
             return ""
         action = "+".join(a.name.lower() for a in self.action)
-        line = f"{' ' * indent * 4}(name={self.name}, pass_name={self.pass_name}, action={action}, graph_id={self.graph_id})\n"
+        line = (
+            f"{' ' * indent * 4}(name={self.name}, pass_name={self.pass_name}, action={action},"
+            f" graph_id={self.graph_id})\n"
+        )
         return line + "".join(source.print_readable(indent + 1) for source in self.from_node)
 
     __repr__ = print_readable
@@ -78,8 +85,8 @@ class NodeSource:
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         action = "+".join(a.name.lower() for a in self.action)
-        return {"name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name, "action": action,
-                "from_node": [source.to_dict() for source in self.from_node]}  # fmt: skip
+        return {"name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
+                "action": action, "from_node": [source.to_dict() for source in self.from_node]}  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()
@@ -207,4 +214,8 @@ def get_current_replay_node() -> Node | None:
 
 def get_graph_provenance_json(graph: Graph) -> dict[str, Any]:
     """The sources of every call of a function, as plain values."""
-    return {n.name: [source.to_dict() for source in n.meta.get("from_node", [])] for n in graph.nodes if n.op == "call_function"}
+    return {
+        n.name: [source.to_dict() for source in n.meta.get("from_node", [])]
+        for n in graph.nodes
+        if n.op == "call_function"
+    }

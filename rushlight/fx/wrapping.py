@@ -11,7 +11,8 @@ _wrapped_methods_to_patch: list[tuple[type, str]] = []
 
 
 def wrap(fn_or_name: str | Callable) -> str | Callable:
-    """At a module's top level: record calls of this function (or builtin, by name) as one node instead of tracing through."""
+    """At a module's top level: record calls of this function (or builtin, by name) as one node instead of tracing
+    through."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("wrap: expected a callable or the name of one")
     name = fn_or_name.__name__ if callable(fn_or_name) else fn_or_name

@@ -1,11 +1,13 @@
 """The inductor: graphs of ops as one native plan.
 
-Enters: a graph of `make_fx` (forward, backward or both) over tensors of known sizes. Leaves: a callable that runs it through
-one `_C.Plan`, with no Python between kernels. The way of a graph, a file each:
+Enters: a graph of `make_fx` (forward, backward or both) over tensors of known sizes. Leaves: a callable that runs it
+through one `_C.Plan`, with no Python between kernels. The way of a graph, a file each:
 
     values.py       tensors of the graph: a buffer and how it is looked at
-    read_graph.py   nodes of the graph: definitions with their arguments bound; views are geometry, composites are their bodies
-    units.py        which nodes share a kernel: pointwise groups, rows (softmax, norms and what stands around them), folds
+    read_graph.py   nodes of the graph: definitions with their arguments bound; views are geometry, composites are their
+                    bodies
+    units.py        which nodes share a kernel: pointwise groups, rows (softmax, norms and what stands around them),
+                    folds
     join.py         one Lowered of a group, one row program of rows
     emit.py         units as slots and steps of the plan
     compile_fx.py   the whole, and what the rest of the framework calls

@@ -1,7 +1,7 @@
 """Compiling a graph: read, group, emit; a callable comes out.
 
-Enters: a GraphModule and tensors like its inputs. Leaves: `Compiled`, called with a list of tensors of the same layouts; it returns a list.
-Refuses: graphs over several devices.
+Enters: a GraphModule and tensors like its inputs. Leaves: `Compiled`, called with a list of tensors of the same
+layouts; it returns a list. Refuses: graphs over several devices.
 """
 
 from __future__ import annotations
@@ -22,11 +22,18 @@ from .values import Buffer, Value
 class Compiled:
     """A compiled graph. `plan` is what runs; `calls` names ops that run in Python between its kernels.
 
-    What depends on static inputs alone (packed weights, folded statistics) is computed by `preparation` and kept until one of them is
-    another tensor or was written to.
+    What depends on static inputs alone (packed weights, folded statistics) is computed by `preparation` and kept until
+    one of them is another tensor or was written to.
     """
 
-    def __init__(self, emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int], static: Sequence[int]) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        outputs: Sequence[Any],
+        constants: Sequence[Any],
+        used: Sequence[int],
+        static: Sequence[int],
+    ) -> None:
         self.plan, self.calls, self.labels = emitter.finish(), tuple(emitter.calls), tuple(emitter.labels)
         self.steps = tuple(emitter.steps)
         self.outputs, self.constants, self.used = outputs, tuple(constants), tuple(used)
@@ -45,7 +52,11 @@ class Compiled:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         made = self.plan(*self.arguments(inputs))
-        return list(made[: len(self.outputs)]) if self.is_plain else [made[k] if type(k) is int else k[0] for k in self.outputs]
+        return (
+            list(made[: len(self.outputs)])
+            if self.is_plain
+            else [made[k] if type(k) is int else k[0] for k in self.outputs]
+        )
 
     def arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """What the plan is called with."""
@@ -77,7 +88,11 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
     for number, k in enumerate(used):
         t = inputs[k]
         values[k] = Buffer([int(n) for n in t.shape], [int(s) for s in t.stride()], t.dtype, number).whole()
-    static = [used.index(k) for k in graph_module.meta.get("static_inputs", ()) if k in used] if settings.prepare_weights else []
+    static = (
+        [used.index(k) for k in graph_module.meta.get("static_inputs", ()) if k in used]
+        if settings.prepare_weights
+        else []
+    )
     for number in static:
         values[used[number]].buffer.is_static = True
     reader = Reader(device)

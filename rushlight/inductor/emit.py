@@ -1,7 +1,7 @@
 """Units as slots and steps of one plan.
 
-Enters: units in order, the graph's inputs and outputs. Leaves: a `_C.Plan`. Memory between units is temporary: the core makes it before
-the first step that names it and frees it after the last, so that the next one can have it.
+Enters: units in order, the graph's inputs and outputs. Leaves: a `_C.Plan`. Memory between units is temporary: the core
+makes it before the first step that names it and frees it after the last, so that the next one can have it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ class Emitter:
         self.calls: list[str] = []          # ops that run in Python
         self.labels: list[str] = []         # what each step belongs to
         self.packed: dict[tuple, tuple[int, int]] = {}      # right operands of products, packed: where
-        self.prepared: Emitter | None = None                # what is computed from static inputs alone, once for many calls
+        # what is computed from static inputs alone, once for many calls
+        self.prepared: Emitter | None = None
         self.given: list[int] = []                          # its results, which this plan takes: their slots there
 
     def slot(self, kind: str, dtype: Any, sizes: Any, strides: Any = None, source: int = -1, offset: int = 0) -> int:
         self.slots.append((kind, dtype, tuple(sizes), strides, source, offset))
         return self.num_inputs + len(self.slots) - 1
 
-    # Static inputs ------------------------------------------------------------------------------------------------------
+    # Static inputs
+    # ------------------------------------------------------------------------------------------------------
 
     def preparing(self) -> Emitter:
         """The emitter of what is done once."""
@@ -58,7 +60,9 @@ class Emitter:
         if unit.form not in ("points", "rows", "fold"):
             return False
         inside = unit.made
-        return all(v.buffer.is_static or v.buffer in inside for n in unit.nodes for v in n.inputs) and any(n.inputs for n in unit.nodes)
+        return all(v.buffer.is_static or v.buffer in inside for n in unit.nodes for v in n.inputs) and any(
+            n.inputs for n in unit.nodes
+        )
 
     def prepare(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
         """The unit in the prepared plan: its results are inputs of this one."""
@@ -127,7 +131,11 @@ class Emitter:
         made = schedule_rows(program, unit.rows.count, unit.rows.cols, self.device.type)
         slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
         steps = packed(made, self.device, KERNELS, slots, [])
-        places = [*map(self.place, inputs), *[(self.home(b), 0) for b in outs], *[(self.slot(*s), 0) for s in slots[len(outs) :]]]
+        places = [
+            *map(self.place, inputs),
+            *[(self.home(b), 0) for b in outs],
+            *[(self.slot(*s), 0) for s in slots[len(outs) :]],
+        ]
         self.add(steps, places, on_error)
 
     def lowered(self, lowered: Any, inputs: Sequence[Value], outs: Sequence[Buffer]) -> None:
@@ -143,7 +151,9 @@ class Emitter:
         places = [*map(self.place, node.inputs)]
         results = iter(node.results)
         for kind, dtype, sizes, strides, _source, _offset in node.plan.outputs:
-            places.append((self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results)))
+            places.append(
+                (self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results))
+            )
         geometries = [*node.inputs, *[None] * len(node.plan.outputs)]
         own = self.unpacked(steps, places, [v.buffer for v in node.inputs])
         self.add([shown(step, geometries) for step in own], places, on_error)
@@ -217,7 +227,13 @@ class Emitter:
         if count:
             self.slots = [(*s[:4], numbered(s[4]), s[5]) for s in self.slots]
             self.steps = [
-                (s[0], [(numbered(o[0]), o[1]) if isinstance(o, tuple) else numbered(o) for o in s[1]], *s[2:5], numbered(s[5]), *s[6:])
+                (
+                    s[0],
+                    [(numbered(o[0]), o[1]) if isinstance(o, tuple) else numbered(o) for o in s[1]],
+                    *s[2:5],
+                    numbered(s[5]),
+                    *s[6:],
+                )
                 for s in self.steps
             ]
         return _C.Plan(first + count, self.device, self.slots, self.steps, False)

@@ -1,7 +1,7 @@
 """One Lowered of a group of pointwise nodes.
 
-Enters: nodes over one shape, in order, and which of their results are read outside. Leaves: a Lowered over what the group reads, with
-those results. Values between the nodes are rounded to the types that the ops would have stored.
+Enters: nodes over one shape, in order, and which of their results are read outside. Leaves: a Lowered over what the
+group reads, with those results. Values between the nodes are rounded to the types that the ops would have stored.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def group_lowered(nodes: Sequence[Node], outs: Sequence[Buffer]) -> tuple[Lowere
     ranges = tuple([first.sizes[d] for d in order])
     codes = tuple([nodes[k].lowered.outs[r] for k, r in wanted])
     key = ("group", tuple([(n.lowered.key, n.lowered.outs) for n in nodes]), tuple(wiring), tuple(wanted))
-    name = nodes[0].definition.name if len(nodes) == 1 else "_".join(dict.fromkeys(n.definition.name for n in nodes))[:60]
+    name = (
+        nodes[0].definition.name if len(nodes) == 1 else "_".join(dict.fromkeys(n.definition.name for n in nodes))[:60]
+    )
     return Lowered(name, key, ranges, ranges, codes, tuple(reads), body), values
 
 

@@ -28,7 +28,7 @@ def improve(reader: Reader, outputs: Sequence[Value]) -> None:
     share_packing(reader, changing)
 
 
-# --- sums of products -------------------------------------------------------------------------------------------------------
+# --- sums of products -------------------------------------------------------------------------------------------------
 
 
 def join_sums(reader: Reader, outputs: Sequence[Value], changing: set[Buffer]) -> None:
@@ -44,7 +44,11 @@ def join_sums(reader: Reader, outputs: Sequence[Value], changing: set[Buffer]) -
         if not is_sum(root) or id(root) in inside:
             continue
         adds, leaves = tree(root, made, uses)
-        if len(leaves) >= FEWEST_PRODUCTS and all(is_short(n) and not changing & {v.buffer for v in n.inputs} for n in leaves) and root.results[0].is_contiguous:
+        if (
+            len(leaves) >= FEWEST_PRODUCTS
+            and all(is_short(n) and not changing & {v.buffer for v in n.inputs} for n in leaves)
+            and root.results[0].is_contiguous
+        ):
             instead[id(root)] = one_product(reader, leaves, root.results[0])
             gone |= {id(n) for n in (*adds, *leaves)}
     if instead:
@@ -56,7 +60,13 @@ def is_sum(node: Node) -> bool:
     if node.form != "points" or node.definition.name != "add" or len(node.inputs) != 2:
         return False
     a, b = node.inputs
-    return all(x in (None, 1) for x in node.args[2:]) and a.sizes == b.sizes == node.results[0].sizes and a.dtype is b.dtype and a.is_whole and b.is_whole
+    return (
+        all(x in (None, 1) for x in node.args[2:])
+        and a.sizes == b.sizes == node.results[0].sizes
+        and a.dtype is b.dtype
+        and a.is_whole
+        and b.is_whole
+    )
 
 
 def summands(node: Node, made: dict[Buffer, Node], uses: dict[Buffer, int]) -> list[Node]:
@@ -104,7 +114,7 @@ def turned(v: Value) -> Value:
     return Value(v.buffer, v.sizes[::-1], v.strides[::-1], v.offset, v.dtype)
 
 
-# --- weights used again -----------------------------------------------------------------------------------------------------
+# --- weights used again -----------------------------------------------------------------------------------------------
 
 
 def share_packing(reader: Reader, changing: set[Buffer]) -> None:

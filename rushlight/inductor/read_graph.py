@@ -1,7 +1,8 @@
 """Reading a graph: every node as a definition with its arguments bound, in the order of the graph.
 
-Enters: a GraphModule whose nodes call ops, and tensors (or fakes) like its inputs. Leaves: `Node`s over `Value`s. Views become
-geometry and leave no node; composites are traced into the ops of their bodies. Refuses: nodes that call modules or functions that are no ops.
+Enters: a GraphModule whose nodes call ops, and tensors (or fakes) like its inputs. Leaves: `Node`s over `Value`s. Views
+become geometry and leave no node; composites are traced into the ops of their bodies. Refuses:
+nodes that call modules or functions that are no ops.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from .values import Buffer, Value, fresh
 class Node:
     """One op of the graph: what it is, what it reads, and the values it makes.
 
-    `form` is "points" (a Lowered of one loop), "fold" (a Lowered with a reduction), "rows" (a fused body), "steps" (a plan of its own),
-    or "call" (Python, between kernels).
+    `form` is "points" (a Lowered of one loop), "fold" (a Lowered with a reduction), "rows" (a fused body), "steps" (a
+    plan of its own), or "call" (Python, between kernels).
     """
 
     def __init__(self, name: str, overload: Any, args: tuple, inputs: list[Value]) -> None:
@@ -65,15 +66,22 @@ class Reader:
                 args, kwargs = map_values((node.args, node.kwargs), lambda n: env[n], is_node)
                 env[node] = self.call(node, args, kwargs)
             else:
-                raise NotImplementedError(f"inductor: a node of kind {node.op!r} ({node.target}). Trace the model with make_fx first.")
+                raise NotImplementedError(
+                    f"inductor: a node of kind {node.op!r} ({node.target}). Trace the model with make_fx first."
+                )
         return []
 
     def constant(self, tensor: Any) -> Value:
         """A tensor that the graph holds: one more input, bound to it."""
         if has_no_data(tensor):
-            raise NotImplementedError(f"inductor: the graph holds a tensor {list(tensor.shape)} that was made while tracing and has no elements. Give it as an argument.")
+            raise NotImplementedError(
+                f"inductor: the graph holds a tensor {list(tensor.shape)} that was made while tracing and has no"
+                " elements. Give it as an argument."
+            )
         self.constants.append(tensor)
-        return Buffer(tensor.shape, tensor.stride(), tensor.dtype, self.first_constant + len(self.constants) - 1).whole()
+        return Buffer(
+            tensor.shape, tensor.stride(), tensor.dtype, self.first_constant + len(self.constants) - 1
+        ).whole()
 
     constants: list[Any]
     first_constant: int
@@ -82,7 +90,10 @@ class Reader:
         target = fx_node.target
         if not isinstance(target, _C.Overload):
             if target is not operator.getitem and any(isinstance(a, Value) for a in flat((args, kwargs))):
-                raise NotImplementedError(f"inductor: {target} is no op of the registry. Decompose it, or wrap it with rushlight.library.custom_op.")
+                raise NotImplementedError(
+                    f"inductor: {target} is no op of the registry. Decompose it, or wrap it with"
+                    " rushlight.library.custom_op."
+                )
             return target(*args, **kwargs)       # sizes, items of a tuple of results
         overload = target
         bound = bind(overload, args, kwargs)
@@ -113,11 +124,14 @@ class Reader:
         self.settle(node, None)
         return node.results[0]
 
-    # Views and composites -----------------------------------------------------------------------------------------------
+    # Views and composites
+    # -----------------------------------------------------------------------------------------------
 
     def view(self, definition: View, bound: tuple) -> Any:
         source = bound[0]
-        made = definition.geometry(source.stand_in(self.device) if definition.cacheable else self.in_place(source), *bound[1:])
+        made = definition.geometry(
+            source.stand_in(self.device) if definition.cacheable else self.in_place(source), *bound[1:]
+        )
 
         def value(g: Geometry) -> Value:
             dtype = g.dtype or source.dtype
@@ -147,13 +161,18 @@ class Reader:
         held = [attribute(found, n.target) for n in found.graph.nodes if n.op == "get_attr"]
         return None if any(has_no_data(t) for t in held) else found
 
-    # What a node is -------------------------------------------------------------------------------------------------------
+    # What a node is
+    # -------------------------------------------------------------------------------------------------------
 
     def settle(self, node: Node, fx_node: Any) -> None:
         """Find the form of the node, and its results."""
         definition = node.definition
         stands = tuple(map_values(node.args, lambda v: v.stand_in(self.device), lambda v: isinstance(v, Value)))
-        node.single = len(definition.spec.returns) == 1 and not definition.spec.returns[0].endswith("[]") if definition.spec.returns else True
+        node.single = (
+            len(definition.spec.returns) == 1 and not definition.spec.returns[0].endswith("[]")
+            if definition.spec.returns
+            else True
+        )
         if isinstance(definition, Fused) and self.rows(node, stands):
             return
         if isinstance(definition, Pointwise) and not definition.is_inplace and self.points(node, stands, fx_node):
@@ -207,14 +226,19 @@ class Reader:
         return True
 
     def steps(self, node: Node, stands: tuple) -> None:
-        """The plan that eager mode would make; dense copies of the operands first where it has none for these layouts."""
+        """The plan that eager mode would make; dense copies of the operands first where it has none for these
+        layouts."""
         plan = kept_plan(node.definition, stands) if node.definition.kind == KIND_PLANNED else None
         if plan is not None:
             node.form = "steps"
             self.adopt(node, plan)
             return
         self.nodes.pop()
-        if any(not v.is_contiguous for v in node.inputs) and not node.definition.is_inplace and node.definition.kind == KIND_PLANNED:
+        if (
+            any(not v.is_contiguous for v in node.inputs)
+            and not node.definition.is_inplace
+            and node.definition.kind == KIND_PLANNED
+        ):
             node.args = tuple(map_values(node.args, self.dense, lambda v: isinstance(v, Value)))
             node.inputs = [v for v in flat(node.args) if isinstance(v, Value)]
             stands = tuple(map_values(node.args, lambda v: v.stand_in(self.device), lambda v: isinstance(v, Value)))
@@ -262,7 +286,9 @@ class Reader:
             node.results, node.writes = [node.inputs[0]], [node.inputs[0].buffer]
             return
         with FakeTensorMode() as mode:
-            fakes = map_values(node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), lambda v: isinstance(v, Value))
+            fakes = map_values(
+                node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), lambda v: isinstance(v, Value)
+            )
             made = node.overload.call(*fakes)
         node.single = isinstance(made, _C.Tensor)
         if node.definition.name == "empty_like":      # memory, and nothing to run
@@ -271,7 +297,8 @@ class Reader:
 
 
 def is_repeatable(node: Node) -> bool:
-    """Whether an equal call gives an equal result: not where random numbers are drawn, or memory is made for others to write to."""
+    """Whether an equal call gives an equal result: not where random numbers are drawn,
+    or memory is made for others to write to."""
     return bool(node.inputs) and node.form != "call" and not (node.plan is not None and node.plan.calls_python)
 
 
@@ -323,7 +350,7 @@ def pointwise_strides(shape: Sequence[int], inputs: Sequence[Value]) -> tuple[in
     return tuple(strides)
 
 
-# --- small matters ----------------------------------------------------------------------------------------------------------
+# --- small matters ----------------------------------------------------------------------------------------------------
 
 
 def is_node(x: Any) -> bool:

@@ -1,7 +1,8 @@
 """Units of rows: pointwise ops, fused bodies and folds over the same rows as one row program.
 
-Enters: a unit's nodes, in order, and how many trailing dims make a row. Leaves: which nodes fit (`kind_of`, `fits_rows`), and the
-`RowProgram` (loops/row_program.py) of a unit. Every tensor of it is full (all elements), row (one number per row) or column (one row for all).
+Enters: a unit's nodes, in order, and how many trailing dims make a row. Leaves: which nodes fit (`kind_of`,
+`fits_rows`), and the `RowProgram` (loops/row_program.py) of a unit. Every tensor of it is full (all elements), row (one
+number per row) or column (one row for all).
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ def shape_of_rows(node: Node) -> Shape | None:
         inner = len(reduced)
         if not inner or reduced != frozenset(range(rank - inner, rank)) or len(node.results) != 1:
             return None
-        if isinstance(lowered.folding.fold, TwoPass) or lowered.folding.fold.uses_index or lowered.folding.epilogue is not None:
+        if (
+            isinstance(lowered.folding.fold, TwoPass)
+            or lowered.folding.fold.uses_index
+            or lowered.folding.epilogue is not None
+        ):
             return None
         return Shape(lowered.ranges, inner)
     return None
@@ -83,7 +88,13 @@ def is_reachable(node: Node, shape: Shape) -> bool:
             return False
         return None not in kinds and (result.sizes == shape.sizes or (FULL not in kinds and COLUMN not in kinds))
     own = shape_of_rows(node)
-    return own is not None and own == shape and own.inner == shape.inner and own.sizes == shape.sizes and all(v.is_contiguous for v in node.inputs)
+    return (
+        own is not None
+        and own == shape
+        and own.inner == shape.inner
+        and own.sizes == shape.sizes
+        and all(v.is_contiguous for v in node.inputs)
+    )
 
 
 def joined_shape(nodes: Sequence[Node], shape: Shape | None, node: Node) -> Shape | None:
@@ -99,7 +110,7 @@ def joined_shape(nodes: Sequence[Node], shape: Shape | None, node: Node) -> Shap
     return shape if sum([n.form == "rows" and n.definition.index_operand is not None for n in every]) <= 1 else None
 
 
-# --- the program ------------------------------------------------------------------------------------------------------------
+# --- the program ------------------------------------------------------------------------------------------------------
 
 
 class Builder:
@@ -139,7 +150,13 @@ class Builder:
         kinds = [self.shape.kind(v) for v in node.inputs]
         parts = [self.read(v, kind) for v, kind in zip(node.inputs, kinds, strict=True)]
         kind = FULL if node.results[0].sizes == self.shape.sizes else ROW
-        self.key("points", lowered.key, lowered.outs, [(type(r.value), str(r.value)) for r in lowered.reads if isinstance(r, Number)], parts)
+        self.key(
+            "points",
+            lowered.key,
+            lowered.outs,
+            [(type(r.value), str(r.value)) for r in lowered.reads if isinstance(r, Number)],
+            parts,
+        )
         for k, v in enumerate(node.results):
             self.made(v, RowNode("points", kind, lowered.outs[k], parts, one_result(lowered, k)))
 
@@ -194,7 +211,15 @@ def converted(node: RowNode, code: str) -> RowNode:
     """The node in another type."""
     if node.code == code:
         return node
-    lowered = Lowered("convert", ("convert", code), (), (), (code,), (Memory("x", node.code, (), (), ()),), lambda at, sources: (sources[0].read(at),))
+    lowered = Lowered(
+        "convert",
+        ("convert", code),
+        (),
+        (),
+        (code,),
+        (Memory("x", node.code, (), (), ()),),
+        lambda at, sources: (sources[0].read(at),),
+    )
     return RowNode("points", node.kind, code, [node], lowered)
 
 
@@ -209,4 +234,8 @@ def row_program(nodes: Sequence[Node], shape: Shape, outs: Sequence[Buffer]) -> 
     key = ("unit", tuple(builder.keys), kinds, names, tuple([code for _, code in results]))
     compute = compute_code(next((o.code for o in builder.operands if o.kind == FULL), "f32"))
     name = "_".join(dict.fromkeys(n.definition.name.strip("_") for n in nodes))[:60]
-    return RowProgram(name, key, tuple(builder.operands), results, compute, builder.bound), builder.inputs, builder.on_error
+    return (
+        RowProgram(name, key, tuple(builder.operands), results, compute, builder.bound),
+        builder.inputs,
+        builder.on_error,
+    )

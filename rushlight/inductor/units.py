@@ -2,13 +2,15 @@
 
 Enters: nodes in the order of the graph. Leaves: `Unit`s in an order that computes everything before it is read.
 
-    points   pointwise ops over one shape, in one loop: what is read outside of the group is stored, the rest stays in registers
+    points   pointwise ops over one shape, in one loop: what is read outside of the group is stored, the rest stays in
+             registers
     rows     the same and fused bodies (softmax, norms, cross entropy), folds of whole rows: one loop over rows
     fold     a reduction; pointwise ops that nobody else reads are computed where it reads them
     steps    an op with a plan of its own: products, convolutions, attention, moves
     call     an op run in Python
 
-A node joins the unit of one of its producers if that makes no circle: none of its other producers may come after that unit.
+A node joins the unit of one of its producers if that makes no circle:
+none of its other producers may come after that unit.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class Grouping:
         self.unit_of[id(node)] = chosen
         if calls_python(node):
             self.last_call = chosen
-        earlier = {u.number for u in needed if u is not chosen}.union(*[u.before for u in needed if u is not chosen]) - chosen.before
+        earlier = {u.number for u in needed if u is not chosen}.union(
+            *[u.before for u in needed if u is not chosen]
+        ) - chosen.before
         chosen.before |= earlier
         if earlier:
             for u in self.units.values():
@@ -135,7 +139,11 @@ def looked_up(node: Node) -> list[Value]:
     """The values that a fused body takes for column numbers."""
     if node.form != "rows" or node.definition.index_operand is None:
         return []
-    return [a for p, a in zip(node.definition.spec.params, node.args, strict=True) if p.name == node.definition.index_operand]
+    return [
+        a
+        for p, a in zip(node.definition.spec.params, node.args, strict=True)
+        if p.name == node.definition.index_operand
+    ]
 
 
 def shape_of(node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:

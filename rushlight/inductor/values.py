@@ -1,7 +1,8 @@
 """Tensors of a graph: memory that somebody makes, and how it is looked at.
 
-Enters: sizes, strides and dtypes as tracing found them. Leaves: `Buffer`s (one allocation each, or an input of the graph) and `Value`s,
-geometries over them. A view is another Value of the same Buffer; so is what an in-place op returns.
+Enters: sizes, strides and dtypes as tracing found them. Leaves: `Buffer`s (one allocation each, or an input of the
+graph) and `Value`s, geometries over them. A view is another Value of the same Buffer; so is what an in-place op
+returns.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ class Value:
     """Elements of a buffer; `offset` counts elements of `dtype` from its first."""
 
     def __init__(self, buffer: Buffer, sizes: Sequence[int], strides: Sequence[int], offset: int, dtype: Any) -> None:
-        self.buffer, self.sizes, self.strides, self.offset, self.dtype = buffer, tuple(sizes), tuple(strides), offset, dtype
+        self.buffer, self.sizes, self.strides, self.offset, self.dtype = (
+            buffer,
+            tuple(sizes),
+            tuple(strides),
+            offset,
+            dtype,
+        )
 
     @property
     def is_whole(self) -> bool:

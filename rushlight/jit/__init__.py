@@ -1,8 +1,8 @@
 """rushlight.jit: TorchScript's names, run as Python.
 
-Until TorchScript itself is here, decorated code runs eagerly, which is what PyTorch does with PYTORCH_JIT=0: `script` returns what it is
-given, `is_scripting()` is False, `fork` runs at once. `trace` records the calls of one run as a graph. What needs TorchScript's own
-form (`save`, `load`, `graph`, `code`) raises NotImplementedError when used.
+Until TorchScript itself is here, decorated code runs eagerly, which is what PyTorch does with PYTORCH_JIT=0: `script`
+returns what it is given, `is_scripting()` is False, `fork` runs at once. `trace` records the calls of one run as a
+graph. What needs TorchScript's own form (`save`, `load`, `graph`, `code`) raises NotImplementedError when used.
 """
 
 from __future__ import annotations
@@ -49,15 +49,23 @@ from ._trace import (
 )
 
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptClass", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
-    "ScriptWarning", "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "annotate", "enable_onednn_fusion", "export",
-    "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph",
-    "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
-    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptClass", "RecursiveScriptModule",
+    "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedModule", "TracerWarning",
+    "TracingCheckError", "annotate", "enable_onednn_fusion", "export",
+    "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance",
+    "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
+    "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
+    "strict_fusion", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip
 
 _MISSING = reason_of("torch.jit.ONNXTracedModule")
-_drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = _drop, _overload, _overload_method, _IgnoreContextManager, script_if_tracing
+_drop, _overload, _overload_method, _IgnoreContextManager, _script_if_tracing = (
+    _drop,
+    _overload,
+    _overload_method,
+    _IgnoreContextManager,
+    script_if_tracing,
+)
 ONNXTracedModule = stand_in("torch.jit", "ONNXTracedModule")
 _fusion = {"strategy": [("STATIC", 2), ("DYNAMIC", 10)], "onednn": False}
 
@@ -104,9 +112,14 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
     raise NotImplementedError(f"jit.save: {_MISSING}. Save the weights with torch.save(m.state_dict(), f).")
 
 
-def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None, _restore_shapes: bool = False) -> Any:
+def load(
+    f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None, _restore_shapes: bool = False
+) -> Any:
     """Refused: a TorchScript archive holds compiled code."""
-    raise NotImplementedError(f"jit.load: {_MISSING}, so archives made by torch.jit.save cannot be run. Load a state_dict with torch.load instead.")
+    raise NotImplementedError(
+        f"jit.load: {_MISSING}, so archives made by torch.jit.save cannot be run. Load a state_dict with torch.load"
+        " instead."
+    )
 
 
 def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True) -> Any:
@@ -121,7 +134,9 @@ def freeze(mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics
     return frozen
 
 
-def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: list[str] | None = None) -> None:
+def run_frozen_optimizations(
+    mod: Any, optimize_numerics: bool = True, preserved_methods: list[str] | None = None
+) -> None:
     """Rewrites of a frozen program's graph: there is none to rewrite, and results stay the same."""
 
 

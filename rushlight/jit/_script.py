@@ -1,6 +1,7 @@
 """Scripting as Python: what the decorators return, and the classes that scripted things would have.
 
-Enters: functions, classes and modules. Leaves: the same ones. Refuses: source text to compile, and what only compiled things have.
+Enters: functions, classes and modules. Leaves: the same ones. Refuses: source text to compile,
+and what only compiled things have.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class ScriptModule(Module):
 
     def save(self, f: Any, **kwargs: Any) -> None:
         """Refused: there is no compiled form to save."""
-        raise NotImplementedError(f"{type(self).__name__}.save: {_MISSING}. Save the weights with torch.save(module.state_dict(), f).")
+        raise NotImplementedError(
+            f"{type(self).__name__}.save: {_MISSING}. Save the weights with torch.save(module.state_dict(), f)."
+        )
 
 
 class RecursiveScriptModule(ScriptModule):

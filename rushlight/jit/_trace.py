@@ -1,8 +1,9 @@
 """jit.trace: one run on example inputs, checked, and callable from then on.
 
-Enters: a function or module and example inputs. Leaves: for a function, itself; for a module, a `TopLevelTracedModule` that shares its
-parameters and runs its forward. Control flow is followed anew at each call (PyTorch would freeze the path of the example), so results
-are those of the Python program. Refuses: examples it cannot run, runs that disagree with each other, and a compiled form.
+Enters: a function or module and example inputs. Leaves: for a function, itself; for a module, a `TopLevelTracedModule`
+that shares its parameters and runs its forward. Control flow is followed anew at each call (PyTorch would freeze the
+path of the example), so results are those of the Python program. Refuses: examples it cannot run, runs that disagree
+with each other, and a compiled form.
 """
 
 from __future__ import annotations
@@ -79,15 +80,20 @@ class TopLevelTracedModule(TracedModule):
     """What `trace` returns for a module."""
 
 
-def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None, check_tolerance: float = 1e-5,
-          strict: bool = True, _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None, example_kwarg_inputs: Any = None,
+def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True,
+          check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False,
+          _module_class: Any = None, _compilation_unit: Any = None, example_kwarg_inputs: Any = None,
           _store_inputs: bool = True) -> Any:  # fmt: skip
     """A callable with the behaviour of `func`, which is run on the examples now."""
     if not callable(func):
         raise AttributeError(f"trace: expected a function or module, got {type(func).__name__}")
     if (example_inputs is None) == (example_kwarg_inputs is None):
         raise RuntimeError("example_kwarg_inputs should be a dict, and example_inputs be None, or the other way round")
-    args = example_inputs if isinstance(example_inputs, tuple) else tuple(example_inputs) if isinstance(example_inputs, list) else (example_inputs,)
+    args = (
+        example_inputs
+        if isinstance(example_inputs, tuple)
+        else tuple(example_inputs) if isinstance(example_inputs, list) else (example_inputs,)
+    )
     kwargs = example_kwarg_inputs or {}
     args = () if example_inputs is None else args
     if isinstance(func, ScriptModule):
@@ -101,8 +107,9 @@ def trace(func: Callable, example_inputs: Any = None, optimize: Any = None, chec
     return TopLevelTracedModule(func) if isinstance(func, Module) else func
 
 
-def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True, check_inputs: Any = None, check_tolerance: float = 1e-5,
-                 strict: bool = True, _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
+def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True,
+                 check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
+                 _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
                  example_inputs_is_kwarg: bool = False, _store_inputs: bool = True) -> Any:  # fmt: skip
     """Trace several methods of a module: `inputs` maps their names to example inputs."""
     if not isinstance(mod, Module):
@@ -113,7 +120,13 @@ def trace_module(mod: Module, inputs: dict[str, Any], optimize: Any = None, chec
     for name, example in inputs.items():
         method = mod if name == "forward" else getattr(mod, name)
         given = {"example_kwarg_inputs": example} if example_inputs_is_kwarg else {"example_inputs": example}
-        trace(lambda *a, _m=method, **k: _m(*a, **k), check_trace=check_trace, check_tolerance=check_tolerance, strict=strict, **given)
+        trace(
+            lambda *a, _m=method, **k: _m(*a, **k),
+            check_trace=check_trace,
+            check_tolerance=check_tolerance,
+            strict=strict,
+            **given,
+        )
         if name != "forward":
             object.__setattr__(traced, name, method)
     return traced
@@ -128,7 +141,10 @@ def _require_tensors(result: Any, strict: bool) -> None:
     leaves = tree_leaves(result)
     odd = next((x for x in leaves if not isinstance(x, Tensor)), None)
     if odd is not None:
-        raise RuntimeError(f"trace: expected the function to return tensors, or lists, tuples or dicts of them, got {type(odd).__name__}")
+        raise RuntimeError(
+            "trace: expected the function to return tensors, or lists, tuples or dicts of them, got"
+            f" {type(odd).__name__}"
+        )
 
 
 def _check(func: Callable, args: tuple, kwargs: dict[str, Any], tolerance: float) -> None:
@@ -141,7 +157,11 @@ def _check(func: Callable, args: tuple, kwargs: dict[str, Any], tolerance: float
     set_rng_state(state)
     for first, second in zip(*runs, strict=True):
         if first.is_floating_point() and not first.allclose(second, rtol=tolerance, atol=tolerance, equal_nan=True):
-            warnings.warn("trace: the function has nondeterministic nodes. A model in training mode does: call .eval() on it.", category=TracerWarning, stacklevel=3)
+            warnings.warn(
+                "trace: the function has nondeterministic nodes. A model in training mode does: call .eval() on it.",
+                category=TracerWarning,
+                stacklevel=3,
+            )
             return
 
 

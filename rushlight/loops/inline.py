@@ -1,8 +1,9 @@
 """One Lowered from two: a producer computed where its consumer reads it.
 
-Enters: a consumer, the number of one of its reads, and the Lowered of the op whose result that is. Leaves: one Lowered over the
-memory that both read, with the results of the consumer. Intermediate results are rounded to the type the producer would have stored, so the numbers are
-those of the two ops one after the other, but for the order in which a fold adds. Refuses, with NotLowerable and a reason: what takes two loops.
+Enters: a consumer, the number of one of its reads, and the Lowered of the op whose result that is. Leaves: one Lowered
+over the memory that both read, with the results of the consumer. Intermediate results are rounded to the type the
+producer would have stored, so the numbers are those of the two ops one after the other, but for the order in which a
+fold adds. Refuses, with NotLowerable and a reason: what takes two loops.
 
     producer        consumer
     pointwise       pointwise, fold, walk     the body in the body; operands expanded as the consumer expands the result
@@ -50,14 +51,20 @@ def inline(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     if consumer.on_error is not None and producer.on_error is not None:
         raise NotLowerable(f"{consumer.name}, {producer.name}: both check indices, and an error could not say whose")
     # Boxes, and what is said of all tensors read, were those of elements in memory.
-    consumer, producer = consumer.but(pieces=None, through=frozenset()), producer.but(pieces=None, through=frozenset(), layout=None)
+    consumer, producer = consumer.but(pieces=None, through=frozenset()), producer.but(
+        pieces=None, through=frozenset(), layout=None
+    )
     if producer.folding is not None:
         return with_epilogue(consumer, operand, producer)
     producer = flat(producer)
     if consumer.view is not None:
         return seen_through(consumer, producer)
     producer = renamed(producer, f"{read.name}.")
-    return aligned(consumer, operand, producer) if consumer.aligned and producer.aligned else computed(consumer, operand, producer)
+    return (
+        aligned(consumer, operand, producer)
+        if consumer.aligned and producer.aligned
+        else computed(consumer, operand, producer)
+    )
 
 
 def joined_key(consumer: Lowered, operand: int, producer: Lowered, *how: Any) -> tuple:
@@ -80,20 +87,26 @@ def parted(sources: Sequence[Any], operand: int, count: int, made: Any) -> list[
     return [*sources[:operand], made, *sources[operand + count :]]
 
 
-# --- bodies in bodies -------------------------------------------------------------------------------------------------------------
+# --- bodies in bodies -------------------------------------------------------------------------------------------------
 
 
 def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
-    """Both read at the loop position: so does the whole, with the producer's operands expanded to the consumer's ranges."""
+    """Both read at the loop position: so does the whole,
+    with the producer's operands expanded to the consumer's ranges."""
     dims, count = consumer.reads[operand].dims, len(producer.reads)
-    inside = [r if isinstance(r, Number) else r.but(dims=tuple([None if d is None else r.dims[d] for d in dims])) for r in producer.reads]
+    inside = [
+        r if isinstance(r, Number) else r.but(dims=tuple([None if d is None else r.dims[d] for d in dims]))
+        for r in producer.reads
+    ]
     code = producer.outs[0]
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
         made = cast(producer.body(at, sources[operand : operand + count])[0], code)
         return consumer.body(at, parted(sources, operand, count, Given(made)))
 
-    return consumer.but(key=joined_key(consumer, operand, producer), reads=joined_reads(consumer, operand, inside), body=body)
+    return consumer.but(
+        key=joined_key(consumer, operand, producer), reads=joined_reads(consumer, operand, inside), body=body
+    )
 
 
 def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
@@ -101,7 +114,9 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     if consumer.walk is not None:
         raise NotLowerable(f"{consumer.name}: a walk reads its operand in order, and {producer.name} does not")
     if consumer.folding is not None and isinstance(consumer.folding.fold, TwoPass):
-        raise NotLowerable(f"{consumer.name}: its elements are read twice, and working {producer.name} out twice would not pay")
+        raise NotLowerable(
+            f"{consumer.name}: its elements are read twice, and working {producer.name} out twice would not pay"
+        )
     read, count = consumer.reads[operand], len(producer.reads)
     extents = [Number(f"{read.name}.size{d}", "i64", n) for d, n in enumerate(read.sizes)]
 
@@ -124,10 +139,17 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         folding = folded_with(folding, own)
     scatter = consumer.scatter
     if scatter is not None:
-        scatter = Scatter(scatter.target, scatter.serial, lambda at, out, sources: consumer.scatter.writes(at, out, own(sources, at.checks)), combine)
+        scatter = Scatter(
+            scatter.target,
+            scatter.serial,
+            lambda at, out, sources: consumer.scatter.writes(at, out, own(sources, at.checks)),
+            combine,
+        )
     return consumer.but(
-        key=joined_key(consumer, operand, producer, "computed"), reads=joined_reads(consumer, operand, [*producer.reads, *extents]), aligned=False,
-        body=None if consumer.body is None else body, scatter=scatter, folding=folding, on_error=consumer.on_error or producer.on_error,
+        key=joined_key(consumer, operand, producer, "computed"),
+        reads=joined_reads(consumer, operand, [*producer.reads, *extents]), aligned=False,
+        body=None if consumer.body is None else body, scatter=scatter, folding=folding,
+        on_error=consumer.on_error or producer.on_error,
     )  # fmt: skip
 
 
@@ -160,22 +182,35 @@ def flat(producer: Lowered) -> Lowered:
         own.checks = at.checks
         return producer.body(own, sources[:count])
 
-    return producer.but(key=("flat", producer.key), ranges=producer.shape, reads=(*producer.reads, *sizes, *dims), body=body)
+    return producer.but(
+        key=("flat", producer.key), ranges=producer.shape, reads=(*producer.reads, *sizes, *dims), body=body
+    )
 
 
-# --- views ------------------------------------------------------------------------------------------------------------------------
+# --- views ------------------------------------------------------------------------------------------------------------
 
 
 def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
-    """A view of a producer. Where its rule has strides for every operand, they are read in other places; else positions are worked out."""
-    made = producer.but(name=consumer.name, key=joined_key(consumer, 0, producer), ranges=consumer.ranges, shape=consumer.shape)
+    """A view of a producer. Where its rule has strides for every operand, they are read in other places;
+    else positions are worked out."""
+    made = producer.but(
+        name=consumer.name, key=joined_key(consumer, 0, producer), ranges=consumer.ranges, shape=consumer.shape
+    )
     if producer.aligned:
         try:
-            return made.but(reads=tuple([r if isinstance(r, Number) else moved(r, producer.ranges, consumer) for r in producer.reads]))
+            return made.but(
+                reads=tuple(
+                    [r if isinstance(r, Number) else moved(r, producer.ranges, consumer) for r in producer.reads]
+                )
+            )
         except RuntimeError:      # as `view` of a transposed operand: no strides make it
             pass
     _sizes, strides, offset = consumer.view(producer.shape, row_major(producer.shape), 0)
-    given = [Number(f"view.{label}{d}", "i64", n) for label, numbers in (("n", producer.shape), ("s", strides), ("o", (offset,))) for d, n in enumerate(numbers)]
+    given = [
+        Number(f"view.{label}{d}", "i64", n)
+        for label, numbers in (("n", producer.shape), ("s", strides), ("o", (offset,)))
+        for d, n in enumerate(numbers)
+    ]
     count, rank = len(producer.reads), len(producer.shape)
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
@@ -187,7 +222,9 @@ def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
         own.checks = at.checks
         return producer.body(own, sources[:count])
 
-    return made.but(key=joined_key(consumer, 0, producer, "places"), reads=(*producer.reads, *given), body=body, aligned=False)
+    return made.but(
+        key=joined_key(consumer, 0, producer, "places"), reads=(*producer.reads, *given), body=body, aligned=False
+    )
 
 
 def moved(read: Memory, ranges: Sequence[int], view: Lowered) -> Memory:
@@ -215,26 +252,45 @@ def unravel(place: Value, sizes: Sequence[Value]) -> list[Value]:
     return position
 
 
-# --- behind a fold ----------------------------------------------------------------------------------------------------------------
+# --- behind a fold ----------------------------------------------------------------------------------------------------
 
 
 def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     """A pointwise consumer computed where the fold's result would be stored."""
-    plain = consumer.aligned and consumer.folding is None and consumer.walk is None and consumer.scatter is None and consumer.view is None
+    plain = (
+        consumer.aligned
+        and consumer.folding is None
+        and consumer.walk is None
+        and consumer.scatter is None
+        and consumer.view is None
+    )
     kept = len(producer.ranges) - len(producer.folding.reduced)
-    plain = plain and len(producer.shape) in (len(producer.ranges), kept)      # else results lie beside each other in one position
+    # else results lie beside each other in one position
+    plain = plain and len(producer.shape) in (len(producer.ranges), kept)
     if not plain or tuple(consumer.ranges) != tuple(producer.shape):
-        raise NotLowerable(f"{consumer.name}: behind the fold {producer.name} only a pointwise op over the same shape takes no further loop")
+        raise NotLowerable(
+            f"{consumer.name}: behind the fold {producer.name} only a pointwise op over the same shape takes no further"
+            " loop"
+        )
     folding, ranges = producer.folding, producer.ranges
     kept = [d for d in range(len(ranges)) if d not in folding.reduced]
-    place = {d: d for d in range(len(ranges))} if len(producer.shape) == len(ranges) else dict(zip(kept, range(len(kept)), strict=True))
+    place = (
+        {d: d for d in range(len(ranges))}
+        if len(producer.shape) == len(ranges)
+        else dict(zip(kept, range(len(kept)), strict=True))
+    )
     others = [r for k, r in enumerate(consumer.reads) if k != operand]
     late = []
     for r in others:
         if isinstance(r, Number):
             late.append(r.but(name=f"then{len(producer.reads)}.{r.name}"))
         else:
-            late.append(r.but(name=f"then{len(producer.reads)}.{r.name}", dims=tuple([None if d in folding.reduced else r.dims[place[d]] for d in range(len(ranges))])))
+            late.append(
+                r.but(
+                    name=f"then{len(producer.reads)}.{r.name}",
+                    dims=tuple([None if d in folding.reduced else r.dims[place[d]] for d in range(len(ranges))]),
+                )
+            )
     before, code, first = len(producer.reads), producer.outs[0], folding.epilogue
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
@@ -248,8 +304,9 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
 
     after = folding.after + sum([isinstance(r, Memory) for r in late])
     return producer.but(
-        name=f"{producer.name}_{consumer.name}", key=joined_key(consumer, operand, producer, "epilogue"), shape=consumer.shape, outs=consumer.outs,
-        reads=(*producer.reads, *late), body=body, folding=folding.but(epilogue=epilogue, after=after),
+        name=f"{producer.name}_{consumer.name}", key=joined_key(consumer, operand, producer, "epilogue"),
+        shape=consumer.shape, outs=consumer.outs, reads=(*producer.reads, *late), body=body,
+        folding=folding.but(epilogue=epilogue, after=after),
     )  # fmt: skip
 
 

@@ -11,9 +11,9 @@ others, and `show_lowered` prints. Refuses: schedules, targets and operand numbe
     body     lambda at, sources: (exp(sources[0].read(at)),)
     fold     init 0, step and merge +            reduced = {1}
 
-A read is an interface: a body asks `sources[k].read(at)` for the element that read k has at loop position `at`, and never
-learns whether that is a load (`Elements`, `Placed`), a run-time number (`Given`) or another op's body (`Computed`).
-Bodies with places of their own (gathers) ask `sources[k][i, j]`, in the coordinates of the operand.
+A read is an interface: a body asks `sources[k].read(at)` for the element that read k has at loop position `at`, and
+never learns whether that is a load (`Elements`, `Placed`), a run-time number (`Given`) or another op's body
+(`Computed`). Bodies with places of their own (gathers) ask `sources[k][i, j]`, in the coordinates of the operand.
 
 This file lies in `loops` because kinds (op/) state a Lowered and schedulers (codegen/) read it, and both are above.
 """
@@ -27,7 +27,8 @@ from .expr import Value, bitcast, cast, complex_, const, eq, ge, load, lt, max_,
 from .record import Record
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-SINGLE, UNIT, GENERAL, REPEATED = 0, 1, 2, 3   # a dim of size 1, of neighbours in memory, any other, of one element over and over
+# a dim of size 1, of neighbours in memory, any other, of one element over and over
+SINGLE, UNIT, GENERAL, REPEATED = 0, 1, 2, 3
 LIMIT = 1 << 48
 DIM_BITS = 6             # an error code holds the index and, in its low bits, which dim it was for
 COMPUTE = {"f16": "f32", "bf16": "f32", "f8e4m3fn": "f32", "f8e5m2": "f32", "c32": "c64"}
@@ -43,7 +44,7 @@ class NotLowerable(Exception):  # noqa: N818 - an answer, not a failure: the op 
     """Why an op, or two of them together, cannot be stated as one Lowered."""
 
 
-# --- folds --------------------------------------------------------------------------------------------------------------
+# --- folds ------------------------------------------------------------------------------------------------------------
 
 
 class Fold:
@@ -100,7 +101,7 @@ class TwoPass(Fold):
         raise NotImplementedError
 
 
-# --- reads, as a definition states them ------------------------------------------------------------------------------------
+# --- reads, as a definition states them -------------------------------------------------------------------------------
 
 
 class Memory(Record):
@@ -138,9 +139,11 @@ class Table(Memory):
 
 
 class Staged(Memory):
-    """Rows of another Lowered's result, each computed when the reader comes to it and kept as long as the reader works on it.
+    """Rows of another Lowered's result, each computed when the reader comes to it and kept as long as the reader works
+    on it.
 
-    The reader's position along all results' ranges but the last is that of the row; it reads the row at places of its own.
+    The reader's position along all results' ranges but the last is that of the row;
+    it reads the row at places of its own.
     """
 
     name: str
@@ -165,7 +168,12 @@ Read = Memory | Number
 
 def kinds_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """What a kernel's code depends on of a geometry."""
-    return tuple([SINGLE if n == 1 else UNIT if s == 1 else GENERAL if s else REPEATED for n, s in zip(sizes, strides, strict=True)])
+    return tuple(
+        [
+            SINGLE if n == 1 else UNIT if s == 1 else GENERAL if s else REPEATED
+            for n, s in zip(sizes, strides, strict=True)
+        ]
+    )
 
 
 def spread(name: str, code: str, sizes: Sequence[int], strides: Sequence[int], ranges: Sequence[int]) -> Memory:
@@ -175,13 +183,16 @@ def spread(name: str, code: str, sizes: Sequence[int], strides: Sequence[int], r
     return Memory(name, code, tuple(sizes), tuple(strides), tuple(dims))
 
 
-# --- sources: reads as a body meets them --------------------------------------------------------------------------------------
+# --- sources: reads as a body meets them ------------------------------------------------------------------------------
 
 
 class Elements:
-    """A tensor in a body: `x[i, j]` loads in its own coordinates, `read(at)` at a loop position; `shape` holds run-time sizes."""
+    """A tensor in a body: `x[i, j]` loads in its own coordinates, `read(at)` at a loop position;
+    `shape` holds run-time sizes."""
 
-    def __init__(self, operand: int, name: str, code: str, kinds: tuple[int, ...], dims: tuple[int | None, ...] | None = None) -> None:
+    def __init__(
+        self, operand: int, name: str, code: str, kinds: tuple[int, ...], dims: tuple[int | None, ...] | None = None
+    ) -> None:
         self.operand, self.code, self.dims = operand, code, dims
         self.ndim = len(kinds)
         self.shape = tuple(ONE if kind == SINGLE else var(f"{name}.n{d}") for d, kind in enumerate(kinds))
@@ -239,7 +250,14 @@ class Given:
 class Computed:
     """Another op's result, computed where it is read; the indices it looks up are checked with the reader's."""
 
-    def __init__(self, producer: Lowered, sources: Sequence[Any], shape: Sequence[Value], dims: tuple[int | None, ...] | None, checks: list) -> None:
+    def __init__(
+        self,
+        producer: Lowered,
+        sources: Sequence[Any],
+        shape: Sequence[Value],
+        dims: tuple[int | None, ...] | None,
+        checks: list,
+    ) -> None:
         self.producer, self.sources, self.shape, self.dims, self.checks = producer, sources, tuple(shape), dims, checks
         self.code, self.ndim = producer.outs[0], len(self.shape)
 
@@ -265,7 +283,8 @@ class Computed:
 class At(tuple):
     """A loop position; remembers the checks its computed indices need.
 
-    `whole` are folded ranges whose windows are known to be whole where this code runs, which may spare a body some arithmetic.
+    `whole` are folded ranges whose windows are known to be whole where this code runs,
+    which may spare a body some arithmetic.
     """
 
     checks: list[tuple[Value, Value]]
@@ -310,14 +329,16 @@ def number_value(name: str, value: Any) -> Value:
     return bitcast(var(f"{name}.0"), "f64") if isinstance(value, float) else var(name)
 
 
-# --- the whole ------------------------------------------------------------------------------------------------------------------
+# --- the whole --------------------------------------------------------------------------------------------------------
 
 
 class Window(Record):
-    """The part [first, past) of a folded range that one result is made of, by `bounds(at, sources)`; `at` is 0 along folded ranges.
+    """The part [first, past) of a folded range that one result is made of, by `bounds(at, sources)`; `at` is 0 along
+    folded ranges.
 
-    `whole(at, sources)`, comparisons joined by `and`, is true where that part is the same for all results, as it is away from edges; where
-    code runs for such results only (`at.whole`), `bounds` must not depend on their position. None: there is no such stretch.
+    `whole(at, sources)`, comparisons joined by `and`, is true where that part is the same for all results, as it is
+    away from edges; where code runs for such results only (`at.whole`), `bounds` must not depend on their position.
+    None: there is no such stretch.
     """
 
     bounds: Callable[[At, Sequence[Any]], tuple[Value, Value]]
@@ -325,15 +346,16 @@ class Window(Record):
 
 
 class Folding(Record):
-    """Ranges that are folded away. The body gives one element, in type `compute`; the fold makes results of all of them.
+    """Ranges that are folded away. The body gives one element, in type `compute`;
+    the fold makes results of all of them.
 
     `epilogue(sources, results)` makes the outputs of the results where another op was inlined behind the fold;
     it reads the last `after` of the reads.
 
     Bodies with places of their own may say more. They may give a second value, which is the index that the fold sees.
-    `windows` are folded ranges of which a result sees a part. The sizes of `written` ranges are numbers of the body's key, and so few
-    that their steps may be written out; the last kept range may be one of them. A body answers None for a step that adds
-    nothing. `start(at, sources)` are the first accumulators, and `result(at, sources, accumulators)`
+    `windows` are folded ranges of which a result sees a part. The sizes of `written` ranges are numbers of the body's
+    key, and so few that their steps may be written out; the last kept range may be one of them. A body answers None for
+    a step that adds nothing. `start(at, sources)` are the first accumulators, and `result(at, sources, accumulators)`
     the results, where the fold's own do not do.
     """
 
@@ -349,7 +371,8 @@ class Folding(Record):
 
 
 class Walk(Record):
-    """One range is walked in order: a running state, and outputs for every element. `merge` is None where halves cannot be joined."""
+    """One range is walked in order: a running state, and outputs for every element.
+    `merge` is None where halves cannot be joined."""
 
     dim: int
     compute: str
@@ -362,8 +385,8 @@ class Walk(Record):
 class Scatter(Record):
     """Every position combines a value into an element of a tensor that holds something already.
 
-    `writes(at, out, sources)` gives place and value, `combine(old, new, sources)` what the element becomes. Positions that differ along
-    `serial` ranges may meet in one element, so they run in order.
+    `writes(at, out, sources)` gives place and value, `combine(old, new, sources)` what the element becomes. Positions
+    that differ along `serial` ranges may meet in one element, so they run in order.
     """
 
     target: Memory
@@ -373,7 +396,8 @@ class Scatter(Record):
 
 
 class Piece(Record):
-    """A box of the results that shows a tensor: `sizes` positions per range from `start` on, a step along range d being `strides[d]` elements.
+    """A box of the results that shows a tensor: `sizes` positions per range from `start` on,
+    a step along range d being `strides[d]` elements.
 
     Along the ranges in `backwards` the box is filled from its end.
     """
@@ -391,10 +415,10 @@ class Lowered(Record):
 
     `key` names the body: two Lowereds with equal keys and reads of equal types have the same one. Sizes are not in it.
     `aligned` bodies read every operand at the loop position itself and ask nothing else of it, so ranges may be joined
-    and reordered. `view` is the rule of an op that only looks at other places: how it changes a layout (sizes, strides, offset).
-    A body with places of its own reads all tensors but tables at position i of range d for dim d, and asks nothing else of it, where d is in
-    `through`.
-    `pieces` says of an op that only moves elements which boxes they move in; the number read as `background` is everywhere else.
+    and reordered. `view` is the rule of an op that only looks at other places: how it changes a layout (sizes, strides,
+    offset). A body with places of its own reads all tensors but tables at position i of range d for dim d, and asks
+    nothing else of it, where d is in `through`. `pieces` says of an op that only moves elements which boxes they move
+    in; the number read as `background` is everywhere else.
     """
 
     name: str
@@ -417,7 +441,8 @@ class Lowered(Record):
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        """The tensors among the reads, in the order kernels are given them: those that stages read come where the stage does."""
+        """The tensors among the reads, in the order kernels are given them:
+        those that stages read come where the stage does."""
         found: list[Memory] = []
         for r in self.reads:
             if isinstance(r, Staged):

@@ -2,8 +2,8 @@
 
 Enters: Values that may contain `call` nodes. Leaves: equal Values made of primitives only (`lower`), or one
 call's expansion (`expand`). Expansions live in the `math_*` modules, which register themselves in
-`expansions` under the function's name; they are written once for f32 and f64, are branch-free, and state their accuracy in
-docs/accuracy.md, which a test produces. Half-precision arguments are computed in f32.
+`expansions` under the function's name; they are written once for f32 and f64, are branch-free, and state their accuracy
+in docs/accuracy.md, which a test produces. Half-precision arguments are computed in f32.
 Refuses: names nobody registered.
 """
 
@@ -55,7 +55,16 @@ def _lower_into(done: dict[Value, Value], values: Iterable[Value]) -> None:
 
 def _load(name: str, table: dict[str, Callable[..., Value]]) -> bool:
     """Imports the modules that hold expansions, the commonest first, until one brings `name`."""
-    real = ("math_exp", "math_power", "math_trig", "math_special", "math_normal", "math_gamma", "math_bessel", "math_zeta")
+    real = (
+        "math_exp",
+        "math_power",
+        "math_trig",
+        "math_special",
+        "math_normal",
+        "math_gamma",
+        "math_bessel",
+        "math_zeta",
+    )
     for module in real if table is EXPANSIONS else ("math_complex",):
         importlib.import_module(f"rushlight.loops.{module}")
         if name in table:

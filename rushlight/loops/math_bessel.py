@@ -1,8 +1,8 @@
 """The modified Bessel functions I0 and I1 and their scaled forms as primitives.
 
-(1 + x) exp(-x) I(x) is a polynomial in x - 4 up to 8, and beyond it 1 / sqrt(x) times one in 1/x. The unscaled functions
-multiply by exp(x) before scaling by its power of two, because I0 overflows later than exp. f32 is computed in f64
-with shorter polynomials.
+(1 + x) exp(-x) I(x) is a polynomial in x - 4 up to 8, and beyond it 1 / sqrt(x) times one in 1/x. The unscaled
+functions multiply by exp(x) before scaling by its power of two, because I0 overflows later than exp.
+f32 is computed in f64 with shorter polynomials.
 """
 
 from __future__ import annotations

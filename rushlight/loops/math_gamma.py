@@ -224,8 +224,8 @@ def polygamma(x: Value, order: int) -> Value:
 def _polygamma_without_factor(x: Value, order: int, sign: float) -> Value:
     """Orders whose factor is inf: what is left of the sum is its largest term's sign, and whether that term is 0.
 
-    That term belongs to the x + k next to 0. Terms of equal size and opposite signs (x halfway between integers, an odd power)
-    cancel up to the one of 1 - x.
+    That term belongs to the x + k next to 0. Terms of equal size and opposite signs (x halfway between integers, an odd
+    power) cancel up to the one of 1 - x.
     """
     above = x - floor(x)
     cancelled = 1 - x if order % 2 == 0 else above
@@ -286,4 +286,3 @@ def _plain_inverse_power(x: Value, s: int) -> Value:
         if bit == "1":
             result = result * x
     return 1 / result
-

@@ -3,9 +3,9 @@
 Twenty terms (enough for starts above -10) are added to the Euler-Maclaurin expansion of the rest; powers go through
 exp and log, because kernels of twenty full powers would take seconds to compile. f32 is computed in f64.
 
-Starts further left, where the power is a whole number: with d the distance of the start q from the nearest whole number, the terms
-at q, q + 1, ... are those at d - n and d + n for all n, without those left of q. These three sums have positive starts,
-1 - d, 1 + d and 1 - q, so that ten terms of the first two, and none of the last, are enough.
+Starts further left, where the power is a whole number: with d the distance of the start q from the nearest whole
+number, the terms at q, q + 1, ... are those at d - n and d + n for all n, without those left of q. These three sums
+have positive starts, 1 - d, 1 + d and 1 - q, so that ten terms of the first two, and none of the last, are enough.
 """
 
 from __future__ import annotations

@@ -96,9 +96,10 @@ class Operand(Record):
 class For(Record):
     """Run `body` for var in [start, stop); `vector` asserts independent iterations.
 
-    A vector loop may ask for memory `ahead` bytes before its contiguous operands are read: many streams at once are more than
-    some processors' own prediction follows. A `turned` vector loop, of as many iterations as a register has lanes, reads at
-    base + stride * var + k for every k below that number: whole registers are read along k and exchanged, not single elements.
+    A vector loop may ask for memory `ahead` bytes before its contiguous operands are read: many streams at once are
+    more than some processors' own prediction follows. A `turned` vector loop, of as many iterations as a register has
+    lanes, reads at base + stride * var + k for every k below that number:
+    whole registers are read along k and exchanged, not single elements.
     """
 
     var: str
@@ -116,8 +117,8 @@ class Reduce(Record):
     `step` computes the next accumulators from `var(acc)`, `var(self.var)` and locals of `body`, which runs first.
     `merge` joins two partial results, read as `var(acc + ".a")` and `var(acc + ".b")`, the first from lower lanes.
     `init` must be neutral for merge. Elements are dealt round-robin to lanes, so merge must commute (arg-reductions
-    compare indices). `blocked` folds long ranges in blocks, which keeps float sums accurate. `gathers`: strides that are known
-    when it runs are known not to be 1 already, so elements are read lane by lane, not one after another.
+    compare indices). `blocked` folds long ranges in blocks, which keeps float sums accurate. `gathers`: strides that
+    are known when it runs are known not to be 1 already, so elements are read lane by lane, not one after another.
     """
 
     var: str
@@ -171,10 +172,12 @@ class Check(Record):
 class Pack(Record):
     """Lines of a matrix side by side, in `count` strips of `width` lines:
 
-    target[at + strip * apart + k * pitch + r] = source[start + (strip * width + r) * line + k * step]     for k < length
+    target[at + strip * apart + k * pitch + r] = source[start + (strip * width + r) * line + k * step]     for k <
+                                                                                                           length
 
-    Only `lines` of them exist; the last one stands for those that are missing, so that what is made of them is as finite
-    as the rest (nobody looks at it). Either `line` or `step` is 1. `pitch` is `width`, rounded up to whole vectors.
+    Only `lines` of them exist; the last one stands for those that are missing, so that what is made of them is as
+    finite as the rest (nobody looks at it). Either `line` or `step` is 1. `pitch` is `width`,
+    rounded up to whole vectors.
     """
 
     source: int
@@ -193,9 +196,9 @@ class Pack(Record):
 class Multiply(Record):
     """A tile of a matrix product: c[r, j] = (c[r, j] if `add`) + sum over k < depth of a[r, k] * b[k, j].
 
-    `a` was packed `height` rows side by side, `b` is read in rows of `vectors` vectors; both may hold more than `rows` and
-    `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is the target's.
-    Values of k of `a` are `pitch` elements apart, or `height` of them, rounded up to whole vectors.
+    `a` was packed `height` rows side by side, `b` is read in rows of `vectors` vectors; both may hold more than `rows`
+    and `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is
+    the target's. Values of k of `a` are `pitch` elements apart, or `height` of them, rounded up to whole vectors.
     """
 
     a: int
@@ -221,7 +224,8 @@ Statement = For | Reduce | Local | Assign | Store | If | Check | Pack | Multiply
 class Nest(Record):
     """One kernel: `loop` runs over [begin, end) of the parallel range.
 
-    `point` gives, in pointwise nests, each operand's byte offset of the current point (for `arg` and Store(index=None)).
+    `point` gives, in pointwise nests, each operand's byte offset of the current point (for `arg` and
+    Store(index=None)).
     """
 
     name: str

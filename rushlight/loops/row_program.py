@@ -1,7 +1,8 @@
 """Row programs: ops over the rows of their operands, as a graph of Lowereds that one kernel runs.
 
-Enters: nodes made by tracing a composite body (op/fused.py), each an op's Lowered and the nodes it reads. Leaves: a `RowProgram`, which a
-scheduler turns into one loop over rows holding one reducing loop per level of folds and one storing loop.
+Enters: nodes made by tracing a composite body (op/fused.py), each an op's Lowered and the nodes it reads. Leaves: a
+`RowProgram`, which a scheduler turns into one loop over rows holding one reducing loop per level of folds and one
+storing loop.
 
     kinds of nodes      full: a row's elements     row: one number per row     column: one row shared by all
     forms of nodes      leaf: an operand           points: a pointwise op      fold: a reduction of the row
@@ -24,8 +25,23 @@ FULL, ROW, COLUMN = "full", "row", "column"
 class RowNode:
     """One tensor of the body: of which kind it is, its type, and what makes it."""
 
-    def __init__(self, form: str, kind: str, code: str, parts: Sequence[RowNode] = (), lowered: Lowered | None = None, operand: int | None = None) -> None:
-        self.form, self.kind, self.code, self.parts, self.lowered, self.operand = form, kind, code, tuple(parts), lowered, operand
+    def __init__(
+        self,
+        form: str,
+        kind: str,
+        code: str,
+        parts: Sequence[RowNode] = (),
+        lowered: Lowered | None = None,
+        operand: int | None = None,
+    ) -> None:
+        self.form, self.kind, self.code, self.parts, self.lowered, self.operand = (
+            form,
+            kind,
+            code,
+            tuple(parts),
+            lowered,
+            operand,
+        )
         self.level = max([p.level for p in self.parts], default=0) + (form == "fold")
         self.name = ""            # of the local that holds a fold's result
 
@@ -33,7 +49,10 @@ class RowNode:
         """Its element at column `j`, from those of its parts: `values(node, j)`."""
         if self.form == "points":
             left = iter(self.parts)
-            sources = [Given(values(next(left), j)) if isinstance(r, Memory) else Given(const(r.value, r.code)) for r in self.lowered.reads]
+            sources = [
+                Given(values(next(left), j)) if isinstance(r, Memory) else Given(const(r.value, r.code))
+                for r in self.lowered.reads
+            ]
             return cast(self.lowered.body(HERE, sources)[0], self.code)
         if self.form == "pick":
             return values(self.parts[0], cast(values(self.parts[1], None), "i64"))
@@ -54,7 +73,8 @@ class RowOperand(Record):
 
 
 class RowProgram(Record):
-    """The whole: operands, results with the types they are stored as, and which operand holds indices of columns to check."""
+    """The whole: operands, results with the types they are stored as,
+    and which operand holds indices of columns to check."""
 
     name: str
     key: tuple

@@ -1,7 +1,7 @@
 """Readable listings of Lowereds.
 
-Enters: a `Lowered`. Leaves: its ranges, reads, and the scalar body at position (i0, i1, ...), with operands spelled x0, x1, ... in the order
-of the tensors read. Refuses: nothing; what a body needs of a schedule is stood in for by names.
+Enters: a `Lowered`. Leaves: its ranges, reads, and the scalar body at position (i0, i1, ...), with operands spelled x0,
+x1, ... in the order of the tensors read. Refuses: nothing; what a body needs of a schedule is stood in for by names.
 """
 
 from __future__ import annotations
@@ -34,13 +34,21 @@ def show_lowered(lowered: Lowered) -> str:
     """The op, a statement a line."""
     position = At(var(f"i{d}") for d in range(len(lowered.ranges)))
     position.checks = []
-    sources, lines = [], [f"{lowered.name} over {sized(lowered.ranges)} to {', '.join(lowered.outs)} {sized(lowered.shape)}" + (", aligned" if lowered.aligned else "")]
+    sources, lines = [], [
+        f"{lowered.name} over {sized(lowered.ranges)} to {', '.join(lowered.outs)} {sized(lowered.shape)}"
+        + (", aligned" if lowered.aligned else "")
+    ]
     operand = 0
     for r in lowered.reads:
         if isinstance(r, Staged):
             sources.append(Shown(operand, r.name, r.code, r.classes()))
-            sources[-1].all = lambda at, k=operand, outs=r.producer.outs: tuple([call(f"x{k}.{n}", at, dtype=code) for n, code in enumerate(outs)])
-            lines += [f"  x{operand} = {r.name}: rows of", *[f"    {line}" for line in show_lowered(r.producer).splitlines()]]
+            sources[-1].all = lambda at, k=operand, outs=r.producer.outs: tuple(
+                [call(f"x{k}.{n}", at, dtype=code) for n, code in enumerate(outs)]
+            )
+            lines += [
+                f"  x{operand} = {r.name}: rows of",
+                *[f"    {line}" for line in show_lowered(r.producer).splitlines()],
+            ]
             operand += 1
         elif isinstance(r, Table):
             sources.append(Shown(operand, r.name, r.code, r.classes()))
@@ -50,7 +58,10 @@ def show_lowered(lowered: Lowered) -> str:
             dims = r.dims if r.dims is not None else None
             sources.append(Shown(operand, r.name, r.code, r.classes(), dims))
             along = "" if dims is None else f", dims {list(dims)}"
-            lines.append(f"  x{operand} = {r.name}: {r.code} {sized(r.sizes)} strides {list(r.strides)}{along}" + (f", offset {r.offset}" if r.offset else ""))
+            lines.append(
+                f"  x{operand} = {r.name}: {r.code} {sized(r.sizes)} strides {list(r.strides)}{along}"
+                + (f", offset {r.offset}" if r.offset else "")
+            )
             operand += 1
         else:
             sources.append(Given(cast(number_value(r.name, r.value), r.code)))
@@ -62,14 +73,19 @@ def show_lowered(lowered: Lowered) -> str:
         lines += [f"  at {', '.join(map(str, place))} of out, in order along {sorted(lowered.scatter.serial)}"]
     elif lowered.body is not None:
         made = lowered.body(position, sources)
-        lines += listed("element" if lowered.folding or lowered.walk else "result", made[:1] if lowered.folding else made)
+        lines += listed(
+            "element" if lowered.folding or lowered.walk else "result", made[:1] if lowered.folding else made
+        )
         if lowered.folding is not None:
             lines += listed("index", made[1:]) if len(made) > 1 else []
             lines += shown_fold(lowered, position, sources)
         if lowered.walk is not None:
             lines.append(f"  walked along i{lowered.walk.dim}")
     for p in lowered.pieces or ():
-        lines.append(f"  box of x{p.memory}: {sized(p.sizes)} at {sized(p.start)}, strides {list(p.strides)}" + (f", backwards along {sorted(p.backwards)}" if p.backwards else ""))
+        lines.append(
+            f"  box of x{p.memory}: {sized(p.sizes)} at {sized(p.start)}, strides {list(p.strides)}"
+            + (f", backwards along {sorted(p.backwards)}" if p.backwards else "")
+        )
     if lowered.layout is not None:
         lines.append(f"  results with strides {list(lowered.layout)}")
     lines += [f"  check {condition}" for condition, _ in position.checks]
@@ -89,7 +105,11 @@ def shown_fold(lowered: Lowered, position: At, sources: list[Any]) -> list[str]:
         lines += listed(f"i{d} is whole where", [window.whole(here, sources)]) if window.whole is not None else []
     accs = [var(f"acc{k}", v.dtype) for k, v in enumerate(init)]
     done = folding.result(here, sources, accs) if folding.result else folding.fold.finish(scalars, accs, var("count"))
-    return lines + listed("finish", done if isinstance(done, (tuple, list)) else (done,)) + (["  then an epilogue"] if folding.epilogue else [])
+    return (
+        lines
+        + listed("finish", done if isinstance(done, (tuple, list)) else (done,))
+        + (["  then an epilogue"] if folding.epilogue else [])
+    )
 
 
 def listed(label: str, values: Any) -> list[str]:

@@ -1,14 +1,15 @@
 """Loops cut where a condition changes: bodies that choose by position become plain loops side by side.
 
-Enters: a vector loop whose values compare its variable, or numbers that do not change in it, with others: padding, pieces put
-together, windows at an edge. Leaves: the same stores in a few loops, each over a stretch on which the conditions are known, so
-that clamped places are plain ones again; conditions on what the loop does not change become branches around it. Refuses nothing:
-what it cannot cut stays a choice per element.
+Enters: a vector loop whose values compare its variable, or numbers that do not change in it, with others: padding,
+pieces put together, windows at an edge. Leaves: the same stores in a few loops, each over a stretch on which the
+conditions are known, so that clamped places are plain ones again; conditions on what the loop does not change become
+branches around it. Refuses nothing: what it cannot cut stays a choice per element.
 
     for j in 0..n:  y[j] = select(j >= a and j < b, x[max(min(j - a, last), 0)], 0)
     for j in 0..a:  y[j] = 0        for j in a..b:  y[j] = x[j - a]        for j in b..n:  y[j] = 0
 
-Loop variables count from 0 or more. Conditions that look at memory are left alone, being as costly to ask twice as once.
+Loop variables count from 0 or more. Conditions that look at memory are left alone,
+being as costly to ask twice as once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Form = tuple[int, tuple[tuple[Value, int], ...], int]
 
 
 def linear(value: Value, name: str) -> Form | None:
-    """(coefficient of the variable, other parts with theirs, constant) of an i64 value; None where the variable is inside a part."""
+    """(coefficient of the variable, other parts with theirs, constant) of an i64 value;
+    None where the variable is inside a part."""
     parts: dict[Value, int] = {}
     total = [0, 0]
 
@@ -62,7 +64,8 @@ def sum_of(parts: Sequence[tuple[Value, int]], constant: int) -> Value:
 
 
 class Test(Record):
-    """`step * variable < parts + bound`; where the step is 0, `parts < bound`. A condition is that if it `holds`, else its opposite."""
+    """`step * variable < parts + bound`; where the step is 0, `parts < bound`. A condition is that if it `holds`,
+    else its opposite."""
 
     step: int
     parts: tuple[tuple[Value, int], ...]
@@ -77,7 +80,11 @@ class Test(Record):
     def limit(self) -> Value:
         """The first position at which it fails; positions count from 0, so no quotient need be negative."""
         whole = sum_of(self.parts, self.bound)
-        return whole if self.step == 1 else idiv(max_(add(whole, const(self.step - 1, "i64")), ZERO), const(self.step, "i64"))
+        return (
+            whole
+            if self.step == 1
+            else idiv(max_(add(whole, const(self.step - 1, "i64")), ZERO), const(self.step, "i64"))
+        )
 
     def condition(self) -> Value:
         """The test of what does not change in the loop."""
@@ -122,7 +129,8 @@ class Known(Record):
         return None
 
     def on(self, test: Test, holds: bool) -> Known:
-        """And one thing more; on the side where a condition on the variable does not hold, its group is left as it is."""
+        """And one thing more; on the side where a condition on the variable does not hold,
+        its group is left as it is."""
         fact = (test.group, test.bound)
         left = self.left if holds == test.holds or test.step == 0 else self.left | {test.group}
         return self.but(below=(*self.below, fact), left=left) if holds else self.but(past=(*self.past, fact), left=left)
@@ -172,7 +180,11 @@ class Splitter:
 
     def next_test(self, values: list[Value], known: Known) -> Test | None:
         """The test to cut at: branches first, then of the first group that with which all its conditions hold."""
-        found = [t for node in walk(values) if node.dtype == "b1" and (t := self.test(node)) is not None and t.group not in known.left]
+        found = [
+            t
+            for node in walk(values)
+            if node.dtype == "b1" and (t := self.test(node)) is not None and t.group not in known.left
+        ]
         if not found:
             return None
         first = next((t for t in found if t.step == 0), found[0])
@@ -185,8 +197,13 @@ class Splitter:
         test = self.next_test(values, known) if self.loops < MOST_LOOPS else None
         if test is None:
             count = len(self.stores)
-            body = [Store(s.operand, at, value, s.combine) for s, at, value in zip(self.stores, values[:count], values[count:], strict=True)]
-            plain = not any(node.dtype == "b1" and (t := self.test(node)) is not None and t.step for node in walk(values))
+            body = [
+                Store(s.operand, at, value, s.combine)
+                for s, at, value in zip(self.stores, values[:count], values[count:], strict=True)
+            ]
+            plain = not any(
+                node.dtype == "b1" and (t := self.test(node)) is not None and t.step for node in walk(values)
+            )
             return [For(self.name, start, stop, tuple(body), vector=self.vector and (plain or self.loops == 1))]
         self.loops += 1
         if test.step == 0:

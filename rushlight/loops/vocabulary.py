@@ -216,7 +216,8 @@ class Scalars:
         return _frexp(x)
 
     def gcd(self, a: Value, b: Value) -> Value:
-        """Greatest common divisor, non-negative; Euclid's steps unrolled to the most a dtype can need, a few at a time."""
+        """Greatest common divisor, non-negative; Euclid's steps unrolled to the most a dtype can need,
+        a few at a time."""
 
         def walk(a: Value, b: Value, steps: int) -> Value:
             for _ in range(min(steps, 6)):

@@ -25,13 +25,17 @@ from .reduce import (  # noqa: A004
 )
 
 __all__ = [
-    "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor", "log_softmax", "logaddexp",
-    "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+    "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
+    "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod", "softmax",
+    "softmin", "std", "sum", "var",
 ]  # fmt: skip
 
 
 def _refuse(name: str) -> NoReturn:
-    raise NotImplementedError(f"masked.{name}: tensors that carry a mask are not supported. Keep the mask apart and pass mask= to the functions of rushlight.masked.")
+    raise NotImplementedError(
+        f"masked.{name}: tensors that carry a mask are not supported. Keep the mask apart and pass mask= to the"
+        " functions of rushlight.masked."
+    )
 
 
 class MaskedTensor:

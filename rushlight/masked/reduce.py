@@ -58,13 +58,17 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any
 def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The largest element over `dim`; the dtype's lowest number where nothing is left."""
     x = _cast(input, dtype)
-    return filled(x, full_mask("masked.amax", x, mask), lowest(x.dtype)).amax(dims_of("masked.amax", dim, x.ndim), bool(keepdim))
+    return filled(x, full_mask("masked.amax", x, mask), lowest(x.dtype)).amax(
+        dims_of("masked.amax", dim, x.ndim), bool(keepdim)
+    )
 
 
 def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
     """The smallest element over `dim`; the dtype's highest number where nothing is left."""
     x = _cast(input, dtype)
-    return filled(x, full_mask("masked.amin", x, mask), highest(x.dtype)).amin(dims_of("masked.amin", dim, x.ndim), bool(keepdim))
+    return filled(x, full_mask("masked.amin", x, mask), highest(x.dtype)).amin(
+        dims_of("masked.amin", dim, x.ndim), bool(keepdim)
+    )
 
 
 def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
@@ -120,7 +124,9 @@ def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any 
     return x.logsumexp(dims_of("masked.logsumexp", dim, x.ndim), bool(keepdim)).to(x.dtype)
 
 
-def norm(input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def norm(
+    input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+) -> Any:
     """The `ord`-norm of the elements over `dim`."""
     x, ord = _cast(input, dtype), 2.0 if ord is None else float(ord)
     dims = dims_of("masked.norm", dim, x.ndim)
@@ -128,7 +134,9 @@ def norm(input: Any, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool 
     return find_op("linalg_vector_norm")(x, ord, dims, bool(keepdim))
 
 
-def _variance(name: str, input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: Any, dtype: Any, mask: Any, root: bool) -> Any:
+def _variance(
+    name: str, input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: Any, dtype: Any, mask: Any, root: bool
+) -> Any:
     if unbiased is not None and correction is not None:
         raise ValueError(f"masked.{name}: expected unbiased or correction, got both")
     if correction is None:
@@ -145,11 +153,29 @@ def _variance(name: str, input: Any, dim: Any, unbiased: Any, correction: Any, k
     return result.to(x.dtype)   # complex for complex numbers, as PyTorch has it
 
 
-def var(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def var(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
     """The variance over `dim`."""
     return _variance("var", input, dim, unbiased, correction, keepdim, dtype, mask, root=False)
 
 
-def std(input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def std(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Any = None,
+) -> Any:
     """The standard deviation over `dim`."""
     return _variance("std", input, dim, unbiased, correction, keepdim, dtype, mask, root=True)

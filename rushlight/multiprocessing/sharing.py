@@ -57,7 +57,8 @@ def rebuild_tensor(cls: type, storage: UntypedStorage, metadata: tuple) -> Tenso
 
 
 def reduce_tensor(tensor: Tensor) -> Any:
-    """Pickle by the storage it shares. Attributes, subclasses and other layouts go the tensor's own way, storages as here."""
+    """Pickle by the storage it shares. Attributes, subclasses and other layouts go the tensor's own way,
+    storages as here."""
     refuse_graph(tensor)
     if type(tensor) is not Tensor or tensor.__dict__ or not tensor.is_cpu or tensor.layout is not strided:
         return tensor.__reduce_ex__(4)

@@ -28,7 +28,15 @@ ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 
 log = logging.getLogger(__name__)
 
-__all__ = ["ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "spawn", "SpawnContext", "start_processes"]
+__all__ = [
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "spawn",
+    "SpawnContext",
+    "start_processes",
+]
 
 
 class ProcessException(Exception):
@@ -51,7 +59,9 @@ class ProcessRaisedException(ProcessException):
 class ProcessExitedException(ProcessException):
     """It ended by a signal or with an exit code, saying nothing."""
 
-    def __init__(self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None) -> None:
+    def __init__(
+        self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
+    ) -> None:
         super().__init__(msg, error_index, error_pid)
         self.exit_code = exit_code
         self.signal_name = signal_name
@@ -133,7 +143,9 @@ class ProcessContext:
         for path in self.error_files:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        raise ProcessRaisedException(f"\n\n-- Process {index} terminated with the following error:\n{trace}", index, process.pid)
+        raise ProcessRaisedException(
+            f"\n\n-- Process {index} terminated with the following error:\n{trace}", index, process.pid
+        )
 
     def _raise_exit(self, index: int, process: Any) -> None:
         code = process.exitcode
@@ -155,7 +167,12 @@ class SpawnContext(ProcessContext):
 
 
 def start_processes(
-    fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+    fn: Callable,
+    args: tuple = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
 ) -> ProcessContext | None:
     """Start `nprocs` processes; wait for all of them, or with `join=False` return their context."""
     context = multiprocessing.get_context(start_method)
@@ -182,7 +199,12 @@ def start_processes(
 
 
 def spawn(
-    fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+    fn: Callable,
+    args: tuple = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
 ) -> ProcessContext | None:
     """`start_processes` with the spawn start method, whatever `start_method` says."""
     if start_method != "spawn":

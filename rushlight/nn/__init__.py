@@ -9,7 +9,8 @@ from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedPara
 
 _LATER = {
     **{name: f"modules.{file}" for name, file in LAYERS.items()},
-    "DataParallel": "parallel", "LinearCrossEntropyOptions": "linear_cross_entropy_options", "factory_kwargs": "factory",
+    "DataParallel": "parallel", "LinearCrossEntropyOptions": "linear_cross_entropy_options",
+    "factory_kwargs": "factory",
 }  # fmt: skip
 _FILES = ("attention", "common_types", "functional", "grad", "init", "modules", "parallel", "parameter", "utils")
 

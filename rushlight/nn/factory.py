@@ -1,6 +1,7 @@
 """The keyword arguments that make tensors, taken out of those a module was given.
 
-Enters: `**kwargs` of a constructor. Leaves: device, dtype and memory_format, as factories take them. Refuses anything else.
+Enters: `**kwargs` of a constructor. Leaves: device, dtype and memory_format, as factories take them.
+Refuses anything else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ _SIMPLE = ("device", "dtype", "memory_format")
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Those of `kwargs` that factories take, with those under the key "factory_kwargs"; anything else is a TypeError."""
+    """Those of `kwargs` that factories take, with those under the key "factory_kwargs";
+    anything else is a TypeError."""
     if kwargs is None:
         return {}
     unknown = kwargs.keys() - {*_SIMPLE, "factory_kwargs"}

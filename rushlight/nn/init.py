@@ -17,7 +17,8 @@ from ..autograd.grad_mode import no_grad
 from ..op import find_op
 
 _GAINS = {"sigmoid": 1.0, "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
-          "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}  # fmt: skip
+          "conv_transpose2d": 1.0, "conv_transpose3d": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0),
+          "selu": 3.0 / 4}  # fmt: skip
 _EMPTY = "the tensor has no elements: there is nothing to initialise"
 
 
@@ -46,13 +47,22 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
 
 
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal, restricted to [a, b] by drawing again what falls outside; the draws are PyTorch's, round for round."""
     if tensor.is_meta:
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("trunc_normal_: mean lies more than 2 std outside [a, b], so the samples follow the wished distribution only roughly.", stacklevel=2)
+        warnings.warn(
+            "trunc_normal_: mean lies more than 2 std outside [a, b], so the samples follow the wished distribution"
+            " only roughly.",
+            stacklevel=2,
+        )
     low, high = (0.5 * (1.0 + math.erf((edge - mean) / std / math.sqrt(2.0))) for edge in (a, b))
     with no_grad():
         if high - low > 0.3:
@@ -70,8 +80,11 @@ def _redrawn_normal(tensor: Tensor, mean: float, std: float, a: float, b: float,
     return tensor
 
 
-def _accepted_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None) -> Tensor:
-    """For an interval far out: uniform draws over it, each kept with the probability of the density there over its largest."""
+def _accepted_uniform(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None
+) -> Tensor:
+    """For an interval far out: uniform draws over it,
+    each kept with the probability of the density there over its largest."""
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
     draw, chance = find_op("empty_like")(tensor), find_op("empty_like")(tensor)
     pending = find_op("ones_like")(tensor, dtype=find_op("eq")(tensor, tensor).dtype)
@@ -158,7 +171,11 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Uniform with variance gain² / fan."""
     if 0 in tensor.shape:
@@ -169,7 +186,11 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal with variance gain² / fan."""
     if 0 in tensor.shape:

@@ -35,7 +35,10 @@ class LinearCrossEntropyOptions:
         if self.chunking_method not in (None, "auto"):
             name, mark, factor = self.chunking_method.partition(":")
             if name != "aspect_ratio" or (mark and not (factor.isdigit() and int(factor) > 0)):
-                raise ValueError(f"invalid chunking_method: {self.chunking_method!r}; expected None, 'auto', 'aspect_ratio' or 'aspect_ratio:N'")
+                raise ValueError(
+                    f"invalid chunking_method: {self.chunking_method!r}; expected None, 'auto', 'aspect_ratio' or"
+                    " 'aspect_ratio:N'"
+                )
         size = self.batch_chunk_size
         if size is not None and not (isinstance(size, int) and size > 0):
             raise ValueError(f"batch_chunk_size: expected None or an int above 0, got {size!r}")
@@ -61,5 +64,8 @@ class LinearCrossEntropyOptions:
         wanted = -(-batches // max(1, ratio))
         rows = min((1 << max(0, wanted - 1).bit_length()) // factor, batches)
         if given is not None and given != rows:
-            raise ValueError(f"batch_chunk_size (={given}) and chunking_method ('{method}') give different chunk sizes ({given} vs {rows}); pass only one.")
+            raise ValueError(
+                f"batch_chunk_size (={given}) and chunking_method ('{method}') give different chunk sizes ({given} vs"
+                f" {rows}); pass only one."
+            )
         return max(1, rows)

@@ -1,7 +1,7 @@
 """Sequences of different lengths: packed time step by time step, or padded to the longest.
 
-Enters: tensors of sequences, or lists of them. Leaves: `PackedSequence`s, padded tensors, lists. Refuses: lengths that are not
-positive or, unless told to sort, do not fall.
+Enters: tensors of sequences, or lists of them. Leaves: `PackedSequence`s, padded tensors, lists. Refuses: lengths that
+are not positive or, unless told to sort, do not fall.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
     __slots__ = ()
 
     def __new__(
-        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
         if batch_sizes is None:
             data, batch_sizes = data  # old programs give a pair
@@ -92,8 +96,11 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return find_op("empty_like")(permutation).scatter_(0, permutation, places)
 
 
-def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
-    """Pack [T, N, …] (or [N, T, …] with batch_first). enforce_sorted: the lengths must fall; otherwise they are sorted here."""
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Pack [T, N, …] (or [N, T, …] with batch_first). enforce_sorted: the lengths must fall;
+    otherwise they are sorted here."""
     counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     order = None
     if not enforce_sorted:
@@ -126,13 +133,17 @@ def pad_packed_sequence(
     length = len(sizes)
     if total_length is not None:
         if total_length < length:
-            raise ValueError(f"total_length: expected no less than the longest sequence, got total_length={total_length} "
-                             f"and max sequence length being {length}")  # fmt: skip
+            raise ValueError(
+                f"total_length: expected no less than the longest sequence, got total_length={total_length} "
+                f"and max sequence length being {length}"
+            )
         length = total_length
     steps = []
     for rows in sequence.data.split(sizes):
         missing = sizes[0] - rows.shape[0]
-        steps.append(find_op("cat")([rows, rows.new_full((missing, *rows.shape[1:]), padding_value)]) if missing else rows)
+        steps.append(
+            find_op("cat")([rows, rows.new_full((missing, *rows.shape[1:]), padding_value)]) if missing else rows
+        )
     steps += [sequence.data.new_full(tuple(steps[0].shape), padding_value)] * (length - len(sizes))
     padded = find_op("stack")(steps, 1 if batch_first else 0)
     counts = _integers([sum(size > i for size in sizes) for i in range(sizes[0])])
@@ -142,7 +153,9 @@ def pad_packed_sequence(
     return padded, counts
 
 
-def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
     """Sequences [L_i, …] stacked and padded to the longest, [T, N, …] or [N, T, …]."""
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"padding_side: expected 'left' or 'right', got {padding_side}.")

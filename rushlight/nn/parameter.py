@@ -1,7 +1,7 @@
 """Parameters and buffers: the tensors a module registers by itself, and those whose shape is not known yet.
 
-Enters: a tensor (or, for the uninitialized kinds, nothing). Leaves: a leaf of a subclass the core keeps on its fast path.
-Refuses: computing with a parameter that has no shape yet.
+Enters: a tensor (or, for the uninitialized kinds, nothing). Leaves: a leaf of a subclass the core keeps on its fast
+path. Refuses: computing with a parameter that has no shape yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ class _MarkedMeta(type(Tensor)):
     """isinstance also holds for tensors of other classes that carry the class's mark."""
 
     def __instancecheck__(self, instance: Any) -> bool:
-        return type.__instancecheck__(self, instance) or (isinstance(instance, Tensor) and getattr(instance, self._mark, False))
+        return type.__instancecheck__(self, instance) or (
+            isinstance(instance, Tensor) and getattr(instance, self._mark, False)
+        )
 
 
 class _ParameterMeta(_MarkedMeta):
@@ -45,8 +47,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is not Tensor and not issubclass(type(data), Parameter):
             result = data.detach().requires_grad_(requires_grad)  # a tensor of a class of its own stays one
             if type(result) is not type(data):
-                raise RuntimeError(f"Parameter: detach() of a {type(data).__name__} must return an "
-                                   f"instance of the same type, but it returned one of {type(result).__name__}.")  # fmt: skip
+                raise RuntimeError(
+                    f"Parameter: detach() of a {type(data).__name__} must return an "
+                    f"instance of the same type, but it returned one of {type(result).__name__}."
+                )
             result._is_param = True
             return result
         result = _C.shallow_copy(data.detach(), True, cls)
@@ -86,8 +90,9 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return result
 
 
-_CONVERSIONS = frozenset(("to", "half", "float", "double", "bfloat16", "cpu", "cuda", "copy_", "is_complex", "is_floating_point",
-                          "detach", "requires_grad_", "char", "short", "int", "long", "cfloat", "cdouble", "chalf", "empty_like"))  # fmt: skip
+_CONVERSIONS = frozenset(("to", "half", "float", "double", "bfloat16", "cpu", "cuda", "copy_", "is_complex",
+                          "is_floating_point", "detach", "requires_grad_", "char", "short", "int", "long", "cfloat",
+                          "cdouble", "chalf", "empty_like"))  # fmt: skip
 
 
 class UninitializedTensorMixin:
@@ -99,7 +104,9 @@ class UninitializedTensorMixin:
         """Become a real one of the given shape, in place; the elements are undefined."""
         wants = self.requires_grad
         with no_grad():
-            data = _C.empty(tuple(shape), None, self.dtype if dtype is None else dtype, self.device if device is None else device)
+            data = _C.empty(
+                tuple(shape), None, self.dtype if dtype is None else dtype, self.device if device is None else device
+            )
         self.__class__ = self.cls_to_become
         self.data = data
         self.requires_grad_(wants)
@@ -110,7 +117,9 @@ class UninitializedTensorMixin:
                            "the shape follows from the input.")  # fmt: skip
 
     def share_memory_(self) -> Any:
-        raise RuntimeError("an uninitialized parameter or buffer has no memory to share yet. Run a forward of its module first.")
+        raise RuntimeError(
+            "an uninitialized parameter or buffer has no memory to share yet. Run a forward of its module first."
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -120,8 +129,10 @@ class UninitializedTensorMixin:
         name = getattr(func, "__name__", "")
         if name in _CONVERSIONS or name.startswith("__"):  # accessors of dtype, device and the like come as __get__
             return super().__torch_function__(func, types, args, kwargs or {})
-        raise ValueError(f"Attempted to use an uninitialized parameter in {func}. A lazy module must run its first forward before "
-                         "its parameters are used: the shape follows from the input.")  # fmt: skip
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. A lazy module must run its first forward before "
+            "its parameters are used: the shape follows from the input."
+        )
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
@@ -150,7 +161,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     cls_to_become = Tensor
     persistent = True
 
-    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> UninitializedBuffer:
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
         data = _C.empty((0,), None, _C.get_default_dtype() if dtype is None else dtype, _as_device(device))
         result = _C.shallow_copy(data, True, cls)
         result.requires_grad_(requires_grad)

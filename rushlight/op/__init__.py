@@ -7,8 +7,9 @@ from ..base import late
 from .registry import definitions, find_op, load_all, ops, publish, published, spelled
 
 _KINDS = {
-    "Composite": "composite", "Extern": "extern", "Fold": "reduction", "Fused": "fused", "Geometry": "view", "Loops": "loops", "Meta": "definition",
-    "NamedResult": "results", "OpDefinition": "definition", "Pointwise": "pointwise", "Promote": "pointwise", "Reduction": "reduction",
+    "Composite": "composite", "Extern": "extern", "Fold": "reduction", "Fused": "fused", "Geometry": "view",
+    "Loops": "loops", "Meta": "definition", "NamedResult": "results", "OpDefinition": "definition",
+    "Pointwise": "pointwise", "Promote": "pointwise", "Reduction": "reduction",
     "Spec": "extern", "View": "view", "result_type": "results", "wrap_dim": "view", "wrap_dims": "view",
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ def form(overload: Any, label: Any, make: Callable[[], OpDefinition]) -> Any:
     return found
 
 
-# --- the derivative under vmap ----------------------------------------------------------------------------------------------
+# --- the derivative under vmap ----------------------------------------------------------------------------------------
 
 
 class PythonMeta:
@@ -97,7 +97,9 @@ def under_vmap(definition: OpDefinition, saved: dict[str, int], mask: tuple) -> 
         with levels.opened(level):
             shown = [example(v, mask[i], level) for i, v in zip(order, values, strict=False)]
             shown += [example(v, True, level) for v in values[len(order) :]]
-            made = rule(tuple([example(x, True, level) for x in g]) if isinstance(g, tuple) else example(g, True, level), *shown)
+            made = rule(
+                tuple([example(x, True, level) for x in g]) if isinstance(g, tuple) else example(g, True, level), *shown
+            )
         named = isinstance(made, dict)
         if not named and not isinstance(made, tuple):
             made = (made,)
@@ -130,7 +132,11 @@ def gathered(g: Any, is_batched: Any, level: VmapLevel) -> Any:
         return None
     w = behind(g, level)
     if is_batched:
-        return g.unsqueeze(0).expand((level.batch_size, *g.shape)) if w is None else w.value if w.dim == 0 else w.value.movedim(w.dim, 0)
+        return (
+            g.unsqueeze(0).expand((level.batch_size, *g.shape))
+            if w is None
+            else w.value if w.dim == 0 else w.value.movedim(w.dim, 0)
+        )
     return g * level.batch_size if w is None else w.value.sum(w.dim)
 
 
@@ -169,7 +175,7 @@ class Derived(OpDefinition):
         raise AssertionError("a batched form needs a batched argument")
 
 
-# --- bodies -------------------------------------------------------------------------------------------------------------------
+# --- bodies -----------------------------------------------------------------------------------------------------------
 
 
 class Opaque(Derived):
@@ -202,7 +208,7 @@ def opaque_form(overload: Any, mask: tuple) -> Any:
     return form(overload, ("body", mask), lambda: Opaque(overload.definition, mask))
 
 
-# --- views --------------------------------------------------------------------------------------------------------------------
+# --- views ------------------------------------------------------------------------------------------------------------
 
 
 class BatchedView(Derived, View):
@@ -234,7 +240,7 @@ def view_form(overload: Any) -> Any:
     return form(overload, "view", lambda: BatchedView(overload.definition))
 
 
-# --- reductions of everything ----------------------------------------------------------------------------------------------------
+# --- reductions of everything -----------------------------------------------------------------------------------------
 
 
 def row_form(overload: Any) -> Any:
@@ -263,7 +269,7 @@ def row_reduction(inner: Reduction) -> Reduction:
     return Rows()
 
 
-# --- indexed --------------------------------------------------------------------------------------------------------------------
+# --- indexed ----------------------------------------------------------------------------------------------------------
 
 
 class Example:
@@ -321,14 +327,20 @@ class BatchedLoops(Derived):
         return inner_at, tuple([seen(a, m, at[0]) for a, m in zip(args, self.now, strict=True)])
 
     def index_error(self, index: int, dim: int, args: tuple) -> Exception:
-        return self.inner.index_error(index, dim, tuple([a if a is not None else b for a, b in zip(self.logical, args, strict=True)]))
+        return self.inner.index_error(
+            index, dim, tuple([a if a is not None else b for a, b in zip(self.logical, args, strict=True)])
+        )
 
 
 def flags(a: Any, level: VmapLevel) -> Any:
     """Whether a prepared argument has the batch; per item for lists."""
     if isinstance(a, _C.Tensor):
         return behind(a, level) is not None
-    return tuple([flags(x, level) for x in a]) if isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a) else False
+    return (
+        tuple([flags(x, level) for x in a])
+        if isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a)
+        else False
+    )
 
 
 class _Logical:

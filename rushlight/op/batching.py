@@ -1,8 +1,8 @@
 """Batching rules, derived from kinds: how one call on examples becomes one call on the whole batch.
 
 Enters: an overload and bound arguments some of which belong to a vmap level. Leaves: the results as tensors of that
-level. Rules run one level down and are written with ops, or make an overload of their own (see `batch_overloads.py`), so every
-level below sees ordinary calls.
+level. Rules run one level down and are written with ops, or make an overload of their own (see `batch_overloads.py`),
+so every level below sees ordinary calls.
 
     pointwise     dims are aligned: the batch in front, ones where an operand has fewer dims
     reduction     dims shift by one; without dims, each example is one row
@@ -17,7 +17,8 @@ level below sees ordinary calls.
 `batch = "fold"`: dim 0 holds independent examples (of `example_ndim` dims each): the batch joins them.
 `batch = "pointwise"`: a body over elements that looks at them: dims are aligned.
 `batch = "body"`: `run` is written with ops.   `batch = "data"`: its result's shape depends on data: refused.
-`batch = "random"`: it draws numbers (`random.py` has the rules).   `vmap(self, level, overload, args)`: a rule of its own.
+`batch = "random"`: it draws numbers (`random.py` has the rules).   `vmap(self, level, overload, args)`: a rule of its
+                                                                    own.
 `batch = "loop"`, the default of externs: one example after another, with a warning.
 """
 
@@ -79,12 +80,13 @@ def check_target(overload: Any, args: tuple, level: VmapLevel) -> None:
         if state.is_internal:
             return adopt(args[0], level)
         raise RuntimeError(
-            f"vmap: {overload.name} is not possible in place: it would write a batch of {level.batch_size} examples into a tensor that is the same "
-            "for all of them. Use the out-of-place form, or make the target from a batched tensor (x.new_zeros(...) instead of zeros(...))."
+            f"vmap: {overload.name} is not possible in place: it would write a batch of {level.batch_size} examples"
+            " into a tensor that is the same for all of them. Use the out-of-place form, or make the target from a"
+            " batched tensor (x.new_zeros(...) instead of zeros(...))."
         )
 
 
-# --- rules ----------------------------------------------------------------------------------------------------------------
+# --- rules ------------------------------------------------------------------------------------------------------------
 
 
 def pointwise(level: VmapLevel, overload: Any, args: tuple) -> Any:
@@ -93,7 +95,11 @@ def pointwise(level: VmapLevel, overload: Any, args: tuple) -> Any:
     check_target(overload, args, level)
     tensors = [a for a in args if isinstance(a, _C.Tensor)]
     ndim = max(t.ndim for t in tensors)
-    dtype = example_dtype(definition, args) if isinstance(definition, Pointwise) and any(not t.ndim for t in tensors) and ndim else None
+    dtype = (
+        example_dtype(definition, args)
+        if isinstance(definition, Pointwise) and any(not t.ndim for t in tensors) and ndim
+        else None
+    )
 
     def physical(i: int, a: Any) -> Any:
         if not isinstance(a, _C.Tensor):
@@ -101,7 +107,12 @@ def pointwise(level: VmapLevel, overload: Any, args: tuple) -> Any:
         v = front(a, level)
         if v is None:
             return a
-        if dtype is not None and not a.ndim and v.dtype is not dtype and definition.spec.params[i].name not in definition.apart:
+        if (
+            dtype is not None
+            and not a.ndim
+            and v.dtype is not dtype
+            and definition.spec.params[i].name not in definition.apart
+        ):
             v = v.to(dtype)
         return align(v, ndim)
 
@@ -111,7 +122,9 @@ def pointwise(level: VmapLevel, overload: Any, args: tuple) -> Any:
 
 def example_dtype(definition: Pointwise, args: tuple) -> Any:
     """The type that examples are promoted to: a number-like example must not count as a tensor with dims."""
-    if definition.promote is Promote.KEEP or any(p.type not in OPERAND_TYPES and p.is_tensor for p in definition.spec.params):
+    if definition.promote is Promote.KEEP or any(
+        p.type not in OPERAND_TYPES and p.is_tensor for p in definition.spec.params
+    ):
         return None
     return definition.common_dtype(args, definition.operand_indices(args))
 
@@ -138,7 +151,9 @@ def reduction(level: VmapLevel, overload: Any, args: tuple) -> Any:
         if at_keepdim is not None:
             given[at_keepdim] = False
         result = overload.call(*given)
-        return wrapped(map_tensors(lambda r: r.reshape((r.shape[0], *(1,) * t.ndim)), result) if keepdim else result, level)
+        return wrapped(
+            map_tensors(lambda r: r.reshape((r.shape[0], *(1,) * t.ndim)), result) if keepdim else result, level
+        )
     given[0], given[at_dim] = v, shifted_dims(definition, dim, t.ndim)
     result = overload.call(*given)
     if not t.ndim:
@@ -148,7 +163,9 @@ def reduction(level: VmapLevel, overload: Any, args: tuple) -> Any:
 
 def shifted_dims(definition: Any, dim: Any, ndim: int) -> Any:
     """The dims of an example as dims of the batch."""
-    if dim is None or (isinstance(dim, (list, tuple)) and not dim and not getattr(definition, "reduce_none_if_empty", False)):
+    if dim is None or (
+        isinstance(dim, (list, tuple)) and not dim and not getattr(definition, "reduce_none_if_empty", False)
+    ):
         return tuple(range(1, max(ndim, 1) + 1))
     if isinstance(dim, (list, tuple)):
         return tuple([wrap_dim(definition.name, d, ndim) + 1 for d in dim])
@@ -186,7 +203,11 @@ def mask_of(level: VmapLevel, args: tuple) -> tuple:
     def one(a: Any) -> Any:
         if isinstance(a, _C.Tensor):
             return behind(a, level) is not None
-        return tuple([one(x) for x in a]) if isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a) else False
+        return (
+            tuple([one(x) for x in a])
+            if isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a)
+            else False
+        )
 
     return tuple([one(a) for a in args])
 
@@ -220,7 +241,9 @@ def fused(level: VmapLevel, overload: Any, args: tuple) -> Any:
     definition = overload.definition
     if "dim" in [p.name for p in definition.spec.params]:
         return along_dim(level, overload, args)
-    if definition.column_operands or any(isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a) for a in args):
+    if definition.column_operands or any(
+        isinstance(a, (list, tuple)) and any(isinstance(x, _C.Tensor) for x in a) for a in args
+    ):
         return body(level, overload, args)
     result = overload.call(*map_args(lambda t: expanded(t, level).contiguous(), args))
     return wrapped(result, level)
@@ -237,7 +260,9 @@ def body(level: VmapLevel, overload: Any, args: tuple) -> Any:
 def leading(level: VmapLevel, overload: Any, args: tuple) -> Any:
     """Ops that take leading batch dims: examples of the same rank with the batch in front."""
     check_target(overload, args, level)
-    result = overload.call(*map_args(lambda t: repeated(t, level) if behind(t, level) is None else front(t, level), args))
+    result = overload.call(
+        *map_args(lambda t: repeated(t, level) if behind(t, level) is None else front(t, level), args)
+    )
     if overload.inplace:
         return args[0]
     # What the op did not compute has no batch.
@@ -293,8 +318,8 @@ def product(level: VmapLevel, a: Any, b: Any) -> Any:
 def data_dependent(level: VmapLevel, overload: Any, args: tuple) -> Any:
     """Examples would have results of different shapes."""
     raise RuntimeError(
-        f"vmap: {overload.name} cannot be batched: the shape of its result depends on the elements of its input, so examples of a batch would differ. "
-        "Use ops whose shapes are known, such as where() or masked_fill()."
+        f"vmap: {overload.name} cannot be batched: the shape of its result depends on the elements of its input, so"
+        " examples of a batch would differ. Use ops whose shapes are known, such as where() or masked_fill()."
     )
 
 
@@ -304,17 +329,25 @@ def loop(level: VmapLevel, overload: Any, args: tuple) -> Any:
     if name not in _warned:
         _warned.add(name)
         warnings.warn(
-            f"vmap: {name} has no batching rule and runs once per example, which is slow. Its definition can declare one (batch = ... or a vmap method).",
-            UserWarning, stacklevel=users_level(),
-        )  # fmt: skip
+            f"vmap: {name} has no batching rule and runs once per example, which is slow. Its definition can declare"
+            " one (batch = ... or a vmap method).",
+            UserWarning,
+            stacklevel=users_level(),
+        )
     check_target(overload, args, level)
     made = []
     for k in range(level.batch_size):
-        made.append(overload.call(*map_args(lambda t, k=k: t if behind(t, level) is None else front(t, level).select(0, k), args)))
+        made.append(
+            overload.call(
+                *map_args(lambda t, k=k: t if behind(t, level) is None else front(t, level).select(0, k), args)
+            )
+        )
     if overload.inplace:
         return args[0]
     if not made:
-        raise RuntimeError(f"vmap: {name} has no batching rule, and with a batch of size 0 there is no example to run it on")
+        raise RuntimeError(
+            f"vmap: {name} has no batching rule, and with a batch of size 0 there is no example to run it on"
+        )
     return wrapped(stacked(made), level)
 
 
@@ -323,7 +356,10 @@ def stacked(results: list[Any]) -> Any:
     first = results[0]
     if isinstance(first, _C.Tensor):
         return find_op("stack")(results, 0)
-    parts = [stacked(list(part)) if isinstance(part[0], (_C.Tensor, tuple, list)) else part[0] for part in zip(*results, strict=True)]
+    parts = [
+        stacked(list(part)) if isinstance(part[0], (_C.Tensor, tuple, list)) else part[0]
+        for part in zip(*results, strict=True)
+    ]
     return map_like(first, parts)
 
 
@@ -334,10 +370,11 @@ def map_like(first: Any, parts: list[Any]) -> Any:
     return type(first)._make(parts) if hasattr(type(first), "_make") else type(first)(parts)
 
 
-# --- which rule -------------------------------------------------------------------------------------------------------------
+# --- which rule -------------------------------------------------------------------------------------------------------
 
 DECLARED: dict[str, Callable] = {
-    "leading": leading, "dim": along_dim, "new dim": along_dim, "fold": folded, "pointwise": pointwise, "data": data_dependent, "loop": loop, "body": body,
+    "leading": leading, "dim": along_dim, "new dim": along_dim, "fold": folded, "pointwise": pointwise,
+    "data": data_dependent, "loop": loop, "body": body,
 }  # fmt: skip
 KINDS: tuple[tuple[type, Callable], ...] = (
     (Pointwise, pointwise), (Reduction, reduction), (View, view), (Indexed, indexed), (Scan, along_dim), (Fused, fused),

@@ -80,7 +80,8 @@ def roots_needed(n: int) -> list[list[int]]:
 
 
 def room_for(n: int) -> int:
-    """Elements of scratch a chunk needs in each of two operands; not a power of two, which would share lines of the cache."""
+    """Elements of scratch a chunk needs in each of two operands; not a power of two,
+    which would share lines of the cache."""
     return n + 40
 
 
@@ -99,7 +100,11 @@ def transform_nest(code: str, n: int, kind: str) -> Nest:
     widths = {"half": (n, n + 1), "whole": (n, 2 * n), "real": (n + 1, n)}.get(kind, (n, n))
     row, room = var("i"), idiv(var("begin"), var("rows")) * const(room_for(n), "i64")
     scale = cast(bitcast(var("scale"), "f64"), part)
-    body: list[Statement] = [Local("from", row * const(widths[0], "i64")), Local("to", row * const(widths[1], "i64")), Local("room", room)]
+    body: list[Statement] = [
+        Local("from", row * const(widths[0], "i64")),
+        Local("to", row * const(widths[1], "i64")),
+        Local("room", room),
+    ]
     given, out = (0, var("from")), (2, var("to"))
     # Stages go back and forth between two rows that stay in cache; the result is written once.
     spare = ((3, var("room")), (4, var("room")))
@@ -110,10 +115,20 @@ def transform_nest(code: str, n: int, kind: str) -> Nest:
     if kind == "real":
         body += join(code, n, halves, given, source)
     else:   # one pass in order: memory is read ahead for it, not for the many strands of a stage
-        body.append(For("c", ZERO, const(n, "i64"), (Store(source[0], source[1] + var("c"), load(0, var("from") + var("c"), code)),), vector=True))
+        body.append(
+            For(
+                "c",
+                ZERO,
+                const(n, "i64"),
+                (Store(source[0], source[1] + var("c"), load(0, var("from") + var("c"), code)),),
+                vector=True,
+            )
+        )
     groups, table = 1, 0
     for number, r in enumerate(stages):
-        body.append(stage(code, part, number, r, groups, n // (groups * r), source, targets[number], table, sign, scale))
+        body.append(
+            stage(code, part, number, r, groups, n // (groups * r), source, targets[number], table, sign, scale)
+        )
         table += 0 if groups == 1 else groups * (r - 1)
         source, groups = targets[number], groups * r
     if ends_in_room:
@@ -122,17 +137,30 @@ def transform_nest(code: str, n: int, kind: str) -> Nest:
 
 
 def pairs_nest(code: str, kind: str) -> Nest:
-    """Rows of operand 0, transforms of `n` pairs or (`real`) first halves of spectra, turned into each other with the roots of operand 1."""
+    """Rows of operand 0, transforms of `n` pairs or (`real`) first halves of spectra,
+    turned into each other with the roots of operand 1."""
     n, row, part = var("n"), var("i"), PART[code]
     read, written = (n + ONE, n) if kind == "real" else (n, n + ONE if kind == "half" else n * const(2, "i64"))
     source, target = (0, var("from")), (2, var("to"))
     scale = cast(bitcast(var("scale"), "f64"), part)
-    body = join(code, n, 0, source, target) if kind == "real" else split(code, n, 0, source, target, kind == "whole", scale)
-    return Nest(f"fft_pairs_{kind}", operands([code, code], [code]), ("n", "scale"), rows(Local("from", row * read), Local("to", row * written), *body))
+    body = (
+        join(code, n, 0, source, target)
+        if kind == "real"
+        else split(code, n, 0, source, target, kind == "whole", scale)
+    )
+    return Nest(
+        f"fft_pairs_{kind}",
+        operands([code, code], [code]),
+        ("n", "scale"),
+        rows(Local("from", row * read), Local("to", row * written), *body),
+    )
 
 
-def split(code: str, n: int | Value, table: int, source: tuple, target: tuple, whole: bool, scale: Value | None = None) -> list[Statement]:
-    """The spectrum of 2n real numbers from the transform of n pairs of them: [Z(k) + Z*(n-k)] / 2 and a turned difference."""
+def split(
+    code: str, n: int | Value, table: int, source: tuple, target: tuple, whole: bool, scale: Value | None = None
+) -> list[Statement]:
+    """The spectrum of 2n real numbers from the transform of n pairs of them:
+    [Z(k) + Z*(n-k)] / 2 and a turned difference."""
     k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
     (read, first), (write, begin) = source, target
     a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
@@ -146,27 +174,44 @@ def split(code: str, n: int | Value, table: int, source: tuple, target: tuple, w
         stores.append(Store(write, begin + size + size - k, complex_(re, neg(im))))
     edge = pair(load(read, first, code))
     return [
-        Store(write, begin, complex_((edge[0] + edge[1]) * scale, zero)), Store(write, begin + size, complex_((edge[0] - edge[1]) * scale, zero)),
+        Store(write, begin, complex_((edge[0] + edge[1]) * scale, zero)),
+        Store(write, begin + size, complex_((edge[0] - edge[1]) * scale, zero)),
         For("s", const(1, "i64"), size, tuple(stores), vector=True),
     ]  # fmt: skip
 
 
 def join(code: str, n: int | Value, table: int, source: tuple, target: tuple) -> list[Statement]:
-    """n pairs to transform back, from the first n + 1 of a spectrum whose first and last are real, whatever they hold."""
+    """n pairs to transform back, from the first n + 1 of a spectrum whose first and last are real,
+    whatever they hold."""
     k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
     (read, first), (write, begin) = source, target
     a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
     turned_ = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
     inner = Store(write, begin + k, complex_(a[0] + b[0] + turned_[0], a[1] - b[1] + turned_[1]))
     low, high = real(load(read, first, code)), real(load(read, first + size, code))
-    return [Store(write, begin, complex_(low + high, low - high)), For("s", const(1, "i64"), size, (inner,), vector=True)]
+    return [
+        Store(write, begin, complex_(low + high, low - high)),
+        For("s", const(1, "i64"), size, (inner,), vector=True),
+    ]
 
 
 def pair(z: Value) -> Pair:
     return real(z), imag(z)
 
 
-def stage(code: str, part: str, number: int, r: int, groups: int, run: int, source: tuple, target: tuple, table: int, sign: int, scale: Value) -> Statement:
+def stage(
+    code: str,
+    part: str,
+    number: int,
+    r: int,
+    groups: int,
+    run: int,
+    source: tuple,
+    target: tuple,
+    table: int,
+    sign: int,
+    scale: Value,
+) -> Statement:
     """One stage: along runs, or in the last along groups."""
     j, k = var(f"j{number}"), var(f"k{number}")
     width, count = const(run, "i64"), const(groups, "i64")
@@ -180,7 +225,10 @@ def stage(code: str, part: str, number: int, r: int, groups: int, run: int, sour
     xs = [pair(element(m)) for m in range(r)]
     names: list[Statement] = []
     if groups > 1 and is_last:
-        xs = [xs[0], *[times(xs[m], pair(load(1, const(table + (m - 1) * groups, "i64") + j, code))) for m in range(1, r)]]
+        xs = [
+            xs[0],
+            *[times(xs[m], pair(load(1, const(table + (m - 1) * groups, "i64") + j, code))) for m in range(1, r)],
+        ]
     elif groups > 1:
         for m in range(1, r):
             w = load(1, const(table + m - 1, "i64") + j * const(r - 1, "i64"), code)

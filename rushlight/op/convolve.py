@@ -3,10 +3,10 @@
 Enters: sizes and strides of the operands (as tensors or anything with `shape`, `stride()` and `dtype`), and a `Window`.
 Leaves: slots and steps over the kernels of codegen/library/. Refuses: dtypes other than float32 and float64.
 
-Three forms share the kernels. A convolution walks the output and reads windows of the input. The gradient of its input (also
-the forward of a transposed convolution) walks the input grid and reads windows of the output gradient with mirrored taps; with a
-stride, positions of one remainder see the same taps, so each remainder is a plain convolution of its own that writes every
-stride-th element. The gradient of the weight sums over all pixels, in parts of fixed size.
+Three forms share the kernels. A convolution walks the output and reads windows of the input. The gradient of its input
+(also the forward of a transposed convolution) walks the input grid and reads windows of the output gradient with
+mirrored taps; with a stride, positions of one remainder see the same taps, so each remainder is a plain convolution of
+its own that writes every stride-th element. The gradient of the weight sums over all pixels, in parts of fixed size.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ PLANNED = ("f32", "f64")
 _pack_kernels: dict[tuple[str, int], int] = {}
 
 
-def pack_step(code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int, empty: bool) -> tuple:
+def pack_step(
+    code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int, empty: bool
+) -> tuple:
     """A step that lays weights out as [group, panel, channel, tap, output of the panel], zeros past the last output."""
     kernel = _pack_kernels.get((code, height))
     if kernel is None:
@@ -56,8 +58,8 @@ def pack_step(code: str, height: int, weights: Weights, walk: Walk, target: tupl
     d, h, w = walk.axes
     first = sum(a.tap_first * n for a, n in zip(walk.axes, spatial, strict=True))
     params = [
-        panels, 0 if empty else walk.outs, walk.channels, d.taps, h.taps, w.taps, weights.group, weights.out, weights.channel,
-        *(n * a.tap_every for n, a in zip(spatial, walk.axes, strict=True)), 0 if empty else first,
+        panels, 0 if empty else walk.outs, walk.channels, d.taps, h.taps, w.taps, weights.group, weights.out,
+        weights.channel, *(n * a.tap_every for n, a in zip(spatial, walk.axes, strict=True)), 0 if empty else first,
     ]  # fmt: skip
     grain = max(1, 32768 // max(1, walk.rows * height))
     return (kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
@@ -65,13 +67,35 @@ def pack_step(code: str, height: int, weights: Weights, walk: Walk, target: tupl
 
 def pack_nest(code: str, height: int) -> Nest:
     """The kernel of `pack_step`; panels of all groups are the parallel range."""
-    names = ("panels", "outs", "channels", "taps_d", "taps_h", "taps_w", "group", "out", "channel", "depth", "row", "column", "first")
+    names = (
+        "panels",
+        "outs",
+        "channels",
+        "taps_d",
+        "taps_h",
+        "taps_w",
+        "group",
+        "out",
+        "channel",
+        "depth",
+        "row",
+        "column",
+        "first",
+    )
     p = {name: expr.var(name) for name in names}
     item, r, c, z, y, x = (expr.var(name) for name in ("i", "r", "c", "z", "y", "x"))
     zero, size = expr.const(0, "i64"), expr.const(height, "i64")
     group, panel = expr.idiv(item, p["panels"]), expr.irem(item, p["panels"])
     out = panel * size + r
-    source = group * p["group"] + out * p["out"] + c * p["channel"] + z * p["depth"] + y * p["row"] + x * p["column"] + p["first"]
+    source = (
+        group * p["group"]
+        + out * p["out"]
+        + c * p["channel"]
+        + z * p["depth"]
+        + y * p["row"]
+        + x * p["column"]
+        + p["first"]
+    )
     row = ((c * p["taps_d"] + z) * p["taps_h"] + y) * p["taps_w"] + x
     target = (item * p["channels"] * p["taps_d"] * p["taps_h"] * p["taps_w"] + row) * size + r
 
@@ -84,11 +108,12 @@ def pack_nest(code: str, height: int) -> Nest:
     return Nest("conv_pack_weights", operands([code], [code]), names, rows(For("r", zero, size, (fill,))))
 
 
-# --- steps ----------------------------------------------------------------------------------------------------------------
+# --- steps ------------------------------------------------------------------------------------------------------------
 
 
 def best_shape(code: str, walk: Walk) -> int:
-    """The register tile that wastes least: on outputs that are not there, and on tiles that cross from one image into the next."""
+    """The register tile that wastes least: on outputs that are not there,
+    and on tiles that cross from one image into the next."""
     plane = walk.pixels // walk.images
 
     def cost(shape: int) -> float:
@@ -112,18 +137,23 @@ def tap_places(weights: Weights, walk: Walk) -> list[int]:
     """Where taps lie in a kernel, in the order of the walk."""
     spatial = (0,) * (3 - len(weights.spatial)) + weights.spatial
     places = combinations(*(range(a.taps) for a in walk.axes))
-    return [sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True)) for which in places]
+    return [
+        sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True))
+        for which in places
+    ]
 
 
 def near_rows(rows: int) -> int:
-    """Window rows whose products are summed one after the other: slices of about equal size, whole turns of the kernel's loop."""
+    """Window rows whose products are summed one after the other: slices of about equal size,
+    whole turns of the kernel's loop."""
     if rows <= convolve.NEAR_MOST:
         return rows
     return ceil(rows / ceil(rows / convolve.NEAR) / micro_kernel.STEPS) * micro_kernel.STEPS
 
 
 def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
-    """Weights as they lie in memory; None where they must be packed: taps apart, panels not whole, rows all in the same cache sets."""
+    """Weights as they lie in memory; None where they must be packed: taps apart, panels not whole,
+    rows all in the same cache sets."""
     if tile.by_lane or walk.outs % tile.rows or weights.out * tile.size % 4096 == 0:
         return None
     taps = tap_places(weights, walk)
@@ -134,27 +164,58 @@ def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
     if not is_row and (count < TAPS or walk.pixels >= PACKED_FROM):
         return None
     inner, near = (walk.rows, near_rows(walk.rows)) if is_row else (count, convolve.NEAR // count * count)
-    return Placed((weights.slot, taps[0] * tile.size), (weights.group, tile.rows * weights.out, weights.out, inner, weights.channel), near, near)
+    return Placed(
+        (weights.slot, taps[0] * tile.size),
+        (weights.group, tile.rows * weights.out, weights.out, inner, weights.channel),
+        near,
+        near,
+    )
 
 
-def packed_weights(code: str, tile: Tile, weights: Weights, walk: Walk, spot: tuple[int, int], empty: bool) -> tuple[tuple, Placed, int]:
+def packed_weights(
+    code: str, tile: Tile, weights: Weights, walk: Walk, spot: tuple[int, int], empty: bool
+) -> tuple[tuple, Placed, int]:
     """The step that packs weights at `spot`, where the kernel finds them, and how many elements there are."""
     panels, rows = ceil(walk.outs / tile.rows), walk.rows
     if tile.by_lane:
         step = pack_step(code, tile.rows, weights, walk, spot, panels, empty)
-        return step, Placed(spot, (panels * tile.rows * rows, tile.rows * rows, 1, rows, 0), tile.depth, convolve.NEAR), walk.groups * panels * tile.rows * rows
+        return (
+            step,
+            Placed(spot, (panels * tile.rows * rows, tile.rows * rows, 1, rows, 0), tile.depth, convolve.NEAR),
+            walk.groups * panels * tile.rows * rows,
+        )
     pitch = tile.odd_lines(rows)
     taps = [0] * walk.taps if empty else tap_places(weights, walk)
     parts, padded = ceil(walk.channels / convolve.SOME), panels * tile.rows
-    params = [parts, padded, 0 if empty else walk.outs, walk.channels, walk.taps, weights.group, weights.out, weights.channel, pitch]
+    params = [
+        parts,
+        padded,
+        0 if empty else walk.outs,
+        walk.channels,
+        walk.taps,
+        weights.group,
+        weights.out,
+        weights.channel,
+        pitch,
+    ]
     grain = max(1, 32768 // (convolve.SOME * walk.taps * padded))
-    step = (kernel_of(convolve.ROWS, code).address, [weights.slot, (-1, 0), spot], params, walk.groups * parts, grain, -1, struct.pack(f"<{len(taps)}q", *taps))
+    step = (
+        kernel_of(convolve.ROWS, code).address,
+        [weights.slot, (-1, 0), spot],
+        params,
+        walk.groups * parts,
+        grain,
+        -1,
+        struct.pack(f"<{len(taps)}q", *taps),
+    )
     places = (panels * tile.rows * pitch, tile.rows * pitch, pitch, rows, 0)
     near = near_rows(rows)
     return step, Placed(spot, places, near, near), walk.groups * panels * tile.rows * pitch
 
 
-def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
+def walk_steps(
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
+) -> tuple[list[tuple], int]:
     """Steps computing one walk, and the elements of packed weights it puts at `offset` of slot `scratch`."""
     walk = walk.collapsed()
     if not walk.pixels or not walk.outs or not walk.groups:
@@ -178,10 +239,35 @@ def walk_steps(code: str, walk: Walk, weights: Weights, bias: int | None, scratc
         made = [step]
     cut = Cut(tile, walk, panels)
     start = micro_kernel.ZERO if bias is None else micro_kernel.BIAS
-    params = [*walk.params(), *placed.places, cut.block, cut.blocks, panels, cut.cuts, cut.per_cut, start, placed.depth, placed.near]
-    spots = [(walk.source.slot, walk.source.offset * tile.size), placed.spot, walk.source.slot if bias is None else bias, (-1, 0), walk.place(tile.size)]
+    params = [
+        *walk.params(),
+        *placed.places,
+        cut.block,
+        cut.blocks,
+        panels,
+        cut.cuts,
+        cut.per_cut,
+        start,
+        placed.depth,
+        placed.near,
+    ]
+    spots = [
+        (walk.source.slot, walk.source.offset * tile.size),
+        placed.spot,
+        walk.source.slot if bias is None else bias,
+        (-1, 0),
+        walk.place(tile.size),
+    ]
     work = cut.block * walk.rows * min(walk.outs, cut.per_cut * tile.rows)
-    step = (kernel_of(convolve.FORWARD, code, shape).address, spots, params, walk.groups * cut.cuts * cut.blocks, max(1, WORK // work), -1, walk.table())
+    step = (
+        kernel_of(convolve.FORWARD, code, shape).address,
+        spots,
+        params,
+        walk.groups * cut.cuts * cut.blocks,
+        max(1, WORK // work),
+        -1,
+        walk.table(),
+    )
     return [*made, step], used
 
 
@@ -206,7 +292,8 @@ class Cut:
 
 
 def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
-    """Steps computing a weight's gradient [groups * outs, rows] in slot `result`, and elements needed in slot `scratch`.
+    """Steps computing a weight's gradient [groups * outs, rows] in slot `result`,
+    and elements needed in slot `scratch`.
 
     In `walk`, the source is the convolution's input and the result its output gradient.
     """
@@ -218,7 +305,11 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
             return [step], 0
     if weight_suits_tiles(code, walk):
         return tile_weight_steps(walk, result, scratch)
-    interface, block, chunk = (convolve.WEIGHT, tile.block, convolve.CHUNK) if tile.masked else (dots.WEIGHT_DOTS, dots.DOT_BYTES // tile.size, dots.DOT_DEPTH)
+    interface, block, chunk = (
+        (convolve.WEIGHT, tile.block, convolve.CHUNK)
+        if tile.masked
+        else (dots.WEIGHT_DOTS, dots.DOT_BYTES // tile.size, dots.DOT_DEPTH)
+    )
     chunks = ceil(walk.rows / chunk)
     if tile.masked:
         chunk = min(chunk, ceil(walk.rows / chunks / tile.columns) * tile.columns)
@@ -232,7 +323,15 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
     target = result if parts == 1 else scratch
     spots = [walk.result.slot, walk.source.slot, (-1, 0), target]
     work = walk.outs * min(walk.rows, chunk) * min(walk.pixels, per_part)
-    step = (kernel_of(interface, code).address, spots, params, walk.groups * parts * chunks, max(1, WORK // work), -1, walk.table())
+    step = (
+        kernel_of(interface, code).address,
+        spots,
+        params,
+        walk.groups * parts * chunks,
+        max(1, WORK // work),
+        -1,
+        walk.table(),
+    )
     if parts == 1:
         return [step], 0
     count = walk.outs * walk.rows
@@ -247,14 +346,31 @@ def suits_overlap(outs: int, channels: int, weights: Weights, window: Window, it
     """Whether a transposed convolution has few channels to write, many taps, and products that fit."""
     taps = prod(window.kernel)
     dense = [weights.out, *weights.spatial] == [prod(window.kernel[k:]) for k in range(len(window.kernel) + 1)]
-    return window.groups == 1 and outs <= FEW and taps > 1 and channels >= 8 and dense and pixels * taps * outs * itemsize <= 4 * PRODUCTS
+    return (
+        window.groups == 1
+        and outs <= FEW
+        and taps > 1
+        and channels >= 8
+        and dense
+        and pixels * taps * outs * itemsize <= 4 * PRODUCTS
+    )
 
 
 def overlap_steps(
-    code: str, source: Array, sizes: tuple[int, ...], result: Array, outs: tuple[int, ...], images: int, channels: int, weights: Weights, window: Window,
-    bias: int | None, scratch: int,
+    code: str,
+    source: Array,
+    sizes: tuple[int, ...],
+    result: Array,
+    outs: tuple[int, ...],
+    images: int,
+    channels: int,
+    weights: Weights,
+    window: Window,
+    bias: int | None,
+    scratch: int,
 ) -> tuple[list[tuple], int]:
-    """Steps of a transposed convolution to `outs` (channels, spatial...): products of single taps, then their sums, some images at a time."""
+    """Steps of a transposed convolution to `outs` (channels, spatial...): products of single taps, then their sums,
+    some images at a time."""
     itemsize = tile_of(code).size
     pixels, taps = prod(sizes), prod(window.kernel)
     each = pixels * taps * outs[0]
@@ -274,8 +390,9 @@ def overlap_steps(
         walk = Walk(plain, rows, Array(scratch, each, 0, pixels, strides), some, 1, channels, outs[0] * taps)
         product, needed = walk_steps(code, walk, matrix, None, scratch, count * each)
         params = [
-            outs[0], *three(sizes, 1), *three(outs[1:], 1), *three(window.kernel, 1), *three(window.stride, 1), *three(window.padding, 0), *three(window.dilation, 1),
-            result.image, result.channel, *three(result.spatial, 0), int(bias is not None),
+            outs[0], *three(sizes, 1), *three(outs[1:], 1), *three(window.kernel, 1), *three(window.stride, 1),
+            *three(window.padding, 0), *three(window.dilation, 1), result.image, result.channel,
+            *three(result.spatial, 0), int(bias is not None),
         ]  # fmt: skip
         spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
         made += product if first == 0 else product[1:]   # the weights are packed once
@@ -291,7 +408,20 @@ def sum_step(code: str, source: int, target: int, parts: int, count: int) -> tup
     kernel = _sum_kernels.get(code)
     if kernel is None:
         x = expr.load(0, expr.var("part") * expr.var("count") + expr.var("i"), code)
-        total = reduction("part", expr.const(0, "i64"), expr.var("parts"), ["sum"], [expr.const(0.0, code)], lambda acc: [acc[0] + x], lambda a, b: [a[0] + b[0]])
-        nest = Nest("conv_sum_parts", operands([code], [code]), ("parts", "count"), rows(total, Store(1, expr.var("i"), expr.var("sum", code)), vector=True))
+        total = reduction(
+            "part",
+            expr.const(0, "i64"),
+            expr.var("parts"),
+            ["sum"],
+            [expr.const(0.0, code)],
+            lambda acc: [acc[0] + x],
+            lambda a, b: [a[0] + b[0]],
+        )
+        nest = Nest(
+            "conv_sum_parts",
+            operands([code], [code]),
+            ("parts", "count"),
+            rows(total, Store(1, expr.var("i"), expr.var("sum", code)), vector=True),
+        )
         kernel = _sum_kernels[code] = compile_for(_C.device("cpu"), nest)
     return (kernel, [source, target], [parts, count], count, max(1, 65536 // parts), -1)

@@ -1,8 +1,8 @@
 """Planning convolutions whose kernels are special: one channel per group, and 3x3 windows in tiles.
 
-Enters: a walk and the strides of its weights. Leaves: steps over the kernels of codegen/library/depthwise.py, winograd.py and
-winograd_weight.py, or None where another form pays. Refuses nothing: `suits_depthwise`, `suits_tiles` and
-`weight_suits_tiles` say what these are for.
+Enters: a walk and the strides of its weights. Leaves: steps over the kernels of codegen/library/depthwise.py,
+winograd.py and winograd_weight.py, or None where another form pays. Refuses nothing: `suits_depthwise`, `suits_tiles`
+and `weight_suits_tiles` say what these are for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..codegen.library.winograd import HIGH, WIDE
 from ..loops.record import Record
 from .convolve_walk import WORK, Axis, Walk, Weights
 
-# --- one channel per group --------------------------------------------------------------------------------------------------
+# --- one channel per group --------------------------------------------------------------------------------------------
 
 
 class Blocks(Record):
@@ -59,9 +59,10 @@ def depthwise_params(walk: Walk, cut: Blocks, weights: Weights | None, bias: boo
     s, r = walk.source, walk.result
     return [
         walk.groups * walk.outs, walk.outs, walk.taps, d.size, h.size, w.size, d.step, h.step, w.step,
-        d.base, d.tap_step, cut.low_h, cut.low_w, cut.span_h, s.image, s.group, *s.spatial, d.count, h.count, w.count, walk.images,
-        r.image, r.channel, *(n * a.every for n, a in zip(r.spatial, walk.axes, strict=True)),
-        d.taps, cut.rows, cut.columns, cut.pitch, cut.slab(walk), weights.group // walk.outs if weights else 0, int(bias),
+        d.base, d.tap_step, cut.low_h, cut.low_w, cut.span_h, s.image, s.group, *s.spatial, d.count, h.count, w.count,
+        walk.images, r.image, r.channel, *(n * a.every for n, a in zip(r.spatial, walk.axes, strict=True)),
+        d.taps, cut.rows, cut.columns, cut.pitch, cut.slab(walk), weights.group // walk.outs if weights else 0,
+        int(bias),
     ]  # fmt: skip
 
 
@@ -90,10 +91,24 @@ def depthwise_step(code: str, walk: Walk, weights: Weights, bias: int | None) ->
     cut = blocks_of(walk, depthwise.BUFFER // size, tile_of(code).lanes)
     if cut is None or (walk.outs > 1 and weights.group != walk.outs * weights.out):
         return None
-    spots = [(walk.source.slot, walk.source.offset * size), weights.slot, walk.source.slot if bias is None else bias, (-1, 0), walk.place(size)]
+    spots = [
+        (walk.source.slot, walk.source.offset * size),
+        weights.slot,
+        walk.source.slot if bias is None else bias,
+        (-1, 0),
+        walk.place(size),
+    ]
     work = walk.pixels // walk.images * (walk.taps + 4)
     params = depthwise_params(walk, cut, weights, bias is not None)
-    return (kernel_of(depthwise.FORWARD, code).address, spots, params, walk.images * walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, weights))
+    return (
+        kernel_of(depthwise.FORWARD, code).address,
+        spots,
+        params,
+        walk.images * walk.groups * walk.outs,
+        max(1, WORK // 8 // work),
+        -1,
+        depthwise_table(walk, cut, weights),
+    )
 
 
 def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
@@ -104,22 +119,37 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
     spots = [walk.result.slot, walk.source.slot, (-1, 0), result]
     work = walk.pixels * (walk.taps + 4)
     params = depthwise_params(walk, cut, None, False)
-    return (kernel_of(depthwise.WEIGHT, code).address, spots, params, walk.groups * walk.outs, max(1, WORK // 8 // work), -1, depthwise_table(walk, cut, None))
+    return (
+        kernel_of(depthwise.WEIGHT, code).address,
+        spots,
+        params,
+        walk.groups * walk.outs,
+        max(1, WORK // 8 // work),
+        -1,
+        depthwise_table(walk, cut, None),
+    )
 
 
-# --- 3x3 windows in tiles ---------------------------------------------------------------------------------------------------
+# --- 3x3 windows in tiles ---------------------------------------------------------------------------------------------
 
-ROOM = 4 << 20           # bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
+# bytes of transformed inputs and products that go from kernel to kernel: they should stay in a cache
+ROOM = 4 << 20
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
 MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
 FEW_WEIGHTS = 64         # pixels per channel from which transformed weights pay, where register tiles are wide
-MANY = 1024              # pixels from which the weight gradient is made in tiles: for fewer, plain sums are as fast, and closer
+# pixels from which the weight gradient is made in tiles: for fewer, plain sums are as fast, and closer
+MANY = 1024
 
 
 def suits_tiles(code: str, walk: Walk) -> bool:
     """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of results."""
     d, h, w = walk.axes
-    if code != "f32" or walk.groups != 1 or min(walk.channels, walk.outs) < 16 or (d.size, d.count, d.taps) != (1, 1, 1):
+    if (
+        code != "f32"
+        or walk.groups != 1
+        or min(walk.channels, walk.outs) < 16
+        or (d.size, d.count, d.taps) != (1, 1, 1)
+    ):
         return False
     if any(a.taps != 3 or a.step != 1 or abs(a.tap_step) != 1 or a.every != 1 or a.tap_every != 1 for a in (h, w)):
         return False
@@ -131,36 +161,88 @@ def suits_tiles(code: str, walk: Walk) -> bool:
 
 
 def weight_suits_tiles(code: str, walk: Walk) -> bool:
-    """Whether the weight's gradient of such a walk takes less time in tiles: nowhere that plain rows of gradients can be broadcast."""
+    """Whether the weight's gradient of such a walk takes less time in tiles:
+    nowhere that plain rows of gradients can be broadcast."""
     return not tile_of(code).masked and walk.pixels >= MANY and suits_tiles(code, walk)
 
 
 def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
-    """Steps computing a 3x3 walk in tiles, a chunk of them at a time, and the elements used from `offset` of slot `scratch`."""
+    """Steps computing a 3x3 walk in tiles, a chunk of them at a time,
+    and the elements used from `offset` of slot `scratch`."""
     tile, points, block = tile_of("f32"), winograd.POINTS, winograd.BLOCK
     size, outs, channels = tile.size, walk.outs, walk.channels
     d, h, w = walk.axes
-    spread = [Axis(a.size, ceil(a.count / n), n, a.base + min(0, 2 * a.tap_step), n + 2, 1, every=n) for a, n in ((h, HIGH), (w, WIDE))]
+    spread = [
+        Axis(a.size, ceil(a.count / n), n, a.base + min(0, 2 * a.tap_step), n + 2, 1, every=n)
+        for a, n in ((h, HIGH), (w, WIDE))
+    ]
     tiled = Walk((d, *spread), walk.source, walk.result, walk.images, 1, channels, outs)
     out_panels = ceil(outs / tile.rows)
     chunk = max(48, ROOM // (points * size * (channels + outs)))
     chunk = min(tiled.pixels, chunk // block * block if chunk >= block else chunk)
     most = ceil(chunk / tile.columns)
-    sizes = [points * out_panels * tile.rows * channels, points * most * tile.columns * channels, points * most * tile.columns * out_panels * tile.rows]
+    sizes = [
+        points * out_panels * tile.rows * channels,
+        points * most * tile.columns * channels,
+        points * most * tile.columns * out_panels * tile.rows,
+    ]
     spots = [(scratch, (offset + sum(sizes[:k])) * size) for k in range(3)]
     strides = [n * (1 if a.tap_step > 0 else -1) for a, n in zip((h, w), weights.spatial[-2:], strict=True)]
     start = sum(-2 * n for n in strides if n < 0)
-    made = [(kernel_of(winograd.WEIGHTS_KERNEL, "f32").address, [weights.slot, spots[0]], [outs, channels, out_panels, weights.out, weights.channel, *strides, start], out_panels, max(1, 4096 // channels), -1)]
+    made = [
+        (
+            kernel_of(winograd.WEIGHTS_KERNEL, "f32").address,
+            [weights.slot, spots[0]],
+            [outs, channels, out_panels, weights.out, weights.channel, *strides, start],
+            out_panels,
+            max(1, 4096 // channels),
+            -1,
+        )
+    ]
     for first in range(0, tiled.pixels, chunk):
         tiles = min(chunk, tiled.pixels - first)
         blocks, panels = ceil(tiles / block), ceil(tiles / tile.columns)
-        rest = [first, tiles, blocks, panels, channels, h.count, w.count, *walk.result.spatial[1:], int(bias is not None), w.size, spread[1].base, walk.source.spatial[2]]
+        rest = [
+            first,
+            tiles,
+            blocks,
+            panels,
+            channels,
+            h.count,
+            w.count,
+            *walk.result.spatial[1:],
+            int(bias is not None),
+            w.size,
+            spread[1].base,
+            walk.source.spatial[2],
+        ]
         params = [*tiled.params(), *rest]
         source = (walk.source.slot, walk.source.offset * size)
         made += [
-            (kernel_of(winograd.INPUT, "f32").address, [source, spots[1]], params, blocks * ceil(channels / winograd.SLICE), 1, -1),
-            (kernel_of(winograd.PRODUCT_KERNEL, "f32").address, spots, [outs, channels, out_panels, panels, blocks], points * blocks, max(1, WORK // (min(tiles, block) * outs * channels)), -1),
-            (kernel_of(winograd.OUTPUT, "f32").address, [spots[2], walk.source.slot if bias is None else bias, walk.place(size)], params, blocks * ceil(outs / winograd.SLICE), 1, -1),
+            (
+                kernel_of(winograd.INPUT, "f32").address,
+                [source, spots[1]],
+                params,
+                blocks * ceil(channels / winograd.SLICE),
+                1,
+                -1,
+            ),
+            (
+                kernel_of(winograd.PRODUCT_KERNEL, "f32").address,
+                spots,
+                [outs, channels, out_panels, panels, blocks],
+                points * blocks,
+                max(1, WORK // (min(tiles, block) * outs * channels)),
+                -1,
+            ),
+            (
+                kernel_of(winograd.OUTPUT, "f32").address,
+                [spots[2], walk.source.slot if bias is None else bias, walk.place(size)],
+                params,
+                blocks * ceil(outs / winograd.SLICE),
+                1,
+                -1,
+            ),
         ]
     return made, sum(sizes)
 
@@ -176,7 +258,8 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
     gradients = Walk((Axis(1, 1, 1, 0, 1, 1), *flat), walk.result, walk.result, walk.images, 1, outs, outs)
     chunk = max(block, 2 * ROOM // (points * size * (channels + outs)) // block * block)
     chunk = min(inputs.pixels, chunk)
-    line = ceil(chunk / 16) * 16 + 16       # not a power of two, so that rows do not compete for the same lines of a cache
+    # not a power of two, so that rows do not compete for the same lines of a cache
+    line = ceil(chunk / 16) * 16 + 16
     apart = outs * channels + 80             # nor points
     sizes = [points * channels * line, (points * outs + tile.dot_rows) * line, points * apart]
     spots = [(scratch, sum(sizes[:k]) * size) for k in range(3)]
@@ -184,11 +267,56 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
     for first in range(0, inputs.pixels, chunk):
         tiles = min(chunk, inputs.pixels - first)
         blocks, padded = ceil(tiles / block), ceil(tiles / tile.lanes) * tile.lanes
-        for part, kernel, spot in ((inputs, winograd_weight.INPUT, spots[0]), (gradients, winograd_weight.GRADIENT, spots[1])):
+        for part, kernel, spot in (
+            (inputs, winograd_weight.INPUT, spots[0]),
+            (gradients, winograd_weight.GRADIENT, spots[1]),
+        ):
             across = part.axes[2]
-            rest = [first, tiles, blocks, 0, part.channels, 0, 0, 0, 0, 0, across.size, across.base, part.source.spatial[2], line]
-            made.append((kernel_of(kernel, "f32").address, [part.source.slot, spot], [*part.params(), *rest], blocks * ceil(part.channels / winograd.SLICE), 1, -1))
+            rest = [
+                first,
+                tiles,
+                blocks,
+                0,
+                part.channels,
+                0,
+                0,
+                0,
+                0,
+                0,
+                across.size,
+                across.base,
+                part.source.spatial[2],
+                line,
+            ]
+            made.append(
+                (
+                    kernel_of(kernel, "f32").address,
+                    [part.source.slot, spot],
+                    [*part.params(), *rest],
+                    blocks * ceil(part.channels / winograd.SLICE),
+                    1,
+                    -1,
+                )
+            )
         cuts = ceil(channels / 64)
-        made.append((kernel_of(winograd_weight.DOTS_KERNEL, "f32").address, [spots[1], spots[0], spots[2]], [outs, channels, padded, line, cuts, int(first > 0), apart], points * cuts, 1, -1))
-    made.append((kernel_of(winograd_weight.RESULT_KERNEL, "f32").address, [spots[2], result], [outs, channels, apart], outs, max(1, 16384 // channels), -1))
+        made.append(
+            (
+                kernel_of(winograd_weight.DOTS_KERNEL, "f32").address,
+                [spots[1], spots[0], spots[2]],
+                [outs, channels, padded, line, cuts, int(first > 0), apart],
+                points * cuts,
+                1,
+                -1,
+            )
+        )
+    made.append(
+        (
+            kernel_of(winograd_weight.RESULT_KERNEL, "f32").address,
+            [spots[2], result],
+            [outs, channels, apart],
+            outs,
+            max(1, 16384 // channels),
+            -1,
+        )
+    )
     return made, sum(sizes)

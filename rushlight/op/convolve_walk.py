@@ -26,7 +26,8 @@ class Window(Record):
 
 
 class Axis(Record):
-    """One spatial dimension of a walk: pixel t of `count` and tap j of `taps` meet at source index t * step + base + j * tap_step.
+    """One spatial dimension of a walk: pixel t of `count` and tap j of `taps` meet at source index t * step + base + j
+    * tap_step.
 
     Pixel t is element `first + t * every` of the result, tap j element `tap_first + j * tap_every` of the kernel.
     """
@@ -61,9 +62,12 @@ def forward_axes(sizes: tuple[int, ...], outs: tuple[int, ...], window: Window) 
 
 
 def mirrored_axes(sizes: tuple[int, ...], outs: tuple[int, ...], window: Window) -> list[list[Axis]]:
-    """The walks of the transposed convolution from `sizes` to `outs`: per dimension, one Axis per remainder of the stride."""
+    """The walks of the transposed convolution from `sizes` to `outs`: per dimension,
+    one Axis per remainder of the stride."""
     found = []
-    for n, o, k, s, p, d in zip(sizes, outs, window.kernel, window.stride, window.padding, window.dilation, strict=True):
+    for n, o, k, s, p, d in zip(
+        sizes, outs, window.kernel, window.stride, window.padding, window.dilation, strict=True
+    ):
         shared = gcd(s, d)
         every, axes = s // shared, []
         for remainder in range(s):
@@ -107,9 +111,16 @@ class Walk(Record):
     outs: int
 
     def collapsed(self) -> Walk:
-        """The same walk in three dimensions: plain neighbours joined, so that runs of pixels are long; ones in front."""
+        """The same walk in three dimensions: plain neighbours joined, so that runs of pixels are long;
+        ones in front."""
         axes, source, result = list(self.axes), list(self.source.spatial), list(self.result.spatial)
-        while len(axes) > 1 and axes[-1].is_plain and axes[-2].is_plain and source[-2] == source[-1] * axes[-1].size and result[-2] == result[-1] * axes[-1].size:
+        while (
+            len(axes) > 1
+            and axes[-1].is_plain
+            and axes[-2].is_plain
+            and source[-2] == source[-1] * axes[-1].size
+            and result[-2] == result[-1] * axes[-1].size
+        ):
             size = axes[-1].size * axes[-2].size
             axes[-2:] = [Axis(size, size, 1, 0, 1, 1)]
             source[-2:], result[-2:] = source[-1:], result[-1:]
@@ -117,8 +128,10 @@ class Walk(Record):
         axes = [Axis(1, 1, 1, 0, 1, 1)] * missing + axes
         return Walk(
             tuple(axes),
-            Array(self.source.slot, self.source.image, self.source.group, self.source.channel, (0,) * missing + tuple(source), self.source.offset),
-            Array(self.result.slot, self.result.image, self.result.group, self.result.channel, (0,) * missing + tuple(result), self.result.offset),
+            Array(self.source.slot, self.source.image, self.source.group, self.source.channel,
+                  (0,) * missing + tuple(source), self.source.offset),
+            Array(self.result.slot, self.result.image, self.result.group, self.result.channel,
+                  (0,) * missing + tuple(result), self.result.offset),
             self.images, self.groups, self.channels, self.outs,
         )  # fmt: skip
 

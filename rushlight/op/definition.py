@@ -1,7 +1,7 @@
 """Definitions: an op is one class, and rules belong to its kind.
 
-Adding an op: write a class in `rushlight/definitions/` deriving from one of the kinds (Pointwise, Reduction, View, Indexed,
-Composite, Extern) with a `schema` and that kind's body. Defining the class registers it; functions, methods,
+Adding an op: write a class in `rushlight/definitions/` deriving from one of the kinds (Pointwise, Reduction, View,
+Indexed, Composite, Extern) with a `schema` and that kind's body. Defining the class registers it; functions, methods,
 in-place and `out=` forms, stubs and the generic tests follow from the registry. Nothing else lists op names.
 
 Enters: definition classes. Leaves: the core's overloads, made when the op is first called. How names become ops, and
@@ -44,27 +44,32 @@ class OpDefinition:
     inplace: ClassVar[bool] = False          # derive <name>_
     only_inplace: ClassVar[bool] = False     # publish <name>_ alone: copy_, zero_
     out: ClassVar[bool] = True               # accept out=
-    own_out: ClassVar[bool | tuple[str, ...]] = False   # out= may share no memory with an input (with these inputs): elements are read after others are written
+    # out= may share no memory with an input (with these inputs): elements are read after others are written
+    own_out: ClassVar[bool | tuple[str, ...]] = False
     takes_out_dtype: ClassVar[bool] = False  # without dtype=, the result is made in that of out=
     exact_out: ClassVar[bool] = False        # out= must have the result's dtype: libraries write it directly
     namespace: ClassVar[str | None] = None   # "special", "linalg", "nn.functional", ...
     dunder: ClassVar[tuple[str, ...]] = ()   # operator methods: "__add__", and reflected "__radd__"
     method_self: ClassVar[str | None] = None # the parameter a method call is made on, when it is not the first
     inplace_flag: ClassVar[bool] = False     # the function also takes a last `inplace=False`, as nn.functional's do
-    compiled_in: ClassVar[tuple[str, ...]] = ()   # number parameters for which 2, 0.5 and the like deserve their own kernel
+    # number parameters for which 2, 0.5 and the like deserve their own kernel
+    compiled_in: ClassVar[tuple[str, ...]] = ()
     spread: ClassVar[bool] = False           # f(a, b) means f([a, b])
     differentiable: ClassVar[bool] = True
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     is_composite: ClassVar[bool] = False     # the op is its body: the dispatcher sees the ops in it
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
-    views: ClassVar[str | None] = None       # results: "keep" views of tensors the body made (PyTorch's are such), "hide" views of arguments
+    # results: "keep" views of tensors the body made (PyTorch's are such), "hide" views of arguments
+    views: ClassVar[str | None] = None
     batch: ClassVar[str | None] = None       # how vmap runs it: see op/batching.py
     example_ndim: ClassVar[int] = 0          # batch = "fold": dims of one example
-    vmap: ClassVar[Callable | None] = None   # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
+    # vmap(self, level, args, dims): a batching rule of its own, see op/batching.py
+    vmap: ClassVar[Callable | None] = None
     kind: ClassVar[int] = KIND_PYTHON
     vjp: ClassVar[Callable | None] = None
     saved_results: ClassVar[tuple[int, ...] | None] = None   # of several results, those the vjp reads; None: all
-    transpose_at: ClassVar[float] = 0.0      # the gradient at which forward mode transposes the vjp; for rules that take its logarithm
+    # the gradient at which forward mode transposes the vjp; for rules that take its logarithm
+    transpose_at: ClassVar[float] = 0.0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -106,7 +111,9 @@ class OpDefinition:
 
     def lower(self, args: tuple) -> Lowered:
         """What the op computes for these bound arguments, element by element. Kinds that cannot say so are externs."""
-        raise NotLowerable(f"{self.name}: a {type(self).__mro__[1].__name__} op is an extern: it has no loops to lower to")
+        raise NotLowerable(
+            f"{self.name}: a {type(self).__mro__[1].__name__} op is an extern: it has no loops to lower to"
+        )
 
     def run(self, *args: Any) -> Any:
         """The op in Python, for kinds and cases without a plan."""
@@ -119,7 +126,8 @@ class OpDefinition:
         """Whether calls put a node of their own on the tape."""
         return self.differentiable and type(self).vjp is not None
 
-    # Making the core's overload -----------------------------------------------------------------------------------------
+    # Making the core's overload
+    # -----------------------------------------------------------------------------------------
 
     def saved_names(self) -> dict[str, int]:
         """Parameters the vjp names, with how each is kept; `result` included."""
@@ -146,7 +154,8 @@ class OpDefinition:
         return _C.Overload(
             self.name, self, self.kind, params,
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
-            records=self.records(), is_view=self.is_view(), results=self.result_views(), saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
+            records=self.records(), is_view=self.is_view(), results=self.result_views(),
+            saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
             keys_numbers=bool(self.compiled_in),
         )  # fmt: skip
 

@@ -1,11 +1,12 @@
 """Plans for many shapes: a rule is run once on sizes that remember what was done with them.
 
-Enters: a definition and the arguments of a call whose types and ranks were met before, with other sizes. Its `plan` runs on
-`Outline`s, tensors whose sizes and strides are `Extent`s: numbers whose arithmetic is written down, and whose comparisons are
-answered for this call and written down as conditions. Leaves: a plan whose numbers the core computes for any call that meets
-the conditions (csrc/extents.h, csrc/lookup.cpp), so that a new shape costs no Python. Whatever asks an Extent for its number
-(`int`, `hash`, `range`, an index) makes that number a condition: a plan may hold for fewer shapes than it could, never for one too many.
-Refuses (returns None): rules that look at anything but types, sizes and strides, and plans that call Python functions.
+Enters: a definition and the arguments of a call whose types and ranks were met before, with other sizes. Its `plan`
+runs on `Outline`s, tensors whose sizes and strides are `Extent`s: numbers whose arithmetic is written down, and whose
+comparisons are answered for this call and written down as conditions. Leaves: a plan whose numbers the core computes
+for any call that meets the conditions (csrc/extents.h, csrc/lookup.cpp), so that a new shape costs no Python. Whatever
+asks an Extent for its number (`int`, `hash`, `range`, an index) makes that number a condition: a plan may hold for
+fewer shapes than it could, never for one too many. Refuses (returns None): rules that look at anything but types, sizes
+and strides, and plans that call Python functions.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ from .. import _C
 from .._C import Tensor
 from ..base.shape import Size
 
-CODES = {name: k for k, name in enumerate(("+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>", "==", "!=", "<", "<="))}
+CODES = {
+    name: k
+    for k, name in enumerate(("+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>", "==", "!=", "<", "<="))
+}
 COMPUTE: dict[str, Callable[[int, int], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a, b: a % b,
-    "min": min, "max": max, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a,
+    b: a % b, "min": min, "max": max, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
 }  # fmt: skip
-OPPOSITE = {"==": ("!=", False), "!=": ("==", False), "<": ("<=", True), "<=": ("<", True)}   # and whether the sides change places
+# and whether the sides change places
+OPPOSITE = {"==": ("!=", False), "!=": ("==", False), "<": ("<=", True), "<=": ("<", True)}
 LIMIT = 1 << 63
 MOST = 900     # registers; the core has a few more
-PATIENCE = 20_000   # questions and operations of one trace; a rule that asks for more makes tables, whose lengths are part of its plan
+# questions and operations of one trace; a rule that asks for more makes tables, whose lengths are part of its plan
+PATIENCE = 20_000
 
 
 class Untraceable(Exception):  # noqa: N818 - not an error: the call is planned for its own shape
@@ -39,7 +46,8 @@ class Trace:
 
     def __init__(self) -> None:
         self.hints: list[int] = []                          # what each register holds for this call
-        self.steps: list[tuple[str, Any, Any] | None] = []  # how it comes to be: given (None), or an operation on registers and constants
+        # how it comes to be: given (None), or an operation on registers and constants
+        self.steps: list[tuple[str, Any, Any] | None] = []
         self.known: dict[tuple[str, Any, Any], Any] = {}
         self.num_given = 0
         self.asked = 0
@@ -79,7 +87,8 @@ class Trace:
         """The answer for this call, which is a condition from now on."""
         self.count()
         answer = COMPUTE[name](_number(a), _number(b))
-        if not all(_fits(_number(x)) for x in (a, b)):     # a check against overflow: programs end where a result leaves 64 bits
+        # a check against overflow: programs end where a result leaves 64 bits
+        if not all(_fits(_number(x)) for x in (a, b)):
             return answer
         if not answer:
             name, swapped = OPPOSITE[name]
@@ -91,8 +100,11 @@ class Trace:
         return answer
 
     def program(self) -> tuple[list[int], list[int]]:
-        """(constants, instructions) for the core, whose registers are the given numbers, then results, then constants."""
-        constants = dict.fromkeys(part[0] for step in self.steps if step for part in step[1:] if isinstance(part, tuple))
+        """(constants, instructions) for the core, whose registers are the given numbers, then results,
+        then constants."""
+        constants = dict.fromkeys(
+            part[0] for step in self.steps if step for part in step[1:] if isinstance(part, tuple)
+        )
         places = {value: len(self.steps) + k for k, value in enumerate(constants)}
         words: list[int] = []
         for step in self.steps[self.num_given :]:
@@ -141,7 +153,8 @@ def _simplified(name: str, a: Any, b: Any) -> Any:
 
 def _comparison(name: str, swapped: bool = False) -> Callable:
     def call(self: Extent, other: Any) -> Any:
-        if not isinstance(other, (int, Extent)) or not self.trace.open:   # what an earlier trace left in a cache equals nothing
+        # what an earlier trace left in a cache equals nothing
+        if not isinstance(other, (int, Extent)) or not self.trace.open:
             return NotImplemented if not isinstance(other, (int, Extent)) else name == "!="
         if self is other:
             return name in ("==", "<=")
@@ -224,12 +237,14 @@ class Extent(_C.Extent):
         return f"Extent({self.hint})"
 
 
-# --- tensors ------------------------------------------------------------------------------------------------------------------
+# --- tensors ----------------------------------------------------------------------------------------------------------
 
-_SAME = frozenset(("dtype", "device", "ndim", "dim", "itemsize", "element_size", "is_floating_point", "is_complex", "is_meta", "is_sparse", "layout",
-                   "is_nested", "is_quantized", "_is_wrapped_number", "_overlap", "is_cuda", "is_cpu", "_keys", "is_sparse_csr", "is_mkldnn", "is_signed"))  # fmt: skip
-_OWN = frozenset(("shape", "size", "stride", "numel", "nelement", "extents", "_is_contiguous", "_is_channels_last", "_is_dense", "_overlaps_itself",
-                  "is_contiguous", "_view_strides", "__class__", "__torch_function__", "__dict__"))  # fmt: skip
+_SAME = frozenset(("dtype", "device", "ndim", "dim", "itemsize", "element_size", "is_floating_point", "is_complex",
+                   "is_meta", "is_sparse", "layout", "is_nested", "is_quantized", "_is_wrapped_number", "_overlap",
+                   "is_cuda", "is_cpu", "_keys", "is_sparse_csr", "is_mkldnn", "is_signed"))  # fmt: skip
+_OWN = frozenset(("shape", "size", "stride", "numel", "nelement", "extents", "_is_contiguous", "_is_channels_last",
+                  "_is_dense", "_overlaps_itself", "is_contiguous", "_view_strides", "__class__", "__torch_function__",
+                  "__dict__"))  # fmt: skip
 
 
 class Outline(Tensor):
@@ -299,7 +314,8 @@ def outline(trace: Trace, t: Any) -> Outline:
 
 
 def argument(trace: Trace, p: Any, a: Any) -> Any:
-    """An argument of the call, with its numbers exchanged for those of the trace; in the order in which the core gives them."""
+    """An argument of the call, with its numbers exchanged for those of the trace;
+    in the order in which the core gives them."""
     if isinstance(a, Tensor):
         return outline(trace, a)
     if isinstance(a, (tuple, list)) and any(isinstance(x, Tensor) for x in a):
@@ -313,7 +329,9 @@ def generic_plan(definition: Any, args: tuple) -> Any:
     """A plan that holds for many shapes, or None."""
     trace = Trace()
     try:
-        plan = definition.plan(tuple([argument(trace, p, a) for p, a in zip(definition.spec.params, args, strict=True)]))
+        plan = definition.plan(
+            tuple([argument(trace, p, a) for p, a in zip(definition.spec.params, args, strict=True)])
+        )
         if not isinstance(plan, _C.Plan) or plan.calls_python:
             return None
         constants, words = trace.program()

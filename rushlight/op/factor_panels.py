@@ -2,7 +2,8 @@
 
 Enters: a `Program` over a single matrix. Leaves: steps that factor a panel by LAPACK, then update strips of the rest by
 triangular solves and products, each strip on one thread. The library's own threads are not used: they wait by spinning,
-which is slow where other programs want the cores. Refuses nothing; small matrices and batches take one LAPACK call each.
+which is slow where other programs want the cores. Refuses nothing;
+small matrices and batches take one LAPACK call each.
 """
 
 from __future__ import annotations
@@ -59,11 +60,27 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
             beside, below = a.at(j, j + w, w, rest), a.at(j + w, j, m - j - w, w)
             size, count = cut(rest)
             top, strip = beside.every(size * a.lead), Strip(size, rest)
-            p.call("trsm", code, "L", "L", "N", "U", w, strip, Number(1), panel.every(0), a.lead, top, a.lead, strips=count, work=w * w * size)
+            p.call(
+                "trsm",
+                code,
+                "L",
+                "L",
+                "N",
+                "U",
+                w,
+                strip,
+                Number(1),
+                panel.every(0),
+                a.lead,
+                top,
+                a.lead,
+                strips=count,
+                work=w * w * size,
+            )
             if below.rows:
                 target = a.at(j + w, j + w, m - j - w, rest).every(size * a.lead)
-                p.call("gemm", code, "N", "N", below.rows, strip, w, Number(-1), below.every(0), a.lead, top, a.lead, Number(1), target, a.lead,
-                       strips=count, work=below.rows * size * w)  # fmt: skip
+                p.call("gemm", code, "N", "N", below.rows, strip, w, Number(-1), below.every(0), a.lead, top, a.lead,
+                       Number(1), target, a.lead, strips=count, work=below.rows * size * w)  # fmt: skip
     if p.device.type != "meta":
         places = [place(b) for b in (statuses, pivots, info)]
         p.steps.append((kernel_for(p.device, gather_nest), places, [k, width, statuses.rows], 1, 1, -1))
@@ -72,7 +89,19 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
 def exchange(p: Program, code: str, a: Block, pivots: Block, count: int) -> None:
     """Exchange rows of `a` as a panel's pivots say."""
     size, strips = cut(a.cols)
-    p.call("laswp", code, Strip(size, a.cols), a.every(size * a.lead), a.lead, 1, count, pivots.every(0), 1, strips=strips, work=count * size * 64)
+    p.call(
+        "laswp",
+        code,
+        Strip(size, a.cols),
+        a.every(size * a.lead),
+        a.lead,
+        1,
+        count,
+        pivots.every(0),
+        1,
+        strips=strips,
+        work=count * size * 64,
+    )
 
 
 def gather_nest() -> Nest:
@@ -95,8 +124,9 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block)
         return
     if is_shared(p, n) and reaches(count, 32):
         size, strips = cut(count)
-        p.call("getrs", code, trans, n, Strip(size, count), lu.every(0), lu.lead, pivots.every(0), b.every(size * b.lead), b.lead,
-               p.temporary(_C.int64, strips).every(1), strips=strips, work=n * n * size)  # fmt: skip
+        p.call("getrs", code, trans, n, Strip(size, count), lu.every(0), lu.lead, pivots.every(0),
+               b.every(size * b.lead), b.lead, p.temporary(_C.int64, strips).every(1), strips=strips,
+               work=n * n * size)  # fmt: skip
         return
     p.call("getrs", code, trans, n, count, lu, lu.lead, pivots, b, b.lead, p.temporary(_C.int64), work=n * n * count)
 
@@ -120,15 +150,26 @@ def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
         if not rest:
             break
         size, count = cut(rest)
-        p.call("trsm", code, "R", "L", transposed, "N", Strip(size, rest), w, Number(1), corner.every(0), a.lead, below.every(size), a.lead,
-               strips=count, work=w * w * size)  # fmt: skip
+        p.call("trsm", code, "R", "L", transposed, "N", Strip(size, rest), w, Number(1), corner.every(0), a.lead,
+               below.every(size), a.lead, strips=count, work=w * w * size)  # fmt: skip
         # Strip i of the trailing columns: its part of the diagonal, then what is below.
         corner = a.at(j + w, j + w, rest, rest).every(size * (a.lead + 1))
-        p.call("herk" if transposed == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True), below.every(size), a.lead,
-               Number(1, real=True), corner, a.lead, strips=count, work=size * size * w // 2)  # fmt: skip
+        p.call("herk" if transposed == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True),
+               below.every(size), a.lead, Number(1, real=True), corner, a.lead, strips=count,
+               work=size * size * w // 2)  # fmt: skip
         under = a.at(j + w + size, j + w, rest, rest).every(size * (a.lead + 1))
-        p.call("gemm", code, "N", transposed, Affine(rest - size, -size), size, w, Number(-1), a.at(j + w + size, j, rest, w).every(size), a.lead,
-               below.every(size), a.lead, Number(1), under, a.lead, strips=count - 1, work=rest * size * w // 2)  # fmt: skip
+        p.call("gemm", code, "N", transposed, Affine(rest - size, -size), size, w, Number(-1),
+               a.at(j + w + size, j, rest, w).every(size), a.lead, below.every(size), a.lead, Number(1), under, a.lead,
+               strips=count - 1, work=rest * size * w // 2)  # fmt: skip
     if p.device.type != "meta":
         spare = p.temporary(_C.int64, 1)
-        p.steps.append((kernel_for(p.device, gather_nest), [place(b) for b in (statuses, spare, info)], [0, width, statuses.rows], 1, 1, -1))
+        p.steps.append(
+            (
+                kernel_for(p.device, gather_nest),
+                [place(b) for b in (statuses, spare, info)],
+                [0, width, statuses.rows],
+                1,
+                1,
+                -1,
+            )
+        )

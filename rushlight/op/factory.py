@@ -24,7 +24,9 @@ ROW = 32768   # elements a fill kernel writes per row: rows are what threads sha
 _fill_kernels: dict[tuple[str, str], Any] = {}
 
 
-OPTIONS = "*, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool requires_grad=False"
+OPTIONS = (
+    "*, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool requires_grad=False"
+)
 
 
 def check_options(name: str, layout: Any, pin_memory: Any) -> None:
@@ -36,8 +38,8 @@ def check_options(name: str, layout: Any, pin_memory: Any) -> None:
 
 
 def fresh(like: Any, shape: Any, strides: Any, dtype: Any, device: Any) -> Any:
-    """Memory for a result of an op on `like`: as an op of its own where `like` is more than a plain tensor, so that whoever
-    stands behind it (a mode, a subclass, a fake tensor) makes it."""
+    """Memory for a result of an op on `like`: as an op of its own where `like` is more than a plain tensor, so that
+    whoever stands behind it (a mode, a subclass, a fake tensor) makes it."""
     if not like._keys:
         return _C.empty(shape, strides, dtype, device)
     if hasattr(like, "_fresh"):
@@ -64,7 +66,13 @@ def check_fits(name: str, value: Any, dtype: Any) -> None:
         raise RuntimeError(f"{name}: value {value} cannot be converted to type {dtype.name} without overflow")
 
 
-_LARGEST = {"float16": 65504.0, "bfloat16": float.fromhex("0x1.FEp127"), "float32": float.fromhex("0x1.FFFFFEp127"), "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+_LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": float.fromhex("0x1.FEp127"),
+    "float32": float.fromhex("0x1.FFFFFEp127"),
+    "float8_e4m3fn": 448.0,
+    "float8_e5m2": 57344.0,
+}
 
 
 def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> list[tuple]:
@@ -80,7 +88,9 @@ def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> 
     rows, rest = divmod(numel, ROW)
     steps = []
     if rows:
-        steps.append((kernel, [(-1, 0), target], [ROW, 0, size, 0, ROW * size], rows, 1 if rows < 8 else 2, -1, constants))
+        steps.append(
+            (kernel, [(-1, 0), target], [ROW, 0, size, 0, ROW * size], rows, 1 if rows < 8 else 2, -1, constants)
+        )
     if rest:
         steps.append((kernel, [(-1, 0), (target, rows * ROW * size)], [rest, 0, size, 0, 0], 1, 1, -1, constants))
     return steps
@@ -123,12 +133,19 @@ class Factory(OpDefinition):
         """Own arguments, dtype, device, requires_grad."""
         own, (dtype, layout, device, pin_memory, requires_grad) = args[: -self.options], args[-self.options :]
         check_options(self.name, layout, pin_memory)
-        return own, dtype or self.dtype(*own), _C.device(device) if device is not None else default_device(), requires_grad
+        return (
+            own,
+            dtype or self.dtype(*own),
+            _C.device(device) if device is not None else default_device(),
+            requires_grad,
+        )
 
     def plan(self, args: tuple) -> Any:
         own, dtype, device, requires_grad = self.split(args)
         if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
-            raise RuntimeError(f"{self.name}: requires_grad=True needs a floating point or complex dtype, got {dtype.name}")
+            raise RuntimeError(
+                f"{self.name}: requires_grad=True needs a floating point or complex dtype, got {dtype.name}"
+            )
         made = self.make(own, dtype, device)
         made.requires_grad = requires_grad
         return made

@@ -1,9 +1,9 @@
 """Fourier transforms of many rows at once, a lane to each: a kernel for all lengths of the same small factors.
 
-Enters: a kind, a complex dtype and the radices of a length. Leaves: the nest of a self-sorting (Stockham) transform whose
-stages are data, so that another length of the same radices compiles nothing, and the tables it reads. Rows lie in scratch
-memory as [point][part][lane], so that every stage is whole vectors, whatever its radix. An inverse transform is a forward
-one with its parts exchanged on the way in and out. Refuses nothing: callers ask `smooth` first.
+Enters: a kind, a complex dtype and the radices of a length. Leaves: the nest of a self-sorting (Stockham) transform
+whose stages are data, so that another length of the same radices compiles nothing, and the tables it reads. Rows lie in
+scratch memory as [point][part][lane], so that every stage is whole vectors, whatever its radix. An inverse transform is
+a forward one with its parts exchanged on the way in and out. Refuses nothing: callers ask `smooth` first.
 
 The kinds say how rows come and go:
 
@@ -64,7 +64,7 @@ def lanes(code: str) -> int:
     return max(vector_bits() // 8 // (4 if code == "c64" else 8), 2)
 
 
-# --- lengths --------------------------------------------------------------------------------------------------------------
+# --- lengths ----------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -104,13 +104,17 @@ def convolution_length(n: int) -> int:
     """The cheapest length of small factors that holds a convolution of `n` points: at least 2n - 1."""
     def price(m: int) -> float:
         stages = radices(m)
-        return m * sum(2 + 0.5 * math.log2(r) for r in stages) if stages and all(r in RADICES for r in stages) else math.inf
+        return (
+            m * sum(2 + 0.5 * math.log2(r) for r in stages)
+            if stages and all(r in RADICES for r in stages)
+            else math.inf
+        )
 
     low = 2 * n - 1
     return min(range(low, low + max(low // 4, 16)), key=price)
 
 
-# --- tables ---------------------------------------------------------------------------------------------------------------
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def stages_and_roots(n: int) -> tuple[list[int], list[complex]]:
@@ -154,11 +158,12 @@ def forms(n: int) -> tuple[tuple[int, bool], ...]:
 
 
 def room_for(n: int, code: str) -> int:
-    """Parts of scratch memory that a buffer of a chunk needs, of which there are two; they do not begin in the same set of a cache."""
+    """Parts of scratch memory that a buffer of a chunk needs, of which there are two;
+    they do not begin in the same set of a cache."""
     return (n + 9) * 2 * lanes(code)
 
 
-# --- small transforms in registers ----------------------------------------------------------------------------------------
+# --- small transforms in registers ------------------------------------------------------------------------------------
 
 
 def small_transform(xs: list[Pair]) -> list[Pair]:
@@ -212,13 +217,14 @@ def prime_transform(xs: list[Pair]) -> list[Pair]:
 
 
 def stored(tag: str, places: list[Value], values: list[Value]) -> list[Statement]:
-    """All values, then all stores: scratch memory is read and written, so a store between them would have them computed again."""
+    """All values, then all stores: scratch memory is read and written,
+    so a store between them would have them computed again."""
     names = [f"{tag}.y{k}" for k in range(len(values))]
     made: list[Statement] = [Local(name, value) for name, value in zip(names, values, strict=True)]
     return made + [Store(ROOM, place, var(name, v.dtype)) for place, name, v in zip(places, names, values, strict=True)]
 
 
-# --- the nest -------------------------------------------------------------------------------------------------------------
+# --- the nest ---------------------------------------------------------------------------------------------------------
 
 
 def transform_nest(code: str, kind: str, forms: tuple[tuple[int, bool], ...]) -> Nest:
@@ -267,7 +273,9 @@ class _Writer:
 
     def read(self, buffer: str, point: Value, lane: Value) -> Pair:
         """A number that is not exchanged."""
-        return load(ROOM, self.at(buffer, point, lane), self.part), load(ROOM, self.at(buffer, point, lane, self.width), self.part)
+        return load(ROOM, self.at(buffer, point, lane), self.part), load(
+            ROOM, self.at(buffer, point, lane, self.width), self.part
+        )
 
     def write(self, buffer: str, lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
         places = [self.at(buffer, point, lane, plane) for point, _ in points for plane in (None, self.width)]
@@ -277,7 +285,9 @@ class _Writer:
         """A number of a transform that may be an inverse one."""
         swap = ONE - var("swap") if flip else var("swap")
         low, high = swap * self.width, (ONE - swap) * self.width
-        return load(ROOM, self.at("source", point, lane, low), self.part), load(ROOM, self.at("source", point, lane, high), self.part)
+        return load(ROOM, self.at("source", point, lane, low), self.part), load(
+            ROOM, self.at("source", point, lane, high), self.part
+        )
 
     def exchanged_write(self, lane: Value, *points: tuple[Value, Pair]) -> list[Statement]:
         low, high = var("swap") * self.width, (ONE - var("swap")) * self.width
@@ -293,14 +303,18 @@ class _Writer:
         """A loop over the lanes of a square of points and lanes, all points of one written out."""
         return For(name, ZERO, self.width, tuple(body), vector=True, turned=True)
 
-    def squares_in(self, limit: Value, reads: Callable, write: Callable, full: Value, slow: Callable, tag: str = "q") -> list[Statement]:
-        """Rows to lanes: `reads(lane, point)` is a row's element, `write(lane, (point, number)...)` puts it in scratch memory.
+    def squares_in(
+        self, limit: Value, reads: Callable, write: Callable, full: Value, slow: Callable, tag: str = "q"
+    ) -> list[Statement]:
+        """Rows to lanes: `reads(lane, point)` is a row's element,
+        `write(lane, (point, number)...)` puts it in scratch memory.
 
         Whole squares of rows and points are exchanged in registers; `slow(begin)` is for the points from there on."""
         lane, tile, count = var(f"l{tag}"), var(f"t{tag}"), var(f"squares_{tag}")
         points = [var(f"at_{tag}") + const(k, "i64") for k in range(self.lanes)]
         square = self.block_of(lane.attr, write(lane, *[(point, reads(lane, point)) for point in points]))
-        return [self.squares(count.attr, limit, full), For(tile.attr, ZERO, count, (self.square_at(tag, limit), square)),
+        return [self.squares(count.attr, limit, full),
+                For(tile.attr, ZERO, count, (self.square_at(tag, limit), square)),
                 *slow(select(lt(ZERO, count), limit, ZERO))]  # fmt: skip
 
     def squares(self, name: str, limit: Value, full: Value) -> Local:
@@ -318,7 +332,11 @@ class _Writer:
 
     def rows_in(self) -> list[Statement]:
         lane, k = var("l"), var("c")
-        start = var("outer") * var("in_outer") + var("first") * var("n") if self.kind == "across" else var("first") * var("n")
+        start = (
+            var("outer") * var("in_outer") + var("first") * var("n")
+            if self.kind == "across"
+            else var("first") * var("n")
+        )
 
         def read(lane: Value, point: Value) -> Pair:
             z = load(IN, start + lane * var("n") + point, self.code)
@@ -334,13 +352,21 @@ class _Writer:
 
     def is_full(self, each: int = 1) -> Value:
         """Whether every lane of the block stands for a row."""
-        return eq(ZERO, ZERO) if self.kind == "across" else le(var("first") + const(each * self.lanes, "i64"), var("count"))
+        return (
+            eq(ZERO, ZERO)
+            if self.kind == "across"
+            else le(var("first") + const(each * self.lanes, "i64"), var("count"))
+        )
 
     def columns_in(self) -> list[Statement]:
         k, lane = var("c"), var("l")
         z = load(IN, var("from") + lane, self.code)
         base = Local("from", var("outer") * var("in_outer") + k * var("in_stride") + var("first"))
-        return [For("c", ZERO, var("n"), (base, self.across_lanes("l", self.exchanged_write(lane, (k, (real(z), imag(z)))))))]
+        return [
+            For(
+                "c", ZERO, var("n"), (base, self.across_lanes("l", self.exchanged_write(lane, (k, (real(z), imag(z))))))
+            )
+        ]
 
     def real_in(self) -> list[Statement]:
         """One row of every lane as real parts, then the other as imaginary ones."""
@@ -356,7 +382,9 @@ class _Writer:
             return [For("l", ZERO, self.width, (base, inner))]
 
         start = (var("first") + which) * n
-        made = self.squares_in(n, lambda lane, point: load(IN, start + lane * (n * two) + point, self.part), write, self.is_full(2), slow)
+        made = self.squares_in(
+            n, lambda lane, point: load(IN, start + lane * (n * two) + point, self.part), write, self.is_full(2), slow
+        )
         return [self.both([Local("plane", which * self.width), *made])]
 
     def chirp_in(self) -> list[Statement]:
@@ -379,7 +407,8 @@ class _Writer:
         ]  # fmt: skip
 
     def spectra_in(self) -> list[Statement]:
-        """Z = A + i B of two half spectra, and its mirrored half; what 0 and n / 2 hold beside a real part counts as 0."""
+        """Z = A + i B of two half spectra, and its mirrored half;
+        what 0 and n / 2 hold beside a real part counts as 0."""
         return [self.both(self.spectrum_in("a", var("which"))), self.joined()]
 
     def both(self, body: list[Statement]) -> For:
@@ -403,7 +432,9 @@ class _Writer:
             return [For(lane.attr, ZERO, self.width, (base, inner))]
 
         start, step = (var("first") + which) * given, given * const(2, "i64")
-        return self.squares_in(given, lambda lane, point: number(start + lane * step + point), write, self.is_full(2), slow, f"q{tag}")
+        return self.squares_in(
+            given, lambda lane, point: number(start + lane * step + point), write, self.is_full(2), slow, f"q{tag}"
+        )
 
     def joined(self) -> For:
         given, p, v = var("given"), var("p"), var("v")
@@ -423,14 +454,17 @@ class _Writer:
         left = left if each == 1 else idiv(left + const(each - 1, "i64"), const(each, "i64"))
         return min_(left, self.width)
 
-    def squares_out(self, limit: Value, read: Callable, to: Callable, full: Value, slow: Callable, tag: str = "r") -> list[Statement]:
+    def squares_out(
+        self, limit: Value, read: Callable, to: Callable, full: Value, slow: Callable, tag: str = "r"
+    ) -> list[Statement]:
         """Lanes to rows: `read(point, lane)` is the number there, `to(lane)` where its row begins."""
         point, tile, count = var(f"p{tag}"), var(f"u{tag}"), var(f"squares_{tag}")
         stores: list[Statement] = []
         for lane in range(self.lanes):
             value = read(var(f"at_{tag}") + point, const(lane, "i64"))
             stores.append(Store(OUT, to(const(lane, "i64")) + var(f"at_{tag}") + point, value))
-        return [self.squares(count.attr, limit, full), For(tile.attr, ZERO, count, (self.square_at(tag, limit), self.block_of(point.attr, stores))),
+        return [self.squares(count.attr, limit, full),
+                For(tile.attr, ZERO, count, (self.square_at(tag, limit), self.block_of(point.attr, stores))),
                 *slow(select(lt(ZERO, count), limit, ZERO))]  # fmt: skip
 
     def rows_out(self) -> list[Statement]:
@@ -490,7 +524,11 @@ class _Writer:
         two = ((a[1] + b[1]) * half, (b[0] - a[0]) * half)
         both = self.write("target", v, (p, one), (var("bins") + p, two))
         split = For("p", ZERO, var("bins"), (mirror, self.across_lanes("v", both)))
-        return [Local("bins", count), split, self.both(self.spectrum_row("a", var("which"), var("which") * var("bins")))]
+        return [
+            Local("bins", count),
+            split,
+            self.both(self.spectrum_row("a", var("which"), var("which") * var("bins"))),
+        ]
 
     def spectrum_row(self, tag: str, which: Value, begin: Value) -> list[Statement]:
         """One of the two spectra of every lane, which lies from `begin` on; all of it has a mirrored half."""
@@ -499,7 +537,9 @@ class _Writer:
         def to(lane: Value) -> Value:
             return (var("first") + lane * const(2, "i64") + which) * width
 
-        made = self.paired_out(tag, var("bins"), lambda k, lane: complex_(*self.read("target", begin + k, lane)), to, which)
+        made = self.paired_out(
+            tag, var("bins"), lambda k, lane: complex_(*self.read("target", begin + k, lane)), to, which
+        )
         if self.kind == "whole":
             m, lane = var(f"m{tag}"), var(f"l4{tag}")
             z = self.read("target", begin + (var("n") - m), lane)
@@ -531,7 +571,10 @@ class _Writer:
 
     def stages(self) -> For:
         s = var("s")
-        numbers = [Local(name, load(STAGES, s * const(FIELDS, "i64") + const(k, "i64"), "i64")) for k, name in enumerate(("radix", "groups", "run", "roots"))]
+        numbers = [
+            Local(name, load(STAGES, s * const(FIELDS, "i64") + const(k, "i64"), "i64"))
+            for k, name in enumerate(("radix", "groups", "run", "roots"))
+        ]
         known: list[tuple[Value, list[Statement]]] = []
         if self.kind == "chirp":
             known.append((eq(var("radix"), const(PRODUCT, "i64")), self.product_stage()))
@@ -553,8 +596,13 @@ class _Writer:
         tag = f"{r}{'t' if turns else 'f'}"
         j, k, v = var(f"j{tag}"), var(f"k{tag}"), var(f"v{tag}")
         run, groups = var("run"), var("groups")
-        base = [Local(f"i{tag}.{m}", var("source") + ((j * const(r, "i64") + const(m, "i64")) * run) * self.point) for m in range(r)]
-        goal = [Local(f"o{tag}.{m}", var("target") + ((j + const(m, "i64") * groups) * run) * self.point) for m in range(r)]
+        base = [
+            Local(f"i{tag}.{m}", var("source") + ((j * const(r, "i64") + const(m, "i64")) * run) * self.point)
+            for m in range(r)
+        ]
+        goal = [
+            Local(f"o{tag}.{m}", var("target") + ((j + const(m, "i64") * groups) * run) * self.point) for m in range(r)
+        ]
         along = k * self.point + v
         xs = [self.numbers(var(f"i{tag}.{m}") + along) for m in range(r)]
         names: list[Statement] = []
@@ -590,13 +638,15 @@ class _Writer:
         total = (var("tr", self.part), var("ti", self.part))
         x = self.numbers(source)
         add = For("qs", ZERO, radix, (
-            Local("nr", fma(neg(x[1]), w[1], fma(x[0], w[0], total[0]))), Local("ni", fma(x[0], w[1], fma(x[1], w[0], total[1]))),
-            Assign("tr", var("nr", self.part)), Assign("ti", var("ni", self.part)),
+            Local("nr", fma(neg(x[1]), w[1], fma(x[0], w[0], total[0]))),
+            Local("ni", fma(x[0], w[1], fma(x[1], w[0], total[1]))), Assign("tr", var("nr", self.part)),
+            Assign("ti", var("ni", self.part)),
         ))  # fmt: skip
         goal = var("target") + ((j + m * groups) * run + k) * self.point + u
         nothing = const(0.0, self.part)
         one = self.across_lanes("vs", [
-            Local("tr", nothing), Local("ti", nothing), add, Store(ROOM, goal, total[0]), Store(ROOM, goal + self.width, total[1])])  # fmt: skip
+            Local("tr", nothing), Local("ti", nothing), add, Store(ROOM, goal, total[0]),
+            Store(ROOM, goal + self.width, total[1])])  # fmt: skip
         each = For("mp", ZERO, radix, (For("kp", ZERO, run, (one,)),))
         return [For("jp", ZERO, groups, (turn, each))]
 
@@ -605,4 +655,15 @@ class _Writer:
         k, v = var("kx"), var("vx")
         w = self.root(var("roots") + k)
         z = times(self.read("source", k, v), (var("wxr", self.part), var("wxi", self.part)))
-        return [For("kx", ZERO, var("n"), (Local("wxr", w[0]), Local("wxi", w[1]), self.across_lanes("vx", self.write("target", v, (k, (z[1], z[0]))))))]
+        return [
+            For(
+                "kx",
+                ZERO,
+                var("n"),
+                (
+                    Local("wxr", w[0]),
+                    Local("wxi", w[1]),
+                    self.across_lanes("vx", self.write("target", v, (k, (z[1], z[0])))),
+                ),
+            )
+        ]

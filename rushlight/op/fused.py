@@ -1,10 +1,11 @@
 """Fused ops: a composite body over the rows of its arguments that eager mode runs as one kernel.
 
 Enters: a definition whose `compute` is written with other ops: pointwise ops, and reductions over the row (the last
-`row_dims` dims). Leaves: a plan of one generated row program: every op of the body is lowered as it would be alone, and the scheduler makes one
-loop over rows of all of them. Half types are widened where they are read; from there on types are what the ops say. The body also runs on real
-tensors, which is how layouts the kernel cannot read, devices without it, and derivatives of any order are served.
-Refuses: ops in the body that are neither pointwise nor reductions of whole rows.
+`row_dims` dims). Leaves: a plan of one generated row program: every op of the body is lowered as it would be alone, and
+the scheduler makes one loop over rows of all of them. Half types are widened where they are read; from there on types
+are what the ops say. The body also runs on real tensors, which is how layouts the kernel cannot read, devices without
+it, and derivatives of any order are served. Refuses:
+ops in the body that are neither pointwise nor reductions of whole rows.
 
     row operand kinds   full: the row's elements     row: one number per row     column: one row shared by all
 """
@@ -30,7 +31,8 @@ from .results import result_type
 
 
 class Stand:
-    """A tensor of the body while it is traced: its node, and a tensor of the same rank and type without data, of which ops may ask."""
+    """A tensor of the body while it is traced: its node, and a tensor of the same rank and type without data,
+    of which ops may ask."""
 
     def __init__(self, node: RowNode, like: Any) -> None:
         self.node, self.like = node, like
@@ -79,7 +81,10 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     definition, bound = bind(name, args, kwargs)
     stands = [a for a in bound if isinstance(a, Stand)]
     if not isinstance(definition, (Pointwise, Reduction)):
-        raise TypeError(f"{name}: a fused body may use pointwise ops and reductions, and this is a {type(definition).__mro__[1].__name__}")
+        raise TypeError(
+            f"{name}: a fused body may use pointwise ops and reductions, and this is a"
+            f" {type(definition).__mro__[1].__name__}"
+        )
     lowered = definition.lower(tuple([a.like if isinstance(a, Stand) else a for a in bound]))
     form, kind = ("points", joined_kind(stands)) if isinstance(definition, Pointwise) else ("fold", ROW)
     if form == "fold":
@@ -101,7 +106,9 @@ def bind(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list[Any]
         if len(args) > len(places) or any(k not in names or k in places[: len(args)] for k in kwargs):
             continue
         given = {**dict(zip(places, args, strict=False)), **kwargs}
-        if all(p.name in given or not p.required for p in params) and all(not isinstance(given.get(p.name), Stand) or p.is_tensor for p in params):
+        if all(p.name in given or not p.required for p in params) and all(
+            not isinstance(given.get(p.name), Stand) or p.is_tensor for p in params
+        ):
             return definition, [given.get(p.name, None if p.required else p.default) for p in params]
     raise TypeError(f"{name}: no signature for {len(args)} arguments in a fused body")
 
@@ -115,7 +122,9 @@ def joined_kind(stands: Sequence[Stand]) -> str:
 def check_whole_rows(name: str, lowered: Lowered) -> None:
     """A reduction in a fused body folds whole rows, in one pass, and keeps their dims."""
     whole = all((n == 1) or d in lowered.folding.reduced for d, n in enumerate(lowered.ranges) if n != OUTER)
-    kept = len(lowered.shape) == len(lowered.ranges) and not any(lowered.ranges[d] == OUTER for d in lowered.folding.reduced)
+    kept = len(lowered.shape) == len(lowered.ranges) and not any(
+        lowered.ranges[d] == OUTER for d in lowered.folding.reduced
+    )
     if not whole or not kept or isinstance(lowered.folding.fold, TwoPass) or lowered.folding.fold.uses_index:
         raise TypeError(f"{name}: a fused body folds whole rows, with keepdim=True, in one pass and without positions")
 
@@ -175,7 +184,8 @@ class Fused(OpDefinition):
         shared = (*self.row_operands, *self.column_operands)
         return next(a for p, a in zip(self.spec.params, args, strict=True) if p.is_tensor and p.name not in shared)
 
-    # Planning ---------------------------------------------------------------------------------------------------------------
+    # Planning
+    # ---------------------------------------------------------------------------------------------------------------
 
     def plan(self, args: tuple) -> Any:
         check_devices(self.name, args)
@@ -191,7 +201,9 @@ class Fused(OpDefinition):
             cols *= s
         self.check_rows(tensors, main, cols)
         program = self.program(args, tensors, count)
-        return program.plan([t for _, t in tensors], tuple(shape[: len(shape) - count]), tuple(shape[len(shape) - count :]), cols)
+        return program.plan(
+            [t for _, t in tensors], tuple(shape[: len(shape) - count]), tuple(shape[len(shape) - count :]), cols
+        )
 
     def check_rows(self, tensors: list, main: Any, cols: int) -> None:
         """Every operand must have as many elements as its kind reads."""
@@ -199,7 +211,9 @@ class Fused(OpDefinition):
         for i, t in tensors:
             name = self.spec.params[i].name
             if t.numel() != wanted[self.kind_of(name)]:
-                raise RuntimeError(f"{self.name}: expected {wanted[self.kind_of(name)]} elements in {name}, got shape {list(t.shape)}")
+                raise RuntimeError(
+                    f"{self.name}: expected {wanted[self.kind_of(name)]} elements in {name}, got shape {list(t.shape)}"
+                )
             if name == self.index_operand and (t.is_floating_point() or t.is_complex()):
                 raise RuntimeError(f"{self.name}: expected integers in {name}, got {t.dtype.name}")
 
@@ -215,7 +229,16 @@ class Fused(OpDefinition):
 
     def program(self, args: tuple, tensors: list, row_dims: int) -> TracedRows:
         """The body traced for these types; sizes that are symbols are no part of the key, and no body looks at them."""
-        static = tuple([None if isinstance(a, _C.Tensor) else (type(a), tuple([sizeless(n) for n in a]) if isinstance(a, (list, tuple)) else sizeless(a)) for a in args])
+        static = tuple(
+            [
+                (
+                    None
+                    if isinstance(a, _C.Tensor)
+                    else (type(a), tuple([sizeless(n) for n in a]) if isinstance(a, (list, tuple)) else sizeless(a))
+                )
+                for a in args
+            ]
+        )
         ranks = (self.main(args).ndim, row_dims)
         key = (static, tuple([(i, t.dtype.code) for i, t in tensors]), ranks)
         cache = self.__dict__.setdefault("programs", {})
@@ -242,7 +265,8 @@ def sizeless(n: Any) -> Any:
 
 
 def stand_ins(size: int, count: int) -> tuple[int, ...]:
-    """Sizes of `count` dims that bodies are traced with: enough longer than 1, and few enough that their product is a size."""
+    """Sizes of `count` dims that bodies are traced with: enough longer than 1,
+    and few enough that their product is a size."""
     return (size,) * min(count, 16) + (1,) * (count - 16)
 
 
@@ -273,7 +297,10 @@ class TracedRows:
         for s in outer:
             count *= s
         shapes = {FULL: (*outer, *inner), ROW: (*outer, *(1,) * len(inner)), COLUMN: inner}
-        slots = [("new", d, shapes[node.kind], None, -1, 0) for d, (node, _) in zip(self.dtypes, self.rows.results, strict=True)]
+        slots = [
+            ("new", d, shapes[node.kind], None, -1, 0)
+            for d, (node, _) in zip(self.dtypes, self.rows.results, strict=True)
+        ]
         names = definition.spec.return_names
         wrap = None if self.single else result_type(definition.spec.name, names) if names else None
         if device.type == "meta":

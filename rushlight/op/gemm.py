@@ -30,15 +30,18 @@ from .pack import compile_for, lowered_steps
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
 CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
-SHARED = 1 << 27                # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
+# up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
+SHARED = 1 << 27
 
 SIZES = {"f32": 4, "f64": 8}
-PACKED = 1 << 27                # multiply-adds up to which a transposed right operand is packed here rather than by a BLAS
+# multiply-adds up to which a transposed right operand is packed here rather than by a BLAS
+PACKED = 1 << 27
 PACKED_ROWS = 4                 # rows from which that pays
 PACKED_PART = 1 << 20           # multiply-adds a thread takes at a time
 ROW_BLOCK = 128                 # rows of a tall left operand that meet every strip before the next ones are read
 
-TILED_WORK = 1 << 20             # multiply-adds from which packing both operands pays; half as many where one must be packed anyway
+# multiply-adds from which packing both operands pays; half as many where one must be packed anyway
+TILED_WORK = 1 << 20
 TILED_SIDE = 8                   # rows and columns likewise
 DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
 BLOCK_LINES = 4                  # strips of rows that are worth a block
@@ -46,9 +49,12 @@ OWN_STRIPS = 4                   # the same where parts pack the columns themsel
 PART_STRIPS = 8                  # strips of columns that are worth packing a block of rows for
 ITEMS = 8                        # parts a product is cut into, if it is large enough
 PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
-TILE_SIDE, TILE_PARTS = 8, 16    # blocks on a side of a part of a tile product, and how many parts there should be at least
-TILE_SLICE, TILE_GROUP = 16, 1   # blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
-TILE_PITCH = 2048                # elements between rows from which the left operand is packed: its lines would fall into too few cache sets
+# blocks on a side of a part of a tile product, and how many parts there should be at least
+TILE_SIDE, TILE_PARTS = 8, 16
+# blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
+TILE_SLICE, TILE_GROUP = 16, 1
+# elements between rows from which the left operand is packed: its lines would fall into too few cache sets
+TILE_PITCH = 2048
 
 _blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
@@ -61,7 +67,9 @@ def blas_kernels() -> dict[str, int]:
         if spec is None or not spec.submodule_search_locations:
             raise RuntimeError("matmul: no BLAS library found. Install it with: pip install scipy-openblas64")
         folder = os.path.join(spec.submodule_search_locations[0], "lib")
-        library = next((f for f in sorted(os.listdir(folder)) if "openblas" in f and f.endswith((".so", ".dylib"))), None)
+        library = next(
+            (f for f in sorted(os.listdir(folder)) if "openblas" in f and f.endswith((".so", ".dylib"))), None
+        )
         if library is None:
             raise RuntimeError("matmul: the scipy-openblas64 package holds no library in its lib folder. Reinstall it.")
         _blas.update(_C.load_blas(os.path.join(folder, library), "scipy_", "64_"))
@@ -92,9 +100,20 @@ class Matrix(Record):
 
 
 def steps(
-    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int = 1, alpha: float = 1.0, beta: float = 0.0
+    code: str,
+    device: Any,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    alpha: float = 1.0,
+    beta: float = 0.0,
 ) -> list[tuple] | None:
-    """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first, or the device has its own matmul."""
+    """Steps computing c = alpha * a @ b + beta * c, or None if a layout needs a copy first,
+    or the device has its own matmul."""
     if device.type == "meta" or not (batch and m and n):
         return []
     if device.type != "cpu" and handlers[device.type].own("matmul") is not None:
@@ -125,7 +144,8 @@ def steps(
 
 
 def own_kernel(device: Any, code: str) -> Any:
-    """The kernel that a plugged-in device has for products of a type, as steps hold it; None where the generated one serves."""
+    """The kernel that a plugged-in device has for products of a type, as steps hold it;
+    None where the generated one serves."""
     key = ("own", device.type, code)
     if key not in _small_kernels:
         made = handlers[device.type].product(code)
@@ -133,8 +153,11 @@ def own_kernel(device: Any, code: str) -> Any:
     return _small_kernels[key]
 
 
-def own_step(kernel: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int, int], alpha: float, beta: float) -> list[tuple] | None:
-    """A step of such a kernel (`Device.product` says what its parameters are), or None if a layout needs a copy first."""
+def own_step(
+    kernel: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int, int], alpha: float, beta: float
+) -> list[tuple] | None:
+    """A step of such a kernel (`Device.product` says what its parameters are),
+    or None if a layout needs a copy first."""
     m, n, k, batch = sizes
     left, right, out = a.leading(m, k), b.leading(k, n), c.leading(m, n)
     if left is None or right is None or out is None or out[1]:
@@ -145,7 +168,17 @@ def own_step(kernel: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int
 
 
 def panel_step(
-    code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, alpha: float, beta: float, addend: Matrix | None = None
+    code: str,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    m: int,
+    n: int,
+    k: int,
+    batch: int,
+    alpha: float,
+    beta: float,
+    addend: Matrix | None = None,
 ) -> tuple | None:
     """A step of register tiles over operands as they lie in memory; None where rows on the right are not consecutive.
 
@@ -156,13 +189,37 @@ def panel_step(
         return None
     size = 4 if code == "f32" else 8
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    params = [m, n, k, a.col if transposed else a.row, b.row, c.row, int(transposed), 0, a.batch * size, b.batch * size, c.batch * size, *bits, d.row, d.batch * size]
+    params = [
+        m,
+        n,
+        k,
+        a.col if transposed else a.row,
+        b.row,
+        c.row,
+        int(transposed),
+        0,
+        a.batch * size,
+        b.batch * size,
+        c.batch * size,
+        *bits,
+        d.row,
+        d.batch * size,
+    ]
     kernel = tiled_products.product_kernel(code, transposed).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
 
 
 def packed_steps(
-    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int, addend: Matrix | None = None
+    code: str,
+    device: Any,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    m: int,
+    n: int,
+    k: int,
+    scratch: int,
+    addend: Matrix | None = None,
 ) -> tuple[list[tuple], int] | None:
     """c = a @ b (+ addend) where columns of `b` are consecutive, as in `linear`: steps, and elements of slot `scratch`.
 
@@ -170,7 +227,14 @@ def packed_steps(
     made = tiled_steps(code, device, a, b, c, m, n, k, scratch, 1, addend)
     if made is not None:
         return made
-    if device.type != "cpu" or code not in ("f32", "f64") or b.row != 1 or (n > 1 and b.col < k) or m < PACKED_ROWS or not 0 < m * n * k <= PACKED:
+    if (
+        device.type != "cpu"
+        or code not in ("f32", "f64")
+        or b.row != 1
+        or (n > 1 and b.col < k)
+        or m < PACKED_ROWS
+        or not 0 < m * n * k <= PACKED
+    ):
         return None
     if a.col != 1 or c.col != 1:
         return None
@@ -218,7 +282,14 @@ def tiled_steps(
         return [product], 0
     groups = -(-strips // TOGETHER)
     grain = max(1, PACK_GRAIN // (k * cut.width * TOGETHER))
-    pack = (pack_kernel(code), [b.slot, scratch], [n, k, b.col, b.row, b.batch, strips, groups], shared * groups, grain, -1)
+    pack = (
+        pack_kernel(code),
+        [b.slot, scratch],
+        [n, k, b.col, b.row, b.batch, strips, groups],
+        shared * groups,
+        grain,
+        -1,
+    )
     return [pack, product], shared * strips * cut.width * k
 
 
@@ -273,8 +344,11 @@ ADDING = Adding()
 _vector_kernels: dict[tuple, Any] = {}
 
 
-def vector_steps(code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, slots: list) -> list[tuple] | None:
-    """Steps of a product with a vector, appending temporaries to `slots`: no tile to fill, so it is a sum like any other.
+def vector_steps(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, slots: list
+) -> list[tuple] | None:
+    """Steps of a product with a vector, appending temporaries to `slots`: no tile to fill,
+    so it is a sum like any other.
 
     None where neither side is one. Operands are slots 0, 1 and 2."""
     if device.type != "cpu" or code not in SIZES or (m != 1 and n != 1) or m * n * k <= SMALL:
@@ -307,7 +381,8 @@ def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:
 
 
 def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[tuple]:
-    """Steps copying [k, n] matrix `b`, rows or columns of which are consecutive, into strips of columns, one after another."""
+    """Steps copying [k, n] matrix `b`, rows or columns of which are consecutive, into strips of columns,
+    one after another."""
     size, made = SIZES[code], []
     for first, wide, count in strips_of(code, n):
         if b.row == 1:
@@ -323,7 +398,17 @@ def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[tupl
     return made
 
 
-def strip_products(code: str, a: Matrix, scratch: int, c: Matrix, m: int, n: int, k: int, addend: Matrix | None = None, at: tuple[int, int, int] = (0, 0, 0)) -> list[tuple]:
+def strip_products(
+    code: str,
+    a: Matrix,
+    scratch: int,
+    c: Matrix,
+    m: int,
+    n: int,
+    k: int,
+    addend: Matrix | None = None,
+    at: tuple[int, int, int] = (0, 0, 0),
+) -> list[tuple]:
     """Steps of c = a @ strips (+ addend): register tiles meet strips packed before. A tall `a` goes block by block.
 
     `at`: elements before the first of a, c and the addend in their slots."""
@@ -358,8 +443,18 @@ class Product(Record):
     bits: tuple[int, int]
     size: int
 
-    def step(self, m: int, n: int, strides: tuple[int, int, int], totals: tuple[int, int], which: int, extent: int, grain: int) -> tuple:
-        """One step: sizes of a part, how far parts are apart in elements, the whole's sizes where parts are cut from one."""
+    def step(
+        self,
+        m: int,
+        n: int,
+        strides: tuple[int, int, int],
+        totals: tuple[int, int],
+        which: int,
+        extent: int,
+        grain: int,
+    ) -> tuple:
+        """One step: sizes of a part, how far parts are apart in elements,
+        the whole's sizes where parts are cut from one."""
         (lda, trans_a), (ldb, trans_b), (ldc, _) = self.left, self.right, self.out
         params = [m, n, self.k, lda, ldb, ldc, trans_a, trans_b, *(s * self.size for s in strides), *self.bits, *totals]
         places = [(x.slot, which * x.batch * self.size) for x in (self.a, self.b, self.c)]
@@ -370,15 +465,19 @@ class Product(Record):
         return self.step(self.m, self.n, (self.a.batch, self.b.batch, self.c.batch), (0, 0), 0, batch, grain)
 
     def shared(self, which: int) -> tuple:
-        """Strips of one matrix are the parts, of its longer side: each packs the other operand, so they are few. Their number
-        depends on size alone."""
+        """Strips of one matrix are the parts, of its longer side: each packs the other operand, so they are few.
+        Their number depends on size alone."""
         by_rows = self.n < 2 * self.m
         parts = max(1, min(8, self.m * self.n * self.k // CHUNK, max(4, max(self.m, self.n) // 256)))
         if by_rows:
             strip = max(32, -(-self.m // parts))
-            return self.step(strip, self.n, (strip * self.a.row, 0, strip * self.c.row), (self.m, 0), which, -(-self.m // strip), 1)
+            return self.step(
+                strip, self.n, (strip * self.a.row, 0, strip * self.c.row), (self.m, 0), which, -(-self.m // strip), 1
+            )
         strip = max(64, -(-self.n // parts))
-        return self.step(self.m, strip, (0, strip * self.b.col, strip * self.c.col), (0, self.n), which, -(-self.n // strip), 1)
+        return self.step(
+            self.m, strip, (0, strip * self.b.col, strip * self.c.col), (0, self.n), which, -(-self.n // strip), 1
+        )
 
 
 def has_tiles() -> bool:
@@ -386,7 +485,9 @@ def has_tiles() -> bool:
     return machine() in ("x86_64", "AMD64") and _C.request_tiles()
 
 
-def tile_steps(a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1) -> tuple[list[tuple], tuple[int, int]] | None:
+def tile_steps(
+    a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1
+) -> tuple[list[tuple], tuple[int, int]] | None:
     """bfloat16 on tile registers: pack the operands, multiply. Returns steps and the sizes of the two scratch slots.
 
     None if neither rows nor columns of an operand are consecutive."""
@@ -406,13 +507,16 @@ def tile_steps(a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k:
     made = []
     for i in range(batch):
         x, y, z = ((o.slot, i * o.batch * 2) for o in (a, b, c))
-        made.append((pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1))
+        made.append(
+            (pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1)
+        )
         made.append((multiply, [x if is_read_in_place else scratch, scratch + 1, z], shape, parts_m * parts_n, 1, -1))
     return made, (blocks_m * blocks_k * 1024 if strips[0] else 0, blocks_n * blocks_k * 1024)
 
 
 def tile_parts(blocks_m: int, blocks_n: int) -> tuple[int, int]:
-    """Blocks of the result that a thread takes at a time: few enough to share out, many enough to reuse what was read."""
+    """Blocks of the result that a thread takes at a time: few enough to share out,
+    many enough to reuse what was read."""
     side = TILE_SIDE
     while side > 2 and (blocks_m // side) * (blocks_n // side) < TILE_PARTS:
         side //= 2
@@ -425,7 +529,9 @@ def tile_slice(blocks_k: int) -> int:
     return -(-blocks_k // slices)
 
 
-def generated(code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float) -> tuple:
+def generated(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, beta: float
+) -> tuple:
     """One step of the generated kernel: rows of every matrix of the batch are the parallel range."""
     key = (code, device.type, beta == 1.0, batch > 1)
     kernel = _small_kernels.get(key)
@@ -450,12 +556,25 @@ def small_nest(code: str, accumulate: bool, batched: bool) -> Nest:
     x = expr.cast(expr.load(0, which * p["ab"] + row * p["ar"] + l * p["ac"], code), compute)
     y = expr.cast(expr.load(1, which * p["bb"] + l * p["br"] + j * p["bc"], code), compute)
     at = which * p["cb"] + row * p["cr"] + j * p["cc"]
-    dot = reduction("l", zero, p["k"], ["acc"], [expr.const(0, compute)], step=lambda acc: [multiply_add(x, y, acc[0], compute)], merge=lambda u, v: [u[0] + v[0]])
+    dot = reduction(
+        "l",
+        zero,
+        p["k"],
+        ["acc"],
+        [expr.const(0, compute)],
+        step=lambda acc: [multiply_add(x, y, acc[0], compute)],
+        merge=lambda u, v: [u[0] + v[0]],
+    )
     total = expr.var("acc", compute)
     if accumulate:
         total = total + expr.cast(expr.load(2, at, code), compute)
     store = Store(2, at, expr.cast(total, code))
-    return Nest("matmul_small", operands([code, code], [code]), tuple(p), rows(For("j", zero, p["n"], (dot, store), vector=True)))
+    return Nest(
+        "matmul_small",
+        operands([code, code], [code]),
+        tuple(p),
+        rows(For("j", zero, p["n"], (dot, store), vector=True)),
+    )
 
 
 def multiply_add(x: Any, y: Any, acc: Any, compute: str) -> Any:

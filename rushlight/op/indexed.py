@@ -1,11 +1,11 @@
 """Indexed ops: every output element is computed from elements at computed places (gather), or every input element is
 combined into a computed place (scatter).
 
-Enters: a definition with `meta` and either `loops(at, ...)`, the value of output element `at`, or `writes(at, out, ...)`,
-the place and value each loop position writes. Tensor arguments arrive as `Elements`: `x[indices]` is a load. Leaves:
-one kernel per combination of types, ranks and baked arguments; sizes, strides and numbers named in `runtime` are
-run-time parameters. Refuses: indices out of range. A check stands before every computed access, so memory outside
-a tensor is never touched; the first bad index found raises IndexError with the op, the index and the size.
+Enters: a definition with `meta` and either `loops(at, ...)`, the value of output element `at`, or `writes(at, out,
+...)`, the place and value each loop position writes. Tensor arguments arrive as `Elements`: `x[indices]` is a load.
+Leaves: one kernel per combination of types, ranks and baked arguments; sizes, strides and numbers named in `runtime`
+are run-time parameters. Refuses: indices out of range. A check stands before every computed access, so memory outside a
+tensor is never touched; the first bad index found raises IndexError with the op, the index and the size.
 
 Scatter loops that may meet in one element (`serial`) run in order on one thread; the others are divided among
 threads. So results never depend on the number of threads, repeated indices included.
@@ -117,7 +117,9 @@ class Indexed(OpDefinition):
         lowered = self.lowered(prepared, spec)
         steps = lowered_steps(lowered, device, self.kernels, slots)
         is_checked = any(step[5] >= 0 for step in steps)
-        return _C.Plan(len(lowered.memories), device, slots, steps, True, None, lowered.on_error if is_checked else None)
+        return _C.Plan(
+            len(lowered.memories), device, slots, steps, True, None, lowered.on_error if is_checked else None
+        )
 
     def lower(self, args: tuple) -> Lowered:
         prepared = self.prepare(args)
@@ -133,7 +135,17 @@ class Indexed(OpDefinition):
             return (self.loops(at, *bound.filled(sources)),)
 
         shape = tuple(spec.shape)
-        return Lowered(self.spec.name, (self, bound.key), shape, shape, (spec.dtype.code,), bound.reads, body, aligned=False, on_error=self.raiser(prepared))
+        return Lowered(
+            self.spec.name,
+            (self, bound.key),
+            shape,
+            shape,
+            (spec.dtype.code,),
+            bound.reads,
+            body,
+            aligned=False,
+            on_error=self.raiser(prepared),
+        )
 
     def raiser(self, args: tuple) -> Any:
         shapes = tuple([_without_data(a) for a in args])
@@ -201,7 +213,7 @@ def number(name: str, value: Any, params: list[str], values: list[int]) -> Value
     return number_value(name, value)
 
 
-# --- scatter ------------------------------------------------------------------------------------------------------------
+# --- scatter ----------------------------------------------------------------------------------------------------------
 
 
 class Scattered(Indexed):
@@ -282,8 +294,8 @@ class Scattered(Indexed):
 
         scatter = Scatter(memory, self.serial(*args), writes, combine)
         return Lowered(
-            self.spec.name, (self, bound.key), tuple(space), memory.sizes, (memory.code,), bound.reads, None, aligned=False, scatter=scatter,
-            on_error=self.raiser(args),
+            self.spec.name, (self, bound.key), tuple(space), memory.sizes, (memory.code,), bound.reads, None,
+            aligned=False, scatter=scatter, on_error=self.raiser(args),
         )  # fmt: skip
 
     def run(self, *args: Any) -> Any:
@@ -293,10 +305,12 @@ class Scattered(Indexed):
 
 
 def refuse_shared(name: str, target: Any, read: Sequence[Any]) -> None:
-    """Refuse arguments known to have elements among those that are written; what they would hold meanwhile is anybody's guess."""
+    """Refuse arguments known to have elements among those that are written;
+    what they would hold meanwhile is anybody's guess."""
     if any(target._overlap(t) in (FULL, PARTIAL) for t in read):
         raise RuntimeError(
-            f"{name}: unsupported operation: an argument has elements in the memory that the operation writes. clone() that argument first."
+            f"{name}: unsupported operation: an argument has elements in the memory that the operation writes. clone()"
+            " that argument first."
         )
 
 
@@ -321,18 +335,23 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-# --- copies -------------------------------------------------------------------------------------------------------------
+# --- copies -----------------------------------------------------------------------------------------------------------
 
 _copy_kernels: dict[tuple, Any] = {}
 
 
 def copy_steps(device: Any, source: Any, slot: int, target: tuple[int, int], strides: Sequence[int] | None) -> list:
-    """Steps that copy tensor `source` (in `slot`) to `target`, a (slot, byte offset), laid out with `strides`: what a plan does besides its op."""
+    """Steps that copy tensor `source` (in `slot`) to `target`, a (slot, byte offset), laid out with `strides`:
+    what a plan does besides its op."""
     sizes, code = source.shape, source.dtype.code
     if any(n == 0 for n in sizes):
         return []
-    axes = joined_axes(zip(sizes, source.stride(), contiguous_strides(sizes) if strides is None else strides, strict=True))
-    return packed(Schedule((copy_launch(code, code, axes, (slot, target), device.type == "cpu"),)), device, _copy_kernels, [], [])
+    axes = joined_axes(
+        zip(sizes, source.stride(), contiguous_strides(sizes) if strides is None else strides, strict=True)
+    )
+    return packed(
+        Schedule((copy_launch(code, code, axes, (slot, target), device.type == "cpu"),)), device, _copy_kernels, [], []
+    )
 
 
 def named(definition: Any, parts: Sequence[Any]) -> Any:

@@ -193,7 +193,12 @@ class Program:
         if not self.count * target.rows * target.cols or self.device.type == "meta":
             return
         if target.row > target.col:   # walk along the target's memory
-            source, target, low, high = source.t, target.t, None if high is None else -high, None if low is None else -low
+            source, target, low, high = (
+                source.t,
+                target.t,
+                None if high is None else -high,
+                None if low is None else -low,
+            )
         band = low is not None or high is not None
         blocked = source.row != 1 and target.cols > 1 and not band
         params = [target.rows, target.cols, source.batch, source.row, source.col, target.batch, target.row, target.col]
@@ -209,7 +214,9 @@ class Program:
             return
         params = [target.rows, source.batch, source.lead, target.batch, target.lead]
         kernel = kernel_for(self.device, mirror_nest, target.code, upper)
-        self.steps.append((kernel, [place(source), place(target)], params, self.count, max(1, 32768 // target.rows**2), -1))
+        self.steps.append(
+            (kernel, [place(source), place(target)], params, self.count, max(1, 32768 // target.rows**2), -1)
+        )
 
     def constant(self, target: Block, value: int, low: int | None = None, high: int | None = None) -> None:
         """Write a number where column - row is in [low, high], and zeros elsewhere."""
@@ -219,7 +226,9 @@ class Program:
         params = [target.rows, target.cols, 0, 0, 0, target.batch, target.row, target.col, *band]
         kernel = kernel_for(self.device, copy_nest, target.code, target.code, True, False)
         grain = max(1, 32768 // (target.rows * target.cols))
-        self.steps.append((kernel, [-1, place(target)], params, self.count, grain, -1, packed(value, target.code).ljust(16, b"\0")))
+        self.steps.append(
+            (kernel, [-1, place(target)], params, self.count, grain, -1, packed(value, target.code).ljust(16, b"\0"))
+        )
 
     def identity(self, target: Block) -> None:
         """Write ones on the diagonal and zeros elsewhere."""
@@ -240,21 +249,42 @@ class Program:
         self.steps.append((_C.routine_kernel(), places, params, self.count if strips is None else strips, grain, -1))
 
     def exchanges(self, source: Block, target: Block, limit: int, name: str, signed: bool = False) -> None:
-        """Copy row exchanges as LAPACK's integers; those that name no row of `limit` would read memory of others, and raise."""
+        """Copy row exchanges as LAPACK's integers; those that name no row of `limit` would read memory of others,
+        and raise."""
         if not self.count * target.rows or self.device.type == "meta":
             return
         cell, params = self.cell(), [target.rows, source.batch, source.row, target.batch, limit]
-        self.steps.append((kernel_for(self.device, exchanges_nest, signed), [place(b) for b in (source, target, cell)], params, self.count, 1 << 40, cell.slot))
+        self.steps.append(
+            (
+                kernel_for(self.device, exchanges_nest, signed),
+                [place(b) for b in (source, target, cell)],
+                params,
+                self.count,
+                1 << 40,
+                cell.slot,
+            )
+        )
         self.on_error = lambda code: raise_exchange(name, limit)
 
-    def status(self, target: Block | None, info: Block, name: str | None = None, explain: Callable | None = None) -> None:
+    def status(
+        self, target: Block | None, info: Block, name: str | None = None, explain: Callable | None = None
+    ) -> None:
         """Convert the routine's status to `target`; with `name`, raise what `explain` makes of one that is not 0."""
         if not self.count or self.device.type == "meta":
             return
         cell = self.cell() if name else info
         kernel = kernel_for(self.device, status_nest, target is not None, name is not None)
         target = target or info
-        self.steps.append((kernel, [place(info), place(target), place(cell)], [self.count], self.count, 1 << 40, cell.slot if name else -1))
+        self.steps.append(
+            (
+                kernel,
+                [place(info), place(target), place(cell)],
+                [self.count],
+                self.count,
+                1 << 40,
+                cell.slot if name else -1,
+            )
+        )
         if name:
             single = not self.batch
             self.on_error = lambda code: raise_status(name, code, single, explain)
@@ -275,7 +305,8 @@ class Lapack(Extern):
 
     kind = KIND_PLANNED
     batch = "leading"
-    batched: tuple[tuple[int, int], ...] = ((0, 2),)   # tensor parameters and how many of their last dims are one matrix
+    # tensor parameters and how many of their last dims are one matrix
+    batched: tuple[tuple[int, int], ...] = ((0, 2),)
 
     def check(self, *args: Any) -> None:
         """Raise for arguments the op refuses."""
@@ -299,7 +330,11 @@ class Lapack(Extern):
 
     def walkable(self, args: tuple) -> bool:
         """Whether every batch has one stride."""
-        return all(one_stride(tuple(args[i].shape[: args[i].ndim - c]), tuple(args[i].stride()[: args[i].ndim - c])) is not None for i, c in self.batched)
+        return all(
+            one_stride(tuple(args[i].shape[: args[i].ndim - c]), tuple(args[i].stride()[: args[i].ndim - c]))
+            is not None
+            for i, c in self.batched
+        )
 
     def run(self, *args: Any) -> Any:
         """Operands no program can read are made dense; other devices are asked, or the host computes."""
@@ -310,7 +345,7 @@ class Lapack(Extern):
         return on_other_device(self.spec.name, device, args, self.run)
 
 
-# --- arguments ----------------------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def place(block: Block) -> tuple[int, int]:
@@ -345,7 +380,14 @@ def describe(args: tuple, code: str, length: int) -> tuple[list[tuple[int, int]]
         elif isinstance(arg, Scratch):
             made.append((SCRATCH, max(arg.bytes, 8), 0))
         elif isinstance(arg, Number):
-            made.append((IMMEDIATE, *struct.unpack("<qq", packed(arg.value, REAL.get(code, code) if arg.real else code).ljust(16, b"\0"))))
+            made.append(
+                (
+                    IMMEDIATE,
+                    *struct.unpack(
+                        "<qq", packed(arg.value, REAL.get(code, code) if arg.real else code).ljust(16, b"\0")
+                    ),
+                )
+            )
         else:
             made.append((OPERAND, len(places), arg.batch * SIZES[arg.code]))
             places.append(place(arg))
@@ -367,7 +409,9 @@ def asked(address: int, args: tuple, code: str) -> int:
             described.append((OPERAND, 1, 0))
     described += [(VALUE, 1, 0)] * sum(isinstance(arg, str) for arg in args)
     params = [address, len(described), 0, *(x for arg in described for x in arg)]
-    cpu, dtype = _C.device("cpu"), getattr(_C, {"f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}[code])
+    cpu, dtype = _C.device("cpu"), getattr(
+        _C, {"f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}[code]
+    )
     slots = [("new", dtype, (1,), None, -1, 0), ("temp", _C.float64, (64,), None, -1, 0)]
     answer = _C.Plan(0, cpu, slots, [(_C.routine_kernel(), [0, 1], params, 1, 1, -1)])().item()
     # Single precision rounds large lengths, perhaps down.
@@ -395,7 +439,7 @@ def raise_exchange(name: str, limit: int) -> None:
     raise RuntimeError(f"{name}: pivots must be between 1 and {limit} inclusive, as the factorization gives them.")
 
 
-# --- kernels ------------------------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def kernel_for(device: Any, nest: Callable[..., Nest], *options: Any) -> int:
@@ -439,11 +483,17 @@ def mirror_nest(code: str, upper: bool) -> Nest:
         there = expr.complex_(expr.real(there), expr.neg(expr.imag(there)))
     stored = expr.le(v["r"], v["c"]) if upper else expr.ge(v["r"], v["c"])
     store = Store(1, v["i"] * v["tb"] + v["r"] + v["c"] * v["tl"], expr.select(stored, here, there))
-    return Nest("matrix_mirror", operands([code], [code]), names, rows(For("c", zero, v["n"], (For("r", zero, v["n"], (store,)),))))
+    return Nest(
+        "matrix_mirror",
+        operands([code], [code]),
+        names,
+        rows(For("c", zero, v["n"], (For("r", zero, v["n"], (store,)),))),
+    )
 
 
 def exchanges_nest(signed: bool) -> Nest:
-    """int32 row exchanges as int64. Where they may be `signed`, negative ones come in pairs, for the 2x2 blocks of LDL."""
+    """int32 row exchanges as int64. Where they may be `signed`, negative ones come in pairs,
+    for the 2x2 blocks of LDL."""
     i, k, row, half = expr.var("i"), expr.var("k"), expr.var("row"), expr.var("half")
     zero, one = expr.const(0, "i64"), expr.const(1, "i64")
     loaded = Local("row", expr.cast(expr.load(0, i * expr.var("sb") + k * expr.var("sr"), "i32"), "i64"))
@@ -453,14 +503,21 @@ def exchanges_nest(signed: bool) -> Nest:
         good = expr.and_(good, expr.or_(expr.eq(half, zero), expr.lt(row, zero)))
     place_ = i * expr.var("tb") + k
     # What is refused becomes a harmless 1 before the error is seen.
-    body = [loaded, Store(1, place_, one), Check(good, 2, one), Store(1, place_, row), Assign("half", expr.select(expr.lt(row, zero), one - half, zero))]
+    body = [
+        loaded,
+        Store(1, place_, one),
+        Check(good, 2, one),
+        Store(1, place_, row),
+        Assign("half", expr.select(expr.lt(row, zero), one - half, zero)),
+    ]
     loop = For("k", zero, expr.var("count"), tuple(body))
     return Nest("row_exchanges", operands(["i32"], ["i64"], ["i64"]), ("count", "sb", "sr", "tb", "limit"),
                 rows(Local("half", zero), loop, Check(expr.eq(half, zero), 2, one)))  # fmt: skip
 
 
 def status_nest(converts: bool, checks: bool) -> Nest:
-    """Statuses as int32; the error cell gets the first that is not 0 (walked from the end, so that it is the last written)."""
+    """Statuses as int32; the error cell gets the first that is not 0 (walked from the end, so that it is the last
+    written)."""
     at = expr.var("count") - expr.const(1, "i64") - expr.var("i")
     status = expr.var("status")
     body: list = [Local("status", expr.load(0, at, "i64"))]

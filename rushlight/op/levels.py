@@ -1,9 +1,10 @@
-"""Levels of function transforms: the stack of active `vmap`, `grad` and `jvp` calls, and the tensors that belong to one.
+"""Levels of function transforms: the stack of active `vmap`, `grad` and `jvp` calls,
+and the tensors that belong to one.
 
 Enters: a transform opens a level. Leaves: while any level is open one bit of the thread's mask sends every call to the
-dispatcher, which hands it to the innermost level; that level's interpreter works on what stands behind its tensors, with
-itself taken off the stack, so that what it calls goes to the level below. A tensor of a level is an ordinary `Tensor`
-whose `_wrapped` holds a `Tracked`, a `Batch` or a `Dual`. Without levels nothing here runs.
+dispatcher, which hands it to the innermost level; that level's interpreter works on what stands behind its tensors,
+with itself taken off the stack, so that what it calls goes to the level below. A tensor of a level is an ordinary
+`Tensor` whose `_wrapped` holds a `Tracked`, a `Batch` or a `Dual`. Without levels nothing here runs.
 
 Refuses: reading elements of a tensor that stands for a batch.
 """
@@ -112,7 +113,8 @@ class Dual:
 
 
 class Memory:
-    """What tensors of a functionalize level share that would share memory: the value of all of it, and how often it was written."""
+    """What tensors of a functionalize level share that would share memory: the value of all of it,
+    and how often it was written."""
 
     __slots__ = ("value", "writes")
 
@@ -121,7 +123,8 @@ class Memory:
 
 
 class Functional:
-    """Behind a tensor of a functionalize level: some memory, the views that lead to the tensor, and what they showed after `seen` writes.
+    """Behind a tensor of a functionalize level: some memory, the views that lead to the tensor,
+    and what they showed after `seen` writes.
 
     A view is (overload, its arguments after the first, which of its results).
     """
@@ -229,7 +232,7 @@ class Reopened:
         self.level.number, self.level.is_open, self.level.outer_grad_mode = self.before
 
 
-# --- tensors of a level ---------------------------------------------------------------------------------------------------
+# --- tensors of a level -----------------------------------------------------------------------------------------------
 
 
 def behind(t: Any, level: Level) -> Any:
@@ -241,7 +244,9 @@ def behind(t: Any, level: Level) -> Any:
 def whole(value: Any) -> Any:
     """`value`, unless it is made of other tensors: transforms see one tensor at a time."""
     if value._keys and hasattr(type(value), "__compose__"):
-        raise NotImplementedError(f"function transforms do not take tensors of layout {value.layout}. Transform a function of their values.")
+        raise NotImplementedError(
+            f"function transforms do not take tensors of layout {value.layout}. Transform a function of their values."
+        )
     return value
 
 
@@ -266,7 +271,8 @@ def functional(level: Level, value: Any, memory: Memory | None = None, views: tu
 
 
 def adopt(t: Any, level: Level) -> None:
-    """Make a tensor just made by the body of an op one of the level in place, so that it can be written; its base with it."""
+    """Make a tensor just made by the body of an op one of the level in place, so that it can be written;
+    its base with it."""
     stack = state.stack
     state.stack = stack[: stack.index(level)] if level in stack else stack   # these ops belong below the level
     refresh()
@@ -277,7 +283,11 @@ def adopt(t: Any, level: Level) -> None:
             _take_in(root, level)
         if base is not None:
             w = root._wrapped
-            offset, sizes, strides = w.value.storage_offset() + t.storage_offset() - base.storage_offset(), tuple(t.shape), t.stride()
+            offset, sizes, strides = (
+                w.value.storage_offset() + t.storage_offset() - base.storage_offset(),
+                tuple(t.shape),
+                t.stride(),
+            )
             if isinstance(w, Batch):
                 sizes, strides = (level.batch_size, *sizes), (w.value.stride(0), *strides)
             t._wrapped = w.again(w.value.as_strided(sizes, strides, offset))
@@ -329,7 +339,12 @@ def map_tensors(function: Callable, value: Any) -> Any:
 
 def map_args(function: Callable, args: tuple) -> tuple:
     """Bound arguments with every tensor mapped, lists opened once; other arguments as they are."""
-    return tuple([function(a) if isinstance(a, _C.Tensor) else _map_list(function, a) if isinstance(a, (tuple, list)) else a for a in args])
+    return tuple(
+        [
+            function(a) if isinstance(a, _C.Tensor) else _map_list(function, a) if isinstance(a, (tuple, list)) else a
+            for a in args
+        ]
+    )
 
 
 def _map_list(function: Callable, values: Any) -> Any:
@@ -371,7 +386,7 @@ def alias(t: Any) -> Any:
     return t.view_as(t)
 
 
-# --- what the core asks ------------------------------------------------------------------------------------------------------
+# --- what the core asks -----------------------------------------------------------------------------------------------
 
 
 def _detach(t: Any) -> Any:
@@ -388,8 +403,9 @@ def _value(t: Any, what: str) -> Any:
     while w is not None:
         if isinstance(w, Batch) and w.level.is_open:
             raise RuntimeError(
-                f"vmap: Tensor.{what}() needs the elements of a tensor, but this one stands for a batch of {w.level.batch_size} examples. "
-                "Control flow and numbers that depend on data cannot be batched; use tensor ops such as where() instead."
+                f"vmap: Tensor.{what}() needs the elements of a tensor, but this one stands for a batch of"
+                f" {w.level.batch_size} examples. Control flow and numbers that depend on data cannot be batched; use"
+                " tensor ops such as where() instead."
             )
         t = w.value
         w = t._wrapped

@@ -1,8 +1,9 @@
-"""Ops that state their loops: whatever is neither pointwise nor a reduction, but can say what each element of its result is.
+"""Ops that state their loops: whatever is neither pointwise nor a reduction,
+but can say what each element of its result is.
 
-Enters: a definition with `lower(args)`: ranges, reads, a body, and perhaps a fold, a walk or boxes that move (loops/lowered.py).
-Leaves: its plan, made by the scheduler; a definition has no loops or kernels of its own. Refuses: what `lower` refuses, results
-that memory cannot hold, and tensors on several devices.
+Enters: a definition with `lower(args)`: ranges, reads, a body, and perhaps a fold, a walk or boxes that move
+(loops/lowered.py). Leaves: its plan, made by the scheduler; a definition has no loops or kernels of its own. Refuses:
+what `lower` refuses, results that memory cannot hold, and tensors on several devices.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Results that memory cannot hold, refused before anything of their size is worked out.
 
-Enters: the sizes, dtype and device of a result. Leaves: nothing, or the error that its allocation would raise. For ops that
-make tables or intermediate tensors as long as the result before they ask for its memory.
+Enters: the sizes, dtype and device of a result. Leaves: nothing, or the error that its allocation would raise. For ops
+that make tables or intermediate tensors as long as the result before they ask for its memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Why a call fits no signature of an op: which argument, at which position, what it must be and what was found.
 
-Enters: an op's overloads and the arguments that none of them took. Leaves: the TypeError to raise. The core decides what
-fits (csrc/bind.cpp); here only the reason is looked for, so what counts as fitting may be a little wider here: then no
-single argument is to blame, and the message lists the types that were given.
+Enters: an op's overloads and the arguments that none of them took. Leaves: the TypeError to raise. The core decides
+what fits (csrc/bind.cpp); here only the reason is looked for, so what counts as fitting may be a little wider here:
+then no single argument is to blame, and the message lists the types that were given.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from .schema import Param, Schema
 
 # What a parameter must be, in words, by its type without "?".
 WORDS = {
-    "Tensor": "Tensor", "Tensor[]": "a sequence of Tensors", "Tensor?[]": "a sequence of Tensors or None", "Tensor|Scalar": "Tensor or Number",
-    "Scalar": "Number", "int": "int", "SymInt": "int", "int[]": "int or a sequence of ints", "SymInt[]": "int or a sequence of ints", "float": "float",
+    "Tensor": "Tensor", "Tensor[]": "a sequence of Tensors", "Tensor?[]": "a sequence of Tensors or None",
+    "Tensor|Scalar": "Tensor or Number", "Scalar": "Number", "int": "int", "SymInt": "int",
+    "int[]": "int or a sequence of ints", "SymInt[]": "int or a sequence of ints", "float": "float",
     "bool": "bool", "str": "str", "dtype": "dtype", "device": "device, str or int",
 }  # fmt: skip
 
@@ -30,12 +31,17 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | complex) or hasattr(type(value), "__index__") or hasattr(type(value), "__float__")
+    return (
+        isinstance(value, int | float | complex)
+        or hasattr(type(value), "__index__")
+        or hasattr(type(value), "__float__")
+    )
 
 
 FITS: dict[str, Callable[[Any], bool]] = {
-    "Tensor": _is_tensor, "Tensor|Scalar": lambda value: _is_tensor(value) or _is_number(value), "Scalar": _is_number, "int": _is_integer,
-    "SymInt": _is_integer, "float": _is_number, "bool": lambda value: isinstance(value, int) or hasattr(type(value), "__bool__"),
+    "Tensor": _is_tensor, "Tensor|Scalar": lambda value: _is_tensor(value) or _is_number(value), "Scalar": _is_number,
+    "int": _is_integer, "SymInt": _is_integer, "float": _is_number,
+    "bool": lambda value: isinstance(value, int) or hasattr(type(value), "__bool__"),
     "str": lambda value: isinstance(value, str), "dtype": lambda value: isinstance(value, _C.dtype),
     "device": lambda value: isinstance(value, _C.device | str | int),
 }  # fmt: skip
@@ -47,7 +53,8 @@ NOT_MEANT, TOO_MANY, MISSING, MISFIT = range(4)
 
 
 class Blame(NamedTuple):
-    """What is wrong with a call of one overload: how many arguments were fine before that, which kind of reason, and in words."""
+    """What is wrong with a call of one overload: how many arguments were fine before that, which kind of reason,
+    and in words."""
 
     fine: int
     rank: int
@@ -79,7 +86,8 @@ def explain(name: str, schemas: Sequence[Schema], args: tuple, kwargs: dict[str,
 
 
 def joined(blames: list[Blame | None]) -> str | None:
-    """One reason from those of all overloads: of the overloads that came furthest. None if one has none, or they differ."""
+    """One reason from those of all overloads: of the overloads that came furthest. None if one has none,
+    or they differ."""
     if None in blames:
         return None
 
@@ -98,7 +106,9 @@ def joined(blames: list[Blame | None]) -> str | None:
         must = " or ".join(dict.fromkeys(blame.text for blame in best))
         return f"argument '{names[0]}'{place} must be {must}, got {best[0].got}"
     must = " or ".join(f"{blame.text} ('{blame.name}')" for blame in best)
-    return f"the argument at position {best[0].position} must be {must}, got {best[0].got}" if best[0].position else None
+    return (
+        f"the argument at position {best[0].position} must be {must}, got {best[0].got}" if best[0].position else None
+    )
 
 
 def find_blame(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> Blame | None:
@@ -114,12 +124,18 @@ def find_blame(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> Blame | N
         is_positional = position < len(positional)
         if is_positional and position < len(args):
             if param.name in kwargs:
-                return Blame(fine, TOO_MANY, f"argument '{param.name}' is given twice, at position {position + 1} and by name")
+                return Blame(
+                    fine, TOO_MANY, f"argument '{param.name}' is given twice, at position {position + 1} and by name"
+                )
             value, place = args[position], position + 1
         elif param.name in kwargs:
             value, place = kwargs[param.name], None
         elif param.required:
-            return Blame(fine, MISSING, f"argument '{param.name}'{f' (position {position + 1})' if is_positional else ''} is missing")
+            return Blame(
+                fine,
+                MISSING,
+                f"argument '{param.name}'{f' (position {position + 1})' if is_positional else ''} is missing",
+            )
         else:
             continue
         wrong = misfit(param, value)
@@ -127,7 +143,12 @@ def find_blame(schema: Schema, args: tuple, kwargs: dict[str, Any]) -> Blame | N
             return Blame(fine, MISFIT, wrong[0], param.name, place, wrong[1])
         fine += 1
     if len(args) > len(positional):
-        return Blame(fine, TOO_MANY, f"expected at most {len(positional)} positional argument{'s' if len(positional) != 1 else ''}, got {len(args)}")
+        return Blame(
+            fine,
+            TOO_MANY,
+            f"expected at most {len(positional)} positional argument{'s' if len(positional) != 1 else ''}, got"
+            f" {len(args)}",
+        )
     return None
 
 
@@ -147,7 +168,14 @@ def misfit(param: Param, value: Any) -> tuple[str, str] | None:
     words = WORDS.get(kind, "") + (" or None" if optional else "")
     if kind in ITEMS:
         if isinstance(value, list | tuple):
-            return next(((words, f"{describe(item)} at index {i}") for i, item in enumerate(value) if not item_fits(kind, item)), None)
+            return next(
+                (
+                    (words, f"{describe(item)} at index {i}")
+                    for i, item in enumerate(value)
+                    if not item_fits(kind, item)
+                ),
+                None,
+            )
         is_one = kind in ("int[]", "SymInt[]") and _is_integer(value)
         return None if is_one or (_is_sequence(value) and not _is_tensor(value)) else (words, describe(value))
     return None if kind not in FITS or FITS[kind](value) else (words, describe(value))
@@ -158,7 +186,9 @@ def item_fits(kind: str, item: Any) -> bool:
 
 
 def _is_sequence(value: Any) -> bool:
-    return hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__") and not isinstance(value, str | bytes)
+    return (
+        hasattr(type(value), "__len__") and hasattr(type(value), "__getitem__") and not isinstance(value, str | bytes)
+    )
 
 
 def describe(value: Any) -> str:

@@ -4,7 +4,8 @@ Enters: names of state, a function giving the numbers of a step, and a body in t
 `_C.MultiTensorUpdate`, which walks parameters and launches; kernels are made per combination of element types. Refuses
 (leaving the tensors to the caller): element types that are not real floating point.
 
-Kernels take the tensors in order, then one array of numbers, and run over a range of elements. Halves compute in float32.
+Kernels take the tensors in order, then one array of numbers, and run over a range of elements.
+Halves compute in float32.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ..loops.nest import Local, Nest, Operand, Store, rows
 from ..loops.vocabulary import Scalars
 from .pack import compile_for
 
-AHEAD = 512   # bytes; where tensors lie at unlucky distances, AdamW took 1.40 ns an element without and takes 1.22 (Neoverse N1)
+# bytes; where tensors lie at unlucky distances, AdamW took 1.40 ns an element without and takes 1.22 (Neoverse N1)
+AHEAD = 512
 FLOATS = ("f16", "bf16", "f32", "f64")
 Body = Callable[[Scalars, list[Value], list[Value]], dict[int, Value]]
 
@@ -28,12 +30,19 @@ def update_nest(name: str, codes: list[str], compute: str, num_numbers: int, bod
     """The kernel: `body(s, tensors, numbers)` gives the new value of each operand it writes."""
     s, at = Scalars(), var("i")
     numbers = [load(len(codes), const(k, "i64"), compute) for k in range(num_numbers)]
-    # Every element is read before any is written: an operand written early may be read late in the expression. The order is
-    # the machine's: what the new parameter waits for longest comes first, its square root (AdamW: 1.22 to 1.16 ns an element).
+    # Every element is read before any is written: an operand written early may be read late in the expression. The
+    # order is the machine's: what the new parameter waits for longest comes first,
+    # its square root (AdamW: 1.22 to 1.16 ns an element).
     reads = [Local(f"x{k}", s.cast(load(k, at, codes[k]), compute)) for k in (1, *range(len(codes) - 1, 1, -1), 0)]
     made = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
-    writes = [w for k in sorted(made, reverse=True) for w in (Local(f"y{k}", made[k]), Store(k, at, s.cast(var(f"y{k}", compute), codes[k])))]
-    return Nest(name, tuple(Operand(code) for code in (*codes, compute)), (), rows(*reads, *writes, vector=True, ahead=AHEAD))
+    writes = [
+        w
+        for k in sorted(made, reverse=True)
+        for w in (Local(f"y{k}", made[k]), Store(k, at, s.cast(var(f"y{k}", compute), codes[k])))
+    ]
+    return Nest(
+        name, tuple(Operand(code) for code in (*codes, compute)), (), rows(*reads, *writes, vector=True, ahead=AHEAD)
+    )
 
 
 def device_nest(name: str, codes: list[str], compute: str, num_numbers: int, body: Body) -> Nest:
@@ -56,7 +65,8 @@ class DeviceUpdate:
         self.kernels: dict[tuple, Any] = {}      # by device and element types; None where there is none
 
     def __call__(self, tensors: tuple, numbers: Sequence[Any]) -> bool:
-        """Update parameter, gradient and state with the step's numbers; False, and nothing done, where that does not reach."""
+        """Update parameter, gradient and state with the step's numbers; False, and nothing done,
+        where that does not reach."""
         device, codes = tensors[0].device, tuple([t.dtype.code for t in tensors])
         key = (device.type, codes)
         if key not in self.kernels:
@@ -64,7 +74,9 @@ class DeviceUpdate:
         kernel = self.kernels[key]
         if kernel is None or not all(isinstance(n, (int, float)) for n in numbers):
             return False
-        return _C.update_elements(kernel[0], tensors, kernel[1], struct.unpack(f"{len(numbers)}q", struct.pack(f"{len(numbers)}d", *numbers)))
+        return _C.update_elements(
+            kernel[0], tensors, kernel[1], struct.unpack(f"{len(numbers)}q", struct.pack(f"{len(numbers)}d", *numbers))
+        )
 
     def load(self, device: Any, codes: tuple[str, ...]) -> Any:
         if device.type in ("cpu", "meta") or any(code not in FLOATS for code in codes):

@@ -21,14 +21,26 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
     outs = out if isinstance(out, (tuple, list)) else (out,)
     for o in outs:
         if not isinstance(o, _C.Tensor):
-            raise TypeError(f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}")
+            raise TypeError(
+                f"{overload.name}(): argument 'out' must be Tensor (or a tuple of Tensors), not {type(o).__name__}"
+            )
     if _C.is_grad_enabled() and any(_requires_grad(a) for a in (*args, *outs)):
-        raise RuntimeError(f"{overload.name}: out= does not support automatic differentiation, and an argument requires grad. Leave out= away, or use no_grad().")
+        raise RuntimeError(
+            f"{overload.name}: out= does not support automatic differentiation, and an argument requires grad. Leave"
+            " out= away, or use no_grad()."
+        )
     definition = overload.definition
     if definition.takes_out_dtype:
-        args = tuple([outs[0].dtype if p.name == "dtype" and a is None else a for p, a in zip(definition.spec.params, args, strict=True)])
+        args = tuple(
+            [
+                outs[0].dtype if p.name == "dtype" and a is None else a
+                for p, a in zip(definition.spec.params, args, strict=True)
+            ]
+        )
     own = definition.own_out
-    alone = [a for p, a in zip(definition.spec.params, args, strict=True) if own is True or p.name in own] if own else []
+    alone = (
+        [a for p, a in zip(definition.spec.params, args, strict=True) if own is True or p.name in own] if own else []
+    )
     if definition.kind == KIND_POINTWISE or own:
         check_overlap(overload.name, outs, args, alone)
     if compute is None and (written := overload.into(args, tuple(outs))) is not None:
@@ -39,7 +51,10 @@ def call_out(overload: Any, args: tuple, out: Any, compute: Callable | None = No
         raise TypeError(f"{overload.name}(): expected {len(results)} tensors in 'out', got {len(outs)}")
     for target, source in zip(outs, results, strict=True):
         if definition.exact_out and target.dtype is not source.dtype:
-            raise RuntimeError(f"{overload.name}(): Expected out tensor to have dtype {source.dtype.name} (scalar type of the result), but got {target.dtype.name} instead")
+            raise RuntimeError(
+                f"{overload.name}(): Expected out tensor to have dtype {source.dtype.name} (scalar type of the result),"
+                f" but got {target.dtype.name} instead"
+            )
         if own and target.shape != source.shape:   # the memory it takes in its new shape may be an input's
             resize_output(target, source.shape)
             check_overlap(overload.name, (target,), args, alone)
@@ -51,7 +66,8 @@ def answer(definition: Any, out: Any, outs: Sequence[Any], result: Any) -> Any:
     """What a call with `out=` returns."""
     if isinstance(out, _C.Tensor):
         return out
-    if definition.spec.returns == ("Tensor[]",):   # a list of as many results as the call has: PyTorch answers with None
+    # a list of as many results as the call has: PyTorch answers with None
+    if definition.spec.returns == ("Tensor[]",):
         return None
     return type(result)(outs) if isinstance(result, tuple) else out
 
@@ -59,19 +75,30 @@ def answer(definition: Any, out: Any, outs: Sequence[Any], result: Any) -> Any:
 def overwrite(name: str, target: Any, source: Any) -> Any:
     """In-place forms made of an op and a copy: refuse what the target cannot hold."""
     if not can_cast(source.dtype, target.dtype):
-        raise RuntimeError(f"{name}: the result type {source.dtype.name} can't be cast to that of out, {target.dtype.name}")
+        raise RuntimeError(
+            f"{name}: the result type {source.dtype.name} can't be cast to that of out, {target.dtype.name}"
+        )
     if source.shape != target.shape:
-        raise RuntimeError(f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(source.shape)}")
+        raise RuntimeError(
+            f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(source.shape)}"
+        )
     return target.copy_(source)
 
 
 def check_overlap(name: str, outs: tuple, args: tuple, alone: Sequence = ()) -> None:
-    """Refuse an output that shares part of its memory with an input, or with itself; sharing all of it is fine but for those `alone`."""
+    """Refuse an output that shares part of its memory with an input, or with itself;
+    sharing all of it is fine but for those `alone`."""
     for out in outs:
         if out._overlaps_itself():
-            raise RuntimeError(f"{name}: several elements of the written-to tensor refer to a single memory location. Write to tensor.clone().")
+            raise RuntimeError(
+                f"{name}: several elements of the written-to tensor refer to a single memory location. Write to"
+                " tensor.clone()."
+            )
         if any(out._overlap(a) == 2 for a in _tensors(args)) or any(out._overlap(a) in (1, 2) for a in _tensors(alone)):
-            raise RuntimeError(f"{name}: an input and the written-to tensor share a single memory location at different places. Write to tensor.clone().")
+            raise RuntimeError(
+                f"{name}: an input and the written-to tensor share a single memory location at different places. Write"
+                " to tensor.clone()."
+            )
 
 
 def _tensors(args: Any) -> Iterator[Any]:
@@ -91,9 +118,14 @@ def _requires_grad(x: Any) -> bool:
 
 def _write(name: str, target: Any, source: Any) -> None:
     if not can_cast(source.dtype, target.dtype):
-        raise RuntimeError(f"{name}(): the result type {source.dtype.name} can't be cast to that of out, {target.dtype.name}")
+        raise RuntimeError(
+            f"{name}(): the result type {source.dtype.name} can't be cast to that of out, {target.dtype.name}"
+        )
     if target.device != source.device:
-        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, got 'out' on {target.device} and the result on {source.device}")
+        raise RuntimeError(
+            f"{name}: Expected all tensors to be on the same device, got 'out' on {target.device} and the result on"
+            f" {source.device}"
+        )
     if target.shape != source.shape:
         resize_output(target, source.shape)
     target.copy_(source)

@@ -1,7 +1,7 @@
 """Packing: a schedule as the steps of a plan.
 
-Enters: a `Schedule` (codegen/schedule) and the device. Leaves: the tuples `_C.Plan` takes, with kernels compiled or found; temporaries
-become slots behind those of the results. Sizes may be symbolic: nothing here asks for them.
+Enters: a `Schedule` (codegen/schedule) and the device. Leaves: the tuples `_C.Plan` takes, with kernels compiled or
+found; temporaries become slots behind those of the results. Sizes may be symbolic: nothing here asks for them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Place = tuple[int, int]      # a slot, and bytes before the first element
 
 
 def lowered_steps(lowered: Lowered, device: Any, kernels: dict[tuple, Any], slots: list) -> list[tuple]:
-    """The steps of a plan whose inputs are the tensors read, in order, and whose results are `slots`; tables travel with the steps."""
+    """The steps of a plan whose inputs are the tensors read, in order, and whose results are `slots`;
+    tables travel with the steps."""
     places: list[Place] = []
     constants, inputs = bytearray(), 0
     for m in lowered.memories:
@@ -50,7 +51,8 @@ def lowered_steps(lowered: Lowered, device: Any, kernels: dict[tuple, Any], slot
 
 
 def placed(operand: int | Place, places: list[Place], tables: int) -> int | Place:
-    """An operand of a launch as the plan numbers it: the tables among them have no number, and those behind them count on."""
+    """An operand of a launch as the plan numbers it: the tables among them have no number,
+    and those behind them count on."""
     number, start = operand if isinstance(operand, tuple) else (operand, 0)
     if number < len(places):
         slot, shift = places[number]
@@ -60,7 +62,9 @@ def placed(operand: int | Place, places: list[Place], tables: int) -> int | Plac
     return slot if type(start) is int and start == 0 and slot >= 0 else (slot, start)
 
 
-def packed(made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, places: list[Place], constants: bytes = b"") -> list[tuple]:
+def packed(
+    made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, places: list[Place], constants: bytes = b""
+) -> list[tuple]:
     """Steps of a schedule; `places` are those of its first operands. Temporaries get slots of their own."""
     slots.extend([("temp", BY_CODE[t.code], t.sizes, None, 0, 0) for t in made.temps])
     steps, tables = [], sum([slot < 0 for slot, _ in places])
@@ -71,5 +75,7 @@ def packed(made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, 
             kernel = kernels[key] = as_step(compile_for(device, launch.nest()))
         own = [placed(k, places, tables) for k in launch.operands]
         error = launch.error if launch.error < 0 else placed(launch.error, places, tables)
-        steps.append((kernel, own, list(launch.params), launch.extent, launch.grain, error, *([constants] if constants else [])))
+        steps.append(
+            (kernel, own, list(launch.params), launch.extent, launch.grain, error, *([constants] if constants else []))
+        )
     return steps

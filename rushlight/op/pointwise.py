@@ -42,7 +42,8 @@ class Promote(Enum):
 
 REAL_OF = {"c32": "f16", "c64": "f32", "c128": "f64"}
 scalars = Scalars()
-SAMPLES = {"int": (0, 1, 3), "bool": (False, True, True)}   # settings that show whether a gradient is 0 whatever they are
+# settings that show whether a gradient is 0 whatever they are
+SAMPLES = {"int": (0, 1, 3), "bool": (False, True, True)}
 
 
 def refuse_numbers(name: str, args: tuple) -> None:
@@ -62,7 +63,8 @@ class Pointwise(OpDefinition):
     upcast: ClassVar[bool] = True             # half types compute in float32
     needs_tensor: ClassVar[bool] = False      # refuse a call with numbers only, as PyTorch does for some ops
     divisor: ClassVar[str | None] = None      # the parameter that must hold no 0 when integers are divided
-    no_derivative: ClassVar[tuple[str, ...]] = ()   # operands that PyTorch has no derivative for: a backward pass that asks for one raises
+    # operands that PyTorch has no derivative for: a backward pass that asks for one raises
+    no_derivative: ClassVar[tuple[str, ...]] = ()
     by_value: ClassVar[str | None] = None     # a parameter of one element, which may lie in the tensor that is written
     inplace = True
 
@@ -111,7 +113,15 @@ class Pointwise(OpDefinition):
         kernel = compile_for(device_of(args), point_nest(lowered))
         in_dtypes, out_dtypes = [BY_CODE[r.code] for r in lowered.reads], [BY_CODE[code] for code in lowered.outs]
         check = zero_check(device_of(args), in_dtypes[divisor].code) if divisor >= 0 else None
-        return _C.PointwisePlan(kernel, list(zip(operands, in_dtypes, strict=True)), out_dtypes, self.result_wrapper(len(out_dtypes)), divisor, read_first, check)
+        return _C.PointwisePlan(
+            kernel,
+            list(zip(operands, in_dtypes, strict=True)),
+            out_dtypes,
+            self.result_wrapper(len(out_dtypes)),
+            divisor,
+            read_first,
+            check,
+        )
 
     def lower(self, args: tuple) -> Lowered:
         operands = self.operand_indices(args)
@@ -129,14 +139,20 @@ class Pointwise(OpDefinition):
         values, in_dtypes = self.leaves(args, operands, compute)
         outs = self.outputs(values)
         codes = tuple([self.output_dtype(common, args, k, out).code for k, out in enumerate(outs)])
-        ranges = broadcast_sizes(self.name, [args[i].shape for i in operands if isinstance(args[i], _C.Tensor)]) if shaped else ()
+        ranges = (
+            broadcast_sizes(self.name, [args[i].shape for i in operands if isinstance(args[i], _C.Tensor)])
+            if shaped
+            else ()
+        )
         reads: list[Any] = []
         for i, d in zip(operands, in_dtypes, strict=True):
             a, name = args[i], self.spec.params[i].name
             if not isinstance(a, _C.Tensor):
                 reads.append(Number(name, d.code, a))
             else:
-                reads.append(spread(name, d.code, a.shape, a.stride(), ranges) if shaped else Memory(name, d.code, (), (), ()))
+                reads.append(
+                    spread(name, d.code, a.shape, a.stride(), ranges) if shaped else Memory(name, d.code, (), (), ())
+                )
         leaves = [expr.arg(k, d.code) for k, d in enumerate(in_dtypes)]
 
         def body(at: Any, sources: Any) -> list[Any]:
@@ -150,14 +166,19 @@ class Pointwise(OpDefinition):
         operands = [i for i, p in enumerate(self.spec.params) if p.type in OPERAND_TYPES and args[i] is not None]
         if not self.compiled_in:
             return operands
-        return [i for i in operands if not (self.spec.params[i].name in self.compiled_in and _C.is_known_number(args[i]))]
+        return [
+            i for i in operands if not (self.spec.params[i].name in self.compiled_in and _C.is_known_number(args[i]))
+        ]
 
     def common_dtype(self, args: tuple, operands: list[int]) -> Any:
         if self.promote is Promote.KEEP:
             return args[operands[0]].dtype
         params = self.spec.params
         taking_part = [i for i in operands if params[i].name not in self.apart]
-        return result_type_of([args[i] for i in taking_part if params[i].type not in ("Scalar", "Scalar?")] or [args[i] for i in taking_part])
+        return result_type_of(
+            [args[i] for i in taking_part if params[i].type not in ("Scalar", "Scalar?")]
+            or [args[i] for i in taking_part]
+        )
 
     def promoted(self, common: Any, args: tuple) -> Any:
         """The dtype computed in, by the op's rule."""
@@ -221,7 +242,8 @@ class Pointwise(OpDefinition):
     def result_wrapper(self, count: int) -> Any:
         return result_type(self.spec.name, self.spec.return_names) if count > 1 and self.spec.return_names else None
 
-    # Derivatives --------------------------------------------------------------------------------------------------------
+    # Derivatives
+    # --------------------------------------------------------------------------------------------------------
 
     def records(self) -> bool:
         return self.differentiable and self.result != "bool" and self.promote not in (Promote.COMPARE, Promote.LOGICAL)
@@ -252,7 +274,12 @@ class Pointwise(OpDefinition):
         definition = PointwiseVjp(self, computed)
         if definition.records():   # -3 - k: output k, which is always 0 and has no graph
             outputs = tuple(-3 - k if k >= 0 and definition.is_zero[k] else k for k in outputs)
-        return definition.overload(), definition.passed, outputs, definition.zeros_with if definition.has_settings else None
+        return (
+            definition.overload(),
+            definition.passed,
+            outputs,
+            definition.zeros_with if definition.has_settings else None,
+        )
 
     def passes_gradient(self, index: int) -> bool:
         """Whether the gradient of parameter `index` is the incoming one, whatever the operands are."""
@@ -270,7 +297,9 @@ class Pointwise(OpDefinition):
         except (TypeError, NotImplementedError, KeyError):
             return None
 
-    def gradients(self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]) -> list[Any]:
+    def gradients(
+        self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]
+    ) -> list[Any]:
         """Expressions of the gradients. `result` holds leaves standing for saved outputs, or None to recompute."""
         for name in {self.spec.params[i].name for i in wanted} & {*self.no_derivative}:
             raise NotImplementedError(f"the derivative for '{self.name}: {name}' is not implemented. Detach it.")
@@ -282,12 +311,16 @@ class Pointwise(OpDefinition):
             made = [expr.replace(m, dict(zip(forward, result, strict=True))) for m in made]
         return made
 
-    def explicit_gradients(self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]) -> list[Any]:
+    def explicit_gradients(
+        self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]
+    ) -> list[Any]:
         available = {p.name: values[i] for i, p in enumerate(self.spec.params)}
         if "result" in self.vjp_names():
             outs = result if result is not None else self.outputs(values)
             available["result"] = outs[0] if len(outs) == 1 else outs
-        grads = type(self).vjp(self, s, g[0] if len(g) == 1 else g, **{n: available[n] for n in self.vjp_names() if n in available})
+        grads = type(self).vjp(
+            self, s, g[0] if len(g) == 1 else g, **{n: available[n] for n in self.vjp_names() if n in available}
+        )
         zero = s.const(0, g[0].dtype)
         return [grads.get(self.spec.params[i].name, zero) for i in wanted]
 
@@ -308,7 +341,9 @@ class PointwiseVjp(Pointwise):
         for i in self.passed:
             source = forward.spec.params[i] if i >= 0 else Param("result", "Tensor", False)
             kind = source.type if source.type in OPERAND_TYPES else "any"
-            params.append(Param(source.name if i >= 0 else "result", "Tensor|Scalar?" if kind == "Tensor|Scalar" else kind, False))
+            params.append(
+                Param(source.name if i >= 0 else "result", "Tensor|Scalar?" if kind == "Tensor|Scalar" else kind, False)
+            )
         text = f"{forward.name}_vjp({', '.join(p.type + ' ' + p.name for p in params)}) -> Tensor"
         super().__init__(Schema(text, forward.name + "_vjp", "", tuple(params), ("Tensor",) * len(wanted)))
 
@@ -341,7 +376,10 @@ class PointwiseVjp(Pointwise):
 
     def sample_zeros(self, code: str, k: int) -> tuple[bool, ...]:
         """Which gradients are the constant 0 for operands of type `code` and the k-th samples of the settings."""
-        values = [SAMPLES[p.type][k] if p.type in SAMPLES else expr.arg(i, code) for i, p in enumerate(self.forward.spec.params)]
+        values = [
+            SAMPLES[p.type][k] if p.type in SAMPLES else expr.arg(i, code)
+            for i, p in enumerate(self.forward.spec.params)
+        ]
         leaves = [expr.arg(100 + i, code) for i in range(self.num_grads)]
         try:
             made = self.forward.gradients(scalars, leaves, values, None, self.wanted)
@@ -358,7 +396,8 @@ class PointwiseVjp(Pointwise):
             own = [i for i, p in enumerate(params) if p.name in names and i not in static]
             return (*static, *own, *([-1] if "result" in names else []))
         optional = [i for i, p in enumerate(params) if p.type.endswith("?") and p.type in OPERAND_TYPES]
-        if static or optional or self.is_mixed:   # the expression depends on values or types not known yet: pass everything
+        # the expression depends on values or types not known yet: pass everything
+        if static or optional or self.is_mixed:
             return tuple(range(len(params)))
         plain, reused = self.sample_reads("f64")
         complex_plain, complex_reused = self.sample_reads("c128")
@@ -368,7 +407,8 @@ class PointwiseVjp(Pointwise):
         return tuple(sorted((plain or set()) | (complex_plain or set())))
 
     def sample_reads(self, code: str) -> tuple[set[int] | None, set[int] | None]:
-        """Parameters the derived gradient reads when operands have type `code`; and with the result at hand, if that helps."""
+        """Parameters the derived gradient reads when operands have type `code`; and with the result at hand,
+        if that helps."""
         leaves = [expr.arg(i, code) for i in range(len(self.forward.spec.params))]
         g = [expr.arg(100 + k, code) for k in range(self.num_grads)]
         try:
@@ -435,7 +475,11 @@ def is_constant_zero(value: Any) -> bool:
     """Whether an expression is the number 0, real or complex."""
     if not isinstance(value, expr.Value):
         return False
-    return value.attr == 0 if value.op == "const" else value.op == "complex" and all(is_constant_zero(part) for part in value.args)
+    return (
+        value.attr == 0
+        if value.op == "const"
+        else value.op == "complex" and all(is_constant_zero(part) for part in value.args)
+    )
 
 
 def broadcast_sizes(name: str, shapes: list[Any]) -> tuple[int, ...]:
@@ -445,7 +489,10 @@ def broadcast_sizes(name: str, shapes: list[Any]) -> tuple[int, ...]:
         for back in range(1, len(shape) + 1):
             n, have = shape[-back], sizes[-back]
             if n != 1 and have != 1 and n != have:
-                raise RuntimeError(f"{name}: The size of tensor a ({have}) must match the size of tensor b ({n}) at non-singleton dimension {len(sizes) - back}")
+                raise RuntimeError(
+                    f"{name}: The size of tensor a ({have}) must match the size of tensor b ({n}) at non-singleton"
+                    f" dimension {len(sizes) - back}"
+                )
             sizes[-back] = have if n == 1 else n
     return tuple(sizes)
 
@@ -471,14 +518,26 @@ _zero_checks: dict[tuple[str, str], Any] = {}   # (device type, type of the divi
 
 
 def zero_check(device: Any, code: str) -> Any:
-    """For a plugged-in device, whose memory the host cannot look at: a kernel that writes 1 to its last operand at a divisor of 0."""
+    """For a plugged-in device, whose memory the host cannot look at:
+    a kernel that writes 1 to its last operand at a divisor of 0."""
     if device.type in ("cpu", "meta"):
         return None
     found = _zero_checks.get((device.type, code))
     if found is None:
         nest = pointwise_nest("zero_check", [code], ["i64"], [scalars.const(1, "i64")])
         inner = nest.loop.body[0]
-        check = For(inner.var, inner.start, inner.stop, (Check(scalars.ne(expr.arg(0, code), scalars.const(0, code)), 1, scalars.const(1, "i64")),))
-        nest = Nest(nest.name, nest.operands, nest.params, For(nest.loop.var, nest.loop.start, nest.loop.stop, (check,)), nest.point)
+        check = For(
+            inner.var,
+            inner.start,
+            inner.stop,
+            (Check(scalars.ne(expr.arg(0, code), scalars.const(0, code)), 1, scalars.const(1, "i64")),),
+        )
+        nest = Nest(
+            nest.name,
+            nest.operands,
+            nest.params,
+            For(nest.loop.var, nest.loop.start, nest.loop.stop, (check,)),
+            nest.point,
+        )
         found = _zero_checks[device.type, code] = compile_for(device, nest)
     return found

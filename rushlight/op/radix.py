@@ -42,7 +42,21 @@ from .indexed import contiguous_strides
 from .pointwise import compile_for
 from .reduction import as_step, product
 
-BITS = {"b1": 8, "u8": 8, "i8": 8, "i16": 16, "u16": 16, "f16": 16, "bf16": 16, "i32": 32, "u32": 32, "f32": 32, "i64": 64, "u64": 64, "f64": 64}
+BITS = {
+    "b1": 8,
+    "u8": 8,
+    "i8": 8,
+    "i16": 16,
+    "u16": 16,
+    "f16": 16,
+    "bf16": 16,
+    "i32": 32,
+    "u32": 32,
+    "f32": 32,
+    "i64": 64,
+    "u64": 64,
+    "f64": 64,
+}
 DIGIT = 256              # records are dealt out to this many places in one pass
 COARSE, FINE = 64, 32    # the bound on selected keys: 11 leading bits, counted in two steps
 BLOCKS = 32              # groups of rows that share scratch memory, at most
@@ -62,7 +76,7 @@ class Form(NamedTuple):
     mapped: bool         # positions are looked up in another array
 
 
-# --- keys -----------------------------------------------------------------------------------------------------------------
+# --- keys -------------------------------------------------------------------------------------------------------------
 
 
 def key_code(code: str) -> str:
@@ -107,7 +121,7 @@ def comparable(x: Value) -> Value:
     return cast(x, {"b1": "u8", "f16": "f32", "bf16": "f32"}.get(x.dtype, x.dtype))
 
 
-# --- records --------------------------------------------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------------------------------------
 
 
 class Records:
@@ -137,7 +151,11 @@ class Records:
 
     @property
     def place(self) -> Value:
-        return cast(and_(var("record", "u64"), const(0xFFFFFFFF, "u64")), "i64") if self.packed else cast(var("place", "u32"), "i64")
+        return (
+            cast(and_(var("record", "u64"), const(0xFFFFFFFF, "u64")), "i64")
+            if self.packed
+            else cast(var("place", "u32"), "i64")
+        )
 
     def digit(self, number: Value, record: str = "record") -> Value:
         """Digit `number`, counted from the lowest, of the record just read."""
@@ -146,7 +164,7 @@ class Records:
         return cast(and_(shr(var(record, "u64"), shift), const(DIGIT - 1, "u64")), "i64")
 
 
-# --- the kernel -----------------------------------------------------------------------------------------------------------
+# --- the kernel -------------------------------------------------------------------------------------------------------
 
 
 class RowSort:
@@ -168,7 +186,20 @@ class RowSort:
     def nest(self) -> Nest:
         form = self.form
         sizes, reads, writes = ([f"{p}{d}" for d in range(form.rank)] for p in "nso")
-        params = (*sizes, *reads, *writes, "length", "stride", "out_stride", "count", "items", "blocks", "capacity", "pieces", "sample")
+        params = (
+            *sizes,
+            *reads,
+            *writes,
+            "length",
+            "stride",
+            "out_stride",
+            "count",
+            "items",
+            "blocks",
+            "capacity",
+            "pieces",
+            "sample",
+        )
         row = self.row(sizes, reads, writes)
         block = var("block")
         start, stop = idiv(block * var("items"), var("blocks")), idiv((block + ONE) * var("items"), var("blocks"))
@@ -203,7 +234,10 @@ class RowSort:
 
     def count_digits(self) -> list[Statement]:
         one = const(1, "u32")
-        return [Store(self.counts, self.records.digit(const(p, "i64")) + const(p * DIGIT, "i64"), one, "add") for p in range(self.records.passes)]
+        return [
+            Store(self.counts, self.records.digit(const(p, "i64")) + const(p * DIGIT, "i64"), one, "add")
+            for p in range(self.records.passes)
+        ]
 
     def take(self) -> list[Statement]:
         """Every element a record; digits are counted on the way."""
@@ -214,7 +248,11 @@ class RowSort:
         """Write the record of the key just read."""
         r = self.records
         if not r.packed:
-            return [Local("record", var("key", "u64")), Store(r.keys, var("from") + at, var("record", "u64")), Store(r.places, var("from") + at, cast(place, "u32"))]
+            return [
+                Local("record", var("key", "u64")),
+                Store(r.keys, var("from") + at, var("record", "u64")),
+                Store(r.places, var("from") + at, cast(place, "u32")),
+            ]
         record = or_(shl(cast(var("key", r.code), "u64"), const(32, "u64")), cast(place, "u64"))
         return [Local("record", record), Store(r.keys, var("from") + at, var("record", "u64"))]
 
@@ -228,7 +266,11 @@ class RowSort:
             return cast(load(operand, at, "u32"), "i64")
 
         def walk(name: str, operand: int, start: Value, stop: Value, bound: str) -> Statement:
-            here = (Assign(bound, var(name)), Assign("before", var("seen")), Assign("seen", var("seen") + count(operand, var(name))))
+            here = (
+                Assign(bound, var(name)),
+                Assign("before", var("seen")),
+                Assign("seen", var("seen") + count(operand, var(name))),
+            )
             return For(name, start, stop, (If(lt(var("seen"), var("count")), here),))
 
         low = var("group") * const(FINE, "i64")
@@ -246,7 +288,8 @@ class RowSort:
             walk("b", self.fine, low, low + const(FINE, "i64"), "bound"),
             Assign("kept", ZERO), Local("edge", self.edge(var("bound"))),
             For("j", ZERO, var("size"), keep),
-            For("j", ZERO, var("kept"), (found, self.read_key(var("found")), *self.record(j, var("found")), *self.count_digits())),
+            For("j", ZERO, var("kept"),
+                (found, self.read_key(var("found")), *self.record(j, var("found")), *self.count_digits())),
         ]  # fmt: skip
 
     def lead(self, key: Value) -> Value:
@@ -272,14 +315,37 @@ class RowSort:
         r, p, j = self.records, var("p"), var("j")
         base = p * const(DIGIT, "i64")
         at = base + r.digit(p)
-        scan = For("d", base, base + const(DIGIT, "i64"), (Local("here", load(self.counts, var("d"), "u32")), Store(self.counts, var("d"), var("sum", "u32")),
-                                                          Assign("sum", var("sum", "u32") + var("here", "u32"))))
-        deal = For("j", ZERO, var("kept"), (*r.get(var("from") + j), Local("slot", at), Local("target", load(self.counts, var("slot"), "u32")),
-                                            Store(self.counts, var("slot"), var("target", "u32") + const(1, "u32")), *r.again(var("to") + cast(var("target", "u32"), "i64"))))
+        scan = For(
+            "d",
+            base,
+            base + const(DIGIT, "i64"),
+            (
+                Local("here", load(self.counts, var("d"), "u32")),
+                Store(self.counts, var("d"), var("sum", "u32")),
+                Assign("sum", var("sum", "u32") + var("here", "u32")),
+            ),
+        )
+        deal = For(
+            "j",
+            ZERO,
+            var("kept"),
+            (
+                *r.get(var("from") + j),
+                Local("slot", at),
+                Local("target", load(self.counts, var("slot"), "u32")),
+                Store(self.counts, var("slot"), var("target", "u32") + const(1, "u32")),
+                *r.again(var("to") + cast(var("target", "u32"), "i64")),
+            ),
+        )
         swap = (Local("old", var("from")), Assign("from", var("to")), Assign("to", var("old")))
         probe = Local("probe", load(r.keys, var("from"), "u64"))
         differ = Local("differ", ne(cast(load(self.counts, base + r.digit(p, "probe"), "u32"), "i64"), var("kept")))
-        return For("p", ZERO, const(r.passes, "i64"), (probe, differ, If(var("differ", "b1"), (Local("sum", const(0, "u32")), scan, deal, *swap))))
+        return For(
+            "p",
+            ZERO,
+            const(r.passes, "i64"),
+            (probe, differ, If(var("differ", "b1"), (Local("sum", const(0, "u32")), scan, deal, *swap))),
+        )
 
     def emit(self) -> Statement:
         """Values and positions of the first records."""
@@ -287,20 +353,29 @@ class RowSort:
         value, doubtful = element_of(r.key, form.code, form.descending)
         at = var("write") + j * var("out_stride")
         source = load(0, var("read") + var("origin") * var("stride"), form.code)
-        position = load(1, var("read") + var("origin") * var("stride"), "i64") if form.mapped else var("first") + var("origin")
+        position = (
+            load(1, var("read") + var("origin") * var("stride"), "i64") if form.mapped else var("first") + var("origin")
+        )
         body: list[Statement] = [*r.get(var("from") + j), Local("origin", r.place), Store(self.values, at, value)]
         if doubtful is not None:
             body.append(If(doubtful, (Store(self.values, at, source),)))
         return For("j", ZERO, var("count"), (*body, Store(self.indices, at, position)))
 
 
-# --- plans ----------------------------------------------------------------------------------------------------------------
+# --- plans ------------------------------------------------------------------------------------------------------------
 
 
 def radix_plan(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> Any:
     """A plan for the first `count` elements along `dim` in order, and where they are; None where there is no kernel."""
     sizes = tuple(input.shape)
-    if input.device.type != "cpu" or input.dtype.code not in BITS or not sizes or 0 in sizes or not count or sizes[dim] >= 1 << 32:
+    if (
+        input.device.type != "cpu"
+        or input.dtype.code not in BITS
+        or not sizes
+        or 0 in sizes
+        or not count
+        or sizes[dim] >= 1 << 32
+    ):
         return None
     shape = tuple(count if d == dim else n for d, n in enumerate(sizes))
     slots = [("new", input.dtype, shape, None, 0, 0), ("new", _C.int64, shape, None, 0, 0)]
@@ -310,7 +385,11 @@ def radix_plan(input: Any, dim: int, count: int, descending: bool, wrap: Any) ->
     selects = count * 2 < length
     pieces = pieces_of(length, count) if selects else 1
     if pieces == 1:
-        steps = [row_step(input, slots, 0, None, (1, 2), axes, length, strides[dim], outs[dim], count, descending, selects, 1)]
+        steps = [
+            row_step(
+                input, slots, 0, None, (1, 2), axes, length, strides[dim], outs[dim], count, descending, selects, 1
+            )
+        ]
         return _C.Plan(1, input.device, slots, steps, False, wrap)
     extent = product(a[0] for a in axes)
     found = len(slots) + 1
@@ -319,7 +398,9 @@ def radix_plan(input: Any, dim: int, count: int, descending: bool, wrap: Any) ->
     near = [(n, s, k * pieces * count) for (n, s, _), k in zip(axes, inner, strict=True)]
     far = [(n, k * pieces * count, o) for (n, _, o), k in zip(axes, inner, strict=True)]
     steps = [
-        row_step(input, slots, 0, None, (found, found + 1), near, length, strides[dim], 1, count, descending, True, pieces),
+        row_step(
+            input, slots, 0, None, (found, found + 1), near, length, strides[dim], 1, count, descending, True, pieces
+        ),
         row_step(input, slots, found, found + 1, (1, 2), far, pieces * count, 1, outs[dim], count, descending, True, 1),
     ]
     return _C.Plan(1, input.device, slots, steps, False, wrap)
@@ -331,8 +412,8 @@ def pieces_of(length: int, count: int) -> int:
 
 
 def row_step(
-    input: Any, slots: list, source: int, mapping: int | None, out: tuple[int, int], axes: list, length: int, stride: int,
-    out_stride: int, count: int, descending: bool, selects: bool, pieces: int,
+    input: Any, slots: list, source: int, mapping: int | None, out: tuple[int, int], axes: list, length: int,
+    stride: int, out_stride: int, count: int, descending: bool, selects: bool, pieces: int,
 ) -> tuple:  # fmt: skip
     """One launch over blocks of rows (or pieces of rows); adds the scratch slots it needs."""
     form = Form(input.dtype.code, len(axes), descending, selects, mapping is not None)
@@ -347,5 +428,15 @@ def row_step(
     slots.extend([("temp", d, (blocks * capacity,), None, 0, 0) for d in (_C.uint64, _C.uint32)[: len(scratch)]])
     # Counting an element costs about a quarter of sorting one that the bound lets through.
     sample = min(length // pieces, max(count, math.isqrt(4 * count * (length // pieces))))
-    params = [a[k] for k in range(3) for a in axes] + [length, stride, out_stride, count, items, blocks, capacity, pieces, sample]
+    params = [a[k] for k in range(3) for a in axes] + [
+        length,
+        stride,
+        out_stride,
+        count,
+        items,
+        blocks,
+        capacity,
+        pieces,
+        sample,
+    ]
     return (kernel, [source, *([mapping] if mapping is not None else []), *out, *scratch], params, blocks, 1, -1)

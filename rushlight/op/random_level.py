@@ -1,7 +1,8 @@
 """Drawing random numbers under function transforms: what the samplers do with tensors that belong to a level.
 
-Enters: a tensor to overwrite and a function that fills a plain one. Leaves: the numbers written behind every level, once
-for all examples of a vmap (`randomness="same"`) or anew for each (`"different"`). Refuses: drawing under `"error"`.
+Enters: a tensor to overwrite and a function that fills a plain one. Leaves: the numbers written behind every level,
+once for all examples of a vmap (`randomness="same"`) or anew for each (`"different"`). Refuses:
+drawing under `"error"`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from .levels import Batch, Dual, VmapLevel, state
 def random_error(name: str) -> None:
     """Raise for a random op in a vmap that was not told what randomness means."""
     raise RuntimeError(
-        f"vmap: {name} is a random operation, and this vmap runs with randomness='error'. Pass randomness='same' (one draw for all examples) or "
-        "randomness='different' (a draw for each) to vmap, or draw outside of it."
+        f"vmap: {name} is a random operation, and this vmap runs with randomness='error'. Pass randomness='same' (one"
+        " draw for all examples) or randomness='different' (a draw for each) to vmap, or draw outside of it."
     )
 
 

@@ -37,7 +37,9 @@ def rank_plan(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> 
         key = (input.dtype.code, len(axes), descending, input.device.type)
         kernel = _kernels.get(key)
         if kernel is None:
-            kernel = _kernels[key] = as_step(compile_for(input.device, rank_nest(input.dtype.code, len(axes), descending)))
+            kernel = _kernels[key] = as_step(
+                compile_for(input.device, rank_nest(input.dtype.code, len(axes), descending))
+            )
         params = [a[k] for k in range(3) for a in axes] + [sizes[dim], strides[dim], outs[dim], count]
         steps = [(kernel, [0, 1, 2], params, extent, max(1, GRAIN // (sizes[dim] ** 2)), -1)]
     return _C.Plan(1, input.device, slots, steps, False, wrap)
@@ -67,10 +69,25 @@ def rank_nest(code: str, rank: int, descending: bool) -> Nest:
     mine, other = var("mine", compute), cast(element(var("k")), compute)
     tie = and_(not_(before(mine, other, descending)), gt(var("j"), var("k")))
     ahead = cast(or_(before(other, mine, descending), tie), "i32")
-    counted = reduction("k", ZERO, var("length"), ["ahead"], [const(0, "i32")], step=lambda acc: [acc[0] + ahead], merge=lambda a, b: [a[0] + b[0]])
+    counted = reduction(
+        "k",
+        ZERO,
+        var("length"),
+        ["ahead"],
+        [const(0, "i32")],
+        step=lambda acc: [acc[0] + ahead],
+        merge=lambda a, b: [a[0] + b[0]],
+    )
     place = cast(var("ahead", "i32"), "i64")
     at = var("write") + place * var("out_stride")
     stores = (Store(1, at, element(var("j"))), Store(2, at, var("j")))
-    each = For("j", ZERO, var("length"), (Local("mine", cast(element(var("j")), compute)), counted, If(lt(place, var("count")), stores)))
+    each = For(
+        "j",
+        ZERO,
+        var("length"),
+        (Local("mine", cast(element(var("j")), compute)), counted, If(lt(place, var("count")), stores)),
+    )
     params = (*sizes, *reads, *writes, "length", "stride", "out_stride", "count")
-    return Nest("ranks", operands([code], [code, "i64"]), params, rows(Local("read", read), Local("write", write), each))
+    return Nest(
+        "ranks", operands([code], [code, "i64"]), params, rows(Local("read", read), Local("write", write), each)
+    )

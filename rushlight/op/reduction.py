@@ -1,8 +1,8 @@
 """Reductions: an initial state, a step, a merge and a finish; dims, dtypes and kernels follow from them.
 
-Enters: a definition with `init`, `step`, `merge` and `finish` over a tuple of accumulators (a `Fold`). Leaves: Lowereds, and plans of
-what the target's scheduler makes of them. Refuses: dims out of range or repeated, empty reductions of folds without an identity, and
-dtypes the op cannot take.
+Enters: a definition with `init`, `step`, `merge` and `finish` over a tuple of accumulators (a `Fold`). Leaves:
+Lowereds, and plans of what the target's scheduler makes of them. Refuses: dims out of range or repeated, empty
+reductions of folds without an identity, and dtypes the op cannot take.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Reduction(Fold, OpDefinition):
     def check(self, input: Any, *args: Any) -> None:
         """Raise for arguments the op refuses."""
         if (label := ("bool", "int", "float", "complex")[rank(input.dtype)]) in self.refuse:
-            raise NotImplementedError(f'"{self.name}" not implemented for {label if label == "bool" else input.dtype.name} tensors')
+            raise NotImplementedError(
+                f'"{self.name}" not implemented for {label if label == "bool" else input.dtype.name} tensors'
+            )
 
     # Planning ---------------------------------------------------------------------------------------------------------
 
@@ -72,7 +74,11 @@ class Reduction(Fold, OpDefinition):
         wrap = None
         if len(slots) > 1:
             wrap = result_type(self.spec.name, self.spec.return_names) if self.spec.return_names else None
-        steps = [] if t.device.type == "meta" else lowered_steps(self.lowered(t, dims, shape, fold, types), t.device, self.kernels, slots)
+        steps = (
+            []
+            if t.device.type == "meta"
+            else lowered_steps(self.lowered(t, dims, shape, fold, types), t.device, self.kernels, slots)
+        )
         return _C.Plan(1, t.device, slots, steps, len(types.outs) == 1, wrap)
 
     def meta(self, *args: Any) -> Any:
@@ -93,7 +99,12 @@ class Reduction(Fold, OpDefinition):
         sizes = t.shape
         if not fold.has_identity:
             self.check_not_empty(sizes, dims, at_dim is None or args[at_dim] in (None, (), []))
-        return dims, tuple([1 if d in dims else n for d, n in enumerate(sizes) if keepdim or d not in dims]), fold, types
+        return (
+            dims,
+            tuple([1 if d in dims else n for d, n in enumerate(sizes) if keepdim or d not in dims]),
+            fold,
+            types,
+        )
 
     def lower(self, args: tuple) -> Lowered:
         return self.lowered(args[0], *self.settled(args))
@@ -107,7 +118,16 @@ class Reduction(Fold, OpDefinition):
 
         memory = Memory(self.spec.params[0].name, t.dtype.code, tuple(t.shape), t.stride(), tuple(range(t.ndim)))
         key = (fold, read, compute)
-        return Lowered(self.spec.name, key, memory.sizes, shape, tuple([d.code for d in types.outs]), (memory,), body, folding=Folding(fold, compute, dims))
+        return Lowered(
+            self.spec.name,
+            key,
+            memory.sizes,
+            shape,
+            tuple([d.code for d in types.outs]),
+            (memory,),
+            body,
+            folding=Folding(fold, compute, dims),
+        )
 
     def reduced_dims(self, t: Any, dim: Any) -> frozenset[int]:
         if dim is None:

@@ -1,7 +1,8 @@
 """The registry: every op by name, without importing what defines it.
 
-Enters: definition classes, which register themselves when their module (a family in `rushlight/definitions/`) is imported.
-Leaves: the core's `Op` objects and where they are published: functions, methods, operators. Nothing else lists op names.
+Enters: definition classes, which register themselves when their module (a family in `rushlight/definitions/`) is
+imported. Leaves: the core's `Op` objects and where they are published: functions, methods, operators.
+Nothing else lists op names.
 
 A process uses few of the families, so they are imported when one of their ops is first called or asked about. What must
 be known before, which names there are and which families define them, is six tables. Importing every family fills
@@ -30,7 +31,9 @@ FUNCTION, OPERATOR, REFLECTED = 0, 1, 2   # modes of the core's Op (csrc/call.cp
 MARSHAL = 4   # a format that every Python we run on can read
 SHIPPED = os.path.join(os.path.dirname(__file__), "ops.tables")
 KIND_POINTWISE, KIND_PLANNED, KIND_PYTHON = 0, 1, 2   # how the core runs an overload
-_IN_PLACE = frozenset(("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"))
+_IN_PLACE = frozenset(
+    ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul")
+)
 
 
 class Tables:
@@ -77,7 +80,7 @@ class Definitions(Mapping):
 definitions = Definitions()
 
 
-# --- definitions arrive -------------------------------------------------------------------------------------------------
+# --- definitions arrive -----------------------------------------------------------------------------------------------
 
 
 def schemas_of(cls: type) -> tuple[str, ...]:
@@ -116,7 +119,8 @@ def make_op(op: str, name: str, mode: int = FUNCTION) -> _C.Op:
             return ops[op].overload_list
         return [overload for cls in definitions[name] for overload in cls.overloads(op != name, mode == REFLECTED)]
 
-    made = _C.Op(op.removeprefix("_functional_"), resolve, mode)   # nn.functional's own spelling of an op is called as the op is
+    # nn.functional's own spelling of an op is called as the op is
+    made = _C.Op(op.removeprefix("_functional_"), resolve, mode)
     forms.setdefault(op, []).append(made)
     if mode == FUNCTION:
         ops[op] = made
@@ -175,7 +179,7 @@ def explain_mismatch(op: _C.Op | _C.Overload, args: tuple, kwargs: dict[str, obj
     raise explain(name, [overload.definition.spec for overload in overloads], args, kwargs)
 
 
-# --- publishing ---------------------------------------------------------------------------------------------------------
+# --- publishing -------------------------------------------------------------------------------------------------------
 
 
 def fill_published() -> None:
@@ -201,7 +205,8 @@ def published(namespace: str) -> dict[str, _C.Op]:
 
 
 def _called(label: str, name: str, namespace: str = "") -> _C.Op:
-    """The op of this name as a namespace calls it: an alias (`arctan`) is a function of its own, and graphs say which was used."""
+    """The op of this name as a namespace calls it: an alias (`arctan`) is a function of its own,
+    and graphs say which was used."""
     if name in (label, f"{namespace}_{label}") or label.startswith("_"):
         return ops[name]
     key = f"{namespace}.{label}"
@@ -263,7 +268,7 @@ def install_methods(module: str, methods: Mapping[str, Callable]) -> None:
             setattr(_C.Tensor, name, method)
 
 
-# --- families -----------------------------------------------------------------------------------------------------------
+# --- families ---------------------------------------------------------------------------------------------------------
 
 
 def open_families(package: str, folder: str) -> None:
@@ -283,7 +288,8 @@ def open_families(package: str, folder: str) -> None:
 
 
 def list_sources(folder: str, prefix: str = "") -> list[tuple[str, int, int]]:
-    """(module, size, time) of every module below `folder` but its own `__init__`; packages come before their modules."""
+    """(module, size, time) of every module below `folder` but its own `__init__`;
+    packages come before their modules."""
     found = []
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
@@ -314,7 +320,7 @@ def load_all() -> None:
         load(family)
 
 
-# --- the tables as bytes: identity of the sources, checksum, content -----------------------------------------------------
+# --- the tables as bytes: identity of the sources, checksum, content --------------------------------------------------
 
 
 def take_tables(data: bytes | None, identity: bytes) -> bool:
@@ -346,7 +352,8 @@ def read_shipped() -> bytes | None:
 
 
 def content_identity(folder: str) -> bytes:
-    """What the sources say, wherever and whenever they were written: installing changes a file's time, and editing may not."""
+    """What the sources say, wherever and whenever they were written: installing changes a file's time,
+    and editing may not."""
     total = 0
     for top in (folder, os.path.dirname(__file__)):
         for where, folders, names in os.walk(top):

@@ -1,7 +1,7 @@
 """Scans: a running state along one dim, with an output for every element.
 
-Enters: a definition with `init`, `step` and `emit` over a tuple of accumulators. Leaves: Lowereds with a walk, and plans of what the
-target's scheduler makes of them; with `merge`, long rows can be divided.
+Enters: a definition with `init`, `step` and `emit` over a tuple of accumulators. Leaves: Lowereds with a walk, and
+plans of what the target's scheduler makes of them; with `merge`, long rows can be divided.
 Refuses: dims out of range.
 """
 
@@ -56,7 +56,11 @@ class Scan(OpDefinition):
         shape = tuple(input.shape)
         slots = [("new", d, shape, None, 0, 0) for d in types.outs]
         wrap = result_type(self.spec.name, self.spec.return_names) if self.spec.return_names else None
-        steps = [] if input.device.type == "meta" else lowered_steps(self.lowered(input, dim, types), input.device, self.kernels, slots)
+        steps = (
+            []
+            if input.device.type == "meta"
+            else lowered_steps(self.lowered(input, dim, types), input.device, self.kernels, slots)
+        )
         return _C.Plan(1, input.device, slots, steps, len(types.outs) == 1, wrap)
 
     def lower(self, args: tuple) -> Lowered:
@@ -84,10 +88,20 @@ class Scan(OpDefinition):
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
         walk = Walk(dim, compute, init, step, emit, None if type(self).merge is Scan.merge else merge)
-        return Lowered(self.spec.name, (self, types.read, compute), shape, shape, tuple([d.code for d in types.outs]), (memory,), body, walk=walk)
+        return Lowered(
+            self.spec.name,
+            (self, types.read, compute),
+            shape,
+            shape,
+            tuple([d.code for d in types.outs]),
+            (memory,),
+            body,
+            walk=walk,
+        )
 
     def merge(self, s: Any, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Accumulators of a run from those of its two halves, whatever the halves: products would overflow on their own.
+        """Accumulators of a run from those of its two halves, whatever the halves:
+        products would overflow on their own.
 
         Scans without one walk long rows on one thread.
         """

@@ -22,7 +22,22 @@ TYPES = {
 }  # fmt: skip
 TENSOR_TYPES = frozenset(("Tensor", "Tensor?", "Tensor[]", "Tensor?[]", "Tensor|Scalar", "Tensor|Scalar?"))
 # Integers that say how large or where, not which way: plans for many shapes read them when they run.
-VARYING = frozenset(("size", "sizes", "shape", "start", "end", "length", "index", "storage_offset", "stride", "split_size", "offset", "pad"))
+VARYING = frozenset(
+    (
+        "size",
+        "sizes",
+        "shape",
+        "start",
+        "end",
+        "length",
+        "index",
+        "storage_offset",
+        "stride",
+        "split_size",
+        "offset",
+        "pad",
+    )
+)
 OPERAND_TYPES = frozenset(("Tensor", "Tensor?", "Tensor|Scalar", "Tensor|Scalar?", "Scalar", "Scalar?"))
 
 _REQUIRED = object()

@@ -1,7 +1,7 @@
 """`inspect.signature` of an op: one signature that every call of it fits, from the schemas of its overloads.
 
-Enters: an op. Leaves: an `inspect.Signature` of the overload with the most parameters, in which only what every overload
-requires is required. `inspect` is imported when somebody asks.
+Enters: an op. Leaves: an `inspect.Signature` of the overload with the most parameters, in which only what every
+overload requires is required. `inspect` is imported when somebody asks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from .. import _C
 if TYPE_CHECKING:
     from inspect import Signature
 
-ANNOTATIONS = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor|Scalar": "Tensor | Number", "Scalar": "Number", "int": "int", "SymInt": "int",
-               "int[]": "int | Sequence[int]", "SymInt[]": "int | Sequence[int]", "float": "float", "bool": "bool", "str": "str", "dtype": "dtype",
+ANNOTATIONS = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor|Scalar": "Tensor | Number",
+               "Scalar": "Number", "int": "int", "SymInt": "int", "int[]": "int | Sequence[int]",
+               "SymInt[]": "int | Sequence[int]", "float": "float", "bool": "bool", "str": "str", "dtype": "dtype",
                "device": "device"}  # fmt: skip
 
 
@@ -31,14 +32,21 @@ def signature_of(op: _C.Op | _C.Overload) -> Signature:
     for param in longest.params:
         kind = Parameter.KEYWORD_ONLY if param.keyword_only else Parameter.POSITIONAL_OR_KEYWORD
         before = [other for other in made if other.kind is kind]
-        is_optional = param.name not in required or (kind is Parameter.POSITIONAL_OR_KEYWORD and any(other.default is not Parameter.empty for other in before))
+        is_optional = param.name not in required or (
+            kind is Parameter.POSITIONAL_OR_KEYWORD and any(other.default is not Parameter.empty for other in before)
+        )
         default = (None if param.required else param.default) if is_optional else Parameter.empty
-        annotation = ANNOTATIONS.get(param.type.removesuffix("?"), "Any") + (" | None" if param.type.endswith("?") else "")
+        annotation = ANNOTATIONS.get(param.type.removesuffix("?"), "Any") + (
+            " | None" if param.type.endswith("?") else ""
+        )
         if default is None and param.required and not annotation.endswith("None"):
             annotation += " | None"
-        name = param.name + "_" if iskeyword(param.name) else param.name   # `from` can only be given by position, or as **{"from": 0}
+        # `from` can only be given by position, or as **{"from": 0}
+        name = param.name + "_" if iskeyword(param.name) else param.name
         made.append(Parameter(name, kind, default=default, annotation=annotation))
-    takes_out = any(type(overload.definition).out for overload in overloads if hasattr(type(overload.definition), "out"))
+    takes_out = any(
+        type(overload.definition).out for overload in overloads if hasattr(type(overload.definition), "out")
+    )
     if takes_out and "out" not in {param.name for param in made}:
         made.append(Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | None"))
     returns = {spec.returns for spec in specs}

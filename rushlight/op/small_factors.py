@@ -1,8 +1,10 @@
-"""Factoring and solving with batches of small real matrices: one generated loop for each, instead of a library call per matrix.
+"""Factoring and solving with batches of small real matrices: one generated loop for each,
+instead of a library call per matrix.
 
-Enters: a `Program` and column-major blocks of at most `SMALL` rows and columns. Leaves: steps with LAPACK's results: LU with
-row exchanges counted from 1, its solves, Cholesky factors, and statuses. A call of the library on a matrix of 4x4 costs several
-times its arithmetic. Refuses (`is_small` says so): complex types, and sizes from which the library's blocks pay.
+Enters: a `Program` and column-major blocks of at most `SMALL` rows and columns. Leaves: steps with LAPACK's results: LU
+with row exchanges counted from 1, its solves, Cholesky factors, and statuses. A call of the library on a matrix of 4x4
+costs several times its arithmetic. Refuses (`is_small` says so): complex types,
+and sizes from which the library's blocks pay.
 """
 
 from __future__ import annotations
@@ -32,7 +34,16 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
     if not p.count or p.device.type == "meta":
         return
     params = [a.rows, a.cols, min(a.rows, a.cols), a.batch, a.lead, pivots.batch]
-    p.steps.append((kernel_for(p.device, lu_nest, code), [place(b) for b in (a, pivots, info)], params, p.count, grain(a.rows * a.cols * 8), -1))
+    p.steps.append(
+        (
+            kernel_for(p.device, lu_nest, code),
+            [place(b) for b in (a, pivots, info)],
+            params,
+            p.count,
+            grain(a.rows * a.cols * 8),
+            -1,
+        )
+    )
 
 
 def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block) -> None:
@@ -41,7 +52,9 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block)
         return
     params = [lu.rows, b.cols, lu.batch, lu.lead, pivots.batch, b.batch, b.lead]
     kernel = kernel_for(p.device, solve_nest, code, trans != "N")
-    p.steps.append((kernel, [place(x) for x in (lu, pivots, b)], params, p.count, grain(lu.rows * lu.rows * b.cols * 2), -1))
+    p.steps.append(
+        (kernel, [place(x) for x in (lu, pivots, b)], params, p.count, grain(lu.rows * lu.rows * b.cols * 2), -1)
+    )
 
 
 def cholesky(p: Program, code: str, a: Block, info: Block, upper: bool) -> None:
@@ -50,7 +63,9 @@ def cholesky(p: Program, code: str, a: Block, info: Block, upper: bool) -> None:
         return
     down, along = (a.lead, 1) if upper else (1, a.lead)
     params = [a.rows, a.batch, down, along]
-    p.steps.append((kernel_for(p.device, cholesky_nest, code), [place(a), place(info)], params, p.count, grain(a.rows**3), -1))
+    p.steps.append(
+        (kernel_for(p.device, cholesky_nest, code), [place(a), place(info)], params, p.count, grain(a.rows**3), -1)
+    )
 
 
 def lu_nest(code: str) -> Nest:
@@ -64,21 +79,36 @@ def lu_nest(code: str) -> Nest:
         return load(0, at(row, col), code)
 
     best, size, where, pivot = var("best", code), var("size", code), var("where"), var("pivot", code)
-    search = For("r", k + ONE, var("rows"), (Local("size", abs_(a(r, k))), If(gt(size, best), (Assign("best", size), Assign("where", r)))))
+    search = For(
+        "r",
+        k + ONE,
+        var("rows"),
+        (Local("size", abs_(a(r, k))), If(gt(size, best), (Assign("best", size), Assign("where", r)))),
+    )
     upper, lower = var("upper", code), var("lower", code)
     swap = For("c", ZERO, var("cols"), (
-        Local("upper", a(k, c)), Local("lower", a(var("where"), c)), Store(0, at(k, c), lower), Store(0, at(where, c), upper)))  # fmt: skip
+        Local("upper", a(k, c)), Local("lower", a(var("where"), c)), Store(0, at(k, c), lower),
+        Store(0, at(where, c), upper)))  # fmt: skip
     scale = For("r", k + ONE, var("rows"), (Store(0, at(r, k), a(r, k) / pivot),))
     failed = If(eq(var("status"), ZERO), (Assign("status", k + ONE),))
     factor_ = var("factor", code)
     update = For("c", k + ONE, var("cols"), (
-        Local("factor", neg(a(k, c))), For("r", k + ONE, var("rows"), (Store(0, at(r, c), fma(a(r, k), factor_, a(r, c))),))))  # fmt: skip
+        Local("factor", neg(a(k, c))),
+        For("r", k + ONE, var("rows"), (Store(0, at(r, c), fma(a(r, k), factor_, a(r, c))),))))  # fmt: skip
     column = (
-        Local("best", abs_(a(k, k))), Local("where", k), search, Store(1, i * var("pb") + k, where + ONE), If(ne(where, k), (swap,)),
-        Local("pivot", a(k, k)), If(eq(pivot, const(0.0, code)), (failed,), (scale,)), update,
+        Local("best", abs_(a(k, k))), Local("where", k), search, Store(1, i * var("pb") + k, where + ONE),
+        If(ne(where, k), (swap,)), Local("pivot", a(k, k)), If(eq(pivot, const(0.0, code)), (failed,), (scale,)),
+        update,
     )  # fmt: skip
-    body = (Local("base", i * var("ab")), Local("status", ZERO), For("k", ZERO, var("least"), column), Store(2, i, var("status")))
-    return Nest("small_lu", operands([], [code, "i64", "i64"]), ("rows", "cols", "least", "ab", "lead", "pb"), rows(*body))
+    body = (
+        Local("base", i * var("ab")),
+        Local("status", ZERO),
+        For("k", ZERO, var("least"), column),
+        Store(2, i, var("status")),
+    )
+    return Nest(
+        "small_lu", operands([], [code, "i64", "i64"]), ("rows", "cols", "least", "ab", "lead", "pb"), rows(*body)
+    )
 
 
 def solve_nest(code: str, transposed: bool) -> Nest:
@@ -105,18 +135,30 @@ def solve_nest(code: str, transposed: bool) -> Nest:
         row, total = var(f"{name}.r"), var(f"{name}.t", code)
         known = (ZERO, row) if forward else (row + ONE, n)
         q = var(f"{name}.q")
-        step = For(q.attr, *known, (Local(f"{name}.n", fma(neg(entry(row, q)), b(q), total)), Assign(total.attr, var(f"{name}.n", code))))
+        step = For(
+            q.attr,
+            *known,
+            (Local(f"{name}.n", fma(neg(entry(row, q)), b(q), total)), Assign(total.attr, var(f"{name}.n", code))),
+        )
         last = total if unit else total / entry(row, row)
         place_ = var(name) if forward else n - ONE - var(name)
-        return For(name, ZERO, n, (Local(row.attr, place_), Local(total.attr, b(row)), step, Store(2, right + row, last)))
+        return For(
+            name, ZERO, n, (Local(row.attr, place_), Local(total.attr, b(row)), step, Store(2, right + row, last))
+        )
 
     if transposed:
-        steps = [triangle("u", True, lambda row, col: lu(col, row), False), triangle("l", False, lambda row, col: lu(col, row), True),
+        steps = [triangle("u", True, lambda row, col: lu(col, row), False),
+                 triangle("l", False, lambda row, col: lu(col, row), True),
                  exchange("x", n - ONE - var("x"))]  # fmt: skip
     else:
         steps = [exchange("x", var("x")), triangle("l", True, lu, True), triangle("u", False, lu, False)]
     body = For("c", ZERO, var("columns"), (Local("right", i * var("bb") + c * var("blead")), *steps))
-    return Nest("small_lu_solve", operands([code, "i64"], [code]), ("n", "columns", "ab", "lead", "pb", "bb", "blead"), rows(body))
+    return Nest(
+        "small_lu_solve",
+        operands([code, "i64"], [code]),
+        ("n", "columns", "ab", "lead", "pb", "bb", "blead"),
+        rows(body),
+    )
 
 
 def cholesky_nest(code: str) -> Nest:
@@ -138,6 +180,8 @@ def cholesky_nest(code: str) -> Nest:
     below = For("r", j + ONE, var("n"), (*without_known(r, "rest"), Store(0, at(r, j), var("rest", code) / root)))
     good = (Local("root", sqrt(var("square", code))), Store(0, at(j, j), root), below)
     column = If(eq(var("status"), ZERO), (
-        *without_known(j, "square"), If(gt(var("square", code), const(0.0, code)), good, (Assign("status", j + ONE),))))  # fmt: skip
+        *without_known(j, "square"),
+        If(gt(var("square", code), const(0.0, code)), good, (Assign("status", j + ONE),))))  # fmt: skip
     return Nest("small_cholesky", operands([], [code, "i64"]), ("n", "ab", "down", "along"),
-                rows(Local("status", ZERO), For("j", ZERO, var("n"), (column,)), Store(1, i, var("status"))))  # fmt: skip
+                rows(Local("status", ZERO), For("j", ZERO, var("n"), (column,)),
+                     Store(1, i, var("status"))))  # fmt: skip

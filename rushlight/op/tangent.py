@@ -23,7 +23,12 @@ class PointwiseJvp(Pointwise):
 
     def __init__(self, forward: Pointwise, wanted: tuple[int, ...]) -> None:
         self.forward, self.wanted = forward, wanted
-        self.promote, self.apart, self.upcast, self.result = forward.promote, forward.apart, forward.upcast, forward.result
+        self.promote, self.apart, self.upcast, self.result = (
+            forward.promote,
+            forward.apart,
+            forward.upcast,
+            forward.result,
+        )
         self.compiled_in = forward.compiled_in
         self.is_mixed = True
         params = [Param(f"tangent{i}", "Tensor", False) for i in wanted]

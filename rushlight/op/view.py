@@ -39,7 +39,8 @@ class View(OpDefinition):
         return True
 
     def inverse(self, base: Any, new: Any, which: int, *args: Any) -> Any:
-        """`base` with the elements that this view of it shows exchanged for `new`, as a tensor of its own; `which` of several results.
+        """`base` with the elements that this view of it shows exchanged for `new`, as a tensor of its own;
+        `which` of several results.
 
         By default through the geometry, as bytes lie; a view that knows an op for it says so.
         """
@@ -73,13 +74,18 @@ class View(OpDefinition):
         return _C.Plan(1, t.device, slots, [], not many)
 
     def lower(self, args: tuple) -> Lowered:
-        """The elements themselves, at the places the view finds them; `view` is the rule for other layouts of the same sizes."""
+        """The elements themselves, at the places the view finds them;
+        `view` is the rule for other layouts of the same sizes."""
         t = args[0]
         g = self.geometry(*args)
         if not self.cacheable or not isinstance(g, Geometry):
-            raise NotLowerable(f"{self.name}: its places depend on more than sizes and strides, or it has several results")
+            raise NotLowerable(
+                f"{self.name}: its places depend on more than sizes and strides, or it has several results"
+            )
         code = (g.dtype or t.dtype).code
-        memory = Memory(self.spec.params[0].name, code, tuple(g.sizes), tuple(g.strides), tuple(range(len(g.sizes))), g.offset)
+        memory = Memory(
+            self.spec.params[0].name, code, tuple(g.sizes), tuple(g.strides), tuple(range(len(g.sizes))), g.offset
+        )
 
         def rule(sizes: Any, strides: Any, offset: int) -> tuple:
             made = self.geometry(stand_in(t, sizes, strides), *args[1:])

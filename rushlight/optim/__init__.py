@@ -8,9 +8,10 @@ from ..base import late
 from .optimizer import Optimizer
 
 _LATER = late.by_name({
-    "_adafactor": "Adafactor", "_muon": "Muon", "_stateless": "swap_in_optimizer_params_and_state", "adadelta": "Adadelta",
-    "adagrad": "Adagrad", "adam": "Adam", "adamax": "Adamax", "adamw": "AdamW", "asgd": "ASGD", "lbfgs": "LBFGS", "nadam": "NAdam",
-    "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sgd": "SGD", "sparse_adam": "SparseAdam",
+    "_adafactor": "Adafactor", "_muon": "Muon", "_stateless": "swap_in_optimizer_params_and_state",
+    "adadelta": "Adadelta", "adagrad": "Adagrad", "adam": "Adam", "adamax": "Adamax", "adamw": "AdamW", "asgd": "ASGD",
+    "lbfgs": "LBFGS", "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sgd": "SGD",
+    "sparse_adam": "SparseAdam",
 })  # fmt: skip
 _FILES = ("_functional", "_multi_tensor", "lr_scheduler", "swa_utils")
 

@@ -14,12 +14,13 @@ from .optimizer import Optimizer, ParamsT, _get_scalar_dtype
 class Adafactor(Optimizer):
     """Steps of a size relative to the parameter, divided by the root of mean squares, which matrices keep factored.
 
-    `eps` is (least mean of squares, least relative size), `d` the size above which updates are clipped, and the means decay
-    by 1 - step ** beta2_decay.
+    `eps` is (least mean of squares, least relative size), `d` the size above which updates are clipped,
+    and the means decay by 1 - step ** beta2_decay.
     """
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3),
-                 d: float = 1.0, weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+                 eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+                 foreach: bool | None = None, maximize: bool = False) -> None:  # fmt: skip
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         if not 0.0 <= lr:
@@ -34,8 +35,9 @@ class Adafactor(Optimizer):
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         if not 0.0 <= weight_decay:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
-                                  "maximize": maximize})  # fmt: skip
+        super().__init__(params,
+            {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
+             "maximize": maximize})  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -59,7 +61,8 @@ class Adafactor(Optimizer):
 
     @no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One update of every parameter that has a gradient; `closure` evaluates the model again and returns the loss."""
+        """One update of every parameter that has a gradient;
+        `closure` evaluates the model again and returns the loss."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -73,9 +76,11 @@ class Adafactor(Optimizer):
                     raise RuntimeError("Adafactor does not support sparse gradients")
             states = [self._begin(p) for p in params]
             rows, columns, variances = ([s.get(key) for s in states] for key in ("row_var", "col_var", "variance"))
-            adafactor(params, [p.grad for p in params], rows, columns, variances, [s["step"] for s in states], d=group["d"], lr=group["lr"],
-                      beta2_decay=group["beta2_decay"], weight_decay=group["weight_decay"], eps1=group["eps"][0], eps2=group["eps"][1],
-                      foreach=group["foreach"], maximize=group["maximize"], grad_scale=getattr(self, "grad_scale", None),
+            adafactor(params, [p.grad for p in params], rows, columns, variances, [s["step"] for s in states],
+                      d=group["d"], lr=group["lr"], beta2_decay=group["beta2_decay"],
+                      weight_decay=group["weight_decay"], eps1=group["eps"][0], eps2=group["eps"][1],
+                      foreach=group["foreach"], maximize=group["maximize"],
+                      grad_scale=getattr(self, "grad_scale", None),
                       found_inf=getattr(self, "found_inf", None))  # fmt: skip
         return loss
 
@@ -90,16 +95,21 @@ def root_mean_square(x: Tensor) -> float:
 
 @no_grad()
 def adafactor(params: list[Tensor], grads: list[Tensor], row_vars: list[Tensor | None], col_vars: list[Tensor | None],
-              variances: list[Tensor | None], state_steps: list[Tensor], foreach: bool | None = None, grad_scale: Tensor | None = None,
-              found_inf: Tensor | None = None, has_complex: bool = False, *, d: float, lr: float | Tensor, beta2_decay: float,
-              weight_decay: float, eps1: float | None, eps2: float, maximize: bool) -> None:  # fmt: skip
+              variances: list[Tensor | None], state_steps: list[Tensor], foreach: bool | None = None,
+              grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False, *, d: float,
+              lr: float | Tensor, beta2_decay: float, weight_decay: float, eps1: float | None, eps2: float,
+              maximize: bool) -> None:  # fmt: skip
     """The update of `Adafactor` on lists of parameters, gradients and state."""
     if not all(isinstance(t, Tensor) for t in state_steps):
         raise RuntimeError("state_steps: expected a list of tensors of one element each")
     if grad_scale is not None or found_inf is not None:
-        raise AssertionError("gradients must be unscaled before step() is called: grad_scale and found_inf are not taken here")
+        raise AssertionError(
+            "gradients must be unscaled before step() is called: grad_scale and found_inf are not taken here"
+        )
     lr = float(lr)
-    for param, grad, row, column, variance, count in zip(params, grads, row_vars, col_vars, variances, state_steps, strict=True):
+    for param, grad, row, column, variance, count in zip(
+        params, grads, row_vars, col_vars, variances, state_steps, strict=True
+    ):
         grad = -grad if maximize else grad
         least = finfo(param.dtype).eps if eps1 is None else eps1
         count += 1

@@ -16,8 +16,11 @@ DEFAULT_NS_STEPS = 5
 OPTIONS = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
 
 
-def _zeropower_via_newtonschulz(grad: Tensor, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float) -> Tensor:
-    """An orthogonal matrix near `grad`, by iterating an odd polynomial of degree 5 on its singular values, in bfloat16."""
+def _zeropower_via_newtonschulz(
+    grad: Tensor, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float
+) -> Tensor:
+    """An orthogonal matrix near `grad`, by iterating an odd polynomial of degree 5 on its singular values,
+    in bfloat16."""
     if ns_steps >= 100:
         raise ValueError("ns_steps: expected fewer than 100 steps")
     if grad.ndim != 2:
@@ -45,11 +48,13 @@ def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:
 
 
 class Muon(Optimizer):
-    """Momentum whose singular values are all brought near 1 (Newton-Schulz, `ns_steps` of it), with decoupled weight decay."""
+    """Momentum whose singular values are all brought near 1 (Newton-Schulz, `ns_steps` of it),
+    with decoupled weight decay."""
 
-    def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
-                 ns_coefficients: tuple[float, float, float] = (DEFAULT_A, DEFAULT_B, DEFAULT_C), eps: float = EPS,
-                 ns_steps: int = DEFAULT_NS_STEPS, adjust_lr_fn: str | None = None) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (DEFAULT_A, DEFAULT_B, DEFAULT_C),
+                 eps: float = EPS, ns_steps: int = DEFAULT_NS_STEPS,
+                 adjust_lr_fn: str | None = None) -> None:  # fmt: skip
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         for label, value in (("Learning rate", lr), ("momentum", momentum), ("weight decay", weight_decay)):
@@ -58,15 +63,20 @@ class Muon(Optimizer):
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-                                  "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})  # fmt: skip
+                                  "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
+                                  "adjust_lr_fn": adjust_lr_fn})  # fmt: skip
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:
-                    raise ValueError(f"Muon updates matrices (2 dims) only, got a parameter of size {p.size()}: give the others to AdamW")
+                    raise ValueError(
+                        f"Muon updates matrices (2 dims) only, got a parameter of size {p.size()}: give the others to"
+                        " AdamW"
+                    )
 
     @no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One update of every parameter that has a gradient; `closure` evaluates the model again and returns the loss."""
+        """One update of every parameter that has a gradient;
+        `closure` evaluates the model again and returns the loss."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -81,14 +91,20 @@ class Muon(Optimizer):
                 if "momentum_buffer" not in self.state[p]:
                     self.state[p]["momentum_buffer"] = find_op("zeros_like")(p.grad)
             options = {key: value for key, value in group.items() if key in OPTIONS}
-            muon(params, [p.grad for p in params], [self.state[p]["momentum_buffer"] for p in params], has_complex=False, **options)
+            muon(
+                params,
+                [p.grad for p in params],
+                [self.state[p]["momentum_buffer"] for p in params],
+                has_complex=False,
+                **options,
+            )
         return loss
 
 
 @no_grad()
-def muon(params: list[Tensor], grads: list[Tensor], muon_momentum_bufs: list[Tensor], *, foreach: bool | None = None, lr: float,
-         weight_decay: float, momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float,
-         adjust_lr_fn: str | None, has_complex: bool) -> None:  # fmt: skip
+def muon(params: list[Tensor], grads: list[Tensor], muon_momentum_bufs: list[Tensor], *, foreach: bool | None = None,
+         lr: float, weight_decay: float, momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float],
+         ns_steps: int, eps: float, adjust_lr_fn: str | None, has_complex: bool) -> None:  # fmt: skip
     """The update of `Muon` on lists of parameters, gradients and momentum buffers."""
     if foreach:
         raise RuntimeError("Foreach is not supported for Muon yet")
@@ -99,7 +115,9 @@ def muon(params: list[Tensor], grads: list[Tensor], muon_momentum_bufs: list[Ten
         if grad.ndim != 2:
             raise ValueError("Param gradient must be a 2D matrix")
         buffer.lerp_(grad, 1 - momentum)
-        update = _zeropower_via_newtonschulz(grad.lerp(buffer, momentum) if nesterov else buffer, ns_coefficients, ns_steps, eps)
+        update = _zeropower_via_newtonschulz(
+            grad.lerp(buffer, momentum) if nesterov else buffer, ns_coefficients, ns_steps, eps
+        )
         param.mul_(1 - lr * weight_decay)
         param.add_(update, alpha=-_adjust_lr(lr, adjust_lr_fn, param.shape))
 

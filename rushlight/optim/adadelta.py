@@ -36,28 +36,34 @@ RULE = AdadeltaRule()
 
 
 class Adadelta(RuledOptimizer):
-    """p -= lr * d, where d is the gradient times the root mean square of past d over that of gradients, each decaying by `rho`."""
+    """p -= lr * d, where d is the gradient times the root mean square of past d over that of gradients,
+    each decaying by `rho`."""
 
     _rule = RULE
     _later = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
-                 foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
+                 weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+                 maximize: bool = False, differentiable: bool = False) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         check_at_least_zero(eps=eps, weight_decay=weight_decay)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-                                  "capturable": capturable, "foreach": foreach, "differentiable": differentiable})  # fmt: skip
+                                  "capturable": capturable, "foreach": foreach,
+                                  "differentiable": differentiable})  # fmt: skip
 
 
-def adadelta(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], acc_deltas: list[Tensor], state_steps: list[Tensor],
-             capturable: bool = False, foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False, *, lr: float,
+def adadelta(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], acc_deltas: list[Tensor],
+             state_steps: list[Tensor], capturable: bool = False, foreach: bool | None = None,
+             differentiable: bool = False, has_complex: bool = False, *, lr: float,
              rho: float, eps: float, weight_decay: float, maximize: bool) -> None:  # fmt: skip
     """The update of `Adadelta` on lists of parameters, gradients and state."""
-    hyper = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
-             "differentiable": differentiable}  # fmt: skip
-    functional_update(RULE, params, grads, {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}, hyper)
+    hyper = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+             "capturable": capturable, "differentiable": differentiable}  # fmt: skip
+    functional_update(
+        RULE, params, grads, {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}, hyper
+    )
 
 
 __all__ = ["Adadelta", "adadelta"]

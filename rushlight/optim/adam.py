@@ -26,7 +26,9 @@ class AdamRule(Rule):
         return (step, -lr * root / (1 - beta1**step), hyper["eps"] * root, 1 - beta1, 1 - beta2,
                 1 - lr * decay if hyper["decoupled_weight_decay"] else decay)  # fmt: skip
 
-    def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, mean: Any, square: Any, largest: Any = None) -> tuple:
+    def expr(
+        self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, mean: Any, square: Any, largest: Any = None
+    ) -> tuple:
         amsgrad, maximize, decays, decoupled = choices
         grad = -grad if maximize else grad
         if decays and decoupled:
@@ -58,25 +60,27 @@ def check_tensor_options(lr: Any, betas: tuple[Any, Any], foreach: bool | None, 
 class Adam(RuledOptimizer):
     """Steps along the running mean of gradients, divided by the root of the running mean of their squares.
 
-    Both means start at 0 and are corrected for it. `weight_decay` adds to the gradient, or with `decoupled_weight_decay`
-    shrinks the parameter itself. `amsgrad` divides by the largest mean of squares so far.
+    Both means start at 0 and are corrected for it. `weight_decay` adds to the gradient, or with
+    `decoupled_weight_decay` shrinks the parameter itself. `amsgrad` divides by the largest mean of squares so far.
     """
 
     _rule = RULE
-    _later = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False, "fused": None,
-              "decoupled_weight_decay": False}  # fmt: skip
+    _later = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+              "fused": None, "decoupled_weight_decay": False}  # fmt: skip
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
-                 eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
+                 betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
                  decoupled_weight_decay: bool = False) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
         check_tensor_options(lr, betas, foreach, capturable)
-        defaults = {"lr": lr, "betas": tuple(map(_to_scalar, betas)), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-                    "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
-                    "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}  # fmt: skip
+        defaults = {"lr": lr, "betas": tuple(map(_to_scalar, betas)), "eps": eps, "weight_decay": weight_decay,
+                    "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,
+                    "differentiable": differentiable, "fused": fused,
+                    "decoupled_weight_decay": decoupled_weight_decay}  # fmt: skip
         super().__init__(params, defaults)
         check_fused(self, fused, foreach, differentiable)
 
@@ -90,14 +94,16 @@ class Adam(RuledOptimizer):
         return params
 
 
-def adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], max_exp_avg_sqs: list[Tensor],
-         state_steps: list[Tensor], foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-         fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False,
-         decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float | Tensor, beta2: float | Tensor, lr: float | Tensor,
-         weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
+def adam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+         max_exp_avg_sqs: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None,
+         capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+         grad_scale: Tensor | None = None, found_inf: Tensor | None = None, has_complex: bool = False,
+         decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float | Tensor, beta2: float | Tensor,
+         lr: float | Tensor, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """The update of `Adam` on lists of parameters, gradients and state."""
-    hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
-             "capturable": capturable, "differentiable": differentiable, "fused": fused, "grad_scale": grad_scale, "found_inf": found_inf,
+    hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+             "maximize": maximize, "capturable": capturable, "differentiable": differentiable, "fused": fused,
+             "grad_scale": grad_scale, "found_inf": found_inf,
              "decoupled_weight_decay": decoupled_weight_decay}  # fmt: skip
     lists = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "max_exp_avg_sq": max_exp_avg_sqs}
     functional_update(RULE, params, grads, lists, hyper)

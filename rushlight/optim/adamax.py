@@ -37,27 +37,31 @@ RULE = AdamaxRule()
 
 
 class Adamax(RuledOptimizer):
-    """Steps along the running mean of gradients, divided by their largest magnitude so far, which decays by betas[1]."""
+    """Steps along the running mean of gradients, divided by their largest magnitude so far,
+    which decays by betas[1]."""
 
     _rule = RULE
     _later = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
-                 capturable: bool = False) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
-                                  "maximize": maximize, "differentiable": differentiable, "capturable": capturable})  # fmt: skip
+        super().__init__(params,
+                         {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+                          "maximize": maximize, "differentiable": differentiable,
+                          "capturable": capturable})  # fmt: skip
 
 
-def adamax(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_infs: list[Tensor], state_steps: list[Tensor],
-           foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
-           has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float, weight_decay: float) -> None:  # fmt: skip
+def adamax(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_infs: list[Tensor],
+           state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+           capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
+           weight_decay: float) -> None:  # fmt: skip
     """The update of `Adamax` on lists of parameters, gradients and state."""
-    hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
-             "differentiable": differentiable}  # fmt: skip
+    hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+             "capturable": capturable, "differentiable": differentiable}  # fmt: skip
     functional_update(RULE, params, grads, {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}, hyper)
 
 

@@ -12,7 +12,8 @@ from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, functional
 
 
 class ASGDRule(Rule):
-    """PyTorch's two forms differ by rounding: with `foreach`, decays are added to the gradient and eta is computed in its state's dtype."""
+    """PyTorch's two forms differ by rounding: with `foreach`,
+    decays are added to the gradient and eta is computed in its state's dtype."""
 
     name = "asgd"
     scalars = ("step", "eta", "mu")
@@ -26,7 +27,9 @@ class ASGDRule(Rule):
 
     def numbers(self, hyper: dict[str, Any], step: float, eta: float, mu: float) -> tuple:
         step, lambd = step + 1, hyper["lambd"]
-        falling = (_next_eta_of_tensors if hyper.get("foreach") else _next_eta)(hyper["lr"], lambd, hyper["alpha"], step)
+        falling = (_next_eta_of_tensors if hyper.get("foreach") else _next_eta)(
+            hyper["lr"], lambd, hyper["alpha"], step
+        )
         return step, falling, 1 / max(1, step - hyper["t0"]), lambd, 1 - lambd * eta, eta, mu, hyper["weight_decay"]
 
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, average: Any) -> tuple:
@@ -45,7 +48,8 @@ def _next_eta(lr: Any, lambd: float, alpha: float, step: float) -> Any:
 
 
 def _next_eta_of_tensors(lr: Any, lambd: float, alpha: float, step: float) -> Any:
-    """The same, rounded after every operation as tensors of one element are; a number over one is multiplied by its reciprocal."""
+    """The same, rounded after every operation as tensors of one element are;
+    a number over one is multiplied by its reciprocal."""
     if isinstance(lr, Tensor):
         return _next_eta(lr, lambd, alpha, step)
     if isinstance(step, Tensor) or _get_scalar_dtype() is not float32:
@@ -63,30 +67,35 @@ RULE = ASGDRule()
 
 
 class ASGD(RuledOptimizer):
-    """p shrinks by lambd * eta and goes down eta * g, where eta falls with the step; state["ax"] is the average since step `t0`."""
+    """p shrinks by lambd * eta and goes down eta * g, where eta falls with the step;
+    state["ax"] is the average since step `t0`."""
 
     _rule = RULE
     _later = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
-                 weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
-                 capturable: bool = False) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+                 t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr, weight_decay=weight_decay)
-        super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
-                                  "maximize": maximize, "differentiable": differentiable, "capturable": capturable})  # fmt: skip
+        super().__init__(params,
+            {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+             "maximize": maximize, "differentiable": differentiable, "capturable": capturable})  # fmt: skip
 
     def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
         near = {**group, "capturable": True}
-        state["step"], state["eta"], state["mu"] = (new_scalar(near, p, value) for value in (0.0, float(group["lr"]), 1.0))
+        state["step"], state["eta"], state["mu"] = (
+            new_scalar(near, p, value) for value in (0.0, float(group["lr"]), 1.0)
+        )
         state["ax"] = find_op("zeros_like")(p)
 
 
-def asgd(params: list[Tensor], grads: list[Tensor], axs: list[Tensor], mus: list[Tensor], etas: list[Tensor], state_steps: list[Tensor],
-         foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
-         has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float, weight_decay: float) -> None:  # fmt: skip
+def asgd(params: list[Tensor], grads: list[Tensor], axs: list[Tensor], mus: list[Tensor], etas: list[Tensor],
+         state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+         capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
+         weight_decay: float) -> None:  # fmt: skip
     """The update of `ASGD` on lists of parameters, gradients and state."""
-    hyper = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
-             "differentiable": differentiable, "foreach": foreach}  # fmt: skip
+    hyper = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
+             "capturable": capturable, "differentiable": differentiable, "foreach": foreach}  # fmt: skip
     functional_update(RULE, params, grads, {"step": state_steps, "eta": etas, "mu": mus, "ax": axs}, hyper)
 
 

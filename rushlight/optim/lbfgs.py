@@ -1,4 +1,5 @@
-"""L-BFGS: quasi-Newton steps from a short history of gradients, with an optional line search (strong Wolfe conditions)."""
+"""L-BFGS: quasi-Newton steps from a short history of gradients,
+with an optional line search (strong Wolfe conditions)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from ..op import find_op
 from .optimizer import Optimizer, ParamsT, _to_scalar
 
 
-def _cubic_interpolate(x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None) -> Any:
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> Any:
     """The minimum, within bounds, of the cubic with values f and slopes g at x1 and x2; the middle if it has none."""
     low, high = bounds if bounds is not None else (x1, x2) if x1 <= x2 else (x2, x1)
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
@@ -38,7 +41,17 @@ def interpolate(a: Trial, b: Trial, bounds: tuple[Any, Any] | None = None) -> An
 class LineSearch:
     """Looks along a direction for a step that lowers the loss enough (c1) and flattens the slope enough (c2)."""
 
-    def __init__(self, evaluate: Callable, x: Any, d: Tensor, start: Trial, c1: float, c2: float, tolerance_change: float, max_ls: int) -> None:
+    def __init__(
+        self,
+        evaluate: Callable,
+        x: Any,
+        d: Tensor,
+        start: Trial,
+        c1: float,
+        c2: float,
+        tolerance_change: float,
+        max_ls: int,
+    ) -> None:
         self.evaluate, self.x, self.d, self.start = evaluate, x, d, start
         self.c1, self.c2, self.tolerance_change, self.max_ls = c1, c2, tolerance_change, max_ls
         self.evaluations = self.iterations = 0
@@ -99,9 +112,11 @@ class LineSearch:
         return bracket[low]
 
 
-def _strong_wolfe(obj_func: Callable, x: Any, t: Any, d: Tensor, f: float, g: Tensor, gtd: Any, c1: float = 1e-4, c2: float = 0.9,
-                  tolerance_change: float = 1e-9, max_ls: int = 25) -> tuple[float, Tensor, Any, int]:  # fmt: skip
-    """(loss, gradient, step length, evaluations) of a step along `d` that satisfies the strong Wolfe conditions, if one is found."""
+def _strong_wolfe(obj_func: Callable, x: Any, t: Any, d: Tensor, f: float, g: Tensor, gtd: Any, c1: float = 1e-4,
+                  c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25) -> tuple[float, Tensor, Any,
+                  int]:  # fmt: skip
+    """(loss, gradient, step length, evaluations) of a step along `d` that satisfies the strong Wolfe conditions,
+    if one is found."""
     search = LineSearch(obj_func, x, d, Trial(0, f, g.clone(), gtd), c1, c2, tolerance_change, max_ls)
     trials, is_done = search.bracket(t)
     best = trials[0] if is_done else search.zoom(trials)
@@ -109,17 +124,20 @@ def _strong_wolfe(obj_func: Callable, x: Any, t: Any, d: Tensor, f: float, g: Te
 
 
 class LBFGS(Optimizer):
-    """Up to `max_iter` quasi-Newton steps per call, which evaluates `closure` again for each; one group of parameters only."""
+    """Up to `max_iter` quasi-Newton steps per call, which evaluates `closure` again for each;
+    one group of parameters only."""
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
-                 tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None,
+                 tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+                 line_search_fn: str | None = None) -> None:  # fmt: skip
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         if not 0.0 <= lr:
             raise ValueError(f"Invalid learning rate: {lr}")
-        super().__init__(params, {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-                                  "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
-                                  "line_search_fn": line_search_fn})  # fmt: skip
+        super().__init__(params,
+            {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+             "line_search_fn": line_search_fn})  # fmt: skip
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS takes one list of parameters, no parameter groups")
 
@@ -225,8 +243,8 @@ class LBFGS(Optimizer):
         state["prev_loss"] = loss
         return grad.dot(state["d"])
 
-    def _advance(self, closure: Callable, state: dict[str, Any], loss: float, grad: Tensor, slope: Any, group: dict[str, Any],
-                 evaluations: int, is_last: bool) -> tuple[float, Tensor, int]:  # fmt: skip
+    def _advance(self, closure: Callable, state: dict[str, Any], loss: float, grad: Tensor, slope: Any,
+                 group: dict[str, Any], evaluations: int, is_last: bool) -> tuple[float, Tensor, int]:  # fmt: skip
         """Step along the direction; (loss, gradient, evaluations) there."""
         used = 0
         if group["line_search_fn"] is None:
@@ -241,15 +259,17 @@ class LBFGS(Optimizer):
         def evaluate(x: list[Tensor], t: Any, d: Tensor) -> tuple[float, Tensor]:
             return self._directional_evaluate(closure, x, t, d)
 
-        loss, grad, state["t"], used = _strong_wolfe(evaluate, self._clone_param(), state["t"], state["d"], loss, grad, slope,
-                                                     max_ls=group["max_eval"] - evaluations)  # fmt: skip
+        loss, grad, state["t"], used = _strong_wolfe(evaluate, self._clone_param(), state["t"], state["d"], loss, grad,
+                                                     slope, max_ls=group["max_eval"] - evaluations)  # fmt: skip
         self._add_grad(state["t"], state["d"])
         return loss, grad, used
 
     def _has_converged(self, state: dict[str, Any], loss: float, grad: Tensor, group: dict[str, Any]) -> bool:
         least = group["tolerance_change"]
         return bool(
-            grad.abs().max() <= group["tolerance_grad"] or (state["d"] * state["t"]).abs().max() <= least or abs(loss - state["prev_loss"]) < least
+            grad.abs().max() <= group["tolerance_grad"]
+            or (state["d"] * state["t"]).abs().max() <= least
+            or abs(loss - state["prev_loss"]) < least
         )
 
 

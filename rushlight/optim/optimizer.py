@@ -41,7 +41,9 @@ _foreach_supported_types = [Tensor, Parameter]
 _FUSED_DEVICES = ["cpu", "cuda", "mps", "xpu"]
 _FOREACH_DEVICES = ["cuda", "xpu"]
 
-_params_doc = "params: an iterable of parameters, of (name, parameter) pairs, or of dicts that each describe a parameter group"
+_params_doc = (
+    "params: an iterable of parameters, of (name, parameter) pairs, or of dicts that each describe a parameter group"
+)
 _foreach_doc = "foreach: accepted as PyTorch has it; every setting runs the same multi-tensor kernel (default: None)"
 _fused_doc = "fused: as foreach; True also lets a gradient scaler hand over its scale (default: None)"
 _capturable_doc = "capturable: keep step counts on the parameters' device, for graphs of accelerators (default: False)"
@@ -59,7 +61,7 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 
-# --- names that optimizers outside this package import --------------------------------------------------------------------
+# --- names that optimizers outside this package import ----------------------------------------------------------------
 
 
 def _use_grad_for_differentiable(func: Callable) -> Callable:
@@ -90,7 +92,9 @@ def _disable_dynamo_if_unsupported(single_tensor_fn: Callable | None = None) -> 
     return lambda func: func
 
 
-def _default_to_fused_or_foreach(params: list[Tensor], differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
     """(fused, foreach): what PyTorch chooses when neither is given."""
     if differentiable:
         return False, False
@@ -106,7 +110,8 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
     devices = [d for d in _FUSED_DEVICES if not (cuda_unsupported and d == "cuda")]
     if p.device.type not in devices or not p.is_floating_point():
         raise RuntimeError(
-            f"fused=True: every parameter must be a floating point Tensor on one of {devices}, got {p.dtype} on {p.device.type}"
+            f"fused=True: every parameter must be a floating point Tensor on one of {devices}, got {p.dtype} on"
+            f" {p.device.type}"
         )
 
 
@@ -150,7 +155,7 @@ def register_optimizer_step_post_hook(hook: GlobalOptimizerPostHook) -> Removabl
     return _register(_global_optimizer_post_hooks, hook)
 
 
-# --- the class --------------------------------------------------------------------------------------------------------------
+# --- the class --------------------------------------------------------------------------------------------------------
 
 _HOOK_TABLES = (
     "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
@@ -204,8 +209,11 @@ class Optimizer:
     _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
 
     @staticmethod
-    def _group_tensors_by_device_and_dtype(tensorlistlist: list[list], with_indices: bool = False) -> dict[tuple, tuple[list[list], list[int]]]:
-        """{(device, dtype): (lists, places)}: lists side by side, divided by the device and dtype of the first one's tensors."""
+    def _group_tensors_by_device_and_dtype(
+        tensorlistlist: list[list], with_indices: bool = False
+    ) -> dict[tuple, tuple[list[list], list[int]]]:
+        """{(device, dtype): (lists, places)}: lists side by side,
+        divided by the device and dtype of the first one's tensors."""
         groups: dict[tuple, tuple[list[list], list[int]]] = {}
         for i, row in enumerate(zip(*tensorlistlist, strict=True)):
             lists, places = groups.setdefault((row[0].device, row[0].dtype), ([[] for _ in tensorlistlist], []))
@@ -232,7 +240,12 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
-            if not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_optimizer_pre_hooks or _global_optimizer_post_hooks):
+            if not (
+                self._optimizer_step_pre_hooks
+                or self._optimizer_step_post_hooks
+                or _global_optimizer_pre_hooks
+                or _global_optimizer_post_hooks
+            ):
                 return func(*args, **kwargs)
             for hook in chain(_global_optimizer_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
                 result = hook(self, args, kwargs)
@@ -249,7 +262,8 @@ class Optimizer:
         return wrapper
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update of every parameter that has a gradient; `closure` evaluates the model again and returns the loss."""
+        """One update of every parameter that has a gradient;
+        `closure` evaluates the model again and returns the loss."""
         raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -280,15 +294,21 @@ class Optimizer:
         """Call hook(optimizer) before `state_dict`."""
         return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(
+        self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
+    ) -> RemovableHandle:
         """Call hook(optimizer, state_dict) on the result of `state_dict`; it may return another."""
         return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
+    ) -> RemovableHandle:
         """Call hook(optimizer, state_dict) before `load_state_dict`; it may return another dict to load."""
         return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook: Callable[[Optimizer], None], prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[[Optimizer], None], prepend: bool = False
+    ) -> RemovableHandle:
         """Call hook(optimizer) after `load_state_dict`."""
         return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
@@ -315,15 +335,24 @@ class Optimizer:
         return made
 
     @staticmethod
-    def _process_value_according_to_param_policy(param: Tensor, value: Tensor, param_id: int, param_groups: list[dict[Any, Any]], key: Hashable = None) -> Tensor:
+    def _process_value_according_to_param_policy(
+        param: Tensor, value: Tensor, param_id: int, param_groups: list[dict[Any, Any]], key: Hashable = None
+    ) -> Tensor:
         """A loaded state tensor as `param` needs it: its device and type, but step counts keep theirs."""
         own = next((g for g in param_groups if param_id in g["params"]), {})
         if key == "step":
-            return value.to(dtype=_C.float32, device=param.device) if own.get("fused") or own.get("capturable") else value
-        return value.to(dtype=param.dtype, device=param.device) if param.is_floating_point() else value.to(device=param.device)
+            return (
+                value.to(dtype=_C.float32, device=param.device) if own.get("fused") or own.get("capturable") else value
+            )
+        return (
+            value.to(dtype=param.dtype, device=param.device)
+            if param.is_floating_point()
+            else value.to(device=param.device)
+        )
 
     def _loaded(self, param: Tensor, value: Any, param_id: int, groups: list[dict], key: Hashable = None) -> Any:
-        """A value of a loaded state, copied, its tensors made to fit `param`; tensors of other libraries become ours."""
+        """A value of a loaded state, copied, its tensors made to fit `param`;
+        tensors of other libraries become ours."""
         if not isinstance(value, Tensor) and hasattr(value, "__dlpack__"):
             value = from_dlpack(value).clone()
         if isinstance(value, Tensor):

@@ -52,25 +52,35 @@ class RAdam(RuledOptimizer):
     """`Adam` with its division by the mean of squares rectified, and left out while too few steps were made."""
 
     _rule = RULE
-    _later = {"foreach": None, "maximize": False, "differentiable": False, "decoupled_weight_decay": False, "capturable": False}
+    _later = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "capturable": False,
+    }
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
-                 capturable: bool = False, differentiable: bool = False) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
+                 foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+                 differentiable: bool = False) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr, eps=eps)
         check_betas(betas)
         check_at_least_zero(weight_decay=weight_decay)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
-                                  "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
-                                  "differentiable": differentiable})  # fmt: skip
+        super().__init__(params,
+            {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+             "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+             "differentiable": differentiable})  # fmt: skip
 
 
-def radam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor], state_steps: list[Tensor],
-          decoupled_weight_decay: bool = False, foreach: bool | None = None, differentiable: bool = False, capturable: bool = False,
-          has_complex: bool = False, maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip
+def radam(params: list[Tensor], grads: list[Tensor], exp_avgs: list[Tensor], exp_avg_sqs: list[Tensor],
+          state_steps: list[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
+          differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
+          beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip
     """The update of `RAdam` on lists of parameters, gradients and state."""
     hyper = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-             "decoupled_weight_decay": decoupled_weight_decay, "capturable": capturable, "differentiable": differentiable}  # fmt: skip
+             "decoupled_weight_decay": decoupled_weight_decay, "capturable": capturable,
+             "differentiable": differentiable}  # fmt: skip
     functional_update(RULE, params, grads, {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}, hyper)
 
 

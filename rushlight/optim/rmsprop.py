@@ -21,7 +21,15 @@ class RMSpropRule(Rule):
         return ("square_avg", *(("momentum_buffer",) if choices[0] else ()), *(("grad_avg",) if choices[1] else ()))
 
     def numbers(self, hyper: dict[str, Any], step: float) -> tuple:
-        return step + 1, hyper["lr"], hyper["alpha"], 1 - hyper["alpha"], hyper["eps"], hyper["momentum"], hyper["weight_decay"]
+        return (
+            step + 1,
+            hyper["lr"],
+            hyper["alpha"],
+            1 - hyper["alpha"],
+            hyper["eps"],
+            hyper["momentum"],
+            hyper["weight_decay"],
+        )
 
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, square: Any, *state: Any) -> tuple:
         has_momentum, centered, maximize, decays = choices
@@ -43,27 +51,45 @@ RULE = RMSpropRule()
 
 
 class RMSprop(RuledOptimizer):
-    """p -= lr * g / (sqrt(mean of g * g) + eps), the mean decaying by `alpha`; `centered` takes the variance; `momentum` adds a buffer."""
+    """p -= lr * g / (sqrt(mean of g * g) + eps), the mean decaying by `alpha`; `centered` takes the variance;
+    `momentum` adds a buffer."""
 
     _rule = RULE
-    _later = {"momentum": 0, "centered": False, "foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _later = {
+        "momentum": 0,
+        "centered": False,
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
-                 momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
+                 foreach: bool | None = None, maximize: bool = False,
                  differentiable: bool = False) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        super().__init__(params, {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
-                                  "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable})  # fmt: skip
+        super().__init__(params,
+            {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+             "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+             "differentiable": differentiable})  # fmt: skip
 
 
-def rmsprop(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], grad_avgs: list[Tensor], momentum_buffer_list: list[Tensor],
-            state_steps: list[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
-            capturable: bool = False, has_complex: bool = False, *, lr: float, alpha: float, eps: float, weight_decay: float, momentum: float,
+def rmsprop(params: list[Tensor], grads: list[Tensor], square_avgs: list[Tensor], grad_avgs: list[Tensor],
+            momentum_buffer_list: list[Tensor], state_steps: list[Tensor], foreach: bool | None = None,
+            maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False,
+            *, lr: float, alpha: float, eps: float, weight_decay: float, momentum: float,
             centered: bool) -> None:  # fmt: skip
     """The update of `RMSprop` on lists of parameters, gradients and state."""
-    hyper = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum, "centered": centered,
-             "maximize": maximize, "capturable": capturable, "differentiable": differentiable}  # fmt: skip
-    lists = {"step": state_steps, "square_avg": square_avgs, "grad_avg": grad_avgs, "momentum_buffer": momentum_buffer_list}
+    hyper = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum,
+             "centered": centered, "maximize": maximize, "capturable": capturable,
+             "differentiable": differentiable}  # fmt: skip
+    lists = {
+        "step": state_steps,
+        "square_avg": square_avgs,
+        "grad_avg": grad_avgs,
+        "momentum_buffer": momentum_buffer_list,
+    }
     functional_update(RULE, params, grads, lists, hyper)
 
 

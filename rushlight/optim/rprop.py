@@ -38,7 +38,8 @@ RULE = RpropRule()
 
 
 class Rprop(RuledOptimizer):
-    """p -= sign(g) * size, a size per element starting at `lr`, multiplied by etas[1] or, when the sign turns, etas[0]."""
+    """p -= sign(g) * size, a size per element starting at `lr`, multiplied by etas[1] or, when the sign turns,
+    etas[0]."""
 
     _rule = RULE
     _later = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
@@ -49,8 +50,9 @@ class Rprop(RuledOptimizer):
         check_at_least_zero(learning_rate=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
-                                  "differentiable": differentiable, "capturable": capturable})  # fmt: skip
+        super().__init__(params,
+                         {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+                          "differentiable": differentiable, "capturable": capturable})  # fmt: skip
 
     def _begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any]) -> None:
         super()._begin(group, p, state)
@@ -58,12 +60,13 @@ class Rprop(RuledOptimizer):
         state["step_size"] = find_op("full_like")(p, complex(first, first) if p.is_complex() else first)
 
 
-def rprop(params: list[Tensor], grads: list[Tensor], prevs: list[Tensor], step_sizes: list[Tensor], state_steps: list[Tensor],
-          foreach: bool | None = None, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
-          has_complex: bool = False, *, step_size_min: float, step_size_max: float, etaminus: float, etaplus: float) -> None:  # fmt: skip
+def rprop(params: list[Tensor], grads: list[Tensor], prevs: list[Tensor], step_sizes: list[Tensor],
+          state_steps: list[Tensor], foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
+          differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: float,
+          etaminus: float, etaplus: float) -> None:  # fmt: skip
     """The update of `Rprop` on lists of parameters, gradients and state."""
-    hyper = {"etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize, "capturable": capturable,
-             "differentiable": differentiable}  # fmt: skip
+    hyper = {"etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
+             "capturable": capturable, "differentiable": differentiable}  # fmt: skip
     functional_update(RULE, params, grads, {"step": state_steps, "prev": prevs, "step_size": step_sizes}, hyper)
 
 

@@ -77,8 +77,8 @@ class Rule:
     """An update. Options are read from `hyper`, a parameter group or a dict like one.
 
     `scalars` names the state of one element, `names` the numbers `expr` reads; `numbers(hyper, *scalars)` gives the new
-    scalars and then those numbers; tensors among the options may make them tensors. `choices(hyper)` are the options that
-    change the expression itself; `state(choices)` names the state tensors shaped like the parameter.
+    scalars and then those numbers; tensors among the options may make them tensors. `choices(hyper)` are the options
+    that change the expression itself; `state(choices)` names the state tensors shaped like the parameter.
     """
 
     name = ""
@@ -132,7 +132,9 @@ class Rule:
 
     # Updating
 
-    def update(self, params: list[Tensor], grads: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any]) -> None:
+    def update(
+        self, params: list[Tensor], grads: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any]
+    ) -> None:
         """Update `params`; kernels where they reach, ops elsewhere. `state` has an entry for every parameter."""
         check_capturable(params, hyper)
         choices = self.choices(hyper)
@@ -147,7 +149,9 @@ class Rule:
             if not self.update_on_device(params[i], grads[i], state.get(params[i]), hyper, choices):
                 self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices)
 
-    def update_on_device(self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple) -> bool:
+    def update_on_device(
+        self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple
+    ) -> bool:
         """One kernel of a plugged-in device; False, and nothing done, where that does not reach."""
         if param.device.type in ("cpu", "meta") or is_recorded(hyper) or "grad_scale" in hyper:
             return False
@@ -165,7 +169,9 @@ class Rule:
                 cell.fill_(value)
         return done
 
-    def update_with_ops(self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple) -> None:
+    def update_with_ops(
+        self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple
+    ) -> None:
         """The same update through ordinary ops."""
         records = is_recorded(hyper)
         cells = [state[key] for key in self.scalars]
@@ -186,7 +192,9 @@ class Rule:
             target.copy_(value)
 
 
-def retry_with_copies(kernel: Any, params: list[Tensor], grads: list[Tensor], state: dict, hyper: dict[str, Any], left: list[int]) -> list[int]:
+def retry_with_copies(
+    kernel: Any, params: list[Tensor], grads: list[Tensor], state: dict, hyper: dict[str, Any], left: list[int]
+) -> list[int]:
     """Run the kernel on what was left only because gradients are laid out otherwise than their parameters."""
     odd = [i for i in left if grads[i].shape == params[i].shape and grads[i].stride() != params[i].stride()]
     if not odd:
@@ -207,10 +215,14 @@ def check_capturable(params: list[Tensor], hyper: dict[str, Any]) -> None:
     if hyper.get("capturable") and not hyper.get("fused"):
         devices = _get_capturable_supported_devices(supports_xla=True)
         if any(p.device.type not in devices for p in params):
-            raise AssertionError(f"capturable=True works on {devices} only: move the parameters and state_steps there, or leave it out.")
+            raise AssertionError(
+                f"capturable=True works on {devices} only: move the parameters and state_steps there, or leave it out."
+            )
 
 
-def functional_update(rule: Rule, params: list[Tensor], grads: list[Tensor], lists: dict[str, list], hyper: dict[str, Any]) -> None:
+def functional_update(
+    rule: Rule, params: list[Tensor], grads: list[Tensor], lists: dict[str, list], hyper: dict[str, Any]
+) -> None:
     """The update of PyTorch's functional forms: state as lists by name."""
     steps = lists.get("step")
     if steps is not None and not all(isinstance(t, Tensor) for t in steps):
@@ -261,7 +273,9 @@ def check_fused(optimizer: Optimizer, fused: bool | None, foreach: bool | None, 
 def new_scalar(group: dict[str, Any], p: Tensor, value: float = 0.0) -> Tensor:
     """State of one element: with the parameter if the group is fused or capturable, else on the host."""
     near = group.get("capturable") or group.get("fused")
-    return find_op("full")((), value, dtype=_get_scalar_dtype(is_fused=group.get("fused")), device=p.device if near else _C.device("cpu"))
+    return find_op("full")(
+        (), value, dtype=_get_scalar_dtype(is_fused=group.get("fused")), device=p.device if near else _C.device("cpu")
+    )
 
 
 class RuledOptimizer(Optimizer):
@@ -299,7 +313,8 @@ class RuledOptimizer(Optimizer):
         """Raise for options a group may not have; called when parameters begin."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update of every parameter that has a gradient; `closure` evaluates the model again and returns the loss."""
+        """One update of every parameter that has a gradient;
+        `closure` evaluates the model again and returns the loss."""
         loss = None
         if closure is not None:
             with enable_grad():

@@ -47,13 +47,15 @@ class SGD(RuledOptimizer):
     _later = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
-                 weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
-                 differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
+                 weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:  # fmt: skip
         check_at_least_zero(learning_rate=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("nesterov=True needs momentum above 0 and a dampening of 0")
-        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
-                    "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused}  # fmt: skip
+        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+                    "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
+                    "fused": fused}  # fmt: skip
         super().__init__(params, defaults)
         check_fused(self, fused, foreach, differentiable)
 
@@ -87,17 +89,21 @@ def update_sparse(param: Tensor, grad: Tensor, kept: list[Tensor | None], hyper:
         grad = grad.add(param, alpha=hyper["weight_decay"])
     if kept:
         buffer = kept[0]
-        kept[0] = buffer = grad.detach().clone() if buffer is None else buffer * hyper["momentum"] + grad * (1 - hyper["dampening"])
+        kept[0] = buffer = (
+            grad.detach().clone() if buffer is None else buffer * hyper["momentum"] + grad * (1 - hyper["dampening"])
+        )
         grad = grad + buffer * hyper["momentum"] if hyper["nesterov"] else buffer
     param.add_(grad, alpha=-float(hyper["lr"]))
 
 
-def sgd(params: list[Tensor], d_p_list: list[Tensor], momentum_buffer_list: list[Tensor | None], has_sparse_grad: bool = False,
-        foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None, *,
-        weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool, maximize: bool) -> None:  # fmt: skip
+def sgd(params: list[Tensor], d_p_list: list[Tensor], momentum_buffer_list: list[Tensor | None],
+        has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None,
+        grad_scale: Tensor | None = None, found_inf: Tensor | None = None, *,
+        weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
+        maximize: bool) -> None:  # fmt: skip
     """The update of `SGD` on lists; missing momentum buffers are made, and put into `momentum_buffer_list`."""
-    hyper = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "dampening": dampening, "nesterov": nesterov, "maximize": maximize,
-             "fused": fused, "grad_scale": grad_scale, "found_inf": found_inf}  # fmt: skip
+    hyper = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "dampening": dampening, "nesterov": nesterov,
+             "maximize": maximize, "fused": fused, "grad_scale": grad_scale, "found_inf": found_inf}  # fmt: skip
     for i, (p, g) in enumerate(zip(params, d_p_list, strict=True)):
         if g.is_sparse:
             kept = momentum_buffer_list[i : i + 1] if momentum != 0 else []
@@ -108,7 +114,9 @@ def sgd(params: list[Tensor], d_p_list: list[Tensor], momentum_buffer_list: list
         if momentum != 0 and momentum_buffer_list[i] is None:
             own["dampening"] = 0
             momentum_buffer_list[i] = find_op("zeros_like")(p)
-        functional_update(RULE, [p], [g], {"momentum_buffer": momentum_buffer_list[i : i + 1]} if momentum != 0 else {}, own)
+        functional_update(
+            RULE, [p], [g], {"momentum_buffer": momentum_buffer_list[i : i + 1]} if momentum != 0 else {}, own
+        )
 
 
 __all__ = ["SGD", "sgd"]

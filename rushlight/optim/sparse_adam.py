@@ -14,8 +14,8 @@ from .optimizer import Optimizer, ParamsT
 class SparseAdam(Optimizer):
     """`Adam` on the elements of sparse gradients; the means of others wait, undecayed."""
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 maximize: bool = False) -> None:  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, maximize: bool = False) -> None:  # fmt: skip
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         if not 0.0 < lr:
@@ -27,7 +27,9 @@ class SparseAdam(Optimizer):
                 raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         places = [([g, i], p) for g, group in enumerate(self.param_groups) for i, p in enumerate(group["params"])]
-        sparse, is_complex = [place for place, p in places if p.is_sparse], [place for place, p in places if p.is_complex()]
+        sparse, is_complex = [place for place, p in places if p.is_sparse], [
+            place for place, p in places if p.is_complex()
+        ]
         if sparse:
             raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
         if is_complex:
@@ -35,7 +37,8 @@ class SparseAdam(Optimizer):
 
     @no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One update of every parameter that has a gradient; `closure` evaluates the model again and returns the loss."""
+        """One update of every parameter that has a gradient;
+        `closure` evaluates the model again and returns the loss."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -51,8 +54,8 @@ class SparseAdam(Optimizer):
                 self.state[p]["step"] += 1
             states, (beta1, beta2) = [self.state[p] for p in params], group["betas"]
             means, squares, steps = ([s[key] for s in states] for key in ("exp_avg", "exp_avg_sq", "step"))
-            sparse_adam(params, [p.grad for p in params], means, squares, steps, eps=group["eps"], beta1=beta1, beta2=beta2,
-                        lr=group["lr"], maximize=group.get("maximize", False))  # fmt: skip
+            sparse_adam(params, [p.grad for p in params], means, squares, steps, eps=group["eps"], beta1=beta1,
+                        beta2=beta2, lr=group["lr"], maximize=group.get("maximize", False))  # fmt: skip
         return loss
 
 

@@ -1,7 +1,8 @@
 """Averages of models over training: stochastic weight averaging and exponential moving averages.
 
-Enters: a module. Leaves: `AveragedModel`, a module with averaged parameters; `SWALR`, the schedule that goes with it; and
-`update_bn`, which collects batch statistics for it. Averages of lists go through the optimizers' multi-tensor kernel.
+Enters: a module. Leaves: `AveragedModel`, a module with averaged parameters; `SWALR`, the schedule that goes with it;
+and `update_bn`, which collects batch statistics for it.
+Averages of lists go through the optimizers' multi-tensor kernel.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def get_swa_multi_avg_fn() -> Callable:
     @no_grad()
     def swa_update(averaged_param_list: PARAM_LIST, current_param_list: PARAM_LIST, num_averaged: Tensor | int) -> None:
         if is_averaged(averaged_param_list[0]):
-            functional_update(RULE, list(averaged_param_list), list(current_param_list), {}, {"weight": 1 / (int(num_averaged) + 1)})
+            functional_update(
+                RULE, list(averaged_param_list), list(current_param_list), {}, {"weight": 1 / (int(num_averaged) + 1)}
+            )
             return
         for average, current in zip(averaged_param_list, current_param_list, strict=True):
             average.add_((current - average) / (num_averaged + 1))
@@ -113,8 +116,8 @@ class AveragedModel(Module):
     averaged too with `use_buffers`, else copied.
     """
 
-    def __init__(self, model: Module, device: Any = None, avg_fn: Callable | None = None, multi_avg_fn: Callable | None = None,
-                 use_buffers: bool = False) -> None:  # fmt: skip
+    def __init__(self, model: Module, device: Any = None, avg_fn: Callable | None = None,
+                 multi_avg_fn: Callable | None = None, use_buffers: bool = False) -> None:  # fmt: skip
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("give avg_fn or multi_avg_fn, not both")
@@ -180,8 +183,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 class SWALR(LRScheduler):
     """To the rate `swa_lr`, along a line or half a cosine, in `anneal_epochs` steps; then constant."""
 
-    def __init__(self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10, anneal_strategy: str = "cos",
-                 last_epoch: int = -1) -> None:  # fmt: skip
+    def __init__(self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
+                 anneal_strategy: str = "cos", last_epoch: int = -1) -> None:  # fmt: skip
         for rate, group in zip(_format_param("swa_lr", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
@@ -230,4 +233,12 @@ class SWALR(LRScheduler):
         self._set_anneal_func(self._anneal_strategy)
 
 
-__all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn"]
+__all__ = [
+    "AveragedModel",
+    "SWALR",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]

@@ -24,7 +24,9 @@ class GlobGroup:
     def matches(self, candidate: str) -> bool:
         """Whether a name is in the group."""
         candidate = self.separator + candidate
-        return any(p.fullmatch(candidate) for p in self.include) and not any(p.fullmatch(candidate) for p in self.exclude)
+        return any(p.fullmatch(candidate) for p in self.include) and not any(
+            p.fullmatch(candidate) for p in self.exclude
+        )
 
     def _compiled(self, patterns: GlobPattern) -> list[re.Pattern[str]]:
         return [self._pattern(p) for p in ([patterns] if isinstance(patterns, str) else patterns)]
@@ -34,5 +36,9 @@ class GlobGroup:
         for part in text.split(self.separator):
             if "**" in part and part != "**":
                 raise ValueError(f"GlobGroup: expected ** to stand alone between separators, got {part!r} in {text!r}")
-            result += f"({sign}[^{sign}]+)*" if part == "**" else sign + f"[^{sign}]*".join(re.escape(p) for p in part.split("*"))
+            result += (
+                f"({sign}[^{sign}]+)*"
+                if part == "**"
+                else sign + f"[^{sign}]*".join(re.escape(p) for p in part.split("*"))
+            )
         return re.compile(result)

@@ -1,7 +1,8 @@
 """Reading a package: its modules run apart from those of the process, under names that start with `<torch_package_N>`.
 
-Enters: an archive. Leaves: modules, objects, text and bytes of it. A module is the archive's, or one of the list of external
-modules; anything else is refused. Reading runs the code and the pickles in the archive: only open what you trust.
+Enters: an archive. Leaves: modules, objects, text and bytes of it. A module is the archive's, or one of the list of
+external modules; anything else is refused. Reading runs the code and the pickles in the archive:
+only open what you trust.
 """
 
 from __future__ import annotations
@@ -40,10 +41,15 @@ class PackageImporter(Importer):
         self._mark = f"<torch_package_{next(_numbers)}>"
         self.modules: dict[str, ModuleType] = {}
         self._storages: dict[str, UntypedStorage] = {}
-        self.extern_modules = self._read(".data/extern_modules").decode().split() if ".data/extern_modules" in self._files else []
+        self.extern_modules = (
+            self._read(".data/extern_modules").decode().split() if ".data/extern_modules" in self._files else []
+        )
         for name in self.extern_modules:
             if not module_allowed(name):
-                raise ImportError(f"PackageImporter: the package {self.filename!r} needs the module {name!r}, which module_allowed refuses")
+                raise ImportError(
+                    f"PackageImporter: the package {self.filename!r} needs the module {name!r}, which module_allowed"
+                    " refuses"
+                )
         self.patched_builtins = {**vars(builtins), "__import__": self._import}
 
     def _read(self, path: str) -> bytes:
@@ -65,7 +71,7 @@ class PackageImporter(Importer):
                 tree._add_file(name)
         return tree
 
-    # --- modules ----------------------------------------------------------------------------------------------------------
+    # --- modules ------------------------------------------------------------------------------------------------------
 
     def import_module(self, name: str, package: str | None = None) -> ModuleType:
         """A module of the package, or an external one."""
@@ -86,7 +92,13 @@ class PackageImporter(Importer):
     def _is_external(self, name: str) -> bool:
         """A module on the list, one below it, or a package some module on the list is in."""
         name = homes_name(name)
-        return any(name == known or name.startswith(f"{known}.") or known.startswith(f"{name}.") for known in self.extern_modules) and self._path_of(name) is None
+        return (
+            any(
+                name == known or name.startswith(f"{known}.") or known.startswith(f"{name}.")
+                for known in self.extern_modules
+            )
+            and self._path_of(name) is None
+        )
 
     def _path_of(self, name: str) -> str | None:
         base = name.replace(".", "/")
@@ -96,7 +108,10 @@ class PackageImporter(Importer):
         path, folder = self._path_of(name), name.replace(".", "/") + "/"
         is_package = path is None or path.endswith("__init__.py")
         if path is None and not any(file.startswith(folder) for file in self._files):
-            raise ModuleNotFoundError(f"No module named {name!r} in the package {self.filename!r}, and it is not one of its external modules", name=name)
+            raise ModuleNotFoundError(
+                f"No module named {name!r} in the package {self.filename!r}, and it is not one of its external modules",
+                name=name,
+            )
         module = ModuleType(f"{self._mark}.{name}")
         module.__file__ = f"{self._mark}.{path or folder}"
         module.__package__ = module.__name__ if is_package else module.__name__.rpartition(".")[0]
@@ -109,7 +124,8 @@ class PackageImporter(Importer):
         parent, _, child = name.rpartition(".")
         if path is not None:
             source = self._read(path).decode()
-            linecache.cache[module.__file__] = (len(source), None, source.splitlines(keepends=True), module.__file__)   # for tracebacks and inspect
+            # for tracebacks and inspect
+            linecache.cache[module.__file__] = (len(source), None, source.splitlines(keepends=True), module.__file__)
             try:
                 exec(compile(source, module.__file__, "exec", dont_inherit=True), vars(module))
             except BaseException:
@@ -119,7 +135,9 @@ class PackageImporter(Importer):
             setattr(self.modules[parent], child, module)
         return module
 
-    def _import(self, name: str, given: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> ModuleType:
+    def _import(
+        self, name: str, given: Any = None, local: Any = None, fromlist: Any = (), level: int = 0
+    ) -> ModuleType:
         """`__import__` as the package's modules see it."""
         if level:
             package = without_mark(given["__package__"]).split(".")
@@ -143,7 +161,7 @@ class PackageImporter(Importer):
             raise ImportError(f"{module_name!r} has no source in the package {self.filename!r}")
         return self._read(path).decode()
 
-    # --- data -------------------------------------------------------------------------------------------------------------
+    # --- data ---------------------------------------------------------------------------------------------------------
 
     def load_binary(self, package: str, resource: str) -> bytes:
         """Bytes of the package."""
@@ -159,7 +177,9 @@ class PackageImporter(Importer):
 
     def _storage(self, number: str, device: str) -> UntypedStorage:
         if number not in self._storages:
-            self._storages[number] = UntypedStorage.from_buffer(bytearray(self._read(f".data/{number}.storage")) or b"", dtype=_C.uint8)
+            self._storages[number] = UntypedStorage.from_buffer(
+                bytearray(self._read(f".data/{number}.storage")) or b"", dtype=_C.uint8
+            )
         return self._storages[number]
 
 

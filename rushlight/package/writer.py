@@ -1,7 +1,7 @@
 """Writing a package: objects, the modules that define what they hold, text and bytes, in one zip archive.
 
-Enters: objects and rules for modules. Leaves: `archive/` with sources, pickles, storages and the list of external modules.
-Refuses to close while a module that is needed has no rule, is denied, or has no Python source.
+Enters: objects and rules for modules. Leaves: `archive/` with sources, pickles, storages and the list of external
+modules. Refuses to close while a module that is needed has no rule, is denied, or has no Python source.
 """
 
 from __future__ import annotations
@@ -45,7 +45,14 @@ class PackagingError(Exception):
 
     def __init__(self, dependency_graph: dict[str, PackagingErrorReason], debug: bool = False) -> None:
         self.broken = dependency_graph
-        super().__init__("\n".join(["the package cannot be written:", *(f"  {name}: {why.value}" for name, why in sorted(dependency_graph.items()))]))
+        super().__init__(
+            "\n".join(
+                [
+                    "the package cannot be written:",
+                    *(f"  {name}: {why.value}" for name, why in sorted(dependency_graph.items())),
+                ]
+            )
+        )
 
 
 class EmptyMatchError(Exception):
@@ -54,7 +61,12 @@ class EmptyMatchError(Exception):
 
 class _Rule:
     def __init__(self, action: str, include: GlobPattern, exclude: GlobPattern, allow_empty: bool) -> None:
-        self.action, self.group, self.allow_empty, self.was_used = action, GlobGroup(include, exclude=exclude), allow_empty, False
+        self.action, self.group, self.allow_empty, self.was_used = (
+            action,
+            GlobGroup(include, exclude=exclude),
+            allow_empty,
+            False,
+        )
 
 
 class PackageExporter:
@@ -73,7 +85,7 @@ class PackageExporter:
         self._edges: dict[str, set[str]] = {}
         self._is_closed = False
 
-    # --- rules ------------------------------------------------------------------------------------------------------------
+    # --- rules --------------------------------------------------------------------------------------------------------
 
     def intern(self, include: GlobPattern, *, exclude: GlobPattern = (), allow_empty: bool = True) -> None:
         """Copy the modules of these names into the package."""
@@ -101,7 +113,7 @@ class PackageExporter:
                 return rule.action
         return None
 
-    # --- modules ----------------------------------------------------------------------------------------------------------
+    # --- modules ------------------------------------------------------------------------------------------------------
 
     def add_dependency(self, module_name: str, dependencies: bool = True, *, needed_by: str | None = None) -> None:
         """Need a module: what becomes of it is decided by the first rule that matches its name."""
@@ -112,7 +124,9 @@ class PackageExporter:
         self._needed[module_name] = needed_by
         action = self._action(module_name)
         if action is None or action == "deny":
-            self._broken[module_name] = PackagingErrorReason.NO_ACTION if action is None else PackagingErrorReason.DENIED
+            self._broken[module_name] = (
+                PackagingErrorReason.NO_ACTION if action is None else PackagingErrorReason.DENIED
+            )
             return
         self._actions[module_name] = action
         if action == "intern":
@@ -121,7 +135,9 @@ class PackageExporter:
     def save_module(self, module_name: str, dependencies: bool = True) -> None:
         """Copy a module into the package, and need what it imports."""
         if not isinstance(module_name, str):
-            raise TypeError(f"save_module: expected the name of a module, got {type(module_name).__name__}. Pass module.__name__.")
+            raise TypeError(
+                f"save_module: expected the name of a module, got {type(module_name).__name__}. Pass module.__name__."
+            )
         self._needed.setdefault(module_name, None)
         self._actions[module_name] = "intern"
         self._intern(module_name, dependencies)
@@ -132,7 +148,9 @@ class PackageExporter:
         loader = getattr(module, "__loader__", None)
         source = loader.get_source(module_name) if hasattr(loader, "get_source") else None
         if source is None:
-            self._broken[module_name] = PackagingErrorReason.NO_DUNDER_FILE if file is None else PackagingErrorReason.IS_EXTENSION_MODULE
+            self._broken[module_name] = (
+                PackagingErrorReason.NO_DUNDER_FILE if file is None else PackagingErrorReason.IS_EXTENSION_MODULE
+            )
             return
         self._put_source(module_name, source, hasattr(module, "__path__"), dependencies)
 
@@ -150,7 +168,9 @@ class PackageExporter:
             name = ".".join([module_name, *(parts[:-1] if is_package else parts)])
             self.save_source_string(name, file.read_text(), is_package, dependencies)
 
-    def save_source_string(self, module_name: str, src: str, is_package: bool = False, dependencies: bool = True) -> None:
+    def save_source_string(
+        self, module_name: str, src: str, is_package: bool = False, dependencies: bool = True
+    ) -> None:
         """Put source text into the package as a module."""
         self._needed.setdefault(module_name, None)
         self._actions[module_name] = "intern"
@@ -159,7 +179,12 @@ class PackageExporter:
     def _put_source(self, module_name: str, source: str, is_package: bool, dependencies: bool) -> None:
         self._sources[module_name] = source, is_package
         parent = module_name.rpartition(".")[0]
-        if parent and parent not in self._sources and self._action(parent) == "intern" and importlib.util.find_spec(parent.partition(".")[0]):
+        if (
+            parent
+            and parent not in self._sources
+            and self._action(parent) == "intern"
+            and importlib.util.find_spec(parent.partition(".")[0])
+        ):
             self.add_dependency(parent, dependencies, needed_by=module_name)
         if dependencies:
             for needed in _imports(module_name, source, is_package):
@@ -179,7 +204,7 @@ class PackageExporter:
             return parent
         return name
 
-    # --- data -------------------------------------------------------------------------------------------------------------
+    # --- data ---------------------------------------------------------------------------------------------------------
 
     def save_text(self, package: str, resource: str, text: str) -> None:
         """Put text into the package."""
@@ -189,7 +214,9 @@ class PackageExporter:
         """Put bytes into the package."""
         self._zip.writestr(f"archive/{package.replace('.', '/')}/{resource}", binary)
 
-    def save_pickle(self, package: str, resource: str, obj: Any, dependencies: bool = True, pickle_protocol: int = 3) -> None:
+    def save_pickle(
+        self, package: str, resource: str, obj: Any, dependencies: bool = True, pickle_protocol: int = 3
+    ) -> None:
         """Pickle an object, and need the modules that define what it holds."""
         file = io.BytesIO()
         pickler = _Pickler(self, file, pickle_protocol)
@@ -204,7 +231,7 @@ class PackageExporter:
     def _storage(self, storage: UntypedStorage) -> int:
         return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
 
-    # --- answers ----------------------------------------------------------------------------------------------------------
+    # --- answers ------------------------------------------------------------------------------------------------------
 
     def _with_action(self, action: str) -> list[str]:
         return [name for name, chosen in self._actions.items() if chosen == action]
@@ -234,7 +261,11 @@ class PackageExporter:
         reached = {dst}
         while more := {name for name, needed in self._edges.items() if needed & reached} - reached:
             reached |= more
-        lines = [f'"{a}" -> "{b}";' for a in sorted(reached) for b in sorted(self._edges.get(a, set()) & reached)] if src in reached else []
+        lines = (
+            [f'"{a}" -> "{b}";' for a in sorted(reached) for b in sorted(self._edges.get(a, set()) & reached)]
+            if src in reached
+            else []
+        )
         return "\n".join(["digraph G {", *lines, "}"])
 
     def dependency_graph_string(self) -> str:
@@ -242,7 +273,7 @@ class PackageExporter:
         lines = [f'"{a}" -> "{b}";' for a, needed in sorted(self._edges.items()) for b in sorted(needed)]
         return "\n".join(["digraph G {", *lines, "}"])
 
-    # --- the end ----------------------------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Complete the archive."""
@@ -257,7 +288,9 @@ class PackageExporter:
             self._zip.writestr(f"archive/{name.replace('.', '/')}.py", _MOCK)
         for number, storage in self._storages.values():
             self._zip.writestr(f"archive/.data/{number}.storage", storage.cpu().tobytes())
-        self._zip.writestr("archive/.data/extern_modules", "".join(f"{homes_name(name)}\n" for name in self.externed_modules()))
+        self._zip.writestr(
+            "archive/.data/extern_modules", "".join(f"{homes_name(name)}\n" for name in self.externed_modules())
+        )
         self._zip.writestr("archive/.data/python_version", platform.python_version())
         self._zip.writestr("archive/.data/version", "6\n")
         self._zip.writestr("archive/byteorder", sys.byteorder)

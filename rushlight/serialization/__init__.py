@@ -1,8 +1,9 @@
 """Saving and loading: `rushlight.save`, `rushlight.load` and PyTorch's `torch.serialization`.
 
-`write.py` and `read.py` hold the two functions; `archive.py` the zip container; `restricted.py` the interpreter that reads
-pickles as data, with `allowed.py` for what they may name; `names.py` the names in files; `tensors/legacy_types.py` the older formats;
-`locations.py` devices; `sources.py` files and buffers; `options.py` what can be set.
+`write.py` and `read.py` hold the two functions; `archive.py` the zip container; `restricted.py` the interpreter that
+reads pickles as data, with `allowed.py` for what they may name; `names.py` the names in files;
+`tensors/legacy_types.py` the older formats; `locations.py` devices; `sources.py` files and buffers;
+`options.py` what can be set.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ LONG_SIZE, INT_SIZE, SHORT_SIZE = 4, 4, 2
 
 
 class SourceChangeWarning(Warning):
-    """Said of a class whose source differs from what was saved. Sources are not compared here, so it is never raised."""
+    """Said of a class whose source differs from what was saved. Sources are not compared here,
+    so it is never raised."""
 
 
 @contextmanager
@@ -84,12 +86,19 @@ def mkdtemp() -> Iterator[str]:
         shutil.rmtree(path)
 
 
-def check_module_version_greater_or_equal(module: Any, req_version_tuple: tuple, error_if_malformed: bool = True) -> bool:
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple, error_if_malformed: bool = True
+) -> bool:
     """Whether a module's `__version__` is at least the one required, part by part."""
     try:
-        return tuple(type(r)(v) for r, v in zip(req_version_tuple, module.__version__.split("."), strict=False)) >= tuple(req_version_tuple)
+        return tuple(
+            type(r)(v) for r, v in zip(req_version_tuple, module.__version__.split("."), strict=False)
+        ) >= tuple(req_version_tuple)
     except Exception as error:
-        message = f"'{module.__name__}' module version string is malformed '{module.__version__}' and cannot be compared with tuple {req_version_tuple}"
+        message = (
+            f"'{module.__name__}' module version string is malformed '{module.__version__}' and cannot be compared with"
+            f" tuple {req_version_tuple}"
+        )
         if error_if_malformed:
             raise RuntimeError(message) from error
         return True
@@ -105,7 +114,9 @@ def validate_cuda_device(location: str) -> int:
 
 def validate_hpu_device(location: str) -> int:
     """The index of an HPU location; refused here, where there is none."""
-    raise RuntimeError(f"load: the file's storages are on {location}, and there is no HPU here. Pass map_location='cpu'.")
+    raise RuntimeError(
+        f"load: the file's storages are on {location}, and there is no HPU here. Pass map_location='cpu'."
+    )
 
 
 def _is_zipfile(f: Any) -> bool:
@@ -168,12 +179,15 @@ def _open_zipfile_writer(name_or_buffer: Any) -> Iterator[PyTorchFileWriter]:
 
 
 __all__ = [
-    "DEFAULT_PROTOCOL", "FILE_LIKE", "FileLike", "INT_SIZE", "LONG_SIZE", "LoadEndianness", "MAGIC_NUMBER", "MAP_LOCATION", "PROTOCOL_VERSION",
-    "PyTorchFileReader", "PyTorchFileWriter", "SHORT_SIZE", "STORAGE", "STORAGE_KEY_SEPARATOR", "SourceChangeWarning", "StorageType",
-    "_check_dill_version", "_check_seekable", "_get_layout", "_get_restore_location", "_is_path", "_is_torchscript_zip", "_is_zipfile",
-    "_legacy_load", "_legacy_save", "_load", "_maybe_decode_ascii", "_open_file_like", "_open_zipfile_reader", "_open_zipfile_writer", "_save",
-    "_serialization_tls", "add_safe_globals", "check_module_version_greater_or_equal", "clear_safe_globals", "default_restore_location",
-    "get_crc32_options", "get_default_load_endianness", "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
-    "location_tag", "mkdtemp", "normalize_storage_type", "register_package", "safe_globals", "save", "set_crc32_options",
-    "set_default_load_endianness", "set_default_mmap_options", "skip_data", "storage_to_tensor_type", "validate_cuda_device", "validate_hpu_device",
+    "DEFAULT_PROTOCOL", "FILE_LIKE", "FileLike", "INT_SIZE", "LONG_SIZE", "LoadEndianness", "MAGIC_NUMBER",
+    "MAP_LOCATION", "PROTOCOL_VERSION", "PyTorchFileReader", "PyTorchFileWriter", "SHORT_SIZE", "STORAGE",
+    "STORAGE_KEY_SEPARATOR", "SourceChangeWarning", "StorageType", "_check_dill_version", "_check_seekable",
+    "_get_layout", "_get_restore_location", "_is_path", "_is_torchscript_zip", "_is_zipfile",
+    "_legacy_load", "_legacy_save", "_load", "_maybe_decode_ascii", "_open_file_like", "_open_zipfile_reader",
+    "_open_zipfile_writer", "_save", "_serialization_tls", "add_safe_globals", "check_module_version_greater_or_equal",
+    "clear_safe_globals", "default_restore_location", "get_crc32_options", "get_default_load_endianness",
+    "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
+    "location_tag", "mkdtemp", "normalize_storage_type", "register_package", "safe_globals", "save",
+    "set_crc32_options", "set_default_load_endianness", "set_default_mmap_options", "skip_data",
+    "storage_to_tensor_type", "validate_cuda_device", "validate_hpu_device",
 ]  # fmt: skip

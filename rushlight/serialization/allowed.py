@@ -29,11 +29,12 @@ _MOST_IN_KEY = 10_000
 _QUANTIZED = re.compile(r"torch\.(Q\w+Storage|q(u?)int\d+(x\d)?|per_(tensor|channel)_\w+|_utils\._rebuild_qtensor)$")
 
 
-# --- what users allow -------------------------------------------------------------------------------------------------------
+# --- what users allow -------------------------------------------------------------------------------------------------
 
 
 def add_safe_globals(safe_globals: list[Callable | tuple[Callable, str]]) -> None:
-    """Let files name these classes and functions, and call them. Items are objects, or (object, full name in the file)."""
+    """Let files name these classes and functions, and call them. Items are objects,
+    or (object, full name in the file)."""
     _user.update(safe_globals)
 
 
@@ -67,7 +68,9 @@ def user_globals() -> dict[str, Any]:
     for item in _user:
         if isinstance(item, tuple):
             if len(item) != 2:
-                raise ValueError(f"add_safe_globals: expected tuples of (object, full name), got one of length {len(item)}")
+                raise ValueError(
+                    f"add_safe_globals: expected tuples of (object, full name), got one of length {len(item)}"
+                )
             item, name = item
             if type(name) is not str:
                 raise TypeError(f"add_safe_globals: expected the full name as str, got {type(name).__name__}")
@@ -78,11 +81,12 @@ def user_globals() -> dict[str, Any]:
     return found
 
 
-# --- arguments that must be looked at first -----------------------------------------------------------------------------------
+# --- arguments that must be looked at first ---------------------------------------------------------------------------
 
 
 def check_key(key: Any) -> None:
-    """Hashing a tuple visits all it holds, without a limit of depth: nested ones could exhaust the stack, or never end."""
+    """Hashing a tuple visits all it holds, without a limit of depth: nested ones could exhaust the stack,
+    or never end."""
     if not isinstance(key, tuple):
         return
     waiting, seen, depth = [(key, 0)], 0, 0
@@ -124,7 +128,9 @@ def _checked_bytes(data: Any = b"", encoding: Any = None) -> bytearray:
 
 def _checked_encode(text: Any, encoding: Any = "latin1", errors: Any = "strict") -> bytes:
     if type(text) is not str or encoding not in ("latin1", "latin-1", "utf-8", "utf8", "ascii"):
-        raise UnpicklingError(f"_codecs.encode: expected text and a plain encoding, got {type(text).__name__} and {encoding!r}")
+        raise UnpicklingError(
+            f"_codecs.encode: expected text and a plain encoding, got {type(text).__name__} and {encoding!r}"
+        )
     return text.encode(encoding, "strict")
 
 
@@ -193,7 +199,7 @@ def _parameter(*args: Any) -> Any:
 NAMED_ONLY = (NestedTensor, _C.UntypedStorage, storage.TypedStorage)
 
 
-# --- the list -----------------------------------------------------------------------------------------------------------------
+# --- the list ---------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -203,16 +209,19 @@ def default_globals() -> dict[str, Any]:
         "collections.OrderedDict": _checked_ordered_dict, "collections.Counter": _checked_counter,
         "builtins.set": _checked_set, "builtins.bytearray": _checked_bytes,
         "builtins.complex": _checked_complex, "_codecs.encode": _checked_encode, "torch.Size": _checked_size,
-        "torch.Tensor": _checked_tensor, "torch.device": _C.device, "torch.serialization._get_layout": shape._get_layout,
-        "torch.nn.parameter.Parameter": _parameter, "torch.storage.TypedStorage": storage.TypedStorage,
-        "torch.storage.UntypedStorage": _C.UntypedStorage, "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
+        "torch.Tensor": _checked_tensor, "torch.device": _C.device,
+        "torch.serialization._get_layout": shape._get_layout, "torch.nn.parameter.Parameter": _parameter,
+        "torch.storage.TypedStorage": storage.TypedStorage, "torch.storage.UntypedStorage": _C.UntypedStorage,
+        "torch._tensor._rebuild_from_type_v2": _rebuild_of_type,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
-        "torch.nested._internal.nested_tensor.NestedTensor": NestedTensor, "torch.nested._internal.nested_tensor._rebuild_njt": _utils._rebuild_njt,
+        "torch.nested._internal.nested_tensor.NestedTensor": NestedTensor,
+        "torch.nested._internal.nested_tensor._rebuild_njt": _utils._rebuild_njt,
         "torch._dynamo.decorators._DimRange": _DimRange,
     }  # fmt: skip
-    for name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter", "_rebuild_sparse_tensor",
-                 "_rebuild_meta_tensor_no_storage", "_rebuild_nested_tensor", "_rebuild_device_tensor_from_cpu_tensor",
-                 "_rebuild_device_tensor_from_numpy", "_rebuild_wrapper_subclass"):  # fmt: skip
+    for name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter",
+                 "_rebuild_sparse_tensor", "_rebuild_meta_tensor_no_storage", "_rebuild_nested_tensor",
+                 "_rebuild_device_tensor_from_cpu_tensor", "_rebuild_device_tensor_from_numpy",
+                 "_rebuild_wrapper_subclass"):  # fmt: skip
         found[f"torch._utils.{name}"] = getattr(_utils, name)
     for name, dtype in storage.STORAGE_DTYPES.items():
         found[f"torch.{name}"] = StorageType(name)
@@ -236,7 +245,9 @@ def find(module: str, name: str, user: dict[str, Any]) -> Any:
     if found is not None:
         return found
     if _QUANTIZED.match(full):
-        raise RuntimeError(f"load: the file holds quantized tensors ({full}), which are not supported. Dequantize them before saving.")
+        raise RuntimeError(
+            f"load: the file holds quantized tensors ({full}), which are not supported. Dequantize them before saving."
+        )
     if module == "builtins":
         full = name if hasattr(builtins, name) else full
     raise UnpicklingError(
@@ -244,4 +255,3 @@ def find(module: str, name: str, user: dict[str, Any]) -> Any:
         f"`torch.serialization.add_safe_globals([{full}])`, or `torch.serialization.safe_globals([{full}])` around "
         "the call."
     )
-

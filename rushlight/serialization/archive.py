@@ -31,8 +31,10 @@ _STORED, _DEFLATED = 0, 8
 _MOST_EXPANSION = 1040            # deflate cannot do better than 1032 to 1
 _SUSPICIOUS_EXPANSION = 100       # over a whole archive, once it is large
 _SMALL = 1 << 30
-CORRUPT = ("The file is damaged or was cut short. This happens when it was not saved to the end, or not transferred whole; "
-           "save or fetch it again.")  # fmt: skip
+CORRUPT = (
+    "The file is damaged or was cut short. This happens when it was not saved to the end, or not transferred whole; "
+    "save or fetch it again."
+)
 
 
 def is_zip(start: bytes) -> bool:
@@ -40,7 +42,7 @@ def is_zip(start: bytes) -> bool:
     return start[:4] == b"PK\x03\x04"
 
 
-# --- writing --------------------------------------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 class Record(NamedTuple):
@@ -53,9 +55,12 @@ class Record(NamedTuple):
 
 
 class PyTorchFileWriter:
-    """Writes records in the order given to `sink`, which takes lists of buffers; `write_end_of_file` makes the archive whole."""
+    """Writes records in the order given to `sink`, which takes lists of buffers;
+    `write_end_of_file` makes the archive whole."""
 
-    def __init__(self, sink: Callable[[list], Any], name: str = "archive", alignment: int = 64, has_sums: bool = True) -> None:
+    def __init__(
+        self, sink: Callable[[list], Any], name: str = "archive", alignment: int = 64, has_sums: bool = True
+    ) -> None:
         self._sink = sink
         self._name = name or "archive"
         self._alignment = alignment
@@ -102,7 +107,10 @@ class PyTorchFileWriter:
         padding = -(at + _LOCAL.size + len(name) + len(extra) + 4) % self._alignment
         extra += struct.pack("<2sH", b"FB", padding) + b"Z" * padding
         flags = _UTF8 | (_DESCRIBED_AFTER if size else 0)
-        return _LOCAL.pack(_LOCAL_SIGN, 0, flags, _STORED, 0, 0, 0, sizes, sizes, len(name), len(extra)) + name + extra, at
+        return (
+            _LOCAL.pack(_LOCAL_SIGN, 0, flags, _STORED, 0, 0, 0, sizes, sizes, len(name), len(extra)) + name + extra,
+            at,
+        )
 
     def write_end_of_file(self) -> None:
         """Append the version, an identity made of the checksums, and the directory."""
@@ -116,7 +124,9 @@ class PyTorchFileWriter:
             directory,
             _END64.pack(_END64_SIGN, _END64.size - 12, 0x031E, 45, 0, 0, count, count, len(directory), at),
             _LOCATOR.pack(_LOCATOR_SIGN, 0, at + len(directory), 1),
-            _END.pack(_END_SIGN, 0, 0, min(count, 0xFFFF), min(count, 0xFFFF), min(len(directory), _FULL), min(at, _FULL), 0),
+            _END.pack(
+                _END_SIGN, 0, 0, min(count, 0xFFFF), min(count, 0xFFFF), min(len(directory), _FULL), min(at, _FULL), 0
+            ),
         ]
         self._sink(end)
 
@@ -130,12 +140,12 @@ def _central_entry(record: Record) -> bytes:
     extra = struct.pack(f"<HH{len(fields)}Q", 1, 8 * len(fields), *fields) if fields else b""
     flags = _UTF8 | (_DESCRIBED_AFTER if size else 0)
     small = min(size, _FULL)
-    head = _CENTRAL.pack(_CENTRAL_SIGN, 0, 0, flags, _STORED, 0, 0, record.crc, small, small, len(record.name), len(extra),
-                         0, 0, 0, 0, min(at, _FULL))  # fmt: skip
+    head = _CENTRAL.pack(_CENTRAL_SIGN, 0, 0, flags, _STORED, 0, 0, record.crc, small, small, len(record.name),
+                         len(extra), 0, 0, 0, 0, min(at, _FULL))  # fmt: skip
     return head + record.name + extra
 
 
-# --- reading --------------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 class Entry:
@@ -229,9 +239,12 @@ class PyTorchFileReader:
         return self._entries[name].size
 
     def read_into(self, entry: Entry, target: memoryview, at: int = 0) -> None:
-        """Bytes of a record from `at` on, put where a storage keeps them. Their sum is not checked: PyTorch does not either."""
+        """Bytes of a record from `at` on, put where a storage keeps them. Their sum is not checked:
+        PyTorch does not either."""
         if entry.method == _DEFLATED:
-            target[:] = memoryview(_inflate(self.source.read(entry.start, entry.packed), entry))[at : at + target.nbytes]
+            target[:] = memoryview(_inflate(self.source.read(entry.start, entry.packed), entry))[
+                at : at + target.nbytes
+            ]
         elif self.source.read_into(entry.start + at, target) != target.nbytes:
             raise _bad(f"the record {entry.name!r} is cut short")
 
@@ -303,7 +316,9 @@ def _parse_directory(data: bytes, count: int) -> list[Entry]:
         if at + _CENTRAL.size > len(data):
             raise _bad("the central directory is cut short")
         fields = _CENTRAL.unpack_from(data, at)
-        sign, _, _, flags, method, _, _, crc, packed, size, name_size, extra_size, comment_size, _, _, _, header = fields
+        sign, _, _, flags, method, _, _, crc, packed, size, name_size, extra_size, comment_size, _, _, _, header = (
+            fields
+        )
         at += _CENTRAL.size
         name, extra = data[at : at + name_size], data[at + name_size : at + name_size + extra_size]
         at += name_size + extra_size + comment_size

@@ -1,7 +1,8 @@
-"""Files from before PyTorch 1.6: pickles one after another, then the bytes of the storages; and tar archives from before 0.1.10.
+"""Files from before PyTorch 1.6: pickles one after another, then the bytes of the storages;
+and tar archives from before 0.1.10.
 
-Enters: an open file whose first bytes are no zip's. Leaves: the object. The same rules hold as for archives: by default nothing
-from the file runs, sizes are checked against what is there. Refuses other magic numbers and other protocols.
+Enters: an open file whose first bytes are no zip's. Leaves: the object. The same rules hold as for archives: by default
+nothing from the file runs, sizes are checked against what is there. Refuses other magic numbers and other protocols.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _SYSTEM_FILES = (io.BufferedReader, io.FileIO, io.BufferedRandom)
 class _Stream:
     """Pickles read one after another from a file, and raw bytes between them.
 
-    The safe reader works on a buffer: the memory of a file in memory, the mapping of one of the system, else all that is left.
+    The safe reader works on a buffer: the memory of a file in memory, the mapping of one of the system,
+    else all that is left.
     """
 
     def __init__(self, file: Any, pickle_module: Any, load_args: dict) -> None:
@@ -68,7 +70,9 @@ class _Stream:
             data = memoryview(self._data)[self._at : self._at + size]
             self._at += size
         if len(data) < size:
-            raise EOFError(f"unexpected end of file: {size} bytes were announced, {len(data)} are there. The file was cut short.")
+            raise EOFError(
+                f"unexpected end of file: {size} bytes were announced, {len(data)} are there. The file was cut short."
+            )
         return data
 
     def fill(self, storage: UntypedStorage) -> None:
@@ -149,7 +153,9 @@ class _Surveyor(pickle.Unpickler):
         return UntypedStorage if names.is_ours(module) and name == "UntypedStorage" else _Nothing
 
     def persistent_load(self, saved: Any) -> Any:
-        return _Nothing() if isinstance(saved, tuple) and saved and _text(saved[0]) == "module" else self._storages(saved)
+        return (
+            _Nothing() if isinstance(saved, tuple) and saved and _text(saved[0]) == "module" else self._storages(saved)
+        )
 
 
 def _no_storages(saved: Any) -> Any:
@@ -186,7 +192,10 @@ class _Deferred:
             raise RuntimeError(f"load: storage {key!r} claims to have {numel!r} elements")
         self._claimed += numel * dtype.itemsize
         if self._claimed > self._stream.left() and not options.local.skip_data:
-            raise RuntimeError(f"load: storages of {self._claimed} bytes are named, but only {self._stream.left()} bytes follow. The file was cut short.")
+            raise RuntimeError(
+                f"load: storages of {self._claimed} bytes are named, but only {self._stream.left()} bytes follow. The"
+                " file was cut short."
+            )
         host = UntypedStorage(numel * dtype.itemsize)
         placed = self._restore(host, location)
         typed = placed if isinstance(placed, TypedStorage) else TypedStorage(wrap_storage=placed, dtype=dtype)
@@ -197,8 +206,12 @@ class _Deferred:
         key, width = _text(key), typed.dtype.itemsize
         if key not in self._views:
             if not 0 <= offset <= offset + size <= len(typed):
-                raise RuntimeError(f"load: a view of {size} elements at {offset} does not fit in a storage of {len(typed)}")
-            self._views[key] = TypedStorage(wrap_storage=typed.untyped()[offset * width : (offset + size) * width], dtype=typed.dtype)
+                raise RuntimeError(
+                    f"load: a view of {size} elements at {offset} does not fit in a storage of {len(typed)}"
+                )
+            self._views[key] = TypedStorage(
+                wrap_storage=typed.untyped()[offset * width : (offset + size) * width], dtype=typed.dtype
+            )
         return self._views[key]
 
     def forget(self) -> None:
@@ -215,7 +228,10 @@ class _Deferred:
             typed, host = self.by_key[_text(key)]
             (count,) = struct.unpack("<q", self._stream.read(8))
             if count * typed.dtype.itemsize != host.nbytes():
-                raise RuntimeError(f"load: storage {key!r} has {count} elements, but {host.nbytes() // typed.dtype.itemsize} were announced")
+                raise RuntimeError(
+                    f"load: storage {key!r} has {count} elements, but {host.nbytes() // typed.dtype.itemsize} were"
+                    " announced"
+                )
             if count:
                 self._stream.fill(host)
             if is_little != (sys.byteorder == "little"):
@@ -276,7 +292,7 @@ def _legacy_load(f: Any, map_location: Any, pickle_module: Any, **pickle_load_ar
     return result
 
 
-# --- tar archives --------------------------------------------------------------------------------------------------------------
+# --- tar archives -----------------------------------------------------------------------------------------------------
 
 
 def _is_tar(f: Any) -> bool:
@@ -310,7 +326,9 @@ def _load_tar(f: Any, map_location: Any, pickle_module: Any, load_args: dict) ->
         root, width = stored[root], stored[root].dtype.itemsize
         if not 0 <= offset <= offset + size <= len(root):
             raise RuntimeError(f"load: a view of {size} elements at {offset} does not fit in a storage of {len(root)}")
-        stored[target] = TypedStorage(wrap_storage=root.untyped()[offset * width : (offset + size) * width], dtype=root.dtype)
+        stored[target] = TypedStorage(
+            wrap_storage=root.untyped()[offset * width : (offset + size) * width], dtype=root.dtype
+        )
     tensors: dict[Any, Any] = {}
     stream = _Stream(io.BytesIO(members["tensors"]), pickle_module, load_args)
     for _ in range(_count(stream.next())):

@@ -35,7 +35,8 @@ class StorageType:
 def register_package(priority: int, tagger: Callable, deserializer: Callable) -> None:
     """Teach saving and loading about another place for storages; those of lower priority numbers are asked first.
 
-    `tagger(storage)` names the place, `deserializer(storage, tag)` puts a storage there; both return None when it is not theirs.
+    `tagger(storage)` names the place, `deserializer(storage, tag)` puts a storage there;
+    both return None when it is not theirs.
     """
     _registry.append((priority, tagger, deserializer))
     _registry.sort(key=operator.itemgetter(0))
@@ -112,7 +113,9 @@ def restore_of(map_location: Any) -> Restore:
         where = str(map_location)
         return lambda storage, location: default_restore_location(storage, where)
     if not callable(map_location):
-        raise TypeError(f"load: map_location must be a str, a device, a dict or a function, got {type(map_location).__name__}")
+        raise TypeError(
+            f"load: map_location must be a str, a device, a dict or a function, got {type(map_location).__name__}"
+        )
 
     def restore(storage: Any, location: str) -> Any:
         found = map_location(storage, location)

@@ -24,17 +24,23 @@ _MOVED: dict[tuple[str, str], tuple[str, str]] = {
     ("torch._C", "_TensorBase"): ("rushlight", "Tensor"),
     ("torch.storage", "UntypedStorage"): ("rushlight", "UntypedStorage"),
     ("torch.utils.hooks", "RemovableHandle"): ("rushlight.autograd.hooks", "RemovableHandle"),
-    ("torch.nested._internal.nested_tensor", "NestedTensor"): ("rushlight.definitions.nested.container", "NestedTensor"),
+    ("torch.nested._internal.nested_tensor", "NestedTensor"): ("rushlight.definitions.nested.container",
+                                                               "NestedTensor"),
     ("torch.nested._internal.nested_tensor", "_rebuild_njt"): ("rushlight._utils", "_rebuild_njt"),
     ("torch._dynamo.decorators", "_DimRange"): ("rushlight.serialization.stand_ins", "_DimRange"),
-    ("torch.nn.utils.spectral_norm", "SpectralNormStateDictHook"): ("rushlight.serialization.stand_ins", "SpectralNormStateDictHook"),
-    ("torch.nn.utils.spectral_norm", "SpectralNormLoadStateDictPreHook"): ("rushlight.serialization.stand_ins", "SpectralNormLoadStateDictPreHook"),
-    ("torch.nn.backends.thnn", "_get_thnn_function_backend"): ("rushlight.serialization.stand_ins", "_get_thnn_function_backend"),
+    ("torch.nn.utils.spectral_norm", "SpectralNormStateDictHook"): ("rushlight.serialization.stand_ins",
+                                                                    "SpectralNormStateDictHook"),
+    ("torch.nn.utils.spectral_norm", "SpectralNormLoadStateDictPreHook"): ("rushlight.serialization.stand_ins",
+        "SpectralNormLoadStateDictPreHook"),
+    ("torch.nn.backends.thnn", "_get_thnn_function_backend"): ("rushlight.serialization.stand_ins",
+                                                               "_get_thnn_function_backend"),
 }  # fmt: skip
 _BACK = {ours: theirs for theirs, ours in _MOVED.items() if theirs[1] == ours[1]}
 _MODULES = {"torch.tensor": "torch._tensor"}
 # Packages here that are one file in PyTorch.
-_ONE_FILE = re.compile(r"rushlight\.(optim\.lr_scheduler|distributions\.(?:constraints|transforms|kl)|nn\.functional)\.")
+_ONE_FILE = re.compile(
+    r"rushlight\.(optim\.lr_scheduler|distributions\.(?:constraints|transforms|kl)|nn\.functional)\."
+)
 # Built-in functions, which are ops here.
 _BUILT_IN = frozenset(("torch._C._nn", "torch._C._special", "torch._C._linalg", "torch._C._fft", "torch._C._sparse"))
 
@@ -84,10 +90,12 @@ def find(module: str, name: str) -> Any:
     return found
 
 
-# --- globals in a pickle ----------------------------------------------------------------------------------------------------
+# --- globals in a pickle ----------------------------------------------------------------------------------------------
 
 # Runs of instructions that hold no text: without an argument, and with one of 1, 2, 4 or 8 bytes.
-_RUN = re.compile(rb"(?s:[().0-2NQRabdelostu\]}\x81\x85-\x89\x8f-\x92\x94]|[hqK\x80\x82].|[M\x83].{2}|[Jjr\x84].{4}|[G\x95].{8})*")
+_RUN = re.compile(
+    rb"(?s:[().0-2NQRabdelostu\]}\x81\x85-\x89\x8f-\x92\x94]|[hqK\x80\x82].|[M\x83].{2}|[Jjr\x84].{4}|[G\x95].{8})*"
+)
 _BY_LENGTH = {b"U": "<B", b"C": "<B", b"\x8c": "<B", b"\x8a": "<B", b"X": "<I", b"T": "<i", b"B": "<I", b"\x8b": "<i",
               b"\x8d": "<Q", b"\x8e": "<Q", b"\x96": "<Q"}  # fmt: skip
 
@@ -130,7 +138,8 @@ def with_torch_names(data: bytes) -> bytes:
 
 
 def _renamed_on_stack(data: bytes) -> bytes:
-    """Protocols 4 and 5 name globals by two strings on the stack: ours are dropped again, and a plain instruction follows."""
+    """Protocols 4 and 5 name globals by two strings on the stack: ours are dropped again,
+    and a plain instruction follows."""
     pieces, done, memo, texts = [], 0, [], []
     ops = [*pickletools.genops(data)]
     for index, (op, argument, at) in enumerate(ops):

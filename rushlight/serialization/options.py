@@ -1,6 +1,8 @@
-"""What can be set about saving and loading: PyTorch's `utils.serialization.config` and the functions that set parts of it.
+"""What can be set about saving and loading: PyTorch's `utils.serialization.config` and the functions that set parts of
+it.
 
-Enters: values for the options. Leaves: `load` and `save`, two namespaces read at each call. Refuses values that mean nothing.
+Enters: values for the options. Leaves: `load` and `save`, two namespaces read at each call.
+Refuses values that mean nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def get_default_load_endianness() -> LoadEndianness | None:
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """Say which byte order files have that do not say themselves."""
     if endianness is not None and not isinstance(endianness, LoadEndianness):
-        raise TypeError(f"set_default_load_endianness: expected a LoadEndianness or None, got {type(endianness).__name__}")
+        raise TypeError(
+            f"set_default_load_endianness: expected a LoadEndianness or None, got {type(endianness).__name__}"
+        )
     load.endianness = endianness
 
 
@@ -65,7 +69,8 @@ def get_default_mmap_options() -> int:
 
 
 class set_default_mmap_options:  # noqa: N801 - PyTorch's name
-    """Map files with `flags`, from now on or inside a `with` block: private copies of pages on write, or shared with the file."""
+    """Map files with `flags`, from now on or inside a `with` block: private copies of pages on write,
+    or shared with the file."""
 
     def __init__(self, flags: int) -> None:
         if flags not in (MAP_PRIVATE, MAP_SHARED):

@@ -1,8 +1,9 @@
 """`load`: what `save`, here or in PyTorch, wrote.
 
-Enters: a path or a seekable file object. Leaves: the object, its tensors where `map_location` says. By default only plain data
-and tensors are made, by an interpreter that runs nothing from the file; `weights_only=False` lets the file's pickle do
-whatever it says. Refuses TorchScript archives and everything that does not add up, before anything is made of it.
+Enters: a path or a seekable file object. Leaves: the object, its tensors where `map_location` says. By default only
+plain data and tensors are made, by an interpreter that runs nothing from the file; `weights_only=False` lets the file's
+pickle do whatever it says. Refuses TorchScript archives and everything that does not add up,
+before anything is made of it.
 """
 
 from __future__ import annotations
@@ -59,14 +60,22 @@ def load(
     if is_path(f) and os.fspath(f).endswith(".safetensors"):
         return _load_safetensors(os.fspath(f), map_location)
     with opened(f) as file:
-        return _load_open(f, file, map_location, None if weights_only else pickle_module or pickle, mmap, pickle_load_args)
+        return _load_open(
+            f, file, map_location, None if weights_only else pickle_module or pickle, mmap, pickle_load_args
+        )
 
 
 def _is_weights_only(asked: bool | None, pickle_module: Any) -> bool:
     """The argument, the environment's wish, or the default: safe unless a pickle module is given."""
-    force, forbid = (environment.get(f"TORCH_FORCE_{name}").lower() in _TRUE for name in ("WEIGHTS_ONLY_LOAD", "NO_WEIGHTS_ONLY_LOAD"))
+    force, forbid = (
+        environment.get(f"TORCH_FORCE_{name}").lower() in _TRUE
+        for name in ("WEIGHTS_ONLY_LOAD", "NO_WEIGHTS_ONLY_LOAD")
+    )
     if force and forbid:
-        raise RuntimeError("load: TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD exclude each other, but both were set.")
+        raise RuntimeError(
+            "load: TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD exclude each other, but both were"
+            " set."
+        )
     if force:
         return True
     if asked is None and forbid:
@@ -76,7 +85,9 @@ def _is_weights_only(asked: bool | None, pickle_module: Any) -> bool:
 
 
 def _load_safetensors(path: str, map_location: Any) -> Any:
-    if isinstance(map_location, dict) or not (map_location is None or isinstance(map_location, (str, bytes, _C.device))):
+    if isinstance(map_location, dict) or not (
+        map_location is None or isinstance(map_location, (str, bytes, _C.device))
+    ):
         raise RuntimeError("load: map_location of a safetensors file must be a device or its name")
     return load_file(path, "cpu" if map_location is None else _text(map_location))
 
@@ -95,8 +106,10 @@ def _load_open(f: Any, file: Any, map_location: Any, pickle_module: Any, mmap: b
         return explained(lambda: _legacy_load(file, map_location, pickle_module, **load_args))
     with PyTorchFileReader(source_of(file)) as archive:
         if _is_torchscript_zip(archive):
-            raise RuntimeError("load: this is a TorchScript archive, made by jit.save. TorchScript is not supported here; "
-                               "save the module's state_dict() from PyTorch and load that.")  # fmt: skip
+            raise RuntimeError(
+                "load: this is a TorchScript archive, made by jit.save. TorchScript is not supported here; "
+                "save the module's state_dict() from PyTorch and load that."
+            )
         mapping = None
         if mmap:
             if not is_path(f):
@@ -140,7 +153,7 @@ def _map_file(file: Any) -> UntypedStorage:
     return over_buffer(mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ | mmap.PROT_WRITE))
 
 
-# --- storages of an archive --------------------------------------------------------------------------------------------------
+# --- storages of an archive -------------------------------------------------------------------------------------------
 
 
 def _check_byte_order(zip_file: PyTorchFileReader) -> bool:
@@ -157,7 +170,8 @@ def _check_byte_order(zip_file: PyTorchFileReader) -> bool:
 
 
 class _Prefetch:
-    """Reads the large records on threads of its own, piece by piece in the order of the file, so that they are there when asked for."""
+    """Reads the large records on threads of its own, piece by piece in the order of the file,
+    so that they are there when asked for."""
 
     def __init__(self, archive: PyTorchFileReader) -> None:
         self._archive = archive
@@ -171,7 +185,9 @@ class _Prefetch:
                     record = self._waiting[name] = _Awaited(archive.entry(name))
                     pieces += [(record, at) for at in record.starts]
         self._left = iter(pieces)
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(min(4, os.cpu_count() or 1, len(pieces)))]
+        self._threads = [
+            threading.Thread(target=self._work, daemon=True) for _ in range(min(4, os.cpu_count() or 1, len(pieces)))
+        ]
 
     def _work(self) -> None:
         while not self._stop:
@@ -243,7 +259,9 @@ class _ArchiveStorages:
 
     def __call__(self, saved: Any) -> TypedStorage:
         if not isinstance(saved, tuple) or len(saved) != 5 or _text(saved[0]) != "storage":
-            raise pickle.UnpicklingError(f"expected a storage's ('storage', class, key, place, size), got {type(saved).__name__}")
+            raise pickle.UnpicklingError(
+                f"expected a storage's ('storage', class, key, place, size), got {type(saved).__name__}"
+            )
         _, kind, key, location, numel = saved
         key = _text(key)
         found = self._loaded.get(key)
@@ -264,7 +282,9 @@ class _ArchiveStorages:
             return UntypedStorage(nbytes, "meta")
         entry = self._archive.entry(name)
         if nbytes > entry.size:
-            raise RuntimeError(f"load: the record {name!r} has {entry.size} bytes, but a storage of {nbytes} is said to be in it")
+            raise RuntimeError(
+                f"load: the record {name!r} has {entry.size} bytes, but a storage of {nbytes} is said to be in it"
+            )
         if options.local.skip_data:
             return UntypedStorage(nbytes)
         if self._mapping is not None:
@@ -283,7 +303,7 @@ class _ArchiveStorages:
         return self._mapping[entry.start : entry.start + nbytes]  # type: ignore[index]
 
 
-# --- reading the pickle ------------------------------------------------------------------------------------------------------
+# --- reading the pickle -----------------------------------------------------------------------------------------------
 
 
 def _load(

@@ -1,8 +1,8 @@
 """Reads a pickle as data: an interpreter of its instructions that runs nothing a list does not allow.
 
-Enters: a buffer with a pickle at some position, a function for the globals it may name, one for its storages. Leaves: the
-object and the position behind it. Refuses, with `pickle.UnpicklingError`, every global, call, attribute and instruction
-that is not plainly data; `EOFError` where the pickle ends too soon. Nesting costs no stack here.
+Enters: a buffer with a pickle at some position, a function for the globals it may name, one for its storages. Leaves:
+the object and the position behind it. Refuses, with `pickle.UnpicklingError`, every global, call, attribute and
+instruction that is not plainly data; `EOFError` where the pickle ends too soon. Nesting costs no stack here.
 """
 
 from __future__ import annotations
@@ -46,10 +46,22 @@ class Unpickler:
                         return self.stack.pop()
                     raise UnpicklingError(f"Unsupported operand {code}")
                 step(self)
-        except (KeyError, IndexError, struct.error, UnicodeDecodeError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        except (
+            KeyError,
+            IndexError,
+            struct.error,
+            UnicodeDecodeError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            RecursionError,
+            OverflowError,
+        ) as error:
             if self.at >= self.size:
                 raise EOFError("the pickle ends too soon: the file is damaged or was cut short") from None
-            raise UnpicklingError(f"the pickle is damaged or not plain data ({type(error).__name__}: {error})") from error
+            raise UnpicklingError(
+                f"the pickle is damaged or not plain data ({type(error).__name__}: {error})"
+            ) from error
 
     def take(self, size: int) -> bytes:
         """The next bytes."""
@@ -94,7 +106,7 @@ class Unpickler:
             raise UnpicklingError(f"Trying to call reduce for unrecognized function {function!r}")
 
 
-# --- plain values -------------------------------------------------------------------------------------------------------------
+# --- plain values -----------------------------------------------------------------------------------------------------
 
 
 def _byte(u: Unpickler) -> None:
@@ -144,7 +156,7 @@ def _new(make: Callable[[], Any]) -> Callable[[Unpickler], None]:
     return lambda u: u.stack.append(make())
 
 
-# --- the stack and the memo ---------------------------------------------------------------------------------------------------
+# --- the stack and the memo -------------------------------------------------------------------------------------------
 
 
 def _mark(u: Unpickler) -> None:
@@ -190,7 +202,7 @@ def _pop(u: Unpickler) -> None:
         u.marked()
 
 
-# --- containers -----------------------------------------------------------------------------------------------------------------
+# --- containers -------------------------------------------------------------------------------------------------------
 
 
 def _tuple(u: Unpickler) -> None:
@@ -272,7 +284,7 @@ def _set_items(u: Unpickler) -> None:
     _fill(u, u.marked())
 
 
-# --- what could do harm -----------------------------------------------------------------------------------------------------------
+# --- what could do harm -----------------------------------------------------------------------------------------------
 
 
 def _global(u: Unpickler) -> None:
@@ -325,7 +337,9 @@ def _build(u: Unpickler) -> None:
     elif cls is _utils.parameter_class():
         target.__setstate__(state)
     else:
-        raise UnpicklingError(f"BUILD: expected Tensor, Parameter, OrderedDict or a class named to `add_safe_globals`, got {cls}")
+        raise UnpicklingError(
+            f"BUILD: expected Tensor, Parameter, OrderedDict or a class named to `add_safe_globals`, got {cls}"
+        )
 
 
 def _persistent(u: Unpickler) -> None:
@@ -338,15 +352,18 @@ def _persistent(u: Unpickler) -> None:
 
 
 _STEPS: dict[bytes, Callable[[Unpickler], None]] = {
-    b"\x80": _skip(1), b"\x95": _skip(8), b"(": _mark, b"h": _get, b"j": _long_get, b"q": _put, b"r": _long_put, b"\x94": _memoize,
-    b"0": _pop, b"1": lambda u: u.marked() and None, b"2": lambda u: u.stack.append(u.stack[-1]),
+    b"\x80": _skip(1), b"\x95": _skip(8), b"(": _mark, b"h": _get, b"j": _long_get, b"q": _put, b"r": _long_put,
+    b"\x94": _memoize, b"0": _pop, b"1": lambda u: u.marked() and None, b"2": lambda u: u.stack.append(u.stack[-1]),
     b"N": _constant(None), b"\x88": _constant(True), b"\x89": _constant(False), b")": _constant(()),
-    b"]": _new(list), b"}": _new(dict), b"\x8f": _new(set), b"K": _byte, b"M": _fixed(_SHORT), b"J": _fixed(_INT), b"G": _fixed(_DOUBLE),
-    b"\x8a": _sized("<B", _long), b"\x8b": _sized("<i", _long), b"X": _sized("<I", Unpickler.text), b"\x8c": _sized("<B", Unpickler.text),
-    b"\x8d": _sized("<Q", Unpickler.text), b"U": _sized("<B", Unpickler.old_text), b"T": _sized("<i", Unpickler.old_text),
-    b"B": _sized("<I", _raw), b"C": _sized("<B", _raw), b"\x8e": _sized("<Q", _raw), b"\x96": _sized("<Q", _byte_array),
-    b"t": _tuple, b"\x85": _tuple_of(1), b"\x86": _tuple_of(2), b"\x87": _tuple_of(3), b"l": _list, b"d": _dict, b"\x91": _frozen_set,
-    b"a": _append, b"e": _appends, b"s": _set_item, b"u": _set_items, b"\x90": _add_items,
-    b"c": _global, b"\x93": _stack_global, b"R": _reduce, b"\x81": _newobj, b"\x92": _newobj_ex, b"b": _build, b"Q": _persistent,
+    b"]": _new(list), b"}": _new(dict), b"\x8f": _new(set), b"K": _byte, b"M": _fixed(_SHORT), b"J": _fixed(_INT),
+    b"G": _fixed(_DOUBLE), b"\x8a": _sized("<B", _long), b"\x8b": _sized("<i", _long),
+    b"X": _sized("<I", Unpickler.text), b"\x8c": _sized("<B", Unpickler.text),
+    b"\x8d": _sized("<Q", Unpickler.text), b"U": _sized("<B", Unpickler.old_text),
+    b"T": _sized("<i", Unpickler.old_text), b"B": _sized("<I", _raw), b"C": _sized("<B", _raw),
+    b"\x8e": _sized("<Q", _raw), b"\x96": _sized("<Q", _byte_array),
+    b"t": _tuple, b"\x85": _tuple_of(1), b"\x86": _tuple_of(2), b"\x87": _tuple_of(3), b"l": _list, b"d": _dict,
+    b"\x91": _frozen_set, b"a": _append, b"e": _appends, b"s": _set_item, b"u": _set_items, b"\x90": _add_items,
+    b"c": _global, b"\x93": _stack_global, b"R": _reduce, b"\x81": _newobj, b"\x92": _newobj_ex, b"b": _build,
+    b"Q": _persistent,
 }  # fmt: skip
 _TABLE: list[Callable[[Unpickler], None] | None] = [_STEPS.get(bytes((code,))) for code in range(256)]

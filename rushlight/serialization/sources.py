@@ -26,7 +26,7 @@ def is_path(f: Any) -> bool:
     return isinstance(f, (str, os.PathLike))
 
 
-# --- reading --------------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 class Source:
@@ -151,7 +151,7 @@ def check_seekable(f: Any) -> None:
         raise type(error)(f"{error}. {advice}") from None
 
 
-# --- writing --------------------------------------------------------------------------------------------------------------
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 class FileSink:
@@ -259,7 +259,9 @@ def _open_beside(folder: str, name: str) -> tuple[str, int]:
     while True:
         temporary = os.path.join(folder, f".{name[:200]}.{os.urandom(6).hex()}.part")
         try:
-            return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+            return temporary, os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666
+            )
         except FileExistsError:
             continue
         except PermissionError:

@@ -1,7 +1,7 @@
 """`load` of `.safetensors` files: a JSON header with names, dtypes, shapes and places, then the bytes of the tensors.
 
-Enters: a path. Leaves: a dict of tensors. Refuses headers whose places do not fit the shapes or leave the file. For everything
-else with such files, the safetensors package itself works on Rushlight's tensors.
+Enters: a path. Leaves: a dict of tensors. Refuses headers whose places do not fit the shapes or leave the file. For
+everything else with such files, the safetensors package itself works on Rushlight's tensors.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from .._C import Tensor
 from .sources import Source, source_of
 
 _DTYPES = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32", "U64": "uint64", "I64": "int64",
-    "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "C64": "complex64", "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
+    "U64": "uint64", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
+    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
 }  # fmt: skip
 _LONGEST_HEADER = 100_000_000
 
@@ -61,6 +62,9 @@ def _tensor(source: Source, start: int, name: str, entry: Any) -> Tensor:
     if not is_sound or end - begin != math.prod(shape) * dtype.itemsize or start + end > source.size:
         raise _bad(f"the place of {name!r} does not fit its shape {shape} or the file")
     result = _C.empty(tuple(shape), None, dtype, None)
-    if end > begin and source.read_into(start + begin, memoryview(result.untyped_storage())[: end - begin]) != end - begin:
+    if (
+        end > begin
+        and source.read_into(start + begin, memoryview(result.untyped_storage())[: end - begin]) != end - begin
+    ):
         raise _bad("the file was cut short")
     return result

@@ -1,8 +1,8 @@
 """`save`: an object and its tensors to a file that PyTorch reads too.
 
-Enters: any object that can be pickled, and a path or file object. Leaves: a zip archive (or, on request, the format from
-before version 1.6) with PyTorch's names for every class. A path gets its new content whole or keeps the old one. Refuses
-storages that are looked at as two dtypes: files cannot say that.
+Enters: any object that can be pickled, and a path or file object. Leaves: a zip archive (or, on request, the format
+from before version 1.6) with PyTorch's names for every class. A path gets its new content whole or keeps the old one.
+Refuses storages that are looked at as two dtypes: files cannot say that.
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ def _check_dill_version(pickle_module: Any) -> None:
         return
     version = tuple(int(part) for part in pickle_module.__version__.split(".")[:3] if part.isdigit())
     if version < (0, 3, 1):
-        raise ValueError(f"'dill' >= 0.3.1 is required, got {pickle_module.__version__}. Update it, or use another pickle_module.")
+        raise ValueError(
+            f"'dill' >= 0.3.1 is required, got {pickle_module.__version__}. Update it, or use another pickle_module."
+        )
 
 
-# --- storages --------------------------------------------------------------------------------------------------------------
+# --- storages ---------------------------------------------------------------------------------------------------------
 
 
 class _Storages:
@@ -95,7 +97,11 @@ class _Storages:
         if key is None:
             key = self._keys[number] = self._key_of(storage, len(self._keys))
             self.by_key[key] = (storage, dtype)
-        if storage.nbytes() and self._dtypes.setdefault(storage.data_ptr(), dtype) is not dtype and storage.device.type != "meta":
+        if (
+            storage.nbytes()
+            and self._dtypes.setdefault(storage.data_ptr(), dtype) is not dtype
+            and storage.device.type != "meta"
+        ):
             raise RuntimeError("save: two tensors or storages look at the same data as different types")
         return "storage", cls, key, location_tag(storage), numel
 
@@ -125,16 +131,20 @@ def _host_view(storage: UntypedStorage) -> memoryview:
     return memoryview(storages.moved(storage, "cpu"))
 
 
-# --- the archive -----------------------------------------------------------------------------------------------------------
+# --- the archive ------------------------------------------------------------------------------------------------------
 
 
-def _write_zip(obj: object, sink: Callable[[list], Any], name: str, pickle_module: Any, protocol: int, without_order: bool) -> None:
+def _write_zip(
+    obj: object, sink: Callable[[list], Any], name: str, pickle_module: Any, protocol: int, without_order: bool
+) -> None:
     writer = PyTorchFileWriter(sink, name, options.save.storage_alignment, options.save.compute_crc32)
     _save(obj, writer, pickle_module, protocol, without_order)
     writer.write_end_of_file()
 
 
-def _save(obj: object, zip_file: PyTorchFileWriter, pickle_module: Any, pickle_protocol: int, _disable_byteorder_record: bool) -> None:
+def _save(
+    obj: object, zip_file: PyTorchFileWriter, pickle_module: Any, pickle_protocol: int, _disable_byteorder_record: bool
+) -> None:
     """Write all records but the last ones."""
     met = _Storages(lambda storage, count: str(count))
     zip_file.write_record("data.pkl", _pickled(obj, met.describe, pickle_module, pickle_protocol))
@@ -148,7 +158,7 @@ def _save(obj: object, zip_file: PyTorchFileWriter, pickle_module: Any, pickle_p
         zip_file.write_record(f"data/{key}", view)
 
 
-# --- the format before 1.6 ---------------------------------------------------------------------------------------------------
+# --- the format before 1.6 --------------------------------------------------------------------------------------------
 
 
 def _legacy_save(obj: object, f: Any, pickle_module: Any, pickle_protocol: int) -> None:

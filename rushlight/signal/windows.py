@@ -18,7 +18,8 @@ from ..op import find_op
 from ..op.factory import check_options
 
 __all__ = [
-    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann", "kaiser", "nuttall",
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
+    "kaiser", "nuttall",
 ]  # fmt: skip
 
 
@@ -46,7 +47,17 @@ class _Points:
         return window.requires_grad_(self.requires_grad)
 
 
-def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def exponential(
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """exp(-|n - center| / tau); `center` may be chosen for windows that are not symmetric."""
     points = _Points("exponential", M, sym, dtype, layout, device, requires_grad)
     if tau <= 0:
@@ -57,13 +68,30 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
     return points.made((-(points.steps() - middle).abs() / tau).exp())
 
 
-def cosine(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def cosine(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """Half a period of a sine, sampled in the middle of M equal parts."""
     points = _Points("cosine", M, sym, dtype, layout, device, requires_grad)
     return points.made(((points.steps() + 0.5) * (math.pi / (points.span + 1) if M else 0.0)).sin())
 
 
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def gaussian(
+    M: int,
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """exp(-(n - middle)^2 / (2 std^2))."""
     points = _Points("gaussian", M, sym, dtype, layout, device, requires_grad)
     if std <= 0:
@@ -71,7 +99,16 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, l
     return points.made((-((points.steps() - points.span / 2) / (std * math.sqrt(2))).square()).exp())
 
 
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def kaiser(
+    M: int,
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """i0(beta * half circle) / i0(beta)."""
     points = _Points("kaiser", M, sym, dtype, layout, device, requires_grad)
     if beta < 0:
@@ -82,7 +119,16 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, l
     return points.made(i0(inside * beta) / i0(find_op("full")((), float(beta), dtype=points.dtype, device=device)))
 
 
-def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def general_cosine(
+    M: int,
+    *,
+    a: Iterable[float],
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """The sum of (-1)^i a[i] cos(i * angle) over one period."""
     points = _Points("general_cosine", M, sym, dtype, layout, device, requires_grad)
     return points.made(_cosine_sum("general_cosine", points, a))
@@ -101,37 +147,86 @@ def _cosine_sum(name: str, points: _Points, a: Iterable[float]) -> Any:
     return total
 
 
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def general_hamming(
+    M: int,
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """alpha - (1 - alpha) * cos over one period."""
     points = _Points("general_hamming", M, sym, dtype, layout, device, requires_grad)
     return points.made(_cosine_sum("general_hamming", points, (alpha, 1.0 - alpha)))
 
 
-def hamming(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def hamming(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """`general_hamming` of 0.54."""
     points = _Points("hamming", M, sym, dtype, layout, device, requires_grad)
     return points.made(_cosine_sum("hamming", points, (0.54, 0.46)))
 
 
-def hann(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def hann(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """`general_hamming` of 0.5."""
     points = _Points("hann", M, sym, dtype, layout, device, requires_grad)
     return points.made(_cosine_sum("hann", points, (0.5, 0.5)))
 
 
-def blackman(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def blackman(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """`general_cosine` of Blackman's three terms."""
     points = _Points("blackman", M, sym, dtype, layout, device, requires_grad)
     return points.made(_cosine_sum("blackman", points, (0.42, 0.5, 0.08)))
 
 
-def nuttall(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def nuttall(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """`general_cosine` of Nuttall's four terms."""
     points = _Points("nuttall", M, sym, dtype, layout, device, requires_grad)
     return points.made(_cosine_sum("nuttall", points, (0.3635819, 0.4891775, 0.1365995, 0.0106411)))
 
 
-def bartlett(M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False) -> Any:
+def bartlett(
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Any:
     """A triangle that is 0 at both ends."""
     points = _Points("bartlett", M, sym, dtype, layout, device, requires_grad)
     return points.made(1 - (points.steps() * (2 / max(points.span, 1)) - 1).abs())

@@ -1,7 +1,8 @@
 """rushlight.sparse: functions of sparse tensors that are not methods.
 
-Enters: sparse tensors of any layout (see `definitions/sparse/`). Leaves: sparse or dense tensors whose gradients for sparse
-arguments hold the same places as those. Semi-structured tensors and `solve`, which need a GPU, are refused by name.
+Enters: sparse tensors of any layout (see `definitions/sparse/`). Leaves: sparse or dense tensors whose gradients for
+sparse arguments hold the same places as those. Semi-structured tensors and `solve`, which need a GPU,
+are refused by name.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ..definitions.sparse.products import spread_diagonals
 from ..op import find_op
 
 __all__ = [
-    "SparseTensor", "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "solve", "spdiags",
-    "sum", "to_sparse_semi_structured",
+    "SparseTensor", "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm",
+    "sampled_addmm", "softmax", "solve", "spdiags", "sum", "to_sparse_semi_structured",
 ]  # fmt: skip
 
 
@@ -40,14 +41,19 @@ def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1
 
 def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None) -> Any:
     """beta * input + alpha * (mat1 @ mat2) at the places of the CSR matrix `input`."""
-    return _written("sparse.sampled_addmm", find_op("_sparse_sampled_addmm")(input, mat1, mat2, beta=beta, alpha=alpha), out)
+    return _written(
+        "sparse.sampled_addmm", find_op("_sparse_sampled_addmm")(input, mat1, mat2, beta=beta, alpha=alpha), out
+    )
 
 
 def _written(name: str, made: Any, out: Any) -> Any:
     if out is None:
         return made
     if _C.is_grad_enabled() and (made.requires_grad or out.requires_grad):
-        raise RuntimeError(f"{name}: out= is not differentiable, and an argument requires grad. Leave out= away, or call it under no_grad().")
+        raise RuntimeError(
+            f"{name}: out= is not differentiable, and an argument requires grad. Leave out= away, or call it under"
+            " no_grad()."
+        )
     if isinstance(made, SparseTensor) and out.shape != made.shape:
         raise RuntimeError(f"{name}: expected out of sizes {list(made.shape)}, got {list(out.shape)}")
     return out.resize_(made.shape).copy_(made) if not isinstance(made, SparseTensor) else out.copy_(made)
@@ -71,10 +77,16 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 def spdiags(diagonals: Any, offsets: Any, shape: tuple[int, int], layout: Any = None) -> Any:
     """A sparse matrix with rows of `diagonals` on the diagonals that `offsets` name."""
     if diagonals.ndim > 2 or offsets.ndim > 1:
-        raise RuntimeError(f"spdiags: diagonals must be a vector or matrix and offsets a number or vector, got {diagonals.ndim} and {offsets.ndim} dims")
+        raise RuntimeError(
+            f"spdiags: diagonals must be a vector or matrix and offsets a number or vector, got {diagonals.ndim} and"
+            f" {offsets.ndim} dims"
+        )
     diagonals, offsets = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1)
     if diagonals.shape[0] != offsets.shape[0]:
-        raise RuntimeError(f"spdiags: number of diagonals ({diagonals.shape[0]}) does not match the number of offsets ({offsets.shape[0]})")
+        raise RuntimeError(
+            f"spdiags: number of diagonals ({diagonals.shape[0]}) does not match the number of offsets"
+            f" ({offsets.shape[0]})"
+        )
     if offsets.dtype is not _C.int64:
         raise RuntimeError(f"spdiags: offset tensor must have dtype int64, but got {offsets.dtype.name}")
     if len(set(offsets.tolist())) != offsets.shape[0]:
@@ -82,7 +94,9 @@ def spdiags(diagonals: Any, offsets: Any, shape: tuple[int, int], layout: Any = 
     if len(shape) != 2:
         raise RuntimeError(f"spdiags: output shape must be 2-dimensional, got {list(shape)}")
     if layout not in (None, sparse_coo, sparse_csr, sparse_csc):
-        raise RuntimeError(f"spdiags: only output layouts (sparse_coo, sparse_csc, sparse_csr) are supported, got {layout}")
+        raise RuntimeError(
+            f"spdiags: only output layouts (sparse_coo, sparse_csc, sparse_csr) are supported, got {layout}"
+        )
     return spread_diagonals(diagonals, offsets, tuple(shape), layout)
 
 
@@ -128,12 +142,20 @@ def as_sparse_gradcheck(gradcheck: Callable) -> Callable:
     def check(func: Callable, inputs: Any, **kwargs: Any) -> bool:
         kwargs.pop("masked", None)
         inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-        parts = [t.detach()._values().clone().requires_grad_(t.requires_grad) if isinstance(t, SparseTensor) else t for t in inputs]
+        parts = [
+            t.detach()._values().clone().requires_grad_(t.requires_grad) if isinstance(t, SparseTensor) else t
+            for t in inputs
+        ]
         like = find_op("_sparse_like")
 
         def on_values(*given: Any) -> Any:
-            result = func(*[like(t.detach(), g) if isinstance(t, SparseTensor) else g for t, g in zip(inputs, given, strict=True)])
-            dense = [m.to_dense() if isinstance(m, SparseTensor) else m for m in (result if isinstance(result, (tuple, list)) else (result,))]
+            result = func(
+                *[like(t.detach(), g) if isinstance(t, SparseTensor) else g for t, g in zip(inputs, given, strict=True)]
+            )
+            dense = [
+                m.to_dense() if isinstance(m, SparseTensor) else m
+                for m in (result if isinstance(result, (tuple, list)) else (result,))
+            ]
             return dense[0] if len(dense) == 1 else tuple(dense)
 
         return gradcheck(on_values, tuple(parts), **kwargs)
@@ -143,12 +165,16 @@ def as_sparse_gradcheck(gradcheck: Callable) -> Callable:
 
 def solve(*args: Any, **kwargs: Any) -> NoReturn:
     """Not supported."""
-    raise NotImplementedError("sparse.solve needs a CUDA device with cuDSS, which this version does not have. Use linalg.solve on to_dense().")
+    raise NotImplementedError(
+        "sparse.solve needs a CUDA device with cuDSS, which this version does not have. Use linalg.solve on to_dense()."
+    )
 
 
 def to_sparse_semi_structured(*args: Any, **kwargs: Any) -> NoReturn:
     """Not supported."""
-    raise NotImplementedError("sparse.to_sparse_semi_structured: 2:4 sparsity needs a CUDA device, which this version does not have")
+    raise NotImplementedError(
+        "sparse.to_sparse_semi_structured: 2:4 sparsity needs a CUDA device, which this version does not have"
+    )
 
 
 globals().update(names_of("torch.sparse"))

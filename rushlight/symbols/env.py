@@ -1,8 +1,9 @@
 """The symbols of one computation: their hints and ranges, what is known of them, and what was assumed.
 
-Enters: sizes to make symbols of, and questions about formulas. Leaves: a `SymbolTable` (see `shape_env`) with `guards`, the answers that other sizes would give
-differently, each with the line of the program that asked; what was computed holds for all sizes that meet them (`holds_for`, `accepts`).
-A symbol without a hint ("unbacked": it comes from elements of a tensor) answers only what its checks said; other questions about it raise.
+Enters: sizes to make symbols of, and questions about formulas. Leaves: a `SymbolTable` (see `shape_env`) with `guards`,
+the answers that other sizes would give differently, each with the line of the program that asked; what was computed
+holds for all sizes that meet them (`holds_for`, `accepts`). A symbol without a hint ("unbacked": it comes from elements
+of a tensor) answers only what its checks said; other questions about it raise.
 """
 
 from __future__ import annotations
@@ -82,17 +83,28 @@ class SymbolTable:
     """The symbols of one computation, their hints, and the guards its rules asked for."""
 
     def __init__(self, *, specialize_zero_one: bool = True, duck_shape: bool = True, allow_scalar_outputs: bool = True,
-                 allow_dynamic_output_shape_ops: bool = True, assume_static_by_default: bool = False) -> None:  # fmt: skip
-        self.specialize_zero_one, self.duck_shape, self.assume_static_by_default = specialize_zero_one, duck_shape, assume_static_by_default
-        self.allow_scalar_outputs, self.allow_dynamic_output_shape_ops = allow_scalar_outputs, allow_dynamic_output_shape_ops
+                 allow_dynamic_output_shape_ops: bool = True,
+                 assume_static_by_default: bool = False) -> None:  # fmt: skip
+        self.specialize_zero_one, self.duck_shape, self.assume_static_by_default = (
+            specialize_zero_one,
+            duck_shape,
+            assume_static_by_default,
+        )
+        self.allow_scalar_outputs, self.allow_dynamic_output_shape_ops = (
+            allow_scalar_outputs,
+            allow_dynamic_output_shape_ops,
+        )
         self.hints: dict[str, Any] = {}                # symbols that stand for a number that was seen
-        self.stand_ins: dict[str, Any] = {}            # what stands for the others where a number must be; no answer hangs on it
+        # what stands for the others where a number must be; no answer hangs on it
+        self.stand_ins: dict[str, Any] = {}
         self.sources: dict[str, list[str]] = {}        # where each symbol is found
         self.dynamic: dict[str, str] = {}              # symbols that were declared dynamic: where
         self.guards: list[Guard] = []
-        self.deferred: list[Guard] = []                # checks on symbols without hints: whoever runs the result makes them
+        # checks on symbols without hints: whoever runs the result makes them
+        self.deferred: list[Guard] = []
         self.inputs: list[Input] = []
-        self.generation = 0                            # counts what was learned: simplified formulas are kept as long as it stands
+        # counts what was learned: simplified formulas are kept as long as it stands
+        self.generation = 0
         self._ranges: dict[str, Range] = {}
         self._duck: dict[int, Expression] = {}
         self._known: dict[Truth, bool] = {}
@@ -102,10 +114,13 @@ class SymbolTable:
         self._exact: list[tuple[Any, ...]] = []        # (a, b) where b divides a
         self._simplified: dict[Formula, Formula] = {}
 
-    # --- symbols ------------------------------------------------------------------------------------------------------------------
+    # --- symbols ------------------------------------------------------------------------------------------------------
 
-    def new_symbol(self, hint: int, source: str | None = None, policy: DimDynamic = DimDynamic.DUCK, limits: Range = (None, None)) -> Expression:
-        """An expression for a size: a symbol, or a number where the policy says so. 0 and 1 are numbers: broadcasting and emptiness hang on them."""
+    def new_symbol(
+        self, hint: int, source: str | None = None, policy: DimDynamic = DimDynamic.DUCK, limits: Range = (None, None)
+    ) -> Expression:
+        """An expression for a size: a symbol, or a number where the policy says so. 0 and 1 are numbers:
+        broadcasting and emptiness hang on them."""
         if policy is DimDynamic.SIZE_LIKE_UNBACKED:
             result = self.unbacked_symbol(0, limits[1])
             self.sources.setdefault(result.text, []).append(source or result.text)
@@ -166,7 +181,7 @@ class SymbolTable:
         f = self.simplify(f)
         return f.evaluate({**self.stand_ins, **self.hints} if self.stand_ins else self.hints)
 
-    # --- what is known ------------------------------------------------------------------------------------------------------------
+    # --- what is known ------------------------------------------------------------------------------------------------
 
     def simplify(self, f: Any) -> Any:
         """A formula with everything put in that equalities said."""
@@ -217,7 +232,8 @@ class SymbolTable:
         return None if difference is None else self._compare(t.relation, difference)
 
     def reduced(self, t: Truth) -> Truth:
-        """A comparison without the factors that all its terms share, where those are certainly positive; what equalities said put in."""
+        """A comparison without the factors that all its terms share, where those are certainly positive;
+        what equalities said put in."""
         t = self.simplify(t)
         d = t.difference if t.constant is None and t.arguments else None
         if d is None or len(d.terms) < 2 or () in d.terms:
@@ -245,7 +261,10 @@ class SymbolTable:
             factor = d.terms.get(((q, 1),), 0)
             divisor = q.arguments[1].constant if q.name == "//" else None
             if factor < 0 and divisor is not None and divisor > 1:
-                scaled = least((d - of_atom(q) * number(factor)) * number(divisor) + q.arguments[0] * number(factor), self.range_of_symbol)
+                scaled = least(
+                    (d - of_atom(q) * number(factor)) * number(divisor) + q.arguments[0] * number(factor),
+                    self.range_of_symbol,
+                )
                 if scaled is not None and scaled >= 0:
                     return True
         for fact in self._facts:
@@ -287,7 +306,9 @@ class SymbolTable:
                 return
             self._products[polynomial({products[0]: 1})] = number(-rest // d.terms[products[0]])
         self._simplified.clear()
-        self._known = {self.simplify(t): answer for t, answer in self._known.items() if self.simplify(t).constant is None}
+        self._known = {
+            self.simplify(t): answer for t, answer in self._known.items() if self.simplify(t).constant is None
+        }
         self._facts = [self.simplify(f) for f in self._facts]
 
     def _replace(self, a: Atom, value: Expression) -> None:
@@ -314,12 +335,18 @@ class SymbolTable:
         return None
 
     def _solvable(self, d: Expression) -> tuple[Atom, Expression] | None:
-        """An atom that an equation gives, with what it is: symbols without hints first, then the newest; operations only if they become a number."""
+        """An atom that an equation gives, with what it is: symbols without hints first, then the newest;
+        operations only if they become a number."""
         found: list[tuple[tuple, Atom, Expression]] = []
         for a in d.atoms():
             coefficient = d.terms.get(((a, 1),))
             if coefficient is None or abs(coefficient) != 1:
-                if coefficient is None or len(d.terms) > 2 or d.terms.get((), 0) % coefficient or set(d.terms) - {((a, 1),), ()}:
+                if (
+                    coefficient is None
+                    or len(d.terms) > 2
+                    or d.terms.get((), 0) % coefficient
+                    or set(d.terms) - {((a, 1),), ()}
+                ):
                     continue
             rest = d - of_atom(a) * number(coefficient)
             value = _divided(-rest, coefficient)
@@ -360,7 +387,7 @@ class SymbolTable:
             excluded = -rest // factor
             self._ranges[a.name] = (low + 1 if low == excluded else low), (high - 1 if high == excluded else high)
 
-    # --- questions ----------------------------------------------------------------------------------------------------------------
+    # --- questions ----------------------------------------------------------------------------------------------------
 
     def guard(self, t: Truth) -> bool:
         """The answer; a guard is kept where other sizes would answer otherwise."""
@@ -372,14 +399,17 @@ class SymbolTable:
             return bool(self.stand_in(t))
         if self.is_unbacked(t):
             raise GuardOnDataDependentSymNode(
-                f"whether {t!r} holds depends on the elements of a tensor ({', '.join(sorted(n for n in t.names if n in self.stand_ins))}), asked at {user_location()}. "
-                f"Say what is known of it first: torch._check({t!r}), or torch._check(...) of the opposite.")
+                f"whether {t!r} holds depends on the elements of a tensor"
+                f" ({', '.join(sorted(n for n in t.names if n in self.stand_ins))}), asked at {user_location()}. Say"
+                f" what is known of it first: torch._check({t!r}), or torch._check(...) of the opposite."
+            )
         answer = t.evaluate(self.hints)
         self._keep(t if answer else negation(t), self.guards)
         return answer
 
     def expect(self, t: Truth) -> bool:
-        """`t` is required: a guard, or for symbols without a hint a check that whoever runs the result makes. False if it certainly fails."""
+        """`t` is required: a guard, or for symbols without a hint a check that whoever runs the result makes.
+        False if it certainly fails."""
         answer = self.decide(t)
         if answer is None and self.is_unbacked(self.simplify(t)):
             self._keep(self.simplify(t), self.deferred)
@@ -388,7 +418,8 @@ class SymbolTable:
         return self.guard(t) if answer is None else answer
 
     def _choose_stand_ins(self) -> None:
-        """Numbers that meet the checks made so far, where small ones do: calls without data then refuse nothing that the checks allow."""
+        """Numbers that meet the checks made so far, where small ones do:
+        calls without data then refuse nothing that the checks allow."""
         for name in list(self.stand_ins):
             checks = [g for g in self.deferred if name in g.truth.names]
             for candidate in (self.stand_ins[name], 3, 2, 4, 5, 7, 8, 1, 0, *self.hints.values()):
@@ -412,16 +443,19 @@ class SymbolTable:
             if low is not None and low == high:
                 return low
             raise GuardOnDataDependentSymNode(
-                f"the number {f!r} depends on the elements of a tensor, and was wanted at {user_location()}. Keep it symbolic, or check its value with torch._check({f!r} == ...).")
+                f"the number {f!r} depends on the elements of a tensor, and was wanted at {user_location()}. Keep it"
+                f" symbolic, or check its value with torch._check({f!r} == ...)."
+            )
         value = f.evaluate(self.hints)
         if isinstance(f, Expression):
             self.guard(truth("==", f, number(value)))
         elif isinstance(f, Real):
-            for name in sorted(f.names):      # floats that agree for other sizes by rounding are no reason to keep a float equation
+            # floats that agree for other sizes by rounding are no reason to keep a float equation
+            for name in sorted(f.names):
                 self.specialize(symbol(name))
         return value
 
-    # --- other sizes --------------------------------------------------------------------------------------------------------------
+    # --- other sizes --------------------------------------------------------------------------------------------------
 
     def add_input(self, source: str, sizes: Sequence[Expression], strides: Sequence[Expression] | None = None) -> None:
         """Remember an argument, for `accepts`."""
@@ -461,7 +495,9 @@ class SymbolTable:
                 later.append((where, e, size))
             if known.strides is not None:
                 strides = zip(known.strides, value.stride(), sizes, strict=True)
-                later += [(f"{known.source}.stride({d})", e, step) for d, (e, step, size) in enumerate(strides) if size > 1]
+                later += [
+                    (f"{known.source}.stride({d})", e, step) for d, (e, step, size) in enumerate(strides) if size > 1
+                ]
         for where, e, size in later:
             if e.evaluate(values) != size:
                 return f"{where} == {e!r}, got {size}"
@@ -482,7 +518,10 @@ class SymbolTable:
             fixed = self.simplify(symbol(name)).constant
             if fixed is not None:
                 where = next((g.location for g in self.guards if name in g.truth.names), "unknown")
-                raise ConstraintViolationError(f"{source} was declared dynamic, but the program holds for {fixed} alone, by what it does at {where}")
+                raise ConstraintViolationError(
+                    f"{source} was declared dynamic, but the program holds for {fixed} alone, by what it does at"
+                    f" {where}"
+                )
 
     def format_guards(self, verbose: bool = False) -> str:
         """The guards, one per line."""

@@ -1,9 +1,10 @@
 """Integer expressions over named sizes, in one normal form.
 
-Enters: symbols, numbers, and arithmetic on expressions. Leaves: polynomials with integer coefficients over atoms, where an
-atom is a symbol or an operation that nothing simplifies (`//`, `%`, `max`, `&`, `floor` of a real, ...). Expressions are
-interned: equal ones are the same object, so `(s * 4) // 4` *is* `s`, and most questions about sizes need no guess.
-What is simplified here holds for all integers (a division by zero raises for numbers too); what hangs on ranges is `ranges`.
+Enters: symbols, numbers, and arithmetic on expressions. Leaves: polynomials with integer coefficients over atoms, where
+an atom is a symbol or an operation that nothing simplifies (`//`, `%`, `max`, `&`, `floor` of a real, ...). Expressions
+are interned: equal ones are the same object, so `(s * 4) // 4` *is* `s`, and most questions about sizes need no guess.
+What is simplified here holds for all integers (a division by zero raises for numbers too);
+what hangs on ranges is `ranges`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ Values = Mapping[str, Any]                    # symbol -> number
 Monomial = tuple[tuple["Atom", int], ...]     # atoms with powers, in order
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "**": lambda a, b: a**b, "max": max, "min": min,
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a,
+    b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "**": lambda a, b: a**b, "max": max, "min": min,
     "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round, "if": lambda c, a, b: a if c else b,
 }  # fmt: skip
 _INFIX = frozenset(("//", "%", "&", "|", "^", "<<", ">>", "**"))
@@ -79,11 +80,17 @@ class Atom(Formula):
 
 
 def _parenthesised(part: Formula) -> str:
-    return f"({part!r})" if isinstance(part, Expression) and (len(part.terms) > 1 or (part.terms and part.sole_atom is None and part.constant is None)) else repr(part)
+    return (
+        f"({part!r})"
+        if isinstance(part, Expression)
+        and (len(part.terms) > 1 or (part.terms and part.sole_atom is None and part.constant is None))
+        else repr(part)
+    )
 
 
 class Expression(Formula):
-    """A polynomial: coefficients by monomial. The empty monomial holds the constant. Made by `polynomial` and arithmetic."""
+    """A polynomial: coefficients by monomial. The empty monomial holds the constant.
+    Made by `polynomial` and arithmetic."""
 
     __slots__ = ("terms",)
 
@@ -206,7 +213,7 @@ class Expression(Formula):
         return ZERO, self
 
 
-# --- making --------------------------------------------------------------------------------------------------------------------
+# --- making -----------------------------------------------------------------------------------------------------------
 
 _atoms: WeakValueDictionary[tuple, Atom] = WeakValueDictionary()
 _expressions: WeakValueDictionary[tuple, Expression] = WeakValueDictionary()
@@ -377,8 +384,9 @@ def _rounded(name: str) -> Callable[..., Expression]:
 
 
 _RULES: dict[str, Callable[..., Expression]] = {
-    "//": _floordiv, "%": _mod, "max": _extreme("max"), "min": _extreme("min"), "<<": _shift_left, ">>": _shift_right, "&": _and, "|": _or,
-    "^": _xor, "**": _power, "if": _choice, **{name: _rounded(name) for name in ("floor", "ceil", "trunc", "round")},
+    "//": _floordiv, "%": _mod, "max": _extreme("max"), "min": _extreme("min"), "<<": _shift_left, ">>": _shift_right,
+    "&": _and, "|": _or, "^": _xor, "**": _power, "if": _choice,
+    **{name: _rounded(name) for name in ("floor", "ceil", "trunc", "round")},
 }  # fmt: skip
 
 

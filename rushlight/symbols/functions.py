@@ -1,4 +1,5 @@
-"""Functions of sizes that stay symbolic where Python's own would ask for a number: `sym_max` instead of `max`, `sym_sqrt` instead of `math.sqrt`.
+"""Functions of sizes that stay symbolic where Python's own would ask for a number: `sym_max` instead of `max`,
+`sym_sqrt` instead of `math.sqrt`.
 
 Enters: numbers, plain or symbolic. Leaves: the same function's value, symbolic where an argument is.
 """
@@ -30,7 +31,11 @@ def sym_float(a: Any) -> Any:
 
 def sym_not(a: Any) -> Any:
     """`not a`."""
-    return a.__sym_not__() if isinstance(a, SymBool) else compare("==", a, 0) if isinstance(a, (SymInt, SymFloat)) else not a
+    return (
+        a.__sym_not__()
+        if isinstance(a, SymBool)
+        else compare("==", a, 0) if isinstance(a, (SymInt, SymFloat)) else not a
+    )
 
 
 def sym_max(a: Any, b: Any) -> Any:
@@ -54,7 +59,17 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
         return wrapped(apply("if", b.expression, expression_of(t), expression_of(f)), b.env)
     if kinds == {bool}:
         return (b & t) | (sym_not(b) & f)
-    return wrapped(real("if", b.expression, *(as_real(x.expression) if isinstance(x, SymFloat) else as_real(number(0)) if x == 0 else _plain(x) for x in (t, f))), b.env)
+    return wrapped(
+        real(
+            "if",
+            b.expression,
+            *(
+                as_real(x.expression) if isinstance(x, SymFloat) else as_real(number(0)) if x == 0 else _plain(x)
+                for x in (t, f)
+            ),
+        ),
+        b.env,
+    )
 
 
 def _plain(x: float) -> Any:
@@ -90,11 +105,12 @@ def _of_reals(name: str) -> Callable[[Any], Any]:
     return call
 
 
-sym_sqrt, sym_sin, sym_cos, sym_tan, sym_asin, sym_acos, sym_atan, sym_sinh, sym_cosh, sym_tanh, sym_exp, sym_log2 = map(
-    _of_reals, ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log2"))
+sym_sqrt, sym_sin, sym_cos, sym_tan, sym_asin, sym_acos, sym_atan, sym_sinh, sym_cosh, sym_tanh, sym_exp, sym_log2 = (
+    map(_of_reals, ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log2"))
+)
 
 
-# --- three ways to ask --------------------------------------------------------------------------------------------------------------------
+# --- three ways to ask ------------------------------------------------------------------------------------------------
 
 
 def statically_known_true(x: Any) -> bool:
@@ -133,14 +149,15 @@ def expect_true(x: Any, skip: int = 0) -> bool:
 
 
 _in_math = {
-    "sqrt": sym_sqrt, "sin": sym_sin, "cos": sym_cos, "tan": sym_tan, "asin": sym_asin, "acos": sym_acos, "atan": sym_atan, "sinh": sym_sinh, "cosh": sym_cosh,
-    "tanh": sym_tanh, "exp": sym_exp, "log2": sym_log2,
+    "sqrt": sym_sqrt, "sin": sym_sin, "cos": sym_cos, "tan": sym_tan, "asin": sym_asin, "acos": sym_acos,
+    "atan": sym_atan, "sinh": sym_sinh, "cosh": sym_cosh, "tanh": sym_tanh, "exp": sym_exp, "log2": sym_log2,
 }  # fmt: skip
 
 
 @contextlib.contextmanager
 def symbolic_math() -> Iterator[None]:
-    """Inside, `math.sqrt(s)` and its like stay symbolic. (`from math import sqrt`, done before, still asks for the number, with a guard.)"""
+    """Inside, `math.sqrt(s)` and its like stay symbolic.
+    (`from math import sqrt`, done before, still asks for the number, with a guard.)"""
     before = {name: getattr(math, name) for name in _in_math}
     for name, function in _in_math.items():
         setattr(math, name, function)
@@ -149,5 +166,3 @@ def symbolic_math() -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(math, name, function)
-
-

@@ -1,7 +1,9 @@
-"""Questions about layouts, for sizes and strides that may be symbolic. The core answers them for plain numbers (csrc/geometry.cpp, csrc/launch.cpp).
+"""Questions about layouts, for sizes and strides that may be symbolic. The core answers them for plain numbers
+(csrc/geometry.cpp, csrc/launch.cpp).
 
-Enters: sizes and strides. Leaves: strides or an answer; each comparison that other sizes would answer otherwise leaves a guard. Of a size that only
-elements can tell, "is it 0 or 1?" is answered with no: the result then holds for the general case, which is what the run-time checks say.
+Enters: sizes and strides. Leaves: strides or an answer; each comparison that other sizes would answer otherwise leaves
+a guard. Of a size that only elements can tell, "is it 0 or 1?" is answered with no: the result then holds for the
+general case, which is what the run-time checks say.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def is_channels_last(sizes: Sizes, strides: Sizes) -> bool:
 
 
 def _is_dense_in(order: Sequence[int], sizes: Sizes, strides: Sizes) -> bool:
-    if _is_surely(dense_like(sizes, order), strides) or is_empty(sizes):     # the first asks nothing of sizes that may be 1
+    # the first asks nothing of sizes that may be 1
+    if _is_surely(dense_like(sizes, order), strides) or is_empty(sizes):
         return True
     expected: Any = 1
     for d in order:
@@ -88,7 +91,9 @@ def overlaps_itself(sizes: Sizes, strides: Sizes) -> bool:
 def _rising(sizes: Sizes, strides: Sizes) -> list[int]:
     """Dims of more than one element, by rising stride."""
     wide = [d for d in range(len(sizes)) if not same(sizes[d], 1)]
-    return sorted(wide, key=cmp_to_key(lambda a, b: 0 if same(strides[a], strides[b]) else -1 if strides[a] < strides[b] else 1))
+    return sorted(
+        wide, key=cmp_to_key(lambda a, b: 0 if same(strides[a], strides[b]) else -1 if strides[a] < strides[b] else 1)
+    )
 
 
 def view_strides(sizes: Sizes, strides: Sizes, new: Sizes) -> tuple | None:
@@ -105,11 +110,14 @@ def view_strides(sizes: Sizes, strides: Sizes, new: Sizes) -> tuple | None:
         chunk = chunk * sizes[d]
         if d and (same(sizes[d - 1], 1) or same(strides[d - 1], chunk * base)):
             continue
-        while at >= 0 and (same(new[at], 1) or (not same(filled, chunk) and (d == 0 or guard_or_false(filled < chunk)))):
+        while at >= 0 and (
+            same(new[at], 1) or (not same(filled, chunk) and (d == 0 or guard_or_false(filled < chunk)))
+        ):
             result[at] = filled * base
             filled = filled * new[at]
             at -= 1
-        if not same(filled, chunk) and not (d == 0 and at < 0):     # all elements are named, or the sizes would not have been accepted
+        # all elements are named, or the sizes would not have been accepted
+        if not same(filled, chunk) and not (d == 0 and at < 0):
             return None
         if d:
             base = strides[d - 1]
@@ -135,7 +143,11 @@ def broadcast(shapes: Sequence[Sizes]) -> tuple:
         found: list[Any] = []
         for shape in shapes:
             at = d - ndim + len(shape)
-            if at >= 0 and not (isinstance(shape[at], int) and shape[at] == 1) and not any(_is_surely((shape[at],), (x,)) for x in found):
+            if (
+                at >= 0
+                and not (isinstance(shape[at], int) and shape[at] == 1)
+                and not any(_is_surely((shape[at],), (x,)) for x in found)
+            ):
                 found.append(shape[at])
         size: Any = found[0] if found else 1
         for other in found[1:]:
@@ -159,7 +171,9 @@ def pointwise_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> 
     wide = [o for o in operands if len(o[0])]
     if all(_is_surely(own, sizes) and _is_surely(strides, plain) for own, strides in wide):
         return plain
-    padded = [([1] * (ndim - len(own)) + list(own), [0] * (ndim - len(own)) + list(strides)) for own, strides in operands]
+    padded = [
+        ([1] * (ndim - len(own)) + list(own), [0] * (ndim - len(own)) + list(strides)) for own, strides in operands
+    ]
     order = list(range(ndim - 1, -1, -1))
     for i in range(1, ndim):
         slot = i

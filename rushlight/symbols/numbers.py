@@ -1,8 +1,9 @@
 """SymInt, SymFloat and SymBool: numbers and truths that stand for all sizes a program may meet.
 
-Enters: formulas and the `ShapeEnv` that owns their symbols. Leaves: numbers whose arithmetic gives formulas again (or plain numbers, where nothing symbolic
-is left), and whose comparisons give `SymBool`. Python and C ask for a number or a truth through `__index__`, `__int__`, `__float__`, `__bool__` and
-`__hash__`: each answers with the hint and leaves a guard. There is no other way to the hint but the property `hint`, for printing and heuristics.
+Enters: formulas and the `ShapeEnv` that owns their symbols. Leaves: numbers whose arithmetic gives formulas again (or
+plain numbers, where nothing symbolic is left), and whose comparisons give `SymBool`. Python and C ask for a number or a
+truth through `__index__`, `__int__`, `__float__`, `__bool__` and `__hash__`: each answers with the hint and leaves a
+guard. There is no other way to the hint but the property `hint`, for printing and heuristics.
 A SymInt is no `int`: code that would read the number past these methods gets a TypeError instead of a wrong program.
 """
 
@@ -43,7 +44,8 @@ class _Symbolic:
 
     @property
     def hint(self) -> Any:
-        """The value seen, None if none was. Whoever decides anything by it compiles wrong programs: ask the number itself."""
+        """The value seen, None if none was. Whoever decides anything by it compiles wrong programs:
+        ask the number itself."""
         return self.env.hint(self.expression)
 
     def has_hint(self) -> bool:
@@ -58,7 +60,9 @@ class _Symbolic:
         return format(self.env.specialize(self.expression) if spec else repr(self), spec)
 
     def __reduce__(self) -> tuple:
-        raise TypeError(f"{type(self).__name__}: the symbolic number {self!r} cannot be pickled; int(x) or float(x) is its value")
+        raise TypeError(
+            f"{type(self).__name__}: the symbolic number {self!r} cannot be pickled; int(x) or float(x) is its value"
+        )
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self
@@ -142,7 +146,11 @@ class SymInt(_Number, _C.SymbolicInt):
         low, high = self.env.bounds(self.expression)
         if low is not None and low >= 0:
             return self
-        return -self if high is not None and high <= 0 else wrapped(apply("max", self.expression, -self.expression), self.env)
+        return (
+            -self
+            if high is not None and high <= 0
+            else wrapped(apply("max", self.expression, -self.expression), self.env)
+        )
 
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         return power(self, exponent) if modulus is None else pow(int(self), int(exponent), modulus)
@@ -302,7 +310,7 @@ class SymBool(_Symbolic, _C.SymbolicBool):
         return self.env.expect(self.expression)
 
 
-# --- formulas in and out ----------------------------------------------------------------------------------------------------------------
+# --- formulas in and out ----------------------------------------------------------------------------------------------
 
 
 def wrapped(f: Formula, env: SymbolTable) -> Any:
@@ -327,7 +335,12 @@ def _formula(x: Any) -> Any:
         return number(x)
     if isinstance(x, float):
         return real_number(x)
-    return number(x.__index__()) if hasattr(type(x), "__index__") and hasattr(x, "dtype") and not isinstance(x, _C.Tensor) else None   # a NumPy integer
+    # a NumPy integer
+    return (
+        number(x.__index__())
+        if hasattr(type(x), "__index__") and hasattr(x, "dtype") and not isinstance(x, _C.Tensor)
+        else None
+    )
 
 
 def _truth(x: Any) -> Truth | None:
@@ -347,7 +360,8 @@ def env_of(*xs: Any) -> SymbolTable | None:
 
 
 def combine(name: str, *xs: Any) -> Any:
-    """An operation on numbers, some of them symbolic: of integers where all are, else of reals. NotImplemented for what is no number."""
+    """An operation on numbers, some of them symbolic: of integers where all are, else of reals.
+    NotImplemented for what is no number."""
     env = env_of(*xs)
     parts = [_formula(x) for x in xs]
     if env is None or None in parts:
@@ -358,7 +372,8 @@ def combine(name: str, *xs: Any) -> Any:
 
 
 def _simpler(name: str, parts: list[Expression], env: SymbolTable) -> Expression:
-    """The operation, where ranges know more than arithmetic: the larger of two, a quotient or remainder that is 0 or the number itself."""
+    """The operation, where ranges know more than arithmetic: the larger of two,
+    a quotient or remainder that is 0 or the number itself."""
     if name in ("+", "-", "*"):
         a, b = parts
         return a + b if name == "+" else a - b if name == "-" else a * b
@@ -366,7 +381,9 @@ def _simpler(name: str, parts: list[Expression], env: SymbolTable) -> Expression
         for low, high in (parts, parts[::-1]):
             if env.decide(truth("<=", low, high)):
                 return high if name == "max" else low
-    if name in ("//", "%") and env.decide(truth("and", truth("<=", number(0), parts[0]), truth("<", parts[0], parts[1]))):
+    if name in ("//", "%") and env.decide(
+        truth("and", truth("<=", number(0), parts[0]), truth("<", parts[0], parts[1]))
+    ):
         return number(0) if name == "//" else parts[0]
     if name == "%" and parts[1].constant is None and parts[1].sole_atom is None:
         exact = parts[0] // parts[1]
@@ -427,11 +444,30 @@ for _method, _name in (("add", "+"), ("sub", "-"), ("mul", "*"), ("floordiv", "/
 for _method, _name in (("lshift", "<<"), ("rshift", ">>"), ("and", "&"), ("or", "|"), ("xor", "^")):
     setattr(SymInt, f"__{_method}__", _binary(_name, False))
     setattr(SymInt, f"__r{_method}__", _binary(_name, True))
-for _method, _name, _swap in (("eq", "==", False), ("ne", "!=", False), ("lt", "<", False), ("le", "<=", False), ("gt", "<", True), ("ge", "<=", True)):
+for _method, _name, _swap in (
+    ("eq", "==", False),
+    ("ne", "!=", False),
+    ("lt", "<", False),
+    ("le", "<=", False),
+    ("gt", "<", True),
+    ("ge", "<=", True),
+):
     for _cls in (SymInt, SymFloat):
         setattr(_cls, f"__{_method}__", _relation(_name, _swap))
 
 for _cls in (SymInt, SymFloat, SymBool):
     _cls.__module__ = "rushlight"     # where programs find them
 
-__all__ = ["FALSE", "TRUE", "SymBool", "SymFloat", "SymInt", "combine", "compare", "env_of", "expression_of", "power", "wrapped"]
+__all__ = [
+    "FALSE",
+    "TRUE",
+    "SymBool",
+    "SymFloat",
+    "SymInt",
+    "combine",
+    "compare",
+    "env_of",
+    "expression_of",
+    "power",
+    "wrapped",
+]

@@ -1,7 +1,8 @@
 """Between which numbers an expression lies, for all values its symbols may take.
 
-Enters: an expression, and the range of each symbol. Leaves: a bound, or None where none is known. A polynomial is bounded by writing every atom as
-its least value plus something that is not negative: `s*t - s` with both at least 2 becomes `2 + s' + 2*t' + s'*t'`, which is at least 2.
+Enters: an expression, and the range of each symbol. Leaves: a bound, or None where none is known. A polynomial is
+bounded by writing every atom as its least value plus something that is not negative: `s*t - s` with both at least 2
+becomes `2 + s' + 2*t' + s'*t'`, which is at least 2.
 """
 
 from __future__ import annotations
@@ -96,7 +97,11 @@ def _quotient(a: Range, b: Range) -> Range:
 def _remainder(a: Range, b: Range) -> Range:
     if b[0] is None or b[0] <= 0:
         return ANY
-    highs = [h for h in (None if b[1] is None else b[1] - 1, a[1] if a[0] is not None and a[0] >= 0 else None) if h is not None]
+    highs = [
+        h
+        for h in (None if b[1] is None else b[1] - 1, a[1] if a[0] is not None and a[0] >= 0 else None)
+        if h is not None
+    ]
     return 0, min(highs) if highs else None
 
 
@@ -113,5 +118,6 @@ def _shifted(a: Range, b: Range) -> Range:
 
 
 _RULES: dict[str, Callable[..., Range]] = {
-    "max": _max, "min": _min, "if": _hull, "//": _quotient, "%": _remainder, "&": _bits, "|": _bits, "^": _bits, "**": _power, "<<": _shifted, ">>": _shifted,
+    "max": _max, "min": _min, "if": _hull, "//": _quotient, "%": _remainder, "&": _bits, "|": _bits, "^": _bits,
+    "**": _power, "<<": _shifted, ">>": _shifted,
 }  # fmt: skip

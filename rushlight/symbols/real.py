@@ -1,7 +1,8 @@
 """Real numbers and truths made of sizes: what division, square roots and comparisons of sizes give.
 
-Enters: integer expressions, floats, and functions of them. Leaves: `Real` and `Truth` formulas, interned like expressions. Reals are kept as
-they were computed, since floats round: `(s / 3) * 3` is not `s`. Truths about integers are put in one normal form.
+Enters: integer expressions, floats, and functions of them. Leaves: `Real` and `Truth` formulas, interned like
+expressions. Reals are kept as they were computed, since floats round: `(s / 3) * 3` is not `s`.
+Truths about integers are put in one normal form.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from weakref import WeakValueDictionary
 from .expression import ONE, ZERO, Atom, Expression, Formula, Values, number, polynomial
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow, "//": operator.floordiv, "%": operator.mod,
-    "neg": operator.neg, "abs": abs, "float": float, "max": max, "min": min, "if": lambda c, a, b: a if c else b, "round": round,
-    **{name: getattr(math, name) for name in ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "log2", "log10")},
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow,
+    "//": operator.floordiv, "%": operator.mod, "neg": operator.neg, "abs": abs, "float": float, "max": max, "min": min,
+    "if": lambda c, a, b: a if c else b, "round": round,
+    **{name: getattr(math, name) for name in ("sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+                                              "tanh", "exp", "log", "log2", "log10")},
 }  # fmt: skip
 _INFIX = frozenset(("+", "-", "*", "/", "**", "//", "%"))
 Rule = Callable[[Atom], Expression | None]
@@ -30,7 +33,11 @@ class Real(Formula):
 
     def __init__(self, function: str, arguments: tuple[Formula, ...], value: float | None) -> None:
         self.function, self.arguments, self.value = function, arguments, value
-        self.names = frozenset().union(*(a.names for a in arguments)) if arguments or value is not None else frozenset((function,))
+        self.names = (
+            frozenset().union(*(a.names for a in arguments))
+            if arguments or value is not None
+            else frozenset((function,))
+        )
         if not arguments:
             self.text = function if value is None else repr(value)
         elif function in _INFIX:
@@ -98,9 +105,14 @@ def as_real(x: Formula) -> Real:
     return x if isinstance(x, Real) else real("float", x)
 
 
-# --- truths ---------------------------------------------------------------------------------------------------------------------
+# --- truths -----------------------------------------------------------------------------------------------------------
 
-RELATIONS: dict[str, Callable[[Any, Any], bool]] = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
+RELATIONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 _NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}
 
 
@@ -111,7 +123,11 @@ class Truth(Formula):
 
     def __init__(self, relation: str, arguments: tuple[Any, ...], constant: bool | None) -> None:
         self.relation, self.arguments, self.constant = relation, arguments, constant
-        self.names = frozenset((relation,)) if constant is None and not arguments else frozenset().union(*(a.names for a in arguments))
+        self.names = (
+            frozenset((relation,))
+            if constant is None and not arguments
+            else frozenset().union(*(a.names for a in arguments))
+        )
         if constant is not None:
             self.text = str(constant)
         elif not arguments:
@@ -144,7 +160,11 @@ class Truth(Formula):
     @property
     def difference(self) -> Expression | None:
         """right - left of a comparison of integers."""
-        if self.relation in RELATIONS and isinstance(self.arguments[0], Expression) and isinstance(self.arguments[1], Expression):
+        if (
+            self.relation in RELATIONS
+            and isinstance(self.arguments[0], Expression)
+            and isinstance(self.arguments[1], Expression)
+        ):
             return self.arguments[1] - self.arguments[0]
         return None
 
@@ -219,7 +239,9 @@ def _compared(relation: str, left: Expression, right: Expression) -> Truth:
     known = difference.constant
     if known is not None:
         return known_truth(RELATIONS[relation](0, known))
-    if relation in ("==", "!=") and difference.terms.get((), 0) % math.gcd(*(c for m, c in difference.terms.items() if m)):
+    if relation in ("==", "!=") and difference.terms.get((), 0) % math.gcd(
+        *(c for m, c in difference.terms.items() if m)
+    ):
         return known_truth(relation == "!=")     # 2 * s == 5: for no integer
     divisor = math.gcd(*difference.terms.values())
     if divisor > 1:
@@ -236,4 +258,18 @@ def _compared(relation: str, left: Expression, right: Expression) -> Truth:
     return _interned(relation, (polynomial(behind), polynomial(ahead)))
 
 
-__all__ = ["FALSE", "ONE", "TRUE", "ZERO", "Real", "Truth", "as_real", "known_truth", "negation", "real", "real_number", "truth", "truth_symbol"]
+__all__ = [
+    "FALSE",
+    "ONE",
+    "TRUE",
+    "ZERO",
+    "Real",
+    "Truth",
+    "as_real",
+    "known_truth",
+    "negation",
+    "real",
+    "real_number",
+    "truth",
+    "truth_symbol",
+]

@@ -1,7 +1,7 @@
 """ShapeEnv: makes the symbolic numbers of one computation, and keeps what is known and assumed of them.
 
-Enters: sizes and numbers that were seen, with where they come from and how they are to be treated. Leaves: SymInt, SymFloat and SymBool, or plain
-numbers where the policy says so.
+Enters: sizes and numbers that were seen, with where they come from and how they are to be treated. Leaves: SymInt,
+SymFloat and SymBool, or plain numbers where the policy says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from .ranges import Range
 class ShapeEnv(SymbolTable):
     """The symbols of one computation, their hints, and the guards its rules asked for."""
 
-    def create_symbol(self, hint: int, source: str | None = None, dynamic_dim: DimDynamic = DimDynamic.DUCK, limits: Range = (None, None)) -> Any:
+    def create_symbol(
+        self,
+        hint: int,
+        source: str | None = None,
+        dynamic_dim: DimDynamic = DimDynamic.DUCK,
+        limits: Range = (None, None),
+    ) -> Any:
         """A symbolic number for a size that was seen."""
         return wrapped(self.new_symbol(hint, source, dynamic_dim, limits), self)
 
@@ -47,7 +53,10 @@ class ShapeEnv(SymbolTable):
 
     def symbolic_shape(self, sizes: Sequence[int], policies: Sequence[DimDynamic], source: str) -> tuple:
         """The sizes of one tensor, each treated as its policy says."""
-        return tuple(self.create_symbol(n, f"{source}.size({d})", policy) for d, (n, policy) in enumerate(zip(sizes, policies, strict=True)))
+        return tuple(
+            self.create_symbol(n, f"{source}.size({d})", policy)
+            for d, (n, policy) in enumerate(zip(sizes, policies, strict=True))
+        )
 
     def remember_tensor(self, source: str, sizes: Sequence[Any], strides: Sequence[Any]) -> None:
         """An argument of the computation, for `accepts`."""

@@ -43,7 +43,8 @@ def put(self: Tensor, index: Any, value: Any) -> None:
 
 
 def split(self: Tensor, index: Any) -> tuple[tuple | None, list | None]:
-    """(the basic part of an index, the index tensors); None for a part it does not have. Symbolic bounds are kept from the core, which would ask for their numbers."""
+    """(the basic part of an index, the index tensors); None for a part it does not have. Symbolic bounds are kept from
+    the core, which would ask for their numbers."""
     items = index if isinstance(index, tuple) else (index,)
     if not any(_is_symbolic(item) for item in items):
         return _C.split_index(self, index)
@@ -58,7 +59,8 @@ def split(self: Tensor, index: Any) -> tuple[tuple | None, list | None]:
     basic, indices = _C.split_index(self, tuple(shown))
     found = tuple(originals.get(id(item), item) for item in basic)
     if indices is not None:
-        for dim in reversed(_selected(self, found)):     # a number takes a dim away, the slice that stood for it did not
+        # a number takes a dim away, the slice that stood for it did not
+        for dim in reversed(_selected(self, found)):
             del indices[dim : dim + 1]
     return found, indices
 
@@ -77,12 +79,17 @@ def _selected(self: Tensor, basic: tuple) -> list[int]:
     return found
 
 
-# --- numbers that differ between the examples of a vmap ------------------------------------------------------------------------
+# --- numbers that differ between the examples of a vmap ---------------------------------------------------------------
 
 
 def is_batched_number(item: Any) -> bool:
     """A 0-d integer tensor that stands for a batch: an index, but no one number."""
-    return isinstance(item, Tensor) and not item.ndim and item.dtype in (_C.int64, _C.int32) and not levels.is_readable(item)
+    return (
+        isinstance(item, Tensor)
+        and not item.ndim
+        and item.dtype in (_C.int64, _C.int32)
+        and not levels.is_readable(item)
+    )
 
 
 def has_batched_number(index: Any) -> bool:
@@ -93,7 +100,10 @@ def split_numbers(self: Tensor, index: Any) -> tuple[Tensor, list[tuple[int, Ten
     """The other items applied as views, and the dims the batched numbers name in the result."""
     items = list(index) if isinstance(index, tuple) else [index]
     if any(isinstance(item, (list, Tensor)) and not is_batched_number(item) for item in items):
-        raise NotImplementedError("vmap: numbers that differ between examples cannot be mixed with index tensors or masks in one index; index twice")
+        raise NotImplementedError(
+            "vmap: numbers that differ between examples cannot be mixed with index tensors or masks in one index; index"
+            " twice"
+        )
     named = sum(item is not None and item is not Ellipsis for item in items)
     dims, found = 0, []
     for item in items:
@@ -119,7 +129,9 @@ def place(self: Tensor, index: Any, value: Any) -> None:
     """`self[i] = value` for a number of each example."""
     view, found = split_numbers(self, index)
     if len(found) > 1:
-        raise NotImplementedError("vmap: an assignment takes one number that differs between examples; assign through a view of the rest")
+        raise NotImplementedError(
+            "vmap: an assignment takes one number that differs between examples; assign through a view of the rest"
+        )
     dim, number = found[0]
     if not isinstance(value, Tensor):
         value = _C.from_data(value, self.dtype, self.device)
@@ -150,11 +162,15 @@ def _apply_basic(t: Tensor, index: tuple) -> Tensor:
 
 
 def _is_symbolic(item: Any) -> bool:
-    return isinstance(item, _C.SymbolicInt) or (type(item) is slice and any(isinstance(v, _C.SymbolicInt) for v in (item.start, item.stop, item.step)))
+    return isinstance(item, _C.SymbolicInt) or (
+        type(item) is slice and any(isinstance(v, _C.SymbolicInt) for v in (item.start, item.stop, item.step))
+    )
 
 
 def _bounds(item: slice) -> tuple[int | None, int | None, int]:
-    start, stop, step = (v if v is None or isinstance(v, _C.SymbolicInt) else int(v) for v in (item.start, item.stop, item.step))
+    start, stop, step = (
+        v if v is None or isinstance(v, _C.SymbolicInt) else int(v) for v in (item.start, item.stop, item.step)
+    )
     return start, stop, 1 if step is None else step
 
 
@@ -169,8 +185,15 @@ def scatter(target: Tensor, indices: list, value: Tensor) -> None:
         if value.device != target.device:
             value = value.to(target.device)
         first = indices[0]
-        if len(indices) == 1 and first.dtype is _C.bool and value.dtype is target.dtype and first.shape == target.shape[: first.ndim]:
-            target.masked_fill_(first if first.ndim == target.ndim else first[(..., *[None] * (target.ndim - first.ndim))], value)
+        if (
+            len(indices) == 1
+            and first.dtype is _C.bool
+            and value.dtype is target.dtype
+            and first.shape == target.shape[: first.ndim]
+        ):
+            target.masked_fill_(
+                first if first.ndim == target.ndim else first[(..., *[None] * (target.ndim - first.ndim))], value
+            )
             return
     find_op("index_put_")(target, indices, _without_leading_ones(value, target.ndim))
 
@@ -181,8 +204,9 @@ def assign(view: Tensor, value: Tensor) -> None:
         value = _without_leading_ones(value, view.ndim)
         if value.ndim > view.ndim:
             raise RuntimeError(
-                f"expand(rushlight.Tensor{{{list(value.shape)}}}, size={list(view.shape)}): the number of sizes provided "
-                f"({view.ndim}) must be greater or equal to the number of dimensions in the tensor ({value.ndim})"
+                f"expand(rushlight.Tensor{{{list(value.shape)}}}, size={list(view.shape)}): the number of sizes"
+                f" provided ({view.ndim}) must be greater or equal to the number of dimensions in the tensor"
+                f" ({value.ndim})"
             )
         value = value.expand(view.shape)
     view.copy_(value)

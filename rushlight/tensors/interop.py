@@ -2,7 +2,8 @@
 
 Enters: lists, arrays, capsules, anything with the buffer protocol. Leaves: tensors that share the memory wherever
 sharing is possible, and copy only where asked to or where dtype and device differ. Refuses: types without an
-equivalent, negative strides, other byte orders, exporting tensors that require grad. NumPy is imported when first needed.
+equivalent, negative strides, other byte orders, exporting tensors that require grad.
+NumPy is imported when first needed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,22 @@ from ..devices import placed
 
 # The dtypes that NumPy has too, under the same names.
 _IN_NUMPY = frozenset(
-    ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "uint16", "uint32", "uint64")
+    (
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+        "uint16",
+        "uint32",
+        "uint64",
+    )
 )
 
 
@@ -101,7 +117,8 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`obj` as a tensor: shared where possible, unless `copy` says True; an error if `copy` is False and it cannot be."""
+    """`obj` as a tensor: shared where possible, unless `copy` says True;
+    an error if `copy` is False and it cannot be."""
     source, device = _shared(obj, dtype), placed() if device is None else device
     if source is None:
         if copy is False:
@@ -113,7 +130,9 @@ def asarray(
         result = _moved(source, dtype, device)
         if result is not source and copy is False:
             what = "device" if device is not None and _C.device(device) != source.device else "dtype"
-            raise ValueError(f"can't alias tensor with {what} '{getattr(source, what)}' into {what} '{getattr(result, what)}'.")
+            raise ValueError(
+                f"can't alias tensor with {what} '{getattr(source, what)}' into {what} '{getattr(result, what)}'."
+            )
     if result.requires_grad and not requires_grad:
         result = result.detach()
     return result.requires_grad_() if requires_grad and not result.requires_grad else result
@@ -210,7 +229,9 @@ def wrap_array(self: Tensor, array: Any, context: Any = None, return_scalar: boo
     return from_numpy(_numpy().asarray(array))
 
 
-def frombuffer(buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A 1-D tensor over the bytes of an object with the buffer protocol, from `offset` bytes on."""
     try:
         view = memoryview(buffer)
@@ -220,11 +241,14 @@ def frombuffer(buffer: Any, *, dtype: _C.dtype, count: int = -1, offset: int = 0
     if not length or not count:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"frombuffer: expected an offset from 0 to below the length of the buffer, {length} bytes, got {offset}")
+        raise ValueError(
+            f"frombuffer: expected an offset from 0 to below the length of the buffer, {length} bytes, got {offset}"
+        )
     if count < 0:
         if (length - offset) % size:
             raise ValueError(
-                f"frombuffer: the {length - offset} bytes after offset {offset} are not a multiple of the element size {size}"
+                f"frombuffer: the {length - offset} bytes after offset {offset} are not a multiple of the element size"
+                f" {size}"
             )
         count = (length - offset) // size
     elif offset + count * size > length:

@@ -13,8 +13,8 @@ from .._C import Tensor, UntypedStorage
 from ..storage import TypedStorage
 
 _DTYPES = (
-    _C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.float32, _C.float64, _C.complex32, _C.complex64, _C.complex128,
-    _C.bfloat16, _C.uint16, _C.uint32, _C.uint64, _C.float8_e4m3fn, _C.float8_e5m2,
+    _C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.float32, _C.float64, _C.complex32,
+    _C.complex64, _C.complex128, _C.bfloat16, _C.uint16, _C.uint32, _C.uint64, _C.float8_e4m3fn, _C.float8_e5m2,
 )  # fmt: skip
 _QUANTIZED = (_C.qint8, _C.quint8, _C.qint32, _C.quint4x2, _C.quint2x4)
 
@@ -94,7 +94,9 @@ def _legacy_type(name: str, dtype: _C.dtype) -> LegacyType:
     return result
 
 
-TYPES: dict[str, LegacyType] = {f"{dtype.legacy_name}Tensor": _legacy_type(dtype.legacy_name, dtype) for dtype in _DTYPES}
+TYPES: dict[str, LegacyType] = {
+    f"{dtype.legacy_name}Tensor": _legacy_type(dtype.legacy_name, dtype) for dtype in _DTYPES
+}
 
 
 class CudaLegacyType(LegacyType):

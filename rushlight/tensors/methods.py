@@ -20,7 +20,7 @@ from . import indexing, interop, legacy_types, plain_functions
 _C._set_size_type(shape.Size)
 _C._set_layout(shape.strided)
 
-# --- Python's protocols -------------------------------------------------------------------------------------------------
+# --- Python's protocols -----------------------------------------------------------------------------------------------
 
 
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
@@ -67,7 +67,7 @@ def _set_state(self: Tensor, state: Any) -> None:
     _pickling().set_state(self, state)
 
 
-# --- other memory -------------------------------------------------------------------------------------------------------
+# --- other memory -----------------------------------------------------------------------------------------------------
 
 
 def _get_data(self: Tensor) -> Tensor:
@@ -84,7 +84,9 @@ def _set_data(self: Tensor, value: Any) -> None:
 
 def _set_grad_dtype(self: Tensor, value: Any) -> None:
     if value is not self.dtype:
-        raise NotImplementedError(f"grad_dtype: gradients have the dtype of their tensor ({self.dtype}) here, got {value}")
+        raise NotImplementedError(
+            f"grad_dtype: gradients have the dtype of their tensor ({self.dtype}) here, got {value}"
+        )
 
 
 def _check_resizable(self: Tensor) -> None:
@@ -129,7 +131,9 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         source = UntypedStorage(0)
     if isinstance(source, Tensor):
         if source.dtype is not self.dtype:
-            raise RuntimeError(f"set_: could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
+            raise RuntimeError(
+                f"set_: could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}"
+            )
         if size is None:
             storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
         source = source.untyped_storage()
@@ -171,7 +175,9 @@ def is_contiguous(self: Tensor, memory_format: Any = shape.contiguous_format) ->
         return self.ndim == 4 and self._is_channels_last()
     if memory_format is shape.channels_last_3d:
         return self.ndim == 5 and self._is_channels_last()
-    raise TypeError(f"is_contiguous(): argument 'memory_format' must be memory_format, not {type(memory_format).__name__}")
+    raise TypeError(
+        f"is_contiguous(): argument 'memory_format' must be memory_format, not {type(memory_format).__name__}"
+    )
 
 
 def typed_storage(self: Tensor) -> storage.TypedStorage:
@@ -190,7 +196,7 @@ def get_device(self: Tensor) -> int:
     return -1 if self.device.index is None else self.device.index
 
 
-# --- subclasses ---------------------------------------------------------------------------------------------------------
+# --- subclasses -------------------------------------------------------------------------------------------------------
 
 
 def _make_subclass(cls: type, data: Tensor, require_grad: bool = False, **kwargs: Any) -> Tensor:
@@ -215,7 +221,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
     return result
 
 
-# --- installation -------------------------------------------------------------------------------------------------------
+# --- installation -----------------------------------------------------------------------------------------------------
 
 _METHODS: dict[str, Any] = {
     "__repr__": _repr, "__format__": _format, "__contains__": _contains, "__reversed__": _reversed,
@@ -234,8 +240,9 @@ _METHODS: dict[str, Any] = {
 
 # Methods of `rare`, in place when first looked up.
 _RARE = (
-    "storage_type const_data_ptr resize resize_as module_load index xpu mtia ipu to_mkldnn dequantize smm sspaddmm resize_as_sparse_ int_repr "
-    "conj_physical_ q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"
+    "storage_type const_data_ptr resize resize_as module_load index xpu mtia ipu to_mkldnn dequantize smm sspaddmm"
+    " resize_as_sparse_ int_repr conj_physical_ q_per_channel_axis q_per_channel_scales q_per_channel_zero_points"
+    " q_scale q_zero_point qscheme"
 )
 
 
@@ -254,17 +261,37 @@ class _Rare:
 
 
 # What a strided tensor on cpu, meta or a plug-in device never is.
-_NEVER = ("is_cuda", "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested", "is_xla", "is_xpu", "is_mps", "is_vulkan", "is_ipu", "is_hpu", "is_mtia", "is_maia", "volatile")
+_NEVER = (
+    "is_cuda",
+    "is_sparse",
+    "is_sparse_csr",
+    "is_quantized",
+    "is_mkldnn",
+    "is_nested",
+    "is_xla",
+    "is_xpu",
+    "is_mps",
+    "is_vulkan",
+    "is_ipu",
+    "is_hpu",
+    "is_mtia",
+    "is_maia",
+    "volatile",
+)
 
 # Transposes without arguments are attributes.
 _PROPERTIES: dict[str, property] = {
-    "data": property(_get_data, _set_data, doc="the same elements outside the graph, with a version count of their own"),
+    "data": property(_get_data, _set_data,
+                     doc="the same elements outside the graph, with a version count of their own"),
     "T": property(lambda self: self.permute(tuple(range(self.ndim - 1, -1, -1))), doc="all dims reversed"),
     "mT": property(lambda self: self.transpose(-2, -1), doc="the last two dims exchanged"),
-    "H": property(lambda self: self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1), doc="the conjugate transpose of a matrix"),
+    "H": property(lambda self: self.transpose(0, 1).conj() if self.is_complex() else self.transpose(0, 1),
+                  doc="the conjugate transpose of a matrix"),
     "mH": property(lambda self: self.adjoint(), doc="the conjugate transpose of the last two dims"),
-    "real": property(lambda self: find_op("real")(self), lambda self, value: find_op("real")(self).copy_(value), doc="the real parts"),
-    "imag": property(lambda self: find_op("imag")(self), lambda self, value: find_op("imag")(self).copy_(value), doc="the imaginary parts"),
+    "real": property(lambda self: find_op("real")(self), lambda self, value: find_op("real")(self).copy_(value),
+                     doc="the real parts"),
+    "imag": property(lambda self: find_op("imag")(self), lambda self, value: find_op("imag")(self).copy_(value),
+                     doc="the imaginary parts"),
     "grad_dtype": property(lambda self: self.dtype, _set_grad_dtype, doc="the dtype of the gradient"),
     "names": property(lambda self: (None,) * self.ndim),
     "is_sparse_csc": property(lambda self: False),

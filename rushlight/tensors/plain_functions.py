@@ -18,7 +18,7 @@ from ..overrides import handle_torch_function, is_tensor_like, overridable
 from ..storage import TypedStorage
 from . import legacy_types
 
-# --- questions ----------------------------------------------------------------------------------------------------------
+# --- questions --------------------------------------------------------------------------------------------------------
 
 
 def is_tensor(obj: Any, /) -> bool:
@@ -65,11 +65,12 @@ def _ask(name: str) -> Callable[[Tensor], Any]:
 
 numel, is_floating_point, is_complex, is_signed, is_inference, is_conj, is_neg, get_device, detach, detach_ = map(
     _ask,
-    ("numel", "is_floating_point", "is_complex", "is_signed", "is_inference", "is_conj", "is_neg", "get_device", "detach", "detach_"),
+    ("numel", "is_floating_point", "is_complex", "is_signed", "is_inference", "is_conj", "is_neg", "get_device",
+     "detach", "detach_"),
 )  # fmt: skip
 
 
-# --- comparing as a whole ---------------------------------------------------------------------------------------------------
+# --- comparing as a whole ---------------------------------------------------------------------------------------------
 
 
 @overridable
@@ -91,7 +92,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return bool(find_op("isclose")(input, other, rtol, atol, equal_nan).all())
 
 
-# --- shapes ---------------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
@@ -104,7 +105,9 @@ def broadcast_shapes(*shapes: Any) -> Size:
             if n < 0:
                 raise RuntimeError(f"broadcast_shapes: expected sizes of at least 0, got negative dimension {n}")
             if n != 1 and have != 1 and n != have:
-                raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape, got {[list(s) for s in given]}")
+                raise RuntimeError(
+                    f"Shape mismatch: objects cannot be broadcast to a single shape, got {[list(s) for s in given]}"
+                )
             if n != 1:
                 result[-back] = n
     return Size(result)
@@ -126,7 +129,7 @@ def set_default_tensor_type(t: Any, /) -> None:
     set_default_dtype(legacy_types.TYPES[name].dtype)
 
 
-# --- metadata in place ----------------------------------------------------------------------------------------------------
+# --- metadata in place ------------------------------------------------------------------------------------------------
 
 
 def _in_place(name: str) -> Callable[..., Tensor]:
@@ -135,7 +138,10 @@ def _in_place(name: str) -> Callable[..., Tensor]:
 
     def rewrite(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if self.requires_grad:
-            raise RuntimeError(f"{name}: the sizes of a tensor that requires grad cannot be changed in place. Use x = x.{view_name}(...) instead.")
+            raise RuntimeError(
+                f"{name}: the sizes of a tensor that requires grad cannot be changed in place. Use x ="
+                f" x.{view_name}(...) instead."
+            )
         view = getattr(self, view_name)(*args, **kwargs)
         self._set_storage(self.untyped_storage(), view.storage_offset(), view.shape, view.stride())
         _C.bump_version(self)
@@ -146,7 +152,9 @@ def _in_place(name: str) -> Callable[..., Tensor]:
     return rewrite
 
 
-def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Tensor:
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Tensor:
     """A tensor holding a copy of `data`, with the dtype and device of `self` unless given."""
     dtype, device = dtype or self.dtype, self.device if device is None else device
     if isinstance(data, Tensor):
@@ -190,7 +198,10 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list = False) -> tuple[in
         sizes, strides = self.shape, self.stride()
         seen = [s for n, s in zip(sizes, strides, strict=True) if n != 1]
         if len(set(seen)) != len(seen) or 1 in sizes:
-            raise RuntimeError(f"dim_order: ambiguous, or not one of the given memory formats: shape {list(sizes)}, strides {list(strides)}")
+            raise RuntimeError(
+                f"dim_order: ambiguous, or not one of the given memory formats: shape {list(sizes)}, strides"
+                f" {list(strides)}"
+            )
     return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride()[d], d)))
 
 
@@ -257,8 +268,10 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 
 
 METHODS: dict[str, Any] = {
-    "equal": equal, "allclose": allclose, "is_nonzero": is_nonzero, "new_tensor": new_tensor, "apply_": apply_, "map_": map_, "map2_": map2_, "dim_order": dim_order,
-    "is_same_size": is_same_size, "pin_memory": pin_memory, "record_stream": record_stream, "reinforce": reinforce,
-    "cuda": cuda, "real": _part("real"), "imag": _part("imag"), "is_distributed": lambda self: False, "name": None,
-    **{n: _in_place(n) for n in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_")},
+    "equal": equal, "allclose": allclose, "is_nonzero": is_nonzero, "new_tensor": new_tensor, "apply_": apply_,
+    "map_": map_, "map2_": map2_, "dim_order": dim_order, "is_same_size": is_same_size, "pin_memory": pin_memory,
+    "record_stream": record_stream, "reinforce": reinforce, "cuda": cuda, "real": _part("real"), "imag": _part("imag"),
+    "is_distributed": lambda self: False, "name": None,
+    **{n: _in_place(n) for n in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_",
+                                 "as_strided_")},
 }  # fmt: skip

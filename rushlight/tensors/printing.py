@@ -126,7 +126,7 @@ class ComplexStyle(Record):
         return self.real.text(value.real) + sign + imaginary
 
 
-# --- the part of the data that is shown ---------------------------------------------------------------------------------
+# --- the part of the data that is shown -------------------------------------------------------------------------------
 
 GAP = object()  # stands in nested lists for what is left out
 

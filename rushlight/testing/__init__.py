@@ -1,7 +1,7 @@
 """What tests are written with: comparing values that should agree, making tensors to feed in, checking printed text.
 
-Enters: anything tensor-like, or a description of a tensor, or a text. Leaves: nothing when all is as expected, and an error
-that says where and by how much when it is not; or a tensor of random numbers, PyTorch's for PyTorch's seed.
+Enters: anything tensor-like, or a description of a tensor, or a text. Leaves: nothing when all is as expected, and an
+error that says where and by how much when it is not; or a tensor of random numbers, PyTorch's for PyTorch's seed.
 """
 
 from ._comparison import assert_allclose, assert_close

@@ -67,7 +67,9 @@ def _path(id: tuple[Any, ...]) -> str:
     return "".join(f"[{key!r}]" for key in id)
 
 
-def default_tolerances(*inputs: Any, dtype_precisions: dict[Any, tuple[float, float]] | None = None) -> tuple[float, float]:
+def default_tolerances(
+    *inputs: Any, dtype_precisions: dict[Any, tuple[float, float]] | None = None
+) -> tuple[float, float]:
     """The loosest (rtol, atol) among the inputs' dtypes."""
     table = dtype_precisions or _TOLERANCES
     found = []
@@ -78,7 +80,9 @@ def default_tolerances(*inputs: Any, dtype_precisions: dict[Any, tuple[float, fl
     return max(rtol for rtol, _ in found), max(atol for _, atol in found)
 
 
-def get_tolerances(*inputs: Any, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()) -> tuple[float, float]:
+def get_tolerances(
+    *inputs: Any, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()
+) -> tuple[float, float]:
     """The tolerances given, or the defaults of the inputs' dtypes; one without the other is refused."""
     if rtol is None and atol is None:
         return default_tolerances(*inputs)
@@ -88,7 +92,7 @@ def get_tolerances(*inputs: Any, rtol: float | None, atol: float | None, id: tup
     return rtol, atol
 
 
-# --- messages ----------------------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------------------
 
 
 def _named(default: str, identifier: str | Callable[[str], str] | None) -> str:
@@ -99,23 +103,40 @@ def _report(title: str, extra: str, rows: Sequence[tuple[str, Any, tuple | None,
     """The message: what differs, the `extra` line, then one line per (kind, difference, index, allowance)."""
     lines = [f"{title} are not {'equal' if exact else 'close'}!", "", extra]
     for kind, difference, index, allowed in rows:
-        line = f"{kind.title()} difference: {difference}" if index is None else f"Greatest {kind} difference: {difference} at index {index}"
+        line = (
+            f"{kind.title()} difference: {difference}"
+            if index is None
+            else f"Greatest {kind} difference: {difference} at index {index}"
+        )
         lines.append(line if exact else f"{line} (up to {allowed} allowed)")
     return "\n".join(lines)
 
 
 def make_scalar_mismatch_msg(
-    actual: complex, expected: complex, *, rtol: float, atol: float, identifier: str | Callable[[str], str] | None = None
+    actual: complex,
+    expected: complex,
+    *,
+    rtol: float,
+    atol: float,
+    identifier: str | Callable[[str], str] | None = None,
 ) -> str:
     """What to say of two numbers that differ."""
     absolute = abs(actual - expected)
     relative = float("inf") if expected == 0 else absolute / abs(expected)
     rows = (("absolute", absolute, None, atol), ("relative", relative, None, rtol))
-    return _report(_named("Scalars", identifier), f"Expected {expected} but got {actual}.", rows, rtol == 0 and atol == 0)
+    return _report(
+        _named("Scalars", identifier), f"Expected {expected} but got {actual}.", rows, rtol == 0 and atol == 0
+    )
 
 
 def make_tensor_mismatch_msg(
-    actual: Tensor, expected: Tensor, matches: Tensor, *, rtol: float, atol: float, identifier: str | Callable[[str], str] | None = None
+    actual: Tensor,
+    expected: Tensor,
+    matches: Tensor,
+    *,
+    rtol: float,
+    atol: float,
+    identifier: str | Callable[[str], str] | None = None,
 ) -> str:
     """What to say of two tensors whose elements differ where `matches` is False."""
     title, total = _named("Tensor-likes", identifier), matches.numel()
@@ -129,7 +150,10 @@ def make_tensor_mismatch_msg(
         actual, expected = actual.to(_C.int64), expected.to(_C.int64)  # so that no difference overflows
     distance = (actual.detach() - expected.detach()).abs().masked_fill_(matches, 0)
     ratio = (distance / expected.detach().abs()).masked_fill_(matches, 0)
-    rows = [(kind, *_greatest(found), allowed) for kind, found, allowed in (("absolute", distance, atol), ("relative", ratio, rtol))]
+    rows = [
+        (kind, *_greatest(found), allowed)
+        for kind, found, allowed in (("absolute", distance, atol), ("relative", ratio, rtol))
+    ]
     return _report(title, extra, rows, rtol == 0 and atol == 0)
 
 
@@ -147,7 +171,7 @@ def _is_byte_float(t: Tensor) -> bool:
     return t.dtype.is_floating_point and t.dtype.itemsize == 1
 
 
-# --- pairs -------------------------------------------------------------------------------------------------------------
+# --- pairs ------------------------------------------------------------------------------------------------------------
 
 
 class Pair(abc.ABC):
@@ -192,7 +216,9 @@ class ObjectPair(Pair):
         try:
             equal = self.actual == self.expected
         except Exception as error:
-            raise ErrorMeta(ValueError, f"{self.actual} == {self.expected} failed with:\n{error}.", id=self.id) from error
+            raise ErrorMeta(
+                ValueError, f"{self.actual} == {self.expected} failed with:\n{error}.", id=self.id
+            ) from error
         if not equal:
             self._fail(AssertionError, f"{self.actual} != {self.expected}")
 
@@ -234,13 +260,15 @@ class NumberPair(Pair):
     _NUMBER_TYPES = tuple(_TYPE_TO_DTYPE)
 
     def __init__(
-        self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), rtol: float | None = None, atol: float | None = None,
-        equal_nan: bool = False, check_dtype: bool = False, **other_parameters: Any,
+        self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), rtol: float | None = None,
+        atol: float | None = None, equal_nan: bool = False, check_dtype: bool = False, **other_parameters: Any,
     ) -> None:  # fmt: skip
         self._check_inputs_isinstance(actual, expected, cls=self._supported_types)
         if isinstance(actual, bool) or isinstance(expected, bool):
             self._inputs_not_supported()  # a truth value is an int to Python, a dtype of its own here
-        actual, expected = (number if type(number) in self._TYPE_TO_DTYPE else self._plain(number) for number in (actual, expected))
+        actual, expected = (
+            number if type(number) in self._TYPE_TO_DTYPE else self._plain(number) for number in (actual, expected)
+        )
         super().__init__(actual, expected, id=id, **other_parameters)
         dtypes = [self._TYPE_TO_DTYPE[type(number)] for number in (actual, expected)]
         self.rtol, self.atol = get_tolerances(*dtypes, rtol=rtol, atol=atol, id=id)
@@ -278,9 +306,9 @@ class TensorLikePair(Pair):
     """Two tensors, or two values of one family that tensors can be made of."""
 
     def __init__(
-        self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), allow_subclasses: bool = True, rtol: float | None = None,
-        atol: float | None = None, equal_nan: bool = False, check_device: bool = True, check_dtype: bool = True,
-        check_layout: bool = True, check_stride: bool = False, **other_parameters: Any,
+        self, actual: Any, expected: Any, *, id: tuple[Any, ...] = (), allow_subclasses: bool = True,
+        rtol: float | None = None, atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
+        check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False, **other_parameters: Any,
     ) -> None:  # fmt: skip
         actual, expected = self._process_inputs(actual, expected, id=id, allow_subclasses=allow_subclasses)
         super().__init__(actual, expected, id=id, **other_parameters)
@@ -291,7 +319,9 @@ class TensorLikePair(Pair):
         self.check_layout = check_layout
         self.check_stride = check_stride
 
-    def _process_inputs(self, actual: Any, expected: Any, *, id: tuple[Any, ...], allow_subclasses: bool) -> tuple[Tensor, Tensor]:
+    def _process_inputs(
+        self, actual: Any, expected: Any, *, id: tuple[Any, ...], allow_subclasses: bool
+    ) -> tuple[Tensor, Tensor]:
         related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
         if not related or (not allow_subclasses and type(actual) is not type(expected)):
             self._inputs_not_supported()
@@ -327,7 +357,10 @@ class TensorLikePair(Pair):
         )
         for name, wanted, read in checks:
             if wanted and read(actual) != read(expected):
-                self._fail(AssertionError, f"The values for attribute '{name}' do not match: {read(actual)} != {read(expected)}.")
+                self._fail(
+                    AssertionError,
+                    f"The values for attribute '{name}' do not match: {read(actual)} != {read(expected)}.",
+                )
         if actual.is_quantized:
             self._fail(ValueError, "assert_close: quantized tensors are not supported; compare their dequantize().")
 
@@ -366,7 +399,9 @@ class TensorLikePair(Pair):
         self._compare_counts("sparse dimensions in sparse COO", actual.sparse_dim(), expected.sparse_dim())
         self._compare_counts("specified values in sparse COO", actual._nnz(), expected._nnz())
         self._compare_regular_values_equal(actual._indices(), expected._indices(), identifier="Sparse COO indices")
-        self._compare_regular_values_close(actual._values(), expected._values(), identifier="Sparse COO values", **tolerances)
+        self._compare_regular_values_close(
+            actual._values(), expected._values(), identifier="Sparse COO values", **tolerances
+        )
 
     def _compare_sparse_compressed_values(self, actual: Tensor, expected: Tensor, **tolerances: Any) -> None:
         name, *index_names = _COMPRESSED[actual.layout]
@@ -375,9 +410,13 @@ class TensorLikePair(Pair):
             ours, theirs = getattr(actual, method)(), getattr(expected, method)()
             common = promote_types(ours.dtype, theirs.dtype)  # 32- and 64-bit indices may meet
             self._compare_regular_values_equal(ours.to(common), theirs.to(common), identifier=f"Sparse {name} {method}")
-        self._compare_regular_values_close(actual.values(), expected.values(), identifier=f"Sparse {name} values", **tolerances)
+        self._compare_regular_values_close(
+            actual.values(), expected.values(), identifier=f"Sparse {name} values", **tolerances
+        )
 
-    def _compare_regular_values_equal(self, actual: Tensor, expected: Tensor, *, equal_nan: bool = False, identifier: Any = None) -> None:
+    def _compare_regular_values_equal(
+        self, actual: Tensor, expected: Tensor, *, equal_nan: bool = False, identifier: Any = None
+    ) -> None:
         self._compare_regular_values_close(actual, expected, rtol=0, atol=0, equal_nan=equal_nan, identifier=identifier)
 
     def _compare_regular_values_close(
@@ -395,14 +434,15 @@ class TensorLikePair(Pair):
         return ("rtol", "atol", "equal_nan", "check_device", "check_dtype", "check_layout", "check_stride")
 
 
-# --- walking containers ------------------------------------------------------------------------------------------------
+# --- walking containers -----------------------------------------------------------------------------------------------
 
 
 def originate_pairs(
     actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]], sequence_types: tuple[type, ...] = (Sequence,),
     mapping_types: tuple[type, ...] = (Mapping,), id: tuple[Any, ...] = (), **options: Any,
 ) -> list[Pair]:  # fmt: skip
-    """The pairs to compare: the inputs themselves, or those of their elements if both are sequences or both mappings."""
+    """The pairs to compare: the inputs themselves, or those of their elements if both are sequences or both
+    mappings."""
     shared = {"pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types, **options}
     keys = _shared_keys(actual, expected, sequence_types, mapping_types, id)
     if keys is None:
@@ -416,12 +456,15 @@ def _shared_keys(actual: Any, expected: Any, sequences: tuple, mappings: tuple, 
     # A string is a sequence of strings without end.
     if all(isinstance(given, sequences) and not isinstance(given, str) for given in both):
         if len(actual) != len(expected):
-            raise ErrorMeta(AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", id=id)
+            raise ErrorMeta(
+                AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", id=id
+            )
         return range(len(actual))
     if all(isinstance(given, mappings) for given in both):
         ours, theirs = set(actual.keys()), set(expected.keys())
         if ours != theirs:
-            lines = ("The keys of the mappings do not match:", f"Missing keys in the actual mapping: {sorted(theirs - ours)}",
+            lines = ("The keys of the mappings do not match:",
+                     f"Missing keys in the actual mapping: {sorted(theirs - ours)}",
                      f"Additional keys in the actual mapping: {sorted(ours - theirs)}")  # fmt: skip
             raise ErrorMeta(AssertionError, "\n".join(lines), id=id)
         keys = list(ours)
@@ -449,13 +492,20 @@ def _differences(pairs: Sequence[Pair]) -> Iterator[ErrorMeta]:
 
 
 def not_close_error_metas(
-    actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]] = (ObjectPair,), sequence_types: tuple[type, ...] = (Sequence,),
-    mapping_types: tuple[type, ...] = (Mapping,), **options: Any,
+    actual: Any, expected: Any, *, pair_types: Sequence[type[Pair]] = (ObjectPair,),
+    sequence_types: tuple[type, ...] = (Sequence,), mapping_types: tuple[type, ...] = (Mapping,), **options: Any,
 ) -> list[ErrorMeta]:  # fmt: skip
     """Every difference between the inputs; inputs that cannot be compared at all raise."""
     __tracebackhide__ = True
     try:
-        pairs = originate_pairs(actual, expected, pair_types=pair_types, sequence_types=sequence_types, mapping_types=mapping_types, **options)
+        pairs = originate_pairs(
+            actual,
+            expected,
+            pair_types=pair_types,
+            sequence_types=sequence_types,
+            mapping_types=mapping_types,
+            **options,
+        )
     except ErrorMeta as difference:
         raise difference.to_error() from None
     return list(_differences(pairs))
@@ -484,16 +534,21 @@ def assert_close(
     """
     __tracebackhide__ = True
     differences = not_close_error_metas(
-        actual, expected, pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair), allow_subclasses=allow_subclasses,
-        rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device, check_dtype=check_dtype,
-        check_layout=check_layout, check_stride=check_stride, msg=msg,
+        actual, expected, pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair),
+        allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
+        check_dtype=check_dtype, check_layout=check_layout, check_stride=check_stride, msg=msg,
     )  # fmt: skip
     if differences:
         raise differences[0].to_error(msg)
 
 
 def assert_allclose(
-    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
 ) -> None:
     """The older, looser comparison: dtypes may differ and NaNs agree. Deprecated in favour of `assert_close`."""
     message = "`torch.testing.assert_allclose()` is deprecated since 1.12; use `torch.testing.assert_close()` instead."

@@ -20,7 +20,11 @@ from ..op import find_op
 _INTEGERS = (_C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.uint16, _C.uint32, _C.uint64)
 _FLOATS = (_C.float16, _C.bfloat16, _C.float32, _C.float64)
 _COMPLEX = (_C.complex32, _C.complex64, _C.complex128)
-_BYTE_FLOATS = tuple(getattr(_C, name) for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz") if hasattr(_C, name))
+_BYTE_FLOATS = tuple(
+    getattr(_C, name)
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+    if hasattr(_C, name)
+)
 
 
 def make_tensor(
@@ -36,14 +40,16 @@ def make_tensor(
 ) -> Tensor:
     """A tensor of uniform numbers in [low, high).
 
-    Bounds left out are [-9, 9) for floating and complex dtypes, -9 to 9 inclusive for integers (0 to 9 unsigned) and both
-    truth values for bool; bounds beyond the dtype's range are pulled into it. `noncontiguous` gives every second
+    Bounds left out are [-9, 9) for floating and complex dtypes, -9 to 9 inclusive for integers (0 to 9 unsigned) and
+    both truth values for bool; bounds beyond the dtype's range are pulled into it. `noncontiguous` gives every second
     element of a tensor twice as long; `exclude_zero` replaces zeros by one, or by the smallest normal number.
     """
     sizes = tuple(shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape)
     counted = dtype is _C.bool or dtype in _INTEGERS
     if noncontiguous and memory_format is not None:
-        raise ValueError(f"make_tensor: expected noncontiguous or memory_format, got {noncontiguous=} and {memory_format=}")
+        raise ValueError(
+            f"make_tensor: expected noncontiguous or memory_format, got {noncontiguous=} and {memory_format=}"
+        )
     if requires_grad and counted:
         raise ValueError(f"make_tensor: requires_grad=True needs a floating point or complex dtype, got {dtype=}")
 
@@ -88,12 +94,18 @@ def _bounds(dtype: _C.dtype, low: float | None, high: float | None) -> tuple[flo
     if low != low or high != high:
         raise ValueError(f"make_tensor: expected numbers as bounds, got NaN in {low=} and {high=}")
     if low == high and (dtype in _FLOATS or dtype in _COMPLEX):
-        warnings.warn("make_tensor: low==high is deprecated for floating point and complex dtypes. torch.full makes such tensors.",
-                      FutureWarning, stacklevel=3)  # fmt: skip
+        warnings.warn(
+            "make_tensor: low==high is deprecated for floating point and complex dtypes. torch.full makes such"
+            " tensors.",
+            FutureWarning,
+            stacklevel=3,
+        )
     elif low >= high:
         raise ValueError(f"make_tensor: expected low < high, got {low} >= {high}")
     elif high < least or low >= end:
-        raise ValueError(f"make_tensor: [low, high) = [{low}, {high}) lies outside what {dtype} holds, [{least}, {end})")
+        raise ValueError(
+            f"make_tensor: [low, high) = [{low}, {high}) lies outside what {dtype} holds, [{least}, {end})"
+        )
     low, high = (min(max(bound, least), end) for bound in (low, high))
     if dtype is _C.bool or dtype in _INTEGERS:
         return math.ceil(low), math.ceil(high)  # the first integer not below each: `high` itself is not drawn

@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, Self
 
-_COMMENT = re.compile(r"^\s*#\s*CHECK(?P<kind>-SOURCE-HIGHLIGHTED|-COUNT-EXACTLY-\d+|-COUNT-\d+|-NEXT|-SAME|-NOT|-DAG|-REGEX)?: ?(?P<text>.*)$")
+_COMMENT = re.compile(
+    r"^\s*#\s*CHECK(?P<kind>-SOURCE-HIGHLIGHTED|-COUNT-EXACTLY-\d+|-COUNT-\d+|-NEXT|-SAME|-NOT|-DAG|-REGEX)?:"
+    r" ?(?P<text>.*)$"
+)
 
 
 class Check(NamedTuple):
@@ -22,7 +25,9 @@ class Check(NamedTuple):
     exactly: bool = False
 
     def __str__(self) -> str:
-        label = {"CHECK-COUNT": f"CHECK-COUNT-{'EXACTLY-' if self.exactly else ''}{self.count}"}.get(self.kind, self.kind)
+        label = {"CHECK-COUNT": f"CHECK-COUNT-{'EXACTLY-' if self.exactly else ''}{self.count}"}.get(
+            self.kind, self.kind
+        )
         return f"{label}: {self.text}"
 
 
@@ -139,15 +144,22 @@ class FileCheck:
             found = re.compile(check.text).search(text, start)
             if found:
                 return found.span()
-            raise RuntimeError(f'Expected to find regex "{check.text}" but did not find it\nSearched string:\n{text[start:]}\nFrom {check}\n')
+            raise RuntimeError(
+                f'Expected to find regex "{check.text}" but did not find it\nSearched string:\n{text[start:]}\nFrom'
+                f" {check}\n"
+            )
         place = text.find(check.text, start)
         if check.kind == "CHECK-SOURCE-HIGHLIGHTED":
             while place >= 0 and not _is_highlighted(text, place, len(check.text)):
                 place = text.find(check.text, place + 1)
             if place < 0:
-                raise RuntimeError(f'Expected to find "{check.text}" highlighted but it is not.\n{text[start:]}\nFrom {check}\n')
+                raise RuntimeError(
+                    f'Expected to find "{check.text}" highlighted but it is not.\n{text[start:]}\nFrom {check}\n'
+                )
         if place < 0:
-            raise RuntimeError(f'Expected to find "{check.text}" but did not find it\nSearched string:\n{text[start:]}\nFrom {check}\n')
+            raise RuntimeError(
+                f'Expected to find "{check.text}" but did not find it\nSearched string:\n{text[start:]}\nFrom {check}\n'
+            )
         return place, place + len(check.text)
 
     @staticmethod

@@ -1,8 +1,10 @@
-"""Control flow as functions: `cond` and `while_loop`, and `associative_scan`. In eager execution they are what they say.
+"""Control flow as functions: `cond` and `while_loop`, and `associative_scan`.
+In eager execution they are what they say.
 
 Enters: predicates (Python bools or one-element tensors), functions and their tensors. Leaves: what the chosen function
-returns. They exist so that one program can run eagerly and be captured whole. Refuses: what is not callable, operands that
-are not a tuple or list, predicates of more than one element, and loop bodies that change the number of carried values.
+returns. They exist so that one program can run eagerly and be captured whole. Refuses: what is not callable, operands
+that are not a tuple or list, predicates of more than one element,
+and loop bodies that change the number of carried values.
 """
 
 from __future__ import annotations
@@ -49,12 +51,16 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         result = body_fn(*carried)
         result = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         if len(result) != len(carried):
-            raise RuntimeError(f"while_loop: body_fn must return {len(carried)} values, as many as are carried, got {len(result)}")
+            raise RuntimeError(
+                f"while_loop: body_fn must return {len(carried)} values, as many as are carried, got {len(result)}"
+            )
         carried = result
     return carried
 
 
-def associative_scan(combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise") -> Any:
+def associative_scan(
+    combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
+) -> Any:
     """All prefixes of `xs` along `dim` combined by an associative function: y[i] = combine(y[i - 1], x[i])."""
     if combine_mode not in ("pointwise", "generic"):
         raise ValueError(f"associative_scan: combine_mode must be 'pointwise' or 'generic', got {combine_mode!r}")
@@ -62,9 +68,16 @@ def associative_scan(combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, r
     if not leaves or any(not isinstance(leaf, _C.Tensor) for leaf in leaves):
         raise RuntimeError("associative_scan: expected at least one tensor, and only tensors, in xs")
     if len({leaf.shape[dim] for leaf in leaves}) > 1:
-        raise RuntimeError(f"associative_scan: the tensors differ in size along dim {dim}: {[leaf.shape[dim] for leaf in leaves]}")
-    scanned = _scan(lambda a, b: pytree.tree_leaves(combine_fn(pytree.tree_unflatten(a, structure), pytree.tree_unflatten(b, structure))),
-                    [leaf.flip(dim) if reverse else leaf for leaf in leaves], dim)
+        raise RuntimeError(
+            f"associative_scan: the tensors differ in size along dim {dim}: {[leaf.shape[dim] for leaf in leaves]}"
+        )
+    scanned = _scan(
+        lambda a, b: pytree.tree_leaves(
+            combine_fn(pytree.tree_unflatten(a, structure), pytree.tree_unflatten(b, structure))
+        ),
+        [leaf.flip(dim) if reverse else leaf for leaf in leaves],
+        dim,
+    )
     return pytree.tree_unflatten([leaf.flip(dim) if reverse else leaf for leaf in scanned], structure)
 
 
@@ -78,4 +91,3 @@ def _scan(combine: Callable[[list, list], list], leaves: list[Any], dim: int) ->
         leaves = [ops["cat"]([leaf.narrow(dim, 0, stride), new], dim) for leaf, new in zip(leaves, joined)]
         stride *= 2
     return leaves
-

@@ -1,7 +1,9 @@
-"""Names that PyTorch programs take from `torch._C` and that are Python here. `rushlight._C` looks them up in this module.
+"""Names that PyTorch programs take from `torch._C` and that are Python here.
+`rushlight._C` looks them up in this module.
 
-Enters: a name asked of `_C` that the native core does not define. Leaves: the counterpart: questions with a plain answer
-(no tracing, no fuser), classes for annotations, and the functions of `torch._C._nn`. Anything else is an AttributeError.
+Enters: a name asked of `_C` that the native core does not define. Leaves: the counterpart: questions with a plain
+answer (no tracing, no fuser), classes for annotations, and the functions of `torch._C._nn`.
+Anything else is an AttributeError.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ def _cuda_clearCublasWorkspaces() -> None:  # noqa: N802 - PyTorch's name
 
 @contextlib.contextmanager
 def _ExcludeDispatchKeyGuard(keys: DispatchKeySet) -> Iterator[None]:  # noqa: N802 - PyTorch's name
-    raise NotImplementedError(f"_ExcludeDispatchKeyGuard: dispatch keys cannot be excluded by hand here (asked for {keys})")
+    raise NotImplementedError(
+        f"_ExcludeDispatchKeyGuard: dispatch keys cannot be excluded by hand here (asked for {keys})"
+    )
     yield
 
 
@@ -77,8 +81,9 @@ def _jit_setting(*values: Any) -> bool:
 
 
 _JIT_SETTINGS = (
-    "_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled _jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode "
-    "_jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _jit_set_bailout_depth"
+    "_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled _jit_set_nvfuser_enabled"
+    " _jit_set_nvfuser_guard_mode _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_can_fuse_on_cpu"
+    " _jit_can_fuse_on_gpu _jit_set_bailout_depth"
 )
 globals().update(dict.fromkeys(_JIT_SETTINGS.split(), _jit_setting))
 globals().update(names_of("torch._C"))

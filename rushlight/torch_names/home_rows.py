@@ -1,9 +1,11 @@
-"""Which public names PyTorch keeps in another module than the file that defines them here: the table that `homes` works by.
+"""Which public names PyTorch keeps in another module than the file that defines them here:
+the table that `homes` works by.
 
 It stands above everything it names; `rushlight/__init__.py` gives it to `homes`, which stands below.
 """
 
-# `file -> module: names`, both below the package, and `.` for the package itself; a row goes on in lines that are indented.
+# `file -> module: names`, both below the package, and `.` for the package itself;
+# a row goes on in lines that are indented.
 ROWS = """
 _C -> storage: UntypedStorage
 _C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types
@@ -161,7 +163,23 @@ utils.swapping -> utils: swap_tensors
 utils.tensorboard.images -> utils.tensorboard.summary: draw_boxes
 """
 # Parts that PyTorch has nothing like: their definitions are never called by PyTorch's names.
-INTERNAL = ("definitions", "op", "loops", "codegen", "compat", "devices", "dispatch", "_C", "base.homes", "base.late", "base.disk_cache", "base.absent", "version", "torch_names.unbuilt", "base.refusals")
+INTERNAL = (
+    "definitions",
+    "op",
+    "loops",
+    "codegen",
+    "compat",
+    "devices",
+    "dispatch",
+    "_C",
+    "base.homes",
+    "base.late",
+    "base.disk_cache",
+    "base.absent",
+    "version",
+    "torch_names.unbuilt",
+    "base.refusals",
+)
 
 # Packages that `compat` completes when a program imports them under the other name.
 NOT_ALIASED = ("optim", "optim.lr_scheduler")

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from .. import _C
 
-_PLACES = ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric", "per_channel_affine_float_qparams")
+_PLACES = (
+    "per_tensor_affine",
+    "per_channel_affine",
+    "per_tensor_symmetric",
+    "per_channel_symmetric",
+    "per_channel_affine_float_qparams",
+)
 
 
 class qscheme:  # noqa: N801 - PyTorch's name
@@ -31,5 +37,7 @@ def _value(name: str) -> qscheme:
     return result
 
 
-per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric, per_channel_affine_float_qparams = map(_value, _PLACES)
+per_tensor_affine, per_channel_affine, per_tensor_symmetric, per_channel_symmetric, per_channel_affine_float_qparams = (
+    map(_value, _PLACES)
+)
 NAMES = ("qscheme", *_PLACES)

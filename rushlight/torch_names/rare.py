@@ -16,7 +16,7 @@ from ..autograd.anomaly_mode import set_detect_anomaly
 from ..op import find_op
 from ..storage import STORAGE_NAMES, legacy_class
 
-# --- products with sparse matrices ------------------------------------------------------------------------------------------
+# --- products with sparse matrices ------------------------------------------------------------------------------------
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -29,7 +29,9 @@ def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     return find_op("mm")(input, mat2)
 
 
-def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def saddmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor | None = None
+) -> Tensor:
     """As `sspaddmm`."""
     return sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha, out=out)
 
@@ -54,7 +56,9 @@ def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
     return hspmm(input, mat2)
 
 
-def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def sspaddmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, out: Tensor | None = None
+) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2), all but `mat2` sparse."""
     _check_sparse("sspaddmm", input)
     _check_sparse("sspaddmm", mat1)
@@ -64,7 +68,9 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alph
 
 def _check_sparse(name: str, given: Tensor) -> None:
     if not given.is_sparse:
-        raise RuntimeError(f"{name}: expected a sparse COO matrix, got one of layout {given.layout}. Convert it with to_sparse().")
+        raise RuntimeError(
+            f"{name}: expected a sparse COO matrix, got one of layout {given.layout}. Convert it with to_sparse()."
+        )
 
 
 def resize_as_sparse_(input: Tensor, the_template: Tensor) -> Tensor:
@@ -84,18 +90,25 @@ def _copies(name: str) -> Any:
     return copy
 
 
-_COPIES = ("ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "indices_copy", "row_indices_copy", "values_copy")
+_COPIES = (
+    "ccol_indices_copy",
+    "col_indices_copy",
+    "crow_indices_copy",
+    "indices_copy",
+    "row_indices_copy",
+    "values_copy",
+)
 globals().update({name: _copies(name) for name in _COPIES})
 
 
 addmv_ = Tensor.addmv_
 
 
-# --- others -------------------------------------------------------------------------------------------------------------------
+# --- others -----------------------------------------------------------------------------------------------------------
 
 
-def from_file(filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: Any = None, layout: Any = None, device: Any = None,
-              pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
+def from_file(filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: Any = None, layout: Any = None,
+              device: Any = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A vector over the bytes of a file; `shared`: writes go to the file, which is made or grown to `size` elements."""
     if pin_memory:
         raise NotImplementedError("from_file: memory of a file cannot be pinned")
@@ -106,7 +119,9 @@ def from_file(filename: str, shared: bool | None = None, size: int | None = 0, *
     return (result if device is None else result.to(device)).requires_grad_(requires_grad)
 
 
-def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float) -> tuple[Tensor, Tensor]:
+def batch_norm_update_stats(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float
+) -> tuple[Tensor, Tensor]:
     """Mean and (biased) variance per channel; the running ones move towards them, the variance unbiased."""
     dims = [d for d in range(input.ndim) if d != 1]
     mean, var = input.mean(dims), input.var(dims, correction=0)
@@ -143,7 +158,10 @@ def sym_constrain_range(size: Any, *, min: int | None = None, max: int | None = 
     if low > high:
         raise RuntimeError(f"sym_constrain_range: expected max to be greater than min, got {low} and {high}")
     if not low <= size <= high:
-        raise RuntimeError(f"sym_constrain_range: expected a value between {low} and {high}, got {size}. Invalid value range for {size} between [{low}, {high}].")
+        raise RuntimeError(
+            f"sym_constrain_range: expected a value between {low} and {high}, got {size}. Invalid value range for"
+            f" {size} between [{low}, {high}]."
+        )
 
 
 def sym_constrain_range_for_size(size: Any, *, min: int | None = None, max: int | None = None) -> None:
@@ -201,19 +219,31 @@ def dequantize(input: Any) -> Any:
     return [t.to(_C.float32) for t in input] if isinstance(input, (list, tuple)) else input.to(_C.float32)
 
 
-def fake_quantize_per_tensor_affine(input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Tensor:
-    """Round to the grid `scale * (q - zero_point)`, q from `quant_min` to `quant_max`; gradients pass where q is inside."""
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
+) -> Tensor:
+    """Round to the grid `scale * (q - zero_point)`, q from `quant_min` to `quant_max`;
+    gradients pass where q is inside."""
     if quant_min > quant_max:
-        raise RuntimeError(f"fake_quantize_per_tensor_affine: expected quant_min <= quant_max, got {quant_min} and {quant_max}")
+        raise RuntimeError(
+            f"fake_quantize_per_tensor_affine: expected quant_min <= quant_max, got {quant_min} and {quant_max}"
+        )
     return _fake_quantized(input, scale, zero_point, quant_min, quant_max)
 
 
-def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int) -> Tensor:
+def fake_quantize_per_channel_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
+) -> Tensor:
     """The same with a scale and a zero point for each index of `axis`."""
     if scale.ndim != 1 or zero_point.ndim != 1:
-        raise RuntimeError(f"fake_quantize_per_channel_affine: expected scale and zero_point to be vectors, got {scale.ndim} and {zero_point.ndim} dims")
+        raise RuntimeError(
+            f"fake_quantize_per_channel_affine: expected scale and zero_point to be vectors, got {scale.ndim} and"
+            f" {zero_point.ndim} dims"
+        )
     if scale.numel() != input.shape[axis]:
-        raise RuntimeError(f"fake_quantize_per_channel_affine: expected {input.shape[axis]} scales, got {scale.numel()}")
+        raise RuntimeError(
+            f"fake_quantize_per_channel_affine: expected {input.shape[axis]} scales, got {scale.numel()}"
+        )
     shape = [1] * input.ndim
     shape[axis] = -1
     return _fake_quantized(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
@@ -236,7 +266,7 @@ def _no_grad() -> Any:
     return no_grad()
 
 
-# --- methods ------------------------------------------------------------------------------------------------------------------
+# --- methods ----------------------------------------------------------------------------------------------------------
 
 
 def conj_physical_(input: Tensor) -> Tensor:
@@ -266,7 +296,8 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What `load_state_dict` puts in place of a parameter when it swaps tensors: `other`, or this one with its values."""
+    """What `load_state_dict` puts in place of a parameter when it swaps tensors: `other`,
+    or this one with its values."""
     return other.detach() if assign else self.copy_(other).detach()
 
 
@@ -277,9 +308,15 @@ def index(self: Tensor, positions: Any, dims: Any) -> Tensor:
 
 def _moves(kind: str, error: type[Exception]) -> Any:
     def move(self: Tensor, device: Any = None, non_blocking: bool = False, *, memory_format: Any = None) -> Tensor:
-        raise error(f"Tensor.{kind}: there is no {kind.upper()} device here (Torch not compiled with {kind.upper()} enabled)")
+        raise error(
+            f"Tensor.{kind}: there is no {kind.upper()} device here (Torch not compiled with {kind.upper()} enabled)"
+        )
 
-    move.__name__, move.__qualname__, move.__doc__ = kind, f"Tensor.{kind}", f"Refused: there is no {kind.upper()} device."
+    move.__name__, move.__qualname__, move.__doc__ = (
+        kind,
+        f"Tensor.{kind}",
+        f"Refused: there is no {kind.upper()} device.",
+    )
     return move
 
 
@@ -288,23 +325,33 @@ xpu, mtia, ipu = _moves("xpu", AssertionError), _moves("mtia", AssertionError), 
 
 def to_mkldnn(self: Tensor, dtype: Any = None) -> Tensor:
     """Refused: oneDNN's own layout does not exist here."""
-    raise NotImplementedError("Tensor.to_mkldnn: tensors in oneDNN's own layout do not exist here; plain tensors compute as fast")
+    raise NotImplementedError(
+        "Tensor.to_mkldnn: tensors in oneDNN's own layout do not exist here; plain tensors compute as fast"
+    )
 
 
 def _quantized(name: str) -> Any:
     def ask(self: Tensor) -> Any:
-        raise NotImplementedError(f"Tensor.{name}: expected a quantized tensor, got one of {self.dtype}. Quantized tensors are not written yet.")
+        raise NotImplementedError(
+            f"Tensor.{name}: expected a quantized tensor, got one of {self.dtype}. Quantized tensors are not written"
+            " yet."
+        )
 
     ask.__name__, ask.__qualname__, ask.__doc__ = name, f"Tensor.{name}", "Refused: there are no quantized tensors yet."
     return ask
 
 
 METHODS: dict[str, Any] = {
-    "storage_type": storage_type, "const_data_ptr": const_data_ptr, "resize": resize, "resize_as": resize_as, "module_load": module_load, "index": index,
-    "xpu": xpu, "mtia": mtia, "ipu": ipu, "to_mkldnn": to_mkldnn, "dequantize": dequantize, "smm": smm, "sspaddmm": sspaddmm,
-    "resize_as_sparse_": resize_as_sparse_, "conj_physical_": conj_physical_,
-    **{name: _quantized(name) for name in ("int_repr", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme")},
+    "storage_type": storage_type, "const_data_ptr": const_data_ptr, "resize": resize, "resize_as": resize_as,
+    "module_load": module_load, "index": index, "xpu": xpu, "mtia": mtia, "ipu": ipu, "to_mkldnn": to_mkldnn,
+    "dequantize": dequantize, "smm": smm, "sspaddmm": sspaddmm, "resize_as_sparse_": resize_as_sparse_,
+    "conj_physical_": conj_physical_,
+    **{name: _quantized(name) for name in ("int_repr", "q_per_channel_axis", "q_per_channel_scales",
+                                           "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme")},
 }  # fmt: skip
-NAMES = ("spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable is_vulkan_available init_num_threads "
-         "set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size sym_fresh_size thread_safe_generator Tag dequantize "
-         "fake_quantize_per_tensor_affine fake_quantize_per_channel_affine addmv_ conj_physical_").split() + list(_COPIES)  # fmt: skip
+NAMES = (
+    "spmm dsmm saddmm smm hspmm hsmm sspaddmm resize_as_sparse_ from_file batch_norm_update_stats cudnn_is_acceptable"
+    " is_vulkan_available init_num_threads set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size"
+    " sym_fresh_size thread_safe_generator Tag dequantize fake_quantize_per_tensor_affine"
+    " fake_quantize_per_channel_affine addmv_ conj_physical_"
+).split() + list(_COPIES)

@@ -1,4 +1,5 @@
-"""`torch.Stream` and `torch.Event`: queues of work on a device, and marks in them. The CPU has none, so making one for it is refused.
+"""`torch.Stream` and `torch.Event`: queues of work on a device, and marks in them. The CPU has none,
+so making one for it is refused.
 
 A device that has one queue per unit answers too: all its streams are that queue, and every mark is reached.
 """
@@ -12,7 +13,8 @@ from ..devices import find_accelerator, handlers, set_unit
 
 
 def accelerator_device(device: Any, what: str) -> Any:
-    """The unit that is meant by a device, its number, or None: of the accelerator, and its current unit, unless told."""
+    """The unit that is meant by a device, its number, or None: of the accelerator, and its current unit,
+    unless told."""
     if device is None or isinstance(device, int):
         handler = find_accelerator()
         if handler is None:
@@ -79,7 +81,9 @@ class Stream:
 class Event:
     """A point in a queue of work on an accelerator."""
 
-    def __init__(self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+    def __init__(
+        self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
         self.device = accelerator_device(device, "Event")
         if interprocess:
             raise RuntimeError("Event: events cannot be shared between processes. Leave interprocess at False.")
@@ -95,7 +99,8 @@ class Event:
         self._recorded(stream or Stream(self.device, stream_id=_C.current_stream(self.device)))
 
     def wait(self, stream: Stream | None = None) -> None:
-        """What a stream, the current one unless told, gets from now on runs after the mark; one that was never recorded is no mark."""
+        """What a stream, the current one unless told, gets from now on runs after the mark;
+        one that was never recorded is no mark."""
         if self._mark is not None:
             stream = stream or Stream(self.device, stream_id=_C.current_stream(self.device))
             _C.wait_event(stream.device, stream.stream_id, self._mark)
@@ -113,7 +118,9 @@ class Event:
         """Milliseconds from this mark to another; both must have been made with enable_timing."""
         for event in (self, end_event):
             if not event._timed or not event._is_recorded:
-                raise RuntimeError("Event.elapsed_time: both events must be made with enable_timing=True and be recorded first")
+                raise RuntimeError(
+                    "Event.elapsed_time: both events must be made with enable_timing=True and be recorded first"
+                )
         if self._mark is None or end_event._mark is None:
             raise RuntimeError(f"Event.elapsed_time: device '{self.device}' measures no time")
         return _C.elapsed_time(self._mark, end_event._mark)

@@ -24,7 +24,9 @@ from . import data as data
 from . import deterministic as deterministic
 from . import dlpack as dlpack
 from . import flop_counter as flop_counter
-from rushlight.utils.backend_registration import generate_methods_for_privateuse1_backend as generate_methods_for_privateuse1_backend
+from rushlight.utils.backend_registration import (
+    generate_methods_for_privateuse1_backend as generate_methods_for_privateuse1_backend,
+)
 from rushlight.utils.cpp_backtrace import get_cpp_backtrace as get_cpp_backtrace
 from . import hooks as hooks
 from . import mkldnn as mkldnn

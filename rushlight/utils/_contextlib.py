@@ -38,12 +38,19 @@ def _wrap_generator(ctx_factory: Callable[[], Any], func: Callable) -> Callable:
 
 
 def context_decorator(ctx: Any, func: Callable) -> Callable:
-    """`func` run inside a context: `ctx` is a context manager that can be entered again, or a function that makes one."""
+    """`func` run inside a context: `ctx` is a context manager that can be entered again,
+    or a function that makes one."""
     if callable(ctx) and hasattr(ctx, "__enter__"):
-        raise AssertionError(f"{ctx} can be called and has __enter__ as well, so it is ambiguous how to get a context from it. Pass a function that makes one.")
+        raise AssertionError(
+            f"{ctx} can be called and has __enter__ as well, so it is ambiguous how to get a context from it. Pass a"
+            " function that makes one."
+        )
     make = ctx if callable(ctx) else lambda: ctx
     if inspect.isclass(func):
-        raise RuntimeError("classes cannot be decorated: the context could be meant for __init__ or for all methods. Decorate the methods.")
+        raise RuntimeError(
+            "classes cannot be decorated: the context could be meant for __init__ or for all methods. Decorate the"
+            " methods."
+        )
     if inspect.isgeneratorfunction(func):
         return _wrap_generator(make, func)
 

@@ -10,8 +10,9 @@ from ..op import published
 from ._contextlib import context_decorator
 
 _CONSTRUCTORS = (
-    "empty empty_permuted empty_strided ones arange bartlett_window blackman_window eye full fill hamming_window hann_window kaiser_window linspace logspace rand "
-    "randn randint randperm range sparse_coo_tensor tril_indices triu_indices zeros scalar_tensor"
+    "empty empty_permuted empty_strided ones arange bartlett_window blackman_window eye full fill hamming_window"
+    " hann_window kaiser_window linspace logspace rand randn randint randperm range sparse_coo_tensor tril_indices"
+    " triu_indices zeros scalar_tensor"
 )
 
 

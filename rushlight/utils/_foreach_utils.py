@@ -17,7 +17,9 @@ def _get_fused_kernels_supported_devices() -> list[str]:
     return ["cpu"]
 
 
-def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]]:
+def _group_tensors_by_device_and_dtype(
+    tensorlistlist: list[list[Any]], with_indices: bool = False
+) -> dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]]:
     """(device, dtype) of the first list's tensors -> the lists restricted to them, and their positions if asked for."""
     groups: dict[tuple[Any, Any], tuple[list[list[Any]], list[int]]] = {}
     for i, row in enumerate(zip(*(lst or [None] * len(tensorlistlist[0]) for lst in tensorlistlist), strict=True)):
@@ -35,4 +37,6 @@ def _device_has_foreach_support(device: Any) -> bool:
 
 
 def _has_foreach_support(tensors: list[Any], device: Any) -> bool:
-    return _device_has_foreach_support(device) and all(t is None or not hasattr(type(t), "__torch_dispatch__") or homes.is_ours(type(t).__module__) for t in tensors)
+    return _device_has_foreach_support(device) and all(
+        t is None or not hasattr(type(t), "__torch_dispatch__") or homes.is_ours(type(t).__module__) for t in tensors
+    )

@@ -8,7 +8,13 @@ from typing import Any
 from .._C import Tensor
 from ..dispatch.modes import TorchDispatchMode, below, disable_dispatch_modes as _disable_current_modes, state
 
-__all__ = ["BaseTorchDispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass", "return_and_correct_aliasing", "transform_subclass"]
+__all__ = [
+    "BaseTorchDispatchMode",
+    "TorchDispatchMode",
+    "is_traceable_wrapper_subclass",
+    "return_and_correct_aliasing",
+    "transform_subclass",
+]
 
 
 def _get_current_dispatch_mode() -> TorchDispatchMode | None:
@@ -28,7 +34,12 @@ def is_traceable_wrapper_subclass(t: Any) -> bool:
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
     """The same for a class."""
-    return issubclass(t, Tensor) and t is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+    return (
+        issubclass(t, Tensor)
+        and t is not Tensor
+        and hasattr(t, "__tensor_flatten__")
+        and hasattr(t, "__tensor_unflatten__")
+    )
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
@@ -68,14 +79,22 @@ def _pop_mode_temporarily(k: Any = None) -> Any:
     return below(state.dispatch_modes)
 
 
-def transform_subclass(t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None) -> Any:
+def transform_subclass(
+    t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None
+) -> Any:
     """A wrapper tensor like `t` around callback(name, inner) for each tensor inside."""
     outer_size = t.size() if outer_size is None else outer_size
     outer_stride = t.stride() if outer_stride is None else outer_stride
     names, context = t.__tensor_flatten__()
-    result = type(t).__tensor_unflatten__({name: callback(name, getattr(t, name)) for name in names}, context, outer_size, outer_stride)
-    assert tuple(result.shape) == tuple(outer_size), f"{type(t)}.__tensor_unflatten__ must return shape {tuple(outer_size)}, got {tuple(result.shape)}"
-    assert tuple(result.stride()) == tuple(outer_stride), f"{type(t)}.__tensor_unflatten__ must return strides {tuple(outer_stride)}, got {tuple(result.stride())}"
+    result = type(t).__tensor_unflatten__(
+        {name: callback(name, getattr(t, name)) for name in names}, context, outer_size, outer_stride
+    )
+    assert tuple(result.shape) == tuple(
+        outer_size
+    ), f"{type(t)}.__tensor_unflatten__ must return shape {tuple(outer_size)}, got {tuple(result.shape)}"
+    assert tuple(result.stride()) == tuple(
+        outer_stride
+    ), f"{type(t)}.__tensor_unflatten__ must return strides {tuple(outer_stride)}, got {tuple(result.stride())}"
     return result
 
 

@@ -84,11 +84,13 @@ from ._pytree_nodes import (  # noqa: F401 - PyTorch has them in this module
 )
 
 __all__ = [
-    "Context", "DumpableContext", "FlattenFn", "FromDumpableContextFn", "LeafSpec", "PyTree", "PyTreeSpec", "ToDumpableContextFn", "TreeSpec",
-    "UnflattenFn", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance", "is_structseq", "is_structseq_class", "is_structseq_instance",
-    "key_get", "keystr", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",
-    "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_", "tree_map_only", "tree_map_only_",
-    "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_dumps", "treespec_loads", "treespec_pprint",
+    "Context", "DumpableContext", "FlattenFn", "FromDumpableContextFn", "LeafSpec", "PyTree", "PyTreeSpec",
+    "ToDumpableContextFn", "TreeSpec", "UnflattenFn", "is_namedtuple", "is_namedtuple_class", "is_namedtuple_instance",
+    "is_structseq", "is_structseq_class", "is_structseq_instance", "key_get", "keystr", "register_pytree_node",
+    "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_flatten_with_path",
+    "tree_is_leaf", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_map_", "tree_map_only",
+    "tree_map_only_", "tree_map_with_path", "tree_structure", "tree_unflatten", "treespec_dumps", "treespec_loads",
+    "treespec_pprint",
 ]  # fmt: skip
 
 IsLeaf = Callable[[Any], bool] | None
@@ -97,7 +99,7 @@ DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
 _cxx_pytree_exists = _cxx_pytree_dynamo_traceable = False   # there is one implementation, this one
 
 
-# --- specs -------------------------------------------------------------------------------------------------------------------
+# --- specs ------------------------------------------------------------------------------------------------------------
 
 
 class TreeSpec:
@@ -151,7 +153,9 @@ class TreeSpec:
             return True
         if not isinstance(other, TreeSpec):
             return NotImplemented
-        return str(self.type) == str(other.type) and self._context == other._context and self._children == other._children
+        return (
+            str(self.type) == str(other.type) and self._context == other._context and self._children == other._children
+        )
 
     def __hash__(self) -> int:
         context = self._context
@@ -202,7 +206,9 @@ def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
     return TreeSpec(tuple, None, children)
 
 
-def treespec_dict(mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), /, **kwargs: TreeSpec) -> TreeSpec:
+def treespec_dict(
+    mapping: Mapping[Any, TreeSpec] | Iterable[tuple[Any, TreeSpec]] = (), /, **kwargs: TreeSpec
+) -> TreeSpec:
     """The spec of a dict of trees."""
     children = dict(mapping, **kwargs)
     if not all(isinstance(child, TreeSpec) for child in children.values()):
@@ -240,7 +246,9 @@ def _matching_children(spec: TreeSpec, node: PyTree, kind: Any) -> list[Any]:
             raise ValueError(f"Node keys mismatch{said}.")
         return [node[key] for key in expected]
     if kind is not deque and context != spec._context:
-        raise ValueError(f"Node context mismatch for node type {spec.type!r}; expected {spec._context!r}, but got {context!r}.")
+        raise ValueError(
+            f"Node context mismatch for node type {spec.type!r}; expected {spec._context!r}, but got {context!r}."
+        )
     return children
 
 
@@ -253,7 +261,7 @@ def _retrieve_constant(spec: TreeSpec) -> Any:
     return spec._context.value
 
 
-# --- flattening and mapping --------------------------------------------------------------------------------------------------
+# --- flattening and mapping -------------------------------------------------------------------------------------------
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
@@ -344,12 +352,16 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable], Callable]:
     return lambda func: lambda x: func(x) if accepts(x) else x
 
 
-def tree_map_only(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
+def tree_map_only(
+    type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """tree_map for leaves of a type, a tuple of types, or those a predicate accepts."""
     return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
+def tree_map_only_(
+    type_or_types_or_pred: Any, /, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
     """tree_map_ for leaves of a type, a tuple of types, or those a predicate accepts."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
@@ -375,17 +387,20 @@ def tree_any_only(type_or_types: Any, /, pred: Callable[[Any], bool], tree: PyTr
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[Any] | None:
-    """The leaves of a tree whose shape is a prefix of the spec's, each repeated for what the spec holds below it; None if it is no prefix."""
+    """The leaves of a tree whose shape is a prefix of the spec's, each repeated for what the spec holds below it;
+    None if it is no prefix."""
     full = treespec.unflatten([0] * treespec.num_leaves)
     values: list[Any] = []
     try:
-        tree_map_(lambda x, sub: values.extend([x] * tree_structure(sub, is_leaf).num_leaves), tree, full, is_leaf=is_leaf)
+        tree_map_(
+            lambda x, sub: values.extend([x] * tree_structure(sub, is_leaf).num_leaves), tree, full, is_leaf=is_leaf
+        )
     except ValueError:
         return None
     return values
 
 
-# --- with key paths ----------------------------------------------------------------------------------------------------------
+# --- with key paths ---------------------------------------------------------------------------------------------------
 
 
 def _generate_key_paths(key_path: KeyPath, tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[tuple[KeyPath, Any]]:
@@ -417,7 +432,7 @@ def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, i
     return spec.unflatten([func(path, leaf, *values) for (path, leaf), *values in zip(pairs, *others, strict=True)])
 
 
-# --- specs as text -----------------------------------------------------------------------------------------------------------
+# --- specs as text ----------------------------------------------------------------------------------------------------
 
 
 class EnumEncoder(json.JSONEncoder):
@@ -447,15 +462,25 @@ def _treespec_to_json(spec: TreeSpec) -> dict[str, Any]:
     if entry is None:
         raise NotImplementedError(f"Serializing {spec.type} in pytree is not registered.")
     if entry.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
-        raise NotImplementedError(f"No registered serialization name for {spec.type} found. Pass `serialized_type_name` to register_pytree_node.")
+        raise NotImplementedError(
+            f"No registered serialization name for {spec.type} found. Pass `serialized_type_name` to"
+            " register_pytree_node."
+        )
     if entry.to_dumpable_context is not None:
         context = entry.to_dumpable_context(spec._context)
     else:
         try:
             context = json.dumps(spec._context, cls=EnumEncoder)
         except TypeError as error:
-            raise TypeError("Unable to serialize context. Make it json dump-able, or pass to_dumpable_context to register_pytree_node.") from error
-    return {"type": entry.serialized_type_name, "context": context, "children_spec": [_treespec_to_json(c) for c in spec._children]}
+            raise TypeError(
+                "Unable to serialize context. Make it json dump-able, or pass to_dumpable_context to"
+                " register_pytree_node."
+            ) from error
+    return {
+        "type": entry.serialized_type_name,
+        "context": context,
+        "children_spec": [_treespec_to_json(c) for c in spec._children],
+    }
 
 
 def _json_to_treespec(written: DumpableContext) -> TreeSpec:
@@ -471,7 +496,9 @@ def _json_to_treespec(written: DumpableContext) -> TreeSpec:
 
 def _check_protocol(protocol: int) -> None:
     if protocol != DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL:
-        raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL}]")
+        raise ValueError(
+            f"Unknown protocol {protocol}. Available protocols: [{DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL}]"
+        )
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:

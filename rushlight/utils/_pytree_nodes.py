@@ -51,7 +51,7 @@ CONSTANT_NODES: set[type] = set()
 _NODE_REGISTRY_LOCK = threading.RLock()
 
 
-# --- key paths ---------------------------------------------------------------------------------------------------------
+# --- key paths --------------------------------------------------------------------------------------------------------
 
 
 class _Key:
@@ -118,7 +118,7 @@ def key_get(obj: Any, kp: KeyPath) -> Any:
     return obj
 
 
-# --- kinds of tuples -----------------------------------------------------------------------------------------------------
+# --- kinds of tuples --------------------------------------------------------------------------------------------------
 
 
 def is_namedtuple_class(cls: Any) -> bool:
@@ -126,7 +126,12 @@ def is_namedtuple_class(cls: Any) -> bool:
     if not (isinstance(cls, type) and issubclass(cls, tuple)):
         return False
     fields = getattr(cls, "_fields", None)
-    return isinstance(fields, tuple) and all(type(f) is str for f in fields) and callable(getattr(cls, "_make", None)) and callable(getattr(cls, "_asdict", None))
+    return (
+        isinstance(fields, tuple)
+        and all(type(f) is str for f in fields)
+        and callable(getattr(cls, "_make", None))
+        and callable(getattr(cls, "_asdict", None))
+    )
 
 
 def is_namedtuple_instance(obj: object) -> bool:
@@ -143,7 +148,12 @@ def is_structseq_class(cls: Any) -> bool:
     """Whether a class is one of the interpreter's struct sequences, such as `time.struct_time`."""
     counts = ("n_fields", "n_sequence_fields", "n_unnamed_fields")
     can_be_subclassed = 1 << 10   # Py_TPFLAGS_BASETYPE
-    return isinstance(cls, type) and cls.__bases__ == (tuple,) and all(isinstance(getattr(cls, c, None), int) for c in counts) and not cls.__flags__ & can_be_subclassed
+    return (
+        isinstance(cls, type)
+        and cls.__bases__ == (tuple,)
+        and all(isinstance(getattr(cls, c, None), int) for c in counts)
+        and not cls.__flags__ & can_be_subclassed
+    )
 
 
 def is_structseq_instance(obj: object) -> bool:
@@ -156,7 +166,7 @@ def is_structseq(obj: Any) -> bool:
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
-# --- registering -----------------------------------------------------------------------------------------------------------
+# --- registering ------------------------------------------------------------------------------------------------------
 
 
 def register_pytree_node(
@@ -168,8 +178,9 @@ def register_pytree_node(
     if cls in SUPPORTED_NODES:
         raise ValueError(f"register_pytree_node: {cls} is already registered as pytree node.")
     _private_register_pytree_node(
-        cls, flatten_fn, unflatten_fn, serialized_type_name=serialized_type_name, to_dumpable_context=to_dumpable_context,
-        from_dumpable_context=from_dumpable_context, flatten_with_keys_fn=flatten_with_keys_fn,
+        cls, flatten_fn, unflatten_fn, serialized_type_name=serialized_type_name,
+        to_dumpable_context=to_dumpable_context, from_dumpable_context=from_dumpable_context,
+        flatten_with_keys_fn=flatten_with_keys_fn,
     )  # fmt: skip
 
 
@@ -183,18 +194,31 @@ def _private_register_pytree_node(
         raise ValueError(f"{cls}: expected both to_dumpable_context and from_dumpable_context, or neither.")
     with _NODE_REGISTRY_LOCK:
         if cls in SUPPORTED_NODES:
-            warnings.warn(f"{cls} is already registered as pytree node. The new registration replaces the old one.", stacklevel=3)
+            warnings.warn(
+                f"{cls} is already registered as pytree node. The new registration replaces the old one.", stacklevel=3
+            )
         name = serialized_type_name or NO_SERIALIZED_TYPE_NAME_FOUND
         SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
         SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, name, to_dumpable_context, from_dumpable_context)
         SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = cls
 
 
-def _register_pytree_node(cls: Any, flatten_fn: FlattenFn, unflatten_fn: UnflattenFn, to_str_fn: Any = None, maybe_from_str_fn: Any = None, **kwargs: Any) -> None:
+def _register_pytree_node(
+    cls: Any,
+    flatten_fn: FlattenFn,
+    unflatten_fn: UnflattenFn,
+    to_str_fn: Any = None,
+    maybe_from_str_fn: Any = None,
+    **kwargs: Any,
+) -> None:
     """The former name of `register_pytree_node`."""
     warnings.warn("`_register_pytree_node` is deprecated. Use `register_pytree_node`.", FutureWarning, stacklevel=2)
     if to_str_fn is not None or maybe_from_str_fn is not None:
-        warnings.warn("`to_str_fn` and `maybe_from_str_fn` are ignored. Use `to_dumpable_context` and `from_dumpable_context`.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "`to_str_fn` and `maybe_from_str_fn` are ignored. Use `to_dumpable_context` and `from_dumpable_context`.",
+            FutureWarning,
+            stacklevel=2,
+        )
     _private_register_pytree_node(cls, flatten_fn, unflatten_fn, **kwargs)
 
 
@@ -209,7 +233,8 @@ def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
     """Give a named tuple class a name under which specs with it can be written."""
     _private_register_pytree_node(
         cls, _namedtuple_flatten, _namedtuple_unflatten, serialized_type_name=serialized_type_name,
-        to_dumpable_context=_namedtuple_serialize, from_dumpable_context=_namedtuple_deserialize, flatten_with_keys_fn=_namedtuple_flatten_with_keys,
+        to_dumpable_context=_namedtuple_serialize, from_dumpable_context=_namedtuple_deserialize,
+        flatten_with_keys_fn=_namedtuple_flatten_with_keys,
     )  # fmt: skip
 
 
@@ -226,13 +251,27 @@ def _dataclass_fields(cls: type, field_names: list[str] | None, dropped: list[st
     expected = set(own) - set(dropped)
     if expected != set(field_names):
         missing, unexpected = expected - set(field_names), set(field_names) - expected
-        said = [f"Missing fields in `field_names`: {missing}. " if missing else "", f"Unexpected fields in `field_names`: {unexpected}. " if unexpected else ""]
-        raise ValueError("field_names: not the fields of the dataclass.\n" + "".join(said) + "Fields to leave out go into `drop_field_names`.")
+        said = [
+            f"Missing fields in `field_names`: {missing}. " if missing else "",
+            f"Unexpected fields in `field_names`: {unexpected}. " if unexpected else "",
+        ]
+        raise ValueError(
+            "field_names: not the fields of the dataclass.\n"
+            + "".join(said)
+            + "Fields to leave out go into `drop_field_names`."
+        )
     return field_names
 
 
-def register_dataclass(cls: type, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None, serialized_type_name: str | None = None) -> None:
-    """Make a dataclass (or a class built from keyword fields) a container of its fields; fields that are None are no children."""
+def register_dataclass(
+    cls: type,
+    *,
+    field_names: list[str] | None = None,
+    drop_field_names: list[str] | None = None,
+    serialized_type_name: str | None = None,
+) -> None:
+    """Make a dataclass (or a class built from keyword fields) a container of its fields;
+    fields that are None are no children."""
     names = _dataclass_fields(cls, field_names, drop_field_names or [])
 
     def flatten(obj: Any) -> tuple[list[Any], Any]:
@@ -247,7 +286,9 @@ def register_dataclass(cls: type, *, field_names: list[str] | None = None, drop_
         values, context = flatten(obj)
         return [(GetAttrKey(n), v) for n, v in zip(context[0], values, strict=True)], context
 
-    _private_register_pytree_node(cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=flatten_with_keys)
+    _private_register_pytree_node(
+        cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=flatten_with_keys
+    )
 
 
 class ConstantNode:
@@ -275,7 +316,10 @@ def register_constant(cls: type) -> None:
     if cls.__hash__ is None:
         raise TypeError("register_constant: the class must define `__hash__` itself.")
     _private_register_pytree_node(
-        cls, lambda x: ([], ConstantNode(x)), lambda _, context: context.value, flatten_with_keys_fn=lambda x: ([], ConstantNode(x))
+        cls,
+        lambda x: ([], ConstantNode(x)),
+        lambda _, context: context.value,
+        flatten_with_keys_fn=lambda x: ([], ConstantNode(x)),
     )
     CONSTANT_NODES.add(cls)
 
@@ -285,7 +329,7 @@ def is_constant_class(cls: Any) -> bool:
     return isinstance(cls, type) and cls in CONSTANT_NODES
 
 
-# --- the containers known from the start -----------------------------------------------------------------------------------
+# --- the containers known from the start ------------------------------------------------------------------------------
 
 
 def _list_flatten(d: list) -> tuple[list[Any], Context]:
@@ -335,13 +379,18 @@ def _namedtuple_flatten_with_keys(d: Any) -> tuple[list[tuple[Any, Any]], Contex
 def _namedtuple_serialize(context: Context) -> DumpableContext:
     known = SUPPORTED_SERIALIZED_TYPES.get(context)
     if known is None or known.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
-        raise NotImplementedError(f"Can't serialize TreeSpec of namedtuple class {context}: it has no serialized_type_name. Register it with `_register_namedtuple`.")
+        raise NotImplementedError(
+            f"Can't serialize TreeSpec of namedtuple class {context}: it has no serialized_type_name. Register it with"
+            " `_register_namedtuple`."
+        )
     return known.serialized_type_name
 
 
 def _namedtuple_deserialize(dumpable_context: DumpableContext) -> Context:
     if dumpable_context not in SERIALIZED_TYPE_TO_PYTHON_TYPE:
-        raise NotImplementedError(f"Can't deserialize TreeSpec of namedtuple class {dumpable_context}: the name is not registered.")
+        raise NotImplementedError(
+            f"Can't deserialize TreeSpec of namedtuple class {dumpable_context}: the name is not registered."
+        )
     return SERIALIZED_TYPE_TO_PYTHON_TYPE[dumpable_context]
 
 
@@ -359,7 +408,11 @@ def _defaultdict_flatten_with_keys(d: defaultdict) -> tuple[list[tuple[Any, Any]
 
 def _defaultdict_serialize(context: Context) -> DumpableContext:
     factory, keys = context
-    return {"default_factory_module": factory.__module__, "default_factory_name": factory.__qualname__, "dict_context": keys}
+    return {
+        "default_factory_module": factory.__module__,
+        "default_factory_name": factory.__qualname__,
+        "dict_context": keys,
+    }
 
 
 def _defaultdict_deserialize(dumpable_context: DumpableContext) -> Context:
@@ -381,15 +434,37 @@ _BUILTIN = (
     (tuple, _tuple_flatten, _tuple_unflatten, "builtins.tuple", _sequence_with_keys),
     (list, _list_flatten, _list_unflatten, "builtins.list", _sequence_with_keys),
     (dict, _dict_flatten, _dict_unflatten, "builtins.dict", _dict_flatten_with_keys),
-    (namedtuple, _namedtuple_flatten, _namedtuple_unflatten, "collections.namedtuple", _namedtuple_flatten_with_keys, _namedtuple_serialize, _namedtuple_deserialize),
+    (
+        namedtuple,
+        _namedtuple_flatten,
+        _namedtuple_unflatten,
+        "collections.namedtuple",
+        _namedtuple_flatten_with_keys,
+        _namedtuple_serialize,
+        _namedtuple_deserialize,
+    ),
     (OrderedDict, _ordereddict_flatten, _ordereddict_unflatten, "collections.OrderedDict", _dict_flatten_with_keys),
-    (defaultdict, _defaultdict_flatten, _defaultdict_unflatten, "collections.defaultdict", _defaultdict_flatten_with_keys, _defaultdict_serialize, _defaultdict_deserialize),
+    (
+        defaultdict,
+        _defaultdict_flatten,
+        _defaultdict_unflatten,
+        "collections.defaultdict",
+        _defaultdict_flatten_with_keys,
+        _defaultdict_serialize,
+        _defaultdict_deserialize,
+    ),
     (deque, _deque_flatten, _deque_unflatten, "collections.deque", _sequence_with_keys),
 )
 for _cls, _flatten, _unflatten, _name, _keys, *_dump in _BUILTIN:
     _to, _from = _dump or (None, None)
     _private_register_pytree_node(
-        _cls, _flatten, _unflatten, serialized_type_name=_name, flatten_with_keys_fn=_keys, to_dumpable_context=_to, from_dumpable_context=_from
+        _cls,
+        _flatten,
+        _unflatten,
+        serialized_type_name=_name,
+        flatten_with_keys_fn=_keys,
+        to_dumpable_context=_to,
+        from_dumpable_context=_from,
     )
 
 STANDARD_DICT_TYPES = frozenset({dict, OrderedDict, defaultdict})
@@ -397,7 +472,8 @@ BUILTIN_TYPES = frozenset(row[0] for row in _BUILTIN)
 
 
 def _get_node_type(tree: Any) -> Any:
-    """What a container is registered under; for a leaf, its class. Results of ops are containers from their first use."""
+    """What a container is registered under; for a leaf, its class.
+    Results of ops are containers from their first use."""
     cls = type(tree)
     if cls in SUPPORTED_NODES:
         return namedtuple if is_namedtuple_class(cls) else cls
@@ -406,5 +482,7 @@ def _get_node_type(tree: Any) -> Any:
     if is_namedtuple_class(cls):
         return namedtuple
     if isinstance(tree, NamedResult):
-        _private_register_pytree_node(cls, _list_flatten, lambda values, _: cls(list(values)), flatten_with_keys_fn=_sequence_with_keys)
+        _private_register_pytree_node(
+            cls, _list_flatten, lambda values, _: cls(list(values)), flatten_with_keys_fn=_sequence_with_keys
+        )
     return cls

@@ -1,4 +1,5 @@
-"""Devices outside the tree: PyTorch has one name to give away, Rushlight any number of devices with names of their own."""
+"""Devices outside the tree: PyTorch has one name to give away,
+Rushlight any number of devices with names of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +7,10 @@ from typing import Any
 
 __all__ = ["generate_methods_for_privateuse1_backend", "rename_privateuse1_backend"]
 
-_HOW = "A device here is a class: derive from rushlight.devices.Device and call rushlight.devices.register; it brings its own name and methods."
+_HOW = (
+    "A device here is a class: derive from rushlight.devices.Device and call rushlight.devices.register; it brings its"
+    " own name and methods."
+)
 
 
 def rename_privateuse1_backend(backend_name: str) -> None:
@@ -14,7 +18,8 @@ def rename_privateuse1_backend(backend_name: str) -> None:
     raise NotImplementedError(f"rename_privateuse1_backend({backend_name!r}): {_HOW}")
 
 
-def generate_methods_for_privateuse1_backend(for_tensor: bool = True, for_module: bool = True, for_packed_sequence: bool = True, for_storage: bool = False,
+def generate_methods_for_privateuse1_backend(for_tensor: bool = True, for_module: bool = True,
+                                             for_packed_sequence: bool = True, for_storage: bool = False,
                                              unsupported_dtype: Any = None) -> None:  # fmt: skip
     """Refused: registering a device makes its methods."""
     raise NotImplementedError(f"generate_methods_for_privateuse1_backend: {_HOW}")

@@ -30,9 +30,10 @@ from .checkpoint_policy import (
 )
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "SelectiveCheckpointContext", "check_backward_validity",
-    "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
-    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "SelectiveCheckpointContext",
+    "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+    "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
 
 
@@ -51,7 +52,7 @@ class _StopRecomputation(Exception):
 _local = threading.local()
 
 
-# --- state that both runs must share -----------------------------------------------------------------------------------
+# --- state that both runs must share ----------------------------------------------------------------------------------
 
 
 class RandomState:
@@ -114,17 +115,21 @@ class DefaultDeviceType:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """Devices of the tensors in `args` that have random states of their own, and those states: the CPU's is kept apart."""
+    """Devices of the tensors in `args` that have random states of their own, and those states:
+    the CPU's is kept apart."""
     return [], []
 
 
 def set_device_states(devices: Iterable[int], states: Iterable[Any], *, device_type: str | None = None) -> None:
     """Restore what `get_device_states` returned."""
     if list(devices):
-        raise RuntimeError(f"set_device_states: no device of type {device_type or DefaultDeviceType.get_device_type()!r} has a random state here")
+        raise RuntimeError(
+            f"set_device_states: no device of type {device_type or DefaultDeviceType.get_device_type()!r} has a random"
+            " state here"
+        )
 
 
-# --- with reentry ------------------------------------------------------------------------------------------------------
+# --- with reentry -----------------------------------------------------------------------------------------------------
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -166,8 +171,8 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *grads: Any) -> tuple:
         if _C._backward_has_inputs():
             raise RuntimeError(
-                "When use_reentrant=True, checkpoint works with .backward() only, not with autograd.grad() or backward(inputs=...). "
-                "Pass use_reentrant=False."
+                "When use_reentrant=True, checkpoint works with .backward() only, not with autograd.grad() or"
+                " backward(inputs=...). Pass use_reentrant=False."
             )
         args = list(ctx.arguments)
         for i, t in zip(ctx.places, ctx.saved_tensors, strict=True):
@@ -183,7 +188,7 @@ class CheckpointFunction(Function):
         return (None, None, *(x.grad if isinstance(x, _C.Tensor) else None for x in leaves))
 
 
-# --- without reentry ---------------------------------------------------------------------------------------------------
+# --- without reentry --------------------------------------------------------------------------------------------------
 
 
 class _Holder:
@@ -198,7 +203,9 @@ class _Holder:
 class _Frame:
     """One checkpointed call: the holders the graph has, and what each backward pass recomputed for them."""
 
-    def __init__(self, recompute: Callable[[], None], early_stop: bool, describe: Callable, early_describe: bool) -> None:
+    def __init__(
+        self, recompute: Callable[[], None], early_stop: bool, describe: Callable, early_describe: bool
+    ) -> None:
         self.recompute = recompute
         self.early_stop = early_stop
         self.describe = describe
@@ -228,7 +235,8 @@ class _Frame:
         values = self.filled.get(key)
         if index is None or values is None:
             raise CheckpointError(
-                "checkpoint: unpack was triggered for a tensor that the recomputation did not make again. The second run must save the same tensors as the first."
+                "checkpoint: unpack was triggered for a tensor that the recomputation did not make again. The second"
+                " run must save the same tensors as the first."
             )
         value = values[index]
         values[index] = None
@@ -261,7 +269,9 @@ class _Frame:
             if self.logs is None:
                 raise CheckpointError(f"{error}\nPass debug=True to checkpoint to see the ops of both runs.") from None
             first, second = ("\n".join(log.lines) for log in self.logs)
-            raise CheckpointError(f"{error}\n\nOps of the original forward:\n{first}\n\nOps of the recomputation:\n{second}") from error
+            raise CheckpointError(
+                f"{error}\n\nOps of the original forward:\n{first}\n\nOps of the recomputation:\n{second}"
+            ) from error
         self.filled[key] = values
 
     def compare(self, made: list[Any]) -> None:
@@ -275,7 +285,9 @@ class _Frame:
         differing = [(i, a, b) for i, (a, b) in enumerate(zip(self.descriptions, made, strict=True)) if a != b]
         if differing:
             lines = "\n".join(f"  tensor at position {i}: saved {a}, recomputed {b}" for i, a, b in differing)
-            raise CheckpointError(f"checkpoint: the metadata of recomputed tensors differs from that of the forward pass:\n{lines}")
+            raise CheckpointError(
+                f"checkpoint: the metadata of recomputed tensors differs from that of the forward pass:\n{lines}"
+            )
 
 
 def _describe_default(t: Any) -> dict[str, Any]:
@@ -316,7 +328,7 @@ def _without_reentry(
         return function(*args, **kwargs)
 
 
-# --- entry points ------------------------------------------------------------------------------------------------------
+# --- entry points -----------------------------------------------------------------------------------------------------
 
 
 def checkpoint(
@@ -331,7 +343,10 @@ def checkpoint(
 ) -> Any:
     """`function(*args, **kwargs)`, keeping its arguments instead of its intermediate results until backward."""
     if use_reentrant is None:
-        warnings.warn("checkpoint: pass use_reentrant explicitly; use_reentrant=False is recommended. True is assumed here.", stacklevel=2)
+        warnings.warn(
+            "checkpoint: pass use_reentrant explicitly; use_reentrant=False is recommended. True is assumed here.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
@@ -345,8 +360,11 @@ def checkpoint(
     return _without_reentry(function, args, kwargs, preserve, context_fn, determinism_check, stop, debug)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
-    """Run a sequence of functions (or modules) in `segments` checkpointed pieces; the last piece is not checkpointed."""
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """Run a sequence of functions (or modules) in `segments` checkpointed pieces;
+    the last piece is not checkpointed."""
     if use_reentrant is None:
         warnings.warn("checkpoint_sequential: pass use_reentrant explicitly. True is assumed here.", stacklevel=2)
         use_reentrant = True
@@ -372,7 +390,8 @@ def _chained(steps: Sequence[Callable]) -> Callable:
 
 
 class GraphExecGroup:
-    """Backward passes that belong together. PyTorch lets them share what is recomputed; here each recomputes for itself, to the same values."""
+    """Backward passes that belong together. PyTorch lets them share what is recomputed;
+    here each recomputes for itself, to the same values."""
 
     _current: GraphExecGroup | None = None
 

@@ -1,9 +1,9 @@
 """Selective checkpointing: keep the results of chosen ops, and recompute only the rest.
 
-Enters: a policy per op, or a list of ops to keep. Leaves: a pair of contexts for `checkpoint(..., context_fn=...)`: around
-the first run a mode that keeps chosen results, around the second one that hands them out. Also the mode with which
-`checkpoint(debug=True)` writes down the ops of both runs. Refuses: kept results that were changed in place since, a
-second backward through one region, a second run that calls other ops, and moving results to another device.
+Enters: a policy per op, or a list of ops to keep. Leaves: a pair of contexts for `checkpoint(..., context_fn=...)`:
+around the first run a mode that keeps chosen results, around the second one that hands them out. Also the mode with
+which `checkpoint(debug=True)` writes down the ops of both runs. Refuses: kept results that were changed in place since,
+a second backward through one region, a second run that calls other ops, and moving results to another device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from ._pytree import tree_map
 
 _RECOMPUTE, _CONSUMED = object(), object()
 # One op here stands for what PyTorch decomposes: who lists the parts means the whole.
-_WHOLE = {"mm": ("matmul", "linear"), "addmm": ("linear",), "bmm": ("matmul",), "convolution": ("conv1d", "conv2d", "conv3d")}
+_WHOLE = {
+    "mm": ("matmul", "linear"),
+    "addmm": ("linear",),
+    "bmm": ("matmul",),
+    "convolution": ("conv1d", "conv2d", "conv3d"),
+}
 _IGNORED = frozenset(("detach", "alias"))   # hooks of saved tensors call them in one run and not in the other
 
 
@@ -87,7 +92,10 @@ class _CachingTorchDispatchMode(_Counting):
         if isinstance(policy, bool):
             policy = CheckpointPolicy.MUST_SAVE if policy else CheckpointPolicy.PREFER_RECOMPUTE
         if policy in (CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD):
-            raise NotImplementedError(f"selective checkpoint: {policy} needs an accelerator. Use MUST_SAVE: the results are on the CPU already.")
+            raise NotImplementedError(
+                f"selective checkpoint: {policy} needs an accelerator. Use MUST_SAVE: the results are on the CPU"
+                " already."
+            )
         keep = policy in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
         self.storage[func][self.number(func)] = tree_map(_Kept, out) if keep else _RECOMPUTE
         return out
@@ -111,18 +119,24 @@ class _CachedTorchDispatchMode(_Counting):
         entry = self.storage.get(func, {}).get(number)
         if entry is None:
             raise RuntimeError(
-                f"{func} (call {number}) was not called in the forward pass: the operations of a checkpointed region must be the same both times."
+                f"{func} (call {number}) was not called in the forward pass: the operations of a checkpointed region"
+                " must be the same both times."
             )
         if entry is _CONSUMED:
-            raise RuntimeError("checkpoint: backward an extra time through a region with a policy. Its kept tensors serve once.")
+            raise RuntimeError(
+                "checkpoint: backward an extra time through a region with a policy. Its kept tensors serve once."
+            )
         if entry is _RECOMPUTE:
             return func(*args, **(kwargs or {}))
         self.storage[func][number] = _CONSUMED
         return tree_map(lambda kept: kept.get(self.may_be_changed), entry)
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list: Callable | list, allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:
-    """Contexts for `context_fn`: `functools.partial(create_selective_checkpoint_contexts, policy)`, or with a list of ops to keep."""
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Callable | list, allow_cache_entry_mutation: bool = False
+) -> tuple[Any, Any]:
+    """Contexts for `context_fn`: `functools.partial(create_selective_checkpoint_contexts, policy)`,
+    or with a list of ops to keep."""
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
             if not isinstance(op, _C.Overload):

@@ -1,4 +1,5 @@
-"""What a bug report needs to know: versions, the system, the processor, and related packages. `python -m rushlight.utils.collect_env`."""
+"""What a bug report needs to know: versions, the system, the processor, and related packages.
+`python -m rushlight.utils.collect_env`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,19 @@ from typing import NamedTuple
 from .. import _C
 from ..version import __version__
 
-PACKAGES = ("numpy", "llvmlite", "scipy-openblas64", "scipy", "torch", "torchvision", "torchaudio", "transformers", "lightning", "onnx", "mypy")
+PACKAGES = (
+    "numpy",
+    "llvmlite",
+    "scipy-openblas64",
+    "scipy",
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "transformers",
+    "lightning",
+    "onnx",
+    "mypy",
+)
 
 
 class SystemEnv(NamedTuple):
@@ -56,9 +69,11 @@ def get_pip_packages() -> str:
 def get_env_info() -> SystemEnv:
     """All of it."""
     return SystemEnv(
-        torch_version=str(__version__), is_debug_build="False", cuda_compiled_version="None", gcc_version=platform.python_compiler(),
-        os=platform.platform(), libc_version="-".join(platform.libc_ver()), python_version=f"{sys.version} ({sys.maxsize.bit_length() + 1}-bit runtime)".replace("\n", " "),
-        python_platform=platform.platform(), is_cuda_available="False", num_threads=_C.get_num_threads(), pip_packages=get_pip_packages(), cpu_info=get_cpu_info(),
+        torch_version=str(__version__), is_debug_build="False", cuda_compiled_version="None",
+        gcc_version=platform.python_compiler(), os=platform.platform(), libc_version="-".join(platform.libc_ver()),
+        python_version=f"{sys.version} ({sys.maxsize.bit_length() + 1}-bit runtime)".replace("\n", " "),
+        python_platform=platform.platform(), is_cuda_available="False", num_threads=_C.get_num_threads(),
+        pip_packages=get_pip_packages(), cpu_info=get_cpu_info(),
     )  # fmt: skip
 
 
@@ -67,9 +82,11 @@ def pretty_str(envinfo: SystemEnv) -> str:
     e = envinfo
     packages = "\n".join(f"[pip3] {line}" for line in e.pip_packages.splitlines()) or "[pip3] No relevant packages"
     return (
-        f"Rushlight, serving as PyTorch version: {e.torch_version}\nIs debug build: {e.is_debug_build}\nCUDA used to build PyTorch: {e.cuda_compiled_version}\n\n"
-        f"OS: {e.os}\nCompiler: {e.gcc_version}\nLibc version: {e.libc_version}\n\nPython version: {e.python_version}\nPython platform: {e.python_platform}\n"
-        f"Is CUDA available: {e.is_cuda_available}\nThreads: {e.num_threads}\n\nCPU:\n{e.cpu_info}\n\nVersions of relevant libraries:\n{packages}"
+        f"Rushlight, serving as PyTorch version: {e.torch_version}\nIs debug build: {e.is_debug_build}\nCUDA used to"
+        f" build PyTorch: {e.cuda_compiled_version}\n\nOS: {e.os}\nCompiler: {e.gcc_version}\nLibc version:"
+        f" {e.libc_version}\n\nPython version: {e.python_version}\nPython platform: {e.python_platform}\nIs CUDA"
+        f" available: {e.is_cuda_available}\nThreads: {e.num_threads}\n\nCPU:\n{e.cpu_info}\n\nVersions of relevant"
+        f" libraries:\n{packages}"
     )
 
 

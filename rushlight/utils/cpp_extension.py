@@ -1,4 +1,5 @@
-"""C++ extensions written for PyTorch: its headers and libraries are not here, so building one is refused, when it is tried."""
+"""C++ extensions written for PyTorch: its headers and libraries are not here, so building one is refused,
+when it is tried."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from typing import Any
 from ..base.refusals import reason_of, stand_in
 
 __all__ = [
-    "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "check_compiler_ok_for_platform", "get_default_build_root", "include_paths",
-    "is_ninja_available", "library_paths", "load", "load_inline", "verify_ninja_availability",
+    "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "check_compiler_ok_for_platform",
+    "get_default_build_root", "include_paths", "is_ninja_available", "library_paths", "load", "load_inline",
+    "verify_ninja_availability",
 ]  # fmt: skip
 
 IS_WINDOWS, IS_MACOS, IS_LINUX = sys.platform == "win32", sys.platform == "darwin", sys.platform.startswith("linux")
@@ -49,7 +51,9 @@ def check_compiler_is_gcc(compiler: str) -> bool:
     import subprocess
 
     try:
-        said = subprocess.run([compiler, "-v"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+        said = subprocess.run(
+            [compiler, "-v"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
+        )
     except OSError:
         return False
     return "gcc version" in said.stderr + said.stdout

@@ -9,7 +9,8 @@ from ..base import settings
 
 
 class _Deterministic(types.ModuleType):
-    """`fill_uninitialized_memory`: with deterministic algorithms on, fill `empty` and its kin with NaN or the largest integer."""
+    """`fill_uninitialized_memory`: with deterministic algorithms on,
+    fill `empty` and its kin with NaN or the largest integer."""
 
     @property
     def fill_uninitialized_memory(self) -> bool:

@@ -1,7 +1,8 @@
-"""Counting floating-point operations: two for every multiplication with addition in matrix products, convolutions and attention.
+"""Counting floating-point operations: two for every multiplication with addition in matrix products,
+convolutions and attention.
 
-Enters: ops run under `FlopCounterMode`, forward and backward. Leaves: counts by module and op, under the names PyTorch has
-for the kernels, and a table. Elementwise work is not counted. Formulas can be added for custom ops.
+Enters: ops run under `FlopCounterMode`, forward and backward. Leaves: counts by module and op, under the names PyTorch
+has for the kernels, and a table. Elementwise work is not counted. Formulas can be added for custom ops.
 """
 
 from __future__ import annotations
@@ -41,14 +42,18 @@ def shape_wrapper(f: Callable) -> Callable:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable], Callable]:
-    """Decorator: the formula of an op (`ops.mylib.foo`) or several, f(*shapes, out_shape=...), or with get_raw f(*tensors, out_val=...)."""
+    """Decorator: the formula of an op (`ops.mylib.foo`) or several, f(*shapes, out_shape=...),
+    or with get_raw f(*tensors, out_val=...)."""
 
     def register(formula: Callable) -> Callable:
         counted = formula if get_raw else shape_wrapper(formula)
 
         def add(target: Any) -> None:
             if not isinstance(target, OpOverloadPacket):
-                raise ValueError(f"register_flop_formula: expected an OpOverloadPacket, as ops.mylib.foo is, got {target} of type {type(target)}")
+                raise ValueError(
+                    f"register_flop_formula: expected an OpOverloadPacket, as ops.mylib.foo is, got {target} of type"
+                    f" {type(target)}"
+                )
             if target in flop_registry:
                 raise RuntimeError(f"duplicate registrations for {target}")
             flop_registry[target] = counted
@@ -59,7 +64,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
     return register
 
 
-# --- formulas ----------------------------------------------------------------------------------------------------------
+# --- formulas ---------------------------------------------------------------------------------------------------------
 
 
 def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
@@ -91,13 +96,27 @@ def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool
     return 2 * x_shape[0] * prod((x_shape if transposed else out_shape)[2:]) * prod(w_shape)
 
 
-def conv_flop(x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+def conv_flop(
+    x_shape: Any,
+    w_shape: Any,
+    _bias: Any,
+    _stride: Any,
+    _padding: Any,
+    _dilation: Any,
+    transposed: bool,
+    *args: Any,
+    out_shape: Any = None,
+    **kwargs: Any,
+) -> int:
     """A convolution."""
     return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
 
 
-def conv_weight_flop(positions_shape: Any, windows_shape: Any, kernel_size: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """The gradient of a convolution's weight: every position meets every window; groups are not left out, as PyTorch counts."""
+def conv_weight_flop(
+    positions_shape: Any, windows_shape: Any, kernel_size: Any, *args: Any, out_shape: Any = None, **kwargs: Any
+) -> int:
+    """The gradient of a convolution's weight: every position meets every window; groups are not left out,
+    as PyTorch counts."""
     return 2 * prod(positions_shape) * windows_shape[1] * prod(kernel_size)
 
 
@@ -109,7 +128,9 @@ def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
     return 2 * b * heads * s_q * s_k * (d_q + d_v)
 
 
-def sdpa_flop(query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+def sdpa_flop(
+    query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any
+) -> int:
     """Attention."""
     return sdpa_flop_count(query_shape, key_shape, value_shape)
 
@@ -121,7 +142,15 @@ def sdpa_backward_flop_count(grad_out_shape: Any, query_shape: Any, key_shape: A
     return 2 * b * heads * s_q * s_k * (3 * d_q + 2 * d_v)
 
 
-def sdpa_backward_flop(grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+def sdpa_backward_flop(
+    grad_out_shape: Any,
+    query_shape: Any,
+    key_shape: Any,
+    value_shape: Any,
+    *args: Any,
+    out_shape: Any = None,
+    **kwargs: Any,
+) -> int:
     """The gradient of attention."""
     return sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape)
 
@@ -136,14 +165,15 @@ register_flop_formula(_aten._scaled_dot_product_flash_attention_for_cpu)(sdpa_fl
 register_flop_formula(_aten._scaled_dot_product_flash_attention_for_cpu_backward)(sdpa_backward_flop)
 
 
-# --- ops that stand for several of PyTorch's ------------------------------------------------------------------------------
+# --- ops that stand for several of PyTorch's --------------------------------------------------------------------------
 
 
 _RECURRENT = {"_gru_layer": 2, "_lstm_layer": 3, "_rnn_layer": 2}   # where the weight is
 
 
 def as_products(name: str, args: tuple) -> tuple[str, tuple] | None:
-    """A matmul or linear as the product PyTorch would make of it: its name and the shapes; None where it is not counted."""
+    """A matmul or linear as the product PyTorch would make of it: its name and the shapes;
+    None where it is not counted."""
     if name in _RECURRENT:   # one product per step; their gradient's steps are inside one kernel and not seen
         rows, (wide, width) = args[0].shape[0], args[_RECURRENT[name]].shape
         return "addmm", ((wide,), (rows, width), (width, wide))
@@ -170,7 +200,7 @@ def _broadcast(a: tuple, b: tuple) -> list[int]:
     return [y if x == 1 else x for x, y in zip(a, b, strict=True)]
 
 
-# --- the table -------------------------------------------------------------------------------------------------------------
+# --- the table --------------------------------------------------------------------------------------------------------
 
 suffixes = ["", "K", "M", "B", "T"]
 
@@ -196,22 +226,29 @@ def layout_table(rows: list[list[str]], header: list[str]) -> str:
     widths = [max(len(h) + 2, *(len(row[i]) for row in rows)) for i, h in enumerate(header)]
 
     def line(cells: list[str]) -> str:
-        return "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True)))
+        return "  ".join(
+            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
+        )
 
     return "\n".join([line(header), "  ".join("-" * w for w in widths), *map(line, rows)])
 
 
 class FlopCounterMode:
-    """`with FlopCounterMode() as counter:` counts what runs inside; `get_total_flops`, `get_flop_counts`, `get_table` tell."""
+    """`with FlopCounterMode() as counter:` counts what runs inside; `get_total_flops`, `get_flop_counts`,
+    `get_table` tell."""
 
-    def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Callable] | None = None) -> None:
+    def __init__(
+        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Callable] | None = None
+    ) -> None:
         if mods is not None:
             import warnings  # noqa: PLC0415
 
             warnings.warn("FlopCounterMode: mods is ignored, leave it away", stacklevel=2)
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
-        custom = {k: v if getattr(v, "_get_raw", False) else shape_wrapper(v) for k, v in (custom_mapping or {}).items()}
+        custom = {
+            k: v if getattr(v, "_get_raw", False) else shape_wrapper(v) for k, v in (custom_mapping or {}).items()
+        }
         self.flop_registry = {**flop_registry, **custom}
         self.mod_tracker = ModuleTracker()
         self.mode: _FlopCounterMode | None = None
@@ -228,7 +265,9 @@ class FlopCounterMode:
         total, unit = self.get_total_flops(), get_suffix_str(self.get_total_flops())
         counts, pad = self.flop_counts[name], " " * indent
         lines = [(pad + name, sum(counts.values())), *((f"{pad} - {op}", count) for op, count in counts.items())]
-        return [[text, convert_num_with_suffix(count, unit), convert_to_percent_str(count, total)] for text, count in lines]
+        return [
+            [text, convert_num_with_suffix(count, unit), convert_to_percent_str(count, total)] for text, count in lines
+        ]
 
     def get_table(self, depth: int | None = None) -> str:
         """A row per module down to `depth`, with a row per op below each."""
@@ -265,7 +304,9 @@ class FlopCounterMode:
         if packet in self.flop_registry:
             count = self.flop_registry[packet](*args, **kwargs, out_val=out)
             is_gradient = name == "_convolution_weight" or (name == "convolution" and _C.in_rule())
-            self._add(_aten.convolution_backward if is_gradient and hasattr(_aten, "convolution_backward") else packet, count)
+            self._add(
+                _aten.convolution_backward if is_gradient and hasattr(_aten, "convolution_backward") else packet, count
+            )
         elif name in ("matmul", "linear") or name in _RECURRENT:
             product = as_products(name, args)
             if product is not None:

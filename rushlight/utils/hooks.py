@@ -20,7 +20,8 @@ def warn_if_has_hooks(tensor: Any) -> None:
     for hook in (tensor._backward_hooks or {}).values():
         if not hasattr(hook, "__torch_unserializable__"):
             warnings.warn(
-                f"backward hook {hook!r} on tensor will not be serialized. Decorate it with @utils.hooks.unserializable_hook to silence this.",
+                f"backward hook {hook!r} on tensor will not be serialized. Decorate it with"
+                " @utils.hooks.unserializable_hook to silence this.",
                 stacklevel=2,
             )
 

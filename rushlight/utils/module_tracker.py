@@ -1,7 +1,7 @@
 """Which modules are running: their names while forward or backward is inside them.
 
-Enters: nothing but `with ModuleTracker() as tracker:` around the work. Leaves: `tracker.parents`, a set of dotted names that
-always holds "Global". Names start with the class of the outermost module.
+Enters: nothing but `with ModuleTracker() as tracker:` around the work. Leaves: `tracker.parents`, a set of dotted names
+that always holds "Global". Names start with the class of the outermost module.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class ModuleTracker:
 
     def __enter__(self) -> ModuleTracker:
         module = late.provided("module hooks")
-        self._handles = [module.register_module_forward_pre_hook(self._before), module.register_module_forward_hook(self._after)]
+        self._handles = [
+            module.register_module_forward_pre_hook(self._before),
+            module.register_module_forward_hook(self._after),
+        ]
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -15,7 +15,11 @@ def swap_tensors(t1: Any, t2: Any) -> None:
             raise RuntimeError("Cannot swap tensors that have weakrefs to them")
         if t.grad_fn is not None or t._is_view():
             raise RuntimeError("swap_tensors: only leaf tensors that are no views can be swapped")
-    flags, grads, attributes = (t1.requires_grad, t2.requires_grad), (t1.grad, t2.grad), [dict(getattr(t, "__dict__", {})) for t in (t1, t2)]
+    flags, grads, attributes = (
+        (t1.requires_grad, t2.requires_grad),
+        (t1.grad, t2.grad),
+        [dict(getattr(t, "__dict__", {})) for t in (t1, t2)],
+    )
     if type(t1) is not type(t2):
         t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     with no_grad():

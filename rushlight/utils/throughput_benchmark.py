@@ -26,7 +26,12 @@ class ExecutionStats:
     """What a benchmark measured."""
 
     def __init__(self, latency_avg_ms: float, num_iters: int, total_time_seconds: float, calling_threads: int) -> None:
-        self.latency_avg_ms, self.num_iters, self._total, self._threads = latency_avg_ms, num_iters, total_time_seconds, calling_threads
+        self.latency_avg_ms, self.num_iters, self._total, self._threads = (
+            latency_avg_ms,
+            num_iters,
+            total_time_seconds,
+            calling_threads,
+        )
 
     @property
     def iters_per_second(self) -> float:
@@ -40,8 +45,9 @@ class ExecutionStats:
 
     def __str__(self) -> str:
         return (
-            f"Average latency: {format_time(time_ms=self.latency_avg_ms)}\nIterations: {self.num_iters}\n"
-            f"Iterations per second, all threads together: {self.iters_per_second:.2f}\nTotal time: {format_time(time_s=self.total_time_seconds)}"
+            f"Average latency: {format_time(time_ms=self.latency_avg_ms)}\nIterations: {self.num_iters}\nIterations per"
+            f" second, all threads together: {self.iters_per_second:.2f}\nTotal time:"
+            f" {format_time(time_s=self.total_time_seconds)}"
         )
 
 
@@ -60,10 +66,18 @@ class ThroughputBenchmark:
         """An input for `benchmark`."""
         self._inputs.append((args, kwargs))
 
-    def benchmark(self, num_calling_threads: int = 1, num_warmup_iters: int = 10, num_iters: int = 100, profiler_output_path: str = "") -> ExecutionStats:
+    def benchmark(
+        self,
+        num_calling_threads: int = 1,
+        num_warmup_iters: int = 10,
+        num_iters: int = 100,
+        profiler_output_path: str = "",
+    ) -> ExecutionStats:
         """Warm up in every thread, then share `num_iters` calls among them."""
         if profiler_output_path:
-            raise NotImplementedError("ThroughputBenchmark: profiler_output_path is not supported; run the calls under profiler.profile")
+            raise NotImplementedError(
+                "ThroughputBenchmark: profiler_output_path is not supported; run the calls under profiler.profile"
+            )
         if not self._inputs:
             raise RuntimeError("ThroughputBenchmark: add_input must be called before benchmark")
         left, start = itertools.count(), threading.Barrier(num_calling_threads + 1)

@@ -15,7 +15,8 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref):
-    """A weak reference that hashes and compares by identity. Dead ones equal only themselves: identities are used again."""
+    """A weak reference that hashes and compares by identity. Dead ones equal only themselves:
+    identities are used again."""
 
     __slots__ = ("_id",)
 

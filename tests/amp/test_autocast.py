@@ -1,4 +1,5 @@
-"""Autocast on the CPU: which types ops compute in (PyTorch's lists), regions, the cache of casts, and what autograd sees."""
+"""Autocast on the CPU: which types ops compute in (PyTorch's lists), regions, the cache of casts,
+and what autograd sees."""
 
 from __future__ import annotations
 
@@ -39,7 +40,14 @@ def records():
     torch.manual_seed(0)
     lists = AutocastCPUTestLists(torch.device("cpu"))
     found = []
-    for table in ("torch_16", "torch_fp32", "nn_16", "nn_fp32", "torch_expect_builtin_promote", "torch_need_autocast_promote"):
+    for table in (
+        "torch_16",
+        "torch_fp32",
+        "nn_16",
+        "nn_fp32",
+        "torch_expect_builtin_promote",
+        "torch_need_autocast_promote",
+    ):
         for entry in getattr(lists, table):
             kwargs = next((part for part in entry[2:] if isinstance(part, dict)), {})
             found.append((f"{table}-{entry[0]}", entry[0], entry[1], kwargs))
@@ -52,18 +60,35 @@ def test_result_types_are_pytorchs(name, args, kwargs, lower):
     if name == "_native_multi_head_attention":
         pytest.skip("an internal of PyTorch's module, which Rushlight writes otherwise")
     if lower == "float16":   # the table's arguments for float16 are the same, with that type
-        args = [a.half() if isinstance(a, torch.Tensor) and a.dtype is torch.bfloat16 else tuple(x.half() if x.dtype is torch.bfloat16 else x for x in a)
-                if isinstance(a, tuple) and a and isinstance(a[0], torch.Tensor) else a for a in args]
-    theirs = next((getattr(space, name) for space in (torch, torch.nn.functional, torch._C._nn) if hasattr(space, name)), None)
+        args = [
+            (
+                a.half()
+                if isinstance(a, torch.Tensor) and a.dtype is torch.bfloat16
+                else (
+                    tuple(x.half() if x.dtype is torch.bfloat16 else x for x in a)
+                    if isinstance(a, tuple) and a and isinstance(a[0], torch.Tensor)
+                    else a
+                )
+            )
+            for a in args
+        ]
+    theirs = next(
+        (getattr(space, name) for space in (torch, torch.nn.functional, torch._C._nn) if hasattr(space, name)), None
+    )
     mine = next((getattr(space, name) for space in (rl, rl.nn.functional) if hasattr(space, name)), None)
-    if theirs is None or mine is None or name == "margin_ranking_loss":   # whose sample F.margin_ranking_loss refuses in both
+    # whose sample F.margin_ranking_loss refuses in both
+    if theirs is None or mine is None or name == "margin_ranking_loss":
         pytest.skip("no public function of this name")
     with torch.autocast("cpu", dtype=getattr(torch, lower)):
         expected = theirs(*args, **kwargs)
     with rl.autocast("cpu", dtype=LOWER_TYPES[lower]):
         result = mine(*to_rushlight(args), **kwargs)
     assert result.dtype.name == str(expected.dtype).split(".")[1]
-    computed = LOWER_TYPES[lower] if name in ("prelu", "linear") or "conv" in name or "mm" in name or name == "matmul" else rl.float32
+    computed = (
+        LOWER_TYPES[lower]
+        if name in ("prelu", "linear") or "conv" in name or "mm" in name or name == "matmul"
+        else rl.float32
+    )
     control = mine(*cast_all(to_rushlight(args), computed), **kwargs)   # the same by hand
     assert result.tolist() == control.tolist()
 
@@ -258,7 +283,16 @@ def build(module, space):
     space.manual_seed(3)
     n = space.nn
     return n.Sequential(
-        n.Conv2d(3, 8, 3), n.BatchNorm2d(8), n.ReLU(), n.Conv2d(8, 8, 3), n.GELU(), n.AdaptiveAvgPool2d(2), n.Flatten(), n.Linear(32, 16), n.LayerNorm(16), n.Linear(16, 5)
+        n.Conv2d(3, 8, 3),
+        n.BatchNorm2d(8),
+        n.ReLU(),
+        n.Conv2d(8, 8, 3),
+        n.GELU(),
+        n.AdaptiveAvgPool2d(2),
+        n.Flatten(),
+        n.Linear(32, 16),
+        n.LayerNorm(16),
+        n.Linear(16, 5),
     )
 
 
@@ -291,9 +325,11 @@ def test_training_follows_pytorch(lower):
 
 
 MODULES = {
-    "GRU": ((4, 5), ((3, 2, 4),)), "RNN": ((4, 5), ((3, 2, 4),)), "LSTMCell": ((4, 5), ((2, 4),)), "GRUCell": ((4, 5), ((2, 4),)),
-    "MultiheadAttention": ((4, 2), ((3, 2, 4),) * 3), "TransformerEncoderLayer": ((4, 2), ((3, 2, 4),)), "Bilinear": ((3, 4, 5), ((2, 3), (2, 4))),
-    "ConvTranspose2d": ((3, 4, 3), ((1, 3, 5, 5),)), "PReLU": ((), ((2, 3),)), "Transformer": ((4, 2, 1, 1, 8), ((3, 2, 4), (3, 2, 4))),
+    "GRU": ((4, 5), ((3, 2, 4),)), "RNN": ((4, 5), ((3, 2, 4),)), "LSTMCell": ((4, 5), ((2, 4),)),
+    "GRUCell": ((4, 5), ((2, 4),)), "MultiheadAttention": ((4, 2), ((3, 2, 4),) * 3),
+    "TransformerEncoderLayer": ((4, 2), ((3, 2, 4),)), "Bilinear": ((3, 4, 5), ((2, 3), (2, 4))),
+    "ConvTranspose2d": ((3, 4, 3), ((1, 3, 5, 5),)), "PReLU": ((), ((2, 3),)),
+    "Transformer": ((4, 2, 1, 1, 8), ((3, 2, 4), (3, 2, 4))),
 }  # fmt: skip
 
 
@@ -332,7 +368,9 @@ def test_transforms_cast_too():
         assert rl.func.vmap(lambda row: row @ w)(x).dtype is rl.bfloat16
         grad = rl.func.grad(lambda w: (x @ w).float().sum())(w)
     assert grad.dtype is rl.float32
-    torch.testing.assert_close(torch.tensor(grad.tolist()), torch.tensor(x.sum(0).tolist())[:, None].expand(3, 3), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(
+        torch.tensor(grad.tolist()), torch.tensor(x.sum(0).tolist())[:, None].expand(3, 3), rtol=2e-2, atol=2e-2
+    )
 
 
 def test_modes_see_cast_arguments():

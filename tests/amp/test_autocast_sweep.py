@@ -14,16 +14,19 @@ from tests.parity.checks import seeded, spread  # noqa: E402
 from tests.parity.convert import Missing, function, thing  # noqa: E402
 from tests.parity.records import RECORDS  # noqa: E402
 
-# Where PyTorch answers otherwise: a pseudo-inverse in float32 here; decompositions that PyTorch takes in bfloat16 only when
-# they are empty; full contractions it multiplies and sums; histograms and distances there are no bfloat16 kernels for; losses in
-# chunks, in float32 here as those without chunks are everywhere.
+# Where PyTorch answers otherwise: a pseudo-inverse in float32 here; decompositions that PyTorch takes in bfloat16 only
+# when they are empty; full contractions it multiplies and sums; histograms and distances there are no bfloat16 kernels
+# for; losses in chunks, in float32 here as those without chunks are everywhere.
 DIFFERENT = {
-    "linalg.pinv", "linalg.pinv.hermitian", "linalg.det", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "linalg.lu_factor", "linalg.lu_factor_ex",
-    "linalg.lu", "linalg.lu_solve", "linalg.solve_ex", "linalg.matrix_power", "tensordot", "histogram", "histogramdd", "nn.functional.pdist",
-    "_softmax_backward_data", "nn.functional.linear_cross_entropy.chunked", "nn.functional.linear_cross_entropy.chunked_none",
+    "linalg.pinv", "linalg.pinv.hermitian", "linalg.det", "linalg.ldl_factor", "linalg.ldl_factor_ex",
+    "linalg.ldl_solve", "linalg.lu_factor", "linalg.lu_factor_ex", "linalg.lu", "linalg.lu_solve", "linalg.solve_ex",
+    "linalg.matrix_power", "tensordot", "histogram", "histogramdd", "nn.functional.pdist",
+    "_softmax_backward_data", "nn.functional.linear_cross_entropy.chunked",
+    "nn.functional.linear_cross_entropy.chunked_none",
 }  # fmt: skip
 NAMES = [name for name, record in RECORDS.items()
-         if not name.startswith(("ops.aten", "_refs")) and name not in DIFFERENT and torch.float32 in record.dtypes]  # fmt: skip
+         if not name.startswith(("ops.aten",
+                                 "_refs")) and name not in DIFFERENT and torch.float32 in record.dtypes]  # fmt: skip
 
 
 def kinds(value, tensor):

@@ -1,4 +1,5 @@
-"""`compile()`: when it captures anew, what it hands to backends, what it refuses and where it runs programs as they are."""
+"""`compile()`: when it captures anew, what it hands to backends,
+what it refuses and where it runs programs as they are."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ def test_captured_once_for_each_kind_of_arguments() -> None:
     backend = Counting()
     f = rl.compile(lambda x, n=1, flag=True: x * n if flag else x + n, backend=backend, fullgraph=True)
     calls = [
-        (rl.ones(2),), (rl.zeros(2),), (rl.ones(3),), (rl.ones(2, dtype=rl.float64),), (rl.ones(2, 2),), (rl.ones(2, 2).t(),), (rl.ones(4, 2)[::2],),
-        (rl.ones(2, requires_grad=True),), (rl.ones(2), 2), (rl.ones(2), 2.0), (rl.ones(2), 2, False),
+        (rl.ones(2),), (rl.zeros(2),), (rl.ones(3),), (rl.ones(2, dtype=rl.float64),), (rl.ones(2, 2),),
+        (rl.ones(2, 2).t(),), (rl.ones(4, 2)[::2],), (rl.ones(2, requires_grad=True),), (rl.ones(2), 2),
+        (rl.ones(2), 2.0), (rl.ones(2), 2, False),
     ]  # fmt: skip
     counts = []
     for args in calls:

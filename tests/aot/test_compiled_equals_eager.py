@@ -1,4 +1,5 @@
-"""Compiled through capture and partition, functions and modules give what they give in eager mode, forward and backward."""
+"""Compiled through capture and partition, functions and modules give what they give in eager mode,
+forward and backward."""
 
 from __future__ import annotations
 
@@ -67,23 +68,29 @@ def tokens(*sizes: int) -> Any:
 
 
 MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple]]] = {
-    "mlp": (lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), lambda: (rl.randn(3, 4),)),
-    "dropout": (lambda: nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.ReLU(), nn.Dropout(0.2)), lambda: (rl.randn(3, 4),)),
+    "mlp": (lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)),
+            lambda: (rl.randn(3, 4),)),
+    "dropout": (lambda: nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.ReLU(), nn.Dropout(0.2)),
+                lambda: (rl.randn(3, 4),)),
     "residual": (ResidualNet, lambda: (rl.randn(2, 3, 6, 6),)),
     "tied": (TiedLanguageModel, lambda: (tokens(2, 5),)),
     "lstm": (Recurrent, lambda: (rl.randn(2, 5, 4),)),
     "gru": (lambda: nn.GRU(4, 3), lambda: (rl.randn(5, 2, 4),)),
     "hooks": (Hooked, lambda: (rl.randn(3, 4),)),
     "attention": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), lambda: (rl.randn(2, 3, 8),) * 3),
-    "group norm": (lambda: nn.Sequential(nn.Conv2d(2, 4, 1), nn.GroupNorm(2, 4), nn.SiLU(), nn.MaxPool2d(2)), lambda: (rl.randn(2, 2, 4, 4),)),
-    "transposed": (lambda: nn.Sequential(nn.ConvTranspose2d(2, 3, 2, 2), nn.InstanceNorm2d(3), nn.Upsample(scale_factor=2)), lambda: (rl.randn(1, 2, 3, 3),)),
+    "group norm": (lambda: nn.Sequential(nn.Conv2d(2, 4, 1), nn.GroupNorm(2, 4), nn.SiLU(), nn.MaxPool2d(2)),
+                   lambda: (rl.randn(2, 2, 4, 4),)),
+    "transposed": (lambda: nn.Sequential(nn.ConvTranspose2d(2, 3, 2, 2), nn.InstanceNorm2d(3),
+                                         nn.Upsample(scale_factor=2)), lambda: (rl.randn(1, 2, 3, 3),)),
     "embedding bag": (lambda: nn.EmbeddingBag(11, 4, mode="mean"), lambda: (tokens(3, 4),)),
     "parametrised": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), lambda: (rl.randn(2, 4),)),
 }  # fmt: skip
 
 
 def loss_of(result: Any) -> Any:
-    return sum((t.float() * t.float()).sum() for t in tree_leaves(result) if t is not None and t.dtype.is_floating_point)
+    return sum(
+        (t.float() * t.float()).sum() for t in tree_leaves(result) if t is not None and t.dtype.is_floating_point
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -107,7 +114,9 @@ def test_modules_train_as_in_eager_mode(name: str, backend: str) -> None:
             optimizer.step()
             results.append(result)
         for a, b in zip(*map(tree_leaves, results), strict=True):
-            assert a is b is None or (rl.testing.assert_close(b, a, **near) is None and a.requires_grad == b.requires_grad)
+            assert a is b is None or (
+                rl.testing.assert_close(b, a, **near) is None and a.requires_grad == b.requires_grad
+            )
     for (key, a), b in zip(plain.state_dict().items(), other.state_dict().values(), strict=True):
         rl.testing.assert_close(b, a, msg=lambda text, key=key: f"{key}: {text}", **near)
     assert rl.compiler.is_compiling() is False
@@ -133,7 +142,11 @@ FUNCTIONS: dict[str, Callable] = {
     "reductions": lambda x, y: (x.var(0) + y.mean(0), x.logsumexp(1), y.norm()),
     "in-place inside": lambda x, y: ((x * 2).add_(y).relu_(), (y + 1).mul_(x)),
     "views written to": lambda x, y: _written_views(x, y),
-    "indexing": lambda x, y: (x[:, 1:], x[[0, 2]], y[x > 0], x.gather(1, y.argsort(1))) if False else (x[:, 1:] * 2, x[[0, 2]], x.gather(1, y.argsort(1))),
+    "indexing": lambda x, y: (
+        (x[:, 1:], x[[0, 2]], y[x > 0], x.gather(1, y.argsort(1)))
+        if False
+        else (x[:, 1:] * 2, x[[0, 2]], x.gather(1, y.argsort(1)))
+    ),
     "concatenation": lambda x, y: rl.cat([x, y, x]).split(2)[1] * rl.stack([x, y]).sum(),
     "where and masks": lambda x, y: rl.where(x > y, x, y * 2).masked_fill(x < 0, 0.0).clamp(-1, 1),
     "detached": lambda x, y: x.detach() * y + x,

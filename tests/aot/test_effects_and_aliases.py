@@ -1,4 +1,5 @@
-"""Compiled functions have the effects of eager ones: inputs written to, outputs that share memory, random numbers, modes."""
+"""Compiled functions have the effects of eager ones: inputs written to, outputs that share memory, random numbers,
+modes."""
 
 from __future__ import annotations
 
@@ -17,17 +18,22 @@ def compiled(f: Callable, **options: Any) -> Any:
 
 
 def both(f: Callable, *args: Any) -> tuple[Any, Any, list[Any], list[Any]]:
-    """(eager result, compiled result, eager arguments after, compiled arguments after), from copies of the arguments."""
-    first, second = ([a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, rl.Tensor) else a for a in args] for _ in range(2))
+    """(eager result, compiled result, eager arguments after, compiled arguments after),
+    from copies of the arguments."""
+    first, second = (
+        [a.detach().clone().requires_grad_(a.requires_grad) if isinstance(a, rl.Tensor) else a for a in args]
+        for _ in range(2)
+    )
     return f(*first), compiled(f)(*second), first, second
 
 
-# --- inputs that are written to -----------------------------------------------------------------------------------------------------------
+# --- inputs that are written to ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("write", [
-    lambda x: x.add_(1), lambda x: x.mul_(x), lambda x: x[1].zero_(), lambda x: x.t()[0].add_(2), lambda x: x.view(-1)[2:5].copy_(rl.ones(3)),
-    lambda x: x.copy_(x.t() @ x), lambda x: F.relu(x, inplace=True), lambda x: x.fill_(3).sub_(1), lambda x: x.index_fill_(0, rl.tensor([1]), 7.0),
+    lambda x: x.add_(1), lambda x: x.mul_(x), lambda x: x[1].zero_(), lambda x: x.t()[0].add_(2),
+    lambda x: x.view(-1)[2:5].copy_(rl.ones(3)), lambda x: x.copy_(x.t() @ x), lambda x: F.relu(x, inplace=True),
+    lambda x: x.fill_(3).sub_(1), lambda x: x.index_fill_(0, rl.tensor([1]), 7.0),
     lambda x: x.masked_fill_(x > 0, -1.0), lambda x: x.diagonal().fill_(0.5),
 ])  # fmt: skip
 def test_inputs_are_written_to(write: Callable) -> None:
@@ -110,7 +116,7 @@ def test_parameters_are_stepped_inside() -> None:
     assert len(step._torchdynamo_orig_callable.__closure__) and not rl.equal(layer.weight, start - 0.1 * g)
 
 
-# --- outputs that share memory ---------------------------------------------------------------------------------------------------------------
+# --- outputs that share memory ----------------------------------------------------------------------------------------
 
 
 def test_outputs_that_are_inputs() -> None:
@@ -119,7 +125,16 @@ def test_outputs_that_are_inputs() -> None:
     assert out is x and again["a"] is x
 
 
-@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x[1], lambda x: x.view(-1)[1:4], lambda x: x.detach(), lambda x: x.unsqueeze(0).expand(2, 3, 3)])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.t(),
+        lambda x: x[1],
+        lambda x: x.view(-1)[1:4],
+        lambda x: x.detach(),
+        lambda x: x.unsqueeze(0).expand(2, 3, 3),
+    ],
+)
 def test_views_of_inputs(view: Callable) -> None:
     for wants in (False, True):
         w = rl.randn(3, 3, requires_grad=wants)
@@ -128,7 +143,9 @@ def test_views_of_inputs(view: Callable) -> None:
         assert rl.equal(expected, got) and got.data_ptr() == expected.data_ptr() and got.stride() == expected.stride()
         assert got.requires_grad == expected.requires_grad and got is not x
         if got.requires_grad:
-            assert rl.equal(rl.autograd.grad(got.sum(), w, retain_graph=True)[0], rl.autograd.grad(expected.sum(), w)[0])
+            assert rl.equal(
+                rl.autograd.grad(got.sum(), w, retain_graph=True)[0], rl.autograd.grad(expected.sum(), w)[0]
+            )
 
 
 def test_a_view_of_a_written_input() -> None:
@@ -185,14 +202,16 @@ def test_repeated_arguments() -> None:
     assert rl.equal(rl.autograd.grad(compiled(lambda a, b: (a * b).sum())(w, w), w)[0], rl.full((2,), 2.0))
 
 
-# --- random numbers ------------------------------------------------------------------------------------------------------------------------------
+# --- random numbers ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition"])
 @pytest.mark.parametrize("f", [
-    lambda x: F.dropout(x, 0.5) * F.dropout(x.exp(), 0.3), lambda x: x * rl.rand_like(x) + rl.randn(3), lambda x: (x + x.clone().normal_()).bernoulli(0.5) + x,
-    lambda x: F.rrelu(x, training=True) + rl.randint(0, 9, (3,)), lambda x: F.gumbel_softmax(x, tau=1.0), lambda x: F.feature_alpha_dropout(x, 0.3),
-    lambda x: x[rl.randperm(4)], lambda x: F.dropout2d(x.view(2, 2, 3, 1)).sin(),
+    lambda x: F.dropout(x, 0.5) * F.dropout(x.exp(), 0.3), lambda x: x * rl.rand_like(x) + rl.randn(3),
+    lambda x: (x + x.clone().normal_()).bernoulli(0.5) + x,
+    lambda x: F.rrelu(x, training=True) + rl.randint(0, 9, (3,)), lambda x: F.gumbel_softmax(x, tau=1.0),
+    lambda x: F.feature_alpha_dropout(x, 0.3), lambda x: x[rl.randperm(4)],
+    lambda x: F.dropout2d(x.view(2, 2, 3, 1)).sin(),
 ])  # fmt: skip
 def test_one_seed_gives_the_same_numbers(f: Callable, backend: str) -> None:
     run = rl.compile(f, fullgraph=True, backend=backend)
@@ -202,7 +221,8 @@ def test_one_seed_gives_the_same_numbers(f: Callable, backend: str) -> None:
         for g in (f, run):
             rl.manual_seed(seed)
             out = g(x)
-            results.append((out, rl.autograd.grad(out.sum(), x)[0], rl.rand(1)))     # the generator is as far afterwards
+            # the generator is as far afterwards
+            results.append((out, rl.autograd.grad(out.sum(), x)[0], rl.rand(1)))
         for a, b in zip(*results, strict=True):
             rl.testing.assert_close(b, a)
 
@@ -220,7 +240,7 @@ def test_draws_that_nothing_uses_still_move_the_generator() -> None:
     assert values[0] == values[1]
 
 
-# --- modes ---------------------------------------------------------------------------------------------------------------------------------------
+# --- modes ------------------------------------------------------------------------------------------------------------
 
 
 def test_training_flag_and_batch_norm() -> None:

@@ -1,4 +1,5 @@
-"""Partitions: what is saved, what is computed again, and that gradients do not depend on the choice. AOTAutograd's public names."""
+"""Partitions: what is saved, what is computed again, and that gradients do not depend on the choice.
+AOTAutograd's public names."""
 
 from __future__ import annotations
 
@@ -48,20 +49,26 @@ def test_min_cut_against_all_cuts() -> None:
     chooser = random.Random(0)
     for _ in range(30):
         nodes = ["s", "a", "b", "c", "d", "t"]
-        edges = [(p, q, chooser.randint(1, 9)) for p, q in itertools.permutations(nodes, 2) if q != "s" and p != "t" and chooser.random() < 0.5]
+        edges = [
+            (p, q, chooser.randint(1, 9))
+            for p, q in itertools.permutations(nodes, 2)
+            if q != "s" and p != "t" and chooser.random() < 0.5
+        ]
         network = Network()
         network.number("s"), network.number("t")
         for edge in edges:
             network.add(*edge)
         amount, near = network.min_cut("s", "t")
         best = min(sum(c for p, q, c in edges if p in side and q not in side)
-                   for k in range(5) for chosen in itertools.combinations(nodes[1:-1], k) for side in [{"s", *chosen}])  # fmt: skip
+                   for k in range(5) for chosen in itertools.combinations(nodes[1:-1],
+                       k) for side in [{"s", *chosen}])  # fmt: skip
         assert amount == best == sum(c for p, q, c in edges if p in near and q not in near)
 
 
 def test_flow_that_must_be_led_another_way() -> None:
     network = Network()
-    for a, b in ("sa", "sc", "ad", "ab", "cd", "bt", "dt"):     # s-a-d-t comes first, and only without it do two paths fit
+    # s-a-d-t comes first, and only without it do two paths fit
+    for a, b in ("sa", "sc", "ad", "ab", "cd", "bt", "dt"):
         network.add(a, b, 1)
     assert network.min_cut("s", "t")[0] == 2
 
@@ -78,7 +85,9 @@ def test_min_cut_saves_less_and_computes_pointwise_ops_again() -> None:
     plain, least = default_partition(it.graph, 1), min_cut(it.graph, 1)
     assert plain.saved_bytes == 4 * 8 * 8 * 4 and least.saved_bytes == 8 * 8 * 4
     assert names(least.forward).count("aten.matmul.default") == 2
-    assert {"aten.sin.default", "aten.exp.default"} <= set(names(least.backward)) and "aten.sin.default" not in names(plain.backward)
+    assert {"aten.sin.default", "aten.exp.default"} <= set(names(least.backward)) and "aten.sin.default" not in names(
+        plain.backward
+    )
 
 
 def test_gradients_are_equal_whatever_is_saved() -> None:
@@ -88,7 +97,9 @@ def test_gradients_are_equal_whatever_is_saved() -> None:
     saved = []
     for budget in (None, 1, 0.6, 0.3, 0):
         options = {} if budget is None else {"memory_budget": budget}
-        config_ = AotConfig(fc.nop, fc.nop, partition=default_partition if budget is None else min_cut, partition_options=options)
+        config_ = AotConfig(
+            fc.nop, fc.nop, partition=default_partition if budget is None else min_cut, partition_options=options
+        )
         region = compile_captured(it, config_)
         got = rl.autograd.grad(region([x, w])[0].sum(), (x, w))
         for a, b in zip(expected, got, strict=True):
@@ -104,7 +115,9 @@ def test_random_numbers_are_drawn_once() -> None:
     it = captured(lambda x: F.dropout(x.sin().exp(), 0.5).sin(), x)
     for budget in (1, 0):
         made = min_cut(it.graph, it.meta.num_results, memory_budget=budget)
-        assert "aten.bernoulli_.default" in names(made.forward) and "aten.bernoulli_.default" not in names(made.backward)
+        assert "aten.bernoulli_.default" in names(made.forward) and "aten.bernoulli_.default" not in names(
+            made.backward
+        )
 
 
 def test_computed_again_just_before_it_is_used() -> None:
@@ -122,10 +135,14 @@ def test_computed_again_just_before_it_is_used() -> None:
 def test_views_and_inputs_are_not_saved_again() -> None:
     x, w = arguments()
     made = default_partition(captured(lambda x, w: x @ w.t(), x, w).graph, 1)
-    assert made.saved_bytes == 0 and {s.place for s in made.saved} == {"input"} and len(made.forward.graph.output_node().args[0]) == 1
+    assert (
+        made.saved_bytes == 0
+        and {s.place for s in made.saved} == {"input"}
+        and len(made.forward.graph.output_node().args[0]) == 1
+    )
 
 
-# --- PyTorch's names ----------------------------------------------------------------------------------------------------------------------------
+# --- PyTorch's names --------------------------------------------------------------------------------------------------
 
 
 def test_aot_function_hands_both_graphs_out() -> None:
@@ -174,7 +191,9 @@ def test_aot_module_and_simplified() -> None:
     x = rl.randn(4, 3)
     made = fc.aot_module(net, fc.nop)
     expected = twin(x)
-    assert rl.equal(made(x), expected) and set(dict(made.named_parameters())) == {f"orig_module.{n}" for n, _ in net.named_parameters()}
+    assert rl.equal(made(x), expected) and set(dict(made.named_parameters())) == {
+        f"orig_module.{n}" for n, _ in net.named_parameters()
+    }
     assert rl.equal(net[1].running_mean, twin[1].running_mean)
     run = fc.aot_module_simplified(twin.eval(), (x,), fc.nop)
     assert rl.equal(run(x), twin(x))
@@ -187,7 +206,10 @@ def test_exported_forward() -> None:
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     x = rl.randn(4, 3)
     graph, signature = fc.aot_export_module(net, (x,), trace_joint=False)
-    assert signature.parameters == ["0.weight", "0.bias", "1.weight", "1.bias"] and signature.buffers[0] == "1.running_mean"
+    assert (
+        signature.parameters == ["0.weight", "0.bias", "1.weight", "1.bias"]
+        and signature.buffers[0] == "1.running_mean"
+    )
     assert set(signature.buffers_to_mutate.values()) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
     with rl.no_grad():
         results = graph(*net.parameters(), *net.buffers(), x)
@@ -203,7 +225,7 @@ def test_a_graph_as_text(tmp_path: Any) -> None:
         fc.draw_graph(make_fx(lambda x: x.sin())(rl.ones(2)), str(tmp_path / "graph.jpeg2000"))
 
 
-# --- decompositions ---------------------------------------------------------------------------------------------------------------------------------
+# --- decompositions ---------------------------------------------------------------------------------------------------
 
 
 def test_decomposition_tables() -> None:
@@ -234,7 +256,7 @@ def test_registered_decompositions() -> None:
         register_decomposition(3, own)(sin)
 
 
-# --- sizes as symbols ---------------------------------------------------------------------------------------------------------------------------
+# --- sizes as symbols -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition"])

@@ -1,4 +1,5 @@
-"""What the tape says when a gradient cannot be had: which op made the tensor that changed, and histories that could not be remade."""
+"""What the tape says when a gradient cannot be had: which op made the tensor that changed,
+and histories that could not be remade."""
 
 import pytest
 
@@ -28,7 +29,14 @@ def changed_intermediate():
     y.backward()
 
 
-@pytest.mark.parametrize(("cause", "said"), [(changed_leaf, r"\) is at version 1"), (changed_result, "output 0 of ExpBackward0,"), (changed_intermediate, "output 0 of MulBackward0,")])
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (changed_leaf, r"\) is at version 1"),
+        (changed_result, "output 0 of ExpBackward0,"),
+        (changed_intermediate, "output 0 of MulBackward0,"),
+    ],
+)
 def test_errors_name_the_op_that_made_the_tensor(cause, said):
     with pytest.raises(RuntimeError, match="modified by an inplace operation") as caught:
         cause()

@@ -98,4 +98,6 @@ def test_reverse_over_forward() -> None:
 def test_gradcheck_in_forward_mode() -> None:
     x, y = f64([[0.5, 1.0], [2.0, -1.0]]).requires_grad_(), f64([0.3, 0.7]).requires_grad_()
     assert gradcheck(lambda a, b: (a * b.exp()).sin(), (x, y), check_forward_ad=True)
-    assert gradcheck(lambda a, b: (a * b.exp()).sin(), (x, y), check_forward_ad=True, check_backward_ad=False, fast_mode=True)
+    assert gradcheck(
+        lambda a, b: (a * b.exp()).sin(), (x, y), check_forward_ad=True, check_backward_ad=False, fast_mode=True
+    )

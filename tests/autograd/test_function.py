@@ -282,7 +282,9 @@ def test_saved_tensor_modified_names_the_function() -> None:
     y = x * 1
     z = Cube.apply(y)
     y.add_(1)
-    with pytest.raises(RuntimeError, match=r"CubeBackward.*modified by an inplace operation.*version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError, match=r"CubeBackward.*modified by an inplace operation.*version 1; expected version 0"
+    ):
         z.sum().backward()
 
 

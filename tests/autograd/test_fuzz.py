@@ -42,7 +42,14 @@ def combine(a: Any, b: Any, rng: random.Random) -> Any:
 
 
 def smooth(t: Any, rng: random.Random) -> Any:
-    return [lambda: t.sin(), lambda: t.tanh(), lambda: t * 0.5, lambda: t + 1.0, lambda: t.cos().exp(), lambda: t.sum(0, keepdim=True)][rng.randrange(6)]()
+    return [
+        lambda: t.sin(),
+        lambda: t.tanh(),
+        lambda: t * 0.5,
+        lambda: t + 1.0,
+        lambda: t.cos().exp(),
+        lambda: t.sum(0, keepdim=True),
+    ][rng.randrange(6)]()
 
 
 def write(t: Any, other: Any, rng: random.Random) -> None:
@@ -63,7 +70,10 @@ def program(T: Any, seed: int) -> Any:
     """A random program. Both libraries take the same decisions, since shapes and errors decide them."""
     rng = random.Random(seed)
     values = random.Random(seed + 1000)
-    leaves = [T.tensor([[values.uniform(-1, 1) for _ in range(3)] for _ in range(2)], dtype=T.float64).requires_grad_() for _ in range(3)]
+    leaves = [
+        T.tensor([[values.uniform(-1, 1) for _ in range(3)] for _ in range(2)], dtype=T.float64).requires_grad_()
+        for _ in range(3)
+    ]
     pool = [t * 1.0 for t in leaves]
     for _ in range(rng.randrange(4, 14)):
         t, kind = rng.choice(pool), rng.randrange(10)

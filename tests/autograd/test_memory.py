@@ -1,4 +1,5 @@
-"""Graphs end: long chains free without recursion, nothing leaks, threads and nested passes do not disturb each other."""
+"""Graphs end: long chains free without recursion, nothing leaks,
+threads and nested passes do not disturb each other."""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ def test_restored_after_an_exception() -> None:
     assert rl.is_grad_enabled()
 
 
-@pytest.mark.parametrize("make", [lambda: rl.no_grad, rl.no_grad, lambda: rl.inference_mode, rl.inference_mode, lambda: rl.set_grad_enabled(False)])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: rl.no_grad, rl.no_grad, lambda: rl.inference_mode, rl.inference_mode, lambda: rl.set_grad_enabled(False)],
+)
 def test_decorates_functions(make) -> None:
     @make()
     def inside(x, *, y=2):

@@ -1,4 +1,5 @@
-"""Python runs out of memory at any moment of a call: MemoryError, never a result with an exception pending or a gradient that is lost."""
+"""Python runs out of memory at any moment of a call: MemoryError,
+never a result with an exception pending or a gradient that is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ CALLS = {
     "several": lambda x: x.unbind(),
     "in place": lambda x: (x * 1).mul_(2),
     "view in place": lambda x: (x * 1)[0].mul_(2),
-    # The core alone: where a function of Python's cannot be made, Python 3.12 and 3.13 let go of its globals once too often, and die of it.
+    # The core alone: where a function of Python's cannot be made,
+    # Python 3.12 and 3.13 let go of its globals once too often, and die of it.
     "backward": lambda x: rl._C._run_backward(((x * x).sum(),), (ONE,), True, True, (x,), False),
 }
 

@@ -15,7 +15,7 @@ def case(fn: Callable) -> Callable:
     return fn
 
 
-# --- gradients ---------------------------------------------------------------------------------------------------------
+# --- gradients --------------------------------------------------------------------------------------------------------
 
 
 @case
@@ -121,7 +121,7 @@ def no_gradient_needed(T):
     return y.requires_grad, y.grad_fn is None, y.is_leaf
 
 
-# --- backward's arguments ------------------------------------------------------------------------------------------------
+# --- backward's arguments ---------------------------------------------------------------------------------------------
 
 
 @case
@@ -215,7 +215,7 @@ def backward_on_leaf(T):
     return x.grad
 
 
-# --- grad ----------------------------------------------------------------------------------------------------------------
+# --- grad -------------------------------------------------------------------------------------------------------------
 
 
 @case
@@ -298,7 +298,7 @@ def batched_grads(T):
     return T.autograd.grad(y, x, T.eye(4, dtype=T.float64), is_grads_batched=True)
 
 
-# --- functional ------------------------------------------------------------------------------------------------------------
+# --- functional -------------------------------------------------------------------------------------------------------
 
 
 def two_in(a, b):
@@ -326,7 +326,9 @@ def functional_jacobian(T):
 @case
 def functional_hessian(T):
     x, y = vector(T).detach(), vector(T).detach() + 1
-    return T.autograd.functional.hessian(lambda a: (a * a * a).sum(), x), T.autograd.functional.hessian(lambda a, b: (a * a * b).sum(), (x, y))
+    return T.autograd.functional.hessian(lambda a: (a * a * a).sum(), x), T.autograd.functional.hessian(
+        lambda a, b: (a * a * b).sum(), (x, y)
+    )
 
 
 @case

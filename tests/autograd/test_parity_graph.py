@@ -15,7 +15,7 @@ def case(fn: Callable) -> Callable:
     return fn
 
 
-# --- flags and fields ------------------------------------------------------------------------------------------------------
+# --- flags and fields -------------------------------------------------------------------------------------------------
 
 
 @case
@@ -95,7 +95,7 @@ def detach_view_in_place(T):
     (vector(T) * 2)[:2].detach_()
 
 
-# --- in-place --------------------------------------------------------------------------------------------------------------
+# --- in-place ---------------------------------------------------------------------------------------------------------
 
 
 @case
@@ -279,7 +279,7 @@ def version_counts(T):
     return x._version, v._version, d._version, v._base is x, d._base is None, x._is_view(), v._is_view()
 
 
-# --- modes -----------------------------------------------------------------------------------------------------------------
+# --- modes ------------------------------------------------------------------------------------------------------------
 
 
 @case
@@ -313,7 +313,7 @@ def inference_flags(T):
     return inside, back, T.is_grad_enabled()
 
 
-# --- hooks -----------------------------------------------------------------------------------------------------------------
+# --- hooks ------------------------------------------------------------------------------------------------------------
 
 
 @case
@@ -459,7 +459,9 @@ def node_hook_wrong_count(T):
 def multi_hook_all(T):
     x, y, seen = vector(T), vector(T), []
     a, b = x * 2, y * 3
-    T.autograd.graph.register_multi_grad_hook((a, b), lambda gs: seen.append([g is not None and g.tolist() for g in gs]))
+    T.autograd.graph.register_multi_grad_hook(
+        (a, b), lambda gs: seen.append([g is not None and g.tolist() for g in gs])
+    )
     (a * b).sum().backward(retain_graph=True)
     a.sum().backward()
     return seen
@@ -474,7 +476,7 @@ def multi_hook_any(T):
     return seen
 
 
-# --- the graph -------------------------------------------------------------------------------------------------------------
+# --- the graph --------------------------------------------------------------------------------------------------------
 
 
 @case
@@ -488,7 +490,10 @@ def names(T):
 def accumulator_is_shared(T):
     x = vector(T)
     y, z = x * 2, x * 3
-    return y.grad_fn.next_functions[0][0] is z.grad_fn.next_functions[0][0], y.grad_fn.next_functions[0][0].variable is x
+    return (
+        y.grad_fn.next_functions[0][0] is z.grad_fn.next_functions[0][0],
+        y.grad_fn.next_functions[0][0].variable is x,
+    )
 
 
 @case

@@ -78,7 +78,9 @@ def test_hooks_nest_innermost_wins() -> None:
     log = []
 
     def named(name):
-        return saved_tensors_hooks(lambda t: (log.append(f"pack {name}"), t)[1], lambda t: (log.append(f"unpack {name}"), t)[1])
+        return saved_tensors_hooks(
+            lambda t: (log.append(f"pack {name}"), t)[1], lambda t: (log.append(f"unpack {name}"), t)[1]
+        )
 
     x = leaf([1.0])
     with named("outer"):

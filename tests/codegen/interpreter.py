@@ -75,7 +75,9 @@ class Interpreter:
             for r in range(s.width):
                 there = min(strip * s.width + r, lines - 1) * line
                 for k in range(length):
-                    self.arrays[s.target][at + strip * apart + k * pitch + r] = self.arrays[s.source][start + there + k * step]
+                    self.arrays[s.target][at + strip * apart + k * pitch + r] = self.arrays[s.source][
+                        start + there + k * step
+                    ]
 
     def multiply(self, s: Multiply) -> None:
         a_at, b_at, b_step, c_at, c_step = self.numbers(s.a_at, s.b_at, s.b_step, s.c_at, s.c_step)

@@ -59,7 +59,13 @@ def test_an_interface_refuses_dtypes_that_it_does_not_list() -> None:
 
 def test_library_kernels_are_shown() -> None:
     code = "import rushlight as rl; rl.nn.functional.conv2d(rl.ones(1, 8, 9, 9), rl.ones(8, 8, 3, 3))"
-    made = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RUSHLIGHT_SHOW": "llvm"}, capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "RUSHLIGHT_SHOW": "llvm"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "--- llvm: conv_forward" in made.stderr and "define void @conv_forward(" in made.stderr
 
 
@@ -92,4 +98,8 @@ for n, c, o, size, k, stride, padding, dilation, groups in (
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_convolutions_are_exact_on_integers_for_every_width_of_vectors(bits: int, tmp_path: Path) -> None:
     # LLVM splits vectors that the processor does not have, so every form runs everywhere.
-    subprocess.run([sys.executable, "-c", EXACT.replace("BITS", str(bits))], env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)}, check=True)
+    subprocess.run(
+        [sys.executable, "-c", EXACT.replace("BITS", str(bits))],
+        env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)},
+        check=True,
+    )

@@ -59,7 +59,9 @@ def test_blocked_sum_is_accurate():
 
 def test_result_does_not_depend_on_the_split():
     x = e.load(0, i * n + j, "f32")
-    nest = Nest("row_sum2", operands(["f32"], ["f32"]), ("n",), rows(sum_of("acc", x), Store(1, i, e.var("acc", "f32"))))
+    nest = Nest(
+        "row_sum2", operands(["f32"], ["f32"]), ("n",), rows(sum_of("acc", x), Store(1, i, e.var("acc", "f32")))
+    )
     a = RNG.normal(size=(9, 1234)).astype(np.float32)
     whole, pieces = np.zeros(9, np.float32), np.zeros(9, np.float32)
     run_nest(nest, [a, whole], [1234], 0, 9)
@@ -127,7 +129,9 @@ def test_partial_then_final_reduction():
     stop = e.min_(start + chunk, size)
     part = reduction("j", start, stop, ["acc"], [f32(0)], lambda a: [a[0] + e.load(0, j, "f32")],
                      lambda a, b: [a[0] + b[0]], blocked=True)  # fmt: skip
-    partial = Nest("partial", operands(["f32"], ["f32"]), ("size", "chunk"), rows(part, Store(1, i, e.var("acc", "f32"))))
+    partial = Nest(
+        "partial", operands(["f32"], ["f32"]), ("size", "chunk"), rows(part, Store(1, i, e.var("acc", "f32")))
+    )
     a = RNG.normal(size=100_003).astype(np.float32)
     chunks = -(-a.size // 4096)
     sums, out = np.zeros(chunks, np.float32), np.zeros(1, np.float32)
@@ -147,7 +151,9 @@ def test_row_program_stores_while_reducing():
     total = sum_of("sum", e.var("p", "f32"), "k", body=[Local("p", power), Store(1, at, e.var("p", "f32"))])
     here = i * n + e.var("l")
     scale = For("l", ZERO, n, (Store(1, here, e.load(1, here, "f32") / e.var("sum", "f32")),), vector=True)
-    nest = Nest("softish", operands(["f32"], ["f32"]), ("n",), rows(max_of("top", e.load(0, i * n + j, "f32")), total, scale))
+    nest = Nest(
+        "softish", operands(["f32"], ["f32"]), ("n",), rows(max_of("top", e.load(0, i * n + j, "f32")), total, scale)
+    )
     for size in SIZES:
         a = RNG.normal(size=(3, size)).astype(np.float32)
         out = np.zeros_like(a)
@@ -259,8 +265,11 @@ def test_scatter_combines_duplicates(combine, rule):
 
 def test_flip_and_strided_stores_inside_a_vector_loop():
     flip = Nest("flip", operands(["f32"], ["f32"]), ("n",),
-                rows(For("j", ZERO, n, (Store(1, i * n + j, e.load(0, i * n + n - 1 - j, "f32")),), vector=True)))  # fmt: skip
-    pair = Nest("pair", operands(["f32"], ["f32"]), ("n",), rows(Store(1, i * 2 + 1, e.load(0, i * 2, "f32")), vector=True))
+                rows(For("j", ZERO, n, (Store(1, i * n + j, e.load(0, i * n + n - 1 - j, "f32")),),
+                         vector=True)))  # fmt: skip
+    pair = Nest(
+        "pair", operands(["f32"], ["f32"]), ("n",), rows(Store(1, i * 2 + 1, e.load(0, i * 2, "f32")), vector=True)
+    )
     for size in (1, 16, 37):
         a, out = RNG.normal(size=(3, size)).astype(np.float32), np.zeros((3, size), np.float32)
         run_nest(flip, [a, out], [size], 0, 3)

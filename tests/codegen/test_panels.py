@@ -1,4 +1,5 @@
-"""Products from register tiles: every edge of a tile, both orders of the left operand, scaling, batches, other processors."""
+"""Products from register tiles: every edge of a tile, both orders of the left operand, scaling, batches,
+other processors."""
 
 from __future__ import annotations
 
@@ -16,9 +17,24 @@ def product(a, b, c, turned, alpha, beta):
     batch, m, n = c.shape
     k, size = b.shape[1], c.element_size()
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
-    params = [m, n, k, a.stride(1), b.stride(1), c.stride(1), int(turned), 0, *(t.stride(0) * size for t in (a, b, c)), *bits, c.stride(1), c.stride(0) * size]
+    params = [
+        m,
+        n,
+        k,
+        a.stride(1),
+        b.stride(1),
+        c.stride(1),
+        int(turned),
+        0,
+        *(t.stride(0) * size for t in (a, b, c)),
+        *bits,
+        c.stride(1),
+        c.stride(0) * size,
+    ]
     kernel = tiled_products.product_kernel(c.dtype.code, turned).address
-    return rl._C.Plan(3, rl.device("cpu"), [("arg", None, None, None, 2, 0)], [(kernel, [0, 1, 2, 2], params, batch, 1, -1)])(a, b, c)
+    return rl._C.Plan(
+        3, rl.device("cpu"), [("arg", None, None, None, 2, 0)], [(kernel, [0, 1, 2, 2], params, batch, 1, -1)]
+    )(a, b, c)
 
 
 @pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
@@ -71,6 +87,10 @@ def test_compiles_for_other_widths(bits, cpu, monkeypatch):
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     monkeypatch.setattr(tiled_products, "vector_bits", lambda: bits)
-    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=cpu, features="-prefer-256-bit", opt=2, reloc="pic")
-    text = machine.emit_assembly(llvm.parse_assembly('target triple = "x86_64-unknown-linux-gnu"\n' + tiled_products.module_text("f32", False)))
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(
+        cpu=cpu, features="-prefer-256-bit", opt=2, reloc="pic"
+    )
+    text = machine.emit_assembly(
+        llvm.parse_assembly('target triple = "x86_64-unknown-linux-gnu"\n' + tiled_products.module_text("f32", False))
+    )
     assert "vfmadd" in text and ("zmm" if bits == 512 else "ymm") in text

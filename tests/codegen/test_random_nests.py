@@ -68,13 +68,17 @@ class Grower:
         combine = self.random.choice(["set", "set", "add", "max"])
         return Store(2 if code == "f32" else 3, at, self.limited(self.expression(scope, loops, code)), combine)
 
-    def block(self, scope: list[tuple[str, str]], loops: list[str], depth: int, in_vector: bool) -> tuple[Statement, ...]:
+    def block(
+        self, scope: list[tuple[str, str]], loops: list[str], depth: int, in_vector: bool
+    ) -> tuple[Statement, ...]:
         body: list[Statement] = []
         scope, mutable = list(scope), []
         for _ in range(self.random.randrange(2, 5)):
             kind = self.random.random()
             if kind < 0.25:
-                local = Local(self.name("t"), self.limited(self.expression(scope, loops, self.random.choice(["f32", "i64"]))))
+                local = Local(
+                    self.name("t"), self.limited(self.expression(scope, loops, self.random.choice(["f32", "i64"])))
+                )
                 body.append(local)
                 scope.append((local.name, local.value.dtype))
                 mutable.append((local.name, local.value.dtype))

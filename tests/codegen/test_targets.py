@@ -28,8 +28,8 @@ def make_nests() -> dict[str, Nest]:
     half = e.cast(e.fma(e.cast(e.arg(0, "bf16"), "f32"), e.cast(e.arg(1, "f16"), "f32"), 1.0), "f8e4m3fn")
     running = e.var("s", "f64")
     at_j = i * n + j
-    top = reduction("j", ZERO, n, ["top"], [e.const(float("-inf"), "f32")], lambda a: [e.max_(a[0], e.load(0, at_j, "f32"))],
-                    lambda a, b: [e.max_(a[0], b[0])])  # fmt: skip
+    top = reduction("j", ZERO, n, ["top"], [e.const(float("-inf"), "f32")],
+                    lambda a: [e.max_(a[0], e.load(0, at_j, "f32"))], lambda a, b: [e.max_(a[0], b[0])])  # fmt: skip
     power = e.load(0, at_j, "f32") - e.var("top", "f32")
     powers = reduction("j", ZERO, n, ["sum"], [e.const(0.0, "f32")], lambda a: [a[0] + power * power],
                        lambda a, b: [a[0] + b[0]], body=[Store(1, at_j, power * power)])  # fmt: skip
@@ -41,9 +41,17 @@ def make_nests() -> dict[str, Nest]:
 
     best = reduction("j", ZERO, n, ["value", "place"], [e.const(float("-inf"), "f64"), e.const(1 << 62, "i64")],
                      lambda a: better(a, [e.load(0, at_j, "f64"), j]), better)  # fmt: skip
-    product = reduction("j", ZERO, n, ["acc"], [e.cast(e.const(1.0, "f32"), "c64")], lambda a: [a[0] * e.load(0, at_j, "c64")],
-                        lambda a, b: [a[0] * b[0]])  # fmt: skip
-    some = reduction("j", ZERO, n, ["acc"], [e.const(False, "b1")], lambda a: [e.or_(a[0], e.load(0, at_j, "b1"))], lambda a, b: [e.or_(a[0], b[0])])
+    product = reduction("j", ZERO, n, ["acc"], [e.cast(e.const(1.0, "f32"), "c64")],
+                        lambda a: [a[0] * e.load(0, at_j, "c64")], lambda a, b: [a[0] * b[0]])  # fmt: skip
+    some = reduction(
+        "j",
+        ZERO,
+        n,
+        ["acc"],
+        [e.const(False, "b1")],
+        lambda a: [e.or_(a[0], e.load(0, at_j, "b1"))],
+        lambda a, b: [e.or_(a[0], b[0])],
+    )
     return {
         "add": pointwise_nest("add", ["f32", "f32"], ["f32"], [x + y]),
         "narrow": pointwise_nest("narrow", ["bf16", "f16"], ["f8e4m3fn"], [half]),
@@ -116,7 +124,10 @@ def test_gpu_rows_are_shared_by_blocks():
     assert sharing(NESTS["row_sum"]) == sharing(NESTS["normalize"]) == sharing(NESTS["best"]) == ROWS
     text = codegen.emit_ptx(NESTS["row_sum"])
     assert "shfl.sync" in text and "bar.sync" in text and ".shared" in text
-    assert codegen.emit_ptx(NESTS["best"]).count("shfl.sync") == 4 * codegen.emit_ptx(NESTS["row_sum"]).count("shfl.sync")   # two words each, two accumulators
+    # two words each, two accumulators
+    assert codegen.emit_ptx(NESTS["best"]).count("shfl.sync") == 4 * codegen.emit_ptx(NESTS["row_sum"]).count(
+        "shfl.sync"
+    )
 
 
 def test_gpu_elements_need_no_division():
@@ -164,7 +175,9 @@ POINTWISE = [name for name, nest in NESTS.items() if sharing(nest) == POINTS]
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("name", POINTWISE)
-@pytest.mark.parametrize("ndim, first, vectors, wide", [(1, 2, True, False), (3, 2, True, True), (2, 3, False, False), (6, 3, False, True)])
+@pytest.mark.parametrize(
+    "ndim, first, vectors, wide", [(1, 2, True, False), (3, 2, True, True), (2, 3, False, False), (6, 3, False, True)]
+)
 def test_ptxas_accepts_variants(name, ndim, first, vectors, wide, tmp_path):
     nest = NESTS[name]
     kinds = (*[0 if k == 1 else first for k in range(len(nest.operands) - 1)], first)
@@ -195,6 +208,14 @@ def test_rows_in_vectors(name, tmp_path):
 
 
 def test_strided_rows_stay_single():
-    strided = reduction("j", ZERO, n, ["acc"], [e.const(0.0, "f32")], lambda a: [a[0] + e.load(0, i + j * n, "f32")], lambda a, b: [a[0] + b[0]])
+    strided = reduction(
+        "j",
+        ZERO,
+        n,
+        ["acc"],
+        [e.const(0.0, "f32")],
+        lambda a: [a[0] + e.load(0, i + j * n, "f32")],
+        lambda a, b: [a[0] + b[0]],
+    )
     nest = Nest("column_sum", operands(["f32"], ["f32"]), ("n",), rows(strided, Store(1, i, e.var("acc", "f32"))))
     assert vector_form(nest, shared_by_block(nest.loop.body)) == (1, ())

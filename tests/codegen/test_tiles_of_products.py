@@ -16,7 +16,16 @@ from rushlight.loops.verify import IllegalNest, verify
 
 np = pytest.importorskip("numpy")
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-SIZES = [(1, 1, 1), (14, 32, 16), (15, 33, 17), (29, 100, 800), (100, 65, 257), (3, 5, 700), (131, 257, 385), (1, 40, 384)]
+SIZES = [
+    (1, 1, 1),
+    (14, 32, 16),
+    (15, 33, 17),
+    (29, 100, 800),
+    (100, 65, 257),
+    (3, 5, 700),
+    (131, 257, 385),
+    (1, 40, 384),
+]
 
 
 def run(nest: Nest, arrays: list, params: list[int], cuts: list[tuple[int, int]]) -> None:
@@ -34,7 +43,12 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
     packed = np.full(strips * cut.width * k, np.nan, a.dtype)   # whatever was there is overwritten
     out = np.full((m + 1, n + 3), 7.0, a.dtype)
     if form == "packed":
-        run(pack_nest(code), [b, packed], [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips, groups], [(0, groups)])
+        run(
+            pack_nest(code),
+            [b, packed],
+            [n, k, b.strides[1] // item, b.strides[0] // item, 0, strips, groups],
+            [(0, groups)],
+        )
     block = block_strips * cut.height
     blocks, part = -(-m // block), -(-strips // parts)
     params = [m, n, k, a.strides[0] // item, a.strides[1] // item, n + 3, 0, 0, 0, block, blocks, part, parts]
@@ -43,7 +57,12 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
     if addend is not None:
         finish, late = Finish("addend", (code,), lambda total, reads: total + reads[0]), [addend]
         params += [addend.strides[0] // item, addend.strides[1] // item, 0]
-    run(product_nest(code, finish, form), [a, packed if form == "packed" else b, *late, out], params, cuts or [(0, blocks * parts)])
+    run(
+        product_nest(code, finish, form),
+        [a, packed if form == "packed" else b, *late, out],
+        params,
+        cuts or [(0, blocks * parts)],
+    )
     assert (out[m:] == 7).all() and (out[:, n:] == 7).all(), "a tile wrote past the edges of the result"
     return out[:m, :n]
 
@@ -138,7 +157,9 @@ def test_nests_with_tiles_print_and_are_checked() -> None:
     text = str(product_nest("f32"))
     assert "multiply" in text and "pack x" in text
     zero = const(0, "i64")
-    wrong = Nest("wrong", operands(["i32"], ["i32"]), (), rows(Pack(0, zero, zero, zero, 1, zero, zero, zero, zero, zero, 4)))
+    wrong = Nest(
+        "wrong", operands(["i32"], ["i32"]), (), rows(Pack(0, zero, zero, zero, 1, zero, zero, zero, zero, zero, 4))
+    )
     with pytest.raises(IllegalNest, match="f32"):
         verify(wrong)
     tile = Multiply(0, zero, 0, zero, zero, 1, zero, zero, zero, zero, zero, zero, 4, 1)

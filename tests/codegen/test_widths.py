@@ -57,8 +57,8 @@ def test_expressions(seed, bits):
     nest = pointwise_nest("wide", list(ExpressionGrower.INPUTS), [v.dtype for v in outputs], outputs)
     rng = np.random.default_rng(seed)
     size = 150
-    inputs = [rng.normal(size=size).astype(np.float32), rng.normal(size=size), rng.integers(-50, 50, size).astype(np.int32),
-              rng.integers(-(2**40), 2**40, size)]  # fmt: skip
+    inputs = [rng.normal(size=size).astype(np.float32), rng.normal(size=size),
+              rng.integers(-50, 50, size).astype(np.int32), rng.integers(-(2**40), 2**40, size)]  # fmt: skip
     outs = [np.zeros(size, NUMPY[v.dtype]) for v in outputs]
     arrays = [*inputs, *outs]
     run_wide(nest, bits, arrays, [size, *[a.itemsize for a in arrays], *[0] * len(arrays)], 0, 1)

@@ -10,7 +10,8 @@ import warnings
 from types import ModuleType
 from typing import Any
 
-# Systems of PyTorch that are not built yet. Names below these modules may be missing; where programs import them, stand-ins refuse.
+# Systems of PyTorch that are not built yet. Names below these modules may be missing; where programs import them,
+# stand-ins refuse.
 SYSTEMS = {
     "torch.distributed": "running over several processes",
     "torch.onnx": "writing ONNX files",
@@ -37,7 +38,15 @@ SYSTEMS = {
     "torch.utils.data.datapipes": "data pipes over data frames, decoders of files",
     "torch.utils.benchmark.utils.valgrind_wrapper": "counting instructions under valgrind",
 }
-_NOT_MODULES_OF_PROGRAMS = ("torch.contrib", "torch.bin", "torch.lib", "torch.include", "torch.share", "torch.utils.benchmark.examples", "torch.testing._internal")
+_NOT_MODULES_OF_PROGRAMS = (
+    "torch.contrib",
+    "torch.bin",
+    "torch.lib",
+    "torch.include",
+    "torch.share",
+    "torch.utils.benchmark.examples",
+    "torch.testing._internal",
+)
 
 
 def is_below(name: str, modules: Any) -> bool:
@@ -53,8 +62,12 @@ def torch_modules() -> dict[str, ModuleType]:
     found = {"torch": torch}
     for folder, folders, files in os.walk(root):
         inside = os.path.relpath(folder, root).split(os.sep) if folder != root else []
-        folders[:] = sorted(f for f in folders if not f.startswith("_") and os.path.exists(os.path.join(folder, f, "__init__.py")))
-        stems = [file[:-3] for file in files if file.endswith(".py") and (file == "__init__.py" or not file.startswith("_"))]
+        folders[:] = sorted(
+            f for f in folders if not f.startswith("_") and os.path.exists(os.path.join(folder, f, "__init__.py"))
+        )
+        stems = [
+            file[:-3] for file in files if file.endswith(".py") and (file == "__init__.py" or not file.startswith("_"))
+        ]
         for stem in stems:
             name = ".".join(["torch", *inside, *([] if stem == "__init__" else [stem])])
             if not is_below(name, (*SYSTEMS, *_NOT_MODULES_OF_PROGRAMS)):
@@ -67,7 +80,11 @@ def torch_modules() -> dict[str, ModuleType]:
 @functools.cache
 def torch_names() -> dict[str, list[str]]:
     """PyTorch's public modules -> their public names."""
-    return {name: sorted(n for n in module.__all__ if not n.startswith("_")) for name, module in torch_modules().items() if hasattr(module, "__all__")}
+    return {
+        name: sorted(n for n in module.__all__ if not n.startswith("_"))
+        for name, module in torch_modules().items()
+        if hasattr(module, "__all__")
+    }
 
 
 def ours(module: str) -> ModuleType | None:

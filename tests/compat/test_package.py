@@ -63,7 +63,11 @@ def written(library: Path) -> tuple[io.BytesIO, rushlight.nn.Module, PackageExpo
 
 def test_a_model_travels_with_its_code(library: Path) -> None:
     file, net, exporter = written(library)
-    assert set(exporter.interned_modules()) == {"pack_lib", "pack_lib.net", "pack_lib.parts"} and exporter.mocked_modules() == ["pack_lib.extra"]
+    assert set(exporter.interned_modules()) == {
+        "pack_lib",
+        "pack_lib.net",
+        "pack_lib.parts",
+    } and exporter.mocked_modules() == ["pack_lib.extra"]
     importer = PackageImporter(file)
     read = importer.load_pickle("model", "net.pkl")
     assert type(read) is not type(net) and is_from_package(read) and not is_from_package(net)
@@ -87,7 +91,10 @@ def test_a_package_of_a_package(library: Path) -> None:
         exporter.intern("pack_lib.**")
         exporter.save_pickle("model", "again.pkl", net)
     file.seek(0)
-    assert PackageImporter(file).load_pickle("model", "again.pkl")(rushlight.ones(1, 2)).tolist() == net(rushlight.ones(1, 2)).tolist()
+    assert (
+        PackageImporter(file).load_pickle("model", "again.pkl")(rushlight.ones(1, 2)).tolist()
+        == net(rushlight.ones(1, 2)).tolist()
+    )
 
 
 def test_modules_without_a_rule_are_named(library: Path) -> None:
@@ -113,12 +120,21 @@ def test_packages_of_pytorch_and_for_pytorch() -> None:
         exporter.save_pickle("data", "x.pkl", {"x": torch.arange(4.0), "n": [1, 2]})
     file.seek(0)
     read = PackageImporter(file)
-    assert read.load_pickle("data", "x.pkl")["x"].tolist() == [0.0, 1.0, 2.0, 3.0] and read.import_module("mine.code").VALUE == 2
+    assert (
+        read.load_pickle("data", "x.pkl")["x"].tolist() == [0.0, 1.0, 2.0, 3.0]
+        and read.import_module("mine.code").VALUE == 2
+    )
     file = io.BytesIO()
     with PackageExporter(file) as exporter:
         exporter.save_source_string("mine.code", "import math\nVALUE = math.floor(2.5)\n")
-        exporter.save_pickle("data", "x.pkl", {"x": rushlight.arange(4.0), "n": [1, 2], "model": rushlight.nn.Linear(2, 2).state_dict()})
+        exporter.save_pickle(
+            "data", "x.pkl", {"x": rushlight.arange(4.0), "n": [1, 2], "model": rushlight.nn.Linear(2, 2).state_dict()}
+        )
     file.seek(0)
     read = theirs.PackageImporter(file)
     loaded = read.load_pickle("data", "x.pkl")
-    assert loaded["x"].tolist() == [0.0, 1.0, 2.0, 3.0] and loaded["model"]["weight"].shape == (2, 2) and read.import_module("mine.code").VALUE == 2
+    assert (
+        loaded["x"].tolist() == [0.0, 1.0, 2.0, 3.0]
+        and loaded["model"]["weight"].shape == (2, 2)
+        and read.import_module("mine.code").VALUE == 2
+    )

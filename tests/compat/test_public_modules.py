@@ -26,7 +26,13 @@ def _definitions() -> dict[str, tuple[object, object]]:
         here = ours(module)
         for name in names if here is not None else ():
             theirs, mine = getattr(torch_modules()[module], name, None), getattr(here, name, None)
-            if callable(theirs) and hasattr(mine, "__module__") and isinstance(getattr(theirs, "__module__", None), str) and mine is not None and not hasattr(mine, "_absent_reason"):
+            if (
+                callable(theirs)
+                and hasattr(mine, "__module__")
+                and isinstance(getattr(theirs, "__module__", None), str)
+                and mine is not None
+                and not hasattr(mine, "_absent_reason")
+            ):
                 found[f"{module}.{name}"] = theirs, mine
     return found
 
@@ -45,11 +51,21 @@ def test_definitions_name_the_modules_pytorch_names() -> None:
 
 # Ours is another thing than PyTorch's, and says so.
 DIFFER = {
-    "torch.types.Storage",     # an alias of UntypedStorage here, a protocol of its own there
-    "torch.futures.Future", "torch.Future",
-    "torch.autograd.Variable", "torch.autograd.variable", "torch.autograd.variable.Variable", "torch.autograd.variable.VariableMeta",
-    "torch.JITException", "torch.fork", "torch.wait", "torch.ThroughputBenchmark", "torch.thread_safe_generator",
-    "torch.multiprocessing.Pool", "torch.utils.benchmark.utils.timer.timer", "torch.utils.benchmark.timer",
+    "torch.types.Storage",  # an alias of UntypedStorage here, a protocol of its own there
+    "torch.futures.Future",
+    "torch.Future",
+    "torch.autograd.Variable",
+    "torch.autograd.variable",
+    "torch.autograd.variable.Variable",
+    "torch.autograd.variable.VariableMeta",
+    "torch.JITException",
+    "torch.fork",
+    "torch.wait",
+    "torch.ThroughputBenchmark",
+    "torch.thread_safe_generator",
+    "torch.multiprocessing.Pool",
+    "torch.utils.benchmark.utils.timer.timer",
+    "torch.utils.benchmark.timer",
 }
 
 
@@ -106,11 +122,19 @@ def test_everything_is_called_torch_under_run(tmp_path: Path) -> None:
         rushlight.compat.uninstall()
         print(nn.Linear.__module__, rushlight.nn.__name__, torch.float32, "torch" in sys.modules)
     """))
-    done = subprocess.run([sys.executable, "-m", "rushlight", "run", str(program)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "rushlight", "run", str(program)], capture_output=True, text=True, timeout=300
+    )
     assert done.stdout.splitlines() == [
-        "torch.optim.lr_scheduler torch.optim.lr_scheduler torch.nn.modules.linear torch.optim.adam torch.nn.modules.activation",
+        (
+            "torch.optim.lr_scheduler torch.optim.lr_scheduler torch.nn.modules.linear torch.optim.adam"
+            " torch.nn.modules.activation"
+        ),
         "torch torch torch.nn.functional torch.nn.functional torch.functional",
-        "torch.FloatTensor torch.FloatStorage <class 'torch.FloatTensor'> <class 'torch.FloatStorage'> torch.FloatTensor",
+        (
+            "torch.FloatTensor torch.FloatStorage <class 'torch.FloatTensor'> <class 'torch.FloatStorage'>"
+            " torch.FloatTensor"
+        ),
         "torch.float32 cpu torch.Size([1]) torch.strided torch.contiguous_format torch.return_types.max",
         "True True",
         "False True",

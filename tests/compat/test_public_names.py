@@ -1,4 +1,5 @@
-"""Every public name of PyTorch exists here, those of systems not built yet aside, and the rare ones do what PyTorch's do."""
+"""Every public name of PyTorch exists here, those of systems not built yet aside,
+and the rare ones do what PyTorch's do."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ def _has(module: object, name: str) -> bool:
 
 def test_tensor_and_module_members_exist() -> None:
     torch = pytest.importorskip("torch")
-    for theirs, mine in ((torch.Tensor, rushlight.Tensor), (torch.nn.Module, rushlight.nn.Module), (torch.nn.Parameter, rushlight.nn.Parameter)):
+    for theirs, mine in (
+        (torch.Tensor, rushlight.Tensor),
+        (torch.nn.Module, rushlight.nn.Module),
+        (torch.nn.Parameter, rushlight.nn.Parameter),
+    ):
         assert [name for name in dir(theirs) if not name.startswith("_") and not hasattr(mine, name)] == []
 
 
@@ -49,13 +54,16 @@ def test_systems_listed_as_missing_are_missing() -> None:
         assert reason
         theirs, here = importlib.import_module(system), ours(system)
         names = getattr(theirs, "__all__", None) or [n for n in vars(theirs) if not n.startswith("_")]
-        complete = here is not None and all(hasattr(here, n) and not hasattr(getattr(here, n), "_absent_reason") for n in names)
+        complete = here is not None and all(
+            hasattr(here, n) and not hasattr(getattr(here, n), "_absent_reason") for n in names
+        )
         assert not complete or system in PARTLY, f"{system} is all there: take it from SYSTEMS"
 
 
 # Packages whose own names are there, while modules below them are not.
-PARTLY = {"torch.jit", "torch.compiler", "torch.fx.experimental", "torch.fx.passes", "torch.utils.data.datapipes", "torch.utils.jit", "torch.utils.hipify",
-          "torch.utils.benchmark.utils.valgrind_wrapper", "torch.utils.benchmark.op_fuzzers", "torch.ao", "torch.distributed"}  # fmt: skip
+PARTLY = {"torch.jit", "torch.compiler", "torch.fx.experimental", "torch.fx.passes", "torch.utils.data.datapipes",
+          "torch.utils.jit", "torch.utils.hipify", "torch.utils.benchmark.utils.valgrind_wrapper",
+          "torch.utils.benchmark.op_fuzzers", "torch.ao", "torch.distributed"}  # fmt: skip
 
 
 def test_names_of_systems_not_built_refuse() -> None:
@@ -67,7 +75,7 @@ def test_names_of_systems_not_built_refuse() -> None:
                 getattr(rushlight, name)()
 
 
-# --- sparse products ----------------------------------------------------------------------------------------------------------
+# --- sparse products --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["spmm", "dsmm", "smm", "hspmm", "hsmm", "sspaddmm"])
@@ -97,11 +105,13 @@ def test_copies_of_sparse_parts() -> None:
         assert csr.crow_indices().tolist() == [0, 1, 2, 3] and lib.values_copy(csr).tolist() == [1.0, 1.0, 1.0]
 
 
-# --- quantization's small change ---------------------------------------------------------------------------------------------
+# --- quantization's small change --------------------------------------------------------------------------------------
 
 
 def test_quantization_schemes() -> None:
-    assert repr(rushlight.per_tensor_affine) == "rushlight.per_tensor_affine" and isinstance(rushlight.per_channel_symmetric, rushlight.qscheme)
+    assert repr(rushlight.per_tensor_affine) == "rushlight.per_tensor_affine" and isinstance(
+        rushlight.per_channel_symmetric, rushlight.qscheme
+    )
     assert pickle.loads(pickle.dumps(rushlight.per_channel_affine)) is rushlight.per_channel_affine
     with pytest.raises(TypeError):
         rushlight.qscheme()
@@ -117,7 +127,9 @@ def test_fake_quantization_and_its_gradient(by_channel: bool) -> None:
     for lib in (rushlight, torch):
         x = lib.tensor(values, requires_grad=True)
         if by_channel:
-            y = lib.fake_quantize_per_channel_affine(x, lib.tensor([0.5, 0.25]), lib.tensor([1, 0], dtype=lib.int32), 0, -2, 5)
+            y = lib.fake_quantize_per_channel_affine(
+                x, lib.tensor([0.5, 0.25]), lib.tensor([1, 0], dtype=lib.int32), 0, -2, 5
+            )
         else:
             y = lib.fake_quantize_per_tensor_affine(x, 0.5, 1, -2, 5)
         (y * y).sum().backward()
@@ -125,12 +137,16 @@ def test_fake_quantization_and_its_gradient(by_channel: bool) -> None:
     assert results[0] == results[1]
 
 
-# --- old types and storages --------------------------------------------------------------------------------------------------
+# --- old types and storages -------------------------------------------------------------------------------------------
 
 
 def test_legacy_types_of_a_device_that_is_not_there() -> None:
     x = rushlight.ones(2)
-    assert rushlight.cuda.FloatTensor.dtype is rushlight.float32 and rushlight.cuda.FloatTensor.is_cuda and not isinstance(x, rushlight.cuda.FloatTensor)
+    assert (
+        rushlight.cuda.FloatTensor.dtype is rushlight.float32
+        and rushlight.cuda.FloatTensor.is_cuda
+        and not isinstance(x, rushlight.cuda.FloatTensor)
+    )
     with pytest.raises(TypeError, match="CUDA"):
         rushlight.cuda.FloatTensor(2)
     with pytest.raises((AssertionError, RuntimeError)):
@@ -151,7 +167,7 @@ def test_tensor_over_a_file(tmp_path) -> None:
         assert lib.from_file(name, size=3, dtype=lib.int32).tolist() == [0, 1, 2]
 
 
-# --- autograd ----------------------------------------------------------------------------------------------------------------
+# --- autograd ---------------------------------------------------------------------------------------------------------
 
 
 def test_saved_tensors_may_be_changed_in_place() -> None:
@@ -185,7 +201,11 @@ def test_jacobians_by_hand() -> None:
     shown = []
     for lib in (rushlight, torch):
         check = importlib.import_module(f"{lib.__name__}.autograd.gradcheck")
-        check = importlib.import_module("sys").modules[f"{lib.__name__}.autograd.gradcheck"] if not hasattr(check, "get_analytical_jacobian") else check
+        check = (
+            importlib.import_module("sys").modules[f"{lib.__name__}.autograd.gradcheck"]
+            if not hasattr(check, "get_analytical_jacobian")
+            else check
+        )
         x = lib.tensor([1.0, 2.0], dtype=lib.float64, requires_grad=True)
         numeric = check.get_numerical_jacobian(lambda v: v[0].flip(0) * v[0] * 2, (x,), eps=1e-6)
         exact = check.get_analytical_jacobian((x,), x.flip(0) * x * 2)
@@ -193,13 +213,21 @@ def test_jacobians_by_hand() -> None:
     assert shown[0] == shown[1]
 
 
-# --- others ------------------------------------------------------------------------------------------------------------------
+# --- others -----------------------------------------------------------------------------------------------------------
 
 
 def test_rearranging() -> None:
     torch = pytest.importorskip("torch")
-    for pattern, sizes in (("a b c -> c b a", {}), ("a (b d) c -> b (a c) d", {"b": 2}), ("... c -> c ...", {}), ("a b c -> (a b c)", {}), ("a b c -> a 1 b c", {})):
-        mine, theirs = (lib.func.rearrange(lib.arange(24).reshape(2, 4, 3), pattern, **sizes) for lib in (rushlight, torch))
+    for pattern, sizes in (
+        ("a b c -> c b a", {}),
+        ("a (b d) c -> b (a c) d", {"b": 2}),
+        ("... c -> c ...", {}),
+        ("a b c -> (a b c)", {}),
+        ("a b c -> a 1 b c", {}),
+    ):
+        mine, theirs = (
+            lib.func.rearrange(lib.arange(24).reshape(2, 4, 3), pattern, **sizes) for lib in (rushlight, torch)
+        )
         assert tuple(mine.shape) == tuple(theirs.shape) and mine.tolist() == theirs.tolist()
     with pytest.raises(ValueError, match="split"):
         rushlight.func.rearrange(rushlight.ones(5), "(a b) -> a b", a=2)
@@ -233,7 +261,13 @@ def test_monitor_windows_and_events() -> None:
     for lib in (rushlight, torch):
         monitor, got = importlib.import_module(f"{lib.__name__}.monitor"), []
         handle = monitor.register_event_handler(lambda event, got=got: got.append((event.name, dict(event.data))))
-        kinds = [monitor.Aggregation.SUM, monitor.Aggregation.COUNT, monitor.Aggregation.MEAN, monitor.Aggregation.MAX, monitor.Aggregation.MIN]
+        kinds = [
+            monitor.Aggregation.SUM,
+            monitor.Aggregation.COUNT,
+            monitor.Aggregation.MEAN,
+            monitor.Aggregation.MAX,
+            monitor.Aggregation.MIN,
+        ]
         stat = monitor.Stat("loss", kinds, datetime.timedelta(hours=1), 3)
         for v in (1.0, 5.0, 3.0, 7.0):
             stat.add(v)
@@ -256,7 +290,9 @@ def test_attention_over_sequences_end_to_end() -> None:
     starts = rushlight.tensor([0, 3, 7])
     out = varlen.varlen_attn(q, k[:, :2], v[:, :2], starts, starts, 4, 4, window_size=(-1, 0), enable_gqa=True)
     for low, high in ((0, 3), (3, 7)):
-        one = [t[low:high].transpose(0, 1) for t in (q, k[:, :2].repeat_interleave(2, 1), v[:, :2].repeat_interleave(2, 1))]
+        one = [
+            t[low:high].transpose(0, 1) for t in (q, k[:, :2].repeat_interleave(2, 1), v[:, :2].repeat_interleave(2, 1))
+        ]
         expected = rushlight.nn.functional.scaled_dot_product_attention(*one, is_causal=True).transpose(0, 1)
         assert (out[low:high] - expected).abs().max() < 1e-5
     with pytest.raises(ValueError, match="enable_gqa"):
@@ -267,7 +303,14 @@ def test_aten_has_the_aliases() -> None:
     """`ops.aten` knows an op by each of its public names, and says which of them was asked for."""
     aten = rushlight.ops.aten
     x = rushlight.tensor([0.5])
-    for alias, name in (("arctan", "atan"), ("clip", "clamp"), ("absolute", "abs"), ("special_expit", "sigmoid"), ("special_gammaln", "lgamma"), ("arctan_", "atan_")):
+    for alias, name in (
+        ("arctan", "atan"),
+        ("clip", "clamp"),
+        ("absolute", "abs"),
+        ("special_expit", "sigmoid"),
+        ("special_gammaln", "lgamma"),
+        ("arctan_", "atan_"),
+    ):
         assert hasattr(aten, alias), alias
         if not alias.endswith("_") and alias != "clip":
             assert getattr(aten, alias)(x).item() == getattr(aten, name)(x).item()

@@ -22,7 +22,9 @@ def test_listed_names_are_there_and_refuse_with_their_reason(system):
     for module, names in system.names.items():
         for name in names.split():
             found = getattr(importlib.import_module(f"rushlight{module[len('torch'):]}"), name)
-            assert found is refusals.stand_in(module, name), f"{module}.{name} works: take it out of rushlight/base/refusals.py"
+            assert found is refusals.stand_in(
+                module, name
+            ), f"{module}.{name} works: take it out of rushlight/base/refusals.py"
             with pytest.raises(NotImplementedError, match="is not available in Rushlight"):
                 found()
 
@@ -36,7 +38,12 @@ def _only_refuses(node: ast.stmt) -> bool:
 
 def test_functions_that_only_refuse_are_listed():
     listed = {name for system in refusals.FUNCTIONS for names in system.names.values() for name in names.split()}
-    found = {node.name: path for path in PACKAGE.rglob("*.py") for node in ast.parse(path.read_text(encoding="utf-8")).body if _only_refuses(node)}
+    found = {
+        node.name: path
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if _only_refuses(node)
+    }
     found.pop("refuse_dtype")     # no public name: ops call it
     assert set(found) == listed
 
@@ -56,10 +63,18 @@ def test_stand_ins_are_made_nowhere_else():
     assert makers == ["base/refusals.py"]
 
 
-@pytest.mark.parametrize(("name", "reason"), [
-    ("torch.distributed.ReduceOp.SUM", "several processes"), ("torch.distributed.all_reduce", "several processes"), ("torch.jit.save", "TorchScript"),
-    ("torch.ScriptMethod", "TorchScript"), ("torch.nn.Linear", None), ("torch.cuda.is_available", None), ("torch", None),
-])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("torch.distributed.ReduceOp.SUM", "several processes"),
+        ("torch.distributed.all_reduce", "several processes"),
+        ("torch.jit.save", "TorchScript"),
+        ("torch.ScriptMethod", "TorchScript"),
+        ("torch.nn.Linear", None),
+        ("torch.cuda.is_available", None),
+        ("torch", None),
+    ],
+)
 def test_reason_of_a_name(name, reason):
     found = audit.why_refused(name)
     assert found is None if reason is None else reason in found
@@ -67,7 +82,17 @@ def test_reason_of_a_name(name, reason):
 
 def test_check_lists_refused_names(tmp_path):
     program = tmp_path / "program.py"
-    program.write_text("import torch\nx = torch.relu(torch.ones(3))\ntorch.distributed.all_reduce(x)\ntorch.jit.save(x, 'f')\n")
-    done = subprocess.run([sys.executable, "-m", "rushlight", "check", str(program)], capture_output=True, text=True, cwd=PACKAGE.parent)
-    assert "torch.distributed.all_reduce" in done.stdout and "torch.jit.save" in done.stdout and "torch.relu" not in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("0 names of torch are mentioned that Rushlight does not have, and 2 ")
+    program.write_text(
+        "import torch\nx = torch.relu(torch.ones(3))\ntorch.distributed.all_reduce(x)\ntorch.jit.save(x, 'f')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "rushlight", "check", str(program)], capture_output=True, text=True, cwd=PACKAGE.parent
+    )
+    assert (
+        "torch.distributed.all_reduce" in done.stdout
+        and "torch.jit.save" in done.stdout
+        and "torch.relu" not in done.stdout
+    )
+    assert done.stdout.splitlines()[-1].startswith(
+        "0 names of torch are mentioned that Rushlight does not have, and 2 "
+    )

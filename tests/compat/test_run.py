@@ -15,7 +15,9 @@ ROOT = Path(__file__).parent.parent.parent
 
 def execute(*arguments: str, cwd: Path) -> subprocess.CompletedProcess:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=cwd, timeout=120)
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=cwd, timeout=120
+    )
 
 
 def script(folder: Path, text: str, name: str = "program.py") -> Path:
@@ -94,8 +96,16 @@ def test_a_script_that_fails_shows_its_own_traceback(tmp_path: Path) -> None:
     assert missing.returncode == 2 and "nowhere.py" in missing.stderr
 
 
-@pytest.mark.parametrize("arguments", [("run", "nowhere.py"), ("run", "-m", "nowhere"), ("run", "-m", "nowhere.inside"), ("check", "nowhere.py"),
-                                       ("check", "nowhere")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "nowhere.py"),
+        ("run", "-m", "nowhere"),
+        ("run", "-m", "nowhere.inside"),
+        ("check", "nowhere.py"),
+        ("check", "nowhere"),
+    ],
+)
 def test_what_is_not_there_is_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = execute("-m", "rushlight", *arguments, cwd=tmp_path)
     (line,) = done.stderr.splitlines()
@@ -105,7 +115,10 @@ def test_what_is_not_there_is_one_line(tmp_path: Path, arguments: tuple[str, ...
 def test_the_command_says_its_version_and_its_parts(tmp_path: Path) -> None:
     from rushlight import version
 
-    assert execute("-m", "rushlight", "--version", cwd=tmp_path).stdout == f"rushlight {version.rushlight} (follows PyTorch {version.follows})\n"
+    assert (
+        execute("-m", "rushlight", "--version", cwd=tmp_path).stdout
+        == f"rushlight {version.rushlight} (follows PyTorch {version.follows})\n"
+    )
     told = execute("-m", "rushlight", "--help", cwd=tmp_path).stdout
     assert all(word in told for word in ("run", "check", "info", "--version"))
 
@@ -144,4 +157,10 @@ def test_unsupported_parts_say_so_when_used(tmp_path: Path) -> None:
                 print(type(refused).__name__)
     """)
     done = execute(str(program), cwd=tmp_path)
-    assert done.stdout.splitlines() == ["False 0 False False", "NotImplementedError", "NotImplementedError", "AssertionError", "AssertionError"], done.stderr
+    assert done.stdout.splitlines() == [
+        "False 0 False False",
+        "NotImplementedError",
+        "NotImplementedError",
+        "AssertionError",
+        "AssertionError",
+    ], done.stderr

@@ -1,5 +1,6 @@
-/* A driver without a device behind it: memory is the host's, work is done when it is asked for, kernels are counted and not run.
- * It checks what can be checked without one: the order of calls, contexts, grids, and what comes back from memory. */
+/* A driver without a device behind it: memory is the host's, work is done when it is asked for, kernels are counted and
+ * not run. It checks what can be checked without one: the order of calls, contexts, grids, and what comes back from
+ * memory. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,9 @@ int cuDriverGetVersion(int* v) { return *v = 13000, 0; }
 int cuDeviceGetName(char* text, int n, int unit) { return snprintf(text, n, "Simulated %d", unit), 0; }
 int cuDeviceGetUuid(char* text, int unit) { return memset(text, unit, 16), 0; }
 int cuDeviceTotalMem_v2(size_t* n, int unit) { return *n = limit, unit >= units; }
-int cuDeviceGetAttribute(int* v, int which, int unit) { return *v = which == 75 ? 9 : which == 76 ? 0 : which == 16 ? 132 : 1024, unit >= units; }
+int cuDeviceGetAttribute(int* v, int which, int unit) {
+  return *v = which == 75 ? 9 : which == 76 ? 0 : which == 16 ? 132 : 1024, unit >= units;
+}
 int cuDevicePrimaryCtxRetain(void** c, int unit) { return *c = (void*)(intptr_t)(unit + 1), unit >= units; }
 int cuCtxSetCurrent(void* c) { return current = (int)(intptr_t)c - 1, 0; }
 int cuMemGetInfo_v2(size_t* free_, size_t* all) { return *all = limit, *free_ = limit - used, current < 0 ? 201 : 0; }
@@ -47,10 +50,14 @@ static int move(uint64_t to, uint64_t from, size_t n) {
   counts[2]++;
   return memmove((void*)to, (const void*)from, n), 0;
 }
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) { return (void)s, move(to, (uint64_t)from, n); }
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) {
+  return (void)s, move(to, (uint64_t)from, n);
+}
 int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) { return (void)s, move((uint64_t)to, from, n); }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, move(to, from, n); }
-int cuMemcpyPeerAsync(uint64_t to, void* c, uint64_t from, void* d, size_t n, void* s) { return (void)c, (void)d, (void)s, move(to, from, n); }
+int cuMemcpyPeerAsync(uint64_t to, void* c, uint64_t from, void* d, size_t n, void* s) {
+  return (void)c, (void)d, (void)s, move(to, from, n);
+}
 
 int cuModuleLoadDataEx(void** m, const char* ptx, unsigned n, int* options, void** values) {
   (void)n, (void)options;
@@ -60,7 +67,8 @@ int cuModuleLoadDataEx(void** m, const char* ptx, unsigned n, int* options, void
   return *m = (void*)++counts[4], 0;
 }
 int cuModuleGetFunction(void** f, void* m, const char* name) { return *f = m, strstr(last_ptx, name) ? 0 : 500; }
-int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void* s, void** args, void** extra) {
+int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
+                   void* s, void** args, void** extra) {
   (void)f, (void)shared, (void)s, (void)extra;
   if (current < 0) return 201;
   if (!x || !y || !z || !tx || tx > 1024 || ty != 1 || tz != 1 || !args) return 1;
@@ -68,7 +76,9 @@ int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, uns
   return counts[3]++, 0;
 }
 
-int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) { return (void)flags, (void)priority, *s = (void*)(++counts[7] + 100), 0; }
+int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
+  return (void)flags, (void)priority, *s = (void*)(++counts[7] + 100), 0;
+}
 int cuStreamSynchronize(void* s) { return (void)s, current < 0 ? 201 : 0; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
 int cuEventRecord(void* e, void* s) { return (void)e, (void)s, 0; }
@@ -77,5 +87,7 @@ int cuEventSynchronize(void* e) { return (void)e, 0; }
 int cuEventQuery(void* e) { return (void)e, 0; }
 int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }
 int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = (float)((intptr_t)b - (intptr_t)a), 0; }
-int cuGetErrorName(int code, const char** text) { return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR", 0; }
+int cuGetErrorName(int code, const char** text) {
+  return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR", 0;
+}
 int cuGetErrorString(int code, const char** text) { return *text = code == 2 ? "out of memory" : "simulated", 0; }

@@ -18,7 +18,9 @@ def test_op(name):
     compare(name, "cuda")
 
 
-@pytest.mark.parametrize("dtype", [rl.float32, rl.bfloat16, rl.float16, rl.float64, rl.int64, rl.uint8, rl.bool, rl.complex64])
+@pytest.mark.parametrize(
+    "dtype", [rl.float32, rl.bfloat16, rl.float16, rl.float64, rl.int64, rl.uint8, rl.bool, rl.complex64]
+)
 @pytest.mark.parametrize("n", [0, 1, 3, 8, 255, 4096, 100_003])
 def test_lengths(dtype, n):
     x = (rl.arange(n) % 100).to(dtype)
@@ -63,7 +65,14 @@ def test_checks_are_raised_when_the_device_is_waited_for():
     assert (x + 1).sum().item() == 21.0
 
 
-@pytest.mark.parametrize("make", [lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: rl.optim.AdamW(p, lr=1e-2), lambda p: rl.optim.Adam(p, lr=1e-2)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: rl.optim.AdamW(p, lr=1e-2),
+        lambda p: rl.optim.Adam(p, lr=1e-2),
+    ],
+)
 def test_training_follows_the_cpu(make):
     losses = []
     for device in ("cpu", "cuda"):

@@ -1,4 +1,5 @@
-"""The GPU scheduler's nests, run by a CPU on a device of its own, have the CPU's results: what is left to a card is how nests become PTX."""
+"""The GPU scheduler's nests, run by a CPU on a device of its own, have the CPU's results:
+what is left to a card is how nests become PTX."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ def test_chunks_of_folds(shape):
 
 
 @pytest.mark.parametrize("make", [
-    lambda p: rl.optim.SGD(p, lr=0.1), lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1), rl.optim.AdamW,
-    lambda p: rl.optim.Adam(p, amsgrad=True), rl.optim.RMSprop, rl.optim.Adagrad,
+    lambda p: rl.optim.SGD(p, lr=0.1), lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+    rl.optim.AdamW, lambda p: rl.optim.Adam(p, amsgrad=True), rl.optim.RMSprop, rl.optim.Adagrad,
 ])  # fmt: skip
 def test_an_optimizer_step_is_one_launch(make):
     results = []

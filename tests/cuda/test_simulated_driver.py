@@ -1,4 +1,5 @@
-"""The CUDA device on a driver without a device behind it: what goes to the driver, and what its answers become. One process each."""
+"""The CUDA device on a driver without a device behind it: what goes to the driver, and what its answers become.
+One process each."""
 
 from __future__ import annotations
 
@@ -24,9 +25,10 @@ def driver(tmp_path_factory):
 
 def run(driver, program: str) -> str:
     head = (
-        "import ctypes, warnings\nimport rushlight as rl\nF = rl.nn.functional\nwarnings.simplefilter('error')\n"
-        f"sim = ctypes.CDLL({str(driver)!r})\nsim.simulated_count.restype = ctypes.c_long\nsim.simulated_ptx.restype = ctypes.c_char_p\n"
-        "ALLOCATIONS, FREES, COPIES, LAUNCHES, MODULES, MADE, DESTROYED, STREAMS = range(8)\ncount = sim.simulated_count\n"
+        "import ctypes, warnings\nimport rushlight as rl\nF = rl.nn.functional\nwarnings.simplefilter('error')\nsim ="
+        f" ctypes.CDLL({str(driver)!r})\nsim.simulated_count.restype = ctypes.c_long\nsim.simulated_ptx.restype ="
+        " ctypes.c_char_p\nALLOCATIONS, FREES, COPIES, LAUNCHES, MODULES, MADE, DESTROYED, STREAMS = range(8)\ncount ="
+        " sim.simulated_count\n"
     )
     environment = {**os.environ, "RUSHLIGHT_CUDA_DRIVER": str(driver)}
     done = subprocess.run([sys.executable, "-c", head + program], env=environment, capture_output=True, text=True)
@@ -133,7 +135,8 @@ for make in (lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9), rl.optim.AdamW):
 
 
 def test_a_block_ends_with_its_share(driver):
-    """Heavy kernels take one vector per thread: the loop over what is left must stop at the block's end, not at the tensor's."""
+    """Heavy kernels take one vector per thread: the loop over what is left must stop at the block's end,
+    not at the tensor's."""
     run(driver, """
 F.gelu(rl.empty(1 << 16, dtype=rl.bfloat16, device="cuda"))
 assert b"min.s32" in sim.simulated_ptx()

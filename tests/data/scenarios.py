@@ -90,7 +90,8 @@ def raise_in_loop():
 
 
 def interrupted():
-    signal.signal(signal.SIGINT, signal.default_int_handler)   # a suite in a shell's background is started with it ignored
+    # a suite in a shell's background is started with it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     iterator = iter(DataLoader(Numbers(i9=sleep_long), batch_size=4, num_workers=2))
     say(iterator)
     print("READY", flush=True)

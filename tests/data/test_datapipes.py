@@ -50,7 +50,9 @@ def plain(value):
 
 CASES = {
     "map": lambda it, r: it.IterableWrapper(r).map(double).filter(is_even),
-    "columns": lambda it, r: it.IterableWrapper([(1, 2, 3), (4, 5, 6)]).map(add, input_col=[0, 2]).map(double, input_col=1, output_col=-1),
+    "columns": lambda it, r: it.IterableWrapper([(1, 2, 3), (4, 5, 6)])
+    .map(add, input_col=[0, 2])
+    .map(double, input_col=1, output_col=-1),
     "column": lambda it, r: it.IterableWrapper([[1, 2], [3, 4]]).map(double, input_col=0).filter(is_even, input_col=1),
     "batch": lambda it, r: it.IterableWrapper(r).batch(3).batch(2, drop_last=True),
     "unbatch": lambda it, r: it.IterableWrapper(r).batch(3).batch(2).unbatch(unbatch_level=2),
@@ -142,8 +144,9 @@ def test_map_style():
         batches, joined, zipped = mapped.batch(3), mapped.concat(base), mapped.zip(base)
         lib.manual_seed(0)
         return [
-            [batches[i] for i in range(len(batches))], [joined[i] for i in range(len(joined))], [zipped[i] for i in range(len(zipped))],
-            list(base.shuffle()), list(base.shuffle().set_seed(3)), list(base.shuffle().set_shuffle(False)), lib.rand(1),
+            [batches[i] for i in range(len(batches))], [joined[i] for i in range(len(joined))],
+            [zipped[i] for i in range(len(zipped))], list(base.shuffle()), list(base.shuffle().set_seed(3)),
+            list(base.shuffle().set_shuffle(False)), lib.rand(1),
         ]  # fmt: skip
 
     assert plain(build(rushlight)) == plain(build(torch))
@@ -244,4 +247,9 @@ def test_checks_of_types():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert pickle.loads(pickle.dumps(pipes(rushlight).IterableWrapper(range(3)).map(double).shuffle())).__class__.__name__ == "ShufflerIterDataPipe"
+        assert (
+            pickle.loads(
+                pickle.dumps(pipes(rushlight).IterableWrapper(range(3)).map(double).shuffle())
+            ).__class__.__name__
+            == "ShufflerIterDataPipe"
+        )

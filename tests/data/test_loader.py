@@ -1,4 +1,5 @@
-"""DataLoader against PyTorch's: the same batches for the same seeds, with and without workers, and the same refusals."""
+"""DataLoader against PyTorch's: the same batches for the same seeds, with and without workers,
+and the same refusals."""
 
 from __future__ import annotations
 
@@ -51,7 +52,13 @@ class Random:
     def __getitem__(self, i):
         info = self.lib.utils.data.get_worker_info()
         who = (info.id, info.num_workers, info.seed) if info else ()
-        return {"i": i, "rng": (random.random(), self.lib.rand(2), np.random.rand(2)), "name": str(i), "pair": Pair(i, float(i)), "who": who}
+        return {
+            "i": i,
+            "rng": (random.random(), self.lib.rand(2), np.random.rand(2)),
+            "name": str(i),
+            "pair": Pair(i, float(i)),
+            "who": who,
+        }
 
 
 def stream(lib, length=10, report=None):
@@ -69,7 +76,7 @@ def stream(lib, length=10, report=None):
     return Stream()
 
 
-# --- order and seeds ----------------------------------------------------------------------------------------------------
+# --- order and seeds --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [
@@ -90,7 +97,9 @@ def test_order_in_this_process(options):
 def test_order_and_seeds_with_workers(persistent):
     def build(lib):
         lib.manual_seed(5)
-        loader = lib.utils.data.DataLoader(Random(lib), batch_size=3, shuffle=True, num_workers=2, persistent_workers=persistent)
+        loader = lib.utils.data.DataLoader(
+            Random(lib), batch_size=3, shuffle=True, num_workers=2, persistent_workers=persistent
+        )
         return [list(loader), list(loader), lib.rand(2)]
 
     same(build)
@@ -100,7 +109,9 @@ def test_order_with_a_generator():
     def build(lib):
         generator = lib.Generator()
         generator.manual_seed(42)
-        loader = lib.utils.data.DataLoader(Random(lib, 9), batch_size=4, shuffle=True, generator=generator, num_workers=1)
+        loader = lib.utils.data.DataLoader(
+            Random(lib, 9), batch_size=4, shuffle=True, generator=generator, num_workers=1
+        )
         return [list(loader), list(loader), lib.rand(1, generator=generator)]
 
     same(build)
@@ -123,9 +134,18 @@ def test_samplers():
     def build(lib):
         data = lib.utils.data
         lib.manual_seed(1)
-        made = [list(data.RandomSampler(range(7), num_samples=17)), list(data.RandomSampler(range(7), replacement=True, num_samples=70))]
-        made += [list(data.WeightedRandomSampler([0.1, 3, 2, 0], 8)), list(data.WeightedRandomSampler([0.1, 3, 2], 2, replacement=False))]
-        made += [list(data.SubsetRandomSampler([4, 5, 9])), list(data.BatchSampler(data.SequentialSampler(range(5)), 2, False))]
+        made = [
+            list(data.RandomSampler(range(7), num_samples=17)),
+            list(data.RandomSampler(range(7), replacement=True, num_samples=70)),
+        ]
+        made += [
+            list(data.WeightedRandomSampler([0.1, 3, 2, 0], 8)),
+            list(data.WeightedRandomSampler([0.1, 3, 2], 2, replacement=False)),
+        ]
+        made += [
+            list(data.SubsetRandomSampler([4, 5, 9])),
+            list(data.BatchSampler(data.SequentialSampler(range(5)), 2, False)),
+        ]
         for replicas, drop in ((3, True), (3, False), (12, False)):
             for rank in range(replicas):
                 sampler = data.DistributedSampler(range(10), replicas, rank, drop_last=drop, seed=3)
@@ -163,7 +183,10 @@ def test_tensor_dataset_batches_whatever_its_rows_are():
             data.TensorDataset(lib.arange(6)[::2]), data.TensorDataset(grid[:, 0, 0].to(lib.complex64)),
         ]  # fmt: skip
         made = [list(data.DataLoader(s, batch_size=4, shuffle=True)) for s in sets]
-        made += [list(data.DataLoader(sets[0], batch_sampler=[[-1, 0], [1]])), list(data.DataLoader(sets[1], batch_size=4, num_workers=2))]
+        made += [
+            list(data.DataLoader(sets[0], batch_sampler=[[-1, 0], [1]])),
+            list(data.DataLoader(sets[1], batch_size=4, num_workers=2)),
+        ]
         return [b[0].real if b[0].is_complex() else b for batches in made for b in batches]
 
     same(build)
@@ -192,8 +215,17 @@ def test_datasets_that_change_rows_are_asked_for_them():
             def __getitems__(self, indices):
                 return [(self.tensors[0][i] + 100,) for i in indices]
 
-        sets = [Wrapper(), Doubled(lib.arange(6.0)), Batched(lib.arange(6.0)), data.Subset(Doubled(lib.arange(6.0)), [3, 4])]
-        sets += [data.Subset(Wrapper(), [1, 2]), data.Subset(Batched(lib.arange(6.0)), [1, 2]), data.Subset(base, [5, -1])]
+        sets = [
+            Wrapper(),
+            Doubled(lib.arange(6.0)),
+            Batched(lib.arange(6.0)),
+            data.Subset(Doubled(lib.arange(6.0)), [3, 4]),
+        ]
+        sets += [
+            data.Subset(Wrapper(), [1, 2]),
+            data.Subset(Batched(lib.arange(6.0)), [1, 2]),
+            data.Subset(base, [5, -1]),
+        ]
         return [list(data.DataLoader(s, batch_size=4)) for s in sets]
 
     same(build)
@@ -206,7 +238,7 @@ def test_rows_that_require_grad_keep_their_graph():
     assert rows.grad.sum().item() == 6
 
 
-# --- batches from workers -------------------------------------------------------------------------------------------------
+# --- batches from workers ---------------------------------------------------------------------------------------------
 
 
 class Mixed:
@@ -227,9 +259,10 @@ def mixed_batch(dataset, ids):
     lib = dataset.lib
     view = dataset.big[10:20]
     return {
-        "view": view, "same": (view, view[2:4]), "empty": lib.empty(0, 3), "array": np.full((50, 50), ids[0]), "text": "abc",
-        "nested": [Pair(lib.tensor(ids), None), {"x": [lib.ones(2, 3).t()]}], "grad": lib.ones(2, requires_grad=True),
-        "scalar": lib.tensor(3), "half": lib.ones(3, dtype=lib.bfloat16), "flag": lib.tensor([True, False]),
+        "view": view, "same": (view, view[2:4]), "empty": lib.empty(0, 3), "array": np.full((50, 50), ids[0]),
+        "text": "abc", "nested": [Pair(lib.tensor(ids), None), {"x": [lib.ones(2, 3).t()]}],
+        "grad": lib.ones(2, requires_grad=True), "scalar": lib.tensor(3), "half": lib.ones(3, dtype=lib.bfloat16),
+        "flag": lib.tensor([True, False]),
     }  # fmt: skip
 
 
@@ -277,7 +310,9 @@ def test_arrays_from_workers_can_be_written_to():
 
 def test_a_view_of_a_large_storage_sends_only_itself():
     big = rushlight.zeros(1 << 20)
-    loader = rushlight.utils.data.DataLoader(range(2), batch_size=None, num_workers=1, collate_fn=lambda i: big[i : i + 4])
+    loader = rushlight.utils.data.DataLoader(
+        range(2), batch_size=None, num_workers=1, collate_fn=lambda i: big[i : i + 4]
+    )
     for part in loader:
         assert part.untyped_storage().nbytes() < 1000
 
@@ -299,7 +334,9 @@ def test_a_library_s_own_shared_storage_is_in_the_arena():
 
 
 def test_workers_collate_into_memory_used_before():
-    loader = rushlight.utils.data.DataLoader(rushlight.utils.data.TensorDataset(rushlight.randn(4000, 256)), batch_size=40, num_workers=1)
+    loader = rushlight.utils.data.DataLoader(
+        rushlight.utils.data.TensorDataset(rushlight.randn(4000, 256)), batch_size=40, num_workers=1
+    )
     addresses = {batch.data_ptr() for (batch,) in loader}
     assert len(addresses) < 10
 
@@ -350,12 +387,16 @@ def test_what_does_not_fit_in_the_arena_goes_through_the_pipe():
 
 
 def test_large_batches_of_indices_do_not_block():
-    loader = rushlight.utils.data.DataLoader(range(2_000_000), batch_size=500_000, num_workers=2, collate_fn=len, prefetch_factor=4)
+    loader = rushlight.utils.data.DataLoader(
+        range(2_000_000), batch_size=500_000, num_workers=2, collate_fn=len, prefetch_factor=4
+    )
     assert list(loader) == [500_000] * 4
 
 
 def test_large_messages_do_not_block():
-    loader = rushlight.utils.data.DataLoader(range(12), batch_size=1, num_workers=2, collate_fn=lambda ids: "x" * 1_000_000)
+    loader = rushlight.utils.data.DataLoader(
+        range(12), batch_size=1, num_workers=2, collate_fn=lambda ids: "x" * 1_000_000
+    )
     assert sum(len(text) for text in loader) == 12_000_000
 
 
@@ -413,7 +454,9 @@ def test_persistent_workers_keep_their_dataset_and_start_anew_after_a_break():
 
 def test_loaders_side_by_side_and_inside_each_other():
     data = rushlight.utils.data
-    first = data.DataLoader(data.TensorDataset(rushlight.arange(24)), batch_size=4, num_workers=2, persistent_workers=True)
+    first = data.DataLoader(
+        data.TensorDataset(rushlight.arange(24)), batch_size=4, num_workers=2, persistent_workers=True
+    )
     second = data.DataLoader(data.TensorDataset(rushlight.arange(24) + 1000), batch_size=4, num_workers=1)
     for (x,), (y,) in zip(first, second):
         assert rushlight.equal(x + 1000, y)
@@ -480,19 +523,22 @@ class DiesOnce:
 
 
 def test_persistent_workers_that_died_are_replaced(tmp_path):
-    loader = rushlight.utils.data.DataLoader(DiesOnce(tmp_path / "mark"), num_workers=1, persistent_workers=True, batch_size=None)
+    loader = rushlight.utils.data.DataLoader(
+        DiesOnce(tmp_path / "mark"), num_workers=1, persistent_workers=True, batch_size=None
+    )
     with pytest.raises(RuntimeError, match="exited unexpectedly with exit code 1"):
         list(loader)
     assert list(loader) == [0, 1]
 
 
-# --- arguments -------------------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 REFUSED = [
-    dict(num_workers=-1), dict(timeout=-1), dict(prefetch_factor=2), dict(persistent_workers=True), dict(shuffle=True, sampler=[0]),
-    dict(batch_sampler=[[0]], batch_size=2), dict(batch_sampler=[[0]], shuffle=True), dict(batch_size=None, drop_last=True),
-    dict(batch_size=0), dict(multiprocessing_context="fork"), dict(num_workers=1, multiprocessing_context="by hand"),
-    dict(num_workers=1, multiprocessing_context=3), dict(num_workers=1, prefetch_factor=-2),
+    dict(num_workers=-1), dict(timeout=-1), dict(prefetch_factor=2), dict(persistent_workers=True),
+    dict(shuffle=True, sampler=[0]), dict(batch_sampler=[[0]], batch_size=2), dict(batch_sampler=[[0]], shuffle=True),
+    dict(batch_size=None, drop_last=True), dict(batch_size=0), dict(multiprocessing_context="fork"),
+    dict(num_workers=1, multiprocessing_context="by hand"), dict(num_workers=1, multiprocessing_context=3),
+    dict(num_workers=1, prefetch_factor=-2),
 ]  # fmt: skip
 
 
@@ -529,7 +575,10 @@ def test_lengths():
     def build(lib):
         data = lib.utils.data
         loaders = [data.DataLoader(range(7), batch_size=3), data.DataLoader(range(7), batch_size=3, drop_last=True)]
-        loaders += [data.DataLoader(stream(lib, 10, 10), batch_size=4), data.DataLoader(stream(lib, 10, 10), batch_size=None)]
+        loaders += [
+            data.DataLoader(stream(lib, 10, 10), batch_size=4),
+            data.DataLoader(stream(lib, 10, 10), batch_size=None),
+        ]
         return [len(loader) for loader in loaders]
 
     same(build)
@@ -569,19 +618,34 @@ def test_iterators_are_not_pickled():
         pickle.dumps(iter(rushlight.utils.data.DataLoader(range(2))))
 
 
-# --- collate ----------------------------------------------------------------------------------------------------------------
+# --- collate ----------------------------------------------------------------------------------------------------------
 
 
 def test_collate():
     def build(lib):
         collate = lib.utils.data.default_collate
-        one = {"int": 1, "float": [1.5, np.float32(2)], "str": "x", "deep": (np.arange(3), lib.ones(2)), "bool": True, "b": b"x", "np": np.int16(3)}
-        return [collate([one, one]), collate([Pair(1, 2.0), Pair(3, 4.0)]), collate([0, 1, 2]), collate([np.float64(1), np.float64(2)])]
+        one = {
+            "int": 1,
+            "float": [1.5, np.float32(2)],
+            "str": "x",
+            "deep": (np.arange(3), lib.ones(2)),
+            "bool": True,
+            "b": b"x",
+            "np": np.int16(3),
+        }
+        return [
+            collate([one, one]),
+            collate([Pair(1, 2.0), Pair(3, 4.0)]),
+            collate([0, 1, 2]),
+            collate([np.float64(1), np.float64(2)]),
+        ]
 
     same(build)
 
 
-@pytest.mark.parametrize("batch", [[object()] * 2, [[1, 2], [1]], [np.array(["s"])], [None]], ids=["object", "ragged", "strings", "none"])
+@pytest.mark.parametrize(
+    "batch", [[object()] * 2, [[1, 2], [1]], [np.array(["s"])], [None]], ids=["object", "ragged", "strings", "none"]
+)
 def test_collate_refuses(batch):
     raised = []
     for lib in BOTH:
@@ -612,7 +676,9 @@ def test_collate_of_own_types():
 
 
 def test_convert():
-    same(lambda lib: lib.utils.data.default_convert([Pair(np.array(0), 3), {"a": np.ones(2)}, (1, "s"), np.array(["a"])]))
+    same(
+        lambda lib: lib.utils.data.default_convert([Pair(np.array(0), 3), {"a": np.ones(2)}, (1, "s"), np.array(["a"])])
+    )
 
 
 def test_subclass_of_subset_must_override_both():

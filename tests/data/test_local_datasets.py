@@ -69,7 +69,9 @@ def write_mnist(folder, images, labels, part="train"):
 def test_mnist(tmp_path, below):
     images, labels = rng.integers(0, 255, (7, 28, 28), np.uint8), rng.integers(0, 10, 7).astype(np.uint8)
     write_mnist(tmp_path / below, images, labels, "t10k")
-    loaded = datasets.MNIST(tmp_path, train=False, transform=lambda x: x.float() / 255, target_transform=lambda y: y + 100)
+    loaded = datasets.MNIST(
+        tmp_path, train=False, transform=lambda x: x.float() / 255, target_transform=lambda y: y + 100
+    )
     assert len(loaded) == 7
     image, label = loaded[3]
     assert label == labels[3] + 100
@@ -93,7 +95,7 @@ def test_mnist_refuses_files_that_do_not_belong_together(tmp_path):
     assert datasets.FashionMNIST.classes[0] == "T-shirt/top"
 
 
-# --- CIFAR ----------------------------------------------------------------------------------------------------------------
+# --- CIFAR ------------------------------------------------------------------------------------------------------------
 
 
 def old_pickle(images: np.ndarray, labels: list[int]) -> bytes:
@@ -103,9 +105,21 @@ def old_pickle(images: np.ndarray, labels: list[int]) -> bytes:
         return b"U" + bytes([len(s)]) + s
 
     shape = b"J" + struct.pack("<i", images.shape[0]) + b"J" + struct.pack("<i", images.shape[1]) + b"\x86"
-    dtype = b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R(K\x03" + text(b"|") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    dtype = (
+        b"cnumpy\ndtype\n"
+        + text(b"u1")
+        + b"K\x00K\x01\x87R(K\x03"
+        + text(b"|")
+        + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    )
     content = images.tobytes()
-    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R(K\x01" + shape + dtype
+    array = (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85"
+        + text(b"b")
+        + b"\x87R(K\x01"
+        + shape
+        + dtype
+    )
     array += b"\x89T" + struct.pack("<i", len(content)) + content + b"tb"
     numbers = b"](" + b"".join(b"K" + bytes([v]) for v in labels) + b"e"
     return b"\x80\x02}(" + text(b"data") + array + text(b"labels") + numbers + b"u."
@@ -183,7 +197,7 @@ def test_damaged_or_hostile_cifar_is_refused(tmp_path, content, message):
     assert not __import__("os").path.exists("/tmp/rushlight-was-here")
 
 
-# --- scikit-learn -----------------------------------------------------------------------------------------------------------
+# --- scikit-learn -----------------------------------------------------------------------------------------------------
 
 
 def test_scikit_learn_data():

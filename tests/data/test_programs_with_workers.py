@@ -38,7 +38,11 @@ def test_every_start_method_serves_rushlight_as_torch(tmp_path):
     script.write_text(PROGRAM)
     environment = dict(os.environ, PYTHONPATH=str(ROOT))
     done = subprocess.run(
-        [sys.executable, "-m", "rushlight", "run", str(script)], capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "-m", "rushlight", "run", str(script)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

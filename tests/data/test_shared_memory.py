@@ -25,7 +25,7 @@ def finish(process):
     assert process.exitcode == 0
 
 
-# --- storages -----------------------------------------------------------------------------------------------------------
+# --- storages ---------------------------------------------------------------------------------------------------------
 
 
 def test_share_memory_moves_the_storage_in_place():
@@ -90,7 +90,7 @@ def test_sharing_strategies():
         mp.set_sharing_strategy("by post")
 
 
-# --- processes ----------------------------------------------------------------------------------------------------------
+# --- processes --------------------------------------------------------------------------------------------------------
 
 
 def _fill(queue, back):
@@ -207,7 +207,7 @@ def test_start_processes_reports_the_first_failure(how):
     assert all(not p.is_alive() for p in context.processes)
 
 
-# --- after a fork -------------------------------------------------------------------------------------------------------
+# --- after a fork -----------------------------------------------------------------------------------------------------
 
 
 def _compute(shared, size):
@@ -242,7 +242,7 @@ def test_a_forked_process_computes_with_threads_of_its_own():
         assert t[4].item() == drawn, "a child continues the parent's random numbers"
 
 
-# --- arenas -------------------------------------------------------------------------------------------------------------
+# --- arenas -----------------------------------------------------------------------------------------------------------
 
 
 def test_arena_reuses_blocks_once_both_sides_let_go():

@@ -49,7 +49,12 @@ def no_leftovers():
 def start(name: str, **options) -> subprocess.Popen:
     environment = dict(os.environ, PYTHONPATH=str(SCRIPT.parents[2]))
     return subprocess.Popen(
-        [sys.executable, str(SCRIPT), name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, **options
+        [sys.executable, str(SCRIPT), name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        **options,
     )
 
 
@@ -73,7 +78,13 @@ def run(name: str) -> str:
         ("exit_unordered", r"RuntimeError DataLoader worker \(pid\(s\) \d+\) exited unexpectedly with exit code 3"),
         ("kill", r"RuntimeError DataLoader worker \(pid \d+\) is killed by signal: Killed"),
         ("segfault", r"RuntimeError DataLoader worker \(pid \d+\) is killed by signal: Segmentation fault"),
-        ("key_error", r"KeyError Caught KeyError in DataLoader worker process 0\. \| Original Traceback .*raise_key.*KeyError: 'no such key'"),
+        (
+            "key_error",
+            (
+                r"KeyError Caught KeyError in DataLoader worker process 0\. \| Original Traceback"
+                r" .*raise_key.*KeyError: 'no such key'"
+            ),
+        ),
         ("odd_error", r"RuntimeError Caught TwoArguments in DataLoader worker process 0\. \| Original Traceback"),
         ("timeout", r"RuntimeError DataLoader timed out after 1 seconds"),
         ("init_fails", r"OSError Caught OSError in DataLoader worker process 1\..*worker_init_fn of 1"),

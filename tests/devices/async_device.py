@@ -1,7 +1,7 @@
 """A device that does its work later: two units, each stream a thread with a queue of its own, nothing done on return.
 
-Its addresses carry the unit's number in their upper bits, so that memory of the host or of the other unit is noticed. Before each
-job a worker rests a moment, so that whatever relies on an order nobody asked for goes wrong.
+Its addresses carry the unit's number in their upper bits, so that memory of the host or of the other unit is noticed.
+Before each job a worker rests a moment, so that whatever relies on an order nobody asked for goes wrong.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class AsyncDevice(Device):
     def memory_info(self, index: int) -> tuple[int, int]:
         return 1 << 30, 1 << 31
 
-    # Memory --------------------------------------------------------------------------------------------------------------
+    # Memory
+    # --------------------------------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, index: int) -> int:
         buffer = (ctypes.c_char * (nbytes + 64))()
@@ -99,24 +100,44 @@ class AsyncDevice(Device):
         self.later(index, stream, lambda: ctypes.memmove(self.place(target, index), self.place(source, index), nbytes))
 
     def copy_between(self, target: int, source: int, nbytes: int, index: int, source_index: int, stream: int) -> None:
-        self.later(index, stream, lambda: ctypes.memmove(self.place(target, index), self.place(source, source_index), nbytes))
+        self.later(
+            index, stream, lambda: ctypes.memmove(self.place(target, index), self.place(source, source_index), nbytes)
+        )
 
-    # Kernels -------------------------------------------------------------------------------------------------------------
+    # Kernels
+    # -------------------------------------------------------------------------------------------------------------
 
     def load(self, nest: Any) -> Any:
         return KERNEL(codegen.compile(nest).address)
 
-    def launch(self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int, stream: int) -> None:
-        constants = [ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers]
-        places = [ctypes.addressof(c) if c is not None else self.place(p, index) if p else 0 for p, c in zip(pointers, constants, strict=True)]
+    def launch(
+        self,
+        handle: Any,
+        pointers: Sequence[int | bytes],
+        params: Sequence[int],
+        begin: int,
+        end: int,
+        index: int,
+        stream: int,
+    ) -> None:
+        constants = [
+            ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers
+        ]
+        places = [
+            ctypes.addressof(c) if c is not None else self.place(p, index) if p else 0
+            for p, c in zip(pointers, constants, strict=True)
+        ]
 
         def run() -> None:
-            handle((ctypes.c_void_p * len(places))(*places), (ctypes.c_int64 * max(1, len(params)))(*params), begin, end)
+            handle(
+                (ctypes.c_void_p * len(places))(*places), (ctypes.c_int64 * max(1, len(params)))(*params), begin, end
+            )
             del constants[:]   # they live until here
 
         self.later(index, stream, run)
 
-    # Streams -------------------------------------------------------------------------------------------------------------
+    # Streams
+    # -------------------------------------------------------------------------------------------------------------
 
     def later(self, index: int, stream: int, job: Callable[[], Any]) -> None:
         self.queue(index, stream).jobs.put(job)

@@ -46,8 +46,12 @@ class ReferenceDevice(Device):
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         return prototype(codegen.compile(nest).address)
 
-    def launch(self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int) -> None:
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int
+    ) -> None:
         self.launches += 1
-        constants = [ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers]
+        constants = [
+            ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers
+        ]
         real = [ctypes.addressof(c) if c is not None else p & ~TAG for p, c in zip(pointers, constants, strict=True)]
         handle((ctypes.c_void_p * len(real))(*real), (ctypes.c_int64 * max(1, len(params)))(*params), begin, end)

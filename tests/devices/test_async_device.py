@@ -57,7 +57,9 @@ def test_a_model_trains_as_on_the_host():
     losses = []
     for device in ("cpu", "asyncdev:1"):
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)).to(device)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)
+        ).to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
         inputs, targets = sample(16, 6).to(device), (torch.arange(16) % 3).to(device)
         losses.append([])
@@ -193,10 +195,17 @@ def test_threads_have_their_own_current_stream_and_unit():
     side = torch.Stream("asyncdev:1")
     seen = []
     with side:
-        thread = threading.Thread(target=lambda: seen.extend([torch._C.current_stream("asyncdev:1"), torch.ones(1, device="asyncdev").device.index]))
+        thread = threading.Thread(
+            target=lambda: seen.extend(
+                [torch._C.current_stream("asyncdev:1"), torch.ones(1, device="asyncdev").device.index]
+            )
+        )
         thread.start()
         thread.join()
-        assert torch._C.current_stream("asyncdev:1") == side.stream_id and torch.ones(1, device="asyncdev").device.index == 1
+        assert (
+            torch._C.current_stream("asyncdev:1") == side.stream_id
+            and torch.ones(1, device="asyncdev").device.index == 1
+        )
     assert seen == [0, 0] and torch.ones(1, device="asyncdev").device.index == 0
 
 
@@ -245,7 +254,13 @@ def test_the_accelerator_counts_memory(as_accelerator):
 
 def test_without_an_accelerator_its_use_is_refused():
     assert not accelerator.is_available() and accelerator.current_accelerator() is None
-    for call in (accelerator.synchronize, accelerator.current_stream, torch.Stream, torch.Event, accelerator.memory_stats):
+    for call in (
+        accelerator.synchronize,
+        accelerator.current_stream,
+        torch.Stream,
+        torch.Event,
+        accelerator.memory_stats,
+    ):
         with pytest.raises(RuntimeError, match="accelerator"):
             call()
 
@@ -258,4 +273,7 @@ def test_emptying_the_cache_waits_for_the_streams():
             x = x + 1
         del x
         empty_cache("asyncdev:1")
-    assert memory_stats("asyncdev:1")["reserved_bytes.all.current"] >= memory_stats("asyncdev:1")["allocated_bytes.all.current"]
+    assert (
+        memory_stats("asyncdev:1")["reserved_bytes.all.current"]
+        >= memory_stats("asyncdev:1")["allocated_bytes.all.current"]
+    )

@@ -1,4 +1,5 @@
-"""A kernel that meets a bad index writes it down; the error is raised when its stream is waited for, and names the op."""
+"""A kernel that meets a bad index writes it down; the error is raised when its stream is waited for,
+and names the op."""
 
 from __future__ import annotations
 

@@ -109,7 +109,10 @@ def test_the_cache_is_freed_before_memory_runs_out(chip):
 
 def test_running_out_of_memory_names_sizes(chip):
     kept = torch.empty(30 * MIB, dtype=torch.uint8, device=chip.name)
-    with pytest.raises(torch.OutOfMemoryError, match=rf"{chip.name}:0' is out of memory: {40 * MIB} bytes .* use {30 * MIB}.*bytes left") as caught:
+    with pytest.raises(
+        torch.OutOfMemoryError,
+        match=rf"{chip.name}:0' is out of memory: {40 * MIB} bytes .* use {30 * MIB}.*bytes left",
+    ) as caught:
         torch.empty(40 * MIB, dtype=torch.uint8, device=chip.name)
     assert isinstance(caught.value, RuntimeError) and "bytes left" in str(caught.value.__cause__)
     assert memory_stats(chip.name)["num_ooms"] == 1

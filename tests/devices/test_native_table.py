@@ -19,15 +19,16 @@ class Launch(ctypes.Structure):
     """RushlightLaunch of csrc/device_table.h."""
 
     _fields_ = [
-        ("kernel", P), ("num_operands", ctypes.c_int32), ("num_params", ctypes.c_int32), ("operands", ctypes.POINTER(P)),
-        ("constant_bytes", ctypes.POINTER(ctypes.c_int32)), ("params", P), ("begin", ctypes.c_int64), ("end", ctypes.c_int64),
-        ("ndim", ctypes.c_int32), ("pitch", ctypes.c_int32), ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("kernel", P), ("num_operands", ctypes.c_int32), ("num_params", ctypes.c_int32),
+        ("operands", ctypes.POINTER(P)), ("constant_bytes", ctypes.POINTER(ctypes.c_int32)), ("params", P),
+        ("begin", ctypes.c_int64), ("end", ctypes.c_int64), ("ndim", ctypes.c_int32), ("pitch", ctypes.c_int32),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
     ]  # fmt: skip
 
 
 FUNCTIONS = {
-    "allocate": ctypes.CFUNCTYPE(I, P, I, N, ctypes.POINTER(P)), "free": ctypes.CFUNCTYPE(I, P, I, P, N), "copy": ctypes.CFUNCTYPE(I, P, I, P, I, P, P, N),
-    "launch": ctypes.CFUNCTYPE(I, P, I, P, ctypes.POINTER(Launch)),
+    "allocate": ctypes.CFUNCTYPE(I, P, I, N, ctypes.POINTER(P)), "free": ctypes.CFUNCTYPE(I, P, I, P, N),
+    "copy": ctypes.CFUNCTYPE(I, P, I, P, I, P, P, N), "launch": ctypes.CFUNCTYPE(I, P, I, P, ctypes.POINTER(Launch)),
 }  # fmt: skip
 LATER = ("synchronize", "new_stream", "record", "wait", "finish", "query", "forget", "elapsed", "copy_between", "error")
 
@@ -35,7 +36,13 @@ LATER = ("synchronize", "new_stream", "record", "wait", "finish", "query", "forg
 class Table(ctypes.Structure):
     """RushlightDevice of csrc/device_table.h."""
 
-    _fields_ = [("version", ctypes.c_uint32), ("nd", ctypes.c_uint32), ("context", P), *FUNCTIONS.items(), *((name, P) for name in LATER)]
+    _fields_ = [
+        ("version", ctypes.c_uint32),
+        ("nd", ctypes.c_uint32),
+        ("context", P),
+        *FUNCTIONS.items(),
+        *((name, P) for name in LATER),
+    ]
 
 
 class NativeDevice(Device):
@@ -44,7 +51,9 @@ class NativeDevice(Device):
     def __init__(self, name: str, version: int = 1) -> None:
         self.name = name
         self.buffers: dict[int, Any] = {}
-        self.table = Table(version, 0, None, **{key: kind(getattr(self, f"c_{key}")) for key, kind in FUNCTIONS.items()})
+        self.table = Table(
+            version, 0, None, **{key: kind(getattr(self, f"c_{key}")) for key, kind in FUNCTIONS.items()}
+        )
         self.launches = 0
 
     def native(self) -> int:
@@ -85,7 +94,12 @@ register(DEVICE)
 def test_ops_run_through_the_table():
     x = torch.arange(24.0).reshape(2, 3, 4)
     y = x.to("nativedev")
-    for f in (lambda t: t * 2 + 1, lambda t: t.sum(1), lambda t: t.permute(2, 0, 1) - t.permute(2, 0, 1).flip(0), lambda t: t.reshape(6, 4) @ t.reshape(4, 6)):
+    for f in (
+        lambda t: t * 2 + 1,
+        lambda t: t.sum(1),
+        lambda t: t.permute(2, 0, 1) - t.permute(2, 0, 1).flip(0),
+        lambda t: t.reshape(6, 4) @ t.reshape(4, 6),
+    ):
         assert torch.allclose(f(y).cpu(), f(x))
     assert DEVICE.launches >= 4
 

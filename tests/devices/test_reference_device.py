@@ -67,7 +67,10 @@ def test_device_matches_host(name, dtype):
     assert torch.allclose(result.to("cpu").to(torch.float64), expected.to(torch.float64), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["add", "broadcast", "transcendental", "sum_dim", "softmax", "layer_norm", "matmul", "slice", "cat", "index"])
+@pytest.mark.parametrize(
+    "name",
+    ["add", "broadcast", "transcendental", "sum_dim", "softmax", "layer_norm", "matmul", "slice", "cat", "index"],
+)
 def test_gradients_match_host(name):
     grads = []
     for device in ("cpu", "refdev"):
@@ -120,7 +123,7 @@ def test_null_device_records_kernels():
     assert any("add" in text for text in null.launched)
 
 
-# --- ops that call libraries ----------------------------------------------------------------------------------------------
+# --- ops that call libraries ------------------------------------------------------------------------------------------
 
 
 class Asked(ReferenceDevice):
@@ -153,13 +156,21 @@ register(STRICT)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "bfloat16", "int64"])
-@pytest.mark.parametrize("shapes", [((40, 50), (50, 60)), ((3, 40, 33), (33, 35)), ((2, 40, 40), (2, 40, 40)), ((70,), (70,)), ((64, 64), (64,))])
+@pytest.mark.parametrize(
+    "shapes",
+    [((40, 50), (50, 60)), ((3, 40, 33), (33, 35)), ((2, 40, 40), (2, 40, 40)), ((70,), (70,)), ((64, 64), (64,))],
+)
 def test_products_of_any_size_run_as_generated_kernels(dtype, shapes):
     x, y = (sample(*s, dtype=getattr(torch, dtype)) for s in shapes)
     made = x.to("refdev") @ y.to("refdev")
     assert made.device.type == "refdev"
     wide = torch.complex128 if dtype == "complex64" else torch.float64
-    assert torch.allclose(made.cpu().to(wide), x.to(wide) @ y.to(wide), rtol=2e-2 if dtype == "bfloat16" else 1e-4, atol=1e-3 if dtype != "bfloat16" else 0.5)
+    assert torch.allclose(
+        made.cpu().to(wide),
+        x.to(wide) @ y.to(wide),
+        rtol=2e-2 if dtype == "bfloat16" else 1e-4,
+        atol=1e-3 if dtype != "bfloat16" else 0.5,
+    )
 
 
 def test_products_of_strided_operands_and_sums():

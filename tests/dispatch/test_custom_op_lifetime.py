@@ -1,4 +1,5 @@
-"""A custom op lives on when nobody keeps the object that defined it: libraries define ops and call them through `ops`."""
+"""A custom op lives on when nobody keeps the object that defined it:
+libraries define ops and call them through `ops`."""
 
 from __future__ import annotations
 

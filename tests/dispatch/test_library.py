@@ -207,7 +207,9 @@ def test_custom_ops() -> None:
     assert rl.ops.q7.scaled_sin(x).requires_grad and scaled_sin(x.detach(), scale=1.0).requires_grad is False
     assert scaled_sin(rl.empty(4, device="meta")).shape == (4,)
     assert rl.autograd.gradcheck(lambda x: scaled_sin(x), (x.detach().requires_grad_(),))
-    assert opcheck(scaled_sin, (rl.randn(3, requires_grad=True),)) == dict.fromkeys(("test_schema", "test_autograd_registration", "test_faketensor"), "SUCCESS")
+    assert opcheck(scaled_sin, (rl.randn(3, requires_grad=True),)) == dict.fromkeys(
+        ("test_schema", "test_autograd_registration", "test_faketensor"), "SUCCESS"
+    )
     assert scaled_sin.__doc__ == "sin(x) times a number."
 
 
@@ -276,10 +278,15 @@ def test_several_outputs_and_lists() -> None:
 
 
 def test_infer_schema() -> None:
-    def f(x: rl.Tensor, n: int, s: float | None = None, *, k: bool = True, names: list[int] = ()) -> tuple[rl.Tensor, int]:
+    def f(
+        x: rl.Tensor, n: int, s: float | None = None, *, k: bool = True, names: list[int] = ()
+    ) -> tuple[rl.Tensor, int]:
         raise NotImplementedError
 
-    assert infer_schema(f, mutates_args=()) == "(Tensor x, int n, float? s=None, *, bool k=True, int[] names=()) -> (Tensor, int)"
+    assert (
+        infer_schema(f, mutates_args=())
+        == "(Tensor x, int n, float? s=None, *, bool k=True, int[] names=()) -> (Tensor, int)"
+    )
     for bad in (lambda x: x, lambda *xs: xs):
         with pytest.raises(ValueError):
             infer_schema(bad, mutates_args=())

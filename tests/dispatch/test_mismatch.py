@@ -47,7 +47,9 @@ def test_every_op_that_takes_a_tensor_first_says_so() -> None:
     silent = []
     for name, classes in definitions.items():
         firsts = [parse(text).params[:1] for cls in classes for text in schemas_of(cls)]
-        if name not in ops or not all(first and first[0].type in ("Tensor", "Tensor[]", "Tensor|Scalar") for first in firsts):
+        if name not in ops or not all(
+            first and first[0].type in ("Tensor", "Tensor[]", "Tensor|Scalar") for first in firsts
+        ):
             continue
         try:
             ops[name](object())

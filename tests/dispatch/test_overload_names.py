@@ -5,7 +5,20 @@ import pytest
 import rushlight as rl
 
 
-@pytest.mark.parametrize("name", ["add.Tensor", "add.Scalar", "add.out", "sum.dim_IntList", "mul.Tensor", "mean.dim", "index_put_.default", "add_.Tensor", "_foreach_add.List"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add.Tensor",
+        "add.Scalar",
+        "add.out",
+        "sum.dim_IntList",
+        "mul.Tensor",
+        "mean.dim",
+        "index_put_.default",
+        "add_.Tensor",
+        "_foreach_add.List",
+    ],
+)
 def test_pytorchs_overloads_exist(name):
     op, _, label = name.partition(".")
     assert callable(getattr(getattr(rl.ops.aten, op), label))
@@ -22,6 +35,22 @@ def test_others_do_not(name):
 
 def test_every_name_of_pytorch_is_known():
     torch = pytest.importorskip("torch")
-    for op in ("add", "sum", "mul", "div", "clamp", "index", "scatter", "std", "sort", "max", "where", "pow", "arange", "full", "to"):
+    for op in (
+        "add",
+        "sum",
+        "mul",
+        "div",
+        "clamp",
+        "index",
+        "scatter",
+        "std",
+        "sort",
+        "max",
+        "where",
+        "pow",
+        "arange",
+        "full",
+        "to",
+    ):
         for label in getattr(torch.ops.aten, op).overloads():
             assert hasattr(getattr(rl.ops.aten, op), label), (op, label)

@@ -39,10 +39,16 @@ def test_every_method_of_a_tensor_has_a_signature() -> None:
 
 
 def test_a_signature_fits_the_calls() -> None:
-    assert str(inspect.signature(rl.softmax)) == "(input: 'Tensor', dim: 'int', dtype: 'dtype | None' = None, *, out: 'Tensor | None' = None) -> 'Tensor'"
+    assert (
+        str(inspect.signature(rl.softmax))
+        == "(input: 'Tensor', dim: 'int', dtype: 'dtype | None' = None, *, out: 'Tensor | None' = None) -> 'Tensor'"
+    )
     x = rl.ones(2, 2)
-    for op, calls in ((rl.add, [((x, x), {}), ((x, x), {"alpha": 2}), ((x, x), {"out": x})]), (rl.max, [((x,), {}), ((x, 0), {"keepdim": True})]),
-                      (rl.sum, [((x,), {}), ((x, 0), {}), ((x,), {"dtype": rl.float64})])):
+    for op, calls in (
+        (rl.add, [((x, x), {}), ((x, x), {"alpha": 2}), ((x, x), {"out": x})]),
+        (rl.max, [((x,), {}), ((x, 0), {"keepdim": True})]),
+        (rl.sum, [((x,), {}), ((x, 0), {}), ((x,), {"dtype": rl.float64})]),
+    ):
         for args, kwargs in calls:
             inspect.signature(op).bind(*args, **kwargs)
     assert list(inspect.signature(x.add).parameters) == ["other", "alpha", "out"]

@@ -1,4 +1,5 @@
-"""Tensor subclasses: `__torch_function__` results keep their type, `__torch_dispatch__` wrappers behave like tensors."""
+"""Tensor subclasses: `__torch_function__` results keep their type,
+`__torch_dispatch__` wrappers behave like tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +31,21 @@ class Counting(rl.Tensor):
 def test_results_keep_the_subclass() -> None:
     x = rl.randn(2, 3).as_subclass(Named)
     assert type(x) is Named and isinstance(x, rl.Tensor)
-    for made in (x + 1, 1 + x, x.t(), x[0], x.sum(), x @ x.t(), rl.cat([x, x]), rl.stack([rl.ones(2, 3), x]), x.softmax(-1), x.view(6), x.clone(), rl.where(x > 0, x, 0), x.to(rl.float64)):
+    for made in (
+        x + 1,
+        1 + x,
+        x.t(),
+        x[0],
+        x.sum(),
+        x @ x.t(),
+        rl.cat([x, x]),
+        rl.stack([rl.ones(2, 3), x]),
+        x.softmax(-1),
+        x.view(6),
+        x.clone(),
+        rl.where(x > 0, x, 0),
+        x.to(rl.float64),
+    ):
         assert type(made) is Named, made
     for made in (x.split(1), x.unbind(0), x.max(0), rl.sort(x), x.chunk(2)):
         assert all(type(part) is Named for part in made)
@@ -140,7 +155,14 @@ class Wrapped(rl.Tensor):
 
     @staticmethod
     def __new__(cls, inner: Any) -> Any:
-        return rl.Tensor._make_wrapper_subclass(cls, inner.shape, strides=inner.stride(), dtype=inner.dtype, device=inner.device, requires_grad=inner.requires_grad)
+        return rl.Tensor._make_wrapper_subclass(
+            cls,
+            inner.shape,
+            strides=inner.stride(),
+            dtype=inner.dtype,
+            device=inner.device,
+            requires_grad=inner.requires_grad,
+        )
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner.detach()
@@ -162,8 +184,10 @@ def test_wrappers_compute() -> None:
     data = rl.randn(2, 3)
     x = Wrapped(data)
     assert x.shape == (2, 3) and x.dtype is rl.float32 and x.stride() == (3, 1)
-    for fn in (lambda t: t + 1, lambda t: t * t, lambda t: t @ t.t(), lambda t: t.sum(0), lambda t: t.softmax(-1), lambda t: rl.cat([t, t]), lambda t: t[1], lambda t: t.view(6), lambda t: t.split(1)[1],
-               lambda t: rl.nn.functional.layer_norm(t, (3,)), lambda t: t.to(rl.float64), lambda t: 2 - t, lambda t: t.max(1).values, lambda t: t.reshape(3, 2).t()):  # fmt: skip
+    for fn in (lambda t: t + 1, lambda t: t * t, lambda t: t @ t.t(), lambda t: t.sum(0), lambda t: t.softmax(-1),
+               lambda t: rl.cat([t, t]), lambda t: t[1], lambda t: t.view(6), lambda t: t.split(1)[1],
+               lambda t: rl.nn.functional.layer_norm(t, (3,)), lambda t: t.to(rl.float64), lambda t: 2 - t,
+               lambda t: t.max(1).values, lambda t: t.reshape(3, 2).t()):  # fmt: skip
         got, want = fn(x), fn(data)
         assert type(got) is Wrapped and rl.equal(got.inner, want)
         assert got.shape == want.shape

@@ -1,4 +1,5 @@
-"""One table of distributions for all tests: constructors by name, each a function of the package (`torch` or `rushlight`).
+"""One table of distributions for all tests: constructors by name,
+each a function of the package (`torch` or `rushlight`).
 
 Parameters are float64 unless a case is about something else, so that both packages agree to many digits.
 """
@@ -68,7 +69,8 @@ EXAMPLES = {
         lambda t: t.distributions.Dirichlet(numbers(t, 2, 3)),
         lambda t: t.distributions.Dirichlet(vector(t, 0.1, 10.0, 3.0, 1.0)),
     ],
-    "Exponential": [lambda t: t.distributions.Exponential(numbers(t, 2, 3)), lambda t: t.distributions.Exponential(1.5)],
+    "Exponential": [lambda t: t.distributions.Exponential(numbers(t, 2, 3)),
+                    lambda t: t.distributions.Exponential(1.5)],
     "FisherSnedecor": [
         lambda t: t.distributions.FisherSnedecor(numbers(t, 3, high=8), numbers(t, 3, low=1, high=9, seed=1)),
         lambda t: t.distributions.FisherSnedecor(3.0, 7.0),
@@ -79,7 +81,8 @@ EXAMPLES = {
         lambda t: t.distributions.Gamma(2.0, 3.0),
     ],
     "GeneralizedPareto": [
-        lambda t: t.distributions.GeneralizedPareto(t.tensor([0.5, 1.0, -1.0, 2.0]), 1.5, t.tensor([0.0, 0.3, -0.4, 0.9])),
+        lambda t: t.distributions.GeneralizedPareto(t.tensor([0.5, 1.0, -1.0, 2.0]), 1.5,
+                                                    t.tensor([0.0, 0.3, -0.4, 0.9])),
         lambda t: t.distributions.GeneralizedPareto(1.0, 2.0, 0.2),
     ],
     "Geometric": [
@@ -87,7 +90,8 @@ EXAMPLES = {
         lambda t: t.distributions.Geometric(logits=gauss(t, 2, 2)),
         lambda t: t.distributions.Geometric(0.3),
     ],
-    "Gumbel": [lambda t: t.distributions.Gumbel(gauss(t, 2, 3), numbers(t, 2, 3)), lambda t: t.distributions.Gumbel(1.0, 2.0)],
+    "Gumbel": [lambda t: t.distributions.Gumbel(gauss(t, 2, 3), numbers(t, 2, 3)),
+               lambda t: t.distributions.Gumbel(1.0, 2.0)],
     "HalfCauchy": [lambda t: t.distributions.HalfCauchy(numbers(t, 2, 3)), lambda t: t.distributions.HalfCauchy(1.0)],
     "HalfNormal": [lambda t: t.distributions.HalfNormal(numbers(t, 2, 3)), lambda t: t.distributions.HalfNormal(1.0)],
     "Independent": [
@@ -108,20 +112,25 @@ EXAMPLES = {
         lambda t: t.distributions.LKJCholesky(2, 0.7),
         lambda t: t.distributions.LKJCholesky(5, numbers(t, 2, 1)),
     ],
-    "Laplace": [lambda t: t.distributions.Laplace(gauss(t, 2, 3), numbers(t, 2, 3)), lambda t: t.distributions.Laplace(0.0, 2.0)],
-    "LogNormal": [lambda t: t.distributions.LogNormal(gauss(t, 2, 3), numbers(t, 2, 3)), lambda t: t.distributions.LogNormal(0.5, 0.3)],
+    "Laplace": [lambda t: t.distributions.Laplace(gauss(t, 2, 3), numbers(t, 2, 3)),
+                lambda t: t.distributions.Laplace(0.0, 2.0)],
+    "LogNormal": [lambda t: t.distributions.LogNormal(gauss(t, 2, 3), numbers(t, 2, 3)),
+                  lambda t: t.distributions.LogNormal(0.5, 0.3)],
     "LogisticNormal": [
         lambda t: t.distributions.LogisticNormal(gauss(t, 2, 3), numbers(t, 2, 3)),
         lambda t: t.distributions.LogisticNormal(0.5, 0.3),
     ],
     "LowRankMultivariateNormal": [
-        lambda t: t.distributions.LowRankMultivariateNormal(gauss(t, 5, 2), gauss(t, 5, 2, 1, seed=1), numbers(t, 5, 2)),
+        lambda t: t.distributions.LowRankMultivariateNormal(gauss(t, 5, 2), gauss(t, 5, 2, 1, seed=1),
+                                                            numbers(t, 5, 2)),
         lambda t: t.distributions.LowRankMultivariateNormal(gauss(t, 2, 4), gauss(t, 4, 2, seed=1), numbers(t, 4)),
     ],
     "MixtureSameFamily": [
-        lambda t: t.distributions.MixtureSameFamily(t.distributions.Categorical(numbers(t, 5)), t.distributions.Normal(gauss(t, 5), numbers(t, 5))),
+        lambda t: t.distributions.MixtureSameFamily(t.distributions.Categorical(numbers(t, 5)),
+                                                    t.distributions.Normal(gauss(t, 5), numbers(t, 5))),
         lambda t: t.distributions.MixtureSameFamily(
-            t.distributions.Categorical(numbers(t, 3, 5)), t.distributions.MultivariateNormal(gauss(t, 3, 5, 2), scale_tril=factor(t, 3, 5, n=2))
+            t.distributions.Categorical(numbers(t, 3, 5)),
+            t.distributions.MultivariateNormal(gauss(t, 3, 5, 2), scale_tril=factor(t, 3, 5, n=2))
         ),
     ],
     "Multinomial": [
@@ -174,18 +183,22 @@ EXAMPLES = {
         lambda t: t.distributions.TransformedDistribution(t.distributions.Normal(gauss(t, 2, 3), numbers(t, 2, 3)), []),
         lambda t: t.distributions.TransformedDistribution(
             t.distributions.Normal(gauss(t, 2, 3), numbers(t, 2, 3)),
-            [t.distributions.transforms.AffineTransform(gauss(t, 2, 1), numbers(t, 3)), t.distributions.transforms.TanhTransform()],
+            [t.distributions.transforms.AffineTransform(gauss(t, 2, 1), numbers(t, 3)),
+             t.distributions.transforms.TanhTransform()],
         ),
         lambda t: t.distributions.TransformedDistribution(
-            t.distributions.Normal(gauss(t, 2, 6), numbers(t, 2, 6)), t.distributions.transforms.ReshapeTransform((6,), (3, 2))
+            t.distributions.Normal(gauss(t, 2, 6), numbers(t, 2, 6)),
+            t.distributions.transforms.ReshapeTransform((6,), (3, 2))
         ),
     ],
-    "Uniform": [lambda t: t.distributions.Uniform(vector(t, 0, -1, 2), vector(t, 1, 3, 2.5)), lambda t: t.distributions.Uniform(0.0, 2.0)],
+    "Uniform": [lambda t: t.distributions.Uniform(vector(t, 0, -1, 2), vector(t, 1, 3, 2.5)),
+                lambda t: t.distributions.Uniform(0.0, 2.0)],
     "VonMises": [
         lambda t: t.distributions.VonMises(gauss(t, 3), vector(t, 1e-7, 1.0, 30.0)),
         lambda t: t.distributions.VonMises(t.tensor(0.5), t.tensor(2.0)),
     ],
-    "Weibull": [lambda t: t.distributions.Weibull(numbers(t, 2, 3), numbers(t, 2, 3, seed=1)), lambda t: t.distributions.Weibull(1.0, 2.0)],
+    "Weibull": [lambda t: t.distributions.Weibull(numbers(t, 2, 3), numbers(t, 2, 3, seed=1)),
+                lambda t: t.distributions.Weibull(1.0, 2.0)],
     "Wishart": [
         lambda t: t.distributions.Wishart(vector(t, 5.0, 9.0), spd(t)),
         lambda t: t.distributions.Wishart(4.0, scale_tril=factor(t)),

@@ -35,8 +35,10 @@ BAD = {
     "low rank batch": lambda t: t.distributions.LowRankMultivariateNormal(t.zeros(5, 3), t.ones(4, 3, 1), t.ones(3)),
     "wishart": lambda t: t.distributions.Wishart(t.tensor(0.5), t.eye(2)),
     "lkj": lambda t: t.distributions.LKJCholesky(1),
-    "mixture": lambda t: t.distributions.MixtureSameFamily(t.distributions.Normal(0.0, 1.0), t.distributions.Normal(t.zeros(2), 1.0)),
-    "mixture sizes": lambda t: t.distributions.MixtureSameFamily(t.distributions.Categorical(t.ones(3)), t.distributions.Normal(t.zeros(2), 1.0)),
+    "mixture": lambda t: t.distributions.MixtureSameFamily(t.distributions.Normal(0.0, 1.0),
+                                                           t.distributions.Normal(t.zeros(2), 1.0)),
+    "mixture sizes": lambda t: t.distributions.MixtureSameFamily(t.distributions.Categorical(t.ones(3)),
+                                                                 t.distributions.Normal(t.zeros(2), 1.0)),
     "independent": lambda t: t.distributions.Independent(t.distributions.Normal(0.0, 1.0), 1),
     "no number": lambda t: t.distributions.Normal("a", 1.0),
     "poisson": lambda t: t.distributions.Poisson(-1.0),
@@ -192,11 +194,19 @@ def test_function_transforms_pass_through():
     x = rl.linspace(-1.0, 1.0, 5)
     score = lambda v: D.Normal(0.5, 2.0, validate_args=False).log_prob(v)  # noqa: E731
     np.testing.assert_allclose(rl.func.vmap(score)(x).numpy(), score(x).numpy(), rtol=1e-6)
-    np.testing.assert_allclose(rl.func.vmap(rl.func.grad(score))(x).numpy(), (-(x - 0.5) / 4).numpy(), rtol=1e-5, atol=1e-7)
-    batched = rl.func.vmap(lambda a, b: D.kl_divergence(D.Gamma(a, 1.0, validate_args=False), D.Gamma(b, 2.0, validate_args=False)))
+    np.testing.assert_allclose(
+        rl.func.vmap(rl.func.grad(score))(x).numpy(), (-(x - 0.5) / 4).numpy(), rtol=1e-5, atol=1e-7
+    )
+    batched = rl.func.vmap(
+        lambda a, b: D.kl_divergence(D.Gamma(a, 1.0, validate_args=False), D.Gamma(b, 2.0, validate_args=False))
+    )
     a, b = rl.rand(4) + 0.5, rl.rand(4) + 0.5
-    np.testing.assert_allclose(batched(a, b).numpy(), D.kl_divergence(D.Gamma(a, 1.0), D.Gamma(b, 2.0)).numpy(), rtol=1e-4, atol=1e-6)
-    hessian = rl.func.hessian(lambda v: D.MultivariateNormal(rl.zeros(2), rl.eye(2), validate_args=False).log_prob(v))(rl.ones(2))
+    np.testing.assert_allclose(
+        batched(a, b).numpy(), D.kl_divergence(D.Gamma(a, 1.0), D.Gamma(b, 2.0)).numpy(), rtol=1e-4, atol=1e-6
+    )
+    hessian = rl.func.hessian(lambda v: D.MultivariateNormal(rl.zeros(2), rl.eye(2), validate_args=False).log_prob(v))(
+        rl.ones(2)
+    )
     np.testing.assert_allclose(hessian.numpy(), -np.eye(2), atol=1e-6)
 
 
@@ -218,7 +228,10 @@ def test_helpers():
     _, b = u.broadcast_all(rl.zeros(2, 1, dtype=rl.float64), 3)
     assert b.shape == (2, 1) and b.dtype is rl.float64
     assert u.probs_to_logits(rl.tensor([0.0, 1.0]), is_binary=True).isfinite().all()
-    assert u.clamp_probs(rl.tensor([0.0, 1.0])).tolist() == torch.distributions.utils.clamp_probs(torch.tensor([0.0, 1.0])).tolist()
+    assert (
+        u.clamp_probs(rl.tensor([0.0, 1.0])).tolist()
+        == torch.distributions.utils.clamp_probs(torch.tensor([0.0, 1.0])).tolist()
+    )
 
 
 def test_kumaraswamy_mode_is_where_the_density_is_highest():

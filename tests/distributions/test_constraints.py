@@ -37,16 +37,20 @@ CHECKS = {
     "half_open_interval": (lambda c, t: c.half_open_interval(-1, 2), [-2.0, -1.0, 2.0, 1.0]),
     "simplex": (lambda c, t: c.simplex, [[0.5, 0.5], [0.4, 0.5], [-0.5, 1.5], [1.0, 0.0]]),
     "lower_triangular": (lambda c, t: c.lower_triangular, [[[1.0, 0.0], [2.0, 0.0]], [[1.0, 1.0], [2.0, 3.0]]]),
-    "lower_cholesky": (lambda c, t: c.lower_cholesky, [[[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [2.0, 3.0]], [[1.0, 1.0], [2.0, 3.0]]]),
-    "corr_cholesky": (lambda c, t: c.corr_cholesky, [[[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.6, 0.9]], [[1.0, 0.1], [0.6, 0.8]]]),
+    "lower_cholesky": (lambda c, t: c.lower_cholesky,
+                       [[[1.0, 0.0], [2.0, 0.0]], [[1.0, 0.0], [2.0, 3.0]], [[1.0, 1.0], [2.0, 3.0]]]),
+    "corr_cholesky": (lambda c, t: c.corr_cholesky,
+                      [[[1.0, 0.0], [0.6, 0.8]], [[1.0, 0.0], [0.6, 0.9]], [[1.0, 0.1], [0.6, 0.8]]]),
     "square": (lambda c, t: c.square, [[[1.0, 2.0], [3.0, 4.0]]]),
     "not square": (lambda c, t: c.square, [[[1.0, 2.0]]]),
     "symmetric": (lambda c, t: c.symmetric, [[[1.0, 2.0], [2.0, 4.0]], [[1.0, 2.0], [2.1, 4.0]]]),
     "not symmetric": (lambda c, t: c.positive_definite, [[[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]]),
-    "positive_semidefinite": (lambda c, t: c.positive_semidefinite, [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, -1.0]]]),
+    "positive_semidefinite": (lambda c, t: c.positive_semidefinite,
+                              [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, -1.0]]]),
     "positive_definite": (lambda c, t: c.positive_definite, [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 2.0], [2.0, 1.0]]]),
     "independent": (lambda c, t: c.independent(c.positive, 1), [[1.0, 2.0], [1.0, -2.0]]),
-    "cat": (lambda c, t: c.cat([c.positive, c.unit_interval], dim=-1, lengths=[1, 2]), [[1.0, 0.5, 0.2], [-1.0, 0.5, 2.0]]),
+    "cat": (lambda c, t: c.cat([c.positive, c.unit_interval], dim=-1, lengths=[1, 2]),
+            [[1.0, 0.5, 0.2], [-1.0, 0.5, 2.0]]),
     "stack": (lambda c, t: c.stack([c.positive, c.boolean], dim=-1), [[1.0, 0.5], [1.0, 1.0]]),
     "mixture": (lambda c, t: c.MixtureSameFamilyConstraint(c.greater_than(t.tensor([0.0, 1.0]))), [0.5, 2.0, -1.0]),
 }  # fmt: skip
@@ -65,7 +69,13 @@ def test_members(name):
 
 def test_names():
     assert sorted(C(rl).__all__) == sorted(C(torch).__all__)
-    for module in ("distributions", "distributions.transforms", "distributions.utils", "distributions.constraint_registry", "distributions.kl"):
+    for module in (
+        "distributions",
+        "distributions.transforms",
+        "distributions.utils",
+        "distributions.constraint_registry",
+        "distributions.kl",
+    ):
         ours, theirs = rl, torch
         for part in module.split("."):
             ours, theirs = getattr(ours, part), getattr(theirs, part)
@@ -87,8 +97,9 @@ def test_dependent_constraints():
 
 def test_parts_are_checked():
     c = C(rl)
-    for wrong in (lambda: c.independent(3, 1), lambda: c.independent(c.real, 1.5), lambda: c.independent(c.real, -1), lambda: c.cat([1]),
-                  lambda: c.stack([c.real, 1]), lambda: c.cat([c.real], lengths=[1, 2]), lambda: c.cat([c.real], dim=3).check(rl.zeros(2)),
+    for wrong in (lambda: c.independent(3, 1), lambda: c.independent(c.real, 1.5), lambda: c.independent(c.real, -1),
+                  lambda: c.cat([1]), lambda: c.stack([c.real, 1]), lambda: c.cat([c.real], lengths=[1, 2]),
+                  lambda: c.cat([c.real], dim=3).check(rl.zeros(2)),
                   lambda: c.MixtureSameFamilyConstraint(1)):  # fmt: skip
         with pytest.raises(AssertionError):
             wrong()

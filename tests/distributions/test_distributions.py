@@ -36,7 +36,9 @@ def close(ours, theirs, rtol=1e-6, atol=1e-8):
     assert tuple(ours.shape) == tuple(theirs.shape)
     assert str(ours.dtype).split(".")[1] == str(theirs.dtype).split(".")[1]
     single = "float32" in str(ours.dtype)
-    np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=max(rtol, 2e-5 * single), atol=max(atol, 1e-6 * single))
+    np.testing.assert_allclose(
+        ours.detach().numpy(), theirs.detach().numpy(), rtol=max(rtol, 2e-5 * single), atol=max(atol, 1e-6 * single)
+    )
 
 
 def drawn(name, index, shape, method="sample"):
@@ -134,7 +136,11 @@ def test_expand(name, index):
     ours, theirs = both(name, index)
     shape = (2, *ours.batch_shape) if ours.batch_shape else (3,)
     a, b = ours.expand(shape), theirs.expand(shape)
-    assert type(a) is type(ours) and tuple(a.batch_shape) == tuple(b.batch_shape) and tuple(a.event_shape) == tuple(b.event_shape)
+    assert (
+        type(a) is type(ours)
+        and tuple(a.batch_shape) == tuple(b.batch_shape)
+        and tuple(a.event_shape) == tuple(b.event_shape)
+    )
     rl.manual_seed(2), torch.manual_seed(2)
     x, y = a.sample((2,)), b.sample((2,))
     close(x, y)

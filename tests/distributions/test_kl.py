@@ -30,10 +30,12 @@ MAKERS = {
     "Geometric": lambda t, s: t.distributions.Geometric(numbers(t, 2, low=0.1, high=0.9, seed=s)),
     "Gumbel": lambda t, s: t.distributions.Gumbel(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
     "HalfNormal": lambda t, s: t.distributions.HalfNormal(numbers(t, 2, seed=s)),
-    "Independent": lambda t, s: t.distributions.Independent(t.distributions.Normal(gauss(t, 2, 3, seed=s), numbers(t, 2, 3, seed=s)), 1),
+    "Independent": lambda t,
+    s: t.distributions.Independent(t.distributions.Normal(gauss(t, 2, 3, seed=s), numbers(t, 2, 3, seed=s)), 1),
     "Laplace": lambda t, s: t.distributions.Laplace(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
     "LogNormal": lambda t, s: t.distributions.LogNormal(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
-    "LowRankMultivariateNormal": lambda t, s: t.distributions.LowRankMultivariateNormal(gauss(t, 2, 3, seed=s), gauss(t, 3, 2, seed=s), numbers(t, 3, seed=s)),
+    "LowRankMultivariateNormal": lambda t,
+    s: t.distributions.LowRankMultivariateNormal(gauss(t, 2, 3, seed=s), gauss(t, 3, 2, seed=s), numbers(t, 3, seed=s)),
     "MultivariateNormal": lambda t, s: t.distributions.MultivariateNormal(gauss(t, 2, 3, seed=s), spd(t, 2, seed=s)),
     "Normal": lambda t, s: t.distributions.Normal(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
     "OneHotCategorical": lambda t, s: t.distributions.OneHotCategorical(numbers(t, 2, 4, seed=s)),
@@ -64,7 +66,13 @@ def test_every_pair(p):
                 with pytest.raises(NotImplementedError):
                     divergence(rl, p, q, seeds)
                 continue
-            np.testing.assert_allclose(divergence(rl, p, q, seeds).detach().numpy(), want.detach().numpy(), rtol=1e-6, atol=1e-10, err_msg=f"{p} {q}")
+            np.testing.assert_allclose(
+                divergence(rl, p, q, seeds).detach().numpy(),
+                want.detach().numpy(),
+                rtol=1e-6,
+                atol=1e-10,
+                err_msg=f"{p} {q}",
+            )
 
 
 def test_inside_and_outside_the_support():
@@ -73,15 +81,21 @@ def test_inside_and_outside_the_support():
             values = []
             for t in (rl, torch):
                 uniform = t.distributions.Uniform(vector(t, low, low), vector(t, high, high))
-                other = t.distributions.Uniform(vector(t, 0.0, 0.1), vector(t, 1.0, 0.9)) if q == "Uniform" else MAKERS[q](t, 2)
+                other = (
+                    t.distributions.Uniform(vector(t, 0.0, 0.1), vector(t, 1.0, 0.9))
+                    if q == "Uniform"
+                    else MAKERS[q](t, 2)
+                )
                 values.append(t.distributions.kl_divergence(uniform, other).numpy())
                 values.append(t.distributions.kl_divergence(MAKERS[q](t, 2), uniform).numpy())
             np.testing.assert_allclose(values[0], values[2], rtol=1e-6)
             np.testing.assert_allclose(values[1], values[3], rtol=1e-6)
 
 
-@pytest.mark.parametrize("pair", [("Normal", "Laplace"), ("Exponential", "Gumbel"), ("Gamma", "Gumbel"), ("Beta", "Normal"), ("Uniform", "Gumbel"),
-                                  ("MultivariateNormal", "LowRankMultivariateNormal"), ("Dirichlet", "Dirichlet"), ("Gumbel", "Gumbel")])  # fmt: skip
+@pytest.mark.parametrize("pair",
+    [("Normal", "Laplace"), ("Exponential", "Gumbel"), ("Gamma", "Gumbel"), ("Beta", "Normal"), ("Uniform", "Gumbel"),
+     ("MultivariateNormal", "LowRankMultivariateNormal"), ("Dirichlet", "Dirichlet"),
+     ("Gumbel", "Gumbel")])  # fmt: skip
 def test_monte_carlo(pair):
     rl.manual_seed(0)
     p, q = MAKERS[pair[0]](rl, 0), MAKERS[pair[1]](rl, 3)
@@ -98,12 +112,18 @@ def test_edges_of_discrete_distributions():
             values.append(d.kl_divergence(d.Bernoulli(t.tensor([p])), d.Bernoulli(t.tensor([q]))).item())
         values.append(d.kl_divergence(d.Categorical(t.tensor([0.0, 1.0])), d.Categorical(t.tensor([0.5, 0.5]))).item())
         values.append(d.kl_divergence(d.Categorical(t.tensor([0.5, 0.5])), d.Categorical(t.tensor([0.0, 1.0]))).item())
-        values.append(d.kl_divergence(d.Binomial(t.tensor([5.0]), t.tensor([0.5])), d.Binomial(t.tensor([3.0]), t.tensor([0.5]))).item())
+        values.append(
+            d.kl_divergence(
+                d.Binomial(t.tensor([5.0]), t.tensor([0.5])), d.Binomial(t.tensor([3.0]), t.tensor([0.5]))
+            ).item()
+        )
         if t is rl:
             ours = values
     np.testing.assert_allclose(ours, values, rtol=1e-5, atol=1e-6)
     with pytest.raises(NotImplementedError, match="total_count"):
-        rl.distributions.kl_divergence(rl.distributions.Binomial(3, rl.tensor([0.5])), rl.distributions.Binomial(5, rl.tensor([0.5])))
+        rl.distributions.kl_divergence(
+            rl.distributions.Binomial(3, rl.tensor([0.5])), rl.distributions.Binomial(5, rl.tensor([0.5]))
+        )
 
 
 def test_batches_broadcast():

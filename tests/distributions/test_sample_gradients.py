@@ -32,7 +32,10 @@ def test_beta_slope_is_exact():
         x = special.betaincinv(a, b, quantile)
         inside = (x > 1e-12) & (x < 1 - 1e-9)
         slope = exact_slope(
-            lambda a, x: special.betainc(a, b, x), lambda a, x: np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - special.betaln(a, b)), a, x
+            lambda a, x: special.betainc(a, b, x),
+            lambda a, x: np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - special.betaln(a, b)),
+            a,
+            x,
         )
         got = rl._dirichlet_grad(*(rl.tensor(v.tolist(), dtype=rl.float64) for v in (x, a, a + b))).numpy()
         np.testing.assert_allclose(got[inside], (slope / (1 - x))[inside], rtol=1e-6)
@@ -44,12 +47,18 @@ def test_float32_follows_float64():
     a, b = np.exp(rng.uniform(np.log(0.02), np.log(3e3), (2, 4000)))
     quantile = rng.uniform(1e-4, 1 - 1e-4, 4000)
     x = special.gammaincinv(a, quantile).astype(np.float32).clip(1e-37)
-    near = [rl._standard_gamma_grad(rl.tensor(a.astype(dt)), rl.tensor(x.astype(dt))).numpy() for dt in (np.float32, np.float64)]
+    near = [
+        rl._standard_gamma_grad(rl.tensor(a.astype(dt)), rl.tensor(x.astype(dt))).numpy()
+        for dt in (np.float32, np.float64)
+    ]
     inside = x > 1e-30
     np.testing.assert_allclose(near[0][inside], near[1][inside], rtol=1e-4)
     share = special.betaincinv(a, b, quantile).astype(np.float32)
     inside = (share > 1e-30) & (share < 1 - 1e-4)
-    near = [rl._dirichlet_grad(*(rl.tensor(v[inside].astype(dt)) for v in (share, a, a + b))).numpy() for dt in (np.float32, np.float64)]
+    near = [
+        rl._dirichlet_grad(*(rl.tensor(v[inside].astype(dt)) for v in (share, a, a + b))).numpy()
+        for dt in (np.float32, np.float64)
+    ]
     np.testing.assert_allclose(near[0], near[1], rtol=2e-3)  # b is the difference of two rounded numbers
 
 
@@ -58,7 +67,9 @@ def test_against_pytorch():
     a = np.geomspace(0.01, 1e4, 60)
     x = special.gammaincinv(a, np.linspace(0.01, 0.99, 60))
     args = [[t.tensor(v) for v in (a, x)] for t in (rl, torch)]
-    np.testing.assert_allclose(rl._standard_gamma_grad(*args[0]).numpy(), torch._standard_gamma_grad(*args[1]).numpy(), rtol=2e-3)
+    np.testing.assert_allclose(
+        rl._standard_gamma_grad(*args[0]).numpy(), torch._standard_gamma_grad(*args[1]).numpy(), rtol=2e-3
+    )
     b = a[::-1].copy()
     share = special.betaincinv(a, b, np.linspace(0.05, 0.95, 60)).clip(1e-12, 1 - 1e-12)
     args = [[t.tensor(v) for v in (share, a, a + b)] for t in (rl, torch)]
@@ -77,7 +88,11 @@ def test_shapes_and_refusals():
 def test_mean_of_draws_follows_the_parameters():
     """The gradient of the average draw is the gradient of the mean."""
     rl.manual_seed(0)
-    for make in (lambda a: rl.distributions.Gamma(a, 2.0), lambda a: rl.distributions.Beta(a, 3.0), lambda a: rl.distributions.StudentT(a + 4, a)):
+    for make in (
+        lambda a: rl.distributions.Gamma(a, 2.0),
+        lambda a: rl.distributions.Beta(a, 3.0),
+        lambda a: rl.distributions.StudentT(a + 4, a),
+    ):
         a = rl.tensor(1.7, dtype=rl.float64, requires_grad=True)
         make(a).rsample((20000,)).mean().backward()
         b = rl.tensor(1.7, dtype=rl.float64, requires_grad=True)

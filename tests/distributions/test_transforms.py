@@ -29,24 +29,31 @@ TRANSFORMS = {
     "affine numbers": (lambda t: T(t).AffineTransform(1, -2.5), (2, 3)),
     "affine events": (lambda t: T(t).AffineTransform(vector(t, 1, -2, 3), numbers(t, 3), event_dim=1), (2, 3)),
     "affine matrices": (lambda t: T(t).AffineTransform(0.0, numbers(t, 2, 3), event_dim=2), (4, 2, 3)),
-    "cat": (lambda t: T(t).CatTransform([T(t).ExpTransform(), T(t).SigmoidTransform()], dim=-1, lengths=[2, 3]), (2, 5)),
-    "cat front": (lambda t: T(t).CatTransform([T(t).ExpTransform(), T(t).AffineTransform(1, 2)], dim=0, lengths=[1, 3]), (4, 2)),
-    "compose": (lambda t: T(t).ComposeTransform([T(t).ExpTransform(), T(t).AffineTransform(1, 2), T(t).PowerTransform(vector(t, 2.0))]), (3,)),
-    "compose mixed": (lambda t: T(t).ComposeTransform([T(t).AffineTransform(1.0, 2.0), T(t).StickBreakingTransform()]), (2, 3)),
+    "cat": (lambda t: T(t).CatTransform([T(t).ExpTransform(), T(t).SigmoidTransform()], dim=-1, lengths=[2, 3]),
+            (2, 5)),
+    "cat front": (lambda t: T(t).CatTransform([T(t).ExpTransform(), T(t).AffineTransform(1, 2)], dim=0, lengths=[1, 3]),
+                  (4, 2)),
+    "compose": (lambda t: T(t).ComposeTransform([T(t).ExpTransform(), T(t).AffineTransform(1, 2),
+                                                 T(t).PowerTransform(vector(t, 2.0))]), (3,)),
+    "compose mixed": (lambda t: T(t).ComposeTransform([T(t).AffineTransform(1.0, 2.0), T(t).StickBreakingTransform()]),
+                      (2, 3)),
     "corr_cholesky": (lambda t: T(t).CorrCholeskyTransform(), (2, 6)),
-    "cdf": (lambda t: T(t).CumulativeDistributionTransform(t.distributions.Normal(vector(t, 0.0), vector(t, 1.5))), (3,)),
+    "cdf": (lambda t: T(t).CumulativeDistributionTransform(t.distributions.Normal(vector(t, 0.0), vector(t, 1.5))),
+            (3,)),
     "exp": (lambda t: T(t).ExpTransform(), (3,)),
     "exp inverse": (lambda t: T(t).SoftplusTransform().inv.inv, (3,)),
     "identity": (lambda t: T(t).identity_transform, (3,)),
     "independent": (lambda t: T(t).IndependentTransform(T(t).TanhTransform(), 1), (2, 3)),
     "lower_cholesky": (lambda t: T(t).LowerCholeskyTransform(), (2, 3, 3)),
     "positive_definite": (lambda t: T(t).PositiveDefiniteTransform(), (3, 3)),
-    "power": (lambda t: T(t).ComposeTransform([T(t).ExpTransform(), T(t).PowerTransform(vector(t, 2.0, -0.5, 3.0))]), (2, 3)),
+    "power": (lambda t: T(t).ComposeTransform([T(t).ExpTransform(), T(t).PowerTransform(vector(t, 2.0, -0.5, 3.0))]),
+              (2, 3)),
     "reshape": (lambda t: T(t).ReshapeTransform((2, 3), (6,)), (4, 2, 3)),
     "sigmoid": (lambda t: T(t).SigmoidTransform(), (5,)),
     "softmax": (lambda t: T(t).SoftmaxTransform(), (2, 4)),
     "softplus": (lambda t: T(t).SoftplusTransform(), (5,)),
-    "stack": (lambda t: T(t).StackTransform([T(t).ExpTransform(), T(t).SigmoidTransform(), T(t).AffineTransform(1, 2)], dim=1), (2, 3)),
+    "stack": (lambda t: T(t).StackTransform([T(t).ExpTransform(), T(t).SigmoidTransform(), T(t).AffineTransform(1, 2)],
+                                            dim=1), (2, 3)),
     "stick_breaking": (lambda t: T(t).StickBreakingTransform(), (2, 4)),
     "tanh": (lambda t: T(t).TanhTransform(), (5,)),
 }  # fmt: skip
@@ -96,7 +103,20 @@ def test_sign(name):
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("name", ["affine events", "corr_cholesky", "stick_breaking", "tanh", "sigmoid", "softplus", "power", "compose mixed", "cat"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "affine events",
+        "corr_cholesky",
+        "stick_breaking",
+        "tanh",
+        "sigmoid",
+        "softplus",
+        "power",
+        "compose mixed",
+        "cat",
+    ],
+)
 def test_volume_change_is_the_jacobians(name):
     make, shape = TRANSFORMS[name]
     transform = make(rl)
@@ -135,7 +155,11 @@ def test_cache_returns_what_it_was_given():
             continue
         x = gauss(rl, *shape)
         y = cached(x)
-        if cached.inv._cache_size and type(cached).__name__ not in ("ComposeTransform", "CatTransform", "StackTransform"):
+        if cached.inv._cache_size and type(cached).__name__ not in (
+            "ComposeTransform",
+            "CatTransform",
+            "StackTransform",
+        ):
             assert cached.inv(y) is x and cached(x) is y
         assert cached.with_cache(1) is cached and cached.with_cache(0)._cache_size == 0
     t = T(rl).TanhTransform(cache_size=1)
@@ -150,7 +174,9 @@ def test_equality():
     assert t.ExpTransform() == t.ExpTransform() and t.ExpTransform() != t.TanhTransform()
     assert t.AffineTransform(0, 1) == t.AffineTransform(0, 1) and t.AffineTransform(0, 1) != t.AffineTransform(0, 2)
     assert t.AffineTransform(rl.ones(2), 1) == t.AffineTransform(rl.ones(2), 1)
-    assert t.ComposeTransform([t.ExpTransform(), t.AffineTransform(1, 2)]) == t.ComposeTransform([t.ExpTransform(), t.AffineTransform(1, 2)])
+    assert t.ComposeTransform([t.ExpTransform(), t.AffineTransform(1, 2)]) == t.ComposeTransform(
+        [t.ExpTransform(), t.AffineTransform(1, 2)]
+    )
     assert t.PowerTransform(2.0) == t.PowerTransform(2.0) and t.PowerTransform(2.0) != t.PowerTransform(3.0)
     assert t.ExpTransform().inv == t.ExpTransform().inv and t.ExpTransform().inv != t.ExpTransform()
     exp = t.ExpTransform()
@@ -163,7 +189,11 @@ def test_copies(name):
     transform = make(rl)
     x = gauss(rl, *shape)
     y = transform(x)
-    for twin in (pickle.loads(pickle.dumps(transform)), copy.deepcopy(transform), pickle.loads(pickle.dumps(transform.inv)).inv):
+    for twin in (
+        pickle.loads(pickle.dumps(transform)),
+        copy.deepcopy(transform),
+        pickle.loads(pickle.dumps(transform.inv)).inv,
+    ):
         near(twin(x), y)
         near(twin.inv(y), transform.inv(y))
 

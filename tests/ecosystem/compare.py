@@ -1,8 +1,8 @@
 """Run a module of cases on both sides and say, case by case, whether the results agree.
 
-Enters: the path of a module of cases. Leaves: `Outcome`s. The comparison allows for rounding that grows through a network:
-floats agree within 1e-4 (or a module's own `TOLERANCE`) of the largest value in their array, gradients and parameters after steps
-included; everything else must be equal.
+Enters: the path of a module of cases. Leaves: `Outcome`s. The comparison allows for rounding that grows through a
+network: floats agree within 1e-4 (or a module's own `TOLERANCE`) of the largest value in their array, gradients and
+parameters after steps included; everything else must be equal.
 
     python -m tests.ecosystem.compare transformers_models [--only bert] [--docs docs/ecosystem.md]
 """
@@ -47,7 +47,10 @@ def run_side(path: Path, served: bool, only: list[str]) -> dict[str, dict]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=TIME_LIMIT, cwd=folder)
         if not results.exists():
-            raise RuntimeError(f"{'Rushlight' if served else 'PyTorch'} could not run {path.name} (exit {done.returncode}):\n{done.stderr[-3000:]}")
+            raise RuntimeError(
+                f"{'Rushlight' if served else 'PyTorch'} could not run {path.name} (exit"
+                f" {done.returncode}):\n{done.stderr[-3000:]}"
+            )
         return pickle.loads(results.read_bytes())
 
 
@@ -56,11 +59,21 @@ def difference(ours: object, theirs: object, where: str, tolerance: float = TOLE
     if isinstance(theirs, dict) and isinstance(ours, dict):
         if set(ours) != set(theirs):
             return f"{where}: names differ: {sorted(set(ours) ^ set(theirs))[:5]}"
-        return next((found for name in theirs if (found := difference(ours[name], theirs[name], f"{where}.{name}", tolerance))), None)
+        return next(
+            (found for name in theirs if (found := difference(ours[name], theirs[name], f"{where}.{name}", tolerance))),
+            None,
+        )
     if isinstance(theirs, list) and isinstance(ours, list):
         if len(ours) != len(theirs):
             return f"{where}: {len(ours)} items, PyTorch has {len(theirs)}"
-        return next((found for i, pair in enumerate(zip(ours, theirs)) if (found := difference(*pair, f"{where}[{i}]", tolerance))), None)
+        return next(
+            (
+                found
+                for i, pair in enumerate(zip(ours, theirs))
+                if (found := difference(*pair, f"{where}[{i}]", tolerance))
+            ),
+            None,
+        )
     if isinstance(theirs, (numpy.ndarray, numpy.generic, float, complex)) and not isinstance(theirs, bool):
         return array_difference(numpy.asarray(ours), numpy.asarray(theirs), where, tolerance)
     return None if ours == theirs else f"{where}: {ours!r:.200}, PyTorch has {theirs!r:.200}"
@@ -70,7 +83,11 @@ def array_difference(ours: numpy.ndarray, theirs: numpy.ndarray, where: str, tol
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return f"{where}: {ours.dtype}{ours.shape}, PyTorch has {theirs.dtype}{theirs.shape}"
     if theirs.dtype.kind not in "fc":
-        return None if (ours == theirs).all() else f"{where}: {int((ours != theirs).sum())} of {theirs.size} elements differ"
+        return (
+            None
+            if (ours == theirs).all()
+            else f"{where}: {int((ours != theirs).sum())} of {theirs.size} elements differ"
+        )
     finite = numpy.isfinite(theirs)
     if not (finite == numpy.isfinite(ours)).all():
         return f"{where}: infinite or NaN in other places"
@@ -131,7 +148,9 @@ def table(results: dict[str, list[Outcome]]) -> str:
         versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in needs(path))
         good = ", ".join(outcome.case for outcome in outcomes if outcome.ok)
         bad = ", ".join(outcome.case for outcome in outcomes if not outcome.ok) or "none"
-        lines.append(f"| {stem.replace('_', ' ')} | {versions} | {sum(o.ok for o in outcomes)}/{len(outcomes)}: {good} | {bad} |")
+        lines.append(
+            f"| {stem.replace('_', ' ')} | {versions} | {sum(o.ok for o in outcomes)}/{len(outcomes)}: {good} | {bad} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -151,7 +170,10 @@ def main() -> int:
             continue
         results[path.stem] = compare(path, chosen.only)
         for outcome in results[path.stem]:
-            print(f"{path.stem}.{outcome.case}: {'ok' if outcome.ok else 'FAILED'} ({outcome.seconds:.1f} s, PyTorch {outcome.torch_seconds:.1f} s)")
+            print(
+                f"{path.stem}.{outcome.case}: {'ok' if outcome.ok else 'FAILED'} ({outcome.seconds:.1f} s, PyTorch"
+                f" {outcome.torch_seconds:.1f} s)"
+            )
             if not outcome.ok:
                 print(outcome.detail if chosen.verbose else outcome.detail[-600:])
     if chosen.docs:

@@ -3,9 +3,10 @@
     python runner.py <module of cases> <results.pickle>                            on PyTorch
     python -m rushlight run runner.py <module of cases> <results.pickle>           on Rushlight
 
-A module of cases (see cases/) holds functions whose names begin with `case_`; each gets a seeded generator and returns a dict
-from names to tensors, arrays, numbers or strings. Leaves: for each case, its values as NumPy arrays and plain objects, or the
-traceback it ended with, and the seconds it took. The file holds nothing but builtins and arrays, so it reads without `torch`.
+A module of cases (see cases/) holds functions whose names begin with `case_`; each gets a seeded generator and returns
+a dict from names to tensors, arrays, numbers or strings. Leaves: for each case, its values as NumPy arrays and plain
+objects, or the traceback it ended with, and the seconds it took. The file holds nothing but builtins and arrays,
+so it reads without `torch`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ import torch
 
 
 def declare_missing_ops() -> None:
-    """On PyTorch: declare the ops that torchvision's Python part describes, in case its native part is built for other libraries."""
+    """On PyTorch: declare the ops that torchvision's Python part describes,
+    in case its native part is built for other libraries."""
     if "rushlight" not in torch.__version__:
         library = torch.library.Library("torchvision", "DEF")
         for name in ("nms", "qnms"):

@@ -1,8 +1,9 @@
 """One op call on symbolic sizes, held against the same call on other sizes.
 
-Enters: an op and arguments. Its tensors become fakes whose sizes are symbols; the call gives result formulas and guards. Then sizes that nobody showed,
-but that meet the guards, are put into the formulas and given to the op itself, without data. Both must agree: a size that was used without a guard
-shows as a difference. Leaves: `Finding`s, and how many other sizes were tried.
+Enters: an op and arguments. Its tensors become fakes whose sizes are symbols; the call gives result formulas and
+guards. Then sizes that nobody showed, but that meet the guards, are put into the formulas and given to the op itself,
+without data. Both must agree: a size that was used without a guard shows as a difference. Leaves: `Finding`s,
+and how many other sizes were tried.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from rushlight.symbols import SymBool, SymFloat, SymInt
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
 CHANGES: tuple[Callable[[int, int], int], ...] = (
-    lambda n, i: n + 1 + i, lambda n, i: 2 * n, lambda n, i: n + (i == 0), lambda n, i: n + (i == 1), lambda n, i: 4 * n + 3 * i, lambda n, i: max(2, n - 1),
-    lambda n, i: 3 if i % 2 else n + 7, lambda n, i: n + 6 * (i == 2),
+    lambda n, i: n + 1 + i, lambda n, i: 2 * n, lambda n, i: n + (i == 0), lambda n, i: n + (i == 1), lambda n,
+    i: 4 * n + 3 * i, lambda n, i: max(2, n - 1), lambda n, i: 3 if i % 2 else n + 7, lambda n, i: n + 6 * (i == 2),
 )  # fmt: skip
 
 
@@ -75,7 +76,8 @@ def other_sizes(env: ShapeEnv) -> Iterator[dict[str, int]]:
 
 
 def check(fn: Callable, tree: tuple, where: str) -> tuple[int, ShapeEnv] | None:
-    """How many other sizes agree, and what was assumed. None where the call has no symbolic sizes, or elements decide its result."""
+    """How many other sizes agree, and what was assumed. None where the call has no symbolic sizes,
+    or elements decide its result."""
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     given = mapped(lambda t: mode.from_tensor(t) if t.layout is rl.strided else t, tree)
@@ -86,7 +88,14 @@ def check(fn: Callable, tree: tuple, where: str) -> tuple[int, ShapeEnv] | None:
             result = fn(given[0], *given[1], **given[2])
     except GuardOnDataDependentSymNode:
         return None
-    if any(n in env.stand_ins for r in leaves(result) if isinstance(r, FakeTensor) for s in r.shape if isinstance(s, SymInt) for n in s.expression.names):
+    if any(
+        n in env.stand_ins
+        for r in leaves(result)
+        if isinstance(r, FakeTensor)
+        for s in r.shape
+        if isinstance(s, SymInt)
+        for n in s.expression.names
+    ):
         return None
     tried = 0
     for sizes in (dict(env.hints), *other_sizes(env)):
@@ -96,7 +105,9 @@ def check(fn: Callable, tree: tuple, where: str) -> tuple[int, ShapeEnv] | None:
         try:
             expected = fn(again[0], *again[1], **again[2])
         except Exception as error:   # the op refuses what the guards allow: a guard is missing
-            raise Finding(f"{where}: sizes {sizes} meet {env.guards}, but {type(error).__name__}: {str(error)[:160]}") from error
+            raise Finding(
+                f"{where}: sizes {sizes} meet {env.guards}, but {type(error).__name__}: {str(error)[:160]}"
+            ) from error
         got = [form(r, {**env.stand_ins, **sizes}) for r in leaves(result)]
         want = [form(r, sizes) for r in leaves(expected)]
         if got != want:

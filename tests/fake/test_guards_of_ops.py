@@ -49,10 +49,12 @@ def test_factorizations_assume_which_side_is_longer_and_no_more() -> None:
 def test_length_of_a_storage_is_a_formula() -> None:
     assert shaped(lambda x: x.untyped_storage().nbytes(), (5, 7)) == ("4*s0*s1", [])
     assert shaped(lambda x: (x + 1).t().untyped_storage().size(), (5, 7)) == ("4*s0*s1", [])
-    assert shaped(lambda x: x[1:].untyped_storage().nbytes(), (5, 7)) == ("4*s0*s1", [])          # a view's is its source's
+    # a view's is its source's
+    assert shaped(lambda x: x[1:].untyped_storage().nbytes(), (5, 7)) == ("4*s0*s1", [])
     assert shaped(lambda x: x.storage().nbytes(), (5, 7), dtype=rl.float64) == ("8*s0*s1", [])
     assert shaped(lambda x: x.nonzero().untyped_storage().nbytes(), (5, 7)) == ("16*u0", [])
-    assert shaped(lambda x: len(x.untyped_storage()), (5, 7)) == ("140", ["s0*s1 == 35"])         # a number was asked for
+    # a number was asked for
+    assert shaped(lambda x: len(x.untyped_storage()), (5, 7)) == ("140", ["s0*s1 == 35"])
     assert shaped(lambda x: [x.untyped_storage().resize_(8), x.untyped_storage().nbytes()][1], (5, 7)) == ("8", [])
 
 
@@ -75,6 +77,9 @@ def test_elements_decide_how_many_bins() -> None:
 
 
 def test_elements_decide_where_to_cut() -> None:
-    assert shaped(lambda x, at: rl.tensor_split(x, at.long()), (9, 3), (2,)) == ("[[u0, s1], [u1 - u0, s1], [s0 - u1, s1]]", ["s2 == 2"])
+    assert shaped(lambda x, at: rl.tensor_split(x, at.long()), (9, 3), (2,)) == (
+        "[[u0, s1], [u1 - u0, s1], [s0 - u1, s1]]",
+        ["s2 == 2"],
+    )
     with FakeTensorMode(), pytest.raises(DataDependentOutputException):
         rl.tensor_split(rl.ones(9), rl.ones(2, dtype=rl.int64))

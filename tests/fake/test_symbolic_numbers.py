@@ -28,15 +28,21 @@ from rushlight.symbols import (
 
 # Whoever needs a number or a truth gets the hint, and a guard: the paths of C as well as those of Python.
 ASKING: dict[str, Callable[[Any], Any]] = {
-    "int": int, "float": float, "complex": complex, "index": operator.index, "hash": hash, "range": lambda s: list(range(s)), "repeat": lambda s: [0] * s,
-    "slice": lambda s: "abcdefghij"[:s], "item": lambda s: list(range(10))[s], "format": lambda s: f"{s:3d}", "str.format": lambda s: f"{s:d}", "math.sqrt": math.sqrt,
-    "math.log": math.log, "math.gcd": lambda s: math.gcd(s, 4), "math.factorial": math.factorial, "bytes": lambda s: bytes(s), "chr": chr, "hex": hex,
-    "dict key": lambda s: {6: "x"}[s], "set": lambda s: s in {6, 7}, "pow modulus": lambda s: pow(s, 2, 5), "round digits": lambda s: round(s, -1),
-    "real tensor": lambda s: rl.zeros(s), "real view": lambda s: rl.zeros(12).view(s, 2), "real scalar": lambda s: rl.ones(2) * s, "real index": lambda s: rl.arange(9)[s],
-    "real slice": lambda s: rl.arange(9)[:s], "real narrow": lambda s: rl.arange(9).narrow(0, 0, s), "real float": lambda s: rl.ones(2) * (s / 4), "float of half": lambda s: float(s / 2),
-    "int of half": lambda s: int(s / 2), "equal": lambda s: bool(s == 6), "less": lambda s: bool(s < 7), "sort": lambda s: sorted([s, 7, 3]), "max": lambda s: max(s, 4),
-    "in": lambda s: s in (5, 6), "tuple": lambda s: (s, 2) == (6, 2), "bool of difference": lambda s: bool(s - 6), "divisible": lambda s: bool(s % 3 == 0),
-    "bit_length": lambda s: s.bit_length(), "numpy": lambda s: __import__("numpy").zeros(s), "struct": lambda s: __import__("struct").pack("q", s),
+    "int": int, "float": float, "complex": complex, "index": operator.index, "hash": hash,
+    "range": lambda s: list(range(s)), "repeat": lambda s: [0] * s, "slice": lambda s: "abcdefghij"[:s],
+    "item": lambda s: list(range(10))[s], "format": lambda s: f"{s:3d}", "str.format": lambda s: f"{s:d}",
+    "math.sqrt": math.sqrt, "math.log": math.log, "math.gcd": lambda s: math.gcd(s, 4),
+    "math.factorial": math.factorial, "bytes": lambda s: bytes(s), "chr": chr, "hex": hex,
+    "dict key": lambda s: {6: "x"}[s], "set": lambda s: s in {6, 7}, "pow modulus": lambda s: pow(s, 2, 5),
+    "round digits": lambda s: round(s, -1), "real tensor": lambda s: rl.zeros(s),
+    "real view": lambda s: rl.zeros(12).view(s, 2), "real scalar": lambda s: rl.ones(2) * s,
+    "real index": lambda s: rl.arange(9)[s], "real slice": lambda s: rl.arange(9)[:s],
+    "real narrow": lambda s: rl.arange(9).narrow(0, 0, s), "real float": lambda s: rl.ones(2) * (s / 4),
+    "float of half": lambda s: float(s / 2), "int of half": lambda s: int(s / 2), "equal": lambda s: bool(s == 6),
+    "less": lambda s: bool(s < 7), "sort": lambda s: sorted([s, 7, 3]), "max": lambda s: max(s, 4),
+    "in": lambda s: s in (5, 6), "tuple": lambda s: (s, 2) == (6, 2), "bool of difference": lambda s: bool(s - 6),
+    "divisible": lambda s: bool(s % 3 == 0), "bit_length": lambda s: s.bit_length(),
+    "numpy": lambda s: __import__("numpy").zeros(s), "struct": lambda s: __import__("struct").pack("q", s),
 }  # fmt: skip
 
 
@@ -62,15 +68,23 @@ def test_every_question_leaves_a_guard(name: str) -> None:
 
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda s, t: s + t + 1, "sub": lambda s, t: 3 - s - t, "mul": lambda s, t: s * t * 2, "floordiv": lambda s, t: (s * t + 5) // 3, "floordiv by": lambda s, t: 100 // s,
-    "mod": lambda s, t: (s + 7) % t, "truediv": lambda s, t: s / t, "rtruediv": lambda s, t: 1 / s, "pow": lambda s, t: s**3, "pow root": lambda s, t: s**-0.5, "rpow": lambda s, t: 2**s,
-    "lshift": lambda s, t: s << 2, "rshift": lambda s, t: s >> 1, "and": lambda s, t: s & 7, "and odd": lambda s, t: s & 5, "or": lambda s, t: s | 8, "xor": lambda s, t: s ^ t, "neg": lambda s, t: -s,
-    "invert": lambda s, t: ~s, "abs": lambda s, t: abs(s - t), "divmod": lambda s, t: divmod(s * t, 7), "round": lambda s, t: round(s / t), "floor": lambda s, t: math.floor(s * 1.5),
-    "ceil": lambda s, t: math.ceil(s / 4), "trunc": lambda s, t: math.trunc(-s / 4), "exact": lambda s, t: (s * t) // t, "nested": lambda s, t: (s // 2) // 3, "mix": lambda s, t: (s + t) * (s - t) // 2 + s % 4,
-    "sym_max": lambda s, t: rl.sym_max(s, t), "sym_min": lambda s, t: rl.sym_min(s, 7), "sym_int": lambda s, t: rl.sym_int(s / 3), "sym_float": lambda s, t: rl.sym_float(s),
-    "sym_sqrt": lambda s, t: rl.sym_sqrt(s), "sym_sum": lambda s, t: rl.sym_sum([s, t, 3]), "sym_ite": lambda s, t: rl.sym_ite(s < t, s, t + 1), "sym_not": lambda s, t: rl.sym_not(s == t),
-    "compare": lambda s, t: s * 2 <= t, "both": lambda s, t: (s < t) & (t != 5), "either": lambda s, t: (s > t) | (s == 4), "float compare": lambda s, t: s / t > 0.75,
-    "round to": lambda s, t: round(s / 7, 2), "rdivmod": lambda s, t: divmod(50, s), "float mod": lambda s, t: s % 2.5, "bool sum": lambda s, t: (s < t) + s,
+    "add": lambda s, t: s + t + 1, "sub": lambda s, t: 3 - s - t, "mul": lambda s, t: s * t * 2, "floordiv": lambda s,
+    t: (s * t + 5) // 3, "floordiv by": lambda s, t: 100 // s, "mod": lambda s, t: (s + 7) % t, "truediv": lambda s,
+    t: s / t, "rtruediv": lambda s, t: 1 / s, "pow": lambda s, t: s**3, "pow root": lambda s, t: s**-0.5,
+    "rpow": lambda s, t: 2**s, "lshift": lambda s, t: s << 2, "rshift": lambda s, t: s >> 1, "and": lambda s, t: s & 7,
+    "and odd": lambda s, t: s & 5, "or": lambda s, t: s | 8, "xor": lambda s, t: s ^ t, "neg": lambda s, t: -s,
+    "invert": lambda s, t: ~s, "abs": lambda s, t: abs(s - t), "divmod": lambda s, t: divmod(s * t, 7),
+    "round": lambda s, t: round(s / t), "floor": lambda s, t: math.floor(s * 1.5),
+    "ceil": lambda s, t: math.ceil(s / 4), "trunc": lambda s, t: math.trunc(-s / 4), "exact": lambda s, t: (s * t) // t,
+    "nested": lambda s, t: (s // 2) // 3, "mix": lambda s, t: (s + t) * (s - t) // 2 + s % 4,
+    "sym_max": lambda s, t: rl.sym_max(s, t), "sym_min": lambda s, t: rl.sym_min(s, 7), "sym_int": lambda s,
+    t: rl.sym_int(s / 3), "sym_float": lambda s, t: rl.sym_float(s),
+    "sym_sqrt": lambda s, t: rl.sym_sqrt(s), "sym_sum": lambda s, t: rl.sym_sum([s, t, 3]), "sym_ite": lambda s,
+    t: rl.sym_ite(s < t, s, t + 1), "sym_not": lambda s, t: rl.sym_not(s == t),
+    "compare": lambda s, t: s * 2 <= t, "both": lambda s, t: (s < t) & (t != 5), "either": lambda s,
+    t: (s > t) | (s == 4), "float compare": lambda s, t: s / t > 0.75,
+    "round to": lambda s, t: round(s / 7, 2), "rdivmod": lambda s, t: divmod(50, s), "float mod": lambda s, t: s % 2.5,
+    "bool sum": lambda s, t: (s < t) + s,
 }  # fmt: skip
 
 
@@ -93,10 +107,27 @@ def _value(x: Any, a: int, b: int) -> Any:
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.tuples(st.sampled_from(["+", "-", "*", "//", "%", "max", "min"]), st.sampled_from(["s", "t", "2", "3", "8"])), max_size=6), st.integers(2, 12), st.integers(2, 12))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["+", "-", "*", "//", "%", "max", "min"]), st.sampled_from(["s", "t", "2", "3", "8"])
+        ),
+        max_size=6,
+    ),
+    st.integers(2, 12),
+    st.integers(2, 12),
+)
 def test_random_formulas(steps: list[tuple[str, str]], a: int, b: int) -> None:
     """Whatever is simplified, the value stays; whatever is decided without a guard holds for other sizes."""
-    functions: dict[str, Callable] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "max": rl.sym_max, "min": rl.sym_min}
+    functions: dict[str, Callable] = {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "//": operator.floordiv,
+        "%": operator.mod,
+        "max": rl.sym_max,
+        "min": rl.sym_min,
+    }
     env = ShapeEnv()
     known: dict[str, Any] = {"s": env.create_symbol(5), "t": env.create_symbol(7), "2": 2, "3": 3, "8": 8}
     plain: dict[str, Any] = {"s": a, "t": b, "2": 2, "3": 3, "8": 8}
@@ -132,7 +163,11 @@ def test_what_guards_taught_is_known() -> None:
     assert s % 4 == 0
     assert repr((s // 4) * 4) == "s0" and len(env.guards) == 2
     assert s < 100 and s < 101 and s <= 99 and len(env.guards) == 3
-    assert not env.holds_for({"s0": 8, "s1": 17}) and not env.holds_for({"s0": 6, "s1": 12}) and env.holds_for({"s0": 12, "s1": 24})
+    assert (
+        not env.holds_for({"s0": 8, "s1": 17})
+        and not env.holds_for({"s0": 6, "s1": 12})
+        and env.holds_for({"s0": 12, "s1": 24})
+    )
     assert "2*s0 == s1" in env.format_guards(verbose=True) and __file__ in env.format_guards(verbose=True)
 
 
@@ -183,7 +218,9 @@ def test_elements_as_sizes() -> None:
         n = counts.sum().item()
         rl._check_is_size(n)
         made = rl.zeros(n, 3)
-        assert rl.cat([made, made]).shape[0] is not None and repr((made + 1).view(-1).shape) == f"rushlight.Size([3*{n}])"
+        assert (
+            rl.cat([made, made]).shape[0] is not None and repr((made + 1).view(-1).shape) == f"rushlight.Size([3*{n}])"
+        )
         assert repr((made @ rl.zeros(3, 5)).shape) == f"rushlight.Size([{n}, 5])"
         with pytest.raises(GuardOnDataDependentSymNode):
             made.view(2, -1)
@@ -207,5 +244,7 @@ def test_arguments_are_held_against_the_guards() -> None:
         assert (x @ y).sum(0).shape[0] > 3
     assert env.accepts(rl.ones(8, 5), rl.ones(5, 8)) and env.accepts(rl.ones(4, 9), rl.ones(9, 4))
     assert not env.accepts(rl.ones(3, 6), rl.ones(6, 3)) and "3 < s0" in env.why_not(rl.ones(3, 6), rl.ones(6, 3))
-    assert "y.size(1)" in env.why_not(rl.ones(4, 6), rl.ones(6, 5)) and "stride" in env.why_not(rl.ones(6, 4).t(), rl.ones(6, 4))
+    assert "y.size(1)" in env.why_not(rl.ones(4, 6), rl.ones(6, 5)) and "stride" in env.why_not(
+        rl.ones(6, 4).t(), rl.ones(6, 4)
+    )
     assert "dimensions" in env.why_not(rl.ones(4), rl.ones(6, 4)) and not env.accepts(rl.ones(1, 6), rl.ones(6, 1))

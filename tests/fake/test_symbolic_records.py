@@ -1,4 +1,5 @@
-"""Every op record with symbolic sizes: for sizes nobody showed, but that meet the guards, formulas give what the op gives. See symbolic_calls.py."""
+"""Every op record with symbolic sizes: for sizes nobody showed, but that meet the guards,
+formulas give what the op gives. See symbolic_calls.py."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ APART = {
     "as_strided.partial_views": "the fake of a part of a storage has a storage of its own",
     "to": "moves from the device that the comparison runs on",
 }
-SERVED = [name for name in RECORDS if name not in APART and not name.startswith(("sparse.", "jiterator", "nn.functional.max_unpool"))]     # the last: making samples takes half a minute each
+# the last: making samples takes half a minute each
+SERVED = [
+    name
+    for name in RECORDS
+    if name not in APART and not name.startswith(("sparse.", "jiterator", "nn.functional.max_unpool"))
+]
 
 
 def check_record(name: str, limit: int) -> tuple[int, int]:
@@ -38,7 +44,12 @@ def check_record(name: str, limit: int) -> tuple[int, int]:
             return 0, 0
         for sample in samples:
             tree: Any = thing((sample.input, list(sample.args), dict(sample.kwargs)), {})
-            if any(getattr(t, "layout", torch.strided).__repr__().endswith(("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")) for t in leaves(tree)):
+            if any(
+                getattr(t, "layout", torch.strided)
+                .__repr__()
+                .endswith(("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"))
+                for t in leaves(tree)
+            ):
                 continue
             try:
                 found = check(fn, tree, f"{name}({describe(sample)})")

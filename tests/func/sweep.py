@@ -4,8 +4,8 @@
     jvp     forward mode equals PyTorch's (of singular and eigenvectors: what their free signs leave)
     pull    vmap of vjp equals a loop over vjp: batched derivative rules
 
-Enters: names of records. Leaves: "pass", "none" (nothing to check: the op is missing, not differentiable, or its result's shape
-depends on data) or the reason of the failure.
+Enters: names of records. Leaves: "pass", "none" (nothing to check: the op is missing, not differentiable, or its
+result's shape depends on data) or the reason of the failure.
 
     python -m tests.func.sweep --only 'linalg.*,fft.*' --check vmap,jvp -v
 """
@@ -28,15 +28,24 @@ from tests.parity.compare import Different, compare, leaves
 from tests.parity.convert import Missing, function, thing
 from tests.parity.records import RECORDS
 
-REFUSED = ("cannot be batched", "needs the elements of a tensor", "without a derivative", "is a random operation", "inside vmap")
+REFUSED = (
+    "cannot be batched",
+    "needs the elements of a tensor",
+    "without a derivative",
+    "is a random operation",
+    "inside vmap",
+)
 
 
 # Tensors read as numbers (where an example's number is wanted), and a change of size, which no batch can share.
 NOT_DIFFERENTIATED = {
-    "scatter_reduce": "PyTorch's tangent of a product without the old values is not that of finite differences; ours is",
+    "scatter_reduce": (
+        "PyTorch's tangent of a product without the old values is not that of finite differences; ours is"
+    ),
     "nn.functional.linear_cross_entropy": "PyTorch's tangent of the form in chunks is 0, which finite differences deny",
     "nn.functional.max_unpool1d": "several elements go to one place, and which of them stays is not defined",
-    "nn.functional.max_unpool2d": "as max_unpool1d", "nn.functional.max_unpool3d": "as max_unpool1d",
+    "nn.functional.max_unpool2d": "as max_unpool1d",
+    "nn.functional.max_unpool3d": "as max_unpool1d",
 }
 ROUGH = ("cov", "logcumsumexp")   # float32 weights among float64 inputs; sums in logarithms
 NOT_BATCHED = ("narrow", "linspace", "logspace", "resize_", "resize_as_")
@@ -165,7 +174,8 @@ def differentiable(record: Any, check: str) -> list[tuple[Any, Any]]:
 
 
 def vector_pairs(values: Any, left: Any, right: Any) -> tuple:
-    """The products of the columns that belong to one value, u_k v_k^H: the signs (phases) of vectors, free in each library, cancel."""
+    """The products of the columns that belong to one value, u_k v_k^H: the signs (phases) of vectors,
+    free in each library, cancel."""
     count = values.shape[-1]
     return values, left[..., :, None, :count] * right.conj()[..., None, :, :count]
 
@@ -201,11 +211,18 @@ def check_jvp(record: Any) -> None:
         torch.manual_seed(3)
         directions = [torch.randn_like(flat[k]) for k in at]
         try:
-            want = torch_jvp(pure(without_phases(record, on_its_manifold(record, record.op)), tree, torch.Tensor), flat, at, directions)
+            want = torch_jvp(
+                pure(without_phases(record, on_its_manifold(record, record.op)), tree, torch.Tensor),
+                flat,
+                at,
+                directions,
+            )
         except Exception:   # noqa: BLE001  PyTorch has no derivative here
             continue
         call = only_tensors(pure(without_phases(record, on_its_manifold(record, ours, function)), own, rl.Tensor))
-        got = seeded(jvp, partial_call(call, mine, at), tuple(mine[k] for k in at), tuple(thing(d) for d in directions))[1]
+        got = seeded(
+            jvp, partial_call(call, mine, at), tuple(mine[k] for k in at), tuple(thing(d) for d in directions)
+        )[1]
         kept = [w for w in want if isinstance(w, torch.Tensor)]
         if len(kept) != len(got):
             raise Different(f"{len(kept)} tangents wanted, got {len(got)}")

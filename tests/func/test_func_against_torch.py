@@ -89,7 +89,8 @@ TRANSFORMS = {
     "jacrev(jacfwd)": lambda F, f: F.jacrev(F.jacfwd(lambda x: f(x).sum())),
     "grad(grad.dot)": lambda F, f: F.grad(lambda x: (F.grad(lambda y: f(y).sum())(x) * x).sum()),
 }
-TORCH_REFUSES = {("index_put", "jacfwd(jacfwd)"), ("layer_norm", "jacfwd(jacfwd)"), ("layer_norm", "jacrev(jacfwd)")}   # or is wrong in
+# or is wrong in
+TORCH_REFUSES = {("index_put", "jacfwd(jacfwd)"), ("layer_norm", "jacfwd(jacfwd)"), ("layer_norm", "jacrev(jacfwd)")}
 BATCHED = {
     "vmap": lambda F, f: F.vmap(f),
     "vmap(in 1, out 1)": lambda F, f: F.vmap(f, in_dims=1, out_dims=1),
@@ -124,12 +125,19 @@ def test_vmap_in_vmap(name: str) -> None:
     compare(lambda T, F, x: F.vmap(F.vmap(lambda y: VECTOR[name](T, y)))(x), *arrays((2, 3, 4)))
     compare(lambda T, F, x: F.vmap(F.vmap(lambda y: VECTOR[name](T, y), in_dims=1), in_dims=2)(x), *arrays((4, 3, 2)))
     compare(lambda T, F, x: F.vmap(F.vmap(F.grad(lambda y: VECTOR[name](T, y).sum())))(x), *arrays((2, 3, 4)))
-    compare(lambda T, F, x: F.vmap(F.grad(lambda z: F.vmap(lambda y: VECTOR[name](T, y))(z).sum()))(x), *arrays((2, 3, 4)))
+    compare(
+        lambda T, F, x: F.vmap(F.grad(lambda z: F.vmap(lambda y: VECTOR[name](T, y))(z).sum()))(x), *arrays((2, 3, 4))
+    )
 
 
 def test_outer_values_are_constants_of_inner_transforms() -> None:
     compare(lambda T, F, x: F.grad(lambda y: (y * F.grad(lambda z: (y * z**2).sum())(y)).sum())(x), *arrays((3,)))
-    compare(lambda T, F, x: F.jvp(lambda y: y * F.jvp(lambda z: y * z, (x,), (T.ones_like(x),))[1], (x,), (T.ones_like(x),)), *arrays((3,)))
+    compare(
+        lambda T, F, x: F.jvp(
+            lambda y: y * F.jvp(lambda z: y * z, (x,), (T.ones_like(x),))[1], (x,), (T.ones_like(x),)
+        ),
+        *arrays((3,)),
+    )
     compare(lambda T, F, x, w: F.vmap(lambda y: F.grad(lambda v: (v * y).sum())(w))(x), *arrays((2, 3), (3,)))
 
 
@@ -158,7 +166,15 @@ def test_has_aux_and_argnums() -> None:
         value = F.grad_and_value(f, argnums=(1, 0), has_aux=True)(x, y)
         out, pull, aux = F.vjp(g, x, y, has_aux=True)
         pushed = F.jvp(g, (x, y), (y, x), has_aux=True)
-        return [value, out, pull(x), aux, pushed, F.jacrev(g, argnums=1, has_aux=True)(x, y), F.jacfwd(g, argnums=(0,), has_aux=True)(x, y)]
+        return [
+            value,
+            out,
+            pull(x),
+            aux,
+            pushed,
+            F.jacrev(g, argnums=1, has_aux=True)(x, y),
+            F.jacfwd(g, argnums=(0,), has_aux=True)(x, y),
+        ]
 
     compare(case, *arrays((3,), (3,)))
 
@@ -174,7 +190,11 @@ def test_linearize() -> None:
 def test_jacobians_of_several_outputs_in_chunks() -> None:
     def case(T, F, x, y):
         f = lambda x, y: {"a": x @ y, "b": (x.sum(), y.exp())}  # noqa: E731
-        return [F.jacrev(f, argnums=(0, 1))(x, y), F.jacrev(f, argnums=(0, 1), chunk_size=2)(x, y), F.jacfwd(f, argnums=(0, 1))(x, y)]
+        return [
+            F.jacrev(f, argnums=(0, 1))(x, y),
+            F.jacrev(f, argnums=(0, 1), chunk_size=2)(x, y),
+            F.jacfwd(f, argnums=(0, 1))(x, y),
+        ]
 
     compare(case, *arrays((2, 3), (3, 2)))
 
@@ -241,9 +261,20 @@ def test_autograd_functional_in_one_pass() -> None:
         api = T.autograd.functional
         f = lambda x, w: (w @ x.sin(), (x * x).sum())  # noqa: E731
         s = lambda x, w: (w @ x.sin()).pow(3).sum()  # noqa: E731
-        made = [api.jacobian(f, (x, w), vectorize=v, strategy=how) for v, how in ((False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode"))]
-        made += [api.hessian(s, (x, w), vectorize=v, outer_jacobian_strategy=how) for v, how in ((False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode"))]
-        made += [api.vjp(f, (x, w), (w[:, 0], x[0])), api.jvp(f, (x, w), (x, w)), api.vhp(s, (x, w), (x, w)), api.hvp(s, (x, w), (x, w))]
+        made = [
+            api.jacobian(f, (x, w), vectorize=v, strategy=how)
+            for v, how in ((False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode"))
+        ]
+        made += [
+            api.hessian(s, (x, w), vectorize=v, outer_jacobian_strategy=how)
+            for v, how in ((False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode"))
+        ]
+        made += [
+            api.vjp(f, (x, w), (w[:, 0], x[0])),
+            api.jvp(f, (x, w), (x, w)),
+            api.vhp(s, (x, w), (x, w)),
+            api.hvp(s, (x, w), (x, w)),
+        ]
         return [*made, api.jacobian(lambda x: x.exp(), x, create_graph=True, vectorize=True)]
 
     compare(case, *arrays((3,), (2, 3)))

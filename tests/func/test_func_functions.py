@@ -32,7 +32,7 @@ def close(a, b, tol=1e-9) -> bool:
     return a.shape == b.shape and (a - b).abs().max().item() <= tol
 
 
-# --- custom Functions ---------------------------------------------------------------------------------------------------------
+# --- custom Functions -------------------------------------------------------------------------------------------------
 
 
 class Cube(Function):
@@ -131,7 +131,7 @@ def test_function_refusals() -> None:
         vmap(NoRule.apply)(f64([1.0]))
 
 
-# --- custom ops ---------------------------------------------------------------------------------------------------------------
+# --- custom ops -------------------------------------------------------------------------------------------------------
 
 
 def test_custom_op_under_transforms() -> None:
@@ -139,9 +139,13 @@ def test_custom_op_under_transforms() -> None:
     def scaled(x: rl.Tensor, factor: float) -> rl.Tensor:
         return x * factor
 
-    scaled.register_autograd(lambda ctx, g: (g * ctx.factor * 10, None), setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]))
+    scaled.register_autograd(
+        lambda ctx, g: (g * ctx.factor * 10, None),
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
+    )
     x = f64([1.0, 2.0])
-    assert grad(lambda x: scaled(x, 3.0).sum())(x).tolist() == [30.0, 30.0]   # the registered derivative, not the kernel's
+    # the registered derivative, not the kernel's
+    assert grad(lambda x: scaled(x, 3.0).sum())(x).tolist() == [30.0, 30.0]
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert vmap(lambda x: scaled(x, 3.0))(x).tolist() == [3.0, 6.0]
@@ -157,7 +161,7 @@ def test_custom_op_under_transforms() -> None:
     assert vmap(grad(lambda x: scaled(x, 3.0)))(x).tolist() == [30.0, 30.0]
 
 
-# --- modules ------------------------------------------------------------------------------------------------------------------
+# --- modules ----------------------------------------------------------------------------------------------------------
 
 
 class Module:
@@ -193,7 +197,9 @@ def test_functional_call() -> None:
     m, x = module(), f64([1.0, 1.0])
     before = dict(m._parameters)
     assert functional_call(m, {"weight": f64([[1.0, 0.0], [0.0, 1.0]])}, (x,)).tolist() == [1.5, 1.5]
-    assert functional_call(m, ({"weight": f64([[1.0, 0.0], [0.0, 1.0]])}, {"shift": f64([0.0, 0.0])}), x, {"scale": 2.0}).tolist() == [2.0, 2.0]
+    assert functional_call(
+        m, ({"weight": f64([[1.0, 0.0], [0.0, 1.0]])}, {"shift": f64([0.0, 0.0])}), x, {"scale": 2.0}
+    ).tolist() == [2.0, 2.0]
     assert m._parameters == before
     g = grad(lambda p: functional_call(m, p, (x,)).sum())({"weight": m.weight.detach()})
     assert g["weight"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
@@ -253,14 +259,29 @@ def test_numbers_of_each_example_as_indices() -> None:
         a[..., i] += 1
         return a
 
-    for f in (lambda a, i: a[i], write, lambda a, i: x[:, i], lambda a, i: x[None, 1, i], lambda a, i: x[i.clamp(max=2), i], grad(lambda a, i: a[i] ** 2)):
+    for f in (
+        lambda a, i: a[i],
+        write,
+        lambda a, i: x[:, i],
+        lambda a, i: x[None, 1, i],
+        lambda a, i: x[i.clamp(max=2), i],
+        grad(lambda a, i: a[i] ** 2),
+    ):
         assert close(vmap(f)(x, at), rl.stack([f(a, i) for a, i in zip(x, at, strict=True)]))
 
 
-# --- randomness ---------------------------------------------------------------------------------------------------------------
+# --- randomness -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("draw", [lambda x: rl.randn(3), lambda x: rl.rand_like(x), lambda x: rl.nn.functional.dropout(rl.ones(3) * x, 0.5), lambda x: x.clone().uniform_()])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: rl.randn(3),
+        lambda x: rl.rand_like(x),
+        lambda x: rl.nn.functional.dropout(rl.ones(3) * x, 0.5),
+        lambda x: x.clone().uniform_(),
+    ],
+)
 def test_randomness(draw) -> None:
     x = rl.ones(4, 3)
     with pytest.raises(RuntimeError, match="randomness"):
@@ -273,16 +294,20 @@ def test_randomness(draw) -> None:
     assert grad(lambda x: draw(x).sum())(rl.ones(3)).shape == (3,)
 
 
-# --- refusals -----------------------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("use", [lambda x: x.item(), lambda x: x if x > 0 else -x, lambda x: float(x), lambda x: x.tolist()])
+@pytest.mark.parametrize(
+    "use", [lambda x: x.item(), lambda x: x if x > 0 else -x, lambda x: float(x), lambda x: x.tolist()]
+)
 def test_data_dependent_values_are_refused(use) -> None:
     with pytest.raises(RuntimeError, match="vmap"):
         vmap(use)(f64([1.0, 2.0]))
 
 
-@pytest.mark.parametrize("use", [lambda x: x.nonzero(), lambda x: x[x > 0], lambda x: x.unique(), lambda x: x.masked_select(x > 0)])
+@pytest.mark.parametrize(
+    "use", [lambda x: x.nonzero(), lambda x: x[x > 0], lambda x: x.unique(), lambda x: x.masked_select(x > 0)]
+)
 def test_data_dependent_shapes_are_refused(use) -> None:
     with pytest.raises(RuntimeError, match="vmap"):
         vmap(use)(f64([[1.0, 2.0], [0.0, 1.0]]))
@@ -361,7 +386,7 @@ def test_functionalize() -> None:
         functionalize(f, remove="other")
 
 
-# --- forward mode -------------------------------------------------------------------------------------------------------------
+# --- forward mode -----------------------------------------------------------------------------------------------------
 
 
 def test_dual_levels_compose_with_transforms() -> None:

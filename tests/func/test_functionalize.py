@@ -11,15 +11,20 @@ from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.op import View, definitions, load_all
 
 VIEWS = [
-    lambda t: t.view(-1) if t.is_contiguous() else t, lambda t: t.reshape(2, -1) if t.numel() % 2 == 0 and t.is_contiguous() else t, lambda t: t.transpose(0, -1), lambda t: t[0] if t.ndim > 1 else t,
-    lambda t: t[..., 1:], lambda t: t[..., ::2], lambda t: t.unsqueeze(0), lambda t: t.squeeze(), lambda t: t.diagonal() if t.ndim > 1 else t,
-    lambda t: t.narrow(-1, 0, 1), lambda t: t.split(1, -1)[0], lambda t: t.unbind(0)[-1] if t.ndim > 1 else t, lambda t: t.permute(*reversed(range(t.ndim))),
-    lambda t: t.detach(), lambda t: t.view_as(t), lambda t: t.select(-1, -1) if t.ndim > 1 else t, lambda t: t.chunk(2, -1)[0], lambda t: t.t() if t.ndim == 2 else t,
+    lambda t: t.view(-1) if t.is_contiguous() else t,
+    lambda t: t.reshape(2, -1) if t.numel() % 2 == 0 and t.is_contiguous() else t, lambda t: t.transpose(0, -1),
+    lambda t: t[0] if t.ndim > 1 else t, lambda t: t[..., 1:], lambda t: t[..., ::2], lambda t: t.unsqueeze(0),
+    lambda t: t.squeeze(), lambda t: t.diagonal() if t.ndim > 1 else t,
+    lambda t: t.narrow(-1, 0, 1), lambda t: t.split(1, -1)[0], lambda t: t.unbind(0)[-1] if t.ndim > 1 else t,
+    lambda t: t.permute(*reversed(range(t.ndim))), lambda t: t.detach(), lambda t: t.view_as(t),
+    lambda t: t.select(-1, -1) if t.ndim > 1 else t, lambda t: t.chunk(2, -1)[0], lambda t: t.t() if t.ndim == 2 else t,
 ]  # fmt: skip
 WRITES = [
-    lambda t, o: t.add_(1), lambda t, o: t.mul_(2), lambda t, o: t.copy_(o.sum()), lambda t, o: t.zero_(), lambda t, o: t.fill_(3), lambda t, o: t.sub_(o.mean()),
-    lambda t, o: t.clamp_(min=-2), lambda t, o: t.masked_fill_(t > 1, -1.0), lambda t, o: t.__setitem__(0, 7.0) if t.ndim else t, lambda t, o: t.sigmoid_(),
-    lambda t, o: t.index_fill_(0, rl.tensor([0]), 4.0) if t.ndim else t, lambda t, o: t.neg_(), lambda t, o: t.__iadd__(o.max()),
+    lambda t, o: t.add_(1), lambda t, o: t.mul_(2), lambda t, o: t.copy_(o.sum()), lambda t, o: t.zero_(), lambda t,
+    o: t.fill_(3), lambda t, o: t.sub_(o.mean()), lambda t, o: t.clamp_(min=-2), lambda t,
+    o: t.masked_fill_(t > 1, -1.0), lambda t, o: t.__setitem__(0, 7.0) if t.ndim else t, lambda t, o: t.sigmoid_(),
+    lambda t, o: t.index_fill_(0, rl.tensor([0]), 4.0) if t.ndim else t, lambda t, o: t.neg_(), lambda t,
+    o: t.__iadd__(o.max()),
 ]  # fmt: skip
 
 
@@ -40,8 +45,23 @@ def program(choices):
 
 
 def root(node):
-    """What a node is a view of: the tracer calls a view that shows all of a tensor in its order by the last such view's name."""
-    views = ("squeeze", "unsqueeze", "view", "detach", "alias", "permute", "transpose", "t.", "select", "slice", "split", "unbind", "narrow")
+    """What a node is a view of: the tracer calls a view that shows all of a tensor in its order by the last such view's
+    name."""
+    views = (
+        "squeeze",
+        "unsqueeze",
+        "view",
+        "detach",
+        "alias",
+        "permute",
+        "transpose",
+        "t.",
+        "select",
+        "slice",
+        "split",
+        "unbind",
+        "narrow",
+    )
     return root(node.args[0]) if node.op == "call_function" and node.target.__name__.startswith(views) else node
 
 
@@ -54,7 +74,10 @@ def is_functional(graph):
 
 
 @settings(deadline=None, max_examples=120)
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=9), st.sampled_from(["mutations", "mutations_and_views"]))
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=9),
+    st.sampled_from(["mutations", "mutations_and_views"]),
+)
 def test_programs_of_views_and_writes(choices, remove):
     run = program(choices)
     plain, inside = rl.arange(12.0).reshape(3, 4), rl.arange(12.0).reshape(3, 4)
@@ -79,8 +102,10 @@ def test_every_view_has_its_inverse():
     """What the inverse of a view gives shows the new elements through the view, and the old ones elsewhere."""
     load_all()
     arguments = {
-        "select": (0, 1), "slice": (1, 1, 4, 2), "narrow": (1, 1, 2), "diagonal": (1, 0, 1), "as_strided": ((2, 2), (4, 1), 1), "split": (2, 1), "unbind": (1,), "view": ((2, 6),),
-        "permute": ((1, 0),), "transpose": (0, 1), "t": (), "unsqueeze": (1,), "squeeze": (), "expand": ((3, 4), False), "alias": (), "unfold": (1, 2, 2), "_basic_index": ((slice(1, 3), 0),),
+        "select": (0, 1), "slice": (1, 1, 4, 2), "narrow": (1, 1, 2), "diagonal": (1, 0, 1),
+        "as_strided": ((2, 2), (4, 1), 1), "split": (2, 1), "unbind": (1,), "view": ((2, 6),),
+        "permute": ((1, 0),), "transpose": (0, 1), "t": (), "unsqueeze": (1,), "squeeze": (), "expand": ((3, 4), False),
+        "alias": (), "unfold": (1, 2, 2), "_basic_index": ((slice(1, 3), 0),),
     }  # fmt: skip
     for name, args in arguments.items():
         overload = rl.op.find_op(name).overload_list[0]

@@ -24,7 +24,15 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=20.0, help="seconds after which a call counts as hung")
     options = parser.parse_args()
     extra = [f"--{name}" for name in ("guard", "unlimited") if getattr(options, name)]
-    findings = fuzz(options.seed, options.start, options.start + options.calls, options.processes, extra, options.patience, progress=True)
+    findings = fuzz(
+        options.seed,
+        options.start,
+        options.start + options.calls,
+        options.processes,
+        extra,
+        options.patience,
+        progress=True,
+    )
     for line in findings:
         print(line)
     print(f"{options.calls} calls, {len(findings)} findings")

@@ -1,7 +1,7 @@
 """Valid calls made wrong: one or two arguments of a sample replaced by something a program might pass by mistake.
 
-Enters: positional and keyword arguments of a valid call, and a `random.Random`. Leaves: new arguments and a line that says
-what was replaced. Everything is drawn from the generator, so a call is known by its seed.
+Enters: positional and keyword arguments of a valid call, and a `random.Random`. Leaves: new arguments and a line that
+says what was replaced. Everything is drawn from the generator, so a call is known by its seed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,78 @@ from typing import Any
 
 import rushlight as rl
 
-INTEGERS = (0, -1, 1, 2, 3, -2, 7, 63, 64, 65, 255, 2**15, -(2**15), 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63), 2**63, 2**70)
+INTEGERS = (
+    0,
+    -1,
+    1,
+    2,
+    3,
+    -2,
+    7,
+    63,
+    64,
+    65,
+    255,
+    2**15,
+    -(2**15),
+    2**31 - 1,
+    2**31,
+    -(2**31),
+    2**40,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    2**70,
+)
 FLOATS = (0.0, -0.0, 0.5, -1.5, 1e-300, 1e30, -1e30, 1e300, float("inf"), float("-inf"), float("nan"))
-OTHERS = (None, True, "mean", "", "nonsense", (), [], (1,), [2, 3], (0, 0), (-1, 10**9), [2**62, 2**62], 1j, {}, {"a": 1}, b"x",
-          object, range(3), slice(None), Ellipsis, [None], ["a"], [[1], [2]], rl.float32, rl.int64, rl.complex64, rl.strided)
-DTYPES = (rl.float32, rl.float64, rl.float16, rl.bfloat16, rl.int64, rl.int32, rl.int16, rl.int8, rl.uint8, rl.bool, rl.complex64,
-          rl.complex128, rl.complex32, rl.uint16, rl.uint64, rl.float8_e4m3fn)
+OTHERS = (
+    None,
+    True,
+    "mean",
+    "",
+    "nonsense",
+    (),
+    [],
+    (1,),
+    [2, 3],
+    (0, 0),
+    (-1, 10**9),
+    [2**62, 2**62],
+    1j,
+    {},
+    {"a": 1},
+    b"x",
+    object,
+    range(3),
+    slice(None),
+    Ellipsis,
+    [None],
+    ["a"],
+    [[1], [2]],
+    rl.float32,
+    rl.int64,
+    rl.complex64,
+    rl.strided,
+)
+DTYPES = (
+    rl.float32,
+    rl.float64,
+    rl.float16,
+    rl.bfloat16,
+    rl.int64,
+    rl.int32,
+    rl.int16,
+    rl.int8,
+    rl.uint8,
+    rl.bool,
+    rl.complex64,
+    rl.complex128,
+    rl.complex32,
+    rl.uint16,
+    rl.uint64,
+    rl.float8_e4m3fn,
+)
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33)
 
 
@@ -26,7 +92,8 @@ def shape(rng: random.Random) -> tuple[int, ...]:
 
 
 def fresh(rng: random.Random, like: Any = None) -> Any:
-    """A tensor that nobody asked for: any shape, any dtype; `like` lends its shape or its dtype half of the time each."""
+    """A tensor that nobody asked for: any shape, any dtype;
+    `like` lends its shape or its dtype half of the time each."""
     sizes = tuple(like.shape) if like is not None and rng.random() < 0.5 else shape(rng)
     dtype = like.dtype if like is not None and rng.random() < 0.5 else rng.choice(DTYPES)
     values = rl.randint(*rng.choice(((0, 2), (-3, 9), (-(2**40), 2**40), (0, 5))), sizes)
@@ -40,7 +107,11 @@ def _sized(t: Any, rng: random.Random) -> Any:
         return t.expand(rng.choice(SIZES))
     dim = rng.randrange(t.ndim)
     size = max(0, t.shape[dim] + rng.choice((-2, -1, 1, 2, 30)))
-    return t.narrow(dim, 0, size).detach() if size <= t.shape[dim] else rl.cat([t] * (size // max(t.shape[dim], 1) + 1), dim).narrow(dim, 0, size).detach()
+    return (
+        t.narrow(dim, 0, size).detach()
+        if size <= t.shape[dim]
+        else rl.cat([t] * (size // max(t.shape[dim], 1) + 1), dim).narrow(dim, 0, size).detach()
+    )
 
 
 def _overlapping(t: Any, rng: random.Random) -> Any:
@@ -52,7 +123,11 @@ def _overlapping(t: Any, rng: random.Random) -> Any:
 
 def _extreme(t: Any, rng: random.Random) -> Any:
     """The same shape with elements out of any range."""
-    value = rng.choice((float("nan"), float("inf"), -1e30, 1e30)) if t.is_floating_point() or t.is_complex() else rng.choice((-1, -(2**31), 2**31, 2**62, 120))
+    value = (
+        rng.choice((float("nan"), float("inf"), -1e30, 1e30))
+        if t.is_floating_point() or t.is_complex()
+        else rng.choice((-1, -(2**31), 2**31, 2**62, 120))
+    )
     made = t.detach().clone()
     if t.dtype is rl.bool or not t.numel():
         return made
@@ -100,7 +175,12 @@ def changed(value: Any, rng: random.Random, others: list[Any]) -> Any:
         else:
             items[at] = changed(items[at], rng, others)
         return type(value)(items) if type(value) in (list, tuple) else items
-    kinds: list[Callable[[], Any]] = [lambda: rng.choice(INTEGERS), lambda: rng.choice(FLOATS), lambda: rng.choice(OTHERS), lambda: fresh(rng)]
+    kinds: list[Callable[[], Any]] = [
+        lambda: rng.choice(INTEGERS),
+        lambda: rng.choice(FLOATS),
+        lambda: rng.choice(OTHERS),
+        lambda: fresh(rng),
+    ]
     if isinstance(value, int) and not isinstance(value, bool):
         kinds += [lambda: rng.choice(INTEGERS)] * 4 + [lambda: value + rng.choice((-1, 1, 5, 100))]
     elif isinstance(value, float):

@@ -1,7 +1,7 @@
 """No wrong argument kills the process, hangs it, or brings out an error that only our own bugs raise.
 
-The calls are those of `python -m tests.fuzz`: valid ones from PyTorch's op records with one or two arguments made wrong.
-A finding names the number of its call, and `python -m tests.fuzz --start NUMBER --calls 1` makes it again.
+The calls are those of `python -m tests.fuzz`: valid ones from PyTorch's op records with one or two arguments made
+wrong. A finding names the number of its call, and `python -m tests.fuzz --start NUMBER --calls 1` makes it again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,16 @@ def test_many_calls(seed: int) -> None:
 
 
 def test_a_kernel_that_leaves_its_memory_dies() -> None:
-    """The guard is what makes silent reads and writes past the end visible: it must work for the others to mean anything."""
-    program = "import ctypes, rushlight as rl; rl._C.guard_memory({}); x = rl.ones(1024); ctypes.memset(x.data_ptr() + 4096, 1, 1); print('alive')"
-    codes = [subprocess.run([sys.executable, "-c", program.format(on)], capture_output=True).returncode for on in (False, True)]
+    """The guard is what makes silent reads and writes past the end visible:
+    it must work for the others to mean anything."""
+    program = (
+        "import ctypes, rushlight as rl; rl._C.guard_memory({}); x = rl.ones(1024); ctypes.memset(x.data_ptr() + 4096,"
+        " 1, 1); print('alive')"
+    )
+    codes = [
+        subprocess.run([sys.executable, "-c", program.format(on)], capture_output=True).returncode
+        for on in (False, True)
+    ]
     assert codes[0] == 0 and codes[1] < 0
 
 

@@ -37,9 +37,23 @@ class Stretch:
             self.journal.write_bytes(b"\0" * 4096)
             log = self.journal.with_suffix(".log")
             with open(log, "wb") as out:
-                command = [sys.executable, "-m", "tests.fuzz.worker", "--seed", str(self.seed), "--start", str(self.next), "--stop", str(self.stop),
-                           "--journal", str(self.journal), *self.extra]
-                process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+                command = [
+                    sys.executable,
+                    "-m",
+                    "tests.fuzz.worker",
+                    "--seed",
+                    str(self.seed),
+                    "--start",
+                    str(self.next),
+                    "--stop",
+                    str(self.stop),
+                    "--journal",
+                    str(self.journal),
+                    *self.extra,
+                ]
+                process = subprocess.Popen(
+                    command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=dict(os.environ, PYTHONPATH=str(ROOT))
+                )
                 hung = self._wait(process)
             lines = log.read_text(errors="replace").splitlines()
             self.findings += [f"defect {line.removeprefix('DEFECT ')}" for line in lines if line.startswith("DEFECT ")]
@@ -73,10 +87,15 @@ def _cause(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
-def fuzz(seed: int, start: int, stop: int, processes: int, extra: list[str], patience: float, progress: bool = False) -> list[str]:
+def fuzz(
+    seed: int, start: int, stop: int, processes: int, extra: list[str], patience: float, progress: bool = False
+) -> list[str]:
     """All findings of calls `start` to `stop`."""
     with tempfile.TemporaryDirectory() as folder:
-        waiting = [Stretch(seed, at, min(at + STRETCH, stop), extra, patience, Path(folder)) for at in range(start, stop, STRETCH)]
+        waiting = [
+            Stretch(seed, at, min(at + STRETCH, stop), extra, patience, Path(folder))
+            for at in range(start, stop, STRETCH)
+        ]
         done: list[Stretch] = []
         total = len(waiting)
         lock = threading.Lock()

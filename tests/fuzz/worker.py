@@ -3,8 +3,8 @@
     python -m tests.fuzz.worker --seed 0 --start 0 --stop 1000 --journal FILE [--guard]
 
 The journal's first page always holds the call now running, so that whoever watches knows what killed or stopped it.
-Errors that PyTorch's users are used to are the expected answer to a wrong call; `DEFECTS` are never one, and are printed.
-`--guard` puts every tensor's memory between pages that nobody may touch: a kernel that leaves it dies at once.
+Errors that PyTorch's users are used to are the expected answer to a wrong call; `DEFECTS` are never one, and are
+printed. `--guard` puts every tensor's memory between pages that nobody may touch: a kernel that leaves it dies at once.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def main() -> None:
     parser.add_argument("--stop", type=int, required=True)
     parser.add_argument("--journal", required=True)
     parser.add_argument("--guard", action="store_true")
-    parser.add_argument("--unlimited", action="store_true", help="no limit of memory (AddressSanitizer reserves terabytes)")
+    parser.add_argument(
+        "--unlimited", action="store_true", help="no limit of memory (AddressSanitizer reserves terabytes)"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

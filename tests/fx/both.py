@@ -20,7 +20,11 @@ F = torch.nn.functional
 
 def printed(source: str, framework: str) -> str:
     """What the text prints with `torch` being the framework, and `fx` its fx."""
-    names = {"torch": importlib.import_module(framework), "fx": importlib.import_module(f"{framework}.fx"), "__name__": "program"}
+    names = {
+        "torch": importlib.import_module(framework),
+        "fx": importlib.import_module(f"{framework}.fx"),
+        "__name__": "program",
+    }
     for module in ("fx.passes.shape_prop", "fx.passes.split_module", "func", "fx.subgraph_rewriter"):
         importlib.import_module(f"{framework}.{module}")
     text = _PRELUDE + source
@@ -36,6 +40,9 @@ def printed(source: str, framework: str) -> str:
 def same(source: str) -> str:
     """Assert that both frameworks print the same, addresses aside; the text."""
     pytest.importorskip("torch")
-    ours, theirs = (re.sub(r"0x[0-9a-f]+|# .*print_readable.*", "0x", printed(source, framework)) for framework in ("rushlight", "torch"))
+    ours, theirs = (
+        re.sub(r"0x[0-9a-f]+|# .*print_readable.*", "0x", printed(source, framework))
+        for framework in ("rushlight", "torch")
+    )
     assert ours == theirs
     return ours

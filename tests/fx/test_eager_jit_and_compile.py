@@ -39,21 +39,35 @@ def test_decorators_return_what_they_are_given() -> None:
         def p(self) -> int:
             return 4
 
-    assert jit.script(f) is f and jit.script(C) is C and jit.script_if_tracing(f) is f and jit.script_method(f) is f and jit.interface(C) is C
+    assert (
+        jit.script(f) is f
+        and jit.script(C) is C
+        and jit.script_if_tracing(f) is f
+        and jit.script_method(f) is f
+        and jit.interface(C) is C
+    )
     assert (C().g(), C().h(), C().k(), C().p) == (3, 1, 2, 4)
     internal = rushlight._jit_internal
-    assert internal.is_ignored_fn(C.h) and internal.should_drop(C.k) and internal.get_torchscript_modifier(C.g) is internal.FunctionModifiers.EXPORT
+    assert (
+        internal.is_ignored_fn(C.h)
+        and internal.should_drop(C.k)
+        and internal.get_torchscript_modifier(C.g) is internal.FunctionModifiers.EXPORT
+    )
     assert not jit.is_scripting() and not jit.is_tracing()
 
 
 def test_small_names() -> None:
-    assert jit.annotate(list[int], []) == [] and jit.isinstance([1, 2], list[int]) and not jit.isinstance(["a"], list[int])
+    assert (
+        jit.annotate(list[int], []) == [] and jit.isinstance([1, 2], list[int]) and not jit.isinstance(["a"], list[int])
+    )
     assert jit.wait(jit.fork(lambda a, b: a + b, 1, b=2)) == 3
     with jit.optimized_execution(False), jit.fuser("fuser1"), jit.strict_fusion():
         pass
     before = jit.set_fusion_strategy([("DYNAMIC", 1)])
     assert jit.set_fusion_strategy(before) == [("DYNAMIC", 1)]
-    both = rushlight._jit_internal.boolean_dispatch("flag", 1, False, lambda x, flag: "yes", lambda x, flag=False: "no", "m", "both")
+    both = rushlight._jit_internal.boolean_dispatch(
+        "flag", 1, False, lambda x, flag: "yes", lambda x, flag=False: "no", "m", "both"
+    )
     assert (both(1), both(1, True), both(1, flag=True), both.__name__) == ("no", "yes", "yes", "both")
     from rushlight.jit.annotations import BroadcastingList2, List  # noqa: F401
 
@@ -83,8 +97,10 @@ def test_traced_modules_share_parameters() -> None:
         jit.freeze(net.train())
 
 
-@pytest.mark.parametrize("call", [lambda: jit.save(None, "f"), lambda: jit.load("f"), lambda: jit.script("def f(): pass"), lambda: jit.CompilationUnit(),
-                                  lambda: rushlight._dynamo.explain(len), lambda: rushlight._dynamo.export(len), lambda: jit.export_opnames(None)])  # fmt: skip
+@pytest.mark.parametrize("call",
+    [lambda: jit.save(None, "f"), lambda: jit.load("f"), lambda: jit.script("def f(): pass"),
+     lambda: jit.CompilationUnit(), lambda: rushlight._dynamo.explain(len), lambda: rushlight._dynamo.export(len),
+     lambda: jit.export_opnames(None)])  # fmt: skip
 def test_what_needs_a_compiled_form_is_refused(call) -> None:
     with pytest.raises(NotImplementedError):
         call()

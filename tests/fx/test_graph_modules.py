@@ -62,7 +62,10 @@ def test_pickles_open_in_another_process(tmp_path) -> None:
     gm = fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.GELU()))
     path = tmp_path / "gm.pkl"
     path.write_bytes(pickle.dumps(gm))
-    program = f"import pickle, rushlight as rl; gm = pickle.load(open({str(path)!r}, 'rb')); print(gm(rl.ones(1, 2)).shape, 'gelu' in gm.code or gm.graph)"
+    program = (
+        f"import pickle, rushlight as rl; gm = pickle.load(open({str(path)!r}, 'rb')); print(gm(rl.ones(1, 2)).shape,"
+        " 'gelu' in gm.code or gm.graph)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "Size([1, 2])" in done.stdout
 
@@ -140,7 +143,15 @@ def test_spellings_of_one_op_are_equal() -> None:
 
 def test_functions_written_in_python_are_recorded() -> None:
     def f(x, y):
-        return rl.einsum("ij,jk", x, y), rl.broadcast_tensors(x, y), rl.equal(x, y), rl.allclose(x, y), rl.numel(x), rl.is_floating_point(x), rl.detach(x)
+        return (
+            rl.einsum("ij,jk", x, y),
+            rl.broadcast_tensors(x, y),
+            rl.equal(x, y),
+            rl.allclose(x, y),
+            rl.numel(x),
+            rl.is_floating_point(x),
+            rl.detach(x),
+        )
 
     targets = [n.target.__name__ for n in fx.symbolic_trace(f).graph.nodes if n.op == "call_function"]
     assert targets == ["einsum", "broadcast_tensors", "equal", "allclose", "numel", "is_floating_point", "detach"]
@@ -158,12 +169,24 @@ def test_assertions_on_traced_values_are_kept() -> None:
 
 
 def test_batch_norms_fold() -> None:
-    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.LazyLinear(3), nn.BatchNorm1d(3), nn.Dropout()).train()
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3),
+        nn.BatchNorm2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.LazyLinear(3),
+        nn.BatchNorm1d(3),
+        nn.Dropout(),
+    ).train()
     x = rl.randn(4, 1, 5, 5)
     net(x)
     net.eval()
     fused = optimization.fuse(net)
-    assert not any(isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d)) for _, m in fused.named_modules() if any(n.target == _ for n in fused.graph.nodes))
+    assert not any(
+        isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))
+        for _, m in fused.named_modules()
+        if any(n.target == _ for n in fused.graph.nodes)
+    )
     assert rl.allclose(fused(x), net(x), atol=1e-5)
     assert "call_module[target=6]" not in str(optimization.remove_dropout(net).graph)
 

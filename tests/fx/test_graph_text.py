@@ -1,4 +1,5 @@
-"""The text of traced programs equals PyTorch's: code, graphs, node names; errors are of the same class and speak of the same things."""
+"""The text of traced programs equals PyTorch's: code, graphs, node names;
+errors are of the same class and speak of the same things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""make_fx: graphs of what really runs, forward and backward, compute what the function computes, on other inputs too."""
+"""make_fx: graphs of what really runs, forward and backward, compute what the function computes,
+on other inputs too."""
 
 from __future__ import annotations
 
@@ -53,14 +54,19 @@ def outside(x):
 
 FUNCTIONS: dict[str, Callable] = {
     "pointwise": lambda x: (x.sin() * 2 + x.exp() / 3 - 1).relu().tanh(),
-    "reductions": lambda x: (x.sum(0), x.mean(1, keepdim=True), x.amax(), x.var(0), x.prod(), x.logsumexp(1), x.max(1)[0]),
-    "views": lambda x: (x.t().reshape(-1)[1:4], x[None, :, 0], x.expand(2, *x.shape).transpose(0, 1), x.split(1), x.unsqueeze(1).squeeze(1)),
-    "indexing": lambda x: (x[rl.tensor([1, 0])], x[x > 0].sum(), rl.where(x > 0, x, -x), x.gather(1, rl.tensor([[0], [1]]))),
-    "matrices": lambda x: (x @ x.t(), rl.einsum("ij,kj->ik", x, x), rl.addmm(x.sum(1), x, x.t()), rl.linalg.inv(x @ x.t() + rl.eye(2))),
+    "reductions": lambda x: (x.sum(0), x.mean(1, keepdim=True), x.amax(), x.var(0), x.prod(), x.logsumexp(1),
+                             x.max(1)[0]),
+    "views": lambda x: (x.t().reshape(-1)[1:4], x[None, :, 0], x.expand(2, *x.shape).transpose(0, 1), x.split(1),
+                        x.unsqueeze(1).squeeze(1)),
+    "indexing": lambda x: (x[rl.tensor([1, 0])], x[x > 0].sum(), rl.where(x > 0, x, -x),
+                           x.gather(1, rl.tensor([[0], [1]]))),
+    "matrices": lambda x: (x @ x.t(), rl.einsum("ij,kj->ik", x, x), rl.addmm(x.sum(1), x, x.t()),
+                           rl.linalg.inv(x @ x.t() + rl.eye(2))),
     "in place": inplace,
     "made outside": outside,
     "normalizing": lambda x: (F.softmax(x, 1), F.layer_norm(x, (3,)), F.log_softmax(x, 0), F.normalize(x)),
-    "losses": lambda x: (F.cross_entropy(x, rl.tensor([0, 2])), F.mse_loss(x, x * 2), F.binary_cross_entropy_with_logits(x, x.sigmoid().detach())),
+    "losses": lambda x: (F.cross_entropy(x, rl.tensor([0, 2])), F.mse_loss(x, x * 2),
+                         F.binary_cross_entropy_with_logits(x, x.sigmoid().detach())),
     "containers": lambda x: {"a": [x + 1, (x * 2, None)], "b": 3},
     "the same twice": lambda x: (x, x, x + 0),
     "convolution": lambda x: F.max_pool2d(F.conv2d(x.reshape(1, 1, 2, 3), rl.ones(2, 1, 2, 2)), (1, 2)),
@@ -91,7 +97,9 @@ def test_graph_computes_the_function(name: str, mode: str) -> None:
     agree(rl.fx.Interpreter(made).run(other.clone()), f(other.clone()))
 
 
-@pytest.mark.parametrize("name", ["pointwise", "views", "normalizing", "matrices", "reductions", "grad", "vmap of grad"])
+@pytest.mark.parametrize(
+    "name", ["pointwise", "views", "normalizing", "matrices", "reductions", "grad", "vmap of grad"]
+)
 def test_backward_through_the_graph(name: str) -> None:
     f = FUNCTIONS[name]
     x = rl.randn(2, 3, requires_grad=True)
@@ -102,9 +110,11 @@ def test_backward_through_the_graph(name: str) -> None:
 
 MODULES: dict[str, tuple[Callable, tuple]] = {
     "mlp": (lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), (3, 4)),
-    "convolutions": (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(2)), (2, 1, 8, 8)),
+    "convolutions": (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+                                           nn.Flatten(), nn.LazyLinear(2)), (2, 1, 8, 8)),
     "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 5, 8)),
-    "embedding": (lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), nn.GroupNorm(2, 2), nn.Flatten(), nn.Softmax(1)), (3, 4)),
+    "embedding": (lambda: nn.Sequential(nn.Unflatten(1, (2, 2)), nn.GroupNorm(2, 2), nn.Flatten(), nn.Softmax(1)),
+                  (3, 4)),
 }  # fmt: skip
 
 
@@ -119,7 +129,9 @@ def test_training_step_as_one_graph(name: str, mode: str) -> None:
     params = {k: v.detach() for k, v in module.named_parameters()}
 
     def step(params, x):
-        return grad(lambda p: functional_call(module, p, (x,)).square().sum(), has_aux=False)(params), functional_call(module, params, (x,))
+        return grad(lambda p: functional_call(module, p, (x,)).square().sum(), has_aux=False)(params), functional_call(
+            module, params, (x,)
+        )
 
     x, other = rl.randn(shape), rl.randn(shape)
     module.eval()
@@ -128,15 +140,19 @@ def test_training_step_as_one_graph(name: str, mode: str) -> None:
 
 
 def test_symbolic_sizes_are_computed() -> None:
-    made = make_fx(lambda x: x.reshape(x.shape[0] * x.shape[1]).new_zeros(x.shape[0] // 2 + 3, x.shape[1]) + x.sum(), tracing_mode="symbolic")(rl.randn(4, 6))
+    made = make_fx(
+        lambda x: x.reshape(x.shape[0] * x.shape[1]).new_zeros(x.shape[0] // 2 + 3, x.shape[1]) + x.sum(),
+        tracing_mode="symbolic",
+    )(rl.randn(4, 6))
     for shape in ((8, 7), (2, 9)):
         x = rl.randn(shape)
         agree(made(x), rl.zeros(shape[0] // 2 + 3, shape[1]) + x.sum())
     assert made.shape_env is not None
 
 
-@pytest.mark.parametrize("f", [lambda x: F.relu(x @ x.t()).sum(), lambda x: (x.softmax(-1) * x).mean(0).sum(), lambda x: (x[1:] * x[:-1]).sum(),
-                               lambda x: rl.cat([x, x * 2], 0).max(1)[0].sum()])  # fmt: skip
+@pytest.mark.parametrize("f",
+    [lambda x: F.relu(x @ x.t()).sum(), lambda x: (x.softmax(-1) * x).mean(0).sum(), lambda x: (x[1:] * x[:-1]).sum(),
+     lambda x: rl.cat([x, x * 2], 0).max(1)[0].sum()])  # fmt: skip
 def test_gradients_serve_all_sizes(f) -> None:
     """What rules keep of shapes stays symbolic through the tape."""
 

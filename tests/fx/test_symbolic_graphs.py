@@ -1,4 +1,5 @@
-"""Graphs traced on symbolic sizes compute what the function computes at other sizes; where they would not, the guards say so."""
+"""Graphs traced on symbolic sizes compute what the function computes at other sizes; where they would not,
+the guards say so."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ CUBES: dict[str, Callable] = {     # of one [b, t, d] tensor, d even
     "topk": lambda x: x.sort(-1)[0][..., :2],
     "cumulative": lambda x: x.cumsum(1) / rl.arange(1, x.shape[1] + 1).unsqueeze(1),
     "branch": lambda x: x * 2 if x.shape[0] < 5 else x * 3,
-    "size result": lambda x: (x.sum() * x.numel(), x.sum() / x.shape[-1], x.sum() * (x.shape[0] << 1), x.sum() * (x.shape[1] % 3)),
+    "size result": lambda x: (x.sum() * x.numel(), x.sum() / x.shape[-1], x.sum() * (x.shape[0] << 1),
+                              x.sum() * (x.shape[1] % 3)),
     "full": lambda x: rl.full((x.shape[0], 2), x.shape[1] / 4) + x.new_zeros(x.shape[0], 1),
     "vmap": rl.func.vmap(lambda row: row.softmax(-1) * row.shape[0] + row.reshape(-1).sum() / row.numel()),
     "jvp": lambda x: rl.func.jvp(lambda y: (y * y.shape[1]).sum(1), (x,), (rl.ones_like(x),)),
@@ -89,8 +91,15 @@ def test_other_sizes(name: str) -> None:
 
 def test_the_graph_computes_sizes() -> None:
     made = make_fx(heads, tracing_mode="symbolic")(rl.randn(2, 5, 8))
-    assert "sym_size" in made.code and "sym_sqrt" in made.code and not any(str(g).startswith("s2 ==") for g in made.shape_env.guards)
-    targets = [str(n.target) for n in make_fx(lambda x: x.view(x.shape[0] * x.shape[1]), tracing_mode="symbolic")(rl.randn(2, 3)).graph.nodes]
+    assert (
+        "sym_size" in made.code
+        and "sym_sqrt" in made.code
+        and not any(str(g).startswith("s2 ==") for g in made.shape_env.guards)
+    )
+    targets = [
+        str(n.target)
+        for n in make_fx(lambda x: x.view(x.shape[0] * x.shape[1]), tracing_mode="symbolic")(rl.randn(2, 3)).graph.nodes
+    ]
     assert "aten.sym_size.int" in targets and any("mul" in t for t in targets)
 
 

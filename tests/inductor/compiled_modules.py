@@ -28,7 +28,11 @@ def run(module: Any, call: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[li
     if wanted:
         sum((t * t).sum() for t in wanted).backward()
     grads = [t.grad for t in (*inputs, *module.parameters())]
-    return [t.detach() for t in made], [None if g is None else g.clone() for g in grads], [b.clone() for b in module.buffers()]
+    return (
+        [t.detach() for t in made],
+        [None if g is None else g.clone() for g in grads],
+        [b.clone() for b in module.buffers()],
+    )
 
 
 def check(record: Any, sample: Any, training: bool) -> None:
@@ -50,7 +54,13 @@ def check(record: Any, sample: Any, training: bool) -> None:
         for x, y in zip(a, b, strict=True):
             if x is not None:
                 assert (x.shape, x.dtype) == (y.shape, y.dtype)
-                rl.testing.assert_close(x, y, equal_nan=True, rtol=1e-4, atol=2e-5 * max(1.0, float(y.detach().abs().nan_to_num(0, 0, 0).max()) if y.numel() else 1.0))
+                rl.testing.assert_close(
+                    x,
+                    y,
+                    equal_nan=True,
+                    rtol=1e-4,
+                    atol=2e-5 * max(1.0, float(y.detach().abs().nan_to_num(0, 0, 0).max()) if y.numel() else 1.0),
+                )
 
 
 def checked(record: Any) -> tuple[int, list[str]]:
@@ -64,6 +74,3 @@ def checked(record: Any) -> tuple[int, list[str]]:
             except Outcome as reason:
                 refused.append(str(reason))
     return agreed, refused
-
-
-

@@ -53,7 +53,12 @@ def test_rows_of_an_expanded_tensor_are_not_read_as_if_they_lay_in_memory() -> N
 @pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.bfloat16, rl.float16])
 def test_types_between_ops_are_rounded_as_if_stored(dtype) -> None:
     x = rl.randn(64, 32).to(dtype)
-    check(lambda x: (x * 1.1 + x).exp() - x.softmax(-1), x, rtol=0.02 if dtype.itemsize < 4 else 1e-5, atol=0.02 if dtype.itemsize < 4 else 1e-6)
+    check(
+        lambda x: (x * 1.1 + x).exp() - x.softmax(-1),
+        x,
+        rtol=0.02 if dtype.itemsize < 4 else 1e-5,
+        atol=0.02 if dtype.itemsize < 4 else 1e-6,
+    )
     check(lambda x: (x * 1.1 + 0.3) * x, x, rtol=0, atol=0)
 
 
@@ -133,7 +138,9 @@ def step_of(model: nn.Module, loss):
 
 def test_a_training_step_of_a_transformer_layer() -> None:
     rl.manual_seed(0)
-    model = nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.Linear(16, 11))
+    model = nn.Sequential(
+        nn.Embedding(11, 16), nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.Linear(16, 11)
+    )
     x, y = rl.randint(0, 11, (3, 5)), rl.randint(0, 11, (3, 5))
     step = step_of(model, lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten()))
     made = check(step, dict(model.named_parameters()), x, y, rtol=1e-4, atol=1e-5)
@@ -142,7 +149,15 @@ def test_a_training_step_of_a_transformer_layer() -> None:
 
 def test_a_training_step_of_a_convolutional_network() -> None:
     rl.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3), nn.GroupNorm(2, 8), nn.Flatten(), nn.Linear(8 * 4, 4))
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3),
+        nn.GroupNorm(2, 8),
+        nn.Flatten(),
+        nn.Linear(8 * 4, 4),
+    )
     x, y = rl.randn(4, 3, 8, 8), rl.randint(0, 4, (4,))
     check(step_of(model, F.cross_entropy), dict(model.named_parameters()), x, y, rtol=1e-4, atol=1e-5)
 

@@ -20,7 +20,15 @@ REFUSED = {
     "nn.BatchNorm3d": "momentum=None counts batches in Python",
     "nn.CTCLoss": "labels in one row are as wide as their elements say",
 }
-SHOWN = ["nn.BatchNorm2d", "nn.Conv2d", "nn.CrossEntropyLoss", "nn.GRU", "nn.LSTM", "nn.MultiheadAttention", "nn.TransformerEncoderLayer"]
+SHOWN = [
+    "nn.BatchNorm2d",
+    "nn.Conv2d",
+    "nn.CrossEntropyLoss",
+    "nn.GRU",
+    "nn.LSTM",
+    "nn.MultiheadAttention",
+    "nn.TransformerEncoderLayer",
+]
 
 
 def check(name: str) -> int:

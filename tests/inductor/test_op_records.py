@@ -1,4 +1,5 @@
-"""PyTorch's op records as graphs of one op (and of its derivative), compiled: equal to eager mode in values, types and shapes."""
+"""PyTorch's op records as graphs of one op (and of its derivative), compiled: equal to eager mode in values,
+types and shapes."""
 
 from __future__ import annotations
 
@@ -21,17 +22,20 @@ from tests.parity.records import RECORDS  # noqa: E402
 
 # What a graph of one op cannot show, and why.
 APART = {
-    **dict.fromkeys(["cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "bernoulli", "svd_lowrank", "pca_lowrank"],
+    **dict.fromkeys(["cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "bernoulli",
+                     "svd_lowrank", "pca_lowrank"],
                     "its record seeds the generator while it is traced"),
     "histogramdd": "its bins are tuples of tensors that a graph lists otherwise",
     "linalg.lu": "its result's class is called by the graph",
     "to": "moves from the device that the comparison runs on",
 }  # fmt: skip
-RESHAPED = ("resize_", "empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")     # nobody said what is in them
+# nobody said what is in them
+RESHAPED = ("resize_", "empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")
 RANDOM = ("dropout", "rrelu", "multi_head_attention", "randn", "rand", "normal", "multinomial")
 SERVED = [
     name for name in RECORDS
-    if name not in APART and not name.startswith(RESHAPED) and not name.startswith(("sparse.", "jiterator", "nn.functional.max_unpool")) and not any(word in name for word in RANDOM)
+    if name not in APART and not name.startswith(RESHAPED) and not name.startswith(("sparse.", "jiterator",
+        "nn.functional.max_unpool")) and not any(word in name for word in RANDOM)
 ]  # fmt: skip
 
 
@@ -73,7 +77,13 @@ def check_record(name: str, with_gradients: bool) -> int:
         got = compile_graph(graph, tensors)(tensors)
         assert [(t.shape, t.dtype) for t in got] == [(t.shape, t.dtype) for t in expected]
         for a, b in zip(got, expected, strict=True):
-            assert rl.allclose(a.resolve_conj().to(rl.complex128), b.resolve_conj().to(rl.complex128), rtol=1e-4, atol=1e-5, equal_nan=True), name
+            assert rl.allclose(
+                a.resolve_conj().to(rl.complex128),
+                b.resolve_conj().to(rl.complex128),
+                rtol=1e-4,
+                atol=1e-5,
+                equal_nan=True,
+            ), name
         count += 1
     return count
 

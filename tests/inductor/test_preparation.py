@@ -29,7 +29,9 @@ def test_weights_are_packed_and_statistics_folded_once() -> None:
     rl.testing.assert_close(made(tensors)[0], layer(*tensors), rtol=1e-4, atol=1e-4)
     kept = made.kept
     assert len(kept) == 2 and not any("rsqrt" in label for label in made.labels)
-    rl.testing.assert_close(made([*tensors[:4], tensors[4] * 2])[0], layer(*tensors[:4], tensors[4] * 2), rtol=1e-4, atol=1e-4)
+    rl.testing.assert_close(
+        made([*tensors[:4], tensors[4] * 2])[0], layer(*tensors[:4], tensors[4] * 2), rtol=1e-4, atol=1e-4
+    )
     assert made.kept is kept
 
 

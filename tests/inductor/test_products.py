@@ -17,7 +17,9 @@ def sum_of_products(*pairs):
 def test_a_sum_of_short_products_is_one_product() -> None:
     tensors = [rl.randn(8, n) for _ in range(5) for n in (96, 64)]
     found = kernels(check(sum_of_products, *tensors, rtol=1e-4, atol=1e-4))
-    assert next(k for k in found if "mm" in k).startswith("steps[mm]") and not any("add" in k or "matmul" in k for k in found)
+    assert next(k for k in found if "mm" in k).startswith("steps[mm]") and not any(
+        "add" in k or "matmul" in k for k in found
+    )
 
 
 def test_a_product_that_is_read_elsewhere_stays() -> None:

@@ -16,11 +16,16 @@ np = pytest.importorskip("numpy")
 
 EDGE = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 30.0, -200.0, math.inf, -math.inf, math.nan]
 GRID = [complex(a, b) for a in EDGE for b in EDGE]
-PAIR = [complex(a, b) for a in (0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan) for b in (0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan)]
+PAIR = [
+    complex(a, b)
+    for a in (0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan)
+    for b in (0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan)
+]
 
 # name here: name in NumPy
-NUMPY = {"exp": "exp", "log": "log", "sqrt": "sqrt", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "acos": "arccos", "asin": "arcsin",
-         "atan": "arctan", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh", "sin": "sin", "cos": "cos", "tan": "tan"}  # fmt: skip
+NUMPY = {"exp": "exp", "log": "log", "sqrt": "sqrt", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "acos": "arccos",
+         "asin": "arcsin", "atan": "arctan", "acosh": "arccosh", "asinh": "arcsinh", "atanh": "arctanh", "sin": "sin",
+         "cos": "cos", "tan": "tan"}  # fmt: skip
 TORCH = (*NUMPY, "exp2", "log2", "log10", "rsqrt", "sigmoid", "square", "reciprocal", "abs", "angle", "expm1", "log1p")
 # Where PyTorch leaves the standard, and what the standard says.
 STANDARD = {
@@ -49,7 +54,9 @@ def both_lengths(function, dtype, *numbers):
     long = function(*(rl.cat([c, c[:64]]) for c in columns)).tolist()[: len(columns[0])]
     step = 1 if len(columns[0]) < 500 else 17
     for i in range(0, len(columns[0]), step):
-        assert spelled(function(*(c[i : i + 1].clone() for c in columns)).item()) == spelled(long[i]), [c[i] for c in columns]
+        assert spelled(function(*(c[i : i + 1].clone() for c in columns)).item()) == spelled(long[i]), [
+            c[i] for c in columns
+        ]
     return long
 
 
@@ -59,7 +66,9 @@ def one_by_one(function, *columns):
 
 
 def differences(inputs, wanted, found):
-    return [(z, spelled(w), spelled(g)) for z, w, g in zip(inputs, wanted, found, strict=True) if spelled(w) != spelled(g)]
+    return [
+        (z, spelled(w), spelled(g)) for z, w, g in zip(inputs, wanted, found, strict=True) if spelled(w) != spelled(g)
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
@@ -89,7 +98,9 @@ def standard(name: str, z: complex) -> tuple[str, str]:
     if name == "acos" and b == 0:
         return part(math.acos(a)), part(math.copysign(0.0, -b))
     if name == "log1p":
-        return ("+inf", "nan") if math.isinf(a) or math.isinf(b) else ("+0.0", part(b)) if a == 0 and b == 0 else ("", "")
+        return (
+            ("+inf", "nan") if math.isinf(a) or math.isinf(b) else ("+0.0", part(b)) if a == 0 and b == 0 else ("", "")
+        )
     if name == "expm1":
         if b == 0:
             return part(a), part(b)
@@ -100,10 +111,14 @@ def standard(name: str, z: complex) -> tuple[str, str]:
 def test_expm1_and_log1p_follow_the_standard() -> None:
     inf, nan = math.inf, math.nan
     expected = {
-        "expm1": {complex(inf, 0.0): ("+inf", "+0.0"), complex(-inf, inf): ("-1", "+0.0"), complex(-inf, nan): ("-1", "+0.0"), complex(inf, inf): ("+inf", "nan"),
-                  complex(inf, nan): ("+inf", "nan"), complex(nan, 0.0): ("nan", "+0.0"), complex(0.0, nan): ("nan", "nan"), complex(-inf, 1.0): ("-1", "+0.0")},
-        "log1p": {complex(-1.0, 0.0): ("-inf", "+0.0"), complex(1.0, inf): ("+inf", "+1.57"), complex(-inf, 1.0): ("+inf", "+3.14"), complex(inf, nan): ("+inf", "nan"),
-                  complex(nan, inf): ("+inf", "nan"), complex(-inf, inf): ("+inf", "+2.36"), complex(nan, 1.0): ("nan", "nan"), complex(-0.0, 0.0): ("+0.0", "+0.0")},
+        "expm1": {complex(inf, 0.0): ("+inf", "+0.0"), complex(-inf, inf): ("-1", "+0.0"),
+                  complex(-inf, nan): ("-1", "+0.0"), complex(inf, inf): ("+inf", "nan"),
+                  complex(inf, nan): ("+inf", "nan"), complex(nan, 0.0): ("nan", "+0.0"),
+                  complex(0.0, nan): ("nan", "nan"), complex(-inf, 1.0): ("-1", "+0.0")},
+        "log1p": {complex(-1.0, 0.0): ("-inf", "+0.0"), complex(1.0, inf): ("+inf", "+1.57"),
+                  complex(-inf, 1.0): ("+inf", "+3.14"), complex(inf, nan): ("+inf", "nan"),
+                  complex(nan, inf): ("+inf", "nan"), complex(-inf, inf): ("+inf", "+2.36"),
+                  complex(nan, 1.0): ("nan", "nan"), complex(-0.0, 0.0): ("+0.0", "+0.0")},
     }  # fmt: skip
     for name, cases in expected.items():
         found = both_lengths(getattr(rl, name), rl.complex128, list(cases))
@@ -114,9 +129,14 @@ def test_expm1_and_log1p_follow_the_standard() -> None:
 @pytest.mark.parametrize("name", ["mul", "div"])
 def test_products_and_quotients_agree_with_torch(name: str, dtype: str) -> None:
     torch = pytest.importorskip("torch")
-    pairs = [(a, b) for a in PAIR for b in PAIR if not (a == b and a == a and name == "div")]   # z / z: rounding, not rules
+    # z / z: rounding, not rules
+    pairs = [(a, b) for a in PAIR for b in PAIR if not (a == b and a == a and name == "div")]
     left, right = zip(*pairs, strict=True)
-    wanted = one_by_one(getattr(torch, name), torch.tensor(left, dtype=getattr(torch, dtype)), torch.tensor(right, dtype=getattr(torch, dtype)))
+    wanted = one_by_one(
+        getattr(torch, name),
+        torch.tensor(left, dtype=getattr(torch, dtype)),
+        torch.tensor(right, dtype=getattr(torch, dtype)),
+    )
     found = both_lengths(getattr(rl, name), getattr(rl, dtype), left, right)
     assert differences(pairs, wanted, found) == []
 
@@ -128,4 +148,6 @@ def test_atanh_of_large_numbers_keeps_its_real_part() -> None:
 
 def test_tanh_far_out_keeps_its_small_imaginary_part() -> None:
     found = rl.tensor([30 + 1j, -200 + 0.5j], dtype=rl.complex128).tanh().imag.tolist()
-    assert found == pytest.approx([4 * math.sin(1) * math.cos(1) * math.exp(-60), 4 * math.sin(0.5) * math.cos(0.5) * math.exp(-400)], rel=1e-12)
+    assert found == pytest.approx(
+        [4 * math.sin(1) * math.cos(1) * math.exp(-60), 4 * math.sin(0.5) * math.cos(0.5) * math.exp(-400)], rel=1e-12
+    )

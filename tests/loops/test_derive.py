@@ -23,7 +23,9 @@ NAMES = """
 """
 UNARY = dict.fromkeys(NAMES.split(), POINTS)
 UNARY["acosh"] = POINTS + 1.3
-BINARY = "pow atan2 hypot fmod remainder xlogy xlog1py logaddexp maximum minimum fmax fmin copysign div mul add sub".split()
+BINARY = (
+    "pow atan2 hypot fmod remainder xlogy xlog1py logaddexp maximum minimum fmax fmin copysign div mul add sub".split()
+)
 
 
 def difference(value, points: list[np.ndarray], k: int, step: float = 1e-6) -> np.ndarray:
@@ -37,7 +39,9 @@ def test_unary_derivative(name):
     value = getattr(s, name)(X)
     (slope,) = gradient([value], [X], [ONE])
     at = [UNARY[name]]
-    np.testing.assert_allclose(np.broadcast_to(evaluate([slope], at)[0], 5), difference(value, at, 0), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        np.broadcast_to(evaluate([slope], at)[0], 5), difference(value, at, 0), rtol=1e-6, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -45,7 +49,9 @@ def test_second_derivative_exists(name):
     (slope,) = gradient([getattr(s, name)(X)], [X], [ONE])
     (curve,) = gradient([slope], [X], [ONE])
     at = [UNARY[name]]
-    np.testing.assert_allclose(np.broadcast_to(evaluate([curve], at)[0], 5), difference(slope, at, 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.broadcast_to(evaluate([curve], at)[0], 5), difference(slope, at, 0), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", BINARY)

@@ -57,7 +57,11 @@ def layouts(dtype, *shape):
 @pytest.mark.parametrize("shape", [(5, 7), (3, 4, 5)])
 def test_pointwise_into_pointwise(dtype, shape):
     for x in layouts(dtype, *shape):
-        for y in (R.randn(*shape).to(dtype), R.randn(shape[-1]).to(dtype), R.randn(shape[0], *[1] * (len(shape) - 1)).to(dtype)):
+        for y in (
+            R.randn(*shape).to(dtype),
+            R.randn(shape[-1]).to(dtype),
+            R.randn(shape[0], *[1] * (len(shape) - 1)).to(dtype),
+        ):
             for k, order in ((0, lambda t: (t, y)), (1, lambda t: (y, t))):
                 made = inline(lowered("mul", *order(x.exp())), k, lowered("exp", x))
                 same(run(made, *order(x)), R.mul(*order(x.exp())))
@@ -96,14 +100,17 @@ def test_pointwise_into_reduction(name, shape):
 def test_dense_pointwise_into_reduction(dtype):
     x = R.randn(30, 50).to(dtype)
     for dim in (0, 1):
-        R.testing.assert_close(run(inline(lowered("sum", x.exp(), dim=(dim,)), 0, lowered("exp", x)), x), x.exp().sum(dim))
+        R.testing.assert_close(
+            run(inline(lowered("sum", x.exp(), dim=(dim,)), 0, lowered("exp", x)), x), x.exp().sum(dim)
+        )
 
 
 def views(shape):
     rows, cols = shape
     return [
-        ("transpose", (0, 1)), ("permute", ((1, 0),)), ("view", ((cols, rows),)), ("unsqueeze", (1,)), ("select", (0, 1)),
-        ("slice", (1, 1, 6, 2)), ("expand", ((3, rows, cols),)), ("diagonal", ()), ("unfold", (1, 3, 2)), ("narrow", (0, 1, 2)),
+        ("transpose", (0, 1)), ("permute", ((1, 0),)), ("view", ((cols, rows),)), ("unsqueeze", (1,)),
+        ("select", (0, 1)), ("slice", (1, 1, 6, 2)), ("expand", ((3, rows, cols),)), ("diagonal", ()),
+        ("unfold", (1, 3, 2)), ("narrow", (0, 1, 2)),
     ]  # fmt: skip
 
 
@@ -123,7 +130,10 @@ def test_view_into_anything_and_anything_into_view(name, args):
         behind = lowered(name, x.exp().contiguous(), *args)
         same(run(inline(behind, 0, lowered("exp", x)), x), method(x.exp().contiguous(), *args).contiguous())
         places = inline(behind, 0, lowered("index_select", x, 0, R.tensor([3, 0, 1, 2])))
-        same(run(places, x, R.tensor([3, 0, 1, 2])), method(x.index_select(0, R.tensor([3, 0, 1, 2])), *args).contiguous())
+        same(
+            run(places, x, R.tensor([3, 0, 1, 2])),
+            method(x.index_select(0, R.tensor([3, 0, 1, 2])), *args).contiguous(),
+        )
 
 
 @pytest.mark.parametrize("keepdim", [False, True])
@@ -221,7 +231,12 @@ def test_sizes_that_are_symbols_stay_symbols():
         product = x * y
         total = inline(lowered("sum", product, dim=(1,)), 0, lowered("mul", x, y))
         (launch,) = schedules.schedule(total).launches
-        assert [str(n) for n in (*total.ranges, *total.shape, launch.extent)] == [str(rows), str(cols), str(rows), str(rows)]
+        assert [str(n) for n in (*total.ranges, *total.shape, launch.extent)] == [
+            str(rows),
+            str(cols),
+            str(rows),
+            str(rows),
+        ]
         turned = inline(lowered("transpose", product, 0, 1), 0, lowered("mul", x, y))
         assert [[str(s) for s in m.strides] for m in turned.memories] == [["1", str(cols)], ["1", "0"]]
         flipped = inline(lowered("flip", product, (1,)), 0, lowered("mul", x, y))
@@ -298,4 +313,6 @@ def test_what_is_stated_prints():
         lowered("im2col", x, (3, 3), (1, 1), (1, 1), (2, 2)), lowered("cat", [x, x], 1), lowered("flip", x, (1,)),
     ):  # fmt: skip
         assert made.name in show_lowered(made) and "nest" in str(schedules.schedule(made))
-    assert "rows of" in show_lowered(lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)])))
+    assert "rows of" in show_lowered(
+        lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)]))
+    )

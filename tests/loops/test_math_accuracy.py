@@ -149,10 +149,14 @@ CASES = {
         (("even", -60, 60), ("even", -900, 900), ("even", -1, 1)),
     ),
     "rsqrt": Case(lambda x: 1 / mp.sqrt(x), (POSITIVE,)),
-    "hypot": Case(mp.hypot, (("log", "tiny", 1e38, "+-"), ("even", -2, 2)), (("log", "tiny", 1e38, "+-"), ("even", -2, 2))),
+    "hypot": Case(
+        mp.hypot, (("log", "tiny", 1e38, "+-"), ("even", -2, 2)), (("log", "tiny", 1e38, "+-"), ("even", -2, 2))
+    ),
     "fmod": Case(fmod, (("log", 1e-30, 1e30, "+-"), ("even", -9, 9)), (("log", 1e-30, 1e30, "+-"), ("even", -2, 2))),
     "sigmoid": Case(lambda x: 1 / (1 + mp.exp(-x)), (("even", -740, 40), ("even", -100, 30), ("even", -3, 3))),
-    "logit": Case(lambda x: mp.log(x / (1 - x)), (("even", 1e-9, 0.999), ("log", "tiny", 0.9, "+"), ("even", 0.49, 0.51))),
+    "logit": Case(
+        lambda x: mp.log(x / (1 - x)), (("even", 1e-9, 0.999), ("log", "tiny", 0.9, "+"), ("even", 0.49, 0.51))
+    ),
     "softplus": Case(lambda x: mp.log1p(mp.exp(x)), (("even", -700, 100), ("even", -10, 10))),
     "log_sigmoid": Case(lambda x: -mp.log1p(mp.exp(-x)), (("even", -100, 700), ("even", -10, 10))),
     "erf": Case(mp.erf, (("even", -6, 6), ("even", -1, 1), ("log", "tiny", 1, "+-"))),

@@ -65,10 +65,23 @@ def test_stretches_meet_without_gaps(size, step, low, high):
 
     def body(at, sources):
         here = at[-1] * const(step, "i64")
-        value = select(lt(here, sources[0].value), const(1.0, "f32"), select(ge(here, sources[1].value), const(2.0, "f32"), const(3.0, "f32")))
+        value = select(
+            lt(here, sources[0].value),
+            const(1.0, "f32"),
+            select(ge(here, sources[1].value), const(2.0, "f32"), const(3.0, "f32")),
+        )
         return (value + select(lt(-here, -sources[1].value), const(10.0, "f32"), const(20.0, "f32")),)
 
-    made = Lowered("stretches", ("stretches", step), (size,), (size,), ("f32",), (Number("low", "i64", low), Number("high", "i64", high)), body, aligned=False)
+    made = Lowered(
+        "stretches",
+        ("stretches", step),
+        (size,),
+        (size,),
+        ("f32",),
+        (Number("low", "i64", low), Number("high", "i64", high)),
+        body,
+        aligned=False,
+    )
     slots = [("new", BY_CODE["f32"], (size,), None, -1, 0)]
     got = _C.Plan(0, R.device("cpu"), slots, lowered_steps(made, R.device("cpu"), {}, slots))()
     places = [k * step for k in range(size)]
@@ -82,7 +95,17 @@ def test_rows_that_every_tensor_is_read_along_are_joined():
     def body(at, sources):
         return (sources[0][at.replace(1, min_(at[1], const(2, "i64")))],)
 
-    made = Lowered("joined", ("joined",), (8, 4, 5, 7), (8, 4, 5, 7), ("f32",), (memory,), body, aligned=False, through=frozenset((0, 2, 3)))
+    made = Lowered(
+        "joined",
+        ("joined",),
+        (8, 4, 5, 7),
+        (8, 4, 5, 7),
+        ("f32",),
+        (memory,),
+        body,
+        aligned=False,
+        through=frozenset((0, 2, 3)),
+    )
     (launch,) = schedules.schedule(made).launches
     assert launch.extent * 35 == 8 * 4 * 35
     slots = [("new", BY_CODE["f32"], made.shape, None, -1, 0)]

@@ -42,7 +42,9 @@ def check(got: np.ndarray, want: np.ndarray, rtol: float) -> None:
 def test_binary_edges(name, dtype):
     a, b = FIRST.astype(NAMES[dtype]), SECOND.astype(NAMES[dtype])
     want = getattr(torch, name)(torch.tensor(a), torch.tensor(b)).numpy()
-    check(evaluate([getattr(s, name)(arg(0, dtype), arg(1, dtype))], [a, b])[0], want, 1e-5 if dtype == "f32" else 1e-12)
+    check(
+        evaluate([getattr(s, name)(arg(0, dtype), arg(1, dtype))], [a, b])[0], want, 1e-5 if dtype == "f32" else 1e-12
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -1,7 +1,8 @@
 """PyTorch's records of its modules (`module_db`) run on both libraries.
 
-Enters: a record. Leaves: a list of differences, in words, of: initial weights for the same seed, forward, backward (parameters and
-inputs), names of the state, text, and what deepcopy and pickle give back. Refuses nothing: what cannot be built is a difference.
+Enters: a record. Leaves: a list of differences, in words, of: initial weights for the same seed, forward, backward
+(parameters and inputs), names of the state, text, and what deepcopy and pickle give back. Refuses nothing:
+what cannot be built is a difference.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ def ours(x: Any, memo: dict[Any, Any]) -> Any:
 def _module(x: torch.nn.Module) -> Any:
     if isinstance(x, torch.nn.TransformerEncoderLayer):
         attention = x.self_attn
-        made = rl.nn.TransformerEncoderLayer(attention.embed_dim, attention.num_heads, x.linear1.out_features, x.dropout.p,
-                                             convert.thing(x.activation), x.norm1.eps, attention.batch_first, x.norm_first,
+        made = rl.nn.TransformerEncoderLayer(attention.embed_dim, attention.num_heads, x.linear1.out_features,
+                                             x.dropout.p, convert.thing(x.activation), x.norm1.eps,
+                                             attention.batch_first, x.norm_first,
                                              x.linear1.bias is not None)  # fmt: skip
     elif isinstance(x, torch.nn.LayerNorm):
         made = rl.nn.LayerNorm(x.normalized_shape, x.eps, x.elementwise_affine)
@@ -84,7 +86,9 @@ def _compare(what: str, mine: list, theirs: list) -> list[str]:
         elif a is not None:
             try:
                 size = b.detach().abs().nan_to_num(0, 0, 0).max().item() if b.numel() else 0
-                torch.testing.assert_close(convert.back(a), b.detach(), rtol=1e-4, atol=2e-5 * max(1, size), equal_nan=True)
+                torch.testing.assert_close(
+                    convert.back(a), b.detach(), rtol=1e-4, atol=2e-5 * max(1, size), equal_nan=True
+                )
             except AssertionError as error:
                 found.append(f"{what} {i}: {str(error).splitlines()[0]} {str(error).splitlines()[-3:]}")
     return found
@@ -124,7 +128,11 @@ def differences(record: Any, sample: Any, training: bool) -> list[str]:
     _backward(out_theirs, torch.Tensor)
     _backward(out_mine, rl.Tensor)
     found += _compare("gradient", [p.grad for p in mine.parameters()], [p.grad for p in theirs.parameters()])
-    leaves = [(a, b) for a, b in zip(tensors((args, kwargs), rl.Tensor), tensors((given.args, given.kwargs), torch.Tensor)) if b.is_leaf]
+    leaves = [
+        (a, b)
+        for a, b in zip(tensors((args, kwargs), rl.Tensor), tensors((given.args, given.kwargs), torch.Tensor))
+        if b.is_leaf
+    ]
     found += _compare("input gradient", [a.grad for a, _ in leaves], [b.grad for _, b in leaves])
     for _, b in leaves:
         b.grad = None

@@ -58,7 +58,9 @@ def test_gradients_reach_inputs_and_captured_tensors() -> None:
     bias = rushlight.randn(5, 5, dtype=rushlight.float64, requires_grad=True)
 
     def attend(q, k, v, bias):
-        return flex.flex_attention(q, k, v, lambda s, b, h, i, j: s + bias[i, j], flex.create_block_mask(causal, None, None, 5, 5))
+        return flex.flex_attention(
+            q, k, v, lambda s, b, h, i, j: s + bias[i, j], flex.create_block_mask(causal, None, None, 5, 5)
+        )
 
     assert rushlight.autograd.gradcheck(attend, (q, k, v, bias))
 

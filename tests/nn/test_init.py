@@ -12,8 +12,9 @@ import rushlight as rl
 torch = pytest.importorskip("torch")
 
 SCHEMES = {
-    "uniform_": {"a": -1, "b": 2}, "normal_": {"mean": 1, "std": 2}, "trunc_normal_": {}, "constant_": {"val": 3}, "ones_": {}, "zeros_": {}, "eye_": {},
-    "xavier_uniform_": {"gain": 2}, "xavier_normal_": {}, "kaiming_uniform_": {"a": 5**0.5}, "kaiming_normal_": {"mode": "fan_out", "nonlinearity": "relu"},
+    "uniform_": {"a": -1, "b": 2}, "normal_": {"mean": 1, "std": 2}, "trunc_normal_": {}, "constant_": {"val": 3},
+    "ones_": {}, "zeros_": {}, "eye_": {}, "xavier_uniform_": {"gain": 2}, "xavier_normal_": {},
+    "kaiming_uniform_": {"a": 5**0.5}, "kaiming_normal_": {"mode": "fan_out", "nonlinearity": "relu"},
     "orthogonal_": {"gain": 2}, "sparse_": {"sparsity": 0.3},
 }  # fmt: skip
 
@@ -51,9 +52,10 @@ def test_dirac(shape):
 def test_gains_and_errors():
     for name in ("linear", "sigmoid", "tanh", "relu", "selu", "leaky_relu", "conv2d"):
         assert rl.nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
-    for call in (lambda i, t: i.calculate_gain("nope"), lambda i, t: i.xavier_normal_(t.empty(3)), lambda i, t: i.eye_(t.empty(3)),
-                 lambda i, t: i.dirac_(t.empty(3, 3)), lambda i, t: i.orthogonal_(t.empty(3)), lambda i, t: i.sparse_(t.empty(3), 0.1),
-                 lambda i, t: i.kaiming_normal_(t.empty(3, 3), mode="fan_side")):  # fmt: skip
+    for call in (lambda i, t: i.calculate_gain("nope"), lambda i, t: i.xavier_normal_(t.empty(3)), lambda i,
+                 t: i.eye_(t.empty(3)), lambda i, t: i.dirac_(t.empty(3, 3)), lambda i, t: i.orthogonal_(t.empty(3)),
+                 lambda i, t: i.sparse_(t.empty(3), 0.1), lambda i,
+                 t: i.kaiming_normal_(t.empty(3, 3), mode="fan_side")):  # fmt: skip
         for t in (torch, rl):
             with pytest.raises(ValueError):
                 call(t.nn.init, t)

@@ -11,7 +11,11 @@ import rushlight as rl
 from rushlight import nn
 
 NO_LAYERS = {"Module", "Container", "DataParallel", "RNNCellBase"}   # bases, and what runs another module
-LAYERS = [name for name in dir(nn) if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module) and name not in NO_LAYERS]
+LAYERS = [
+    name
+    for name in dir(nn)
+    if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module) and name not in NO_LAYERS
+]
 
 
 def part(text: str, heading: str) -> str:

@@ -56,8 +56,9 @@ def test_names_and_text() -> None:
         listed = nn.ModuleList([Layer(3, 3) for _ in range(3)] + [Layer(1, 1)])
         return [m, listed, list(m.state_dict()), dict(m.state_dict()._metadata), [n for n, _ in m.named_parameters()],
                 [n for n, _ in m.named_modules(prefix="p")], [n for n, _ in m.named_parameters(remove_duplicate=False)],
-                [n for n, _ in m.named_buffers(recurse=False)], [n for n, _ in m.named_buffers()], [n for n, _ in m.named_children()],
-                nn.ParameterList([t.ones(2), t.zeros(3, 1)]), nn.ParameterDict({"z": t.ones(2), "a": t.ones(1)})]  # fmt: skip
+                [n for n, _ in m.named_buffers(recurse=False)], [n for n, _ in m.named_buffers()],
+                [n for n, _ in m.named_children()], nn.ParameterList([t.ones(2), t.zeros(3, 1)]),
+                nn.ParameterDict({"z": t.ones(2), "a": t.ones(1)})]  # fmt: skip
 
     same(program)
 
@@ -66,11 +67,12 @@ def test_assignment_rules() -> None:
     def program(t, nn, Layer):
         m = nn.Sequential(Layer(3, 4))
         half = Layer.__new__(Layer)
-        calls = [lambda: setattr(m[0], "w", 3), lambda: setattr(m[0], "b", 3), lambda: setattr(m, "0", 3), lambda: m.foo,
-                 lambda: m[0].register_parameter("a.b", None), lambda: m[0].register_buffer("", None), lambda: m[9],
-                 lambda: nn.Module()(1), lambda: m.get_submodule("0.x"), lambda: m.get_parameter("0.w").shape[0],
-                 lambda: m.get_buffer("0.w"), lambda: nn.Module(3), lambda: m.append(3), lambda: nn.ParameterList()(1),
-                 lambda: m.train(3), lambda: setattr(half, "p", nn.Parameter(t.ones(1))), lambda: setattr(half, "m", nn.Module()),
+        calls = [lambda: setattr(m[0], "w", 3), lambda: setattr(m[0], "b", 3), lambda: setattr(m, "0", 3),
+                 lambda: m.foo, lambda: m[0].register_parameter("a.b", None), lambda: m[0].register_buffer("", None),
+                 lambda: m[9], lambda: nn.Module()(1), lambda: m.get_submodule("0.x"),
+                 lambda: m.get_parameter("0.w").shape[0], lambda: m.get_buffer("0.w"), lambda: nn.Module(3),
+                 lambda: m.append(3), lambda: nn.ParameterList()(1), lambda: m.train(3),
+                 lambda: setattr(half, "p", nn.Parameter(t.ones(1))), lambda: setattr(half, "m", nn.Module()),
                  lambda: m.register_buffer("training", t.ones(1)), lambda: m[0].register_parameter("n", t.ones(1)),
                  lambda: m.to(t.int32), lambda: m.set_submodule("", m), lambda: m.set_submodule("0", 3),
                  lambda: m[0].register_parameter("n", nn.Parameter(t.ones(1)) * 2)]  # fmt: skip
@@ -101,7 +103,9 @@ def test_hooks_run_in_order() -> None:
             m[0].register_forward_hook(lambda mod, a, k, o: log.append(sorted(k)), with_kwargs=True),
             m[0].register_full_backward_hook(lambda mod, gi, go: log.append(("in", gi[0] is None, tuple(go[0].shape)))),
             m.register_full_backward_pre_hook(lambda mod, go: log.append("bpre") or (go[0] * 2,)),
-            m[1].register_full_backward_hook(lambda mod, gi, go: log.append((tuple(gi[0].shape), len(go))) or (gi[0] * 5,)),
+            m[1].register_full_backward_hook(
+                lambda mod, gi, go: log.append((tuple(gi[0].shape), len(go))) or (gi[0] * 5,)
+            ),
             nn.modules.module.register_module_forward_hook(lambda mod, a, o: log.append(type(mod).__name__)),
         ]
         m(t.ones(5, 3)).sum().backward()
@@ -123,7 +127,11 @@ def test_always_called_hooks_see_errors() -> None:
         m, log = Broken(), []
         m.register_forward_hook(lambda mod, a, o: log.append(("always", o)), always_call=True)
         m.register_forward_hook(lambda mod, a, o: log.append("never"))
-        return [problem(lambda: m(1)), log, problem(lambda: m.register_backward_hook(print) and m.register_full_backward_hook(print))]
+        return [
+            problem(lambda: m(1)),
+            log,
+            problem(lambda: m.register_backward_hook(print) and m.register_full_backward_hook(print)),
+        ]
 
     same(program)
 
@@ -137,9 +145,15 @@ def test_state_dict_errors_and_hooks() -> None:
         try:
             m.load_state_dict(state)
         except RuntimeError as error:
-            log.append((type(error).__name__, sorted(re.findall(r"size mismatch for \S+:|[\"'][\w.]+[\"']", str(error)))))
+            log.append(
+                (type(error).__name__, sorted(re.findall(r"size mismatch for \S+:|[\"'][\w.]+[\"']", str(error))))
+            )
         del state["1.b"]
-        log += [m.load_state_dict(state, strict=False), m.load_state_dict(m.state_dict()), problem(lambda: m.load_state_dict(3))]
+        log += [
+            m.load_state_dict(state, strict=False),
+            m.load_state_dict(m.state_dict()),
+            problem(lambda: m.load_state_dict(3)),
+        ]
         m.register_state_dict_post_hook(lambda mod, sd, p, meta: sd.pop("0.b", None) is None or None)
         m[1].register_state_dict_pre_hook(lambda mod, p, keep: log.append(("pre", p, keep)))
         m.register_load_state_dict_pre_hook(lambda mod, sd, p, *rest: log.append(("load", p, len(rest))))
@@ -167,7 +181,11 @@ def test_extra_state_travels() -> None:
         a, b = Counting(), Counting()
         a.count = 5
         log = [list(a.state_dict()), b.load_state_dict(a.state_dict()), b.count]
-        return [*log, problem(lambda: b.load_state_dict({})), problem(lambda: nn.Module().load_state_dict({"_extra_state": 1}))]
+        return [
+            *log,
+            problem(lambda: b.load_state_dict({})),
+            problem(lambda: nn.Module().load_state_dict({"_extra_state": 1})),
+        ]
 
     same(program)
 
@@ -180,9 +198,22 @@ def test_conversions_keep_identity() -> None:
         m.double()
         log = [w is m[0].w, w.dtype, w.grad.dtype, m[0].b.dtype]
         m.to(t.bfloat16)
-        log += [w.dtype, m.half()[0].b.dtype, m.float()[0].b.dtype, m.to("cpu", t.float64)[0].w.dtype, m.to(t.ones(1))[0].w.dtype]
+        log += [
+            w.dtype,
+            m.half()[0].b.dtype,
+            m.float()[0].b.dtype,
+            m.to("cpu", t.float64)[0].w.dtype,
+            m.to(t.ones(1))[0].w.dtype,
+        ]
         m.zero_grad(set_to_none=False)
-        log += [w.grad.sum().item(), m.zero_grad(), w.grad, m.requires_grad_(False)[0].w.requires_grad, m.eval().training, m[0].training]
+        log += [
+            w.grad.sum().item(),
+            m.zero_grad(),
+            w.grad,
+            m.requires_grad_(False)[0].w.requires_grad,
+            m.eval().training,
+            m[0].training,
+        ]
         return [*log, m.to("meta")[0].w.is_meta, m.to_empty(device="cpu")[0].w.is_meta]
 
     same(program)
@@ -205,7 +236,15 @@ def test_containers_behave_like_lists_and_dicts() -> None:
         log += [list(d), "x" in d, d.pop("x").w.shape[0], len(d)]
         p = nn.ParameterDict({"b": t.ones(1), "a": t.ones(2)})
         p |= nn.ParameterDict({"c": 3})
-        log += [list(p), p["c"], p.get("zz"), p.popitem()[0], len(p), list(reversed(p)), [n for n, _ in p.named_parameters()]]
+        log += [
+            list(p),
+            p["c"],
+            p.get("zz"),
+            p.popitem()[0],
+            len(p),
+            list(reversed(p)),
+            [n for n, _ in p.named_parameters()],
+        ]
         q = nn.ParameterList(range(3))
         q.append(t.ones(2))
         return [*log, len(q), list(q[:3]), [n for n, _ in q.named_parameters()], problem(lambda: q[7])]
@@ -264,7 +303,9 @@ def test_quick_paths_give_way() -> None:
 def test_functional_call_and_stacked_state() -> None:
     models = [Pickled() for _ in range(2)]
     params, buffers = rl.func.stack_module_state(models)
-    out = rl.vmap(lambda p, b, x: rl.func.functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(params, buffers, rl.ones(2))
+    out = rl.vmap(lambda p, b, x: rl.func.functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(
+        params, buffers, rl.ones(2)
+    )
     assert out.shape == (2, 2)
     assert rl.func.functional_call(models[0], {"w": rl.zeros(2)}, rl.ones(2)).sum().item() == 0
 

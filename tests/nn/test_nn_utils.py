@@ -31,7 +31,11 @@ def test_clipping_by_norm(norm_type, foreach):
     def program(t):
         m = trained(t)
         total = t.nn.utils.clip_grad_norm_(m.parameters(), 1.5, norm_type, foreach=foreach)
-        return [total, *(p.grad for p in m.parameters()), t.nn.utils.get_total_norm([p.grad for p in m.parameters()], norm_type)]
+        return [
+            total,
+            *(p.grad for p in m.parameters()),
+            t.nn.utils.get_total_norm([p.grad for p in m.parameters()], norm_type),
+        ]
 
     both(program)
 
@@ -81,24 +85,32 @@ def test_layers_without_records():
         img = t.randn(2, 4, 6, 6)
         pooled, where = nn.MaxPool2d(2, return_indices=True)(img)
         bag = nn.EmbeddingBag(7, 3, mode="sum", padding_idx=1)
-        return [out, adaptive.head.weight.grad, adaptive.tail[1][0].weight.grad, adaptive.log_prob(x), adaptive.predict(x),
-                nn.CrossMapLRN2d(3)(img), nn.CrossMapLRN2d(4, k=2)(img), nn.PixelShuffle(2)(img), nn.PixelUnshuffle(3)(img), nn.ChannelShuffle(2)(img),
-                nn.Fold((6, 6), 2, stride=2)(nn.Unfold(2, stride=2)(img)), nn.MaxUnpool2d(2)(pooled, where), nn.Flatten()(img), nn.Unflatten(1, (2, 2))(img),
-                nn.Upsample(scale_factor=2, mode="bilinear")(img), nn.UpsamplingBilinear2d(scale_factor=2)(img), nn.CosineSimilarity()(x, x + 1),
-                nn.PairwiseDistance()(x, x + 1), bag(t.tensor([[1, 2], [3, 4]])), nn.Dropout(0.3)(x), nn.AlphaDropout(0.3)(x), nn.Dropout2d(0.5)(img),
-                nn.RReLU()(x), nn.Hardsigmoid()(x), nn.TripletMarginLoss()(x, x + 1, x - 1),
-                nn.TripletMarginWithDistanceLoss(distance_function=nn.CosineSimilarity())(x, x + 1, x - 1), nn.LazyLinear(3)(x), nn.LazyBatchNorm2d()(img),
-                nn.LazyInstanceNorm2d()(img), nn.Embedding.from_pretrained(x)(t.tensor([0, 3]))]  # fmt: skip
+        return [out, adaptive.head.weight.grad, adaptive.tail[1][0].weight.grad, adaptive.log_prob(x),
+                adaptive.predict(x), nn.CrossMapLRN2d(3)(img), nn.CrossMapLRN2d(4, k=2)(img), nn.PixelShuffle(2)(img),
+                nn.PixelUnshuffle(3)(img), nn.ChannelShuffle(2)(img),
+                nn.Fold((6, 6), 2, stride=2)(nn.Unfold(2, stride=2)(img)), nn.MaxUnpool2d(2)(pooled, where),
+                nn.Flatten()(img), nn.Unflatten(1, (2, 2))(img), nn.Upsample(scale_factor=2, mode="bilinear")(img),
+                nn.UpsamplingBilinear2d(scale_factor=2)(img), nn.CosineSimilarity()(x, x + 1),
+                nn.PairwiseDistance()(x, x + 1), bag(t.tensor([[1, 2], [3, 4]])), nn.Dropout(0.3)(x),
+                nn.AlphaDropout(0.3)(x), nn.Dropout2d(0.5)(img), nn.RReLU()(x), nn.Hardsigmoid()(x),
+                nn.TripletMarginLoss()(x, x + 1, x - 1),
+                nn.TripletMarginWithDistanceLoss(distance_function=nn.CosineSimilarity())(x, x + 1, x - 1),
+                nn.LazyLinear(3)(x), nn.LazyBatchNorm2d()(img), nn.LazyInstanceNorm2d()(img),
+                nn.Embedding.from_pretrained(x)(t.tensor([0, 3]))]  # fmt: skip
 
     both(program)
 
 
 def test_their_text():
-    cases = [("Embedding", (5, 3), {"padding_idx": 1, "max_norm": 2.0, "sparse": True}), ("EmbeddingBag", (5, 3), {"mode": "sum"}), ("Upsample", (), {"scale_factor": 2}),
-             ("Flatten", (), {}), ("Unflatten", (1, (2, 2)), {}), ("Fold", (4, 2), {}), ("Unfold", (3,), {}), ("PixelShuffle", (2,), {}), ("Hardsigmoid", (), {}),
-             ("Softmax2d", (), {}), ("LazyLinear", (3,), {}), ("RReLU", (), {}), ("MaxUnpool2d", (2,), {}), ("CrossMapLRN2d", (3,), {}), ("AlphaDropout", (), {}),
-             ("Conv2d", (2, 4, 3), {"padding": "same", "groups": 2, "bias": False, "padding_mode": "reflect"}), ("AdaptiveLogSoftmaxWithLoss", (8, 20, [4]), {}),
-             ("ConvTranspose2d", (2, 4, 3), {"stride": 2, "output_padding": 1}), ("LSTM", (3, 4, 2), {"batch_first": True}), ("SyncBatchNorm", (3,), {})]  # fmt: skip
+    cases = [("Embedding", (5, 3), {"padding_idx": 1, "max_norm": 2.0, "sparse": True}),
+             ("EmbeddingBag", (5, 3), {"mode": "sum"}), ("Upsample", (), {"scale_factor": 2}),
+             ("Flatten", (), {}), ("Unflatten", (1, (2, 2)), {}), ("Fold", (4, 2), {}), ("Unfold", (3,), {}),
+             ("PixelShuffle", (2,), {}), ("Hardsigmoid", (), {}), ("Softmax2d", (), {}), ("LazyLinear", (3,), {}),
+             ("RReLU", (), {}), ("MaxUnpool2d", (2,), {}), ("CrossMapLRN2d", (3,), {}), ("AlphaDropout", (), {}),
+             ("Conv2d", (2, 4, 3), {"padding": "same", "groups": 2, "bias": False, "padding_mode": "reflect"}),
+             ("AdaptiveLogSoftmaxWithLoss", (8, 20, [4]), {}),
+             ("ConvTranspose2d", (2, 4, 3), {"stride": 2, "output_padding": 1}),
+             ("LSTM", (3, 4, 2), {"batch_first": True}), ("SyncBatchNorm", (3,), {})]  # fmt: skip
     for name, args, kwargs in cases:
         ours, theirs = (repr(getattr(t.nn, name)(*args, **kwargs)) for t in (rl, torch))
         assert ours == theirs

@@ -30,13 +30,17 @@ def test_weights_and_gradients(shape, orthogonal_map, dtype, use_trivialization)
     for t in (rl, torch):
         t.manual_seed(3)
         try:
-            module = t.nn.utils.parametrizations.orthogonal(holder(t, shape, dtype), orthogonal_map=orthogonal_map, use_trivialization=use_trivialization)
+            module = t.nn.utils.parametrizations.orthogonal(
+                holder(t, shape, dtype), orthogonal_map=orthogonal_map, use_trivialization=use_trivialization
+            )
         except (ValueError, NotImplementedError) as error:
             results.append((type(error), None))
             continue
         # away from the starting point
         with t.no_grad():
-            module.parametrizations.weight.original.add_(0.1 * t.ones_like(module.parametrizations.weight.original).tril(-1))
+            module.parametrizations.weight.original.add_(
+                0.1 * t.ones_like(module.parametrizations.weight.original).tril(-1)
+            )
         weight = module.weight
         scale = t.arange(weight.numel(), dtype=t.float64).cos().view(weight.shape)
         (weight * scale).abs().sum().backward()
@@ -49,7 +53,11 @@ def test_weights_and_gradients(shape, orthogonal_map, dtype, use_trivialization)
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-6, atol=1e-8)
     assert results[0][2] == results[1][2]
     Q = results[0][0] if shape[-2] >= shape[-1] else results[0][0].swapaxes(-1, -2)
-    np.testing.assert_allclose(Q.conj().swapaxes(-1, -2) @ Q, np.broadcast_to(np.eye(Q.shape[-1]), (*Q.shape[:-2], Q.shape[-1], Q.shape[-1])), atol=1e-9)
+    np.testing.assert_allclose(
+        Q.conj().swapaxes(-1, -2) @ Q,
+        np.broadcast_to(np.eye(Q.shape[-1]), (*Q.shape[:-2], Q.shape[-1], Q.shape[-1])),
+        atol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("orthogonal_map", MAPS[:3])

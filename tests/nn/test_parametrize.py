@@ -45,7 +45,14 @@ def test_a_parameter_computed_by_a_module():
         m = t.nn.Linear(3, 2)
         m.weight.data.abs_()
         p.register_parametrization(m, "weight", positive(t))
-        log = [type(m).__name__, list(m.state_dict()), m.weight, m.parametrizations.weight.original, p.is_parametrized(m, "weight"), p.is_parametrized(m, "bias")]
+        log = [
+            type(m).__name__,
+            list(m.state_dict()),
+            m.weight,
+            m.parametrizations.weight.original,
+            p.is_parametrized(m, "weight"),
+            p.is_parametrized(m, "bias"),
+        ]
         m(t.ones(1, 3)).sum().backward()
         log.append(m.parametrizations.weight.original.grad)
         m.weight = t.full((2, 3), 2.0)
@@ -74,7 +81,12 @@ def test_weight_norm_both_ways():
     def program(t, utils):
         new = utils.parametrizations.weight_norm(t.nn.Conv1d(3, 4, 2))
         new(t.ones(1, 3, 5)).sum().backward()
-        log = [list(new.state_dict()), new.weight, new.parametrizations.weight.original0.grad, new.parametrizations.weight.original1.grad]
+        log = [
+            list(new.state_dict()),
+            new.weight,
+            new.parametrizations.weight.original0.grad,
+            new.parametrizations.weight.original1.grad,
+        ]
         old = utils.weight_norm(t.nn.Linear(3, 4), dim=None)
         old(t.ones(1, 3)).sum().backward()
         log += [list(old.state_dict()), old.weight_g, old.weight_v.grad, old.weight]
@@ -89,7 +101,12 @@ def test_spectral_norm_both_ways():
         for _ in range(2):
             out = new(t.ones(1, 3, 5))
         out.sum().backward()
-        log = [list(new.state_dict()), new.eval().weight, new.parametrizations.weight.original.grad, new.parametrizations.weight[0]._u]
+        log = [
+            list(new.state_dict()),
+            new.eval().weight,
+            new.parametrizations.weight.original.grad,
+            new.parametrizations.weight[0]._u,
+        ]
         old = utils.spectral_norm(t.nn.Linear(3, 4))
         old(t.ones(1, 3)).sum().backward()
         log += [sorted(old.state_dict()), old.weight, old.weight_orig.grad, old.weight_u]

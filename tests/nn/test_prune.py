@@ -52,7 +52,10 @@ def test_small_public_names():
         state = t.nn.DataParallel(t.nn.Linear(1, 1)).state_dict()
         t.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
         assert list(state) == ["weight", "bias"] and "" in state._metadata
-        assert t.nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": t.float64}}) == {"device": "cpu", "dtype": t.float64}
+        assert t.nn.factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": t.float64}}) == {
+            "device": "cpu",
+            "dtype": t.float64,
+        }
         with pytest.raises(TypeError):
             t.nn.factory_kwargs({"colour": 1})
         conv = t.nn.utils.convert_conv2d_weight_memory_format(t.nn.Conv2d(2, 3, 2), t.channels_last)

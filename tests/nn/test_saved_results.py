@@ -1,4 +1,5 @@
-"""Layers keep only what their gradient reads: their output may be overwritten, and is freed when nobody else holds it."""
+"""Layers keep only what their gradient reads: their output may be overwritten,
+and is freed when nobody else holds it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Two training steps of small convolutional networks with batch norm over few images, against a run in float64.
 
-Batch norm over a few values divides by deviations that nearly vanish, and so enlarges the rounding errors of the convolutions
-before it. Rushlight may stray from the float64 run at most about twice as far as PyTorch's own float32 does. The networks are
-smooth: where a ReLU or a maximum decides otherwise, gradients move by more than all the roundings, in either library.
+Batch norm over a few values divides by deviations that nearly vanish, and so enlarges the rounding errors of the
+convolutions before it. Rushlight may stray from the float64 run at most about twice as far as PyTorch's own float32
+does. The networks are smooth: where a ReLU or a maximum decides otherwise,
+gradients move by more than all the roundings, in either library.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ SIZE, IMAGES = 24, 2
 
 def unit(nn: Any, channels: int, outs: int, kernel: int = 3, stride: int = 1, groups: int = 1) -> Any:
     """Convolution, batch norm, activation."""
-    return nn.Sequential(nn.Conv2d(channels, outs, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(outs), nn.SiLU())
+    return nn.Sequential(
+        nn.Conv2d(channels, outs, kernel, stride, kernel // 2, groups=groups, bias=False),
+        nn.BatchNorm2d(outs),
+        nn.SiLU(),
+    )
 
 
 def regnet(torch: Any) -> tuple[Any, Callable]:
@@ -31,13 +36,27 @@ def regnet(torch: Any) -> tuple[Any, Callable]:
     class Block(nn.Module):
         def __init__(self, channels: int, outs: int, stride: int) -> None:
             super().__init__()
-            self.body = nn.Sequential(unit(nn, channels, outs, 1), unit(nn, outs, outs, 3, stride, outs // 16), nn.Conv2d(outs, outs, 1, bias=False), nn.BatchNorm2d(outs))
+            self.body = nn.Sequential(
+                unit(nn, channels, outs, 1),
+                unit(nn, outs, outs, 3, stride, outs // 16),
+                nn.Conv2d(outs, outs, 1, bias=False),
+                nn.BatchNorm2d(outs),
+            )
             self.short = nn.Sequential(nn.Conv2d(channels, outs, 1, stride, bias=False), nn.BatchNorm2d(outs))
 
         def forward(self, x: Any) -> Any:
             return nn.functional.silu(self.body(x) + self.short(x))
 
-    net = nn.Sequential(unit(nn, 3, 32), unit(nn, 32, 32), Block(32, 64, 2), Block(64, 96, 2), Block(96, 160, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(160, 10))
+    net = nn.Sequential(
+        unit(nn, 3, 32),
+        unit(nn, 32, 32),
+        Block(32, 64, 2),
+        Block(64, 96, 2),
+        Block(96, 160, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(160, 10),
+    )
     return net, lambda x, y: nn.functional.cross_entropy(net(x), y)
 
 
@@ -49,7 +68,14 @@ def densenet(torch: Any) -> tuple[Any, Callable]:
         def __init__(self, channels: int, count: int, growth: int) -> None:
             super().__init__()
             self.layers = nn.ModuleList(
-                nn.Sequential(nn.BatchNorm2d(channels + k * growth), nn.SiLU(), nn.Conv2d(channels + k * growth, 4 * growth, 1, bias=False), nn.BatchNorm2d(4 * growth), nn.SiLU(), nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False))
+                nn.Sequential(
+                    nn.BatchNorm2d(channels + k * growth),
+                    nn.SiLU(),
+                    nn.Conv2d(channels + k * growth, 4 * growth, 1, bias=False),
+                    nn.BatchNorm2d(4 * growth),
+                    nn.SiLU(),
+                    nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False),
+                )
                 for k in range(count)
             )
 
@@ -58,14 +84,35 @@ def densenet(torch: Any) -> tuple[Any, Callable]:
                 x = torch.cat([x, layer(x)], 1)
             return x
 
-    net = nn.Sequential(unit(nn, 3, 32), Dense(32, 3, 16), unit(nn, 80, 40, 1), nn.AvgPool2d(2), Dense(40, 3, 16), unit(nn, 88, 44, 1), nn.AvgPool2d(2), Dense(44, 3, 16), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(92, 10))
+    net = nn.Sequential(
+        unit(nn, 3, 32),
+        Dense(32, 3, 16),
+        unit(nn, 80, 40, 1),
+        nn.AvgPool2d(2),
+        Dense(40, 3, 16),
+        unit(nn, 88, 44, 1),
+        nn.AvgPool2d(2),
+        Dense(44, 3, 16),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(92, 10),
+    )
     return net, lambda x, y: nn.functional.cross_entropy(net(x), y)
 
 
 def siamese(torch: Any) -> tuple[Any, Callable]:
     """One network for both halves of a batch; their distance is compared."""
     nn = torch.nn
-    net = nn.Sequential(unit(nn, 3, 32), unit(nn, 32, 64), nn.AvgPool2d(2), unit(nn, 64, 128), nn.AvgPool2d(2), unit(nn, 128, 128), nn.Flatten(), nn.Linear(128 * 36, 32))
+    net = nn.Sequential(
+        unit(nn, 3, 32),
+        unit(nn, 32, 64),
+        nn.AvgPool2d(2),
+        unit(nn, 64, 128),
+        nn.AvgPool2d(2),
+        unit(nn, 128, 128),
+        nn.Flatten(),
+        nn.Linear(128 * 36, 32),
+    )
 
     def loss(x: Any, y: Any) -> Any:
         first, second = net(x[:1]), net(x[1:])
@@ -159,10 +206,15 @@ def features(name: str, dtype: str) -> np.ndarray:
         for p in net.parameters():
             if p.ndim > 1:
                 p.copy_(torch.from_numpy((numbers.standard_normal(tuple(p.shape)) * 0.03).astype(np.float32)).to(wide))
-        return net(torch.from_numpy(numbers.standard_normal((2, 32, 8, 8)).astype(np.float32)).to(wide)).double().numpy()
+        return (
+            net(torch.from_numpy(numbers.standard_normal((2, 32, 8, 8)).astype(np.float32)).to(wide)).double().numpy()
+        )
 
 
 def test_features_stray_no_further_than_twice_pytorchs() -> None:
     exact = features("torch", "float64")
-    mine, other = (float(np.sqrt(((features(name, "float32") - exact) ** 2).mean() / (exact**2).mean())) for name in ("rushlight", "torch"))
+    mine, other = (
+        float(np.sqrt(((features(name, "float32") - exact) ** 2).mean() / (exact**2).mean()))
+        for name in ("rushlight", "torch")
+    )
     assert mine < 2 * max(other, 5e-7), f"{mine:.1e}, PyTorch's {other:.1e}"

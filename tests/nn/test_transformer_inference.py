@@ -35,7 +35,9 @@ def masks(t: Any, kind: str, batch: int, length: int, heads: int) -> dict[str, A
 
 
 @pytest.mark.parametrize("kind", ["none", "attn", "float", "heads", "pad", "attn pad"])
-@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"activation": "gelu"}, {"batch_first": False}, {"bias": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"norm_first": True}, {"activation": "gelu"}, {"batch_first": False}, {"bias": False}], ids=str
+)
 def test_encoder_layer(options: dict[str, Any], kind: str) -> None:
     options = {"batch_first": True, **options}
     theirs = torch.nn.TransformerEncoderLayer(8, 2, 16, **options).eval()
@@ -44,7 +46,8 @@ def test_encoder_layer(options: dict[str, Any], kind: str) -> None:
     x = torch.randn(3, 5, 8)
     shape = (3, 5) if options["batch_first"] else (5, 3)
     with torch.no_grad(), rl.no_grad():
-        torch.backends.mha.set_fastpath_enabled(kind not in ("float", "heads"))   # there it takes every number but 0 for True
+        # there it takes every number but 0 for True
+        torch.backends.mha.set_fastpath_enabled(kind not in ("float", "heads"))
         try:
             expected = theirs(x if options["batch_first"] else x.transpose(0, 1), **masks(torch, kind, 3, 5, 2))
         finally:
@@ -91,7 +94,11 @@ def test_encoder_zeroes_padded_places(norm: bool, aligned: bool) -> None:
         np.testing.assert_allclose(ours[keep], theirs[keep], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"batch_first": False}, {"norm_first": True}, {"nhead": 1}, {"bias": False}, {"activation": "tanh"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"batch_first": False}, {"norm_first": True}, {"nhead": 1}, {"bias": False}, {"activation": "tanh"}],
+    ids=str,
+)
 def test_encoder_says_why_padding_is_kept(options: dict[str, Any]) -> None:
     said = []
     for t in (torch, rl):
@@ -101,7 +108,11 @@ def test_encoder_says_why_padding_is_kept(options: dict[str, Any]) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             net = t.nn.TransformerEncoder(t.nn.TransformerEncoderLayer(8, **given), 1)
-        names = [sorted(set(re.findall(r"\b\w+(?:\.\w+)+\b", str(w.message))) - {"self.use_nested_tensor"}) for w in caught if "nested" in str(w.message)]
+        names = [
+            sorted(set(re.findall(r"\b\w+(?:\.\w+)+\b", str(w.message))) - {"self.use_nested_tensor"})
+            for w in caught
+            if "nested" in str(w.message)
+        ]
         said.append((names, net.use_nested_tensor))
     assert said[0] == said[1]     # the same reason, in other words
 
@@ -112,12 +123,20 @@ def test_attention_alone_with_every_mask() -> None:
     copy_weights(ours, theirs)
     x = torch.randn(3, 5, 8)
     for kind in ("none", "attn", "pad", "attn pad", "heads"):
-        renamed = [{"src_mask": "attn_mask", "src_key_padding_mask": "key_padding_mask"}[n] for n in masks(torch, kind, 3, 5, 2)]
+        renamed = [
+            {"src_mask": "attn_mask", "src_key_padding_mask": "key_padding_mask"}[n]
+            for n in masks(torch, kind, 3, 5, 2)
+        ]
         results = []
         for t, layer, data in ((torch, theirs, x), (rl, ours, rl.tensor(x.numpy()))):
             given = dict(zip(renamed, masks(t, kind, 3, 5, 2).values(), strict=True))
             with t.no_grad():
-                results.append([layer(data, data, data, need_weights=False, **given)[0].numpy(), layer(data, data, data, **given)[1].numpy()])
+                results.append(
+                    [
+                        layer(data, data, data, need_weights=False, **given)[0].numpy(),
+                        layer(data, data, data, **given)[1].numpy(),
+                    ]
+                )
         for a, b in zip(*results, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
 

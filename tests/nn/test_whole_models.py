@@ -1,4 +1,5 @@
-"""The networks of the benchmarks, made small: the same seed gives the same weights and the same losses, step after step."""
+"""The networks of the benchmarks, made small: the same seed gives the same weights and the same losses,
+step after step."""
 
 from __future__ import annotations
 
@@ -19,18 +20,42 @@ def losses(t: Any, name: str) -> list[float]:
     tokens = t.randint(0, 20, (2, 7))
     cases = {
         "mlp": lambda: (networks.mlp(t), t.randn(8, 16), lambda y: (y * y).mean()),
-        "lstm": lambda: (networks.lstm_language_model(t, 20, 12), tokens, lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten())),
+        "lstm": lambda: (
+            networks.lstm_language_model(t, 20, 12),
+            tokens,
+            lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten()),
+        ),
         "resnet": lambda: (networks.resnet18(t), t.randn(3, 3, 16, 16), lambda y: F.cross_entropy(y, t.arange(3))),
-        "unet": lambda: (networks.unet(t, 4), t.randn(2, 3, 16, 16), lambda y: F.cross_entropy(y, t.ones(2, 16, 16, dtype=t.int64))),
-        "gpt": lambda: (networks.gpt(t, 2, 24, 3, 7, 20), tokens, lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten())),
-        "gpt with dropout": lambda: (networks.gpt(t, 1, 24, 3, 7, 20, 0.25), tokens, lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten())),
+        "unet": lambda: (
+            networks.unet(t, 4),
+            t.randn(2, 3, 16, 16),
+            lambda y: F.cross_entropy(y, t.ones(2, 16, 16, dtype=t.int64)),
+        ),
+        "gpt": lambda: (
+            networks.gpt(t, 2, 24, 3, 7, 20),
+            tokens,
+            lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten()),
+        ),
+        "gpt with dropout": lambda: (
+            networks.gpt(t, 1, 24, 3, 7, 20, 0.25),
+            tokens,
+            lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten()),
+        ),
         "bert": lambda: (networks.bert(t, 1, 24, 2, 20), tokens, lambda y: (y[0] * y[0]).mean() + y[1].sum()),
-        "vit": lambda: (networks.vit(t, 1, 24, 3, 10), t.randn(2, 3, 224, 224), lambda y: F.cross_entropy(y, t.arange(2))),
+        "vit": lambda: (
+            networks.vit(t, 1, 24, 3, 10),
+            t.randn(2, 3, 224, 224),
+            lambda y: F.cross_entropy(y, t.arange(2)),
+        ),
     }
     model, x, loss_of = cases[name]()
     if name == "bert":
         model.eval()
-    optimizer = t.optim.AdamW(model.parameters(), lr=1e-3) if name != "resnet" else t.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    optimizer = (
+        t.optim.AdamW(model.parameters(), lr=1e-3)
+        if name != "resnet"
+        else t.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    )
     made = []
     for _ in range(3):
         optimizer.zero_grad()

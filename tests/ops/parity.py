@@ -16,7 +16,14 @@ torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
 
-TOLERANCE = {"float32": 3e-6, "float64": 1e-12, "bfloat16": 2**-7, "float16": 2**-9, "complex64": 1e-5, "complex128": 1e-12}
+TOLERANCE = {
+    "float32": 3e-6,
+    "float64": 1e-12,
+    "bfloat16": 2**-7,
+    "float16": 2**-9,
+    "complex64": 1e-5,
+    "complex128": 1e-12,
+}
 
 
 def ours(t: Any) -> Any:
@@ -37,7 +44,11 @@ def _base(t: Any) -> Any:
 def theirs(t: Any) -> Any:
     """A Rushlight tensor as a PyTorch one."""
     t = t.detach()
-    return torch.from_dlpack(t.contiguous()) if t.numel() else torch.empty(tuple(t.shape), dtype=getattr(torch, t.dtype.name))
+    return (
+        torch.from_dlpack(t.contiguous())
+        if t.numel()
+        else torch.empty(tuple(t.shape), dtype=getattr(torch, t.dtype.name))
+    )
 
 
 def parts(x: Any) -> list[Any]:
@@ -61,7 +72,9 @@ def compare(want: Any, got: Any, rtol: float | None = None, what: str = "") -> N
         bound = TOLERANCE.get(g.dtype.name, 0) if rtol is None else rtol
         w = w.detach().resolve_conj()
         scale = float(w[w.isfinite()].abs().max()) if w.dtype.is_floating_point and w.isfinite().any() else 1.0
-        torch.testing.assert_close(theirs(g), w, rtol=bound, atol=bound * max(scale, 1e-30), equal_nan=True, msg=lambda m: f"{what}: {m}")
+        torch.testing.assert_close(
+            theirs(g), w, rtol=bound, atol=bound * max(scale, 1e-30), equal_nan=True, msg=lambda m: f"{what}: {m}"
+        )
 
 
 def outcome(fn: Callable, m: Any, args: Sequence[Any]) -> tuple[Any, type | None, str]:
@@ -100,15 +113,23 @@ def gradients_agree(fn: Callable, *tensors: Any, second: bool = True, rtol: floa
     """First gradients of every floating input, and the gradients of those."""
     results = []
     for m in (torch, rl):
-        inputs = [(t.detach().clone() if m is torch else ours(t)) if isinstance(t, torch.Tensor) else t for t in tensors]
-        leaves = [t for t in inputs if hasattr(t, "requires_grad") and (t.dtype.is_floating_point or t.dtype.is_complex)]
+        inputs = [
+            (t.detach().clone() if m is torch else ours(t)) if isinstance(t, torch.Tensor) else t for t in tensors
+        ]
+        leaves = [
+            t for t in inputs if hasattr(t, "requires_grad") and (t.dtype.is_floating_point or t.dtype.is_complex)
+        ]
         for t in leaves:
             t.requires_grad_()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outs = [o for o in parts(fn(m, *inputs)) if o.requires_grad]
-            cotangents = [_as(m, weights(o.shape, torch.complex128 if o.dtype.is_complex else torch.float64)) for o in outs]
-            total = sum((m.real(o * c) if o.dtype.is_complex else o * c).sum() for o, c in zip(outs, cotangents, strict=True))
+            cotangents = [
+                _as(m, weights(o.shape, torch.complex128 if o.dtype.is_complex else torch.float64)) for o in outs
+            ]
+            total = sum(
+                (m.real(o * c) if o.dtype.is_complex else o * c).sum() for o, c in zip(outs, cotangents, strict=True)
+            )
             first = m.autograd.grad(total, leaves, create_graph=second, allow_unused=True)
             again: Any = []
             if second and any(g is not None and g.requires_grad for g in first):

@@ -1,4 +1,5 @@
-"""In-place and out= ops whose arguments look at the memory that is written: PyTorch's answer or PyTorch's refusal, whatever was called before."""
+"""In-place and out= ops whose arguments look at the memory that is written: PyTorch's answer or PyTorch's refusal,
+whatever was called before."""
 
 import pytest
 
@@ -37,7 +38,18 @@ OPS = {
     "stack out": lambda T, x, i, v: T.stack((i[:3], v[:3]), out=x.view(2, 3)),
 }
 # Disjoint calls between the others show whether a plan made for one is replayed for another.
-WAYS = ("fresh", "index", "values", "part of index", "part of values", "beside index", "beside values", "fresh", "index", "values")
+WAYS = (
+    "fresh",
+    "index",
+    "values",
+    "part of index",
+    "part of values",
+    "beside index",
+    "beside values",
+    "fresh",
+    "index",
+    "values",
+)
 
 
 def outcome(T, f, way):

@@ -1,4 +1,5 @@
-"""Blocked attention: every size that crosses a block's edge, masks, groups of heads, layouts, gradients, memory; and what chooses it."""
+"""Blocked attention: every size that crosses a block's edge, masks, groups of heads, layouts, gradients, memory;
+and what chooses it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,14 @@ import rushlight as rl  # noqa: E402
 from rushlight.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from rushlight.nn.attention.bias import CausalBias, causal_lower_right, causal_upper_left  # noqa: E402
 
-SIZES = [(1, 1, 1, 1, 1), (2, 3, 64, 64, 8), (1, 2, 65, 130, 16), (1, 1, 130, 65, 4), (1, 2, 70, 1100, 8), (1, 1, 600, 600, 16)]
+SIZES = [
+    (1, 1, 1, 1, 1),
+    (2, 3, 64, 64, 8),
+    (1, 2, 65, 130, 16),
+    (1, 1, 130, 65, 4),
+    (1, 2, 70, 1100, 8),
+    (1, 1, 600, 600, 16),
+]
 
 
 def inputs(b, h, n, s, d, dtype=None, heads=None):
@@ -100,7 +108,16 @@ def test_masks_of_every_shape(keys):
         fixed = mask
         agree(attend(), q, k, v, fixed, rtol=1e-10, what=f"mask {number}")
         plain = ours(fixed)
-        gradients_agree(lambda m, q, k, v, fixed=fixed, plain=plain: m.nn.functional.scaled_dot_product_attention(q, k, v, fixed if m is torch else plain), q, k, v, second=False, what=f"mask {number}")
+        gradients_agree(
+            lambda m, q, k, v, fixed=fixed, plain=plain: m.nn.functional.scaled_dot_product_attention(
+                q, k, v, fixed if m is torch else plain
+            ),
+            q,
+            k,
+            v,
+            second=False,
+            what=f"mask {number}",
+        )
 
 
 def test_mask_that_wants_a_gradient_gets_one():
@@ -125,9 +142,19 @@ def test_layouts_are_read_in_place_and_kept():
 
 def test_repeated_operands_and_sizes_of_one():
     q, k, v = inputs(1, 1, 70, 66, 8)
-    gradients_agree(lambda m, q, k, v: m.nn.functional.scaled_dot_product_attention(q.expand(1, 3, 70, 8), k.expand(1, 3, 66, 8), v.expand(1, 3, 66, 8)), q, k, v, second=False)
+    gradients_agree(
+        lambda m, q, k, v: m.nn.functional.scaled_dot_product_attention(
+            q.expand(1, 3, 70, 8), k.expand(1, 3, 66, 8), v.expand(1, 3, 66, 8)
+        ),
+        q,
+        k,
+        v,
+        second=False,
+    )
     gradients_agree(attend(), *(t[..., :1] for t in (q, k, v)), second=False)
-    gradients_agree(lambda m, q, k, v: m.nn.functional.scaled_dot_product_attention(q[:, :, 0:1], k, v).sum(), q, k, v, second=False)
+    gradients_agree(
+        lambda m, q, k, v: m.nn.functional.scaled_dot_product_attention(q[:, :, 0:1], k, v).sum(), q, k, v, second=False
+    )
 
 
 def test_second_gradients_match_the_form_of_products():
@@ -163,7 +190,13 @@ def test_nan_reaches_only_the_rows_that_see_it():
 
 def test_logarithms_of_sums():
     q, k, v = inputs(1, 2, 66, 600, 8)
-    agree(lambda m, q, k, v: m.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, is_causal=True), q, k, v, rtol=1e-10)
+    agree(
+        lambda m, q, k, v: m.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, is_causal=True),
+        q,
+        k,
+        v,
+        rtol=1e-10,
+    )
     with pytest.raises(RuntimeError, match="dropout"):
         rl.ops.aten._scaled_dot_product_flash_attention_for_cpu(*map(ours, (q, k, v)), 0.5)
 
@@ -172,10 +205,17 @@ def test_function_transforms():
     q, k, v = (t.reshape(3, 2, 2, 5, 4) for t in inputs(3, 4, 5, 5, 4))
 
     def per_example(m, q, k, v):
-        return m.func.vmap(m.func.grad(lambda a, b, c: m.nn.functional.scaled_dot_product_attention(a, b, c, is_causal=True).square().sum(), argnums=(0, 1, 2)))(q, k, v)
+        return m.func.vmap(
+            m.func.grad(
+                lambda a, b, c: m.nn.functional.scaled_dot_product_attention(a, b, c, is_causal=True).square().sum(),
+                argnums=(0, 1, 2),
+            )
+        )(q, k, v)
 
     agree(per_example, q, k, v, rtol=1e-10)
-    agree(lambda m, q, k, v: m.func.vmap(attend(), in_dims=(None, 0, None, None))(m, q, k[0], v[0]), q, k, v, rtol=1e-10)
+    agree(
+        lambda m, q, k, v: m.func.vmap(attend(), in_dims=(None, 0, None, None))(m, q, k[0], v[0]), q, k, v, rtol=1e-10
+    )
 
     def forward_mode(m, q, k, v):
         def math_form(q):
@@ -217,8 +257,10 @@ def test_dropout_draws_pytorch_s_noise():
     agree(seeded, q, k, v, rtol=1e-5)
 
 
-@pytest.mark.parametrize("shapes", [((3, 4), (5, 4), (5, 6)), ((2, 3, 4), (1, 3, 4), (3, 4)), ((2, 0, 4), (2, 3, 4), (2, 3, 4)), ((1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 4)),
-                                    ((1, 2, 3, 0), (1, 2, 3, 0), (1, 2, 3, 0)), ((70, 8), (70, 8), (70, 8)), ((2, 70, 8), (2, 70, 8), (2, 70, 3)), ((1, 2, 2, 70, 8),) * 3])  # fmt: skip
+@pytest.mark.parametrize("shapes",
+    [((3, 4), (5, 4), (5, 6)), ((2, 3, 4), (1, 3, 4), (3, 4)), ((2, 0, 4), (2, 3, 4), (2, 3, 4)),
+     ((1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 4)), ((1, 2, 3, 0), (1, 2, 3, 0), (1, 2, 3, 0)),
+     ((70, 8), (70, 8), (70, 8)), ((2, 70, 8), (2, 70, 8), (2, 70, 3)), ((1, 2, 2, 70, 8),) * 3])  # fmt: skip
 def test_other_numbers_of_dimensions_and_empty_inputs(shapes):
     torch.manual_seed(0)
     agree(attend(is_causal=True), *(torch.randn(s) for s in shapes), rtol=2e-5)
@@ -239,7 +281,13 @@ def test_refusals_are_pytorch_s():
     refused((2, 3, 4), (2, 3, 4), (2, 3, 4), dtype=torch.int32)
     refused((2, 3, 4), (2, 3, 4), (2, 3, 4), dtype=torch.complex64)
     refused((2, 3, 4), (2, 3, 4), (2, 3, 4), dropout_p=2.0)
-    for mask in (torch.ones(3, 5), torch.ones(3, 3, dtype=torch.int32), torch.ones(3, 3, dtype=torch.float64), torch.ones(3), torch.ones(5, 2, 3, 3)):
+    for mask in (
+        torch.ones(3, 5),
+        torch.ones(3, 3, dtype=torch.int32),
+        torch.ones(3, 3, dtype=torch.float64),
+        torch.ones(3),
+        torch.ones(5, 2, 3, 3),
+    ):
         refused((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4), mask=mask)
     refused((2, 3, 4), (2, 3, 4), (2, 3, 4), mask=torch.ones(3, 3).bool(), is_causal=True)
 
@@ -284,5 +332,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 def test_memory_does_not_grow_with_the_number_of_scores():
     root = str(Path(rl.__file__).parent.parent)
-    made = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root})
+    made = subprocess.run(
+        [sys.executable, "-c", LONG], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root}
+    )
     assert int(made.stdout) < 64 * 1024, "8192 x 8192 scores are 256 MiB; only blocks of them may be held"

@@ -1,8 +1,8 @@
 """Errors of convolutions against float64: for every algorithm the bound that docs/accuracy.md states.
 
-The bound does not depend on the machine. It is twice the error of plain sums in blocks of 144 products (16 channels of a 3x3
-kernel), as PyTorch forms them on x86-64 with AVX-512: a rounding error of 0.3 units per addition, growing with the square root of a
-sum's length.
+The bound does not depend on the machine. It is twice the error of plain sums in blocks of 144 products (16 channels of
+a 3x3 kernel), as PyTorch forms them on x86-64 with AVX-512: a rounding error of 0.3 units per addition, growing with
+the square root of a sum's length.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ CASES = (
     Conv("panels", 2, 130, 15, 131, 3, 2, channels_last=True),
     Conv("panels", 3, 83, 101, 97, dims=1),
     Conv("panels", 2, 19, 13, 33, dims=3),
-    *(Conv("depthwise", 2, c, s, c, k, stride, k // 2, groups=c) for c, s, k, stride in ((31, 113, 3, 1), (97, 57, 3, 2), (129, 14, 5, 1), (131, 7, 7, 1))),
+    *(
+        Conv("depthwise", 2, c, s, c, k, stride, k // 2, groups=c)
+        for c, s, k, stride in ((31, 113, 3, 1), (97, 57, 3, 2), (129, 14, 5, 1), (131, 7, 7, 1))
+    ),
     Conv("overlap", 2, 65, 27, 3, 4, 2, 1, transposed=True),
 )
 
@@ -52,7 +55,8 @@ def terms(case: Conv) -> tuple[int, int, int]:
     """Products in a sum: of the result, of the input's gradient (at most), of the weight's."""
     taps, reach = case.kernel**case.dims, case.dilation * (case.kernel - 1) + 1
     sides = (case.channels // case.groups * taps, case.outs // case.groups * taps)
-    strided = tuple(max(1, n // case.stride**case.dims) for n in sides)   # windows of a transposed convolution hold every stride-th tap
+    # windows of a transposed convolution hold every stride-th tap
+    strided = tuple(max(1, n // case.stride**case.dims) for n in sides)
     steps = case.size if case.transposed else (case.size + 2 * case.padding - reach) // case.stride + 1
     pixels = case.images * steps**case.dims
     return (strided[0], sides[1], pixels) if case.transposed else (sides[0], strided[1], pixels)
@@ -67,7 +71,11 @@ def bound(count: int) -> float:
 def planned(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of the algorithms that plans made during the test use for results."""
     found: set[str] = set()
-    for module, name, algorithm in ((planner, "tile_steps", "tiles"), (planner, "depthwise_step", "depthwise"), (ops, "overlap_steps", "overlap")):
+    for module, name, algorithm in (
+        (planner, "tile_steps", "tiles"),
+        (planner, "depthwise_step", "depthwise"),
+        (ops, "overlap_steps", "overlap"),
+    ):
         made = getattr(module, name)
 
         def watched(*args: Any, made: Any = made, algorithm: str = algorithm) -> Any:
@@ -98,13 +106,27 @@ def test_error_stays_within_the_stated_bound(case: Conv, planned: set[str], tile
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_types_are_rounded_once(dtype: str) -> None:
     unit = 2.0**-9 if dtype == "bfloat16" else 2.0**-12
-    for case in (Conv("tiles", 2, 35, 36, 37, dtype=dtype), Conv("panels", 2, 37, 19, 35, 1, padding=0, dtype=dtype), Conv("depthwise", 2, 37, 19, 37, groups=37, dtype=dtype)):
+    for case in (
+        Conv("tiles", 2, 35, 36, 37, dtype=dtype),
+        Conv("panels", 2, 37, 19, 35, 1, padding=0, dtype=dtype),
+        Conv("depthwise", 2, 37, 19, 37, groups=37, dtype=dtype),
+    ):
         for part, (mine, _) in zip(PARTS, errors(case), strict=True):
             assert mine.rms < unit, part
 
 
-@pytest.mark.parametrize("case", [Conv("tiles", 1, 62, 57, 66), Conv("tiles", 1, 258, 14, 254), Conv("panels", 1, 66, 57, 130, 3, 2), Conv("panels", 1, 254, 14, 510, 1, padding=0)], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Conv("tiles", 1, 62, 57, 66),
+        Conv("tiles", 1, 258, 14, 254),
+        Conv("panels", 1, 66, 57, 130, 3, 2),
+        Conv("panels", 1, 254, 14, 510, 1, padding=0),
+    ],
+    ids=str,
+)
 def test_error_is_at_most_twice_pytorchs(case: Conv) -> None:
-    # PyTorch picks its algorithm by the machine; where it sums in shorter blocks than most, the stated bound holds instead.
+    # PyTorch picks its algorithm by the machine; where it sums in shorter blocks than most,
+    # the stated bound holds instead.
     for part, count, (mine, other) in zip(PARTS, terms(case), errors(case), strict=True):
         assert mine.rms <= max(2 * other.rms, bound(count)), part

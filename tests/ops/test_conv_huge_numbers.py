@@ -1,4 +1,5 @@
-"""Convolutions with enormous strides, dilations and paddings: answered, or refused before anything of that size is made."""
+"""Convolutions with enormous strides, dilations and paddings: answered,
+or refused before anything of that size is made."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ CASES: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("dims, shape, kernel, options", CASES)
-def test_transposed_convolutions_with_gaps(dims: int, shape: tuple[int, ...], kernel: tuple[int, ...], options: dict[str, Any]) -> None:
+def test_transposed_convolutions_with_gaps(
+    dims: int, shape: tuple[int, ...], kernel: tuple[int, ...], options: dict[str, Any]
+) -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
     x, w, b = (torch.randn(n, dtype=torch.float64) for n in (shape, kernel, (kernel[1] * options.get("groups", 1),)))

@@ -1,4 +1,5 @@
-"""Convolutions against PyTorch where its op records do not look: sizes that fill tiles, mirrored strides, layouts, gradients."""
+"""Convolutions against PyTorch where its op records do not look: sizes that fill tiles, mirrored strides, layouts,
+gradients."""
 
 from __future__ import annotations
 
@@ -29,15 +30,25 @@ def problem(seed: int) -> tuple[tuple, list[Any]]:
         dims, transposed, groups = pick.choice((1, 2, 2, 3)), pick.random() < 0.4, pick.choice((1, 1, 2, 3))
         few = pick.random() < 0.8
         channels, outs = pick.choice((1, 2, 5) if few else (17, 40)), pick.choice((1, 2, 9) if few else (8, 33))
-        kernel, stride, padding, dilation = ([pick.choice(options) for _ in range(dims)] for options in ((1, 2, 3, 5), (1, 1, 2, 3), (0, 1, 2), (1, 1, 2, 3)))
+        kernel, stride, padding, dilation = (
+            [pick.choice(options) for _ in range(dims)]
+            for options in ((1, 2, 3, 5), (1, 1, 2, 3), (0, 1, 2), (1, 1, 2, 3))
+        )
         sizes = [pick.randint(1, {1: 60, 2: 20, 3: 8}[dims]) for _ in range(dims)]
         extra = [pick.randrange(max(s, d)) if transposed else 0 for s, d in zip(stride, dilation, strict=True)]
         spatial = list(zip(sizes, kernel, stride, padding, dilation, extra, strict=True))
-        results = [(n - 1) * s - 2 * p + d * (k - 1) + e + 1 if transposed else n + 2 * p - d * (k - 1) for n, k, s, p, d, e in spatial]
+        results = [
+            (n - 1) * s - 2 * p + d * (k - 1) + e + 1 if transposed else n + 2 * p - d * (k - 1)
+            for n, k, s, p, d, e in spatial
+        ]
         if min(results) < 1:
             continue
         weight = (channels * groups, outs) if transposed else (outs * groups, channels)
-        tensors = [sample(pick.randint(1, 4), channels * groups, *sizes), sample(*weight, *kernel, seed=1), sample(outs * groups, seed=2)]
+        tensors = [
+            sample(pick.randint(1, 4), channels * groups, *sizes),
+            sample(*weight, *kernel, seed=1),
+            sample(outs * groups, seed=2),
+        ]
         return (stride, padding, dilation, transposed, extra, groups), tensors
 
 
@@ -49,7 +60,9 @@ def test_random_geometries_agree_with_their_gradients(seed: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [
-    (2, 64, 33, 20, 3, 1, 1, 1), (1, 3, 40, 24, 7, 2, 3, 1), (3, 96, 4, 40, 3, 1, 1, 1), (21, 96, 4, 40, 3, 1, 1, 1), (2, 20, 50, 33, 3, 1, 0, 1), (3, 33, 29, 17, 3, 1, 2, 1), (2, 40, 17, 3, 1, 1, 0, 1), (1, 1, 300, 5, 3, 1, 1, 1), (2, 12, 70, 12, 5, 2, 2, 12),
+    (2, 64, 33, 20, 3, 1, 1, 1), (1, 3, 40, 24, 7, 2, 3, 1), (3, 96, 4, 40, 3, 1, 1, 1), (21, 96, 4, 40, 3, 1, 1, 1),
+    (2, 20, 50, 33, 3, 1, 0, 1), (3, 33, 29, 17, 3, 1, 2, 1), (2, 40, 17, 3, 1, 1, 0, 1), (1, 1, 300, 5, 3, 1, 1, 1),
+    (2, 12, 70, 12, 5, 2, 2, 12),
 ])  # fmt: skip
 def test_blocks_and_edges_of_single_precision(shape: tuple) -> None:
     n, c, size, o, k, s, p, groups = shape
@@ -60,7 +73,9 @@ def test_blocks_and_edges_of_single_precision(shape: tuple) -> None:
     scale = want.abs().max()
     assert (theirs(got).double() - want).abs().max() < 4e-6 * scale
     g = sample(*want.shape, seed=3)
-    wanted = torch.autograd.grad(torch.nn.functional.conv2d(*(t.requires_grad_() for t in (x, w, b)), s, p, 1, groups), (x, w, b), g)
+    wanted = torch.autograd.grad(
+        torch.nn.functional.conv2d(*(t.requires_grad_() for t in (x, w, b)), s, p, 1, groups), (x, w, b), g
+    )
     for a, e in zip(rl.autograd.grad(got, mine, ours(g.float())), wanted, strict=True):
         assert (theirs(a).double() - e).abs().max() < 4e-6 * e.abs().max()
 
@@ -82,8 +97,12 @@ def test_results_do_not_depend_on_threads(threads: int) -> None:
 def test_channels_last_goes_in_and_comes_out() -> None:
     for dims, order in ((2, "channels_last"), (3, "channels_last_3d")):
         x, w = sample(2, 6, *(5,) * dims, dtype=torch.float32), sample(4, 6, *(3,) * dims, dtype=torch.float32, seed=1)
-        for a, b in ((x.contiguous(memory_format=getattr(torch, order)), w), (x, w.contiguous(memory_format=getattr(torch, order)))):
-            for transposed in (False, True)[: 4 - dims]:   # what PyTorch does in 3-D depends on the library that runs it
+        for a, b in (
+            (x.contiguous(memory_format=getattr(torch, order)), w),
+            (x, w.contiguous(memory_format=getattr(torch, order))),
+        ):
+            # what PyTorch does in 3-D depends on the library that runs it
+            for transposed in (False, True)[: 4 - dims]:
                 kernel = b.transpose(0, 1) if transposed else b
                 rest = (None, (1,) * dims, (1,) * dims, (1,) * dims, transposed, (0,) * dims, 1)
                 want, got = torch.convolution(a, kernel, *rest), rl.convolution(ours(a), ours(kernel), *rest)
@@ -130,8 +149,16 @@ def test_other_dtypes(dtype: str) -> None:
 
 
 def test_empty_batches_and_their_gradients() -> None:
-    agree(lambda m, x, w, b: m.nn.functional.conv2d(x, w, b, padding=1), sample(0, 3, 5, 5), sample(4, 3, 3, 3), sample(4))
-    gradients_agree(lambda m, x, w, b: m.nn.functional.conv2d(x, w, b, padding=1), sample(0, 3, 5, 5), sample(4, 3, 3, 3), sample(4), second=False)
+    agree(
+        lambda m, x, w, b: m.nn.functional.conv2d(x, w, b, padding=1), sample(0, 3, 5, 5), sample(4, 3, 3, 3), sample(4)
+    )
+    gradients_agree(
+        lambda m, x, w, b: m.nn.functional.conv2d(x, w, b, padding=1),
+        sample(0, 3, 5, 5),
+        sample(4, 3, 3, 3),
+        sample(4),
+        second=False,
+    )
 
 
 def test_padding_by_name() -> None:
@@ -140,7 +167,9 @@ def test_padding_by_name() -> None:
         w = sample(4, 3, *kernel, seed=1)
         for padding in ("same", "valid"):
             agree(lambda m, x, w: m.nn.functional.conv2d(x, w, padding=padding, dilation=dilation), x, w, rtol=1e-12)
-            gradients_agree(lambda m, x, w: m.nn.functional.conv2d(x, w, padding=padding, dilation=dilation), x, w, second=False)
+            gradients_agree(
+                lambda m, x, w: m.nn.functional.conv2d(x, w, padding=padding, dilation=dilation), x, w, second=False
+            )
     with pytest.raises(RuntimeError, match="strided"):
         rl.conv2d(rl.ones(1, 3, 9, 9), rl.ones(4, 3, 3, 3), stride=2, padding="same")
     with pytest.raises(RuntimeError, match="Invalid padding string"):
@@ -171,7 +200,8 @@ def test_gradients_as_functions() -> None:
         g = torch.randn_like(getattr(torch.nn.functional, f"conv{dims}d")(x, w, None, *rest))
         pairs = [(lib.nn.grad, f"conv{dims}d_input", f"conv{dims}d_weight") for lib in (torch, rl)]
         wants, gots = ([getattr(space, a)(x.shape, w_, g_, *rest), getattr(space, b)(x_, w.shape, g_, *rest)]
-                       for (space, a, b), (x_, w_, g_) in zip(pairs, ((x, w, g), tuple(map(ours, (x, w, g)))), strict=True))  # fmt: skip
+                       for (space, a, b),
+                       (x_, w_, g_) in zip(pairs, ((x, w, g), tuple(map(ours, (x, w, g)))), strict=True))  # fmt: skip
         compare(wants, gots, 1e-12)
 
 
@@ -189,7 +219,9 @@ def test_time_batch_channels() -> None:
 
 
 def test_shapes_without_data() -> None:
-    x, w = rl.empty(2, 4, 9, 9, device="meta", requires_grad=True), rl.empty(4, 2, 3, 3, device="meta", requires_grad=True)
+    x, w = rl.empty(2, 4, 9, 9, device="meta", requires_grad=True), rl.empty(
+        4, 2, 3, 3, device="meta", requires_grad=True
+    )
     y = rl.conv2d(x, w, None, 2, 1, 1, 2)
     assert y.device.type == "meta" and tuple(y.shape) == (2, 4, 5, 5)
     made = rl.autograd.grad(y.sum(), (x, w))

@@ -16,7 +16,9 @@ def same(ours, theirs, tol=1e-6):
     assert str(ours.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1]
     if theirs.is_complex():
         ours, theirs = rl.view_as_real(ours), torch.view_as_real(theirs.resolve_conj())
-    torch.testing.assert_close(torch.from_numpy(ours.detach().float().numpy()), theirs.detach().float(), rtol=tol, atol=tol, equal_nan=True)
+    torch.testing.assert_close(
+        torch.from_numpy(ours.detach().float().numpy()), theirs.detach().float(), rtol=tol, atol=tol, equal_nan=True
+    )
 
 
 def both(call):
@@ -27,8 +29,9 @@ def both(call):
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"center": False}, {"normalized": True}, {"onesided": False}, {"pad_mode": "constant"}, {"pad_mode": "circular"}, {"pad_mode": "replicate"},
-    {"hop_length": 3}, {"return_complex": False}, {"center": False, "win_length": 10, "align_to_window": True}, {"win_length": 11},
+    {}, {"center": False}, {"normalized": True}, {"onesided": False}, {"pad_mode": "constant"},
+    {"pad_mode": "circular"}, {"pad_mode": "replicate"}, {"hop_length": 3}, {"return_complex": False},
+    {"center": False, "win_length": 10, "align_to_window": True}, {"win_length": 11},
 ])  # fmt: skip
 def test_stft_arguments(options):
     def call(m, x):
@@ -38,7 +41,17 @@ def test_stft_arguments(options):
     same(*both(call))
 
 
-@pytest.mark.parametrize("options", [{}, {"normalized": True}, {"length": 40}, {"length": 60}, {"onesided": False}, {"onesided": False, "return_complex": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"normalized": True},
+        {"length": 40},
+        {"length": 60},
+        {"onesided": False},
+        {"onesided": False, "return_complex": True},
+    ],
+)
 def test_istft_returns_to_the_signal(options):
     def call(m, x):
         window = m.hann_window(16, dtype=m.float64)
@@ -66,7 +79,9 @@ def test_stft_wants_return_complex():
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 12])
-@pytest.mark.parametrize("name", ["hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window"])
+@pytest.mark.parametrize(
+    "name", ["hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window"]
+)
 def test_root_windows(name, length):
     for args in ((), (False,), (True,)):
         same(getattr(rl, name)(length, *args), getattr(torch, name)(length, *args), 2e-6)

@@ -1,4 +1,5 @@
-"""Transforms of lengths that are no power of two: against NumPy's in double precision, on every path that `fft_rows` knows."""
+"""Transforms of lengths that are no power of two: against NumPy's in double precision,
+on every path that `fft_rows` knows."""
 
 from __future__ import annotations
 
@@ -14,7 +15,32 @@ from rushlight.definitions import fft_rows
 from rushlight.op import fourier
 
 # One row and many, small factors, large primes (chirps), two kernels for one row, and a chirp of those.
-LENGTHS = (1, 2, 3, 5, 6, 7, 11, 12, 13, 17, 30, 97, 100, 101, 121, 225, 1000, 1009, 1331, 1536, 2048, 4199, 6000, 10007)
+LENGTHS = (
+    1,
+    2,
+    3,
+    5,
+    6,
+    7,
+    11,
+    12,
+    13,
+    17,
+    30,
+    97,
+    100,
+    101,
+    121,
+    225,
+    1000,
+    1009,
+    1331,
+    1536,
+    2048,
+    4199,
+    6000,
+    10007,
+)
 ROWS = (1, 3, 17, 33)
 EPSILON = {"complex64": 2.0**-24, "complex128": 2.0**-53}
 BOUND = 3.0   # of the relative error in the 2-norm, in epsilons times log2(2 n): docs/accuracy.md
@@ -54,7 +80,10 @@ def test_other_dims_and_strides(shape: tuple[int, ...]) -> None:
     for dim in range(len(shape)):
         if shape[dim]:
             assert error(rl.fft.fft(t, dim=dim), np.fft.fft(z, axis=dim)) < 1e-14
-            assert error(rl.fft.ifft(t.transpose(0, -1), dim=dim), np.fft.ifft(z.swapaxes(0, -1), axis=dim)) < 1e-14 or not z.swapaxes(0, -1).shape[dim]
+            assert (
+                error(rl.fft.ifft(t.transpose(0, -1), dim=dim), np.fft.ifft(z.swapaxes(0, -1), axis=dim)) < 1e-14
+                or not z.swapaxes(0, -1).shape[dim]
+            )
     if 0 not in shape:
         assert error(rl.fft.fftn(t), np.fft.fftn(z)) < 1e-14
         assert error(rl.fft.rfftn(t.real), np.fft.rfftn(z.real)) < 1e-14
@@ -89,7 +118,9 @@ def test_imaginary_parts_that_a_real_result_cannot_have_are_ignored() -> None:
 
 @pytest.mark.parametrize("n", [2500, 4199, 6561, 10007, 15000, 30030])
 @pytest.mark.parametrize("kind", ["complex64", "complex128"])
-def test_the_library_and_the_kernels_agree_where_either_may_be_used(n: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_and_the_kernels_agree_where_either_may_be_used(
+    n: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     z, x = sample(3, n, kind)
     half = np.ascontiguousarray(z[:, : n // 2 + 1])
 

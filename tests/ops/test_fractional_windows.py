@@ -18,5 +18,7 @@ def test_fractional_windows_have_elements(size):
 @pytest.mark.parametrize("sample", [-1e6, -0.5, 1.0, 1e6, float("inf"), float("nan")])
 def test_fractional_windows_stay_inside(sample):
     x = rl.arange(36.0).reshape(1, 1, 6, 6)
-    _, where = F.fractional_max_pool2d(x, 2, output_size=3, return_indices=True, _random_samples=rl.full((1, 1, 2), sample))
+    _, where = F.fractional_max_pool2d(
+        x, 2, output_size=3, return_indices=True, _random_samples=rl.full((1, 1, 2), sample)
+    )
     assert where.min() >= 0 and where.max() < 36

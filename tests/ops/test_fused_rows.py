@@ -1,4 +1,5 @@
-"""Fused bodies: every op is lowered as it would be alone, with its arguments and its types, and one kernel runs all of them."""
+"""Fused bodies: every op is lowered as it would be alone, with its arguments and its types,
+and one kernel runs all of them."""
 
 import pytest
 
@@ -37,7 +38,11 @@ def test_types_are_what_the_ops_say(dtype):
 
     def compute(x, n):
         positive = n > 0
-        return (x * positive).sum(-1, keepdim=True), (n * n + positive).sum(-1, keepdim=True), x / n.abs().amax(-1, keepdim=True)
+        return (
+            (x * positive).sum(-1, keepdim=True),
+            (n * n + positive).sum(-1, keepdim=True),
+            x / n.abs().amax(-1, keepdim=True),
+        )
 
     body = Body("_test(Tensor x, Tensor n) -> (Tensor, Tensor, Tensor)", compute, (dtype, R.int64, dtype))
     for got, expected in zip(*ran(body, x, n), strict=True):
@@ -54,19 +59,30 @@ def test_large_integers_stay_exact():
 
 def test_arguments_of_reductions_are_kept():
     x = R.randn(5, 40)
-    for compute, dtype in ((lambda x: x.sum(-1, keepdim=True, dtype=R.float64), R.float64), (lambda x: x.logsumexp(-1, keepdim=True), R.float32)):
+    for compute, dtype in (
+        (lambda x: x.sum(-1, keepdim=True, dtype=R.float64), R.float64),
+        (lambda x: x.logsumexp(-1, keepdim=True), R.float32),
+    ):
         body = Body("_test(Tensor x) -> Tensor", compute, (dtype,))
         got, expected = ran(body, x)
         assert got.dtype is expected.dtype
         R.testing.assert_close(got, expected)
     for order in (1, 2, 3, float("inf")):
-        body = Body("_test(Tensor x) -> Tensor", lambda x, order=order: call("linalg_vector_norm", (x, order, (-1,), True), {}))
+        body = Body(
+            "_test(Tensor x) -> Tensor", lambda x, order=order: call("linalg_vector_norm", (x, order, (-1,), True), {})
+        )
         R.testing.assert_close(body.plan((x,))(x), R.linalg.vector_norm(x, order, -1, True))
 
 
 def test_reductions_of_anything_but_whole_rows_are_refused():
     x = R.randn(3, 4, 5)
-    for compute in (lambda x: x.sum(0, keepdim=True), lambda x: x.sum(-1), lambda x: x.sum(), lambda x: x.var(-1, keepdim=True), lambda x: x.argmax(-1, keepdim=True)):
+    for compute in (
+        lambda x: x.sum(0, keepdim=True),
+        lambda x: x.sum(-1),
+        lambda x: x.sum(),
+        lambda x: x.var(-1, keepdim=True),
+        lambda x: x.argmax(-1, keepdim=True),
+    ):
         with pytest.raises(TypeError, match="whole rows"):
             Body("_test(Tensor x) -> Tensor", compute).plan((x,))
     with pytest.raises(TypeError, match="pointwise ops and reductions"):
@@ -76,7 +92,11 @@ def test_reductions_of_anything_but_whole_rows_are_refused():
 def test_rows_of_several_dims_and_strided_operands():
     x = R.randn(4, 3, 5).permute(1, 0, 2)
     weight = R.randn(10)[::2]
-    body = Body("_test(Tensor x, Tensor weight) -> (Tensor, Tensor)", lambda x, weight: (x * weight - x.amax(-1, keepdim=True), (x * x).mean(-1, keepdim=True)), columns=("weight",))
+    body = Body(
+        "_test(Tensor x, Tensor weight) -> (Tensor, Tensor)",
+        lambda x, weight: (x * weight - x.amax(-1, keepdim=True), (x * x).mean(-1, keepdim=True)),
+        columns=("weight",),
+    )
     for got, expected in zip(*ran(body, x, weight), strict=True):
         R.testing.assert_close(got, expected)
 

@@ -23,7 +23,9 @@ def sample(*shape: int, dtype: str = "float64", seed: int = 0):
     generator = torch.Generator().manual_seed(seed)
     kind = getattr(torch, dtype)
     if kind.is_floating_point or kind.is_complex:
-        return torch.randn(*shape, dtype=torch.complex128 if kind.is_complex else torch.float64, generator=generator).to(kind)
+        return torch.randn(
+            *shape, dtype=torch.complex128 if kind.is_complex else torch.float64, generator=generator
+        ).to(kind)
     return torch.randint(0, 2 if kind is torch.bool else 90, shape, generator=generator).to(kind)
 
 
@@ -73,13 +75,38 @@ MOVES = {
     "cat empty": lambda m, x, src: m.cat([x, x.new_empty(0), src], 1),
     "stack": lambda m, x, src: m.stack([x, src], 1),
     "stack last": lambda m, x, src: m.stack([x, src, x], -1),
-    "hstack": lambda m, x, src: (m.hstack([x, src]), m.vstack([x, src]), m.dstack([x, src]), m.column_stack([x, x[:, 0]])),
+    "hstack": lambda m, x, src: (
+        m.hstack([x, src]),
+        m.vstack([x, src]),
+        m.dstack([x, src]),
+        m.column_stack([x, x[:, 0]]),
+    ),
     "repeat": lambda m, x, src: (x.repeat(2, 1), x.repeat(2, 3, 1), x.tile(2), x.repeat(0, 1)),
-    "repeat_interleave": lambda m, x, src: (x.repeat_interleave(2), x.repeat_interleave(3, 1), x.repeat_interleave(ours_or(m, ROWS), 0)),
+    "repeat_interleave": lambda m, x, src: (
+        x.repeat_interleave(2),
+        x.repeat_interleave(3, 1),
+        x.repeat_interleave(ours_or(m, ROWS), 0),
+    ),
     "roll": lambda m, x, src: (x.roll(3), x.roll(-1, 0), x.roll((1, 7), (0, 1))),
-    "flip": lambda m, x, src: (x.flip(0), x.flip(0, 1), x.fliplr(), x.flipud(), x.rot90(), x.rot90(2), x.rot90(-1, (1, 0))),
+    "flip": lambda m, x, src: (
+        x.flip(0),
+        x.flip(0, 1),
+        x.fliplr(),
+        x.flipud(),
+        x.rot90(),
+        x.rot90(2),
+        x.rot90(-1, (1, 0)),
+    ),
     "tril": lambda m, x, src: (x.tril(), x.tril(-1), x.triu(), x.triu(2), x.tril(9), x.triu(-9)),
-    "diag": lambda m, x, src: (x.diag(), x.diag(1), x[0].diag(), x[0].diag(-2), x.diagflat(1), m.diag_embed(x), m.diag_embed(x, -1, 0, 2)),
+    "diag": lambda m, x, src: (
+        x.diag(),
+        x.diag(1),
+        x[0].diag(),
+        x[0].diag(-2),
+        x.diagflat(1),
+        m.diag_embed(x),
+        m.diag_embed(x, -1, 0, 2),
+    ),
     "nonzero": lambda m, x, src: (m.nonzero(x), m.nonzero(x, as_tuple=True), m.argwhere(x), m.where(x != 0)),
 }
 SKIP = {("scatter value", "bool"), ("index_add 1", "bool"), ("index_fill", "bool")}
@@ -101,7 +128,12 @@ def test_values(name):
         x, src = sample(4, 5, dtype=dtype), sample(4, 5, dtype=dtype, seed=9)
         agree(MOVES[name], x, src, what=f"{name} {dtype}")
         if dtype in ("float32", "uint8"):
-            agree(MOVES[name], sample(5, 4, dtype=dtype).t(), sample(4, 10, dtype=dtype, seed=9)[:, ::2], what=f"{name} strided {dtype}")
+            agree(
+                MOVES[name],
+                sample(5, 4, dtype=dtype).t(),
+                sample(4, 10, dtype=dtype, seed=9)[:, ::2],
+                what=f"{name} strided {dtype}",
+            )
 
 
 @pytest.mark.parametrize("name", [n for n in MOVES if n not in ("nonzero",)])
@@ -112,7 +144,10 @@ def test_gradients(name):
 IN_PLACE = {
     "scatter_": lambda m, x, s: x.scatter_(1, ours_or(m, unique_index()), s),
     "scatter_ value": lambda m, x, s: x.scatter_(0, ours_or(m, I23), 2.5),
-    "scatter_ reduce": lambda m, x, s: (x.scatter_(0, ours_or(m, I23), s, reduce="add"), x.scatter_(0, ours_or(m, I23), 2, reduce="multiply")),
+    "scatter_ reduce": lambda m, x, s: (
+        x.scatter_(0, ours_or(m, I23), s, reduce="add"),
+        x.scatter_(0, ours_or(m, I23), 2, reduce="multiply"),
+    ),
     "scatter_add_": lambda m, x, s: x.scatter_add_(0, ours_or(m, I23), s[:2, :3]),
     "index_add_": lambda m, x, s: x.index_add_(0, ours_or(m, ROWS), s, alpha=0.5),
     "index_copy_": lambda m, x, s: x.index_copy_(0, ours_or(m, torch.tensor([3, 1])), s[:2]),
@@ -143,9 +178,19 @@ def setitem(m, x, s):
 def test_in_place(name):
     fn = IN_PLACE.get(name, setitem)
     agree(lambda m, x, s: (fn(m, x := x.clone(), s), x)[1], sample(4, 5), sample(4, 5, seed=9), what=name)
-    agree(lambda m, x, s: fn(m, x.clone().t().contiguous().t(), s), sample(4, 5), sample(4, 5, seed=9), what=f"{name} transposed")
+    agree(
+        lambda m, x, s: fn(m, x.clone().t().contiguous().t(), s),
+        sample(4, 5),
+        sample(4, 5, seed=9),
+        what=f"{name} transposed",
+    )
     if name in ("cumsum_", "cumprod_", "index_fill_", "tril_"):
-        agree(lambda m, x, s: (fn(m, (x := x.clone())[:, ::2], s), x)[1], sample(4, 5), sample(4, 5, seed=9), what=f"{name} strided")
+        agree(
+            lambda m, x, s: (fn(m, (x := x.clone())[:, ::2], s), x)[1],
+            sample(4, 5),
+            sample(4, 5, seed=9),
+            what=f"{name} strided",
+        )
     if name != "scatter_ reduce":   # PyTorch has no derivative for it
         gradients_agree(lambda m, x, s: fn(m, x * 1, s), sample(4, 5), sample(4, 5, seed=9), second=False, what=name)
 
@@ -154,14 +199,36 @@ def test_in_place(name):
 @pytest.mark.parametrize("include_self", [True, False])
 def test_scatter_reduce(mode, include_self):
     for dtype in ("float32", "float64", "int64", "bfloat16"):
-        agree(lambda m, x, s: x.scatter_reduce(0, ours_or(m, I23), s, mode, include_self=include_self), sample(4, 5, dtype=dtype), sample(4, 5, dtype=dtype, seed=9), what=f"{mode} {dtype}")
+        agree(
+            lambda m, x, s: x.scatter_reduce(0, ours_or(m, I23), s, mode, include_self=include_self),
+            sample(4, 5, dtype=dtype),
+            sample(4, 5, dtype=dtype, seed=9),
+            what=f"{mode} {dtype}",
+        )
     full = indices(4, 5, below=4)
-    gradients_agree(lambda m, x, s: x.scatter_reduce(0, ours_or(m, full), s, mode, include_self=include_self), sample(4, 5), sample(4, 5, seed=9), second=mode in ("sum", "mean", "amax"), what=mode)
+    gradients_agree(
+        lambda m, x, s: x.scatter_reduce(0, ours_or(m, full), s, mode, include_self=include_self),
+        sample(4, 5),
+        sample(4, 5, seed=9),
+        second=mode in ("sum", "mean", "amax"),
+        what=mode,
+    )
     zeros = sample(4, 5, seed=9).round()
     if mode == "prod":
-        gradients_agree(lambda m, x, s: x.scatter_reduce(0, ours_or(m, full), s, mode, include_self=include_self), sample(4, 5), zeros, second=False, what=mode)
+        gradients_agree(
+            lambda m, x, s: x.scatter_reduce(0, ours_or(m, full), s, mode, include_self=include_self),
+            sample(4, 5),
+            zeros,
+            second=False,
+            what=mode,
+        )
     x = torch.tensor([1.0, math.nan, 3.0])
-    agree(lambda m, x: x.scatter_reduce(0, ours_or(m, torch.tensor([0, 1, 2])), x * 0 + 2, mode, include_self=include_self), x)
+    agree(
+        lambda m, x: x.scatter_reduce(
+            0, ours_or(m, torch.tensor([0, 1, 2])), x * 0 + 2, mode, include_self=include_self
+        ),
+        x,
+    )
 
 
 SCANS = {
@@ -180,13 +247,27 @@ def test_scans(name):
         if name == "logcumsumexp" and dtype == "complex64":
             continue
         for d in (0, 1, -1):
-            agree(lambda m, x, d=d: fn(m, x, d), sample(3, 4, 5, dtype=dtype), rtol=2e-2 if dtype == "bfloat16" else None, what=f"{name} {dtype} {d}")
-        agree(lambda m, x: fn(m, x, 1), sample(3, 4, 5, dtype=dtype).permute(2, 0, 1), rtol=2e-2 if dtype == "bfloat16" else None, what=f"{name} {dtype} permuted")
+            agree(
+                lambda m, x, d=d: fn(m, x, d),
+                sample(3, 4, 5, dtype=dtype),
+                rtol=2e-2 if dtype == "bfloat16" else None,
+                what=f"{name} {dtype} {d}",
+            )
+        agree(
+            lambda m, x: fn(m, x, 1),
+            sample(3, 4, 5, dtype=dtype).permute(2, 0, 1),
+            rtol=2e-2 if dtype == "bfloat16" else None,
+            what=f"{name} {dtype} permuted",
+        )
     for shape in ((), (0,), (3, 0), (1,)):
         agree(lambda m, x: fn(m, x, 0), sample(*shape) if shape else torch.tensor(2.0), what=f"{name} {shape}")
     agree(lambda m, x: fn(m, x, 3), sample(3, 4), what=name)
     nan, inf = math.nan, math.inf
-    agree(lambda m, x: fn(m, x, 1), torch.tensor([[1.0, nan, 2.0, nan], [-inf, 1.0, -inf, inf], [-inf, -inf, inf, 1.0], [2.0, 2.0, 1.0, 2.0]]), what=name)
+    agree(
+        lambda m, x: fn(m, x, 1),
+        torch.tensor([[1.0, nan, 2.0, nan], [-inf, 1.0, -inf, inf], [-inf, -inf, inf, 1.0], [2.0, 2.0, 1.0, 2.0]]),
+        what=name,
+    )
     gradients_agree(lambda m, x: (fn(m, x, 0), fn(m, x, -1)), sample(3, 4), second=name != "logcumsumexp", what=name)
     gradients_agree(lambda m, x: fn(m, x * (x.abs() > 0.4), 1), sample(3, 4), second=False, what=f"{name} with zeros")
     agree(lambda m, x: fn(m, x, 1), sample(40, 900, 3), rtol=1e-9, what=f"{name} large")
@@ -196,12 +277,15 @@ def test_advanced_indexing_layouts():
     x = sample(3, 4, 5, 2)
     i, j = torch.tensor([[0, 2], [1, 1]]), torch.tensor([1, 0])
     for fn in (
-        lambda m, t: t[ours_or(m, i)], lambda m, t: t[:, ours_or(m, i)], lambda m, t: t[ours_or(m, i), :, ours_or(m, j)],
-        lambda m, t: t[:, ours_or(m, i), ours_or(m, j)], lambda m, t: t[ours_or(m, j), ..., ours_or(m, j)], lambda m, t: t[0, ours_or(m, i), :, ours_or(m, j)],
-        lambda m, t: t[..., ours_or(m, j)], lambda m, t: t[ours_or(m, i), ours_or(m, j), 1:, None], lambda m, t: t[[2, 0]], lambda m, t: t[[1, 2], [0, 3]],
-        lambda m, t: t[ours_or(m, torch.tensor([], dtype=torch.int64))], lambda m, t: t[ours_or(m, torch.tensor(1))], lambda m, t: t[t > 0],
-        lambda m, t: t[t[..., 0] > 0], lambda m, t: t[:, t[0, :, 0, 0] > 0], lambda m, t: t[ours_or(m, torch.tensor(True))],
-        lambda m, t: t[ours_or(m, torch.tensor([True, False, True])), ours_or(m, torch.tensor([1, 0]))],
+        lambda m, t: t[ours_or(m, i)], lambda m, t: t[:, ours_or(m, i)], lambda m,
+        t: t[ours_or(m, i), :, ours_or(m, j)], lambda m, t: t[:, ours_or(m, i), ours_or(m, j)], lambda m,
+        t: t[ours_or(m, j), ..., ours_or(m, j)], lambda m, t: t[0, ours_or(m, i), :, ours_or(m, j)],
+        lambda m, t: t[..., ours_or(m, j)], lambda m, t: t[ours_or(m, i), ours_or(m, j), 1:, None], lambda m,
+        t: t[[2, 0]], lambda m, t: t[[1, 2], [0, 3]], lambda m, t: t[ours_or(m, torch.tensor([], dtype=torch.int64))],
+        lambda m, t: t[ours_or(m, torch.tensor(1))], lambda m, t: t[t > 0],
+        lambda m, t: t[t[..., 0] > 0], lambda m, t: t[:, t[0, :, 0, 0] > 0], lambda m,
+        t: t[ours_or(m, torch.tensor(True))], lambda m,
+        t: t[ours_or(m, torch.tensor([True, False, True])), ours_or(m, torch.tensor([1, 0]))],
         lambda m, t: t.permute(3, 1, 0, 2)[ours_or(m, j), :, ours_or(m, j)],
     ):  # fmt: skip
         agree(fn, x)
@@ -223,7 +307,8 @@ BAD = {
     "index negative": lambda m, x: x[:, ours_or(m, torch.tensor([-6]))],
     "index huge": lambda m, x: x[ours_or(m, torch.tensor([2**62]))],
     "index mask shape": lambda m, x: x[ours_or(m, torch.ones(3, dtype=torch.bool))],
-    "index too many": lambda m, x: x[ours_or(m, torch.tensor([0])), ours_or(m, torch.tensor([0])), ours_or(m, torch.tensor([0]))],
+    "index too many": lambda m,
+    x: x[ours_or(m, torch.tensor([0])), ours_or(m, torch.tensor([0])), ours_or(m, torch.tensor([0]))],
     "index float": lambda m, x: x[ours_or(m, torch.tensor([0.0]))],
     "index shapes": lambda m, x: x[ours_or(m, torch.tensor([0, 1])), ours_or(m, torch.tensor([0, 1, 2]))],
     "index_put": lambda m, x: x.index_put((ours_or(m, torch.tensor([4])),), x[0]),
@@ -286,7 +371,9 @@ def test_scatter_does_not_depend_on_threads():
         seen = []
         for threads in (1, 2):
             rl.set_num_threads(threads)
-            seen.append([x.scatter_add(0, index, src).sum(0).tolist(), x.index_put([index[:, 0]], src, True).sum(0).tolist()])
+            seen.append(
+                [x.scatter_add(0, index, src).sum(0).tolist(), x.index_put([index[:, 0]], src, True).sum(0).tolist()]
+            )
     finally:
         rl.set_num_threads(before)
     assert seen[0] == seen[1]
@@ -317,7 +404,12 @@ def layouts(m, rank):
     """Tensors of one shape in the layouts that matter to where channels lie."""
     last = m.channels_last if rank == 4 else m.channels_last_3d
     x = m.arange(2 * 3 * 4**(rank - 2), dtype=m.float32).reshape(2, 3, *[4] * (rank - 2))
-    return [x, x.to(memory_format=last), x.double().to(memory_format=last), x.permute(0, *range(2, rank), 1).contiguous().movedim(-1, 1)[:, :, :2]]
+    return [
+        x,
+        x.to(memory_format=last),
+        x.double().to(memory_format=last),
+        x.permute(0, *range(2, rank), 1).contiguous().movedim(-1, 1)[:, :, :2],
+    ]
 
 
 @pytest.mark.parametrize("rank", [4, 5])
@@ -327,7 +419,13 @@ def test_cat_keeps_channels_last_where_all_have_it(rank):
         for pair in ([0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [3, 3], [1, 1, 1]):
             made += [m.cat([given[k] for k in pair], dim) for dim in range(rank)]
         made.append(m.cat([m.ones(0), given[1]]))
-        made.append(m.cat([m.ones(2, 1, *[4] * (rank - 2)).to(memory_format=m.channels_last if rank == 4 else m.channels_last_3d)] * 2, 1))
+        made.append(
+            m.cat(
+                [m.ones(2, 1, *[4] * (rank - 2)).to(memory_format=m.channels_last if rank == 4 else m.channels_last_3d)]
+                * 2,
+                1,
+            )
+        )
         return made
 
     for got, expected in zip(joined(rl), joined(torch), strict=True):
@@ -336,7 +434,12 @@ def test_cat_keeps_channels_last_where_all_have_it(rank):
 
 def test_large_cat_of_channels_last_writes_rows_side_by_side():
     def joined(m):
-        x = m.arange(4 * 24 * 32 * 32, dtype=m.float32).reshape(4, 24, 32, 32).to(memory_format=m.channels_last).requires_grad_(True)
+        x = (
+            m.arange(4 * 24 * 32 * 32, dtype=m.float32)
+            .reshape(4, 24, 32, 32)
+            .to(memory_format=m.channels_last)
+            .requires_grad_(True)
+        )
         y = m.cat([x, x * 2], 1)
         (y * y).sum().backward()
         return [y.detach(), x.grad, *[m.cat([x.detach()] * 3, dim) for dim in range(4)]]
@@ -349,11 +452,23 @@ def test_large_cat_of_channels_last_writes_rows_side_by_side():
 def test_to_a_memory_format_copies_as_pytorch_does(rank):
     def moved(m):
         last = m.channels_last if rank == 4 else m.channels_last_3d
-        given = [*layouts(m, rank), m.ones(2, 3, *[4] * (rank - 2)).permute(*reversed(range(rank))), m.ones(1, 1, *[1] * (rank - 2))]
-        made = [(x.to(memory_format=f, **more), x) for x in given for f in (last, m.contiguous_format, m.preserve_format)
-                for more in ({}, {"copy": True}, {"dtype": m.float64}, {"dtype": m.float32})]
-        made += [(getattr(x, name)(memory_format=f), x) for x in given for f in (last, m.contiguous_format, m.preserve_format)
-                 for name in ("float", "double", "half", "bfloat16", "int", "bool", "cfloat")]
+        given = [
+            *layouts(m, rank),
+            m.ones(2, 3, *[4] * (rank - 2)).permute(*reversed(range(rank))),
+            m.ones(1, 1, *[1] * (rank - 2)),
+        ]
+        made = [
+            (x.to(memory_format=f, **more), x)
+            for x in given
+            for f in (last, m.contiguous_format, m.preserve_format)
+            for more in ({}, {"copy": True}, {"dtype": m.float64}, {"dtype": m.float32})
+        ]
+        made += [
+            (getattr(x, name)(memory_format=f), x)
+            for x in given
+            for f in (last, m.contiguous_format, m.preserve_format)
+            for name in ("float", "double", "half", "bfloat16", "int", "bool", "cfloat")
+        ]
         return [(y.stride(), y is x) for y, x in made]
 
     assert moved(rl) == moved(torch)

@@ -15,7 +15,10 @@ def test_known_numbers(number):
     assert _C.is_known_number(number) and _C.is_known_number(float(number))
 
 
-@pytest.mark.parametrize("number", [True, False, 5, -3, 0.25, 2.5, float("nan"), float("inf"), 2**2000, -(2**2000), 2 + 0j, "2", None, 4 + 1e-15])
+@pytest.mark.parametrize(
+    "number",
+    [True, False, 5, -3, 0.25, 2.5, float("nan"), float("inf"), 2**2000, -(2**2000), 2 + 0j, "2", None, 4 + 1e-15],
+)
 def test_other_values(number):
     assert not _C.is_known_number(number)
 

@@ -17,7 +17,15 @@ def close(a, b):
 
 def test_a_batch_equals_its_matrices():
     A = matrices(40, 5, 5)
-    for call in (L.inv, L.det, L.svdvals, L.matrix_exp, lambda a: L.qr(a)[1], lambda a: L.lu(a)[0], lambda a: L.eigvalsh(a + a.mT)):
+    for call in (
+        L.inv,
+        L.det,
+        L.svdvals,
+        L.matrix_exp,
+        lambda a: L.qr(a)[1],
+        lambda a: L.lu(a)[0],
+        lambda a: L.eigvalsh(a + a.mT),
+    ):
         assert close(call(A), rl.stack([call(a) for a in A]))
 
 
@@ -33,8 +41,9 @@ def test_factors_multiply_back(dtype):
     E, V = L.eigh(H)
     w, X = L.eig(A)
     for made, wanted in (
-        (C @ C.mH, H), (P @ low @ up, A), (Q @ R, A), ((U * S.to(dtype).unsqueeze(-2)) @ Vh, A), ((V * E.to(dtype).unsqueeze(-2)) @ V.mH, H),
-        (X * w.unsqueeze(-2), A.to(X.dtype) @ X), (L.inv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)), (L.pinv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)),
+        (C @ C.mH, H), (P @ low @ up, A), (Q @ R, A), ((U * S.to(dtype).unsqueeze(-2)) @ Vh, A),
+        ((V * E.to(dtype).unsqueeze(-2)) @ V.mH, H), (X * w.unsqueeze(-2), A.to(X.dtype) @ X),
+        (L.inv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)), (L.pinv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)),
     ):  # fmt: skip
         assert (made - wanted).abs().max().item() < tolerance * 50
 
@@ -80,8 +89,9 @@ def test_empty_matrices():
 def test_meta_results_have_the_shapes_strides_and_dtypes_of_real_ones():
     A = matrices(2, 4, 4, dtype=rl.float32)
     for call in (
-        L.inv, L.lu, L.lu_factor_ex, L.cholesky_ex, L.svd, L.qr, L.eig, L.eigh, L.slogdet, L.det, L.pinv, L.matrix_exp, L.ldl_factor,
-        lambda a: L.solve(a, a[0]), lambda a: L.lstsq(a, a), L.cond, lambda a: L.matrix_norm(a, "nuc"), rl.geqrf, L.matrix_rank,
+        L.inv, L.lu, L.lu_factor_ex, L.cholesky_ex, L.svd, L.qr, L.eig, L.eigh, L.slogdet, L.det, L.pinv, L.matrix_exp,
+        L.ldl_factor, lambda a: L.solve(a, a[0]), lambda a: L.lstsq(a, a), L.cond, lambda a: L.matrix_norm(a, "nuc"),
+        rl.geqrf, L.matrix_rank,
     ):  # fmt: skip
         real, meta = call(A @ A.mT if call is L.cholesky_ex else A), call(A.to("meta"))
         for r, m in zip(*(x if isinstance(x, tuple) else (x,) for x in (real, meta)), strict=True):
@@ -133,8 +143,10 @@ def test_second_derivatives(dtype):
     A = matrices(3, 3, dtype=dtype).requires_grad_()
     B = matrices(3, 2, dtype=dtype, seed=1).requires_grad_()
     for call, args in (
-        (L.inv, (A,)), (L.solve, (A, B)), (lambda a: tuple(L.qr(a)), (A,)), (lambda a: L.cholesky(a @ a.mH + rl.eye(3, dtype=dtype)), (A,)),
-        (L.svdvals, (A,)), (L.pinv, (B,)), (L.matrix_exp, (A,)), (L.slogdet, (A,)), (lambda a: L.lu(a)[1:], (A,)), (L.eigvals, (A,)),
+        (L.inv, (A,)), (L.solve, (A, B)), (lambda a: tuple(L.qr(a)), (A,)),
+        (lambda a: L.cholesky(a @ a.mH + rl.eye(3, dtype=dtype)), (A,)),
+        (L.svdvals, (A,)), (L.pinv, (B,)), (L.matrix_exp, (A,)), (L.slogdet, (A,)), (lambda a: L.lu(a)[1:], (A,)),
+        (L.eigvals, (A,)),
     ):  # fmt: skip
         assert rl.autograd.gradcheck(call, args)
         assert rl.autograd.gradgradcheck(call, args)

@@ -18,7 +18,13 @@ def test_linalg_error_is_a_runtime_error():
 
 @pytest.mark.parametrize(
     "call",
-    [rl.linalg.inv, rl.inverse, rl.linalg.lu_factor, lambda a: rl.linalg.solve(a, rl.ones(2)), lambda a: rl.linalg.inv_ex(a, check_errors=True)],
+    [
+        rl.linalg.inv,
+        rl.inverse,
+        rl.linalg.lu_factor,
+        lambda a: rl.linalg.solve(a, rl.ones(2)),
+        lambda a: rl.linalg.inv_ex(a, check_errors=True),
+    ],
     ids=["inv", "inverse", "lu_factor", "solve", "inv_ex"],
 )
 def test_singular_matrices_raise(call):

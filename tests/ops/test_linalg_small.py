@@ -1,4 +1,5 @@
-"""Batches of small matrices, which are factored by generated loops: results, exchanges and statuses as LAPACK has them."""
+"""Batches of small matrices, which are factored by generated loops: results,
+exchanges and statuses as LAPACK has them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ def test_factors_and_solutions(n: int, dtype: str) -> None:
     wide = a.astype("f8")
     assert np.allclose(rl.linalg.det(A).numpy(), np.linalg.det(wide), **close)
     X = rl.linalg.solve(A, B)
-    assert np.allclose((A @ X).numpy(), b, rtol=0.02, atol=0.02) if dtype == "f4" else np.allclose(X.numpy(), np.linalg.solve(wide, b), rtol=1e-7)
+    assert (
+        np.allclose((A @ X).numpy(), b, rtol=0.02, atol=0.02)
+        if dtype == "f4"
+        else np.allclose(X.numpy(), np.linalg.solve(wide, b), rtol=1e-7)
+    )
     Y = rl.linalg.solve(A, B.mT, left=False)
     assert np.allclose((Y @ A).numpy(), b.swapaxes(1, 2), rtol=0.02, atol=0.02)
     assert np.allclose((rl.linalg.inv(A) @ A).numpy(), np.broadcast_to(np.eye(n), a.shape), rtol=0.02, atol=0.02)

@@ -43,7 +43,15 @@ def test_foreach_refuses_lists_of_other_lengths() -> None:
 
 def test_copying_views_share_no_memory() -> None:
     x = rl.randn(4, 6)
-    for made in (rl.permute_copy(x, (1, 0)), rl.expand_copy(x, (2, 4, 6)), rl.select_copy(x, 0, 1), rl.slice_copy(x, 0, 1, 3), *rl.split_copy(x, 2), rl.detach_copy(x), rl.view_copy(x, (24,))):
+    for made in (
+        rl.permute_copy(x, (1, 0)),
+        rl.expand_copy(x, (2, 4, 6)),
+        rl.select_copy(x, 0, 1),
+        rl.slice_copy(x, 0, 1, 3),
+        *rl.split_copy(x, 2),
+        rl.detach_copy(x),
+        rl.view_copy(x, (24,)),
+    ):
         assert made.is_contiguous() and made.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
 
 
@@ -87,7 +95,10 @@ def test_segment_reduce_of_offsets_with_empty_runs() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16", "bool", "bfloat16", "complex64"])
-@pytest.mark.parametrize(("shapes", "dim"), [([(300, 200), (300, 64), (300, 1)], 1), ([(40, 30, 50), (40, 7, 50)], 1), ([(70000, 1), (70000, 1)], -1)])
+@pytest.mark.parametrize(
+    ("shapes", "dim"),
+    [([(300, 200), (300, 64), (300, 1)], 1), ([(40, 30, 50), (40, 7, 50)], 1), ([(70000, 1), (70000, 1)], -1)],
+)
 def test_large_rows_are_joined(shapes: list, dim: int, dtype: str) -> None:
     """Rows written end to end by one kernel hold what one copy per tensor would."""
     parts = [(rl.randn(shape) * 3).to(getattr(rl, dtype)) for shape in shapes]
@@ -103,7 +114,8 @@ def test_large_rows_are_joined(shapes: list, dim: int, dtype: str) -> None:
 @pytest.mark.parametrize("shape", [(3, 64, 64), (1, 5, 1023), (2, 1, 4097), (70000,)])
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "complex64"])
 def test_many_large_tensors_are_stacked(count: int, shape: tuple, dtype: str) -> None:
-    """Tensors written some at a time, in pieces, hold what one copy per tensor would; strided ones and other dims too."""
+    """Tensors written some at a time, in pieces, hold what one copy per tensor would;
+    strided ones and other dims too."""
     parts = [(rl.randn(shape) * 3).to(getattr(rl, dtype)) for _ in range(count)]
     for dim in (0, 1, -1):
         stacked = rl.stack(parts, dim)

@@ -22,10 +22,21 @@ def sample(*shape: int, seed: int = 0) -> Any:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed + len(shape)), dtype=torch.float64)
 
 
-@pytest.mark.parametrize("switches", [{"reduce": False}, {"size_average": False}, {"size_average": True}, {"reduce": True, "size_average": False}])
+@pytest.mark.parametrize(
+    "switches",
+    [{"reduce": False}, {"size_average": False}, {"size_average": True}, {"reduce": True, "size_average": False}],
+)
 def test_deprecated_switches_win_and_warn(switches: dict[str, bool]) -> None:
     x, y = sample(4, 3), sample(4, 3, seed=1)
-    for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss", "kl_div"):
+    for name in (
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "soft_margin_loss",
+        "hinge_embedding_loss",
+        "poisson_nll_loss",
+        "kl_div",
+    ):
         with pytest.warns(UserWarning, match="size_average and reduce"):
             want = getattr(F, name)(x, y, **switches)
         with pytest.warns(UserWarning, match="size_average and reduce"):
@@ -46,14 +57,24 @@ def test_weighted_means() -> None:
     x, y, w = sample(4, 3), sample(4, 3, seed=1), sample(4, 3, seed=2).abs()
     for name in ("mse_loss", "l1_loss", "huber_loss"):
         for reduction in ("none", "mean", "sum"):
-            agree(lambda m, x, y, w, n=name, r=reduction: getattr(m.nn.functional, n)(x, y, reduction=r, weight=w), x, y, w)
+            agree(
+                lambda m, x, y, w, n=name, r=reduction: getattr(m.nn.functional, n)(x, y, reduction=r, weight=w),
+                x,
+                y,
+                w,
+            )
         with pytest.raises(ValueError, match="same size"):
             getattr(G, name)(ours(x), ours(y), weight=ours(w[:2]))
 
 
 def test_binary_cross_entropy_at_certainty() -> None:
     x, y = torch.tensor([0.0, 1.0, 0.0, 1.0]).double(), torch.tensor([0.0, 1.0, 1.0, 0.0]).double()
-    gradients_agree(lambda m, x: m.nn.functional.binary_cross_entropy(x, m.tensor(y.tolist()).double(), reduction="none"), x, second=False, rtol=1e-7)
+    gradients_agree(
+        lambda m, x: m.nn.functional.binary_cross_entropy(x, m.tensor(y.tolist()).double(), reduction="none"),
+        x,
+        second=False,
+        rtol=1e-7,
+    )
     agree(lambda m, x: m.nn.functional.binary_cross_entropy_with_logits(x * 1000 - 500, x), y)
 
 
@@ -62,7 +83,14 @@ def test_cross_entropy_of_images_with_everything() -> None:
     target = torch.randint(0, 5, (2, 3, 4), generator=torch.Generator().manual_seed(0)).tolist()
     target[0][0][0] = -100
     for reduction in ("none", "mean", "sum"):
-        gradients_agree(lambda m, x, w, r=reduction: m.nn.functional.cross_entropy(x, m.tensor(target), w.detach(), reduction=r, label_smoothing=0.1), x, w, second=False)
+        gradients_agree(
+            lambda m, x, w, r=reduction: m.nn.functional.cross_entropy(
+                x, m.tensor(target), w.detach(), reduction=r, label_smoothing=0.1
+            ),
+            x,
+            w,
+            second=False,
+        )
 
 
 LOGS = torch.randn(12, 4, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64).log_softmax(2)
@@ -73,24 +101,43 @@ LABELS = [[1, 2, 2, 3], [4, 4, 1, 5], [1, 1, 1, 1], [2, 3, 4, 5]]
 def test_ctc_with_padded_targets(zero_infinity: bool) -> None:
     for reduction in ("none", "mean", "sum"):
         gradients_agree(
-            lambda m, x, r=reduction: m.nn.functional.ctc_loss(x, m.tensor(LABELS), m.tensor([12, 10, 7, 3]), m.tensor([4, 3, 4, 4]), reduction=r, zero_infinity=zero_infinity),
+            lambda m, x,
+            r=reduction: m.nn.functional.ctc_loss(x, m.tensor(LABELS), m.tensor([12, 10, 7, 3]), m.tensor([4, 3, 4, 4]),
+                                                  reduction=r, zero_infinity=zero_infinity),
             LOGS, second=False, rtol=1e-8,
         )  # fmt: skip
 
 
 def test_ctc_with_joined_targets_empty_ones_and_no_batch() -> None:
     joined = [1, 2, 2, 3, 4, 4, 1, 1]
-    gradients_agree(lambda m, x: m.nn.functional.ctc_loss(x, m.tensor(joined), [12, 10, 7, 3], [4, 3, 1, 0]), LOGS, second=False, rtol=1e-8)
-    gradients_agree(lambda m, x: m.nn.functional.ctc_loss(x, m.tensor([1, 2, 2]), m.tensor([12]), m.tensor([3]), blank=5), LOGS[:, 0], second=False, rtol=1e-8)
-    gradients_agree(lambda m, x: m.nn.functional.ctc_loss(x, m.tensor(LABELS), m.tensor([0, 0, 3, 3]), m.tensor([0, 1, 1, 1]), reduction="none"), LOGS, second=False, rtol=1e-8)
+    gradients_agree(
+        lambda m, x: m.nn.functional.ctc_loss(x, m.tensor(joined), [12, 10, 7, 3], [4, 3, 1, 0]),
+        LOGS,
+        second=False,
+        rtol=1e-8,
+    )
+    gradients_agree(
+        lambda m, x: m.nn.functional.ctc_loss(x, m.tensor([1, 2, 2]), m.tensor([12]), m.tensor([3]), blank=5),
+        LOGS[:, 0],
+        second=False,
+        rtol=1e-8,
+    )
+    gradients_agree(
+        lambda m, x: m.nn.functional.ctc_loss(
+            x, m.tensor(LABELS), m.tensor([0, 0, 3, 3]), m.tensor([0, 1, 1, 1]), reduction="none"
+        ),
+        LOGS,
+        second=False,
+        rtol=1e-8,
+    )
 
 
 def test_ctc_refuses_what_would_read_elsewhere() -> None:
     x, labels, lengths = ours(LOGS), rl.tensor(LABELS), rl.tensor([4, 4, 4, 4])
     for call in (
-        lambda: G.ctc_loss(x, labels, rl.tensor([13, 1, 1, 1]), lengths), lambda: G.ctc_loss(x, labels + 3, lengths, lengths),
-        lambda: G.ctc_loss(x, labels, lengths, lengths + 1), lambda: G.ctc_loss(x, labels, lengths, lengths, blank=6),
-        lambda: G.ctc_loss(x, labels, lengths[:3], lengths),
+        lambda: G.ctc_loss(x, labels, rl.tensor([13, 1, 1, 1]), lengths),
+        lambda: G.ctc_loss(x, labels + 3, lengths, lengths), lambda: G.ctc_loss(x, labels, lengths, lengths + 1),
+        lambda: G.ctc_loss(x, labels, lengths, lengths, blank=6), lambda: G.ctc_loss(x, labels, lengths[:3], lengths),
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match="ctc_loss"):
             call()
@@ -115,9 +162,15 @@ def test_linear_cross_entropy_in_chunks_is_the_whole_one() -> None:
     x, w, b, target = sample(11, 3), sample(20, 3, seed=1), sample(20, seed=2), [*range(10), -100]
     for reduction in ("none", "mean", "sum"):
         whole, parts = [], []
-        for kept, options in ((whole, None), (parts, rl.nn.LinearCrossEntropyOptions(batch_chunk_size=4)), (parts, rl.nn.LinearCrossEntropyOptions())):
+        for kept, options in (
+            (whole, None),
+            (parts, rl.nn.LinearCrossEntropyOptions(batch_chunk_size=4)),
+            (parts, rl.nn.LinearCrossEntropyOptions()),
+        ):
             leaves = [ours(t).requires_grad_() for t in (x, w, b)]
-            loss = G.linear_cross_entropy(leaves[0], leaves[1], rl.tensor(target), linear_bias=leaves[2], reduction=reduction, options=options)
+            loss = G.linear_cross_entropy(
+                leaves[0], leaves[1], rl.tensor(target), linear_bias=leaves[2], reduction=reduction, options=options
+            )
             loss.sum().backward()
             kept.append([loss.detach(), *[t.grad for t in leaves]])
         for part in parts:
@@ -128,14 +181,19 @@ def test_linear_cross_entropy_in_chunks_is_the_whole_one() -> None:
 
 def test_gaussian_variance_floor_passes_gradients() -> None:
     x, y, v = sample(4, 3), sample(4, 3, seed=1), torch.tensor([[1e-9], [0.5], [2.0], [0.0]]).double()
-    gradients_agree(lambda m, x, v: m.nn.functional.gaussian_nll_loss(x, m.tensor(y.tolist()).double(), v), x, v, second=False)
+    gradients_agree(
+        lambda m, x, v: m.nn.functional.gaussian_nll_loss(x, m.tensor(y.tolist()).double(), v), x, v, second=False
+    )
     with pytest.raises(ValueError, match="negative"):
         G.gaussian_nll_loss(ours(x), ours(y), ours(v) - 1)
 
 
 VMAPPED = {
     "cross_entropy": (lambda x: G.cross_entropy(x, rl.tensor([1, 0, 2])), (4, 3, 5)),
-    "ctc_loss": (lambda x: G.ctc_loss(x.log_softmax(-1), rl.tensor([[1, 2], [3, 1]]), rl.tensor([6, 5]), rl.tensor([2, 1])), (3, 6, 2, 5)),
+    "ctc_loss": (
+        lambda x: G.ctc_loss(x.log_softmax(-1), rl.tensor([[1, 2], [3, 1]]), rl.tensor([6, 5]), rl.tensor([2, 1])),
+        (3, 6, 2, 5),
+    ),
     "batch_norm": (lambda x: G.batch_norm(x, None, None, training=True), (3, 5, 16, 4)),
     "group_norm": (lambda x: G.group_norm(x, 4), (3, 5, 16, 4)),
     "multi_margin_loss": (lambda x: G.multi_margin_loss(x, rl.tensor([1, 0, 2])), (4, 3, 5)),

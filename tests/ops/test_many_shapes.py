@@ -1,4 +1,5 @@
-"""One plan serves many shapes: its results are those of a plan made for the shape alone, and new shapes do not reach Python."""
+"""One plan serves many shapes: its results are those of a plan made for the shape alone,
+and new shapes do not reach Python."""
 
 from __future__ import annotations
 
@@ -111,7 +112,9 @@ def run(call, tracer):
 def test_results_are_those_of_plans_for_one_shape(name):
     def call(x, n):
         try:
-            return CALLS[name](x.float() if x.dtype is rl.float64 and name in ("matmul", "linear", "conv", "index_put") else x, n)
+            return CALLS[name](
+                x.float() if x.dtype is rl.float64 and name in ("matmul", "linear", "conv", "index_put") else x, n
+            )
         except (RuntimeError, IndexError, ValueError) as error:
             return type(error), str(error)
 
@@ -146,12 +149,30 @@ def python_calls(name, call, sizes):
     return count
 
 
-@pytest.mark.parametrize("name", ["sum", "max", "index_select", "cat", "cumsum", "matmul", "view", "softmax", "transpose", "narrow", "expand", "gather"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sum",
+        "max",
+        "index_select",
+        "cat",
+        "cumsum",
+        "matmul",
+        "view",
+        "softmax",
+        "transpose",
+        "narrow",
+        "expand",
+        "gather",
+    ],
+)
 def test_new_shapes_do_not_reach_python(name):
     calls = {
-        "sum": lambda x, n: x.sum(1), "max": lambda x, n: x.max(1), "index_select": lambda x, n: x.index_select(0, rl.tensor([1, 0])), "cat": lambda x, n: rl.cat((x, x)),
-        "cumsum": lambda x, n: x.cumsum(0), "matmul": lambda x, n: x @ x.t(), "view": lambda x, n: x.view(n * 8), "softmax": lambda x, n: x.softmax(1),
-        "transpose": lambda x, n: x.transpose(0, 1), "narrow": lambda x, n: x.narrow(0, 1, n - 1), "expand": lambda x, n: x[None].expand(n, n, 8),
+        "sum": lambda x, n: x.sum(1), "max": lambda x, n: x.max(1), "index_select": lambda x,
+        n: x.index_select(0, rl.tensor([1, 0])), "cat": lambda x, n: rl.cat((x, x)),
+        "cumsum": lambda x, n: x.cumsum(0), "matmul": lambda x, n: x @ x.t(), "view": lambda x, n: x.view(n * 8),
+        "softmax": lambda x, n: x.softmax(1), "transpose": lambda x, n: x.transpose(0, 1), "narrow": lambda x,
+        n: x.narrow(0, 1, n - 1), "expand": lambda x, n: x[None].expand(n, n, 8),
         "gather": lambda x, n: x.gather(0, rl.zeros(n, 1, dtype=rl.int64)),
     }  # fmt: skip
     call = calls[name]
@@ -209,7 +230,7 @@ def test_threads_with_shapes_of_their_own():
     assert not wrong
 
 
-# --- the numbers themselves ----------------------------------------------------------------------------------------------------------
+# --- the numbers themselves -------------------------------------------------------------------------------------------
 
 OPERATIONS = ("+", "-", "*", "//", "%", "min", "max", "&", "|")
 
@@ -227,13 +248,24 @@ def formula(choices, numbers):
         elif name == "*" and (abs(a) > 1 << 20 or abs(b) > 1 << 20):
             made = a - b
         else:
-            made = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "//": lambda: a // b, "%": lambda: a % b, "&": lambda: a & b, "|": lambda: a | b}[name]()
+            made = {
+                "+": lambda: a + b,
+                "-": lambda: a - b,
+                "*": lambda: a * b,
+                "//": lambda: a // b,
+                "%": lambda: a % b,
+                "&": lambda: a & b,
+                "|": lambda: a | b,
+            }[name]()
         stack.append(made if made > b else made + i)
     return abs(stack[-1]) % 10007
 
 
 @settings(deadline=None, max_examples=120)
-@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=12), st.lists(st.integers(-50, 50), min_size=6, max_size=12))
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=12),
+    st.lists(st.integers(-50, 50), min_size=6, max_size=12),
+)
 def test_programs_compute_what_the_rule_does(choices, values):
     spec = parse("probe(int start, int end) -> Tensor")
 
@@ -242,10 +274,17 @@ def test_programs_compute_what_the_rule_does(choices, values):
             self.spec, self.name = spec, "probe"
 
         def plan(self, args):
-            return _C.Plan(0, _C.device("meta"), [("new", _C.float32, (formula(choices, [*args, 3, -2]),), None, -1, 0)], [])
+            return _C.Plan(
+                0, _C.device("meta"), [("new", _C.float32, (formula(choices, [*args, 3, -2]),), None, -1, 0)], []
+            )
 
     definition = Probe()
-    overload = _C.Overload("probe", definition, 1, [("start", 6, False, False, False, None, 0, True), ("end", 6, False, False, False, None, 0, True)])
+    overload = _C.Overload(
+        "probe",
+        definition,
+        1,
+        [("start", 6, False, False, False, None, 0, True), ("end", 6, False, False, False, None, 0, True)],
+    )
     for a, b in pairwise(values):
         assert overload(a, b).shape[0] == formula(choices, [a, b, 3, -2])
 
@@ -274,7 +313,12 @@ def test_rules_that_look_further_are_not_traced():
     assert traced(lambda args: args[0].data_ptr()) is None
     assert traced(lambda args: args[0] + 1) is None
     assert traced(lambda args: None) is None
-    assert traced(lambda args: _C.Plan(1, args[0].device, [("new", args[0].dtype, (args[0].numel() * 2,), None, -1, 0)], [])) is not None
+    assert (
+        traced(
+            lambda args: _C.Plan(1, args[0].device, [("new", args[0].dtype, (args[0].numel() * 2,), None, -1, 0)], [])
+        )
+        is not None
+    )
 
 
 def test_rules_that_ask_without_end_are_not_traced():

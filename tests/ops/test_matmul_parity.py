@@ -1,4 +1,5 @@
-"""Products of matrices against PyTorch: every rank, layout and dtype, the add-and-multiply family, einsum, gradients."""
+"""Products of matrices against PyTorch: every rank, layout and dtype, the add-and-multiply family, einsum,
+gradients."""
 
 from __future__ import annotations
 
@@ -18,12 +19,25 @@ from parity import agree, compare, gradients_agree, ours  # noqa: E402
 import rushlight as rl  # noqa: E402
 
 SHAPES = [
-    ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)), ((2, 3, 4), (4,)), ((4,), (2, 4, 5)), ((2, 3, 4), (4, 5)),
-    ((3, 4), (2, 4, 5)), ((2, 3, 4), (2, 4, 5)), ((1, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((6, 1, 3, 4), (1, 2, 4, 5)),
-    ((0, 4), (4, 5)), ((3, 0), (0, 5)), ((3, 4), (4, 0)), ((0,), (0,)), ((2, 0, 4), (4, 5)), ((2, 3, 0), (2, 0, 5)), ((3, 0), (0,)), ((0, 3, 4), (4, 2)),
+    ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)), ((2, 3, 4), (4,)), ((4,), (2, 4, 5)),
+    ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((2, 3, 4), (2, 4, 5)), ((1, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)),
+    ((6, 1, 3, 4), (1, 2, 4, 5)), ((0, 4), (4, 5)), ((3, 0), (0, 5)), ((3, 4), (4, 0)), ((0,), (0,)),
+    ((2, 0, 4), (4, 5)), ((2, 3, 0), (2, 0, 5)), ((3, 0), (0,)), ((0, 3, 4), (4, 2)),
     ((1, 1), (1, 1)), ((1, 4), (4, 1)), ((33, 40), (40, 37)), ((2, 33, 40), (40, 5)),
 ]  # fmt: skip
-DTYPES = ("float32", "float64", "float16", "bfloat16", "complex64", "complex128", "int64", "int32", "int16", "int8", "uint8")
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "complex64",
+    "complex128",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+)
 
 
 def sample(*shape: int, dtype: str = "float64", seed: int = 0) -> Any:
@@ -55,17 +69,30 @@ def test_matmul_of_every_rank(k: int) -> None:
     gradients_agree(lambda m, a, b: m.matmul(a, b), a, b, second=a.numel() < 200)
 
 
-@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((34, 40), (40, 36)), ((3, 4), (4,))])
+@pytest.mark.parametrize(
+    "shapes", [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((34, 40), (40, 36)), ((3, 4), (4,))]
+)
 def test_matmul_of_every_layout(shapes: tuple) -> None:
     for dtype in ("float32", "complex64", "bfloat16", "int64"):
         a, b = (sample(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes))
         for x, y in itertools.product(layouts(a), layouts(b)):
-            agree(lambda m, a, b: m.matmul(a, b), x, y, rtol={"float32": 1e-5, "complex64": 1e-5, "bfloat16": 0.02}.get(dtype), what=f"{dtype} {x.stride()} {y.stride()}")
+            agree(
+                lambda m, a, b: m.matmul(a, b),
+                x,
+                y,
+                rtol={"float32": 1e-5, "complex64": 1e-5, "bfloat16": 0.02}.get(dtype),
+                what=f"{dtype} {x.stride()} {y.stride()}",
+            )
 
 
 def test_matmul_of_expanded_operands() -> None:
     a, b = sample(1, 4), sample(4, 1)
-    for x, y in ((a.expand(3, 4), b.expand(4, 5)), (a.expand(2, 3, 4), b.expand(2, 4, 5)), (sample(1, 3, 4).expand(5, 3, 4), sample(4, 2)), (a[0].expand(3, 4).t(), sample(3, 2))):
+    for x, y in (
+        (a.expand(3, 4), b.expand(4, 5)),
+        (a.expand(2, 3, 4), b.expand(2, 4, 5)),
+        (sample(1, 3, 4).expand(5, 3, 4), sample(4, 2)),
+        (a[0].expand(3, 4).t(), sample(3, 2)),
+    ):
         agree(lambda m, a, b: a @ b, x, y, rtol=1e-12)
         gradients_agree(lambda m, a, b: a @ b, x, y, second=False)
 
@@ -74,7 +101,12 @@ def test_matmul_of_expanded_operands() -> None:
 def test_matmul_of_every_dtype(dtype: str) -> None:
     rtol = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "complex64": 1e-5}.get(dtype)
     for shapes in (((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((40, 50), (50, 30)), ((7,), (7,)), ((5, 7), (7,))):
-        agree(lambda m, a, b: m.matmul(a, b), *(sample(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes)), rtol=rtol, what=f"{dtype} {shapes}")
+        agree(
+            lambda m, a, b: m.matmul(a, b),
+            *(sample(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes)),
+            rtol=rtol,
+            what=f"{dtype} {shapes}",
+        )
 
 
 FORMS: dict[str, tuple[Callable, tuple]] = {
@@ -138,7 +170,25 @@ def test_forms(name: str) -> None:
         gradients_agree(fn, *z, second=False)
 
 
-@pytest.mark.parametrize("name", ["mm", "bmm", "mv", "dot", "outer", "addmm", "addmm_scaled", "baddbmm", "addbmm", "addmv", "addr", "linear_bias", "einsum_matmul", "tensordot"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mm",
+        "bmm",
+        "mv",
+        "dot",
+        "outer",
+        "addmm",
+        "addmm_scaled",
+        "baddbmm",
+        "addbmm",
+        "addmv",
+        "addr",
+        "linear_bias",
+        "einsum_matmul",
+        "tensordot",
+    ],
+)
 def test_forms_in_other_dtypes(name: str) -> None:
     fn, shapes = FORMS[name]
     for dtype, rtol in (("float32", 1e-5), ("bfloat16", 0.05), ("float16", 5e-3), ("int64", 0)):
@@ -151,7 +201,9 @@ def test_forms_in_other_dtypes(name: str) -> None:
 def test_beta_zero_ignores_nan() -> None:
     nan = torch.full((3, 5), float("nan"), dtype=torch.float64)
     agree(lambda m, c, a, b: m.addmm(c, a, b, beta=0), nan, sample(3, 4), sample(4, 5), rtol=1e-12)
-    agree(lambda m, c, a, b: m.baddbmm(c, a, b, beta=0), nan.expand(2, 3, 5), sample(2, 3, 4), sample(2, 4, 5), rtol=1e-12)
+    agree(
+        lambda m, c, a, b: m.baddbmm(c, a, b, beta=0), nan.expand(2, 3, 5), sample(2, 3, 4), sample(2, 4, 5), rtol=1e-12
+    )
     agree(lambda m, c, a, b: m.addbmm(c, a, b, beta=0), nan, sample(2, 3, 4), sample(2, 4, 5), rtol=1e-12)
     agree(lambda m, c, a, b: m.addmv(c, a, b, beta=0), nan[0, :3], sample(3, 4), sample(4), rtol=1e-12)
 
@@ -174,18 +226,25 @@ def test_in_place_and_out_forms() -> None:
 
 
 REFUSALS: list[Callable] = [
-    lambda m, a, b: a @ a, lambda m, a, b: m.mm(a, a), lambda m, a, b: m.mm(a[0], b), lambda m, a, b: m.mm(a, b[:, 0]), lambda m, a, b: m.bmm(a, b),
-    lambda m, a, b: m.bmm(a.expand(2, 3, 4), b.expand(3, 4, 5)), lambda m, a, b: m.mv(a, b), lambda m, a, b: m.mv(a, a[:, 0]), lambda m, a, b: m.dot(a, b),
-    lambda m, a, b: m.dot(a[0], a[:, 0]), lambda m, a, b: m.matmul(a, m.tensor(1.0, dtype=m.float64)), lambda m, a, b: a @ b.to(m.float32), lambda m, a, b: m.mm(a, b.to(m.int64)),
-    lambda m, a, b: a.expand(2, 3, 4) @ b.expand(3, 4, 5), lambda m, a, b: m.addmm(a, a, b), lambda m, a, b: m.addmm(a[0], a, b), lambda m, a, b: m.addmm(a, a, a),
-    lambda m, a, b: m.addmm(a.to(m.float32), a, b), lambda m, a, b: m.addmv(a[0], a, b), lambda m, a, b: m.addr(a, a[0], b),
-    lambda m, a, b: m.outer(a, b), lambda m, a, b: m.inner(a, b), lambda m, a, b: m.tensordot(a, b, 2), lambda m, a, b: m.tensordot(a, b, ([0], [0])),
-    lambda m, a, b: m.tensordot(a, b, -1), lambda m, a, b: m.nn.functional.linear(a, b), lambda m, a, b: m.nn.functional.linear(a, a, b), lambda m, a, b: m.einsum("ij,jk->ik", a, a),
-    lambda m, a, b: m.einsum("ij,jk->iz", a, b), lambda m, a, b: m.einsum("ij->ij", a, b), lambda m, a, b: m.einsum("ijk->i", a), lambda m, a, b: m.einsum("i1->i", a),
-    lambda m, a, b: m.einsum("ij,jk->ii", a, b), lambda m, a, b: m.einsum("", ), lambda m, a, b: a @ 3, lambda m, a, b: m.mm(a), lambda m, a, b: m.mm(a, b, b),
-    lambda m, a, b: m.mm(a.requires_grad_(), b, out=m.zeros(3, 5, dtype=m.float64)), lambda m, a, b: m.vdot(a, a), lambda m, a, b: m.chain_matmul(a, a),
-    lambda m, a, b: m.linear(a, b) if hasattr(m, "linear") else m.nn.functional.linear(a, b), lambda m, a, b: m.mm(a > 0, b > 0), lambda m, a, b: m.einsum("...ij->ij", a.expand(2, 3, 4)),
-    lambda m, a, b: a.addmm_(a, b), lambda m, a, b: m.zeros(5, dtype=m.float64).addmm_(a, b),
+    lambda m, a, b: a @ a, lambda m, a, b: m.mm(a, a), lambda m, a, b: m.mm(a[0], b), lambda m, a, b: m.mm(a, b[:, 0]),
+    lambda m, a, b: m.bmm(a, b), lambda m, a, b: m.bmm(a.expand(2, 3, 4), b.expand(3, 4, 5)), lambda m, a,
+    b: m.mv(a, b), lambda m, a, b: m.mv(a, a[:, 0]), lambda m, a, b: m.dot(a, b),
+    lambda m, a, b: m.dot(a[0], a[:, 0]), lambda m, a, b: m.matmul(a, m.tensor(1.0, dtype=m.float64)), lambda m, a,
+    b: a @ b.to(m.float32), lambda m, a, b: m.mm(a, b.to(m.int64)), lambda m, a,
+    b: a.expand(2, 3, 4) @ b.expand(3, 4, 5), lambda m, a, b: m.addmm(a, a, b), lambda m, a, b: m.addmm(a[0], a, b),
+    lambda m, a, b: m.addmm(a, a, a), lambda m, a, b: m.addmm(a.to(m.float32), a, b), lambda m, a,
+    b: m.addmv(a[0], a, b), lambda m, a, b: m.addr(a, a[0], b), lambda m, a, b: m.outer(a, b), lambda m, a,
+    b: m.inner(a, b), lambda m, a, b: m.tensordot(a, b, 2), lambda m, a, b: m.tensordot(a, b, ([0], [0])),
+    lambda m, a, b: m.tensordot(a, b, -1), lambda m, a, b: m.nn.functional.linear(a, b), lambda m, a,
+    b: m.nn.functional.linear(a, a, b), lambda m, a, b: m.einsum("ij,jk->ik", a, a),
+    lambda m, a, b: m.einsum("ij,jk->iz", a, b), lambda m, a, b: m.einsum("ij->ij", a, b), lambda m, a,
+    b: m.einsum("ijk->i", a), lambda m, a, b: m.einsum("i1->i", a), lambda m, a, b: m.einsum("ij,jk->ii", a, b),
+    lambda m, a, b: m.einsum("", ), lambda m, a, b: a @ 3, lambda m, a, b: m.mm(a), lambda m, a, b: m.mm(a, b, b),
+    lambda m, a, b: m.mm(a.requires_grad_(), b, out=m.zeros(3, 5, dtype=m.float64)), lambda m, a, b: m.vdot(a, a),
+    lambda m, a, b: m.chain_matmul(a, a), lambda m, a,
+    b: m.linear(a, b) if hasattr(m, "linear") else m.nn.functional.linear(a, b), lambda m, a, b: m.mm(a > 0, b > 0),
+    lambda m, a, b: m.einsum("...ij->ij", a.expand(2, 3, 4)), lambda m, a, b: a.addmm_(a, b), lambda m, a,
+    b: m.zeros(5, dtype=m.float64).addmm_(a, b),
 ]  # fmt: skip
 
 

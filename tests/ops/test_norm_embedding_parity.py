@@ -1,4 +1,5 @@
-"""What op records do not show of norms, embeddings and dropout: state written in place, random numbers, layouts, meta."""
+"""What op records do not show of norms, embeddings and dropout: state written in place, random numbers, layouts,
+meta."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ def test_batch_norm_moves_running_statistics(shape: tuple[int, ...]) -> None:
     theirs = [torch.zeros(shape[1], dtype=torch.float64), torch.ones(shape[1], dtype=torch.float64)]
     mine = [ours(t) for t in theirs]
     for momentum in (0.1, 0.5, 1.0, 0.0):
-        compare(F.batch_norm(x, *theirs, training=True, momentum=momentum), G.batch_norm(ours(x), *mine, training=True, momentum=momentum), rtol=1e-9)
+        compare(
+            F.batch_norm(x, *theirs, training=True, momentum=momentum),
+            G.batch_norm(ours(x), *mine, training=True, momentum=momentum),
+            rtol=1e-9,
+        )
         compare(theirs, mine, rtol=1e-9)
     compare(F.batch_norm(x, *theirs), G.batch_norm(ours(x), *mine), rtol=1e-9)
 
@@ -54,8 +59,16 @@ def test_half_norms_take_float_parameters() -> None:
     x, w = sample(4, 16, 5, 5, dtype=torch.bfloat16), sample(16, dtype=torch.float32)
     for weight in (None, w, w.bfloat16()):
         mine = None if weight is None else ours(weight)
-        compare(torch.native_batch_norm(x, weight, None, None, None, True, 0.1, 1e-5), rl.native_batch_norm(ours(x), mine, None, None, None, True, 0.1, 1e-5), rtol=2e-2)
-        compare(torch.native_group_norm(x, weight, None, 4, 16, 25, 4, 1e-5), rl.native_group_norm(ours(x), mine, None, 4, 16, 25, 4, 1e-5), rtol=2e-2)
+        compare(
+            torch.native_batch_norm(x, weight, None, None, None, True, 0.1, 1e-5),
+            rl.native_batch_norm(ours(x), mine, None, None, None, True, 0.1, 1e-5),
+            rtol=2e-2,
+        )
+        compare(
+            torch.native_group_norm(x, weight, None, 4, 16, 25, 4, 1e-5),
+            rl.native_group_norm(ours(x), mine, None, 4, 16, 25, 4, 1e-5),
+            rtol=2e-2,
+        )
 
 
 def test_large_mean_keeps_precision() -> None:
@@ -72,7 +85,7 @@ def test_norms_on_meta() -> None:
     assert G.embedding(rl.empty(3, 2, device="meta", dtype=rl.int64), rl.empty(5, 7, device="meta")).shape == (3, 2, 7)
 
 
-# --- embedding ----------------------------------------------------------------------------------------------------------------
+# --- embedding --------------------------------------------------------------------------------------------------------
 
 
 INDEX = torch.tensor([[1, 2, 0], [3, 1, 1]])
@@ -82,13 +95,21 @@ def test_embedding_shortens_rows_in_place() -> None:
     table = sample(5, 4) * 3
     for norm_type in (1.0, 2.0, float("inf")):
         theirs, mine = table.clone(), ours(table)
-        compare(F.embedding(INDEX, theirs, max_norm=1.0, norm_type=norm_type), G.embedding(ours(INDEX), mine, max_norm=1.0, norm_type=norm_type), rtol=1e-9)
+        compare(
+            F.embedding(INDEX, theirs, max_norm=1.0, norm_type=norm_type),
+            G.embedding(ours(INDEX), mine, max_norm=1.0, norm_type=norm_type),
+            rtol=1e-9,
+        )
         compare(theirs, mine, rtol=1e-9)
 
 
 def test_embedding_gradients_with_padding_and_frequencies() -> None:
     for options in ({}, {"padding_idx": 1}, {"padding_idx": -2}, {"scale_grad_by_freq": True}):
-        gradients_agree(lambda m, w, o=options: m.nn.functional.embedding(m.tensor(INDEX.tolist()), w, **o), sample(5, 4), second=False)
+        gradients_agree(
+            lambda m, w, o=options: m.nn.functional.embedding(m.tensor(INDEX.tolist()), w, **o),
+            sample(5, 4),
+            second=False,
+        )
 
 
 def test_sparse_gradient_of_embedding_holds_the_rows_looked_up() -> None:
@@ -106,16 +127,26 @@ def test_sparse_gradient_of_embedding_holds_the_rows_looked_up() -> None:
 def test_embedding_bag_forms(mode: str) -> None:
     flat, starts = [1, 2, 0, 3, 1, 1, 4], [0, 2, 2, 5]
     for options in ({}, {"padding_idx": 1}, {"include_last_offset": True}):
-        gradients_agree(lambda m, w, o=options: m.nn.functional.embedding_bag(m.tensor(flat), w, m.tensor(starts), mode=mode, **o), sample(5, 4), second=False)
-    gradients_agree(lambda m, w: m.nn.functional.embedding_bag(m.tensor(INDEX.tolist()), w, mode=mode), sample(5, 4), second=False)
+        gradients_agree(
+            lambda m, w, o=options: m.nn.functional.embedding_bag(m.tensor(flat), w, m.tensor(starts), mode=mode, **o),
+            sample(5, 4),
+            second=False,
+        )
+    gradients_agree(
+        lambda m, w: m.nn.functional.embedding_bag(m.tensor(INDEX.tolist()), w, mode=mode), sample(5, 4), second=False
+    )
     if mode == "max":
         codes = (torch.tensor(flat), torch.tensor(starts))
-        compare(torch.embedding_bag(sample(5, 4), *codes, mode=2), rl.embedding_bag(ours(sample(5, 4)), *map(ours, codes), mode=2))
+        compare(
+            torch.embedding_bag(sample(5, 4), *codes, mode=2),
+            rl.embedding_bag(ours(sample(5, 4)), *map(ours, codes), mode=2),
+        )
 
 
 def test_embedding_bag_weights_samples() -> None:
     gradients_agree(
-        lambda m, w, p: m.nn.functional.embedding_bag(m.tensor([1, 2, 0, 3]), w, m.tensor([0, 1]), mode="sum", per_sample_weights=p),
+        lambda m, w,
+        p: m.nn.functional.embedding_bag(m.tensor([1, 2, 0, 3]), w, m.tensor([0, 1]), mode="sum", per_sample_weights=p),
         sample(5, 4), sample(4), second=False,
     )  # fmt: skip
 
@@ -128,8 +159,10 @@ def test_embedding_bag_weights_samples() -> None:
     lambda m: m.nn.functional.embedding_bag(m.tensor([1, 7]), m.ones(5, 3), m.tensor([0])),
     lambda m: m.nn.functional.embedding_bag(m.tensor([1, 2]), m.ones(5, 3), m.tensor([1])),
     lambda m: m.nn.functional.embedding_bag(m.tensor([1, 2]), m.ones(5, 3), m.tensor([0, 5])),
-    lambda m: m.nn.functional.embedding_bag(m.tensor([1, 2]), m.ones(5, 3), m.tensor([0]), mode="max", scale_grad_by_freq=True),
-    lambda m: m.nn.functional.embedding_bag(m.tensor([1, 2]), m.ones(5, 3), m.tensor([0]), mode="mean", per_sample_weights=m.ones(2)),
+    lambda m: m.nn.functional.embedding_bag(m.tensor([1, 2]), m.ones(5, 3), m.tensor([0]), mode="max",
+                                            scale_grad_by_freq=True),
+    lambda m: m.nn.functional.embedding_bag(m.tensor([1, 2]), m.ones(5, 3), m.tensor([0]), mode="mean",
+                                            per_sample_weights=m.ones(2)),
     lambda m: m.nn.functional.one_hot(m.tensor([1, -1])),
     lambda m: m.nn.functional.one_hot(m.tensor([1, 4]), 3),
     lambda m: m.nn.functional.batch_norm(m.ones(4, 3), None, None),
@@ -144,19 +177,22 @@ def test_refusals_have_pytorchs_class(call: Any) -> None:
         call(rl)
 
 
-# --- random numbers -----------------------------------------------------------------------------------------------------------
+# --- random numbers ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name, shape", [
-    ("dropout", (50, 7)), ("dropout1d", (4, 6)), ("dropout1d", (3, 4, 6)), ("dropout2d", (3, 4, 5, 6)), ("dropout3d", (4, 2, 3, 5)),
-    ("dropout3d", (2, 4, 2, 3, 5)), ("alpha_dropout", (9, 5)), ("feature_alpha_dropout", (4, 5, 3)),
+    ("dropout", (50, 7)), ("dropout1d", (4, 6)), ("dropout1d", (3, 4, 6)), ("dropout2d", (3, 4, 5, 6)),
+    ("dropout3d", (4, 2, 3, 5)), ("dropout3d", (2, 4, 2, 3, 5)), ("alpha_dropout", (9, 5)),
+    ("feature_alpha_dropout", (4, 5, 3)),
 ])  # fmt: skip
 def test_dropouts_draw_pytorchs_numbers(name: str, shape: tuple[int, ...]) -> None:
     x = sample(*shape, dtype=torch.float32)
     for inplace in (False, True):
         torch.manual_seed(3)
         rl.manual_seed(3)
-        compare(getattr(F, name)(x.clone(), 0.3, True, inplace), getattr(G, name)(ours(x), 0.3, True, inplace), rtol=1e-5)
+        compare(
+            getattr(F, name)(x.clone(), 0.3, True, inplace), getattr(G, name)(ours(x), 0.3, True, inplace), rtol=1e-5
+        )
     compare(getattr(F, name)(x, 0.3, False), getattr(G, name)(ours(x), 0.3, False))
 
 

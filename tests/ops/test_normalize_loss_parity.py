@@ -61,7 +61,16 @@ def test_soft_functions_with_dtypes_and_layouts(name: str) -> None:
     for shape in ((0, 4), (4, 0), (0,), (2, 0, 3)):
         agree(lambda m, x: fn(m, x, 0), torch.zeros(shape, dtype=torch.float64))
         agree(lambda m, x: fn(m, x, -1), torch.zeros(shape, dtype=torch.float64))
-    extreme = torch.tensor([[1e30, -1e30, 0.0], [float("inf"), 1.0, 2.0], [float("-inf"), 0.0, 1.0], [float("-inf")] * 3, [float("nan"), 0.0, 1.0], [1000.0, 1001.0, 999.0]])
+    extreme = torch.tensor(
+        [
+            [1e30, -1e30, 0.0],
+            [float("inf"), 1.0, 2.0],
+            [float("-inf"), 0.0, 1.0],
+            [float("-inf")] * 3,
+            [float("nan"), 0.0, 1.0],
+            [1000.0, 1001.0, 999.0],
+        ]
+    )
     agree(lambda m, x: fn(m, x, 1), extreme)
     agree(lambda m, x: fn(m, x, 0), extreme)
     agree(lambda m, x: fn(m, x, 1), sample(3, 5000, dtype="float32", scale=30))
@@ -80,7 +89,9 @@ def rms(m: Any, x: Any, shape: Any, *rest: Any, **options: Any) -> Any:
     return m.nn.functional.rms_norm(x, shape, *rest, **options)
 
 
-@pytest.mark.parametrize("shape,normal", [((3, 4), (4,)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (4,)), ((4,), (4,)), ((2, 130), (130,))])
+@pytest.mark.parametrize(
+    "shape,normal", [((3, 4), (4,)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (4,)), ((4,), (4,)), ((2, 130), (130,))]
+)
 def test_norms(shape: tuple, normal: tuple) -> None:
     x, w, b = sample(*shape), sample(*normal, seed=1) + 1, sample(*normal, seed=2)
     agree(lambda m, x: layer(m, x, normal), x)
@@ -111,10 +122,14 @@ def test_norms_of_layouts_dtypes_and_nothing() -> None:
         agree(lambda m, x, w, b: rms(m, x, (6,), w), *parts, rtol=LAST[dtype] * 2, what=dtype)
     for shape in ((0, 6), (2, 0, 6)):
         agree(lambda m, x, w, b: layer(m, x, (6,), w, b), torch.zeros(shape, dtype=torch.float64), w, b)
-        gradients_agree(lambda m, x, w, b: layer(m, x, (6,), w, b), torch.zeros(shape, dtype=torch.float64), w, b, second=False)
+        gradients_agree(
+            lambda m, x, w, b: layer(m, x, (6,), w, b), torch.zeros(shape, dtype=torch.float64), w, b, second=False
+        )
     agree(lambda m, x: m.native_layer_norm(x, (6,), None, None, 1e-5), x)
-    for bad in (lambda m, x, w: layer(m, x, (5,)), lambda m, x, w: layer(m, x, ()), lambda m, x, w: layer(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x, (2, 4, 6)),
-                lambda m, x, w: rms(m, x, (5,)), lambda m, x, w: rms(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x), lambda m, x, w: layer(m, x.to(m.int64), (6,))):  # fmt: skip
+    for bad in (lambda m, x, w: layer(m, x, (5,)), lambda m, x, w: layer(m, x, ()), lambda m, x,
+                w: layer(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x, (2, 4, 6)),
+                lambda m, x, w: rms(m, x, (5,)), lambda m, x, w: rms(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x),
+                lambda m, x, w: layer(m, x.to(m.int64), (6,))):  # fmt: skip
         agree(bad, x, w)
 
 
@@ -139,13 +154,32 @@ def test_element_losses(name: str) -> None:
     for reduction in ("mean", "sum", "none", *(("batchmean",) if "kl" in name else ())):
         agree(lambda m, x, y, r=reduction: fn(m.nn.functional, x, y, reduction=r), x, y, rtol=1e-11)
         fixed = "soft_margin" in name   # PyTorch has no gradient for its target
-        gradients_agree(lambda m, x, y, r=reduction: fn(m.nn.functional, x, y.detach() if fixed else y, reduction=r), x, y, what=reduction)
+        gradients_agree(
+            lambda m, x, y, r=reduction: fn(m.nn.functional, x, y.detach() if fixed else y, reduction=r),
+            x,
+            y,
+            what=reduction,
+        )
     agree(lambda m, x, y: fn(m.nn.functional, x.t()[1:], y.t()[1:]), x, y, rtol=1e-11)
     agree(lambda m, x, y: fn(m.nn.functional, x, y, reduction="nonsense"), x, y)
     for dtype in ("float32", "bfloat16", "float16"):
-        agree(lambda m, x, y: fn(m.nn.functional, x, y), x.to(getattr(torch, dtype)), y.to(getattr(torch, dtype)), rtol=LAST[dtype] * 4, what=dtype)
-    agree(lambda m, x, y: fn(m.nn.functional, x, y), torch.zeros(0, 4, dtype=torch.float64), torch.zeros(0, 4, dtype=torch.float64))
-    agree(lambda m, x, y: fn(m.nn.functional, x, y, size_average=False), x, y, rtol=1e-11) if "huber" not in name else None
+        agree(
+            lambda m, x, y: fn(m.nn.functional, x, y),
+            x.to(getattr(torch, dtype)),
+            y.to(getattr(torch, dtype)),
+            rtol=LAST[dtype] * 4,
+            what=dtype,
+        )
+    agree(
+        lambda m, x, y: fn(m.nn.functional, x, y),
+        torch.zeros(0, 4, dtype=torch.float64),
+        torch.zeros(0, 4, dtype=torch.float64),
+    )
+    (
+        agree(lambda m, x, y: fn(m.nn.functional, x, y, size_average=False), x, y, rtol=1e-11)
+        if "huber" not in name
+        else None
+    )
     agree(lambda m, x, y: fn(m.nn.functional, x, y, reduce=False), x, y, rtol=1e-11) if "huber" not in name else None
     agree(lambda m, x, y: fn(m.nn.functional, x, y), x, y[:, :3])
 
@@ -153,11 +187,22 @@ def test_element_losses(name: str) -> None:
 def test_binary_losses_with_weights_and_edges() -> None:
     x, y, w = sample(3, 4), sample(3, 4, seed=5).sigmoid(), sample(4, seed=6).abs()
     gradients_agree(lambda m, x, y, w: m.nn.functional.binary_cross_entropy(x.sigmoid(), y, weight=w.detach()), x, y, w)
-    gradients_agree(lambda m, x, y, w: m.nn.functional.binary_cross_entropy_with_logits(x, y, weight=w.detach(), pos_weight=w.detach() + 1), x, y, w)
+    gradients_agree(
+        lambda m, x, y, w: m.nn.functional.binary_cross_entropy_with_logits(
+            x, y, weight=w.detach(), pos_weight=w.detach() + 1
+        ),
+        x,
+        y,
+        w,
+    )
     edges = torch.tensor([0.0, 1.0, 0.5, 1.0], dtype=torch.float64)
     agree(lambda m, p, t: m.nn.functional.binary_cross_entropy(p, t, reduction="none"), edges, edges.flip(0))
     agree(lambda m, p, t: m.nn.functional.binary_cross_entropy(p, t), edges + 0.5, edges)
-    agree(lambda m, p, t: m.nn.functional.binary_cross_entropy_with_logits(p, t, reduction="none"), torch.tensor([1e4, -1e4, 0.0, 50.0], dtype=torch.float64), edges)
+    agree(
+        lambda m, p, t: m.nn.functional.binary_cross_entropy_with_logits(p, t, reduction="none"),
+        torch.tensor([1e4, -1e4, 0.0, 50.0], dtype=torch.float64),
+        edges,
+    )
     agree(lambda m, x, y: m.nn.functional.binary_cross_entropy_with_logits(x, y[:2]), x, y)
     agree(lambda m, x, y: m.nn.functional.huber_loss(x, y, delta=0.0), x, y)
     agree(lambda m, x, y: m.nn.functional.smooth_l1_loss(x, y, beta=-1.0), x, y)
@@ -174,13 +219,18 @@ def test_class_losses(name: str) -> None:
     fn = CLASSES[name]
     w = sample(5, seed=9).abs() + 0.1
     cases = [
-        (sample(4, 5), torch.tensor([0, 4, 2, 2])), (sample(5), torch.tensor(3)), (sample(2, 5, 3), torch.tensor([[0, 1, 2], [3, 4, 0]])),
-        (sample(2, 5, 2, 2), torch.tensor([[[0, 1], [2, 3]], [[4, 0], [1, 2]]])), (sample(5, 4).t(), torch.tensor([0, 4, 2, 2])),
+        (sample(4, 5), torch.tensor([0, 4, 2, 2])), (sample(5), torch.tensor(3)),
+        (sample(2, 5, 3), torch.tensor([[0, 1, 2], [3, 4, 0]])),
+        (sample(2, 5, 2, 2), torch.tensor([[[0, 1], [2, 3]], [[4, 0], [1, 2]]])),
+        (sample(5, 4).t(), torch.tensor([0, 4, 2, 2])),
     ]  # fmt: skip
     for x, t in cases:
-        for options in ({}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": True}, {"weight": True, "reduction": "none"}, {"ignore_index": 2},
-                        {"ignore_index": 2, "weight": True}, {"ignore_index": 2, "reduction": "none"}, *(({"label_smoothing": 0.1}, {"label_smoothing": 0.3, "weight": True, "ignore_index": 2},
-                        {"label_smoothing": 0.3, "weight": True, "reduction": "none"}, {"label_smoothing": 1.0, "reduction": "sum"}) if name == "cross_entropy" else ())):  # fmt: skip
+        for options in ({}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": True},
+                        {"weight": True, "reduction": "none"}, {"ignore_index": 2}, {"ignore_index": 2, "weight": True},
+                        {"ignore_index": 2, "reduction": "none"},
+                        *(({"label_smoothing": 0.1}, {"label_smoothing": 0.3, "weight": True, "ignore_index": 2},
+                        {"label_smoothing": 0.3, "weight": True, "reduction": "none"},
+                        {"label_smoothing": 1.0, "reduction": "sum"}) if name == "cross_entropy" else ())):  # fmt: skip
 
             def call(m: Any, x: Any, t: Any, w: Any, options: dict = options) -> Any:
                 given = {**options, "weight": w.detach()} if "weight" in options else options
@@ -190,24 +240,36 @@ def test_class_losses(name: str) -> None:
             gradients_agree(call, x, t, w, what=f"{tuple(x.shape)} {options}")
     x, t = cases[0]
     for dtype in ("float32", "bfloat16", "float16"):
-        agree(lambda m, x, t: fn(m.nn.functional, x, t), x.to(getattr(torch, dtype)), t, rtol=LAST[dtype] * 2, what=dtype)
+        agree(
+            lambda m, x, t: fn(m.nn.functional, x, t), x.to(getattr(torch, dtype)), t, rtol=LAST[dtype] * 2, what=dtype
+        )
     everything = torch.full((4,), -100)
     agree(lambda m, x, t: fn(m.nn.functional, x, t), x, everything)
     agree(lambda m, x, t: fn(m.nn.functional, x, t, reduction="sum"), x, everything)
     some = torch.tensor([0, -100, 2, -100])
     agree(lambda m, x, t: fn(m.nn.functional, x, t), x, some, rtol=1e-11)
     gradients_agree(lambda m, x, t: fn(m.nn.functional, x, t), x, some)
-    agree(lambda m, x, t: fn(m.nn.functional, x, t), torch.zeros(0, 5, dtype=torch.float64), torch.zeros(0, dtype=torch.int64))
-    agree(lambda m, x, t: fn(m.nn.functional, x, t, reduction="sum"), torch.zeros(0, 5, dtype=torch.float64), torch.zeros(0, dtype=torch.int64))
+    agree(
+        lambda m, x, t: fn(m.nn.functional, x, t),
+        torch.zeros(0, 5, dtype=torch.float64),
+        torch.zeros(0, dtype=torch.int64),
+    )
+    agree(
+        lambda m, x, t: fn(m.nn.functional, x, t, reduction="sum"),
+        torch.zeros(0, 5, dtype=torch.float64),
+        torch.zeros(0, dtype=torch.int64),
+    )
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_class_losses_refuse_bad_targets(name: str) -> None:
     fn, x, t = CLASSES[name], sample(4, 5), torch.tensor([0, 4, 2, 2])
     bad: list[Callable] = [
-        lambda F, x, t: fn(F, x, t + 1), lambda F, x, t: fn(F, x, t - 1), lambda F, x, t: fn(F, x, t[:3]), lambda F, x, t: fn(F, x, t.unsqueeze(1)),
-        lambda F, x, t: fn(F, x[0], t), lambda F, x, t: fn(F, x, t, weight=x[0, :4]), lambda F, x, t: fn(F, x, t, reduction="median"),
-        lambda F, x, t: fn(F, x, t.float()), lambda F, x, t: fn(F, x, t > 0), lambda F, x, t: fn(F, x, t + 1, ignore_index=5), lambda F, x, t: fn(F, x, t, ignore_index="a"),
+        lambda F, x, t: fn(F, x, t + 1), lambda F, x, t: fn(F, x, t - 1), lambda F, x, t: fn(F, x, t[:3]), lambda F, x,
+        t: fn(F, x, t.unsqueeze(1)), lambda F, x, t: fn(F, x[0], t), lambda F, x, t: fn(F, x, t, weight=x[0, :4]),
+        lambda F, x, t: fn(F, x, t, reduction="median"), lambda F, x, t: fn(F, x, t.float()), lambda F, x,
+        t: fn(F, x, t > 0), lambda F, x, t: fn(F, x, t + 1, ignore_index=5), lambda F, x,
+        t: fn(F, x, t, ignore_index="a"),
     ]  # fmt: skip
     for k, call in enumerate(bad):
         agree(lambda m, x, t, call=call: call(m.nn.functional, x, t), x, t, rtol=1e-11, what=f"case {k}")
@@ -217,7 +279,14 @@ def test_cross_entropy_with_probabilities() -> None:
     w = sample(5, seed=9).abs() + 0.1
     for shape in ((4, 5), (5,), (2, 5, 3)):
         x, p = sample(*shape), sample(*shape, seed=3).softmax(0 if len(shape) == 1 else 1)
-        for options in ({}, {"reduction": "sum"}, {"reduction": "none"}, {"label_smoothing": 0.2}, {"weight": True}, {"weight": True, "label_smoothing": 0.2}):
+        for options in (
+            {},
+            {"reduction": "sum"},
+            {"reduction": "none"},
+            {"label_smoothing": 0.2},
+            {"weight": True},
+            {"weight": True, "label_smoothing": 0.2},
+        ):
 
             def call(m: Any, x: Any, p: Any, w: Any, options: dict = options) -> Any:
                 given = {**options, "weight": w.detach()} if "weight" in options else options

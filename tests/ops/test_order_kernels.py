@@ -62,7 +62,9 @@ def test_full_range_of_integers() -> None:
         assert rl.sort(x)[0].tolist() == sorted(x.tolist())
 
 
-@pytest.mark.parametrize("shape, dim", [((3, 100, 5), 1), ((100, 4), 0), ((2, 3, 130), 2), ((0, 100), 1), ((100, 0), 0)])
+@pytest.mark.parametrize(
+    "shape, dim", [((3, 100, 5), 1), ((100, 4), 0), ((2, 3, 130), 2), ((0, 100), 1), ((100, 0), 0)]
+)
 def test_sort_along_any_dim_of_any_layout(shape: tuple[int, ...], dim: int) -> None:
     x = rl.randn(shape[::-1]).permute(*reversed(range(len(shape))))
     values, indices = x.sort(dim)
@@ -71,7 +73,9 @@ def test_sort_along_any_dim_of_any_layout(shape: tuple[int, ...], dim: int) -> N
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64", "int8"])
-@pytest.mark.parametrize("n, k", [(100, 1), (1000, 10), (1000, 499), (1000, 700), (1000, 1000), (100_000, 5), (100_000, 9000)])
+@pytest.mark.parametrize(
+    "n, k", [(100, 1), (1000, 10), (1000, 499), (1000, 700), (1000, 1000), (100_000, 5), (100_000, 9000)]
+)
 def test_topk_names_the_first_of_equals(dtype: str, n: int, k: int) -> None:
     x = repeated(dtype, n)
     for largest in (True, False):
@@ -109,11 +113,21 @@ def test_long_products_stay_zero_after_a_zero() -> None:
     assert not x.cumprod(0)[5:].any()
 
 
-# --- copies ---------------------------------------------------------------------------------------------------------------
+# --- copies -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("shape, order", [((70, 131), (1, 0)), ((64, 64), (1, 0)), ((3, 50, 60), (0, 2, 1)), ((40, 3, 50), (2, 1, 0)), ((2, 9, 17, 40), (0, 2, 3, 1)), ((5, 6, 20, 30), (3, 2, 1, 0))])
+@pytest.mark.parametrize(
+    "shape, order",
+    [
+        ((70, 131), (1, 0)),
+        ((64, 64), (1, 0)),
+        ((3, 50, 60), (0, 2, 1)),
+        ((40, 3, 50), (2, 1, 0)),
+        ((2, 9, 17, 40), (0, 2, 3, 1)),
+        ((5, 6, 20, 30), (3, 2, 1, 0)),
+    ],
+)
 def test_permuted_copies_are_dense_and_equal(dtype: str, shape: tuple[int, ...], order: tuple[int, ...]) -> None:
     x = rl.arange(math.prod(shape)).reshape(shape).remainder(113).to(getattr(rl, dtype))
     made = x.permute(order).contiguous()
@@ -128,7 +142,7 @@ def test_channels_last_copy_keeps_the_elements() -> None:
     assert made.stride() == (18000, 1, 600, 20) and rl.equal(made, x)
 
 
-# --- checks of computed places --------------------------------------------------------------------------------------------
+# --- checks of computed places ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", [0, 4095, 4096, 9999])

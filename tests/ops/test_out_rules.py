@@ -20,10 +20,10 @@ def outcome(module: Any, dtype: str, call: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32", "float64"])
 @pytest.mark.parametrize("call", [
-    lambda m, out: m.arange(0, 5, 0.5, out=out), lambda m, out: m.arange(0, 5, 1.5, out=out), lambda m, out: m.arange(5.5, out=out),
-    lambda m, out: m.arange(5, out=out), lambda m, out: m.linspace(0, 6, 4, out=out), lambda m, out: m.full((2,), 3, out=out),
-    lambda m, out: m.ones(3, out=out), lambda m, out: m.zeros(3, out=out), lambda m, out: m.eye(2, out=out),
-    lambda m, out: m.logspace(0, 2, 3, out=out),
+    lambda m, out: m.arange(0, 5, 0.5, out=out), lambda m, out: m.arange(0, 5, 1.5, out=out), lambda m,
+    out: m.arange(5.5, out=out), lambda m, out: m.arange(5, out=out), lambda m, out: m.linspace(0, 6, 4, out=out),
+    lambda m, out: m.full((2,), 3, out=out), lambda m, out: m.ones(3, out=out), lambda m, out: m.zeros(3, out=out),
+    lambda m, out: m.eye(2, out=out), lambda m, out: m.logspace(0, 2, 3, out=out),
 ])  # fmt: skip
 def test_tensors_are_made_in_the_dtype_of_out(dtype: str, call: Any) -> None:
     torch = pytest.importorskip("torch")
@@ -77,4 +77,5 @@ def test_out_that_the_kernel_cannot_write_still_gets_the_result() -> None:
     assert rl.add(y, 1, out=y).tolist() == [1, 2, 3, 4, 5, 6]
     base = rl.arange(3.0)
     with pytest.warns(UserWarning):
-        assert rl.add(base, base, out=rl.empty(2, 3)).tolist() == [0, 2, 4]   # larger than the result: resized, not repeated
+        # larger than the result: resized, not repeated
+        assert rl.add(base, base, out=rl.empty(2, 3)).tolist() == [0, 2, 4]

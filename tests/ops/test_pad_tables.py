@@ -14,7 +14,11 @@ from rushlight.nn import functional as F
 @pytest.mark.parametrize("mode", ["circular", "reflect", "replicate"])
 def test_every_place_is_inside(mode):
     for size, before, after in itertools.product(range(1, 6), range(-5, 6), range(-5, 6)):
-        if size + before + after < 1 or (mode == "reflect" and max(before, after) >= size) or (mode == "circular" and max(before, after) > size):
+        if (
+            size + before + after < 1
+            or (mode == "reflect" and max(before, after) >= size)
+            or (mode == "circular" and max(before, after) > size)
+        ):
             continue
         assert all(0 <= place < size for place in sources(mode, size, before, after)), (size, before, after)
 
@@ -22,7 +26,11 @@ def test_every_place_is_inside(mode):
 @pytest.mark.parametrize("mode", ["circular", "reflect", "replicate"])
 def test_every_position_shows_the_place_its_mode_says(mode):
     for size, before, after in itertools.product(range(1, 6), range(-5, 6), range(-5, 6)):
-        if size + before + after < 1 or (mode == "reflect" and max(before, after) >= size) or (mode == "circular" and max(before, after) > size):
+        if (
+            size + before + after < 1
+            or (mode == "reflect" and max(before, after) >= size)
+            or (mode == "circular" and max(before, after) > size)
+        ):
             continue
         padded = F.pad(rl.arange(10.0, 10 + size)[None], (before, after), mode)
         assert padded[0].tolist() == [10.0 + i for i in sources(mode, size, before, after)], (size, before, after)

@@ -14,7 +14,10 @@ CALLS = {
     "x[idx, idx]": lambda n: ((rl.ones(50, 50), rl.arange(n), rl.arange(n)), lambda x, i, j: x[i, j]),
     "x[mask]": lambda n: ((rl.ones(n), rl.ones(n) > 0), lambda x, m: x[m]),
     "x[idx] = v": lambda n: ((rl.zeros(50), rl.arange(n), rl.ones(n)), lambda x, i, v: x.__setitem__(i, v)),
-    "index_put": lambda n: ((rl.zeros(50), rl.arange(n), rl.ones(n)), lambda x, i, v: x.index_put((i,), v, accumulate=True)),
+    "index_put": lambda n: (
+        (rl.zeros(50), rl.arange(n), rl.ones(n)),
+        lambda x, i, v: x.index_put((i,), v, accumulate=True),
+    ),
     "index_add": lambda n: ((rl.zeros(50), rl.arange(n), rl.ones(n)), lambda x, i, v: x.index_add(0, i, v)),
     "take": lambda n: ((rl.ones(50), rl.arange(n)), rl.take),
     "gather": lambda n: ((rl.ones(50), rl.arange(n)), lambda x, i: rl.gather(x, 0, i)),
@@ -43,9 +46,15 @@ CALLS = {
     "pad": lambda n: ((rl.ones(n),), lambda x: F.pad(x, (1, 2))),
     "repeat_interleave": lambda n: ((rl.ones(n), rl.ones(n, dtype=rl.int64)), rl.repeat_interleave),
     "foreach": lambda n: ((rl.ones(n), rl.ones(n)), lambda a, b: rl._foreach_add([a], [b])),
-    "scatter_reduce": lambda n: ((rl.zeros(50), rl.arange(n), rl.ones(n)), lambda x, i, v: x.scatter_reduce(0, i, v, "amax")),
+    "scatter_reduce": lambda n: (
+        (rl.zeros(50), rl.arange(n), rl.ones(n)),
+        lambda x, i, v: x.scatter_reduce(0, i, v, "amax"),
+    ),
     "masked_scatter": lambda n: ((rl.zeros(n), rl.ones(n) > 0, rl.ones(n)), lambda x, m, v: x.masked_scatter(m, v)),
-    "grid_sample": lambda n: ((rl.ones(1, 1, 4, 4), rl.zeros(1, n, n, 2)), lambda x, g: F.grid_sample(x, g, align_corners=False)),
+    "grid_sample": lambda n: (
+        (rl.ones(1, 1, 4, 4), rl.zeros(1, n, n, 2)),
+        lambda x, g: F.grid_sample(x, g, align_corners=False),
+    ),
 }
 
 

@@ -10,10 +10,11 @@ torch = pytest.importorskip("torch")
 import rushlight as rl  # noqa: E402
 
 IN_PLACE = [
-    ("relu_", ()), ("sigmoid_", ()), ("tanh_", ()), ("exp_", ()), ("sin_", ()), ("sqrt_", ()), ("abs_", ()), ("square_", ()),
-    ("neg_", ()), ("reciprocal_", ()), ("log_", ()), ("clamp_", (0.2, 0.8)), ("pow_", (3,)), ("pow_", (2.5,)), ("add_", (2,)),
-    ("mul_", (3.0,)), ("div_", (4,)), ("sub_", (1,)), ("floor_", ()), ("lerp_", (1.0, 0.3)), ("addcmul_", (2.0, 3.0)),
-    ("masked_fill_", (True, 2.0)), ("fmod_", (0.4,)), ("remainder_", (0.4,)), ("atan2_", (0.5,)), ("copysign_", (-1.0,)),
+    ("relu_", ()), ("sigmoid_", ()), ("tanh_", ()), ("exp_", ()), ("sin_", ()), ("sqrt_", ()), ("abs_", ()),
+    ("square_", ()), ("neg_", ()), ("reciprocal_", ()), ("log_", ()), ("clamp_", (0.2, 0.8)), ("pow_", (3,)),
+    ("pow_", (2.5,)), ("add_", (2,)), ("mul_", (3.0,)), ("div_", (4,)), ("sub_", (1,)), ("floor_", ()),
+    ("lerp_", (1.0, 0.3)), ("addcmul_", (2.0, 3.0)), ("masked_fill_", (True, 2.0)), ("fmod_", (0.4,)),
+    ("remainder_", (0.4,)), ("atan2_", (0.5,)), ("copysign_", (-1.0,)),
     ("nan_to_num_", ()), ("erf_", ()), ("xlogy_", (0.7,)),
 ]  # fmt: skip
 
@@ -66,7 +67,21 @@ def test_a_saved_operand_that_was_written_is_noticed():
             z.sum().backward()
 
 
-BINARY = ["add", "sub", "mul", "div", "pow", "maximum", "atan2", "hypot", "fmod", "logaddexp", "xlogy", "copysign", "where"]
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "maximum",
+    "atan2",
+    "hypot",
+    "fmod",
+    "logaddexp",
+    "xlogy",
+    "copysign",
+    "where",
+]
 SHAPES = [((3, 1), (1, 4)), ((4,), (3, 4)), ((), (3, 4)), ((3, 4), ()), ((2, 3, 1), (4,)), ((1, 1), (3, 4))]
 
 
@@ -109,7 +124,21 @@ def test_half_precision_gradients(name, dtype):
     torch.testing.assert_close(torch.tensor(got[1]), torch.tensor(got[0]), rtol=2**-7, atol=2**-9)
 
 
-KINKS = ["abs", "relu", "sign", "floor", "round", "frac", "sqrt", "log", "sinc", "reciprocal", "square", "i0", "xlogy_self"]
+KINKS = [
+    "abs",
+    "relu",
+    "sign",
+    "floor",
+    "round",
+    "frac",
+    "sqrt",
+    "log",
+    "sinc",
+    "reciprocal",
+    "square",
+    "i0",
+    "xlogy_self",
+]
 
 
 @pytest.mark.parametrize("name", KINKS)
@@ -221,8 +250,12 @@ def test_second_gradient_of_a_norm_at_zero(order: int, second: bool) -> None:
 
 
 def gradients_and_their_graphs(module, function, count):
-    """The first gradients of a function of two vectors, as numbers, and whether each has a graph; or what was raised."""
-    given = [module.tensor(numbers, dtype=module.float64, requires_grad=True) for numbers in ([3.0, -5.0, 7.5], [2.0, 3.0, 0.5])][:count]
+    """The first gradients of a function of two vectors, as numbers, and whether each has a graph;
+    or what was raised."""
+    given = [
+        module.tensor(numbers, dtype=module.float64, requires_grad=True)
+        for numbers in ([3.0, -5.0, 7.5], [2.0, 3.0, 0.5])
+    ][:count]
     try:
         grads = module.autograd.grad(function(module, *given).sum(), given, create_graph=True)
     except RuntimeError as error:   # NotImplementedError is one

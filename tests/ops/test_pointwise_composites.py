@@ -1,4 +1,5 @@
-"""Composite ops of the pointwise families against PyTorch: polynomials, prelu, rrelu, conj, positive, methods and flags."""
+"""Composite ops of the pointwise families against PyTorch: polynomials, prelu, rrelu, conj, positive,
+methods and flags."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ POLYNOMIALS = [
 
 def same(ours, theirs, rtol=1e-6, atol=1e-7):
     assert str(ours.dtype).split(".")[1] == str(theirs.dtype).split(".")[1]
-    torch.testing.assert_close(torch.tensor(ours.tolist()), torch.tensor(theirs.tolist()), rtol=rtol, atol=atol, equal_nan=True)
+    torch.testing.assert_close(
+        torch.tensor(ours.tolist()), torch.tensor(theirs.tolist()), rtol=rtol, atol=atol, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("name", POLYNOMIALS)
@@ -92,16 +95,20 @@ def test_the_inplace_flag(name):
 
 def test_methods_whose_self_is_not_the_first_argument():
     points = [0.5, 1.5, 2.5]
-    same(rl.tensor(points).where(rl.tensor([True, False, True]), 0), torch.tensor(points).where(torch.tensor([True, False, True]), 0))
+    same(
+        rl.tensor(points).where(rl.tensor([True, False, True]), 0),
+        torch.tensor(points).where(torch.tensor([True, False, True]), 0),
+    )
     same(rl.tensor(points).polygamma(2), torch.tensor(points).polygamma(2))
     same(rl.tensor(points).polygamma_(1), torch.tensor(points).polygamma_(1))
 
 
 def test_operators_with_numbers_on_either_side():
-    for expression in ("x + 2", "2 + x", "x - 2", "2 - x", "x * 3", "3 * x", "x / 2", "2 / x", "x // 2", "7 // x", "x % 2", "7 % x",
-                       "x ** 2", "2 ** x", "-x", "+x", "abs(x)", "x < 2", "2 < x", "x == 2", "x != 2", "~(x > 1)", "(x > 1) & (x < 3)",
-                       "(x > 1) | True", "(x > 1) ^ (x < 3)", "i << 1", "i >> 1", "1 << i", "64 >> i", "i & 3", "3 | i", "i ^ 1", "~i",
-                       "2 - i", "i ** 3", "2 ** i", "i / 2", "7 // i", "i % 2", "7 % i", "-i"):  # fmt: skip
+    for expression in ("x + 2", "2 + x", "x - 2", "2 - x", "x * 3", "3 * x", "x / 2", "2 / x", "x // 2", "7 // x",
+                       "x % 2", "7 % x", "x ** 2", "2 ** x", "-x", "+x", "abs(x)", "x < 2", "2 < x", "x == 2", "x != 2",
+                       "~(x > 1)", "(x > 1) & (x < 3)", "(x > 1) | True", "(x > 1) ^ (x < 3)", "i << 1", "i >> 1",
+                       "1 << i", "64 >> i", "i & 3", "3 | i", "i ^ 1", "~i", "2 - i", "i ** 3", "2 ** i", "i / 2",
+                       "7 // i", "i % 2", "7 % i", "-i"):  # fmt: skip
         got = []
         for module in (rl, torch):
             scope = {"x": module.tensor([0.5, 1.0, 2.0, 3.5]), "i": module.tensor([1, 2, 3, 5])}
@@ -110,7 +117,20 @@ def test_operators_with_numbers_on_either_side():
 
 
 def test_augmented_assignment_writes_in_place():
-    for statement in ("x += 1", "x -= 2", "x *= 3", "x /= 4", "x //= 2", "x %= 2", "x **= 2", "i &= 6", "i |= 1", "i ^= 3", "i <<= 2", "i >>= 1"):
+    for statement in (
+        "x += 1",
+        "x -= 2",
+        "x *= 3",
+        "x /= 4",
+        "x //= 2",
+        "x %= 2",
+        "x **= 2",
+        "i &= 6",
+        "i |= 1",
+        "i ^= 3",
+        "i <<= 2",
+        "i >>= 1",
+    ):
         got = []
         for module in (rl, torch):
             scope = {"x": module.tensor([0.5, 1.0, 2.0, 3.5]), "i": module.tensor([1, 2, 3, 5])}
@@ -122,7 +142,14 @@ def test_augmented_assignment_writes_in_place():
 
 
 def test_integer_division_by_zero_raises():
-    for expression in ("i // 0", "i % 0", "i // z", "i % z", "torch.div(i, z, rounding_mode='trunc')", "torch.fmod(i, z)"):
+    for expression in (
+        "i // 0",
+        "i % 0",
+        "i // z",
+        "i % z",
+        "torch.div(i, z, rounding_mode='trunc')",
+        "torch.fmod(i, z)",
+    ):
         for module in (rl, torch):
             scope = {"i": module.tensor([1, 2]), "z": module.tensor([1, 0]), "torch": module}
             with pytest.raises(RuntimeError, match="ZeroDivisionError"):
@@ -144,7 +171,9 @@ def test_incomplete_gamma_functions():
             got = []
             for module in (rl, torch):
                 kind = getattr(module, dtype)
-                got.append(getattr(module, name)(module.tensor(a, dtype=kind).unsqueeze(1), module.tensor(x, dtype=kind)))
+                got.append(
+                    getattr(module, name)(module.tensor(a, dtype=kind).unsqueeze(1), module.tensor(x, dtype=kind))
+                )
             same(*got, rtol=rtol, atol=1e-38)
     with pytest.raises(NotImplementedError):
         rl.igamma(rl.tensor([1]), rl.tensor([2]))

@@ -21,14 +21,22 @@ from rushlight.op import Pointwise, definitions as registered, published
 DTYPES = ("float32", "float64", "int64", "uint8", "bool", "bfloat16", "complex64")
 # Every kernel costs compile time, so dtypes that share their code with one above are left to a few ops of each family.
 MORE_DTYPES = ("int32", "float16")
-MORE = ("add", "mul", "div", "remainder", "pow", "maximum", "exp", "bitwise_and", "bitwise_left_shift", "where", "nan_to_num",
-        "nextafter", "frexp", "gcd", "isnan", "lt", "round", "sigmoid", "gelu", "lerp", "complex", "polar", "ldexp")  # fmt: skip
+MORE = ("add", "mul", "div", "remainder", "pow", "maximum", "exp", "bitwise_and", "bitwise_left_shift", "where",
+        "nan_to_num", "nextafter", "frexp", "gcd", "isnan", "lt", "round", "sigmoid", "gelu", "lerp", "complex",
+        "polar", "ldexp")  # fmt: skip
 HEAVY = ("zeta",)  # kernels that take a second to compile: fewer samples
-FLOATS = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 0.3, 2.0, -2.0, 3.0, -3.0, 0.9999, 1e-4, 6.0, 21.5,
-          -7.25, 4.0, -4.5, 100.0]  # fmt: skip
+FLOATS = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 0.3, 2.0, -2.0, 3.0, -3.0, 0.9999, 1e-4, 6.0,
+          21.5, -7.25, 4.0, -4.5, 100.0]  # fmt: skip
 INTS = [0, 1, -1, 2, -2, 3, 5, 7, -7, 8, 31, 40, 64, 100, 12, -120]
 # Relative tolerance per dtype. Half types: one unit in the last place.
-TOLERANCE = {"float32": 2e-6, "float64": 1e-13, "bfloat16": 2**-7, "float16": 2**-10, "complex64": 4e-6, "complex128": 1e-12}
+TOLERANCE = {
+    "float32": 2e-6,
+    "float64": 1e-13,
+    "bfloat16": 2**-7,
+    "float16": 2**-10,
+    "complex64": 4e-6,
+    "complex128": 1e-12,
+}
 
 
 def longest(op: type) -> str:
@@ -99,7 +107,14 @@ def smooth(dtype, seed: int, low: float, high: float):
 
 # Python numbers met by tensors: every kind of number with a float, an integer and a boolean tensor, and odd meetings.
 NUMBER_PAIRS = [(dtype, number) for dtype in ("float32", "int32", "bool") for number in (2, 2.5, True, 1 + 2j)]
-NUMBER_PAIRS += [("float32", -1), ("int32", -1), ("uint8", -1), ("bfloat16", 2.5), ("bfloat16", 1 + 2j), ("complex64", 2.5)]
+NUMBER_PAIRS += [
+    ("float32", -1),
+    ("int32", -1),
+    ("uint8", -1),
+    ("bfloat16", 2.5),
+    ("bfloat16", 1 + 2j),
+    ("complex64", 2.5),
+]
 
 # Static or required numbers that a schema's defaults do not give.
 NUMBERS = {
@@ -327,7 +342,9 @@ def test_empty_scalar_and_strided_layouts(name):
         args = operands(name, op, dtype, make)
         theirs = place(torch, name, op)(*args)
         # Strided twins: the same view taken of a rushlight tensor would test views too; a transposed copy is enough.
-        twins = [mirror(a.t().contiguous()).t() if isinstance(a, torch.Tensor) and a.ndim == 2 else mirror(a) for a in args]
+        twins = [
+            mirror(a.t().contiguous()).t() if isinstance(a, torch.Tensor) and a.ndim == 2 else mirror(a) for a in args
+        ]
         same(outcome(place(rl, name, op), *twins), theirs, f"{name} layout {number}")
 
 
@@ -347,7 +364,11 @@ def test_in_place_and_out_forms(name):
             same(ours, expected, f"{name}({dtype}, out=)")
             wrong = rl.empty(tuple(expected.shape), dtype=rl.bool)
             theirs = outcome(function, *args, out=torch.empty_like(expected, dtype=torch.bool))
-            same(outcome(place(rl, name, op), *[mirror(a) for a in args], out=wrong), theirs, f"{name}({dtype}, out=bool)")
+            same(
+                outcome(place(rl, name, op), *[mirror(a) for a in args], out=wrong),
+                theirs,
+                f"{name}({dtype}, out=bool)",
+            )
         if not hasattr(torch.Tensor, name + "_") or name in ("polygamma",):
             continue
         full = args[0].expand(expected.shape).clone() if isinstance(args[0], torch.Tensor) else None
@@ -363,8 +384,10 @@ def test_in_place_and_out_forms(name):
 DOMAIN = {"acosh": (1.2, 4.0), "atanh": (-0.9, 0.9), "asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "erfinv": (-0.9, 0.9),
           "logit": (0.1, 0.9), "ndtri": (0.05, 0.95), "mvlgamma": (2.0, 5.0), "zeta": (1.5, 4.0), "xlog1py": (0.2, 3.0),
           "log_ndtr": (-3.0, 3.0), "lgamma": (0.2, 4.0), "digamma": (0.2, 4.0)}  # fmt: skip
-WIDE = ("relu relu6 hardtanh leaky_relu threshold elu celu selu gelu silu mish softplus softshrink hardshrink hardsigmoid "
-        "hardswish tanhshrink logsigmoid softsign sigmoid tanh abs sin cos exp sgn sign where maximum minimum clamp").split()
+WIDE = (
+    "relu relu6 hardtanh leaky_relu threshold elu celu selu gelu silu mish softplus softshrink hardshrink hardsigmoid "
+    "hardswish tanhshrink logsigmoid softsign sigmoid tanh abs sin cos exp sgn sign where maximum minimum clamp"
+).split()
 
 
 def derivatives(module, name: str, args: list, kwargs: dict, second: bool):
@@ -376,7 +399,9 @@ def derivatives(module, name: str, args: list, kwargs: dict, second: bool):
     result = result[0] if isinstance(result, tuple) else result
     if not result.requires_grad:
         return None
-    weight = mirror(WEIGHT[str(result.dtype).split(".")[1]]) if module is rl else WEIGHT[str(result.dtype).split(".")[1]]
+    weight = (
+        mirror(WEIGHT[str(result.dtype).split(".")[1]]) if module is rl else WEIGHT[str(result.dtype).split(".")[1]]
+    )
     total = (result * weight).sum()
     total = total.abs() if result.dtype.is_complex else total
     first = module.autograd.grad(total, leaves, create_graph=second, allow_unused=True)
@@ -408,7 +433,9 @@ def agree(ours, theirs, label: str) -> None:
     else:
         # PyTorch keeps the constants of these two in float32.
         rtol = 1e-7 if label.startswith(("celu", "hardsigmoid")) else 1e-9
-        torch.testing.assert_close(back(ours), theirs, rtol=rtol, atol=1e-11, equal_nan=True, msg=lambda m: f"{label}: {m}")
+        torch.testing.assert_close(
+            back(ours), theirs, rtol=rtol, atol=1e-11, equal_nan=True, msg=lambda m: f"{label}: {m}"
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -427,7 +454,8 @@ def test_first_and_second_derivatives(name):
             twins = [mirror(a) for a in args]
             theirs = outcome(derivatives, torch, name, args, kwargs, True)
             if isinstance(theirs, Exception):
-                theirs = outcome(derivatives, torch, name, [a.detach() if isinstance(a, torch.Tensor) else a for a in args],
+                theirs = outcome(derivatives, torch, name,
+                                 [a.detach() if isinstance(a, torch.Tensor) else a for a in args],
                                  kwargs, False)  # fmt: skip
                 if theirs is None or isinstance(theirs, Exception):
                     continue
@@ -438,8 +466,8 @@ def test_first_and_second_derivatives(name):
 
 # From tables computed in 40 digits.
 KNOWN = {
-    "airy_ai": ((0.0, 0.3550280538878172), (1.0, 0.1352924163128814), (-2.0, 0.2274074282016856), (5.0, 1.0834442813607442e-4),
-                (-10.0, 0.0402412384864432)),
+    "airy_ai": ((0.0, 0.3550280538878172), (1.0, 0.1352924163128814), (-2.0, 0.2274074282016856),
+                (5.0, 1.0834442813607442e-4), (-10.0, 0.0402412384864432)),
     "bessel_j0": ((0.5, 0.9384698072408130), (6.0, 0.1506452572509969), (10.0, -0.2459357644513483)),
     "bessel_j1": ((0.5, 0.2422684576748739), (6.0, -0.2766838581275656), (10.0, 0.0434727461688614)),
     "bessel_y0": ((0.5, -0.4445187335067066), (6.0, -0.2881946839815792), (10.0, 0.0556711672835994)),

@@ -9,7 +9,12 @@ import pytest
 import rushlight as rl
 
 F = rl.nn.functional
-POOLS = {"avg_pool1d": ((1, 3, 9), 6), "max_pool1d": ((1, 3, 9), 6), "avg_pool2d": ((1, 3, 9, 9), 6), "max_pool2d": ((1, 3, 9, 9), 6)}
+POOLS = {
+    "avg_pool1d": ((1, 3, 9), 6),
+    "max_pool1d": ((1, 3, 9), 6),
+    "avg_pool2d": ((1, 3, 9, 9), 6),
+    "max_pool2d": ((1, 3, 9, 9), 6),
+}
 
 
 @pytest.mark.parametrize("name", POOLS)

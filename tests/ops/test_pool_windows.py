@@ -1,4 +1,5 @@
-"""Pools whose windows the op records do not reach: long rows (the vector loops), every stride and hang-over, memory orders."""
+"""Pools whose windows the op records do not reach: long rows (the vector loops), every stride and hang-over,
+memory orders."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def image(*shape: int, channels_last: bool = False, ties: bool = False, dtype: A
     return made.contiguous(memory_format=LAST[len(shape)]) if channels_last else made
 
 
-WINDOWS = [(k, s, p, ceil) for k in (1, 2, 3, 5, 9) for s in (1, 2, 3, 5) for p in (0, k // 2) for ceil in (False, True)]
+WINDOWS = [
+    (k, s, p, ceil) for k in (1, 2, 3, 5, 9) for s in (1, 2, 3, 5) for p in (0, k // 2) for ceil in (False, True)
+]
 
 
 @pytest.mark.parametrize("size", [7, 40])
@@ -35,12 +38,22 @@ def test_average_pools_of_every_window(size: int) -> None:
         if k > size + 2 * p:
             continue
         for include in (True, False):
-            gradients_agree(lambda m, x, a=(k, s, p, ceil, include): m.nn.functional.avg_pool1d(x, *a), image(2, 2, size), what=f"{k} {s} {p} {ceil} {include}")
+            gradients_agree(
+                lambda m, x, a=(k, s, p, ceil, include): m.nn.functional.avg_pool1d(x, *a),
+                image(2, 2, size),
+                what=f"{k} {s} {p} {ceil} {include}",
+            )
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_pools_of_images_in_both_memory_orders(channels_last: bool) -> None:
-    for k, s, p, ceil in ((2, 2, 0, False), (3, 2, 1, False), (3, 2, 1, True), (3, 1, 1, False), ((3, 2), (1, 3), (1, 0), True)):
+    for k, s, p, ceil in (
+        (2, 2, 0, False),
+        (3, 2, 1, False),
+        (3, 2, 1, True),
+        (3, 1, 1, False),
+        ((3, 2), (1, 3), (1, 0), True),
+    ):
         x = image(2, 9, 17, 38, channels_last=channels_last, ties=True)
         agree(lambda m, x, a=(k, s, p, 1, ceil, True): m.nn.functional.max_pool2d(x, *a), x)
         gradients_agree(lambda m, x, a=(k, s, p, 1, ceil): m.nn.functional.max_pool2d(x, *a), x)
@@ -52,7 +65,10 @@ def test_pools_of_images_in_both_memory_orders(channels_last: bool) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.uint8])
 def test_dilated_max_pools_along_long_rows(dtype: Any) -> None:
     for k, s, p, d in ((3, 1, 1, 2), (3, 1, 2, 2), (3, 2, 0, 3), (5, 2, 2, 1), (9, 1, 4, 1), (2, 5, 0, 1)):
-        agree(lambda m, x, a=(k, s, p, d, False, True): m.nn.functional.max_pool2d(x, *a), image(1, 2, 30, 45, ties=True, dtype=dtype).to(dtype))
+        agree(
+            lambda m, x, a=(k, s, p, d, False, True): m.nn.functional.max_pool2d(x, *a),
+            image(1, 2, 30, 45, ties=True, dtype=dtype).to(dtype),
+        )
 
 
 def test_nan_is_the_largest_and_the_last_one_is_reported() -> None:
@@ -84,7 +100,9 @@ def test_adaptive_pools_between_all_sizes() -> None:
 @pytest.mark.parametrize("power", [1.0, 2.0, 3.0])
 def test_power_average_pools(power: float) -> None:
     gradients_agree(lambda m, x: m.nn.functional.lp_pool1d(x.abs() + 1, power, 3, 2), image(2, 3, 11))
-    gradients_agree(lambda m, x: m.nn.functional.lp_pool2d(x.abs() + 1, power, (2, 3), ceil_mode=True), image(2, 3, 9, 11))
+    gradients_agree(
+        lambda m, x: m.nn.functional.lp_pool2d(x.abs() + 1, power, (2, 3), ceil_mode=True), image(2, 3, 9, 11)
+    )
     gradients_agree(lambda m, x: m.nn.functional.lp_pool3d(x.abs() + 1, power, 2), image(1, 2, 4, 5, 6))
 
 

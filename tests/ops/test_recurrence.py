@@ -1,4 +1,5 @@
-"""lstm, gru, rnn_tanh, rnn_relu and their cells as ops: PyTorch's numbers and gradients, in every form sequences come in."""
+"""lstm, gru, rnn_tanh, rnn_relu and their cells as ops: PyTorch's numbers and gradients,
+in every form sequences come in."""
 
 from __future__ import annotations
 
@@ -15,19 +16,44 @@ KINDS = {"lstm": (4, 2), "gru": (3, 1), "rnn_tanh": (1, 1), "rnn_relu": (1, 1)} 
 LENGTHS = [5, 5, 3, 1]
 
 
-def weights(t: Any, kind: str, inputs: int, width: int, layers: int, directions: int, bias: bool, dtype: Any, projection: int = 0) -> list[Any]:
+def weights(
+    t: Any,
+    kind: str,
+    inputs: int,
+    width: int,
+    layers: int,
+    directions: int,
+    bias: bool,
+    dtype: Any,
+    projection: int = 0,
+) -> list[Any]:
     t.manual_seed(3)
     gates, made = KINDS[kind][0] * width, []
     state = projection or width
     for layer in range(layers):
         for _ in range(directions):
             wide = inputs if layer == 0 else state * directions
-            shapes = [(gates, wide), (gates, state), *([(gates,), (gates,)] if bias else []), *([(projection, width)] if projection else [])]
+            shapes = [
+                (gates, wide),
+                (gates, state),
+                *([(gates,), (gates,)] if bias else []),
+                *([(projection, width)] if projection else []),
+            ]
             made += [t.randn(shape, dtype=dtype).mul_(0.4).requires_grad_() for shape in shapes]
     return made
 
 
-def run(t: Any, kind: str, packed: bool, layers: int = 1, bidirectional: bool = False, bias: bool = True, batch_first: bool = False, projection: int = 0, dtype: str = "float64") -> list[Any]:
+def run(
+    t: Any,
+    kind: str,
+    packed: bool,
+    layers: int = 1,
+    bidirectional: bool = False,
+    bias: bool = True,
+    batch_first: bool = False,
+    projection: int = 0,
+    dtype: str = "float64",
+) -> list[Any]:
     """Results and every gradient, as arrays."""
     dtype = getattr(t, dtype)
     inputs, width, batch = 3, 4, len(LENGTHS)
@@ -55,7 +81,9 @@ def same(ours: list[Any], theirs: list[Any], rtol: float = 1e-7) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
-@pytest.mark.parametrize("options", [{}, {"layers": 2, "bidirectional": True}, {"bias": False, "bidirectional": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"layers": 2, "bidirectional": True}, {"bias": False, "bidirectional": True}], ids=str
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_networks(kind: str, options: dict[str, Any], packed: bool) -> None:
     same(run(rl, kind, packed, **options), run(torch, kind, packed, **options))
@@ -63,7 +91,11 @@ def test_networks(kind: str, options: dict[str, Any], packed: bool) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_batch_first_in_single_precision(kind: str) -> None:
-    same(run(rl, kind, False, batch_first=True, dtype="float32"), run(torch, kind, False, batch_first=True, dtype="float32"), 2e-5)
+    same(
+        run(rl, kind, False, batch_first=True, dtype="float32"),
+        run(torch, kind, False, batch_first=True, dtype="float32"),
+        2e-5,
+    )
 
 
 def test_projections() -> None:
@@ -117,7 +149,10 @@ def test_cells(kind: str, bias: bool) -> None:
         t.manual_seed(1)
         gates = KINDS[kind[:-5]][0] * 4
         x, h, c = (t.randn(5, n, dtype=t.float64, requires_grad=True) for n in (3, 4, 4))
-        params = [t.randn(shape, dtype=t.float64, requires_grad=True) for shape in ((gates, 3), (gates, 4), (gates,), (gates,))][: 4 if bias else 2]
+        params = [
+            t.randn(shape, dtype=t.float64, requires_grad=True)
+            for shape in ((gates, 3), (gates, 4), (gates,), (gates,))
+        ][: 4 if bias else 2]
         result = getattr(t, kind)(x, [h, c] if kind == "lstm_cell" else h, *params)
         results = result if isinstance(result, tuple) else (result,)
         sum((r * r).sum() for r in results).backward()
@@ -147,7 +182,12 @@ def test_gradients_through_the_last_state_only() -> None:
         x = t.randn(4, 2, 2, dtype=t.float64, requires_grad=True)
         _, (_, c) = net(x)
         c[0].sum().backward()
-        made.append([x.grad.numpy(), *(p.grad.numpy() for p in net.parameters() if p.grad is not None and p.grad.abs().sum() > 0)])
+        made.append(
+            [
+                x.grad.numpy(),
+                *(p.grad.numpy() for p in net.parameters() if p.grad is not None and p.grad.abs().sum() > 0),
+            ]
+        )
     same(*made)
 
 

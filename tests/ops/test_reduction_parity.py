@@ -1,4 +1,5 @@
-"""Reductions against PyTorch: dims, dtypes, layouts, empties, NaN, gradients, errors; and against themselves on threads."""
+"""Reductions against PyTorch: dims, dtypes, layouts, empties, NaN, gradients, errors;
+and against themselves on threads."""
 
 from __future__ import annotations
 
@@ -76,15 +77,31 @@ LOOSE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 5e-2, "complex64": 2e-5}
 def test_values_dtypes_and_layouts(name):
     fn = {**DIMMED, **ONE_DIM}[name]
     dims = (None, 0, -1, (0, 2)) if name in DIMMED else (None, 0, -1)
-    for dtype in DTYPES if name in ("sum", "mean", "max", "amax", "any") else ("float32", "bfloat16", "int64", "bool", "complex64"):
+    for dtype in (
+        DTYPES
+        if name in ("sum", "mean", "max", "amax", "any")
+        else ("float32", "bfloat16", "int64", "bool", "complex64")
+    ):
         if name == "prod" and "16" in dtype:
             continue   # products of halves overflow on the way there, which we do in float32
         for k, x in enumerate(layouts(sample(dtype, 4, 6, 5))):
-            if name in ("argmax", "argmin", "max", "min") and dtype not in ("float32", "float64", "int64", "uint8", "bfloat16", "bool"):
+            if name in ("argmax", "argmin", "max", "min") and dtype not in (
+                "float32",
+                "float64",
+                "int64",
+                "uint8",
+                "bfloat16",
+                "bool",
+            ):
                 continue
             for d in dims if k < 3 else dims[:2]:
                 keep = bool(k % 2)
-                agree(lambda m, t, d=d, keep=keep: fn(m, t, d, keep), x, rtol=LOOSE.get(dtype), what=f"{name} {dtype} layout {k} dim {d}")
+                agree(
+                    lambda m, t, d=d, keep=keep: fn(m, t, d, keep),
+                    x,
+                    rtol=LOOSE.get(dtype),
+                    what=f"{name} {dtype} layout {k} dim {d}",
+                )
 
 
 @pytest.mark.parametrize("name", sorted({**DIMMED, **ONE_DIM}))
@@ -99,7 +116,15 @@ def test_empty_and_scalar_inputs(name):
 def test_nan_and_infinity(name):
     fn = {**DIMMED, **ONE_DIM}[name]
     nan, inf = math.nan, math.inf
-    x = torch.tensor([[1.0, nan, 2.0, nan], [inf, 1.0, -inf, 3.0], [-inf, -inf, -inf, -inf], [inf, 1.0, inf, 0.0], [2.0, 2.0, 1.0, 2.0]])
+    x = torch.tensor(
+        [
+            [1.0, nan, 2.0, nan],
+            [inf, 1.0, -inf, 3.0],
+            [-inf, -inf, -inf, -inf],
+            [inf, 1.0, inf, 0.0],
+            [2.0, 2.0, 1.0, 2.0],
+        ]
+    )
     for d in (None, 0, 1):
         agree(lambda m, t, d=d: fn(m, t, d, False), x, what=f"{name} dim {d}")
         agree(lambda m, t, d=d: fn(m, t, d, False), x.t(), what=f"{name} transposed dim {d}")
@@ -138,7 +163,12 @@ def test_results_do_not_depend_on_threads():
         seen = []
         for threads in (1, 2, 3):
             rl.set_num_threads(threads)
-            seen.append([t.tolist() for t in (x.sum(), x.sum(0), x.sum(1), x.t().sum(1), x[:, ::3].sum(), x.var(), x.logsumexp(0))])
+            seen.append(
+                [
+                    t.tolist()
+                    for t in (x.sum(), x.sum(0), x.sum(1), x.t().sum(1), x[:, ::3].sum(), x.var(), x.logsumexp(0))
+                ]
+            )
     finally:
         rl.set_num_threads(before)
     assert seen[0] == seen[1] == seen[2]
@@ -159,12 +189,14 @@ def test_ways_to_call():
     x = sample("float64", 3, 4)
     for fn in (
         lambda m, t: t.sum(axis=1), lambda m, t: t.sum((0, 1), keepdim=True), lambda m, t: t.max(dim=1).indices,
-        lambda m, t: t.max(t * 2), lambda m, t: m.min(t, t.flip(0)), lambda m, t: t.var(False), lambda m, t: t.var(0, False, True),
-        lambda m, t: m.std(t, unbiased=False), lambda m, t: t.var(dim=1, correction=0), lambda m, t: t.norm(), lambda m, t: t.norm(1, 0),
-        lambda m, t: t.norm(p="fro", dim=(0, 1)), lambda m, t: t.norm(float("inf")), lambda m, t: m.trace(t), lambda m, t: m.sum(t, ()),
-        lambda m, t: m.any(t > 1, dim=()), lambda m, t: m.all(t > 1, dim=(0, 1)), lambda m, t: m.count_nonzero(t, (0, 1)),
-        lambda m, t: t.amax(), lambda m, t: t.amax(1), lambda m, t: t.argmax(keepdim=True), lambda m, t: t.logsumexp((0, 1)),
-        lambda m, t: tuple(t.max(1)), lambda m, t: m.sum(t, dim=1, out=m.empty(3, dtype=m.float64)),
+        lambda m, t: t.max(t * 2), lambda m, t: m.min(t, t.flip(0)), lambda m, t: t.var(False), lambda m,
+        t: t.var(0, False, True), lambda m, t: m.std(t, unbiased=False), lambda m, t: t.var(dim=1, correction=0),
+        lambda m, t: t.norm(), lambda m, t: t.norm(1, 0), lambda m, t: t.norm(p="fro", dim=(0, 1)), lambda m,
+        t: t.norm(float("inf")), lambda m, t: m.trace(t), lambda m, t: m.sum(t, ()),
+        lambda m, t: m.any(t > 1, dim=()), lambda m, t: m.all(t > 1, dim=(0, 1)), lambda m,
+        t: m.count_nonzero(t, (0, 1)), lambda m, t: t.amax(), lambda m, t: t.amax(1), lambda m,
+        t: t.argmax(keepdim=True), lambda m, t: t.logsumexp((0, 1)), lambda m, t: tuple(t.max(1)), lambda m,
+        t: m.sum(t, dim=1, out=m.empty(3, dtype=m.float64)),
     ):  # fmt: skip
         agree(fn, x)
 
@@ -200,7 +232,9 @@ GRADIENTS = {
     "aminmax": lambda m, x: m.aminmax(x, dim=1),
     "var": lambda m, x: (x.var(), x.var(1), x.var((0, 1), keepdim=True), x.std(1), x.std(correction=0)),
     "var_mean": lambda m, x: (*m.var_mean(x, 1), *m.std_mean(x, 0)),
-    "norms": lambda m, x: tuple(m.linalg.vector_norm(x, p, d) for p in (1, 2, 3, 1.5, 0.5, math.inf) for d in (None, 1)),
+    "norms": lambda m, x: tuple(
+        m.linalg.vector_norm(x, p, d) for p in (1, 2, 3, 1.5, 0.5, math.inf) for d in (None, 1)
+    ),
     "norm of zeros": lambda m, x: tuple(m.linalg.vector_norm(x * 0, p, 1) for p in (1, 2, 3)),
     "logsumexp": lambda m, x: (x.logsumexp(1), x.logsumexp((0, 2), True)),
     "nansum": lambda m, x: (x.nansum(), x.nansum(1), x.nanmean(0)),
@@ -223,7 +257,9 @@ def test_complex_gradients(name):
 
 
 def test_gradients_of_scalars_and_mixed_precision():
-    gradients_agree(lambda m, x: (x.sum(), x.mean(0), x.max(), x.prod(), x.logsumexp(0)), torch.tensor(1.5, dtype=torch.float64))
+    gradients_agree(
+        lambda m, x: (x.sum(), x.mean(0), x.max(), x.prod(), x.logsumexp(0)), torch.tensor(1.5, dtype=torch.float64)
+    )
     gradients_agree(lambda m, x: x.sum(dtype=m.float64), torch.randn(3), second=False, rtol=1e-6)
 
 

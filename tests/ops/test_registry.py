@@ -35,7 +35,9 @@ def device() -> None:
 
 
 def of_kind(kind: type) -> list[str]:
-    return sorted(n for n, classes in definitions.items() if all(issubclass(c, kind) for c in classes) and "::" not in n)
+    return sorted(
+        n for n, classes in definitions.items() if all(issubclass(c, kind) for c in classes) and "::" not in n
+    )
 
 
 POINTWISE, REDUCTIONS = of_kind(Pointwise), of_kind(Reduction)
@@ -140,7 +142,12 @@ def test_in_place_and_out_equal_the_functional_form(start: int) -> None:
         if found is None:
             continue
         args, named, want = found
-        if definitions[name][0].inplace and name + "_" in ops and isinstance(want, rl.Tensor) and isinstance(args[0], rl.Tensor):
+        if (
+            definitions[name][0].inplace
+            and name + "_" in ops
+            and isinstance(want, rl.Tensor)
+            and isinstance(args[0], rl.Tensor)
+        ):
             target = args[0].clone()
             if want.dtype is target.dtype and want.shape == target.shape:
                 got = call(ops[name + "_"], [target, *args[1:]], named)
@@ -154,7 +161,11 @@ def test_in_place_and_out_equal_the_functional_form(start: int) -> None:
                     wrong.append(f"{name}(out=): {o} wanted {w}")
             strided = [rl.zeros((*w.shape, 2), dtype=w.dtype)[..., 1] for w in parts(want)]
             call(ops[name], args, {**named, "out": tuple(strided) if isinstance(want, tuple) else strided[0]})
-            wrong += [f"{name}(out=strided): {o} wanted {w}" for o, w in zip(strided, parts(want), strict=True) if not same(o, w)]
+            wrong += [
+                f"{name}(out=strided): {o} wanted {w}"
+                for o, w in zip(strided, parts(want), strict=True)
+                if not same(o, w)
+            ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -176,21 +187,32 @@ def test_meta_results_describe_real_ones(names: list[str]) -> None:
                 want = call(ops[name], inputs, named)
             except (RuntimeError, IndexError):
                 continue
-            got = call(ops[name], [to(layout(to(a, "meta")), "meta") if isinstance(a, rl.Tensor) else a for a in args], named)
+            got = call(
+                ops[name], [to(layout(to(a, "meta")), "meta") if isinstance(a, rl.Tensor) else a for a in args], named
+            )
             for w, g in zip(parts(want), parts(got), strict=True):
                 if (w.shape, w.dtype, w.stride(), "meta") != (g.shape, g.dtype, g.stride(), g.device.type):
-                    wrong.append(f"{name}: {g.shape} {g.dtype} {g.stride()} {g.device} wanted {w.shape} {w.dtype} {w.stride()}")
+                    wrong.append(
+                        f"{name}: {g.shape} {g.dtype} {g.stride()} {g.device} wanted {w.shape} {w.dtype} {w.stride()}"
+                    )
     assert not wrong, "\n".join(wrong)
 
 
 OTHERS: dict[str, Any] = {
-    "matmul": lambda x, y: x @ y.t(), "addmm": lambda x, y: rl.addmm(x[:, 0], x, y.t()), "softmax": lambda x, y: x.softmax(0), "layer_norm": lambda x, y: rl.layer_norm(x, (4,)),
-    "cat": lambda x, y: rl.cat([x, y], 1), "stack": lambda x, y: rl.stack([x, y]), "gather": lambda x, y: x.gather(1, (y > 0.5).to(rl.int64)), "sort": lambda x, y: x.sort(0),
-    "topk": lambda x, y: x.topk(2, 1), "cumsum": lambda x, y: x.cumsum(1), "tril": lambda x, y: x.tril(), "roll": lambda x, y: x.roll(1, 0), "flip": lambda x, y: x.flip(0), "repeat": lambda x, y: x.repeat(2, 1),
-    "index_select": lambda x, y: x.index_select(0, rl.tensor([0, 2], device=x.device)), "expand": lambda x, y: x[:1].expand(5, 4), "split": lambda x, y: x.split(2, 1), "unfold": lambda x, y: x.unfold(1, 2, 1),
-    "einsum": lambda x, y: rl.einsum("ij,kj->ik", x, y), "mse_loss": lambda x, y: rl.nn.functional.mse_loss(x, y), "where": lambda x, y: rl.where(x > y, x, y), "clone": lambda x, y: x.t().clone(),
-    "masked_fill": lambda x, y: x.masked_fill(y > 0.5, 0.0), "scatter": lambda x, y: x.scatter(1, (y > 0.5).to(rl.int64), 1.0), "linear": lambda x, y: rl.nn.functional.linear(x, y, y[:, 0]),
-    "index_add": lambda x, y: x.index_add(0, rl.tensor([0, 1, 0], device=x.device), y), "logsumexp": lambda x, y: x.logsumexp(1), "diagonal": lambda x, y: x.diagonal(), "log_softmax": lambda x, y: x.log_softmax(1),
+    "matmul": lambda x, y: x @ y.t(), "addmm": lambda x, y: rl.addmm(x[:, 0], x, y.t()), "softmax": lambda x,
+    y: x.softmax(0), "layer_norm": lambda x, y: rl.layer_norm(x, (4,)),
+    "cat": lambda x, y: rl.cat([x, y], 1), "stack": lambda x, y: rl.stack([x, y]), "gather": lambda x,
+    y: x.gather(1, (y > 0.5).to(rl.int64)), "sort": lambda x, y: x.sort(0),
+    "topk": lambda x, y: x.topk(2, 1), "cumsum": lambda x, y: x.cumsum(1), "tril": lambda x, y: x.tril(),
+    "roll": lambda x, y: x.roll(1, 0), "flip": lambda x, y: x.flip(0), "repeat": lambda x, y: x.repeat(2, 1),
+    "index_select": lambda x, y: x.index_select(0, rl.tensor([0, 2], device=x.device)), "expand": lambda x,
+    y: x[:1].expand(5, 4), "split": lambda x, y: x.split(2, 1), "unfold": lambda x, y: x.unfold(1, 2, 1),
+    "einsum": lambda x, y: rl.einsum("ij,kj->ik", x, y), "mse_loss": lambda x, y: rl.nn.functional.mse_loss(x, y),
+    "where": lambda x, y: rl.where(x > y, x, y), "clone": lambda x, y: x.t().clone(),
+    "masked_fill": lambda x, y: x.masked_fill(y > 0.5, 0.0), "scatter": lambda x,
+    y: x.scatter(1, (y > 0.5).to(rl.int64), 1.0), "linear": lambda x, y: rl.nn.functional.linear(x, y, y[:, 0]),
+    "index_add": lambda x, y: x.index_add(0, rl.tensor([0, 1, 0], device=x.device), y), "logsumexp": lambda x,
+    y: x.logsumexp(1), "diagonal": lambda x, y: x.diagonal(), "log_softmax": lambda x, y: x.log_softmax(1),
 }  # fmt: skip
 
 

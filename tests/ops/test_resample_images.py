@@ -1,4 +1,5 @@
-"""Interpolation, grids, padding and columns where the op records do not look: sizes, memory orders, bytes, second gradients."""
+"""Interpolation, grids, padding and columns where the op records do not look: sizes, memory orders, bytes,
+second gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +17,16 @@ from parity import agree, gradients_agree, ours  # noqa: E402
 
 import rushlight as rl  # noqa: E402
 
-SIZES = [((10, 12), (7, 5)), ((10, 12), (23, 31)), ((64, 50), (20, 13)), ((5, 5), (5, 9)), ((8, 9), (16, 27)), ((24, 40), (48, 20)), ((40, 12), (10, 48)), ((9, 1), (4, 3))]
+SIZES = [
+    ((10, 12), (7, 5)),
+    ((10, 12), (23, 31)),
+    ((64, 50), (20, 13)),
+    ((5, 5), (5, 9)),
+    ((8, 9), (16, 27)),
+    ((24, 40), (48, 20)),
+    ((40, 12), (10, 48)),
+    ((9, 1), (4, 3)),
+]
 CORNERS = {"nearest": (None,), "nearest-exact": (None,), "area": (None,), "lanczos": (False,)}
 
 
@@ -38,9 +48,15 @@ def test_interpolation_in_both_memory_orders(mode: str) -> None:
 
                 agree(call, x, rtol=1e-11, what=f"{size} {out} {corners} {antialias}")
                 assert call(rl, ours(x)).stride() == call(torch, x).stride()
-    gradients_agree(lambda m, x: m.nn.functional.interpolate(x, (9, 30), mode=mode, antialias=mode == "lanczos"), image(1, 2, 12, 17))
+    gradients_agree(
+        lambda m, x: m.nn.functional.interpolate(x, (9, 30), mode=mode, antialias=mode == "lanczos"),
+        image(1, 2, 12, 17),
+    )
     for out in (40, 10):
-        gradients_agree(lambda m, x, out=out: m.nn.functional.interpolate(x, (5, out), mode=mode, antialias=mode == "lanczos"), image(1, 2, 4, 20))
+        gradients_agree(
+            lambda m, x, out=out: m.nn.functional.interpolate(x, (5, out), mode=mode, antialias=mode == "lanczos"),
+            image(1, 2, 4, 20),
+        )
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
@@ -49,21 +65,43 @@ def test_bytes_are_interpolated_exactly(mode: str) -> None:
         if antialias and mode == "nearest":
             continue
         for x in (bytes_image(2, 3, *size), bytes_image(1, 9, *size).contiguous(memory_format=torch.channels_last)):
-            agree(lambda m, x, out=out, antialias=antialias: m.nn.functional.interpolate(x, out, mode=mode, antialias=antialias), x, what=f"{size} {out} {antialias}")
+            agree(
+                lambda m, x, out=out, antialias=antialias: m.nn.functional.interpolate(
+                    x, out, mode=mode, antialias=antialias
+                ),
+                x,
+                what=f"{size} {out} {antialias}",
+            )
 
 
 @pytest.mark.parametrize("factor", [2, 3, 4, 0.5, 1.7, 0.31])
 def test_scale_factors_decide_where_samples_lie(factor: float) -> None:
-    for mode, dims in (("nearest", 1), ("nearest", 3), ("linear", 1), ("trilinear", 3), ("bilinear", 2), ("bicubic", 2), ("area", 2)):
+    for mode, dims in (
+        ("nearest", 1),
+        ("nearest", 3),
+        ("linear", 1),
+        ("trilinear", 3),
+        ("bilinear", 2),
+        ("bicubic", 2),
+        ("area", 2),
+    ):
         for recompute in (None, True):
-            gradients_agree(lambda m, x, mode=mode, r=recompute: m.nn.functional.interpolate(x, scale_factor=factor, mode=mode, recompute_scale_factor=r), image(1, 2, *(9, 7, 11)[:dims]), second=False, what=f"{mode} {recompute}")
+            gradients_agree(
+                lambda m, x, mode=mode, r=recompute: m.nn.functional.interpolate(
+                    x, scale_factor=factor, mode=mode, recompute_scale_factor=r
+                ),
+                image(1, 2, *(9, 7, 11)[:dims]),
+                second=False,
+                what=f"{mode} {recompute}",
+            )
     agree(lambda m, x: m.nn.functional.interpolate(x, scale_factor=factor), image(1, 2, 40, 33).float())
 
 
 def test_interpolation_refuses_what_has_no_meaning() -> None:
     x = image(1, 1, 4, 4)
-    for kwargs in ({}, {"size": 3, "scale_factor": 2}, {"size": (3,)}, {"size": 3, "mode": "linear"}, {"size": 3, "mode": "wrong"}, {"size": (3, 2.5)},
-                   {"size": 3, "align_corners": True}, {"size": 3, "mode": "area", "antialias": True}, {"size": 0}, {"size": 3, "mode": "lanczos"},
+    for kwargs in ({}, {"size": 3, "scale_factor": 2}, {"size": (3,)}, {"size": 3, "mode": "linear"},
+                   {"size": 3, "mode": "wrong"}, {"size": (3, 2.5)}, {"size": 3, "align_corners": True},
+                   {"size": 3, "mode": "area", "antialias": True}, {"size": 0}, {"size": 3, "mode": "lanczos"},
                    {"size": 3, "recompute_scale_factor": True}, {"scale_factor": (2.0,)}):  # fmt: skip
         agree(lambda m, x, k=kwargs: m.nn.functional.interpolate(x, **k), x, what=str(kwargs))
     agree(lambda m, x: m.nn.functional.interpolate(x, 3, mode="bilinear"), torch.ones(1, 1, 4, 4, dtype=torch.int32))
@@ -76,7 +114,11 @@ def test_grids_far_outside_the_image(mode: str, padding: str) -> None:
         def call(m: Any, x: Any, grid: Any, corners=corners) -> Any:
             return m.nn.functional.grid_sample(x, grid, mode, padding, corners)
 
-        for shape, grid in (((2, 3, 5, 7), (2, 4, 6, 2)), ((1, 1, 1, 1), (1, 2, 2, 2)), ((2, 9, 4, 5, 6), (2, 3, 4, 5, 3))):
+        for shape, grid in (
+            ((2, 3, 5, 7), (2, 4, 6, 2)),
+            ((1, 1, 1, 1), (1, 2, 2, 2)),
+            ((2, 9, 4, 5, 6), (2, 3, 4, 5, 3)),
+        ):
             if mode == "bicubic" and (len(shape) == 5 or shape[-1] == 1):   # of a constant: all rounding
                 continue
             gradients_agree(call, image(*shape), image(*grid) * 1.7, second=len(shape) == 4, rtol=1e-8)
@@ -86,14 +128,18 @@ def test_grids_far_outside_the_image(mode: str, padding: str) -> None:
 def test_affine_grids() -> None:
     for corners, size in product((False, True), ((2, 3, 4, 5), (2, 1, 1, 6), (2, 1, 3, 4, 5))):
         count = len(size) - 2
-        gradients_agree(lambda m, t, size=size, corners=corners: m.nn.functional.affine_grid(t, size, corners), image(2, count, count + 1))
+        gradients_agree(
+            lambda m, t, size=size, corners=corners: m.nn.functional.affine_grid(t, size, corners),
+            image(2, count, count + 1),
+        )
     agree(lambda m, t: m.nn.functional.affine_grid(t, (2, 3, 4, 5)), image(2, 3, 3))
     agree(lambda m, t: m.nn.functional.affine_grid(t, (2, 3, 4)), image(2, 2, 3))
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_padding_cuts_and_extends_in_both_memory_orders(mode: str) -> None:
-    cases = [((2, 3, 7), ((2, 3), (0, 6), (-2, 3), (3, -1), (6, 6), (7, 0))), ((2, 9, 7, 40), ((1, 2, 3, 4), (-1, 2, 3, -4), (0, 0, 6, 6), (8, 8, 0, 0))),
+    cases = [((2, 3, 7), ((2, 3), (0, 6), (-2, 3), (3, -1), (6, 6), (7, 0))),
+             ((2, 9, 7, 40), ((1, 2, 3, 4), (-1, 2, 3, -4), (0, 0, 6, 6), (8, 8, 0, 0))),
              ((1, 2, 3, 4, 5), ((1, 2, 1, 2, 1, 2), (2, -1, 0, 2, 2, -1)))]  # fmt: skip
     for shape, pads in cases:
         for pad in pads:
@@ -109,7 +155,8 @@ def test_padding_cuts_and_extends_in_both_memory_orders(mode: str) -> None:
 
 
 def test_columns_and_back() -> None:
-    for shape, kwargs in (((2, 3, 7, 9), {"kernel_size": (2, 3), "dilation": 2, "padding": (1, 3), "stride": (2, 1)}), ((3, 17, 40), {"kernel_size": 3, "padding": 1}),
+    for shape, kwargs in (((2, 3, 7, 9), {"kernel_size": (2, 3), "dilation": 2, "padding": (1, 3), "stride": (2, 1)}),
+                          ((3, 17, 40), {"kernel_size": 3, "padding": 1}),
                           ((1, 1, 2, 2), {"kernel_size": 2, "padding": 5, "stride": 3})):  # fmt: skip
         gradients_agree(lambda m, x, k=kwargs: m.nn.functional.unfold(x, **k), image(*shape))
         columns = torch.nn.functional.unfold(image(*shape), **kwargs)
@@ -121,7 +168,8 @@ def test_columns_and_back() -> None:
 
 def test_examples_of_a_batch_are_resampled_together() -> None:
     x = ours(image(3, 2, 4, 9, 9))
-    functions = [lambda v: rl.nn.functional.max_pool2d(v, 3, 2, 1), lambda v: rl.nn.functional.interpolate(v, (5, 12), mode="bicubic"),
+    functions = [lambda v: rl.nn.functional.max_pool2d(v, 3, 2, 1),
+                 lambda v: rl.nn.functional.interpolate(v, (5, 12), mode="bicubic"),
                  lambda v: rl.nn.functional.pad(v, (1, 2, 3, 1), "reflect"), lambda v: rl.nn.functional.unfold(v, 3),
                  lambda v: rl.nn.functional.pixel_shuffle(v, 2)]  # fmt: skip
     for f in functions:

@@ -1,4 +1,5 @@
-"""Scans along rows that are walked side by side, a lane to each, around the sizes of a square; folds of strided elements."""
+"""Scans along rows that are walked side by side, a lane to each, around the sizes of a square;
+folds of strided elements."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ def test_scans_of_many_rows(shape: tuple[int, ...], dtype: str) -> None:
     a = (np.random.default_rng(len(shape) + shape[-1]).standard_normal(shape) * 4).astype(dtype)
     x = rl.from_numpy(a.copy())
     wide = a.astype("f8")
-    assert np.allclose(x.cumsum(-1).numpy(), np.cumsum(wide, -1), rtol=1e-3 if dtype == "f2" else 1e-5, atol=0.1 if dtype == "f2" else 1e-4)
+    assert np.allclose(
+        x.cumsum(-1).numpy(),
+        np.cumsum(wide, -1),
+        rtol=1e-3 if dtype == "f2" else 1e-5,
+        atol=0.1 if dtype == "f2" else 1e-4,
+    )
     assert np.array_equal(x.cummax(-1)[0].numpy(), np.maximum.accumulate(a, -1))
     values, where = x.cummin(-1)
     assert np.array_equal(values.numpy(), np.minimum.accumulate(a, -1))
@@ -51,5 +57,7 @@ def test_folds_of_strided_elements(n: int, dtype: str) -> None:
     for step in (2, 3, 7):
         a = (np.random.default_rng(n).standard_normal(n * step) * 9).astype(dtype)
         x, kept = rl.from_numpy(a)[::step], a[::step]
-        assert np.allclose(x.sum().numpy(), kept.sum(dtype="f8" if dtype[0] == "f" else "i8"), rtol=1e-5, atol=1e-3 * n**0.5)
+        assert np.allclose(
+            x.sum().numpy(), kept.sum(dtype="f8" if dtype[0] == "f" else "i8"), rtol=1e-5, atol=1e-3 * n**0.5
+        )
         assert x.max().item() == kept.max() and x.argmax().item() == kept.argmax()

@@ -29,20 +29,41 @@ def test_sort_is_stable(dtype):
     for shape, dim in (((40,), 0), ((90,), 0), ((5, 9), -1), ((5, 9), 0), ((3, 4, 5), 1), ((3, 70), 1)):
         x = sample(dtype, *shape)
         for descending in (False, True):
-            agree(lambda m, t, d=dim, r=descending: m.sort(t, dim=d, descending=r, stable=True), x, what=f"sort {dtype} {shape} {dim} {descending}")
+            agree(
+                lambda m, t, d=dim, r=descending: m.sort(t, dim=d, descending=r, stable=True),
+                x,
+                what=f"sort {dtype} {shape} {dim} {descending}",
+            )
             agree(lambda m, t, d=dim, r=descending: m.argsort(t, dim=d, descending=r, stable=True), x)
     agree(lambda m, t: m.sort(t.t(), stable=True, dim=0), sample(dtype, 5, 9))
 
 
 def test_nan_sorts_last():
     x = torch.tensor([[3.0, nan, -inf, inf], [nan, nan, 1.0, -0.0]])
-    agree(lambda m, t: (m.sort(t, stable=True), m.sort(t, descending=True, stable=True), m.msort(t), t.topk(3).values, t.topk(2, largest=False).values), x)
+    agree(
+        lambda m, t: (
+            m.sort(t, stable=True),
+            m.sort(t, descending=True, stable=True),
+            m.msort(t),
+            t.topk(3).values,
+            t.topk(2, largest=False).values,
+        ),
+        x,
+    )
 
 
 def test_topk():
     x = torch.randperm(60, generator=torch.Generator().manual_seed(1)).reshape(3, 20).double()
     for k in (0, 1, 5, 20):
-        agree(lambda m, t, k=k: (t.topk(k), t.topk(k, largest=False), t.topk(min(k, 3), dim=0), m.topk(t, k, -1, True, True)), x)
+        agree(
+            lambda m, t, k=k: (
+                t.topk(k),
+                t.topk(k, largest=False),
+                t.topk(min(k, 3), dim=0),
+                m.topk(t, k, -1, True, True),
+            ),
+            x,
+        )
     agree(lambda m, t: t.topk(21), x)
     agree(lambda m, t: t.topk(1), torch.tensor(3.0))
 
@@ -61,17 +82,38 @@ def test_empty_and_scalar():
 
 def test_gradients():
     x = torch.randn(3, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    gradients_agree(lambda m, t: (t.sort(1)[0], t.sort(0, descending=True).values, t.topk(2).values, m.msort(t)), x, second=False)
+    gradients_agree(
+        lambda m, t: (t.sort(1)[0], t.sort(0, descending=True).values, t.topk(2).values, m.msort(t)), x, second=False
+    )
     gradients_agree(lambda m, t: (t * t).sort(1)[0], x)
 
 
 def test_unique():
     for dtype in ("float32", "int64", "uint8", "bool", "bfloat16"):
         x = sample(dtype, 4, 6)
-        agree(lambda m, t: (m.unique(t), m.unique(t, return_inverse=True), m.unique(t, return_inverse=True, return_counts=True)), x, what=dtype)
-        agree(lambda m, t: (m.unique_consecutive(t), m.unique_consecutive(t, return_inverse=True, return_counts=True)), x, what=dtype)
+        agree(
+            lambda m, t: (
+                m.unique(t),
+                m.unique(t, return_inverse=True),
+                m.unique(t, return_inverse=True, return_counts=True),
+            ),
+            x,
+            what=dtype,
+        )
+        agree(
+            lambda m, t: (m.unique_consecutive(t), m.unique_consecutive(t, return_inverse=True, return_counts=True)),
+            x,
+            what=dtype,
+        )
     x = torch.tensor([[1, 2], [0, 5], [1, 2], [1, 2]])
-    agree(lambda m, t: (m.unique(t, dim=0), m.unique(t, return_inverse=True, return_counts=True, dim=0), m.unique(t, dim=1)), x)
+    agree(
+        lambda m, t: (
+            m.unique(t, dim=0),
+            m.unique(t, return_inverse=True, return_counts=True, dim=0),
+            m.unique(t, dim=1),
+        ),
+        x,
+    )
     agree(lambda m, t: m.unique_consecutive(t, return_inverse=True, return_counts=True, dim=0), x)
     agree(lambda m, t: (m.unique(t), t.unique(return_counts=True)[1]), torch.tensor([nan, 1.0, nan, 1.0]))
     agree(lambda m, t: (m.unique(t), m.unique_consecutive(t)), torch.tensor([]))
@@ -80,10 +122,28 @@ def test_unique():
 def test_searchsorted_and_bucketize():
     edges, values = torch.tensor([1.0, 3.0, 3.0, 7.0]), torch.tensor([[0.0, 1.0, 3.0], [7.0, 8.0, nan]])
     pairs = (edges, values)
-    agree(lambda m, e, v: (m.searchsorted(e, v), m.searchsorted(e, v, right=True), m.searchsorted(e, v, side="right", out_int32=True)), *pairs)
-    agree(lambda m, e, v: (m.bucketize(v, e), m.bucketize(v, e, right=True), m.searchsorted(e, 3.0), m.bucketize(2.5, e)), *pairs)
-    agree(lambda m, e, v: m.searchsorted(e, v), torch.tensor([[1.0, 2.0], [5.0, 6.0]]), torch.tensor([[1.5, 0.0, 9.0], [5.5, 5.0, 7.0]]))
-    agree(lambda m, e, v: m.searchsorted(e, v, sorter=m.argsort(e)), torch.tensor([7.0, 1.0, 3.0]), torch.tensor([2.0, 8.0]))
+    agree(
+        lambda m, e, v: (
+            m.searchsorted(e, v),
+            m.searchsorted(e, v, right=True),
+            m.searchsorted(e, v, side="right", out_int32=True),
+        ),
+        *pairs,
+    )
+    agree(
+        lambda m, e, v: (m.bucketize(v, e), m.bucketize(v, e, right=True), m.searchsorted(e, 3.0), m.bucketize(2.5, e)),
+        *pairs,
+    )
+    agree(
+        lambda m, e, v: m.searchsorted(e, v),
+        torch.tensor([[1.0, 2.0], [5.0, 6.0]]),
+        torch.tensor([[1.5, 0.0, 9.0], [5.5, 5.0, 7.0]]),
+    )
+    agree(
+        lambda m, e, v: m.searchsorted(e, v, sorter=m.argsort(e)),
+        torch.tensor([7.0, 1.0, 3.0]),
+        torch.tensor([2.0, 8.0]),
+    )
     agree(lambda m, e, v: m.searchsorted(e, v.long()), *pairs)
     agree(lambda m, e, v: m.searchsorted(e, v, side="middle"), *pairs)
     agree(lambda m, e, v: m.bucketize(e, v), *pairs)
@@ -91,12 +151,30 @@ def test_searchsorted_and_bucketize():
 
 def test_bincount_and_histc():
     x = torch.tensor([0, 4, 1, 1, 4, 4])
-    agree(lambda m, t: (m.bincount(t), t.bincount(minlength=8), m.bincount(t, t.double() * 0.5), m.bincount(t, t.float()), m.bincount(t[:0])), x)
+    agree(
+        lambda m, t: (
+            m.bincount(t),
+            t.bincount(minlength=8),
+            m.bincount(t, t.double() * 0.5),
+            m.bincount(t, t.float()),
+            m.bincount(t[:0]),
+        ),
+        x,
+    )
     agree(lambda m, t: m.bincount(t - 1), x)
     agree(lambda m, t: m.bincount(t.float()), x)
     agree(lambda m, t: m.bincount(t, minlength=-1), x)
     y = torch.tensor([0.0, 1.0, 2.0, 3.0, 2.5, 2.5, -4.0])
-    agree(lambda m, t: (m.histc(t), m.histc(t, 4, 0, 3), t.histc(5), m.histc(t.double(), bins=3, min=-1, max=1), m.histc(t * 0)), y)
+    agree(
+        lambda m, t: (
+            m.histc(t),
+            m.histc(t, 4, 0, 3),
+            t.histc(5),
+            m.histc(t.double(), bins=3, min=-1, max=1),
+            m.histc(t * 0),
+        ),
+        y,
+    )
     agree(lambda m, t: m.histc(t, 4, 3, 1), y)
     agree(lambda m, t: m.histc(t, 0), y)
 
@@ -128,7 +206,9 @@ def test_median_and_kthvalue():
     agree(lambda m, t: (m.median(t), t.median(0), t.kthvalue(1)), torch.tensor(2.0))
     agree(lambda m, t: t.kthvalue(9), x)
     agree(lambda m, t: t.median(0), torch.empty(0, 3))
-    gradients_agree(lambda m, t: (t.median(), t.median(1)[0], t.nanmedian(0)[0], t.kthvalue(2)[0]), distinct(4, 6), second=False)
+    gradients_agree(
+        lambda m, t: (t.median(), t.median(1)[0], t.nanmedian(0)[0], t.kthvalue(2)[0]), distinct(4, 6), second=False
+    )
 
 
 def test_mode():
@@ -141,8 +221,22 @@ def test_quantile():
     x = distinct(4, 6)
     q = torch.tensor([0.0, 0.1, 0.5, 0.77, 1.0], dtype=torch.float64)
     for how in ("linear", "lower", "higher", "midpoint", "nearest"):
-        agree(lambda m, t, w, how=how: (m.quantile(t, 0.3, interpolation=how), t.quantile(w, 1, interpolation=how), m.quantile(t, w, 0, True, interpolation=how)), x, q, rtol=1e-12, what=how)
-    agree(lambda m, t, w: (t.quantile(w), t.nanquantile(w, 1), m.nanquantile(t, 0.5)), torch.tensor([[1.0, nan, 3.0], [5.0, 2.0, 4.0]], dtype=torch.float64), q)
+        agree(
+            lambda m, t, w, how=how: (
+                m.quantile(t, 0.3, interpolation=how),
+                t.quantile(w, 1, interpolation=how),
+                m.quantile(t, w, 0, True, interpolation=how),
+            ),
+            x,
+            q,
+            rtol=1e-12,
+            what=how,
+        )
+    agree(
+        lambda m, t, w: (t.quantile(w), t.nanquantile(w, 1), m.nanquantile(t, 0.5)),
+        torch.tensor([[1.0, nan, 3.0], [5.0, 2.0, 4.0]], dtype=torch.float64),
+        q,
+    )
     agree(lambda m, t: t.quantile(1.5), x)
     agree(lambda m, t: t.long().quantile(0.5), x)
     gradients_agree(lambda m, t: (t.quantile(0.3, 1), t.nanquantile(0.6)), x, second=False)
@@ -176,7 +270,9 @@ def test_selected_elements_are_those_of_a_stable_sort(dtype, repeated):
 def test_positions_of_true_elements_around_blocks(shape):
     for share in (0.0, 0.01, 0.5, 1.0):
         mask = rl.rand(*shape) < share
-        expected = [list(p) for p in itertools.product(*map(range, shape)) if mask[p].item()] if mask.numel() < 1000 else None
+        expected = (
+            [list(p) for p in itertools.product(*map(range, shape)) if mask[p].item()] if mask.numel() < 1000 else None
+        )
         found = mask.nonzero()
         assert found.shape == (int(mask.sum()), len(shape))
         if expected is not None:

@@ -1,4 +1,5 @@
-"""Special functions of enormous orders, degrees and arguments: answered at once, and as PyTorch answers where it does."""
+"""Special functions of enormous orders, degrees and arguments: answered at once,
+and as PyTorch answers where it does."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ def test_mvlgamma_sums_any_number_of_terms(p: int, dtype: str) -> None:
     expected = torch.tensor(points, dtype=getattr(torch, dtype)).mvlgamma(p)
     got = rl.tensor(points, dtype=getattr(rl, dtype)).mvlgamma(p)
     assert str(got.dtype).split(".")[-1] == str(expected.dtype).split(".")[-1]
-    torch.testing.assert_close(torch.tensor(got.tolist(), dtype=torch.float64), expected.double(), rtol=1e-3 if dtype == "float16" else 1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        torch.tensor(got.tolist(), dtype=torch.float64),
+        expected.double(),
+        rtol=1e-3 if dtype == "float16" else 1e-5,
+        atol=1e-5,
+    )
 
 
 def test_mvlgamma_in_steps_has_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +67,11 @@ def test_polygamma_of_orders_without_a_finite_factor(n: int) -> None:
     torch = pytest.importorskip("torch")
     points = [0.0, 0.3, 1.0, 1.5, 2.0, 400.0, 1e6, -0.5, -3.0, -3.2, -2.7, math.nan]
     expected = torch.polygamma(n, torch.tensor(points, dtype=torch.float64))
-    torch.testing.assert_close(torch.tensor(rl.polygamma(n, rl.tensor(points, dtype=rl.float64)).tolist(), dtype=torch.float64), expected, equal_nan=True)
+    torch.testing.assert_close(
+        torch.tensor(rl.polygamma(n, rl.tensor(points, dtype=rl.float64)).tolist(), dtype=torch.float64),
+        expected,
+        equal_nan=True,
+    )
 
 
 @pytest.mark.parametrize("n", [2**31, 2**40 + 1, 2**62])
@@ -116,12 +126,46 @@ def test_transforms_see_the_same_gradients_as_backward(call: Callable[[Any], Any
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_zeta_of_starts_far_left_of_0(dtype: str) -> None:
     torch = pytest.importorskip("torch")
-    starts = [-1e-3, -0.25, -1.5, -8.5, -9.25, -9.5, -9.75, -10.25, -10.5, -19.5, -20.5, -21.75, -100.5, -1000.25, -100000.5, -25.0, 0.0, 0.5, 12.0]
+    starts = [
+        -1e-3,
+        -0.25,
+        -1.5,
+        -8.5,
+        -9.25,
+        -9.5,
+        -9.75,
+        -10.25,
+        -10.5,
+        -19.5,
+        -20.5,
+        -21.75,
+        -100.5,
+        -1000.25,
+        -100000.5,
+        -25.0,
+        0.0,
+        0.5,
+        12.0,
+    ]
     for power in (1.5, 2.0, 3.0, 8.0):
-        expected = torch.special.zeta(torch.tensor(power, dtype=getattr(torch, dtype)), torch.tensor(starts, dtype=getattr(torch, dtype))).double()
-        got = torch.tensor(rl.special.zeta(rl.tensor(power, dtype=getattr(rl, dtype)), rl.tensor(starts, dtype=getattr(rl, dtype))).tolist(), dtype=torch.float64)
+        expected = torch.special.zeta(
+            torch.tensor(power, dtype=getattr(torch, dtype)), torch.tensor(starts, dtype=getattr(torch, dtype))
+        ).double()
+        got = torch.tensor(
+            rl.special.zeta(
+                rl.tensor(power, dtype=getattr(rl, dtype)), rl.tensor(starts, dtype=getattr(rl, dtype))
+            ).tolist(),
+            dtype=torch.float64,
+        )
         # The terms beside the pole decide what is lost where the sum is smaller than they are.
-        size = torch.tensor([max(abs(q - round(q)), 0.5 if q == round(q) else 0.0) for q in starts], dtype=torch.float64) ** -power
+        size = (
+            torch.tensor([max(abs(q - round(q)), 0.5 if q == round(q) else 0.0) for q in starts], dtype=torch.float64)
+            ** -power
+        )
         bound = (1e-5 if dtype == "float32" else 1e-13) * (size + 1)
         assert torch.equal(got.isfinite(), expected.isfinite()) and torch.equal(got.isnan(), expected.isnan())
-        assert bool(((got - expected).abs() <= bound)[expected.isfinite()].all()), (power, got.tolist(), expected.tolist())
+        assert bool(((got - expected).abs() <= bound)[expected.isfinite()].all()), (
+            power,
+            got.tolist(),
+            expected.tolist(),
+        )

@@ -1,4 +1,5 @@
-"""bfloat16 products on tile registers: the kernels' text compiles for a processor that has them, packing is right on any, products where they run."""
+"""bfloat16 products on tile registers: the kernels' text compiles for a processor that has them,
+packing is right on any, products where they run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def machine():
     llvm = pytest.importorskip("llvmlite.binding")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu="sapphirerapids", opt=2, reloc="pic")
+    return llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(
+        cpu="sapphirerapids", opt=2, reloc="pic"
+    )
 
 
 def test_product_compiles_for_a_processor_with_tiles(machine):
@@ -48,11 +51,18 @@ def test_packing_keeps_every_element_and_pads_with_zeros(m, n, k, left_turned, r
     left, right = ordered(rl.randn(m, k).bfloat16(), left_turned), ordered(rl.randn(k, n).bfloat16(), right_turned)
     bm, bn, bk = (-(-size // 32) for size in (m, n, k))
     first = tile_packs.params_of(*((k, m, left.stride(1)) if left_turned else (m, k, left.stride(0))), left_turned, bk)
-    second = tile_packs.params_of(*((n, k, right.stride(1)) if right_turned else (k, n, right.stride(0))), not right_turned, bk)
+    second = tile_packs.params_of(
+        *((n, k, right.stride(1)) if right_turned else (k, n, right.stride(0))), not right_turned, bk
+    )
     strips = -(-first[0] // 32), -(-second[0] // 32)
     kernel = tile_packs.pack_kernel(left_turned, right_turned).address
-    slots = [("new", rl.bfloat16, (bm, bk, 32, 32), None, -1, 0), ("new", rl.bfloat16, (bn, bk, 2, 16, 16, 2), None, -1, 0)]
-    plan = rl._C.Plan(2, rl.device("cpu"), slots, [(kernel, [0, 2, 1, 3], [*first, *second, strips[0]], sum(strips), 1, -1)], False)
+    slots = [
+        ("new", rl.bfloat16, (bm, bk, 32, 32), None, -1, 0),
+        ("new", rl.bfloat16, (bn, bk, 2, 16, 16, 2), None, -1, 0),
+    ]
+    plan = rl._C.Plan(
+        2, rl.device("cpu"), slots, [(kernel, [0, 2, 1, 3], [*first, *second, strips[0]], sum(strips), 1, -1)], False
+    )
     a, b = plan(left, right)
     a = a.permute(0, 2, 1, 3).reshape(bm * 32, bk * 32)
     b = b.permute(1, 3, 5, 0, 2, 4).reshape(bk * 32, bn * 32)
@@ -67,7 +77,9 @@ def test_parts_fit_a_thread_s_sums_and_slices_cover_k():
         assert tile_slice(blocks) >= 1
 
 
-needs_tiles = pytest.mark.skipif(platform.machine() != "x86_64" or not rl._C.request_tiles(), reason="this processor has no tile registers")
+needs_tiles = pytest.mark.skipif(
+    platform.machine() != "x86_64" or not rl._C.request_tiles(), reason="this processor has no tile registers"
+)
 
 
 @needs_tiles

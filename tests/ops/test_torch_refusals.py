@@ -1,4 +1,5 @@
-"""Small rules of PyTorch: which arguments are refused and how, what `out=` answers, which results exist without data."""
+"""Small rules of PyTorch: which arguments are refused and how, what `out=` answers,
+which results exist without data."""
 
 from __future__ import annotations
 
@@ -93,7 +94,11 @@ def test_conj_physical_of_a_real_tensor_is_the_tensor() -> None:
 
 def test_logsumexp_gradient_at_infinities() -> None:
     inf = math.inf
-    for values, wanted in (([inf, 1.0, 2.0], [math.nan, 0.0, 0.0]), ([-inf, 1.0, 1.0], [0.0, 0.5, 0.5]), ([-inf, -inf], [math.nan, math.nan])):
+    for values, wanted in (
+        ([inf, 1.0, 2.0], [math.nan, 0.0, 0.0]),
+        ([-inf, 1.0, 1.0], [0.0, 0.5, 0.5]),
+        ([-inf, -inf], [math.nan, math.nan]),
+    ):
         x = rl.tensor(values, dtype=rl.float64, requires_grad=True)
         (g,) = rl.autograd.grad(x.logsumexp(0), x)
         assert g.tolist() == pytest.approx(wanted, nan_ok=True)

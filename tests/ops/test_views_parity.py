@@ -121,7 +121,16 @@ def test_gradients(name: str) -> None:
 def test_views_share_versions() -> None:
     for m in (torch, rl):
         x = m.zeros(3, 4)
-        views = [x.t(), x[1:], x.view(12), x.select(0, 1), x.detach(), x.expand(2, 3, 4), x.unfold(1, 2, 1), x.diagonal()]
+        views = [
+            x.t(),
+            x[1:],
+            x.view(12),
+            x.select(0, 1),
+            x.detach(),
+            x.expand(2, 3, 4),
+            x.unfold(1, 2, 1),
+            x.diagonal(),
+        ]
         start = x._version
         views[1].add_(1)
         x.mul_(2)
@@ -179,34 +188,47 @@ def test_gradients_of_writes_through_views(k: int) -> None:
 
 
 def test_writes_through_views_of_leaves_are_refused() -> None:
-    for write in (lambda x: x[0].mul_(2), lambda x: x.view(-1).zero_(), lambda x: x.add_(1), lambda x: x.unbind(0)[0].add_(1)):
+    for write in (
+        lambda x: x[0].mul_(2),
+        lambda x: x.view(-1).zero_(),
+        lambda x: x.add_(1),
+        lambda x: x.unbind(0)[0].add_(1),
+    ):
         agree(lambda m, x, write=write: write(x.requires_grad_()), cube()[0])
     agree(lambda m, x: (x.requires_grad_() * 1).unbind(0)[0].add_(1), cube()[0])
     agree(lambda m, x: (x.requires_grad_() * 1).split(1)[0].mul_(2), cube()[0])
 
 
 REFUSALS: list[Callable] = [
-    lambda m, x: x.permute(0, 1), lambda m, x: x.permute(0, 0, 1), lambda m, x: x.permute(0, 1, 3), lambda m, x: x.transpose(0, 3),
-    lambda m, x: x.t(), lambda m, x: x.movedim(0, 5), lambda m, x: x.movedim((0, 1), (0,)), lambda m, x: x.movedim((0, 0), (0, 1)),
-    lambda m, x: x[0, 0].adjoint(), lambda m, x: x.unsqueeze(4), lambda m, x: x.unsqueeze(-5), lambda m, x: x.squeeze(3),
-    lambda m, x: x.squeeze((0, 0)), lambda m, x: x.expand(3), lambda m, x: x.expand(2, 4, 4), lambda m, x: x.expand(-1, 2, 3, 4),
-    lambda m, x: x.expand(2, 3, -2), lambda m, x: x.view(5, 5), lambda m, x: x.view(-1, -1), lambda m, x: x.view(-2, 4), lambda m, x: x.view(-1, 0),
-    lambda m, x: x.transpose(0, 1).view(24), lambda m, x: x.reshape(7, -1), lambda m, x: x[:0].reshape(-1, 0), lambda m, x: x.flatten(2, 1),
-    lambda m, x: x.flatten(0, 4), lambda m, x: x.unflatten(0, (3, -1)), lambda m, x: x.unflatten(3, (1,)), lambda m, x: x.unflatten(0, ()),
-    lambda m, x: x.select(0, 2), lambda m, x: x.select(3, 0), lambda m, x: m.tensor(1.0).select(0, 0), lambda m, x: x.narrow(0, 0, 3),
-    lambda m, x: x.narrow(0, 3, 0), lambda m, x: x.narrow(0, 0, -1), lambda m, x: m.tensor(1.0).narrow(0, 0, 1), lambda m, x: x.unfold(0, 3, 1),
-    lambda m, x: x.unfold(0, 1, 0), lambda m, x: x.unfold(0, -1, 1), lambda m, x: x.unfold(3, 1, 1), lambda m, x: x.diagonal(0, 1, 1),
-    lambda m, x: x.diagonal(0, 0, 3), lambda m, x: x.as_strided((2,), (1, 1)), lambda m, x: x.as_strided((25,), (1,)),
-    lambda m, x: x.as_strided((2,), (-1,)), lambda m, x: x.as_strided((2,), (1,), -1), lambda m, x: x.as_strided((-2,), (1,)),
-    lambda m, x: x.split(0), lambda m, x: x.split(-1), lambda m, x: x.split([1, 2]), lambda m, x: x.split([3, -1]), lambda m, x: m.tensor(1.0).split(1),
-    lambda m, x: x.chunk(0), lambda m, x: m.tensor(1).chunk(1), lambda m, x: x.tensor_split(0), lambda m, x: m.tensor(1).tensor_split(1),
-    lambda m, x: x.hsplit(2), lambda m, x: x[0, 0].vsplit(1), lambda m, x: x[0].dsplit(1), lambda m, x: x.dsplit(3), lambda m, x: m.tensor(1).unbind(),
-    lambda m, x: x.unbind(3), lambda m, x: m.view_as_real(x), lambda m, x: m.view_as_complex(x), lambda m, x: m.view_as_complex(x.transpose(0, 2)),
-    lambda m, x: m.view_as_complex(m.tensor(1.0)), lambda m, x: m.imag(x), lambda m, x: x.view(m.complex128).view(m.float64)[..., 1:].view(m.complex128),
-    lambda m, x: m.tensor(1.0).view(m.int16), lambda m, x: x.to(m.float32)[..., :3].view(m.float64), lambda m, x: x.transpose(0, 2).view(m.float32),
-    lambda m, x: x[0].view(2.0, 6), lambda m, x: x.view("a"), lambda m, x: x.permute(0.5, 1, 2), lambda m, x: x.unsqueeze(), lambda m, x: x.select(0),
-    lambda m, x: x.transpose(0), lambda m, x: x.expand(), lambda m, x: x.narrow(0, 1), lambda m, x: x.broadcast_to((3, 4)), lambda m, x: x.select(0, 0, 0),
-    lambda m, x: x.view_as(3), lambda m, x: x.swapaxes(0, 7), lambda m, x: m.broadcast_tensors(x, x[:, :2]), lambda m, x: m.select(x, 0, 1.0),
+    lambda m, x: x.permute(0, 1), lambda m, x: x.permute(0, 0, 1), lambda m, x: x.permute(0, 1, 3), lambda m,
+    x: x.transpose(0, 3), lambda m, x: x.t(), lambda m, x: x.movedim(0, 5), lambda m, x: x.movedim((0, 1), (0,)),
+    lambda m, x: x.movedim((0, 0), (0, 1)), lambda m, x: x[0, 0].adjoint(), lambda m, x: x.unsqueeze(4), lambda m,
+    x: x.unsqueeze(-5), lambda m, x: x.squeeze(3), lambda m, x: x.squeeze((0, 0)), lambda m, x: x.expand(3), lambda m,
+    x: x.expand(2, 4, 4), lambda m, x: x.expand(-1, 2, 3, 4), lambda m, x: x.expand(2, 3, -2), lambda m,
+    x: x.view(5, 5), lambda m, x: x.view(-1, -1), lambda m, x: x.view(-2, 4), lambda m, x: x.view(-1, 0),
+    lambda m, x: x.transpose(0, 1).view(24), lambda m, x: x.reshape(7, -1), lambda m, x: x[:0].reshape(-1, 0), lambda m,
+    x: x.flatten(2, 1), lambda m, x: x.flatten(0, 4), lambda m, x: x.unflatten(0, (3, -1)), lambda m,
+    x: x.unflatten(3, (1,)), lambda m, x: x.unflatten(0, ()), lambda m, x: x.select(0, 2), lambda m, x: x.select(3, 0),
+    lambda m, x: m.tensor(1.0).select(0, 0), lambda m, x: x.narrow(0, 0, 3),
+    lambda m, x: x.narrow(0, 3, 0), lambda m, x: x.narrow(0, 0, -1), lambda m, x: m.tensor(1.0).narrow(0, 0, 1),
+    lambda m, x: x.unfold(0, 3, 1), lambda m, x: x.unfold(0, 1, 0), lambda m, x: x.unfold(0, -1, 1), lambda m,
+    x: x.unfold(3, 1, 1), lambda m, x: x.diagonal(0, 1, 1), lambda m, x: x.diagonal(0, 0, 3), lambda m,
+    x: x.as_strided((2,), (1, 1)), lambda m, x: x.as_strided((25,), (1,)),
+    lambda m, x: x.as_strided((2,), (-1,)), lambda m, x: x.as_strided((2,), (1,), -1), lambda m,
+    x: x.as_strided((-2,), (1,)), lambda m, x: x.split(0), lambda m, x: x.split(-1), lambda m, x: x.split([1, 2]),
+    lambda m, x: x.split([3, -1]), lambda m, x: m.tensor(1.0).split(1),
+    lambda m, x: x.chunk(0), lambda m, x: m.tensor(1).chunk(1), lambda m, x: x.tensor_split(0), lambda m,
+    x: m.tensor(1).tensor_split(1), lambda m, x: x.hsplit(2), lambda m, x: x[0, 0].vsplit(1), lambda m,
+    x: x[0].dsplit(1), lambda m, x: x.dsplit(3), lambda m, x: m.tensor(1).unbind(),
+    lambda m, x: x.unbind(3), lambda m, x: m.view_as_real(x), lambda m, x: m.view_as_complex(x), lambda m,
+    x: m.view_as_complex(x.transpose(0, 2)), lambda m, x: m.view_as_complex(m.tensor(1.0)), lambda m, x: m.imag(x),
+    lambda m, x: x.view(m.complex128).view(m.float64)[..., 1:].view(m.complex128),
+    lambda m, x: m.tensor(1.0).view(m.int16), lambda m, x: x.to(m.float32)[..., :3].view(m.float64), lambda m,
+    x: x.transpose(0, 2).view(m.float32), lambda m, x: x[0].view(2.0, 6), lambda m, x: x.view("a"), lambda m,
+    x: x.permute(0.5, 1, 2), lambda m, x: x.unsqueeze(), lambda m, x: x.select(0),
+    lambda m, x: x.transpose(0), lambda m, x: x.expand(), lambda m, x: x.narrow(0, 1), lambda m,
+    x: x.broadcast_to((3, 4)), lambda m, x: x.select(0, 0, 0), lambda m, x: x.view_as(3), lambda m, x: x.swapaxes(0, 7),
+    lambda m, x: m.broadcast_tensors(x, x[:, :2]), lambda m, x: m.select(x, 0, 1.0),
 ]  # fmt: skip
 
 
@@ -217,13 +239,21 @@ def test_refusals_have_pytorchs_class(k: int) -> None:
 
 def test_dtype_views() -> None:
     for fn in (
-        lambda m, x: x.view(m.int64), lambda m, x: x.view(m.float32), lambda m, x: x.view(m.uint8), lambda m, x: x.view(m.complex128),
-        lambda m, x: x.view(m.int16)[..., 1:3], lambda m, x: x.to(m.float32).view(m.float64), lambda m, x: x.view(m.bfloat16),
-        lambda m, x: m.view_as_complex(x.reshape(3, 4, 2)), lambda m, x: m.view_as_real(m.view_as_complex(x.reshape(3, 4, 2)).t()),
+        lambda m, x: x.view(m.int64), lambda m, x: x.view(m.float32), lambda m, x: x.view(m.uint8), lambda m,
+        x: x.view(m.complex128), lambda m, x: x.view(m.int16)[..., 1:3], lambda m, x: x.to(m.float32).view(m.float64),
+        lambda m, x: x.view(m.bfloat16), lambda m, x: m.view_as_complex(x.reshape(3, 4, 2)), lambda m,
+        x: m.view_as_real(m.view_as_complex(x.reshape(3, 4, 2)).t()),
     ):  # fmt: skip
         agree(fn, cube().clamp(-1e3, 1e3))
     z = torch.complex(cube()[0], cube()[1])
-    for fn in (lambda m, z: z.real, lambda m, z: z.imag, lambda m, z: m.view_as_real(z), lambda m, z: z.t().imag, lambda m, z: z.mH, lambda m, z: z.adjoint()):
+    for fn in (
+        lambda m, z: z.real,
+        lambda m, z: z.imag,
+        lambda m, z: m.view_as_real(z),
+        lambda m, z: z.t().imag,
+        lambda m, z: z.mH,
+        lambda m, z: z.adjoint(),
+    ):
         agree(fn, z)
         gradients_agree(lambda m, z, fn=fn: fn(m, z * 1), z)
 
@@ -238,7 +268,7 @@ def test_dtype_views() -> None:
     gradients_agree(write_parts, z)
 
 
-# --- random chains ----------------------------------------------------------------------------------------------------------------
+# --- random chains ----------------------------------------------------------------------------------------------------
 
 
 def last_part(t: Any, size: int, d: int) -> Any:
@@ -249,7 +279,28 @@ def draw_step(draw: Any, x: Any) -> Callable:
     """One view op whose arguments mostly fit a tensor of x's sizes."""
     n = x.ndim
     dim = st.integers(-n, n - 1) if n else st.just(0)
-    kind = draw(st.sampled_from(["transpose", "permute", "slice", "select", "unsqueeze", "expand", "view", "reshape", "unfold", "diagonal", "narrow", "squeeze", "flip", "swap", "split", "as_strided"]))
+    kind = draw(
+        st.sampled_from(
+            [
+                "transpose",
+                "permute",
+                "slice",
+                "select",
+                "unsqueeze",
+                "expand",
+                "view",
+                "reshape",
+                "unfold",
+                "diagonal",
+                "narrow",
+                "squeeze",
+                "flip",
+                "swap",
+                "split",
+                "as_strided",
+            ]
+        )
+    )
     if kind in ("transpose", "swap"):
         a, b = draw(dim), draw(dim)
         return lambda t: t.transpose(a, b)
@@ -275,7 +326,11 @@ def draw_step(draw: Any, x: Any) -> Callable:
         lead = [draw(st.integers(1, 2))] if n < 5 and draw(st.booleans()) else []
         return lambda t: t.expand(*lead, *sizes)
     if kind in ("view", "reshape"):
-        sizes = draw(st.sampled_from([(-1,), (1, -1), (-1, 2), (2, -1), (3, -1, 2), (0, -1), tuple(x.shape), (*x.shape, 1), (x.numel(),)]))
+        sizes = draw(
+            st.sampled_from(
+                [(-1,), (1, -1), (-1, 2), (2, -1), (3, -1, 2), (0, -1), tuple(x.shape), (*x.shape, 1), (x.numel(),)]
+            )
+        )
         return (lambda t: t.view(sizes)) if kind == "view" else (lambda t: t.reshape(sizes))
     if kind == "unfold" and n < 5:
         d, size, step = draw(dim), draw(st.integers(0, 3)), draw(st.integers(1, 2))
@@ -293,7 +348,9 @@ def draw_step(draw: Any, x: Any) -> Callable:
         d, size = draw(dim), draw(st.integers(1, 3))
         return lambda t: last_part(t, size, d)
     if kind == "as_strided":
-        sizes, strides = draw(st.lists(st.integers(0, 3), min_size=2, max_size=2)), draw(st.lists(st.integers(0, 4), min_size=2, max_size=2))
+        sizes, strides = draw(st.lists(st.integers(0, 3), min_size=2, max_size=2)), draw(
+            st.lists(st.integers(0, 4), min_size=2, max_size=2)
+        )
         offset = draw(st.none() | st.integers(0, 9))
         return lambda t: t.as_strided(sizes, strides, offset)
     return lambda t: t[...]
@@ -320,7 +377,9 @@ def test_random_chains_of_views(data: Any) -> None:
         if geometry(after, their_base)[3]:
             assert geometry(mine, mine_base) == geometry(after, their_base)
         else:   # a copy: its layout is not the views' business
-            after, mine = after.clone(memory_format=torch.contiguous_format), mine.clone(memory_format=rl.contiguous_format)
+            after, mine = after.clone(memory_format=torch.contiguous_format), mine.clone(
+                memory_format=rl.contiguous_format
+            )
             their_base, mine_base = after, mine
         want, got = after, mine
 

@@ -1,7 +1,8 @@
 """PyTorch's records of its optimizers (`optim_db`) run on both libraries.
 
-Enters: a record and a way to run it (flags, dtype). Leaves: a list of differences, in words, of parameters, state and groups
-after several steps over parameters of several shapes and layouts. Refuses nothing: what cannot be built is a difference.
+Enters: a record and a way to run it (flags, dtype). Leaves: a list of differences, in words, of parameters, state and
+groups after several steps over parameters of several shapes and layouts. Refuses nothing:
+what cannot be built is a difference.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ def options(record: Any) -> list[dict[str, Any]]:
 
 
 def start(dtype: torch.dtype, record: Any) -> list[torch.Tensor]:
-    """Parameters before training: matrices, and where the optimizer takes them also vectors, single numbers and channels last."""
+    """Parameters before training: matrices, and where the optimizer takes them also vectors,
+    single numbers and channels last."""
     torch.manual_seed(3)
     made = [torch.randn(shape, dtype=dtype) for shape in SHAPES]
     if record.name != "Muon":
         empty = 2 if record.name == "Adafactor" else 0   # it divides by the number of elements
         made += [torch.randn(9, dtype=dtype), torch.randn((), dtype=dtype), torch.randn(empty, 3, dtype=dtype),
-                 torch.randn(2, 3, 4, 4, dtype=dtype).to(memory_format=torch.channels_last), torch.randn(4, 6, dtype=dtype).t()]  # fmt: skip
+                 torch.randn(2, 3, 4, 4, dtype=dtype).to(memory_format=torch.channels_last),
+                 torch.randn(4, 6, dtype=dtype).t()]  # fmt: skip
     return made
 
 
@@ -67,7 +70,9 @@ def parameter(library: Any, t: Any) -> Any:
     return library.nn.Parameter(t)
 
 
-def train(record: Any, kwargs: dict[str, Any], dtype: torch.dtype = torch.float32, is_sparse: bool = False) -> tuple[Any, Any]:
+def train(
+    record: Any, kwargs: dict[str, Any], dtype: torch.dtype = torch.float32, is_sparse: bool = False
+) -> tuple[Any, Any]:
     """Both optimizers after a few steps on the same gradients."""
     first = start(dtype, record)
     if is_sparse:
@@ -120,14 +125,18 @@ def differences(a: Any, b: Any, where: str = "", loose: float = 1.0) -> Iterator
 
 def far_apart(a: torch.Tensor, b: torch.Tensor, where: str, loose: float) -> Iterator[str]:
     a, b = (t.to_dense() if t.is_sparse else t for t in (a, b))
-    near = {torch.float64: 1e-10, torch.complex128: 1e-10, torch.bfloat16: 2e-2, torch.float16: 4e-3}.get(a.dtype, 2e-5) * loose
+    near = {torch.float64: 1e-10, torch.complex128: 1e-10, torch.bfloat16: 2e-2, torch.float16: 4e-3}.get(
+        a.dtype, 2e-5
+    ) * loose
     try:
         torch.testing.assert_close(b, a, rtol=near, atol=near)
     except AssertionError as error:
         yield f"{where}: {' '.join(str(error).split())[:160]}"
 
 
-def check(record: Any, flags: dict[str, Any], dtype: torch.dtype = torch.float32, is_sparse: bool = False, loose: float = 1.0) -> list[str]:
+def check(
+    record: Any, flags: dict[str, Any], dtype: torch.dtype = torch.float32, is_sparse: bool = False, loose: float = 1.0
+) -> list[str]:
     """Differences over all inputs of a record."""
     found = []
     for kwargs in options(record):
@@ -139,7 +148,8 @@ def check(record: Any, flags: dict[str, Any], dtype: torch.dtype = torch.float32
             except Exception as error:   # a difference like any other
                 found.append(f"{kwargs}: {type(error).__name__}: {str(error)[:200]}")
                 continue
-        for name, x, y in (("params", [p for g in a.param_groups for p in g["params"]], [p for g in b.param_groups for p in g["params"]]),
+        for name, x, y in (("params", [p for g in a.param_groups for p in g["params"]],
+                            [p for g in b.param_groups for p in g["params"]]),
                            ("state", a.state_dict(), b.state_dict())):  # fmt: skip
             found += [f"{kwargs}: {text}" for text in differences(x, y, name, loose)]
     return found

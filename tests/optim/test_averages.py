@@ -96,6 +96,11 @@ def test_swalr(kwargs: dict) -> None:
     assert rates[0] == rates[1]
     for library in LIBRARIES:
         optimizer = library.optim.SGD([library.nn.Parameter(library.zeros(2))])
-        for bad in ({"anneal_strategy": "other"}, {"anneal_epochs": -1}, {"anneal_epochs": 1.5}, {"swa_lr": [0.1, 0.2]}):
+        for bad in (
+            {"anneal_strategy": "other"},
+            {"anneal_epochs": -1},
+            {"anneal_epochs": 1.5},
+            {"swa_lr": [0.1, 0.2]},
+        ):
             with pytest.raises(ValueError):
                 library.optim.swa_utils.SWALR(optimizer, **{"swa_lr": 0.1, **bad})

@@ -37,7 +37,10 @@ def setting(name: str) -> tuple[Any, Any, list, list]:
     torch.manual_seed(0)
     theirs = [torch.nn.Parameter(torch.randn(4, 3)) for _ in range(3)]
     ours = [rl.nn.Parameter(convert.tensor(p.detach(), {})) for p in theirs]
-    a, b = (getattr(library.optim, name)(list(zip("abc", ps, strict=True)), lr=0.02) for library, ps in ((torch, theirs), (rl, ours)))
+    a, b = (
+        getattr(library.optim, name)(list(zip("abc", ps, strict=True)), lr=0.02)
+        for library, ps in ((torch, theirs), (rl, ours))
+    )
     return a, b, theirs, ours
 
 
@@ -84,7 +87,9 @@ def compare(a: Any, b: Any, theirs: list, ours: list) -> None:
     x, y = a.state_dict(), b.state_dict()
     assert {k: set(s) for k, s in x["state"].items()} == {k: set(s) for k, s in y["state"].items()}
     assert [set(g) for g in x["param_groups"]] == [set(g) for g in y["param_groups"]]
-    assert [{k: v for k, v in g.items() if k != "betas"} for g in x["param_groups"]] == [{k: v for k, v in g.items() if k != "betas"} for g in y["param_groups"]]
+    assert [{k: v for k, v in g.items() if k != "betas"} for g in x["param_groups"]] == [
+        {k: v for k, v in g.items() if k != "betas"} for g in y["param_groups"]
+    ]
 
 
 def test_state_of_pytorch_loads_as_it_is() -> None:

@@ -20,7 +20,8 @@ def test_default(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in DENSE if "foreach" in RECORDS[n].supported_impls])
 def test_foreach(name: str) -> None:
     found = check(RECORDS[name], {"foreach": True})
-    assert [text for text in found if "as a Tensor is not supported" not in text] == []   # refused by PyTorch, which is built first
+    # refused by PyTorch, which is built first
+    assert [text for text in found if "as a Tensor is not supported" not in text] == []
 
 
 @pytest.mark.parametrize("name", [n for n in DENSE if "fused" in RECORDS[n].supported_impls])
@@ -59,7 +60,8 @@ def test_half_sgd() -> None:
 @pytest.mark.parametrize("name", [n for n, r in RECORDS.items() if r.supports_sparse or r.only_supports_sparse_grads])
 def test_sparse_gradients(name: str) -> None:
     found = check(RECORDS[name], {}, is_sparse=True)
-    refused = ("not compatible with sparse", "add(sparse, dense) is not supported")   # weight decay, by PyTorch, which is run first
+    # weight decay, by PyTorch, which is run first
+    refused = ("not compatible with sparse", "add(sparse, dense) is not supported")
     assert [text for text in found if not any(words in text for words in refused)] == []
 
 

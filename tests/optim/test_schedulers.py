@@ -43,12 +43,26 @@ MADE = {
     "cyclic exp": lambda S, o: S.CyclicLR(o, 0.01, 0.1, 4, mode="exp_range", gamma=0.9),
     "cyclic function": lambda S, o: S.CyclicLR(o, 0.01, 0.1, 4, scale_fn=Factor(0.9), scale_mode="iterations"),
     "one cycle": lambda S, o: S.OneCycleLR(o, [0.1, 0.2], total_steps=30),
-    "one cycle in three": lambda S, o: S.OneCycleLR(o, 0.1, epochs=10, steps_per_epoch=3, three_phase=True, anneal_strategy="linear"),
-    "sequential": lambda S, o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9), S.StepLR(o, 2)], [4, 10]),
-    "nested": lambda S, o: S.ChainedScheduler([S.SequentialLR(o, [S.LinearLR(o), S.StepLR(o, 2)], [3]), S.ExponentialLR(o, 0.9)]),
+    "one cycle in three": lambda S,
+    o: S.OneCycleLR(o, 0.1, epochs=10, steps_per_epoch=3, three_phase=True, anneal_strategy="linear"),
+    "sequential": lambda S,
+    o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9), S.StepLR(o, 2)], [4, 10]),
+    "nested": lambda S,
+    o: S.ChainedScheduler([S.SequentialLR(o, [S.LinearLR(o), S.StepLR(o, 2)], [3]), S.ExponentialLR(o, 0.9)]),
     "chained": lambda S, o: S.ChainedScheduler([S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9)], optimizer=o),
 }  # fmt: skip
-FOR_EPOCHS = ("step", "multi step", "constant", "linear", "exponential", "polynomial", "cosine", "restarts", "lambda", "cyclic")
+FOR_EPOCHS = (
+    "step",
+    "multi step",
+    "constant",
+    "linear",
+    "exponential",
+    "polynomial",
+    "cosine",
+    "restarts",
+    "lambda",
+    "cyclic",
+)
 
 
 def optimizer(library, name: str = "SGD", lr=0.1):
@@ -58,7 +72,10 @@ def optimizer(library, name: str = "SGD", lr=0.1):
 
 
 def options(optimizer) -> list[dict]:
-    return [{k: float(v) if hasattr(v, "item") else v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+    return [
+        {k: float(v) if hasattr(v, "item") else v for k, v in group.items() if k != "params"}
+        for group in optimizer.param_groups
+    ]
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
@@ -120,11 +137,15 @@ def test_rates_that_are_tensors_change_in_place(kind: str) -> None:
         assert float(x.get_last_lr()[0]) == pytest.approx(y.get_last_lr()[0], rel=1e-5)
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"mode": "max"}, {"threshold_mode": "abs", "threshold": 0.05}, {"cooldown": 2, "factor": 0.5},
-                                    {"min_lr": [0.01, 0.2]}, {"mode": "max", "threshold_mode": "abs"}])  # fmt: skip
+@pytest.mark.parametrize("kwargs",
+    [{}, {"mode": "max"}, {"threshold_mode": "abs", "threshold": 0.05}, {"cooldown": 2, "factor": 0.5},
+     {"min_lr": [0.01, 0.2]}, {"mode": "max", "threshold_mode": "abs"}])  # fmt: skip
 def test_plateau(kwargs: dict) -> None:
     a, b = (optimizer(library) for library in LIBRARIES)
-    x, y = (library.optim.lr_scheduler.ReduceLROnPlateau(o, patience=1, **kwargs) for library, o in zip(LIBRARIES, (a, b), strict=True))
+    x, y = (
+        library.optim.lr_scheduler.ReduceLROnPlateau(o, patience=1, **kwargs)
+        for library, o in zip(LIBRARIES, (a, b), strict=True)
+    )
     for metric in (1.0, 0.9, 0.95, 0.95, 0.95, 0.94, 0.95, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3):
         x.step(metric)
         y.step(rl.tensor(metric))

@@ -28,7 +28,12 @@ def updated_by_ops(p: rl.Tensor, grads: list[rl.Tensor], **options) -> rl.Tensor
     p = p.detach().clone()
     hyper = {"lr": 1e-2, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "amsgrad": False, "maximize": False,
              "decoupled_weight_decay": True, **options}  # fmt: skip
-    state = {"step": rl.zeros(()), "exp_avg": rl.zeros_like(p), "exp_avg_sq": rl.zeros_like(p), "max_exp_avg_sq": rl.zeros_like(p)}
+    state = {
+        "step": rl.zeros(()),
+        "exp_avg": rl.zeros_like(p),
+        "exp_avg_sq": rl.zeros_like(p),
+        "max_exp_avg_sq": rl.zeros_like(p),
+    }
     for g in grads:
         RULE.update_with_ops(p, g, state, hyper, RULE.choices(hyper))
     return p
@@ -91,8 +96,8 @@ def test_parameters_without_gradient_keep_their_step() -> None:
 
 def test_mixed_dtypes_and_layouts_in_one_group() -> None:
     rl.manual_seed(1)
-    ps = [make(6), make((3, 4), rl.float64), rl.nn.Parameter(rl.randn(4, 3).t()), make((2, 3), rl.bfloat16), make((2, 2), rl.complex64),
-          rl.nn.Parameter(rl.randn(8)[::2]), make(())]  # fmt: skip
+    ps = [make(6), make((3, 4), rl.float64), rl.nn.Parameter(rl.randn(4, 3).t()), make((2, 3), rl.bfloat16),
+          make((2, 2), rl.complex64), rl.nn.Parameter(rl.randn(8)[::2]), make(())]  # fmt: skip
     before = [p.detach().clone() for p in ps]
     grads = [rl.randn(p.shape, dtype=p.dtype) for p in ps]
     optimizer = optim.SGD(ps, lr=0.5, momentum=0.5)
@@ -151,7 +156,9 @@ def test_gradient_scaler_hands_over_scale_and_infinities() -> None:
         rl.manual_seed(2)
         p = make(100)
         q = rl.nn.Parameter(p.detach().clone())
-        scaled, plain = getattr(optim, name)([p], lr=0.1, fused=True, **kwargs), getattr(optim, name)([q], lr=0.1, **kwargs)
+        scaled, plain = getattr(optim, name)([p], lr=0.1, fused=True, **kwargs), getattr(optim, name)(
+            [q], lr=0.1, **kwargs
+        )
         assert scaled._step_supports_amp_scaling
         for found in (0.0, 1.0, 0.0):
             g = rl.randn(100)
@@ -191,7 +198,9 @@ def test_tensor_options() -> None:
         optim.SGD([p], lr=rl.tensor([1.0, 2.0]))
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adamax", "NAdam", "RAdam", "Adadelta", "Adagrad", "ASGD", "Rprop"])
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "RMSprop", "Adamax", "NAdam", "RAdam", "Adadelta", "Adagrad", "ASGD", "Rprop"]
+)
 def test_differentiable_steps_carry_gradients_to_rates_and_parameters(name: str) -> None:
     """The derivative of a loss after one step, by autograd and by differences."""
     rl.manual_seed(0)
@@ -225,14 +234,42 @@ def test_functional_forms() -> None:
     q = rl.nn.Parameter(p.clone())
     q.grad = g
     mean, square, step = rl.zeros(5), rl.zeros(5), rl.tensor(0.0)
-    adam([p], [g], [mean], [square], [], [step], amsgrad=False, beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0.1, eps=1e-8, maximize=False)
+    adam(
+        [p],
+        [g],
+        [mean],
+        [square],
+        [],
+        [step],
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.999,
+        lr=0.1,
+        weight_decay=0.1,
+        eps=1e-8,
+        maximize=False,
+    )
     optim.Adam([q], lr=0.1, weight_decay=0.1).step()
     assert rl.allclose(p, q) and step.item() == 1 and float(mean.abs().sum()) > 0
     buffers = [None]
     sgd([p], [g], buffers, weight_decay=0, momentum=0.9, lr=0.1, dampening=0.5, nesterov=False, maximize=False)
     assert rl.allclose(buffers[0], g)
     with pytest.raises(RuntimeError, match="state_steps"):
-        adam([p], [g], [mean], [square], [], [3], amsgrad=False, beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0, eps=1e-8, maximize=False)
+        adam(
+            [p],
+            [g],
+            [mean],
+            [square],
+            [],
+            [3],
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=0.1,
+            weight_decay=0,
+            eps=1e-8,
+            maximize=False,
+        )
 
 
 def test_bad_state_is_refused_not_run() -> None:
@@ -285,8 +322,15 @@ def test_kernels_for_other_machines(target: str) -> None:
 def test_near_quotients() -> None:
     """Within two units in the last place, and right at 0 and infinity, whichever unit divides."""
     s, i = Scalars(), var("i")
-    nest = Nest("near", operands(["f32", "f32"], ["f32"]), (), rows(Store(2, i, s.near_div(load(0, i, "f32"), load(1, i, "f32"))), vector=True))
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(codegen.compile(nest).address)
+    nest = Nest(
+        "near",
+        operands(["f32", "f32"], ["f32"]),
+        (),
+        rows(Store(2, i, s.near_div(load(0, i, "f32"), load(1, i, "f32"))), vector=True),
+    )
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        codegen.compile(nest).address
+    )
     rl.manual_seed(0)
     a, b = rl.randn(4096), rl.rand(4096) * 10 + 1e-6
     special = [(1.0, 0.0), (0.0, 0.0), (1.0, math.inf), (math.nan, 1.0), (1.0, math.nan), (-2.0, 4.0)]

@@ -28,8 +28,8 @@ def numbers(x):
     return x.tolist() if hasattr(x, "tolist") else x
 
 
-ASGD_OPTIONS = {"plain": {}, "decays": {"weight_decay": 0.1}, "maximize": {"maximize": True, "weight_decay": 0.01}, "averages": {"t0": 2.0},
-                "falls faster": {"lambd": 0.01, "alpha": 0.6}}  # fmt: skip
+ASGD_OPTIONS = {"plain": {}, "decays": {"weight_decay": 0.1}, "maximize": {"maximize": True, "weight_decay": 0.01},
+                "averages": {"t0": 2.0}, "falls faster": {"lambd": 0.01, "alpha": 0.6}}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -43,7 +43,9 @@ def test_asgd(options, foreach, dtype, is_tensor):
     want, want_state = stepped(torch, make, dtype)
     got, got_state = stepped(rushlight, make, dtype)
     assert [numbers(p) for p in got] == [numbers(p) for p in want]
-    assert [{k: numbers(v) for k, v in s.items()} for s in got_state] == [{k: numbers(v) for k, v in s.items()} for s in want_state]
+    assert [{k: numbers(v) for k, v in s.items()} for s in got_state] == [
+        {k: numbers(v) for k, v in s.items()} for s in want_state
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,9 +1,10 @@
 """The checks one op record goes through. Each raises with a reason, or returns.
 
 Enters: an `OpInfo` of PyTorch. Every check makes the record's samples, runs PyTorch and Rushlight on the same elements
-from the same seed, and compares what compare.py says. Whatever PyTorch did to the arguments is compared too: those it wrote into
-hold the same elements here, those it left alone are untouched to the bit, a result that is one of the arguments is that very object,
-and one that shares memory with an argument does so here. A sample PyTorch itself refuses is passed over.
+from the same seed, and compares what compare.py says. Whatever PyTorch did to the arguments is compared too: those it
+wrote into hold the same elements here, those it left alone are untouched to the bit, a result that is one of the
+arguments is that very object, and one that shares memory with an argument does so here.
+A sample PyTorch itself refuses is passed over.
 
     forward          float32 (else the first dtype the record lists)
     gradient         float64, every input that requires one
@@ -13,7 +14,8 @@ and one that shares memory with an argument does so here. A sample PyTorch itsel
     dtypes           every other dtype the record lists for the CPU
     strides          where PyTorch puts the elements of its results
     meta             shape, dtype and strides without data equal those with data
-    errors           the exception class of `error_inputs`, and a message that names the same specifics (`same_complaint`)
+    errors           the exception class of `error_inputs`, and a message that names the same specifics
+                     (`same_complaint`)
 """
 
 from __future__ import annotations
@@ -42,11 +44,22 @@ from tests.parity.compare import (
 from tests.parity.convert import Missing, back, function, thing
 from tests.parity.records import seed_cpu
 
-SAMPLES = {"forward": 12, "gradient": 6, "second": 2, "variants": 4, "noncontiguous": 4, "dtypes": 1, "strides": 6, "meta": 3}
-# Which of several equal elements is named is not promised (and differs between PyTorch's own devices): the element counts.
-TIES = {"sort": 0, "argsort": 0, "median": 0, "nanmedian": 0, "mode": 0, "topk": 1, "kthvalue": 1}   # name: the place of `dim`
-# Several uses of an element are added up in its gradient, so even an op that only moves elements has sums there; and a second
-# gradient is a sum of terms that may cancel, whatever the op.
+SAMPLES = {
+    "forward": 12,
+    "gradient": 6,
+    "second": 2,
+    "variants": 4,
+    "noncontiguous": 4,
+    "dtypes": 1,
+    "strides": 6,
+    "meta": 3,
+}
+# Which of several equal elements is named is not promised (and differs between PyTorch's own devices):
+# the element counts.
+# name: the place of `dim`
+TIES = {"sort": 0, "argsort": 0, "median": 0, "nanmedian": 0, "mode": 0, "topk": 1, "kthvalue": 1}
+# Several uses of an element are added up in its gradient, so even an op that only moves elements has sums there; and a
+# second gradient is a sum of terms that may cancel, whatever the op.
 GRADIENT_KIND = {1: {"moved": "accumulated"}, 2: {"moved": "accumulated", "pointwise": "accumulated"}}
 GRADIENT_SLACK = 100.0
 UNDEFINED = re.compile(r"^(new_)?empty(_like|_strided|_permuted)?$|^resize_(as_)?$")  # elements nobody promised
@@ -97,7 +110,9 @@ def describe(sample: Any) -> str:
 class Pair:
     """One function of both libraries, and how to run a sample on each."""
 
-    def __init__(self, fn: Callable, kind: str = "accumulated", values: bool = True, ties: int | None = None, slack: float = 1.0) -> None:
+    def __init__(
+        self, fn: Callable, kind: str = "accumulated", values: bool = True, ties: int | None = None, slack: float = 1.0
+    ) -> None:
         self.theirs, self.kind, self.values, self.ties, self.slack = fn, kind, values, ties, slack
 
     @cached_property
@@ -114,7 +129,8 @@ class Pair:
         return result, result is NotImplemented
 
     def check(self, sample: Any, where: str, right: Any = None, **outs: Any) -> bool:
-        """Compare on one sample, with `out=` if given; False where PyTorch refused it, or wrote something else than `right` into its out."""
+        """Compare on one sample, with `out=` if given; False where PyTorch refused it,
+        or wrote something else than `right` into its out."""
         arguments = Arguments(sample, outs)
         result, refused = self.oracle(sample, **outs)
         if refused or (outs and self.values and not _agree(leaves(outs), leaves(right))):
@@ -122,7 +138,10 @@ class Pair:
         first, args, kwargs = arguments.ours
         found = _guarded(lambda: seeded(self.ours, first, *args, **kwargs), where)
         arguments.check_identity(result, found, where)
-        want, got = (fn(x) for fn, x in zip((sample.output_process_fn_grad, thing(sample.output_process_fn_grad)), (result, found)))
+        want, got = (
+            fn(x)
+            for fn, x in zip((sample.output_process_fn_grad, thing(sample.output_process_fn_grad)), (result, found))
+        )
         if self.ties is not None:
             want, got = (_pointed_at(x, sample, self.ties) for x in (want, got))
         compare(want, got, where, self.kind, self.values, self.slack)
@@ -148,9 +167,12 @@ class Arguments:
         everything = (sample.input, list(sample.args), {**sample.kwargs, **extra})
         self.memo: dict[Any, Any] = {}
         self.ours = thing(everything, self.memo)
-        gaps = [out._base[..., 0] for out in leaves(extra) if out._base is not None]   # beside the elements of an `out=` with gaps
+        # beside the elements of an `out=` with gaps
+        gaps = [out._base[..., 0] for out in leaves(extra) if out._base is not None]
         thing(gaps, self.memo)
-        found = {id(t): t for t in (*leaves(everything), *gaps) if isinstance(t, torch.Tensor) and t.device.type == "cpu"}
+        found = {
+            id(t): t for t in (*leaves(everything), *gaps) if isinstance(t, torch.Tensor) and t.device.type == "cpu"
+        }
         self.tensors = [t for t in found.values() if id(t) in self.memo]
         self.before = [dense(t).clone() for t in self.tensors]
 
@@ -160,17 +182,29 @@ class Arguments:
         if len(results) != len(founds):
             raise Different(f"{where}: {len(results)} results wanted, got {len(founds)}")
         for number, (theirs, ours) in enumerate(zip(results, founds)):
-            if not isinstance(theirs, torch.Tensor) or not isinstance(ours, rl.Tensor) or theirs.is_conj() or theirs.is_neg():
+            if (
+                not isinstance(theirs, torch.Tensor)
+                or not isinstance(ours, rl.Tensor)
+                or theirs.is_conj()
+                or theirs.is_neg()
+            ):
                 continue   # conjugates are views there that are copied when used, and copies here
             for t in self.tensors:
                 mine = self.memo[id(t)]
                 if (theirs is t) != (ours is mine):
-                    raise Different(f"{where}: result {number} {'is' if theirs is t else 'is not'} the argument in PyTorch, not so here")
+                    raise Different(
+                        f"{where}: result {number} {'is' if theirs is t else 'is not'} the argument in PyTorch, not so"
+                        " here"
+                    )
                 if _shares(theirs, t) != _shares(ours, mine):
-                    raise Different(f"{where}: result {number} {'shares' if _shares(theirs, t) else 'does not share'} an argument's memory in PyTorch, not so here")
+                    raise Different(
+                        f"{where}: result {number} {'shares' if _shares(theirs, t) else 'does not share'} an argument's"
+                        " memory in PyTorch, not so here"
+                    )
 
     def check_contents(self, result: Any, where: str, kind: str, values: bool, slack: float) -> None:
-        """What PyTorch wrote into is written here, what it left alone is untouched. Arguments that are results were compared as such."""
+        """What PyTorch wrote into is written here, what it left alone is untouched.
+        Arguments that are results were compared as such."""
         results = {id(part) for part in leaves(result)}
         for t, before in zip(self.tensors, self.before):
             if id(t) in results:
@@ -193,7 +227,14 @@ def _shares(a: Any, b: Any) -> bool:
 
 def _pointed_at(result: Any, sample: Any, place: int) -> Any:
     """The result of an op that tells positions, with each position replaced by the element there."""
-    dim = next((d for d in (sample.kwargs.get("dim"), *sample.args[place : place + 1]) if type(d) is int and sample.input.ndim), -1)
+    dim = next(
+        (
+            d
+            for d in (sample.kwargs.get("dim"), *sample.args[place : place + 1])
+            if type(d) is int and sample.input.ndim
+        ),
+        -1,
+    )
 
     def element(t: Any) -> Any:
         index = back(t) if isinstance(t, rl.Tensor) else t
@@ -219,7 +260,13 @@ def _guarded(call: Callable, where: str) -> Any:
 
 
 def _pair(record: Any, form: Callable | None = None) -> Pair:
-    return Pair(form or record.op, kind_of(record), not UNDEFINED.match(record.name), TIES.get(record.name), ILL_CONDITIONED.get(record.name, 1.0))
+    return Pair(
+        form or record.op,
+        kind_of(record),
+        not UNDEFINED.match(record.name),
+        TIES.get(record.name),
+        ILL_CONDITIONED.get(record.name, 1.0),
+    )
 
 
 def main_dtype(record: Any) -> torch.dtype:
@@ -289,7 +336,9 @@ def _gradients(sample: Any, pair: Pair, order: int) -> tuple[list[Any], list[Any
     given = thing((sample.input, list(sample.args), dict(sample.kwargs)), memo)
     result, refused = pair.oracle(sample)
     outs = [] if refused else _differentiable(sample.output_process_fn_grad(result), torch.Tensor)
-    inputs = [t for t in leaves((sample.input, sample.args, sample.kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+    inputs = [
+        t for t in leaves((sample.input, sample.args, sample.kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad
+    ]
     if not outs or not inputs:
         return None
     weights = _weights(outs)
@@ -381,7 +430,8 @@ def _copied(sample: Any) -> Any:
 
 
 def _out(record: Any, sample: Any) -> bool:
-    """`out=` of the right shape, of none, and with gaps that must stay as they are. It must hold the result, and be returned as PyTorch returns it."""
+    """`out=` of the right shape, of none, and with gaps that must stay as they are. It must hold the result,
+    and be returned as PyTorch returns it."""
     pair = _pair(record)
     plain, refused = pair.oracle(_copied(sample))
     if refused or not _takes_plain_outs(plain):
@@ -389,14 +439,19 @@ def _out(record: Any, sample: Any) -> bool:
     seen = False
     for how, make in OUTS.items():
         outs = [make(w) for w in leaves(plain)]
-        out = outs[0] if isinstance(plain, torch.Tensor) else type(plain)(outs) if type(plain) in (list, tuple) else tuple(outs)
+        out = (
+            outs[0]
+            if isinstance(plain, torch.Tensor)
+            else type(plain)(outs) if type(plain) in (list, tuple) else tuple(outs)
+        )
         seen |= pair.check(_copied(sample), f"out= {how}: {describe(sample)}", plain, out=out)
     return seen
 
 
 def _takes_plain_outs(result: Any) -> bool:
     """Whether `out=` can be one strided tensor, or a flat sequence of them."""
-    parts = list(result) if isinstance(result, (tuple, list)) else [result]   # histogramdd: nested, which PyTorch's own parser refuses too
+    # histogramdd: nested, which PyTorch's own parser refuses too
+    parts = list(result) if isinstance(result, (tuple, list)) else [result]
     # An empty sparse `out` cannot be resized; tests/sparse has the others.
     return all(isinstance(part, torch.Tensor) and part.layout is torch.strided for part in parts)
 
@@ -524,17 +579,22 @@ def _attempt(call: Callable) -> Any:
 def same_complaint(wanted: Exception, found: Exception) -> str:
     """What is wrong with our exception, or nothing.
 
-    It must be of PyTorch's class. Its message must share the specifics of PyTorch's: what PyTorch's names of numbers, shapes, dtypes and
-    identifiers (`dim`, `out`, `num_classes`), at least one of them, or else three plain words; a message without specifics shares two of
-    its plain words, or its only one.
+    It must be of PyTorch's class. Its message must share the specifics of PyTorch's: what PyTorch's names of numbers,
+    shapes, dtypes and identifiers (`dim`, `out`, `num_classes`), at least one of them, or else three plain words; a
+    message without specifics shares two of its plain words, or its only one.
     """
     if type(wanted).__name__ not in {kind.__name__ for kind in type(found).__mro__}:
         return f"{type(found).__name__}: {str(found)[:120]}"
-    theirs, ours = str(wanted).partition("but expected one of")[0], str(found)   # behind that PyTorch lists every signature it has
+    # behind that PyTorch lists every signature it has
+    theirs, ours = str(wanted).partition("but expected one of")[0], str(found)
     specific = specifics(theirs)
     if specific:
         shared = specific & (specifics(ours) | {w.lower() for w in re.findall(r"\w+", ours)})
-        return "" if shared or len(plain_words(theirs) & plain_words(ours)) >= 3 else f"none of {sorted(specific)[:6]} in: {ours[:120]}"
+        return (
+            ""
+            if shared or len(plain_words(theirs) & plain_words(ours)) >= 3
+            else f"none of {sorted(specific)[:6]} in: {ours[:120]}"
+        )
     words = plain_words(theirs)
     if len(words & plain_words(ours)) >= min(2, len(words)):
         return ""
@@ -547,18 +607,46 @@ def specifics(message: str) -> set[str]:
         message = message.replace(theirs, ours)
     words = r"\b(dim|out|dtype|size|index|shape|stride|step|padding|weight|mask)s?\b"
     named = re.findall(rf"['\"`](\w+)['\"`]|\b([a-z]+_\w+)\b|\b(\w+)=|{words}", message)
-    return {w.lower() for found in named for w in found if w} | set(re.findall(r"\d+", message)) | {
-        DTYPE_WORDS.get(w, w).lower() for w in re.findall(r"\b(?:Float|Double|Half|Long|Int|Short|Bool|Byte|Char|(?:u?int|float|bfloat|complex)\d+)\b", message)
-    } | set(re.findall(r"\b(?:int|float|str|list|tuple|NoneType)\b", message))
+    return (
+        {w.lower() for found in named for w in found if w}
+        | set(re.findall(r"\d+", message))
+        | {
+            DTYPE_WORDS.get(w, w).lower()
+            for w in re.findall(
+                r"\b(?:Float|Double|Half|Long|Int|Short|Bool|Byte|Char|(?:u?int|float|bfloat|complex)\d+)\b", message
+            )
+        }
+        | set(re.findall(r"\b(?:int|float|str|list|tuple|NoneType)\b", message))
+    )
 
 
-CPP_WORDS = {"c10::complex<double>": "complex128", "c10::complex<float>": "complex64", "long int": "int64", "double": "float64"}
-DTYPE_WORDS = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32", "Short": "int16", "Byte": "uint8",
-               "Char": "int8"}  # fmt: skip
+CPP_WORDS = {
+    "c10::complex<double>": "complex128",
+    "c10::complex<float>": "complex64",
+    "long int": "int64",
+    "double": "float64",
+}
+DTYPE_WORDS = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "int64", "Int": "int32",
+               "Short": "int16", "Byte": "uint8", "Char": "int8"}  # fmt: skip
 
 
 def plain_words(message: str) -> set[str]:
-    usual = {"expected", "tensor", "input", "with", "that", "must", "should", "have", "same", "from", "this", "torch", "rushlight", "argument"}
+    usual = {
+        "expected",
+        "tensor",
+        "input",
+        "with",
+        "that",
+        "must",
+        "should",
+        "have",
+        "same",
+        "from",
+        "this",
+        "torch",
+        "rushlight",
+        "argument",
+    }
     return {w.lower().rstrip("s") for w in re.findall(r"[A-Za-z]{3,}", message)} - usual
 
 

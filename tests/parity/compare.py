@@ -6,15 +6,18 @@ The bound depends on the kind of op (`kind_of`):
 
     moved         ops that only place elements (views, indexing, joining, sorting): equal, bit for bit
     pointwise     each element within `RELATIVE[dtype]` of *itself*: a wrong small element shows beside a large one
-    accumulated   sums, products of matrices, losses, normalizations: each within twice `RELATIVE[dtype]` of the largest of the result (of
-                  0.01 if that is less), because cancellation leaves a small element of a sum no digits of its own, in either library
+    accumulated   sums, products of matrices, losses, normalizations: each within twice `RELATIVE[dtype]` of the largest
+                  of the result (of
+                  0.01 if that is less), because cancellation leaves a small element of a sum no digits of its own, in
+                  either library
     decomposed    linalg, fft and their kin: the same with 15 times the room, since both lose digits in long chains
 
-Integers and booleans are equal, always. Gradients (float64) get 100 times the bound of their op's kind, those of `moved` ops and second
-gradients that of `accumulated`, because they add terms up.
+Integers and booleans are equal, always. Gradients (float64) get 100 times the bound of their op's kind, those of
+`moved` ops and second gradients that of `accumulated`, because they add terms up.
 
-Strides have a check of their own, `strides`, and are compared wherever they mean something: not of dimensions of size 1, nor of tensors without
-elements. Gradients have no strides that PyTorch promises, and `decomposed` ops those of the library that PyTorch was built with.
+Strides have a check of their own, `strides`, and are compared wherever they mean something: not of dimensions of size
+1, nor of tensors without elements. Gradients have no strides that PyTorch promises, and `decomposed` ops those of the
+library that PyTorch was built with.
 """
 
 from __future__ import annotations
@@ -31,8 +34,9 @@ from rushlight.op.pointwise import Pointwise
 from rushlight.op.view import View
 from tests.parity.convert import back
 
-RELATIVE = {torch.float32: 1e-5, torch.float64: 1e-11, torch.bfloat16: 2**-7, torch.float16: 2**-10, torch.complex64: 1e-5,
-            torch.complex32: 2**-9, torch.complex128: 1e-11, torch.float8_e4m3fn: 2**-3, torch.float8_e5m2: 2**-2}  # fmt: skip
+RELATIVE = {torch.float32: 1e-5, torch.float64: 1e-11, torch.bfloat16: 2**-7, torch.float16: 2**-10,
+            torch.complex64: 1e-5, torch.complex32: 2**-9, torch.complex128: 1e-11, torch.float8_e4m3fn: 2**-3,
+            torch.float8_e5m2: 2**-2}  # fmt: skip
 ROOM = {"moved": 0.0, "pointwise": 1.0, "accumulated": 2.0, "decomposed": 30.0}
 # Functions computed as sums that cancel at their many zeros: only their size is a measure of their error.
 OSCILLATING = re.compile(r"special\..*(polynomial|bessel|airy)")
@@ -60,7 +64,24 @@ MOVING = frozenset("""
 def kind_of(record: Any) -> str:
     """The kind of a record, from PyTorch's own classes of records and from Rushlight's definitions."""
     name = record.name.removeprefix("torch.")
-    if name.startswith(("linalg.", "fft.", "svd", "pca", "lu", "chol", "pinv", "matrix_exp", "geqrf", "ormqr", "stft", "istft", "logdet", "qr")):
+    if name.startswith(
+        (
+            "linalg.",
+            "fft.",
+            "svd",
+            "pca",
+            "lu",
+            "chol",
+            "pinv",
+            "matrix_exp",
+            "geqrf",
+            "ormqr",
+            "stft",
+            "istft",
+            "logdet",
+            "qr",
+        )
+    ):
         return "decomposed"
     if OSCILLATING.match(name):
         return "accumulated"
@@ -82,7 +103,9 @@ def leaves(x: Any) -> list[Any]:
     return [x]
 
 
-def compare(want: Any, got: Any, where: str, kind: str = "accumulated", values: bool = True, slack: float = 1.0) -> None:
+def compare(
+    want: Any, got: Any, where: str, kind: str = "accumulated", values: bool = True, slack: float = 1.0
+) -> None:
     """Raise `Different` unless both results are the same."""
     wants, gots = leaves(want), leaves(got)
     if len(wants) != len(gots):
@@ -122,7 +145,8 @@ def compare_strides(want: Any, got: Any, where: str) -> None:
 
 
 def meaningful_strides(t: Any) -> list[int]:
-    """The strides that decide where an element is: those of dimensions with more than one, where there are elements at all."""
+    """The strides that decide where an element is: those of dimensions with more than one,
+    where there are elements at all."""
     return [stride for size, stride in zip(t.shape, t.stride()) if size > 1] if t.numel() else []
 
 
@@ -135,7 +159,11 @@ def dense(t: torch.Tensor) -> torch.Tensor:
 def bits(t: torch.Tensor) -> torch.Tensor:
     """A tensor whose equality is that of the bits, NaN and signs of zeros included."""
     t = torch.view_as_real(t.contiguous()) if t.is_complex() else t.contiguous()
-    return t.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.element_size()]) if t.is_floating_point() else t
+    return (
+        t.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.element_size()])
+        if t.is_floating_point()
+        else t
+    )
 
 
 def compare_values(w: torch.Tensor, found: torch.Tensor, where: str, kind: str, slack: float) -> None:
@@ -147,8 +175,10 @@ def compare_values(w: torch.Tensor, found: torch.Tensor, where: str, kind: str, 
     if not bad.any():
         return
     at = int(bad.flatten().nonzero()[0])
-    raise Different(f"{where}: {int(bad.sum())} of {bad.numel()} elements differ ({kind}, bound {bound:.2g}), the first at {at}: "
-                    f"{w.flatten()[at].item()} wanted, got {found.flatten()[at].item()}")  # fmt: skip
+    raise Different(
+        f"{where}: {int(bad.sum())} of {bad.numel()} elements differ ({kind}, bound {bound:.2g}), the first at {at}: "
+        f"{w.flatten()[at].item()} wanted, got {found.flatten()[at].item()}"
+    )
 
 
 def wrong(found: torch.Tensor, w: torch.Tensor, bound: float, each: bool) -> torch.Tensor:

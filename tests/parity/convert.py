@@ -143,12 +143,15 @@ def tensor(t: torch.Tensor, memo: dict[Any, Any]) -> Any:
     if t.layout is not torch.strided:
         made = _sparse(t, memo)
     elif t.device.type == "meta":
-        made = rl.empty_strided(tuple(t.shape), t.stride(), dtype=resolve(str(t.dtype).removeprefix("torch.")), device="meta")
+        made = rl.empty_strided(
+            tuple(t.shape), t.stride(), dtype=resolve(str(t.dtype).removeprefix("torch.")), device="meta"
+        )
     else:
         plain = t.detach().resolve_conj().resolve_neg()
         key = ("storage", plain.untyped_storage().data_ptr())
         if key not in memo or not key[1]:
-            memo[key] = plain, rl.from_numpy(_numbers(plain))     # the original is kept, so that its address stays its own
+            # the original is kept, so that its address stays its own
+            memo[key] = plain, rl.from_numpy(_numbers(plain))
         made = memo[key][1].view(resolve(str(t.dtype).removeprefix("torch.")))
         if made.shape != t.shape or made.stride() != plain.stride():
             made = made.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())

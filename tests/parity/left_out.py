@@ -1,7 +1,8 @@
 """What does not match PyTorch, record by record, and why; and which records a check has nothing to say about.
 
-Every other record passes every check: that is the test. An entry of `LEFT_OUT` must fail, on the machines and for the dtypes it names, so that
-one that has been mended does not stay. `docs/operators.md` is made from this table (`python -m tests.parity --docs`).
+Every other record passes every check: that is the test. An entry of `LEFT_OUT` must fail, on the machines and for the
+dtypes it names, so that one that has been mended does not stay.
+`docs/operators.md` is made from this table (`python -m tests.parity --docs`).
 """
 
 from __future__ import annotations
@@ -23,19 +24,28 @@ class Left:
 
     reason: str
     dtypes: str = ""     # of the check `dtypes`: those that differ, separated by spaces
-    machine: str = ""    # the kind of processor this may be so on, where PyTorch's own results depend on it; everywhere, and always, if empty
+    # the kind of processor this may be so on, where PyTorch's own results depend on it; everywhere, and always,
+    # if empty
+    machine: str = ""
 
 
 _HALVES = "bfloat16 float16"
 _POLE = "at the poles (whole numbers below 1) PyTorch gives a large finite number in float32; ours is infinite"
-_POLYGAMMA = ("polygamma.polygamma_n_0", "polygamma.polygamma_n_1", "polygamma.polygamma_n_2", "polygamma.polygamma_n_3",
-              "polygamma.polygamma_n_4", "special.polygamma.special_polygamma_n_0")  # fmt: skip
+_POLYGAMMA = ("polygamma.polygamma_n_0", "polygamma.polygamma_n_1", "polygamma.polygamma_n_2",
+              "polygamma.polygamma_n_3", "polygamma.polygamma_n_4",
+              "special.polygamma.special_polygamma_n_0")  # fmt: skip
 _ACCURATE = "PyTorch's float64 result is off by up to 3e-7 for some arguments; ours agrees with SciPy's to 1e-15"
 _BESSEL = ("special.airy_ai", "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1")
-_OVERWRITTEN = Left("PyTorch's gradient for the input is that of the elements written over, and 0 elsewhere (its own gradcheck is expected to fail); ours is the right one")
+_OVERWRITTEN = Left(
+    "PyTorch's gradient for the input is that of the elements written over, and 0 elsewhere (its own gradcheck is"
+    " expected to fail); ours is the right one"
+)
 _ROUNDING = "units in the last place of a half type, on a difference of nearly equal numbers"
 _GAPS = Left("PyTorch copies the gaps between the elements of a spaced-out input along; the result is dense here")
-_TURNED = Left("PyTorch returns a view of a tensor in another order of dimensions, an accident of how it computes; the result is dense here")
+_TURNED = Left(
+    "PyTorch returns a view of a tensor in another order of dimensions, an accident of how it computes; the result is"
+    " dense here"
+)
 _TAIL = Left("PyTorch's float32 loses the lower tail to cancellation: 0 where the value, and ours, is 1e-17")
 _SLICE = Left("a slice of a larger tensor here, dense in PyTorch")
 
@@ -48,19 +58,33 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     },
     "second": {
         "as_strided_scatter": _OVERWRITTEN,
-        "nn.functional.linear_cross_entropy.chunked": Left("PyTorch has no second gradient of the chunked form; ours has one"),
+        "nn.functional.linear_cross_entropy.chunked": Left(
+            "PyTorch has no second gradient of the chunked form; ours has one"
+        ),
     },
-    "variants": {"special.ndtr": _TAIL, "nn.functional.linear": Left("PyTorch's out= of a vector, given with gaps, is written as if it had none")},
+    "variants": {
+        "special.ndtr": _TAIL,
+        "nn.functional.linear": Left("PyTorch's out= of a vector, given with gaps, is written as if it had none"),
+    },
     "noncontiguous": {
-        "as_strided_scatter": Left("elements between those of a spaced-out input are written over by PyTorch, and copied here"),
+        "as_strided_scatter": Left(
+            "elements between those of a spaced-out input are written over by PyTorch, and copied here"
+        ),
         "special.ndtr": _TAIL,
     },
     "dtypes": {
         **dict.fromkeys(_POLYGAMMA, Left(_POLE, "int16 int8")),
         **dict.fromkeys(_BESSEL, Left(_ACCURATE, "float64", "aarch64")),
         "eye": Left("float8_e4m3fnuz and float8_e5m2fnuz do not exist in Rushlight", "float8_e4m3fnuz float8_e5m2fnuz"),
-        "matrix_exp": Left("PyTorch's bfloat16 and float16 results are infinite, NaN or far off from two rows on; ours are the float32 ones, rounded", _HALVES),
-        "div.trunc_rounding": Left("bfloat16 quotients next to a whole number are rounded before truncation by PyTorch, after it here", "bfloat16"),
+        "matrix_exp": Left(
+            "PyTorch's bfloat16 and float16 results are infinite, NaN or far off from two rows on; ours are the float32"
+            " ones, rounded",
+            _HALVES,
+        ),
+        "div.trunc_rounding": Left(
+            "bfloat16 quotients next to a whole number are rounded before truncation by PyTorch, after it here",
+            "bfloat16",
+        ),
         "native_layer_norm": Left(_ROUNDING, _HALVES),
         "native_batch_norm": Left(_ROUNDING, "float16"),
         "_native_batch_norm_legit": Left(_ROUNDING, "float16"),
@@ -84,8 +108,13 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
     },
     "meta": {},
     "errors": {
-        "__rdiv__": Left("a number in the tensor's place is a TypeError here, as for every other reflected operator; PyTorch raises AttributeError"),
-        "cat": Left("the record's out= reaches behind its storage, which cannot be made here: refused earlier, in other words"),
+        "__rdiv__": Left(
+            "a number in the tensor's place is a TypeError here, as for every other reflected operator; PyTorch raises"
+            " AttributeError"
+        ),
+        "cat": Left(
+            "the record's out= reaches behind its storage, which cannot be made here: refused earlier, in other words"
+        ),
     },
 }
 
@@ -105,24 +134,49 @@ _LINEAR = """div.trunc_rounding div.floor_rounding floor ceil round sgn round.de
 NOTHING_TO_CHECK: dict[str, dict[str, str]] = {
     "forward": _COMPILED,
     "second": dict.fromkeys(_LINEAR, "the first gradient has none of its own"),
-    "variants": {"sparse.sampled_addmm": "sparse out=", "histogramdd": "nested out=", "_batch_norm_with_update": "PyTorch refuses out="},
-    "noncontiguous": {**_COMPILED, "view_as_complex": "needs pairs without gaps", "sparse.sampled_addmm": "sparse", "sparse.mm.reduce": "sparse"},
+    "variants": {
+        "sparse.sampled_addmm": "sparse out=",
+        "histogramdd": "nested out=",
+        "_batch_norm_with_update": "PyTorch refuses out=",
+    },
+    "noncontiguous": {
+        **_COMPILED,
+        "view_as_complex": "needs pairs without gaps",
+        "sparse.sampled_addmm": "sparse",
+        "sparse.mm.reduce": "sparse",
+    },
     "dtypes": _COMPILED,
     "strides": _COMPILED,
-    "meta": {**_COMPILED, **dict.fromkeys(_NO_TENSORS, "no tensor arguments"),
-             **dict.fromkeys(_BY_ELEMENTS, "the elements decide the result")},
+    "meta": {
+        **_COMPILED,
+        **dict.fromkeys(_NO_TENSORS, "no tensor arguments"),
+        **dict.fromkeys(_BY_ELEMENTS, "the elements decide the result"),
+    },
     "errors": {name: _COMPILED[name] for name in ("jiterator_binary", "jiterator_binary_return_by_ref")},
 }
 
 # How many records each check speaks of: fewer means that PyTorch's side is broken.
 APPLICABLE: dict[str, int] = {
-    "forward": 694, "gradient": 540, "second": 511, "variants": 501, "noncontiguous": 691, "dtypes": 692, "strides": 613, "meta": 658,
+    "forward": 694,
+    "gradient": 540,
+    "second": 511,
+    "variants": 501,
+    "noncontiguous": 691,
+    "dtypes": 692,
+    "strides": 613,
+    "meta": 658,
     "errors": 224,
 }
 
 # The share of records that must pass (of those the check applies to).
 BARS: dict[str, float] = {
-    "forward": 0.97, "gradient": 0.97, "variants": 0.95, "noncontiguous": 0.95, "dtypes": 0.92, "strides": 0.95, "errors": 0.90,
+    "forward": 0.97,
+    "gradient": 0.97,
+    "variants": 0.95,
+    "noncontiguous": 0.95,
+    "dtypes": 0.92,
+    "strides": 0.95,
+    "errors": 0.90,
 }
 
 
@@ -153,7 +207,8 @@ def is_certain(check: str, name: str) -> bool:
 
 
 def reasons(check: str, name: str) -> dict[str, str]:
-    """Why a record is left out of a check on this machine: dtype -> reason, with an empty dtype for checks that have but one."""
+    """Why a record is left out of a check on this machine: dtype -> reason,
+    with an empty dtype for checks that have but one."""
     left = LEFT_OUT[check].get(name)
     if left is None or left.machine not in ("", platform.machine()):
         return {}

@@ -21,8 +21,9 @@ with warnings.catch_warnings():
 def seed_cpu(seed: int) -> torch.Generator:
     """What `torch.manual_seed` does, for the CPU alone.
 
-    PyTorch's own also queues a call for each kind of accelerator that is not there, with a formatted stack of the caller each time.
-    The records seed before every sample, so that under pytest's deep stacks a third of a run went into those strings.
+    PyTorch's own also queues a call for each kind of accelerator that is not there, with a formatted stack of the
+    caller each time. The records seed before every sample,
+    so that under pytest's deep stacks a third of a run went into those strings.
     """
     return torch.default_generator.manual_seed(int(seed))
 

@@ -72,7 +72,9 @@ Passed / applicable, per namespace:
 
 def where(left: Left) -> str:
     """The dtypes and the machine that an entry is limited to."""
-    return (f" ({', '.join(left.dtypes.split())})" if left.dtypes else "") + (f" on {left.machine}" if left.machine else "")
+    return (f" ({', '.join(left.dtypes.split())})" if left.dtypes else "") + (
+        f" on {left.machine}" if left.machine else ""
+    )
 
 
 def document(results: dict[str, dict[str, str]], checks: list[str]) -> str:
@@ -118,4 +120,3 @@ def main() -> int:
         with open(options.docs, "w") as handle:
             handle.write(document(results, checks))
     return 0
-

@@ -1,6 +1,7 @@
 """The checks themselves: an implementation that is broken on purpose must be found out.
 
-Each mutant wraps Rushlight's function as the checks see it, wrong in one way, and names the check and the record that must object.
+Each mutant wraps Rushlight's function as the checks see it, wrong in one way,
+and names the check and the record that must object.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def writes_between_the_elements(fn: Callable) -> Callable:
         if out is None:
             return fn(*args, **kwargs)
         result = fn(*args, out=out, **kwargs)
-        whole = rl.empty(0, dtype=out.dtype).set_(out.untyped_storage(), 0, (out.untyped_storage().nbytes() // out.element_size(),), (1,))
+        whole = rl.empty(0, dtype=out.dtype).set_(
+            out.untyped_storage(), 0, (out.untyped_storage().nbytes() // out.element_size(),), (1,)
+        )
         if whole.numel() == 2 * out.numel() and out.numel():
             whole[0] = 0.5
         return result
@@ -96,7 +99,8 @@ def scaled_gradient(factor: float) -> Callable[[Callable], Callable]:
 
 
 def smallest_element_off(x: Any) -> Any:
-    """The least element of many, wrong by one part in a thousand: far less than anything measured by the largest one."""
+    """The least element of many, wrong by one part in a thousand:
+    far less than anything measured by the largest one."""
     if not x.is_floating_point() or x.numel() < 4:
         return x
     flat = x.reshape(-1).clone()
@@ -123,35 +127,81 @@ def raising(kind: type[Exception], message: str) -> Callable[[Callable], Callabl
 
 MUTANTS: dict[str, tuple[Callable[[Callable], Callable], str, list[str]]] = {
     # what is broken: (how, check, records)
-    "in-place forms work on a copy": (works_on_a_copy, "variants", ["sin", "add", "clamp", "index_fill", "cumsum", "masked_fill"]),
+    "in-place forms work on a copy": (
+        works_on_a_copy,
+        "variants",
+        ["sin", "add", "clamp", "index_fill", "cumsum", "masked_fill"],
+    ),
     "in-place forms return a copy": (returns_a_copy, "variants", ["sin", "add", "tril"]),
     "out= gets zeros": (writes_nothing_into_out, "variants", ["sin", "matmul", "cat", "sort", "amax", "linalg.qr"]),
     "out= is not what is returned": (returns_something_else_than_out, "variants", ["sin", "matmul", "cat"]),
     "out= is ignored": (ignores_out, "variants", ["sin", "matmul", "amax"]),
     "out= is written past its elements": (writes_between_the_elements, "variants", ["sin", "mm"]),
-    "another argument is written into": (writes_into_another_argument, "forward", ["add", "matmul", "nn.functional.mse_loss"]),
+    "another argument is written into": (
+        writes_into_another_argument,
+        "forward",
+        ["add", "matmul", "nn.functional.mse_loss"],
+    ),
     "views are copies": (returns_a_copy, "forward", ["transpose", "narrow", "unfold"]),
-    "copies are views": (lambda fn: lambda x, *a, **k: x if isinstance(x, rl.Tensor) else fn(x, *a, **k), "forward", ["clone"]),
-    "the gradient is scaled by 1.000001": (scaled_gradient(1.000001), "gradient", ["sin", "matmul", "cat", "pow", "nn.functional.conv2d"]),
+    "copies are views": (
+        lambda fn: lambda x, *a, **k: x if isinstance(x, rl.Tensor) else fn(x, *a, **k),
+        "forward",
+        ["clone"],
+    ),
+    "the gradient is scaled by 1.000001": (
+        scaled_gradient(1.000001),
+        "gradient",
+        ["sin", "matmul", "cat", "pow", "nn.functional.conv2d"],
+    ),
     "the gradient is zero": (scaled_gradient(0.0), "gradient", ["exp", "sum"]),
     "the second gradient is scaled": (scaled_gradient(1.00001), "second", ["pow", "matmul"]),
-    "rows and columns swap places in memory": (over_results(transposed_in_memory), "strides", ["sin", "add", "matmul", "softmax"]),
-    "the smallest element is off by 0.1%": (over_results(smallest_element_off), "forward", ["pow", "exp", "mul", "sinh", "cat", "gather"]),
+    "rows and columns swap places in memory": (
+        over_results(transposed_in_memory),
+        "strides",
+        ["sin", "add", "matmul", "softmax"],
+    ),
+    "the smallest element is off by 0.1%": (
+        over_results(smallest_element_off),
+        "forward",
+        ["pow", "exp", "mul", "sinh", "cat", "gather"],
+    ),
     "an element is moved": (over_results(lambda x: x.roll(1)), "forward", ["cat", "gather", "nn.functional.linear"]),
     "float64 comes back": (over_results(lambda x: x.double()), "forward", ["sin", "matmul", "softmax"]),
-    "float32 comes back for float16": (over_results(lambda x: x.float() if x.dtype is rl.float16 else x), "dtypes", ["sin", "sum"]),
+    "float32 comes back for float16": (
+        over_results(lambda x: x.float() if x.dtype is rl.float16 else x),
+        "dtypes",
+        ["sin", "sum"],
+    ),
     "a dimension more": (over_results(lambda x: x[None]), "forward", ["sum", "neg"]),
-    "gaps are ignored": (lambda fn: lambda x, *a, **k: fn(x.as_strided(x.shape, x.contiguous().stride(), x.storage_offset()), *a, **k), "noncontiguous", ["sin", "sum"]),
-    "strides differ without data": (over_results(lambda x: transposed_in_memory(x) if x.is_meta else x), "meta", ["sin", "bmm"]),
-    "errors are of another class": (raising(KeyError, "dim 5 out of range, index, size 10, 0, 1, 2, 3"), "errors", ["gather", "diag"]),
+    "gaps are ignored": (
+        lambda fn: lambda x, *a, **k: fn(x.as_strided(x.shape, x.contiguous().stride(), x.storage_offset()), *a, **k),
+        "noncontiguous",
+        ["sin", "sum"],
+    ),
+    "strides differ without data": (
+        over_results(lambda x: transposed_in_memory(x) if x.is_meta else x),
+        "meta",
+        ["sin", "bmm"],
+    ),
+    "errors are of another class": (
+        raising(KeyError, "dim 5 out of range, index, size 10, 0, 1, 2, 3"),
+        "errors",
+        ["gather", "diag"],
+    ),
     "errors say nothing": (raising(RuntimeError, "something is wrong"), "errors", ["gather", "diag"]),
     "nothing is refused": (lambda fn: lambda *a, **k: None, "errors", ["gather", "diag"]),
 }
-CASES = [pytest.param(how, check, record, id=f"{name}: {record}") for name, (how, check, records) in MUTANTS.items() for record in records]
+CASES = [
+    pytest.param(how, check, record, id=f"{name}: {record}")
+    for name, (how, check, records) in MUTANTS.items()
+    for record in records
+]
 
 
 @pytest.mark.parametrize("mutant, check, record", CASES)
-def test_a_broken_implementation_is_found_out(mutant: Callable, check: str, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_implementation_is_found_out(
+    mutant: Callable, check: str, record: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = checks.function
     monkeypatch.setattr(checks, "function", lambda fn: mutant(right(fn)))
     with pytest.raises(Different):
@@ -160,7 +210,9 @@ def test_a_broken_implementation_is_found_out(mutant: Callable, check: str, reco
 
 @pytest.mark.parametrize("record", ["sin", "matmul", "cat", "sort"])
 @pytest.mark.parametrize("check", ["forward", "variants", "gradient"])
-def test_the_harness_of_the_mutants_breaks_nothing_itself(check: str, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_harness_of_the_mutants_breaks_nothing_itself(
+    check: str, record: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = checks.function
     monkeypatch.setattr(checks, "function", lambda fn: over_results(lambda x: x)(right(fn)))
     checks.CHECKS[check](RECORDS[record])

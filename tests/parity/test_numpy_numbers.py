@@ -1,4 +1,5 @@
-"""Every op record with its numbers as NumPy scalars: what PyTorch takes, Rushlight takes, with results of the same form."""
+"""Every op record with its numbers as NumPy scalars: what PyTorch takes, Rushlight takes,
+with results of the same form."""
 
 import pytest
 
@@ -29,7 +30,10 @@ def with_numpy(x):
 
 def form(result):
     """Shapes and dtypes of a result."""
-    return [(tuple(t.shape), str(t.dtype).rpartition(".")[2]) if hasattr(t, "dtype") else type(t).__name__ for t in leaves(result)]
+    return [
+        (tuple(t.shape), str(t.dtype).rpartition(".")[2]) if hasattr(t, "dtype") else type(t).__name__
+        for t in leaves(result)
+    ]
 
 
 def failures(record):

@@ -1,7 +1,8 @@
-"""Every op record of PyTorch, against PyTorch: see checks.py for what is compared and left_out.py for what is not equal.
+"""Every op record of PyTorch, against PyTorch: see checks.py for what is compared and left_out.py for what is not
+equal.
 
-Only what applies is collected (`applies`), so nothing here skips: a check that then finds nothing to look at fails, since it is the oracle
-that is broken. What left_out.py lists must fail, for the dtypes it names and no others.
+Only what applies is collected (`applies`), so nothing here skips: a check that then finds nothing to look at fails,
+since it is the oracle that is broken. What left_out.py lists must fail, for the dtypes it names and no others.
 """
 
 from __future__ import annotations
@@ -35,20 +36,26 @@ def test_record(check: str, name: str) -> None:
     try:
         CHECKS[check](RECORDS[name])
     except NotApplicable as nothing:
-        pytest.fail(f"PyTorch ran none of the samples ({nothing}): its side is broken, or this belongs into NOTHING_TO_CHECK", pytrace=False)
+        pytest.fail(
+            f"PyTorch ran none of the samples ({nothing}): its side is broken, or this belongs into NOTHING_TO_CHECK",
+            pytrace=False,
+        )
     except Different as difference:
         if not expected:
             raise
         failed = getattr(difference, "failed", {"": str(difference)})
         surplus = set(expected) - set(failed) if is_certain(check, name) else set()
-        assert set(failed) <= set(expected) and not surplus, f"left out for {sorted(expected)}, but failing for {failed}"
+        assert (
+            set(failed) <= set(expected) and not surplus
+        ), f"left out for {sorted(expected)}, but failing for {failed}"
         pytest.xfail("; ".join(expected.values()))
     assert not expected or not is_certain(check, name), f"passes, but is left out: take it out of LEFT_OUT ({expected})"
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_as_many_records_apply_as_ever(check: str) -> None:
-    """A broken oracle (a PyTorch whose records lost their samples, a condition that is never true) must not shrink the suite."""
+    """A broken oracle (a PyTorch whose records lost their samples, a condition that is never true) must not shrink the
+    suite."""
     assert sum(applies(check, record) for record in RECORDS.values()) >= APPLICABLE[check]
 
 

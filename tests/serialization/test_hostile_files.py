@@ -1,4 +1,5 @@
-"""Files that lie: nothing of them runs, nothing is read outside their bytes, and every one ends in a plain exception."""
+"""Files that lie: nothing of them runs, nothing is read outside their bytes,
+and every one ends in a plain exception."""
 
 import io
 import os
@@ -50,9 +51,11 @@ def test_the_forged_view_loads_when_it_is_honest():
 
 
 @pytest.mark.parametrize("lie", [
-    {"sizes": (5,)}, {"offset": 1}, {"offset": -1}, {"strides": (2,)}, {"strides": (-1,)}, {"sizes": (2, 2), "strides": (-1, 1)}, {"sizes": (-4,)},
-    {"offset": 2**62}, {"offset": 2**63 - 1}, {"offset": 2**70}, {"sizes": (2**62, 4), "strides": (0, 0)}, {"sizes": (2**70,)}, {"strides": (2**62,)},
-    {"sizes": (2, 2)}, {"sizes": (1,) * 200, "strides": (1,) * 200}, {"count": 5}, {"count": -1}, {"count": 2**40}, {"count": 2**62},
+    {"sizes": (5,)}, {"offset": 1}, {"offset": -1}, {"strides": (2,)}, {"strides": (-1,)},
+    {"sizes": (2, 2), "strides": (-1, 1)}, {"sizes": (-4,)}, {"offset": 2**62}, {"offset": 2**63 - 1},
+    {"offset": 2**70}, {"sizes": (2**62, 4), "strides": (0, 0)}, {"sizes": (2**70,)}, {"strides": (2**62,)},
+    {"sizes": (2, 2)}, {"sizes": (1,) * 200, "strides": (1,) * 200}, {"count": 5}, {"count": -1}, {"count": 2**40},
+    {"count": 2**62},
 ])  # fmt: skip
 @pytest.mark.parametrize("weights_only", [True, False])
 def test_views_outside_their_storage_are_refused(lie, weights_only):
@@ -62,9 +65,16 @@ def test_views_outside_their_storage_are_refused(lie, weights_only):
 
 def test_a_blocked_global_is_not_run_and_the_advice_names_the_remedy(tmp_path):
     target = tmp_path / "touched"
-    for module, name in (("os", "system"), ("posix", "system"), ("sys", "exit"), ("builtins", "eval"), ("builtins", "exec"), ("subprocess", "call"),
-                         ("builtins", "getattr"), ("torch.serialization", "load"), ("torch.hub", "load"), ("functools", "partial")):  # fmt: skip
-        call = f"c{module}\n{name}\n".encode() + b"X" + struct.pack("<I", len(f"touch {target}")) + f"touch {target}".encode() + b"\x85R."
+    for module, name in (("os", "system"), ("posix", "system"), ("sys", "exit"), ("builtins", "eval"),
+                         ("builtins", "exec"), ("subprocess", "call"), ("builtins", "getattr"),
+                         ("torch.serialization", "load"), ("torch.hub", "load"), ("functools", "partial")):  # fmt: skip
+        call = (
+            f"c{module}\n{name}\n".encode()
+            + b"X"
+            + struct.pack("<I", len(f"touch {target}"))
+            + f"touch {target}".encode()
+            + b"\x85R."
+        )
         with pytest.raises(pickle.UnpicklingError, match="add_safe_globals|blocked"):
             rushlight.load(archive_of(call))
         assert not target.exists()
@@ -90,10 +100,11 @@ def test_modules_called_blocked_cannot_be_allowed():
     b"ctorch\nfloat32\n)R.",
     b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\n)K\x01}tR.",
     b"ccollections\nOrderedDict\n)R}X\x09\x00\x00\x00__class__K\x01sb.",
-    b"]K\x01b.", b"K\x01K\x02a.", b"K\x01(K\x02e.", b"]K\x01K\x02s.", b"](K\x01K\x02u.", b"}(K\x01u.", b"h\x05.", b"t.", b"R.", b".", b"",
-    b"(i__main__\nX\n.", b"cos\n", b"X\xff\xff\xff\xffab.", b"\x8b\xff\xff\xff\x7f.", b"\x8b\xff\xff\xff\xff.", b"\x96\xff\xff\xff\xff\xff\xff\xff\xffa.",
-    b"X\x01\x00\x00\x00aQ.", b"K\x05Q.", b"(X\x06\x00\x00\x00moduleK\x01tQ.", b"(X\x07\x00\x00\x00storagetQ.", b"\xff.", b"P0\n.", b"\x82\x01.",
-    b"(X\x07\x00\x00\x00storagectorch\nfloat32\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ.",
+    b"]K\x01b.", b"K\x01K\x02a.", b"K\x01(K\x02e.", b"]K\x01K\x02s.", b"](K\x01K\x02u.", b"}(K\x01u.", b"h\x05.", b"t.",
+    b"R.", b".", b"", b"(i__main__\nX\n.", b"cos\n", b"X\xff\xff\xff\xffab.", b"\x8b\xff\xff\xff\x7f.",
+    b"\x8b\xff\xff\xff\xff.", b"\x96\xff\xff\xff\xff\xff\xff\xff\xffa.",
+    b"X\x01\x00\x00\x00aQ.", b"K\x05Q.", b"(X\x06\x00\x00\x00moduleK\x01tQ.", b"(X\x07\x00\x00\x00storagetQ.", b"\xff.",
+    b"P0\n.", b"\x82\x01.", b"(X\x07\x00\x00\x00storagectorch\nfloat32\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ.",
     b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x009X\x03\x00\x00\x00cpuK\x04tQ.",
     b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x09\x00\x00\x00../../etcX\x03\x00\x00\x00cpuK\x04tQ.",
     b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x07\x00\x00\x00mars:12K\x04tQ.",
@@ -107,7 +118,8 @@ def test_forged_pickles_end_in_plain_errors(body):
 def test_nested_tuples_as_keys_do_not_exhaust_the_stack():
     deep = b")" + b"\x85" * 200_000
     wide = b")" + b"q\x00h\x00\x86" * 200    # each holds the one before twice: hashing would take for ever
-    for body in (b"}" + deep + b"Ns.", b"}" + wide + b"Ns.", b"\x8f(" + deep + b"\x90.", b"(" + deep + b"\x91.", b"cbuiltins\nset\n](" + deep + b"e\x85R.",
+    for body in (b"}" + deep + b"Ns.", b"}" + wide + b"Ns.", b"\x8f(" + deep + b"\x90.", b"(" + deep + b"\x91.",
+                 b"cbuiltins\nset\n](" + deep + b"e\x85R.",
                  b"ccollections\nOrderedDict\n](" + deep + b"N\x86e\x85R."):  # fmt: skip
         with pytest.raises(pickle.UnpicklingError):
             rushlight.load(archive_of(body))
@@ -144,12 +156,13 @@ def test_offsets_of_jagged_tensors_outside_the_values_are_refused():
         rushlight.load(file)
 
 
-# --- the container --------------------------------------------------------------------------------------------------------
+# --- the container ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data, error", [
-    (b"", EOFError), (b"PK\x03\x04", RuntimeError), (b"PK\x03\x04" + b"0" * 200, RuntimeError), (b"hello", PLAIN_ERRORS),
-    (b"\x80\x02K\x01.", RuntimeError), (pickle.dumps({"a": 1}, 2), RuntimeError), (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", EOFError),
+    (b"", EOFError), (b"PK\x03\x04", RuntimeError), (b"PK\x03\x04" + b"0" * 200, RuntimeError),
+    (b"hello", PLAIN_ERRORS), (b"\x80\x02K\x01.", RuntimeError), (pickle.dumps({"a": 1}, 2), RuntimeError),
+    (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", EOFError),
 ])  # fmt: skip
 @pytest.mark.parametrize("as_path", [True, False])
 def test_what_is_no_checkpoint(tmp_path, data, error, as_path):
@@ -192,7 +205,9 @@ def test_a_wrong_checksum_of_the_pickle_is_found():
 
 
 def test_compressed_archives_load_and_cannot_be_mapped(tmp_path):
-    file = archive_of(view(count=1000, sizes=(1000,)), records=(("data/0", bytes(4000)),), compression=zipfile.ZIP_DEFLATED)
+    file = archive_of(
+        view(count=1000, sizes=(1000,)), records=(("data/0", bytes(4000)),), compression=zipfile.ZIP_DEFLATED
+    )
     assert rushlight.load(file).tolist() == [0.0] * 1000
     path = tmp_path / "packed.pt"
     path.write_bytes(file.getvalue())
@@ -209,7 +224,8 @@ def _with_directory(edit):
 
 
 @pytest.mark.parametrize("field, width, value", [
-    (20, "I", 2**31), (24, "I", 2**31), (42, "I", 2**31), (42, "I", 0), (10, "H", 9), (10, "H", 8), (8, "H", 1), (28, "H", 60000), (0, "I", 7),
+    (20, "I", 2**31), (24, "I", 2**31), (42, "I", 2**31), (42, "I", 0), (10, "H", 9), (10, "H", 8), (8, "H", 1),
+    (28, "H", 60000), (0, "I", 7),
 ])  # fmt: skip
 def test_forged_directories_are_refused(field, width, value):
     with pytest.raises(RuntimeError, match="zip archive"):
@@ -217,11 +233,15 @@ def test_forged_directories_are_refused(field, width, value):
 
 
 def test_bombs_are_refused(monkeypatch):
-    claim = _with_directory(lambda data, at: (struct.pack_into("<H", data, at + 10, 8), struct.pack_into("<I", data, at + 24, 2**32 - 2)))
+    claim = _with_directory(
+        lambda data, at: (struct.pack_into("<H", data, at + 10, 8), struct.pack_into("<I", data, at + 24, 2**32 - 2))
+    )
     with pytest.raises(RuntimeError, match="sizes"):
         rushlight.load(claim)
     monkeypatch.setattr(rushlight.serialization.archive, "_SMALL", 1 << 22)    # a gibibyte of zeros takes long to pack
-    bomb = archive_of(b"N.", records=tuple((f"data/{k}", bytes(1 << 20)) for k in range(5)), compression=zipfile.ZIP_DEFLATED)
+    bomb = archive_of(
+        b"N.", records=tuple((f"data/{k}", bytes(1 << 20)) for k in range(5)), compression=zipfile.ZIP_DEFLATED
+    )
     with pytest.raises(RuntimeError, match="claims to hold"):
         rushlight.load(bomb)
 
@@ -237,7 +257,7 @@ def test_legacy_storages_larger_than_the_file_are_refused():
             rushlight.load(io.BytesIO(body))
 
 
-# --- chance ---------------------------------------------------------------------------------------------------------------
+# --- chance -----------------------------------------------------------------------------------------------------------
 
 FUZZ = """
     import io, random, sys, warnings
@@ -297,7 +317,13 @@ FUZZ = """
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_damaged_files_never_end_the_process(seed):
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(FUZZ), str(seed), "1500"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FUZZ), str(seed), "1500"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.stdout == "survived\n", done.stderr[-2000:]
 
 
@@ -310,7 +336,9 @@ def test_damage_found_by_hypothesis():
     whole = file.getvalue()
 
     @hypothesis.settings(max_examples=150, deadline=None, derandomize=True)
-    @hypothesis.given(strategies.integers(0, len(whole)), strategies.integers(0, len(whole) - 1), strategies.integers(0, 255))
+    @hypothesis.given(
+        strategies.integers(0, len(whole)), strategies.integers(0, len(whole) - 1), strategies.integers(0, 255)
+    )
     def check(length, at, value):
         data = bytearray(whole)
         data[at] = value

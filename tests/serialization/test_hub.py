@@ -29,7 +29,9 @@ def repository(tmp_path):
     folder = tmp_path / "repository"
     folder.mkdir()
     (folder / "hubconf.py").write_text(HUBCONF)
-    (folder / "helper_of_the_repository.py").write_text("import rushlight\n\ndef make(width):\n    return rushlight.nn.Linear(width, width)\n")
+    (folder / "helper_of_the_repository.py").write_text(
+        "import rushlight\n\ndef make(width):\n    return rushlight.nn.Linear(width, width)\n"
+    )
     yield str(folder)
     sys.modules.pop("helper_of_the_repository", None)
 

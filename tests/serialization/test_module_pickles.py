@@ -17,11 +17,16 @@ def samples(record):
     def is_plain(value):
         return not isinstance(value, (torch.Tensor, torch.nn.Module, torch.dtype)) and not callable(value)
 
-    for sample in record.module_inputs_func(record, device="cpu", dtype=torch.float32, requires_grad=False, training=False)[:1]:
+    for sample in record.module_inputs_func(
+        record, device="cpu", dtype=torch.float32, requires_grad=False, training=False
+    )[:1]:
         made = sample.constructor_input
         if all(map(is_plain, (*made.args, *made.kwargs.values()))) and sample.forward_input is not None:
             given = sample.forward_input
-            if all(isinstance(v, (torch.Tensor, int, float, bool, type(None))) for v in (*given.args, *given.kwargs.values())):
+            if all(
+                isinstance(v, (torch.Tensor, int, float, bool, type(None)))
+                for v in (*given.args, *given.kwargs.values())
+            ):
                 yield made, given
 
 

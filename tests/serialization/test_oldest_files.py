@@ -43,9 +43,23 @@ def dumped(obj):
 
 
 def tar_file(tmp_path, sizes=(2, 2), offset=1, count=6, view=(12, 11, 1, 5)):
-    storages = dumped(1) + dumped((11, "cpu", _Named("torch", "FloatStorage"))) + struct.pack("<q", count) + struct.pack("<6f", *range(6)) + dumped([view])
-    geometry = struct.pack("<ii", 2, 0) + struct.pack("<2q", *sizes) + struct.pack("<2q", 2, 1) + struct.pack("<q", offset)
-    tensors = dumped(2) + dumped((7, 11, _Named("torch", "FloatTensor"))) + geometry + dumped((8, 12, _Named("torch", "FloatTensor"))) + geometry
+    storages = (
+        dumped(1)
+        + dumped((11, "cpu", _Named("torch", "FloatStorage")))
+        + struct.pack("<q", count)
+        + struct.pack("<6f", *range(6))
+        + dumped([view])
+    )
+    geometry = (
+        struct.pack("<ii", 2, 0) + struct.pack("<2q", *sizes) + struct.pack("<2q", 2, 1) + struct.pack("<q", offset)
+    )
+    tensors = (
+        dumped(2)
+        + dumped((7, 11, _Named("torch", "FloatTensor")))
+        + geometry
+        + dumped((8, 12, _Named("torch", "FloatTensor")))
+        + geometry
+    )
     body = dumped({"w": _Held(7), "again": _Held(7), "view": _Held(8), "n": 3})
     path = tmp_path / "old.tar"
     with tarfile.open(path, "w") as archive:
@@ -72,7 +86,18 @@ def test_pytorch_reads_the_same_tar(tmp_path):
     assert read["w"].tolist() == [[1, 2], [3, 4]] and read["view"].tolist() == [[2, 3], [4, 5]]
 
 
-@pytest.mark.parametrize("lie", [{"sizes": (9, 9)}, {"offset": -1}, {"offset": 100}, {"count": 2**40}, {"count": -1}, {"view": (12, 11, 3, 9)}, {"view": (12, 11, -1, 3)}])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"sizes": (9, 9)},
+        {"offset": -1},
+        {"offset": 100},
+        {"count": 2**40},
+        {"count": -1},
+        {"view": (12, 11, 3, 9)},
+        {"view": (12, 11, -1, 3)},
+    ],
+)
 def test_tar_archives_that_lie(tmp_path, lie):
     with pytest.raises((RuntimeError, EOFError)):
         rushlight.load(tar_file(tmp_path, **lie))

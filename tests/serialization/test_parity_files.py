@@ -13,8 +13,10 @@ torch = pytest.importorskip("torch")
 
 BOTH_WAYS = [pytest.param(torch, rushlight, id="from_torch"), pytest.param(rushlight, torch, id="to_torch")]
 FORMATS = [pytest.param(True, id="zip"), pytest.param(False, id="legacy")]
-DTYPES = ("bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex32 complex64 complex128 "
-          "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu").split()  # fmt: skip
+DTYPES = (
+    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex32 complex64"
+    " complex128 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu"
+).split()
 NEW_DTYPES = {"uint16", "uint32", "uint64", "complex32", *(name for name in DTYPES if name.startswith("float8"))}
 
 
@@ -35,10 +37,12 @@ def passed(writer, reader, obj, weights_only=True, **kwargs):
 def everything(m):
     x = m.arange(12, dtype=m.float32).view(3, 4)
     made = OrderedDict(
-        a=x, b=x[1:, ::2], empty=m.zeros(0), none=None, number=3, big=2**80, text="é\U0001f600", list=[1, 2.5, (True, x.t())], complex=1 + 2j,
-        dtype=m.float16, device=m.device("cpu"), size=m.Size([1, 2]), parameter=m.nn.Parameter(m.ones(2)), leaf=m.ones(2, requires_grad=True),
-        sparse=m.eye(3).to_sparse(), csr=m.eye(3).to_sparse_csr(), meta=m.empty(2, 3, device="meta"), set={1, 2}, bytes=b"\x00abc", array=bytearray(b"x"),
-        untyped=m.ones(2).untyped_storage(), typed=m.ones(2).storage(), layout=m.sparse_csr,
+        a=x, b=x[1:, ::2], empty=m.zeros(0), none=None, number=3, big=2**80, text="é\U0001f600",
+        list=[1, 2.5, (True, x.t())], complex=1 + 2j, dtype=m.float16, device=m.device("cpu"), size=m.Size([1, 2]),
+        parameter=m.nn.Parameter(m.ones(2)), leaf=m.ones(2, requires_grad=True),
+        sparse=m.eye(3).to_sparse(), csr=m.eye(3).to_sparse_csr(), meta=m.empty(2, 3, device="meta"), set={1, 2},
+        bytes=b"\x00abc", array=bytearray(b"x"), untyped=m.ones(2).untyped_storage(), typed=m.ones(2).storage(),
+        layout=m.sparse_csr,
     )  # fmt: skip
     made._metadata = {"version": 1}
     return made
@@ -80,14 +84,39 @@ def test_containers_views_and_values(writer, reader, is_zip, weights_only):
     read = passed(writer, reader, written, weights_only, _use_new_zipfile_serialization=is_zip)
     assert type(read) is OrderedDict and read._metadata == {"version": 1}
     assert read["a"].tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
-    assert read["b"].tolist() == [[4, 6], [8, 10]] and tuple(read["b"].stride()) == (4, 2) and read["b"].storage_offset() == 4
-    assert read["b"].untyped_storage().data_ptr() == read["a"].untyped_storage().data_ptr() == read["list"][2][1].untyped_storage().data_ptr()
-    assert read["empty"].shape == (0,) and read["none"] is None and read["number"] == 3 and read["big"] == 2**80 and read["text"] == "é\U0001f600"
-    assert read["dtype"] is reader.float16 and read["device"] == reader.device("cpu") and type(read["size"]) is reader.Size
-    assert type(read["parameter"]) is reader.nn.Parameter and read["parameter"].requires_grad and read["leaf"].requires_grad
+    assert (
+        read["b"].tolist() == [[4, 6], [8, 10]]
+        and tuple(read["b"].stride()) == (4, 2)
+        and read["b"].storage_offset() == 4
+    )
+    assert (
+        read["b"].untyped_storage().data_ptr()
+        == read["a"].untyped_storage().data_ptr()
+        == read["list"][2][1].untyped_storage().data_ptr()
+    )
+    assert (
+        read["empty"].shape == (0,)
+        and read["none"] is None
+        and read["number"] == 3
+        and read["big"] == 2**80
+        and read["text"] == "é\U0001f600"
+    )
+    assert (
+        read["dtype"] is reader.float16 and read["device"] == reader.device("cpu") and type(read["size"]) is reader.Size
+    )
+    assert (
+        type(read["parameter"]) is reader.nn.Parameter
+        and read["parameter"].requires_grad
+        and read["leaf"].requires_grad
+    )
     assert read["sparse"].to_dense().tolist() == read["csr"].to_dense().tolist() == reader.eye(3).tolist()
     assert read["meta"].is_meta and read["meta"].shape == (2, 3) and read["layout"] is reader.sparse_csr
-    assert read["set"] == {1, 2} and read["bytes"] == b"\x00abc" and read["array"] == bytearray(b"x") and read["complex"] == 1 + 2j
+    assert (
+        read["set"] == {1, 2}
+        and read["bytes"] == b"\x00abc"
+        and read["array"] == bytearray(b"x")
+        and read["complex"] == 1 + 2j
+    )
     assert not is_zip or read["untyped"].tolist() == [0, 0, 128, 63] * 2
     assert read["typed"].tolist() == [1.0, 1.0] and read["typed"].dtype is reader.float32
 
@@ -108,7 +137,8 @@ def test_dtypes(writer, reader, is_zip, name):
 def layouts(m):
     return {
         "coo": m.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [1.0, 2.0, 3.0], (2, 3)), "csc": m.eye(3).to_sparse_csc(),
-        "bsr": m.eye(4).to_sparse_bsr((2, 2)), "strided": m.nested.nested_tensor([m.arange(6.0).view(2, 3), m.ones(1, 3)]),
+        "bsr": m.eye(4).to_sparse_bsr((2, 2)),
+        "strided": m.nested.nested_tensor([m.arange(6.0).view(2, 3), m.ones(1, 3)]),
         "jagged": m.nested.nested_tensor([m.arange(6.0).view(2, 3), m.ones(1, 3)], layout=m.jagged),
     }  # fmt: skip
 
@@ -155,16 +185,22 @@ def test_generator(writer, reader):
 def modules(m):
     nn = m.nn
     made = {
-        "conv": nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), "lstm": nn.LSTM(3, 4, 2, bidirectional=True), "gru": nn.GRU(3, 4, bias=False),
-        "encoder": nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, activation="gelu"), 2), "transformer": nn.Transformer(8, 2, 1, 1, 16),
-        "attention": nn.MultiheadAttention(8, 2), "lists": nn.ModuleList([nn.ParameterList([m.ones(2)]), nn.ModuleDict({"a": nn.Linear(1, 1)})]),
-        "bag": nn.EmbeddingBag(4, 2), "spectral": nn.utils.spectral_norm(nn.Linear(2, 2)), "loss": nn.CrossEntropyLoss(), "upsample": nn.Upsample(scale_factor=2),
+        "conv": nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()),
+        "lstm": nn.LSTM(3, 4, 2, bidirectional=True), "gru": nn.GRU(3, 4, bias=False),
+        "encoder": nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, activation="gelu"), 2),
+        "transformer": nn.Transformer(8, 2, 1, 1, 16), "attention": nn.MultiheadAttention(8, 2),
+        "lists": nn.ModuleList([nn.ParameterList([m.ones(2)]), nn.ModuleDict({"a": nn.Linear(1, 1)})]),
+        "bag": nn.EmbeddingBag(4, 2), "spectral": nn.utils.spectral_norm(nn.Linear(2, 2)),
+        "loss": nn.CrossEntropyLoss(), "upsample": nn.Upsample(scale_factor=2),
     }  # fmt: skip
     return made
 
 
 @pytest.mark.parametrize("writer, reader", BOTH_WAYS)
-@pytest.mark.parametrize("name", ["conv", "lstm", "gru", "encoder", "transformer", "attention", "lists", "bag", "spectral", "loss", "upsample"])
+@pytest.mark.parametrize(
+    "name",
+    ["conv", "lstm", "gru", "encoder", "transformer", "attention", "lists", "bag", "spectral", "loss", "upsample"],
+)
 def test_whole_modules(writer, reader, name):
     written = modules(writer)[name]
     read = passed(writer, reader, written, weights_only=False)
@@ -196,7 +232,10 @@ def test_optimizers_and_schedulers(writer, reader):
     state = passed(writer, reader, {"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()})
     fresh = reader.optim.AdamW([reader.nn.Parameter(reader.tensor(weight.tolist()))], lr=0.5)
     fresh.load_state_dict(state["optimizer"])
-    assert fresh.param_groups[0]["lr"] == 0.1 and fresh.state_dict()["state"][0]["exp_avg"].tolist() == optimizer.state_dict()["state"][0]["exp_avg"].tolist()
+    assert (
+        fresh.param_groups[0]["lr"] == 0.1
+        and fresh.state_dict()["state"][0]["exp_avg"].tolist() == optimizer.state_dict()["state"][0]["exp_avg"].tolist()
+    )
     whole = passed(writer, reader, scheduler, weights_only=False)
     assert type(whole).__name__ == "StepLR" and whole.state_dict()["step_size"] == 3
 
@@ -207,7 +246,12 @@ def test_pickle_protocols_carry_torch_names(protocol, is_zip):
     layer = rushlight.nn.Linear(2, 2)
     layer.note = "crushlight.nn\nLinear\n"    # text that looks like a name stays text
     file = io.BytesIO()
-    rushlight.save([layer, rushlight.ones(2), rushlight.float16, layer], file, pickle_protocol=protocol, _use_new_zipfile_serialization=is_zip)
+    rushlight.save(
+        [layer, rushlight.ones(2), rushlight.float16, layer],
+        file,
+        pickle_protocol=protocol,
+        _use_new_zipfile_serialization=is_zip,
+    )
     if protocol < 4:
         assert b"rushlight" not in file.getvalue().replace(b"crushlight.nn\nLinear", b"")
     for reader in (torch, rushlight):
@@ -237,7 +281,11 @@ def test_byte_order_record_may_be_left_out():
     file = io.BytesIO()
     rushlight.save(rushlight.ones(2), file, _disable_byteorder_record=True)
     assert not any("byteorder" in name for name in zipfile.ZipFile(file).namelist())
-    for endianness, expected in ((None, 1.0), (rushlight.serialization.LoadEndianness.NATIVE, 1.0), (rushlight.serialization.LoadEndianness.BIG, None)):
+    for endianness, expected in (
+        (None, 1.0),
+        (rushlight.serialization.LoadEndianness.NATIVE, 1.0),
+        (rushlight.serialization.LoadEndianness.BIG, None),
+    ):
         rushlight.serialization.set_default_load_endianness(endianness)
         try:
             file.seek(0)
@@ -273,7 +321,12 @@ def test_tensor_subclasses_and_attributes():
         parameter = writer.nn.Parameter(writer.ones(1))
         parameter.note = [1]
         read = passed(writer, reader, [noted, buffer, parameter])
-        assert read[0].note == "hello" and isinstance(read[1], reader.nn.Buffer) and read[1].persistent is False and read[2].note == [1]
+        assert (
+            read[0].note == "hello"
+            and isinstance(read[1], reader.nn.Buffer)
+            and read[1].persistent is False
+            and read[2].note == [1]
+        )
 
 
 def test_conjugated_and_negated_views():
@@ -284,7 +337,9 @@ def test_conjugated_and_negated_views():
 def test_globals_that_are_not_safe_are_listed_alike():
     file = io.BytesIO()
     torch.save(torch.nn.Linear(2, 2), file)
-    ours, theirs = (m.serialization.get_unsafe_globals_in_checkpoint(file) for m in (rushlight, torch) if not file.seek(0))
+    ours, theirs = (
+        m.serialization.get_unsafe_globals_in_checkpoint(file) for m in (rushlight, torch) if not file.seek(0)
+    )
     assert set(ours) == set(theirs) == {"torch.nn.modules.linear.Linear"}
 
 

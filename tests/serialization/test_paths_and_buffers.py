@@ -38,7 +38,9 @@ def test_a_save_interrupted_while_writing_keeps_the_old_file(tmp_path, monkeypat
 
 def test_short_writes_are_continued(tmp_path, monkeypatch):
     whole = os.writev
-    monkeypatch.setattr(os, "writev", lambda fd, pieces: os.write(fd, bytes(pieces[0])[:7]) if len(pieces[0]) else whole(fd, pieces))
+    monkeypatch.setattr(
+        os, "writev", lambda fd, pieces: os.write(fd, bytes(pieces[0])[:7]) if len(pieces[0]) else whole(fd, pieces)
+    )
     rushlight.save({"a": rushlight.arange(500)}, tmp_path / "x.pt")
     monkeypatch.undo()
     assert rushlight.load(tmp_path / "x.pt")["a"].tolist() == list(range(500))
@@ -87,7 +89,12 @@ class Stream:
 class ReadStream(Stream):
     def __init__(self, data):
         super().__init__(data)
-        self.read, self.readline, self.seek, self.tell = self.inner.read, self.inner.readline, self.inner.seek, self.inner.tell
+        self.read, self.readline, self.seek, self.tell = (
+            self.inner.read,
+            self.inner.readline,
+            self.inner.seek,
+            self.inner.tell,
+        )
 
 
 @pytest.mark.parametrize("is_zip", [True, False])
@@ -137,7 +144,7 @@ def test_file_objects_that_cannot_serve_are_told_what_they_lack(tmp_path):
         rushlight.load(pipe)
 
 
-# --- mapped memory -----------------------------------------------------------------------------------------------------------
+# --- mapped memory ----------------------------------------------------------------------------------------------------
 
 
 def test_mapped_tensors_look_at_the_file(tmp_path):
@@ -146,7 +153,10 @@ def test_mapped_tensors_look_at_the_file(tmp_path):
     rushlight.save({"a": x, "b": x[5:7], "c": rushlight.ones(3, dtype=rushlight.int64), "e": rushlight.zeros(0)}, path)
     read = rushlight.load(path, mmap=True)
     assert read["b"].tolist() == [5, 6] and read["c"].tolist() == [1, 1, 1] and read["e"].shape == (0,)
-    assert read["a"].untyped_storage().data_ptr() == read["b"].untyped_storage().data_ptr() and read["a"].data_ptr() % 64 == 0
+    assert (
+        read["a"].untyped_storage().data_ptr() == read["b"].untyped_storage().data_ptr()
+        and read["a"].data_ptr() % 64 == 0
+    )
     read["a"][0] = 9
     assert rushlight.load(path)["a"][0].item() == 0    # a private copy of the page was written
     a = read["a"]
@@ -178,7 +188,7 @@ def test_mapping_needs_a_path_and_the_zip_format(tmp_path):
         rushlight.load(tmp_path / "old.pt", mmap=True)
 
 
-# --- where storages go --------------------------------------------------------------------------------------------------------
+# --- where storages go ------------------------------------------------------------------------------------------------
 
 
 def saved(value):
@@ -218,8 +228,14 @@ def test_files_of_cuda_storages_say_how_to_load_them(monkeypatch):
 
 
 def test_registered_places_are_asked(monkeypatch):
-    monkeypatch.setattr(rushlight.serialization.locations, "_registry", list(rushlight.serialization.locations._registry))
-    rushlight.serialization.register_package(0, lambda storage: "moon" if storage.nbytes() == 12 else None, lambda storage, tag: storage if tag == "moon" else None)
+    monkeypatch.setattr(
+        rushlight.serialization.locations, "_registry", list(rushlight.serialization.locations._registry)
+    )
+    rushlight.serialization.register_package(
+        0,
+        lambda storage: "moon" if storage.nbytes() == 12 else None,
+        lambda storage, tag: storage if tag == "moon" else None,
+    )
     assert rushlight.serialization.location_tag(rushlight.ones(3).untyped_storage()) == "moon"
     file = saved(rushlight.ones(3))
     assert b"moon" in file.getvalue()
@@ -245,7 +261,9 @@ def test_safetensors_files_load_by_their_suffix(tmp_path):
     import json
     import struct
 
-    header = json.dumps({"__metadata__": {"a": "b"}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    header = json.dumps(
+        {"__metadata__": {"a": "b"}, "x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+    ).encode()
     path = tmp_path / "x.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<2f", 1, 2))
     assert rushlight.load(path)["x"].tolist() == [1, 2] and rushlight.load(str(path), map_location="meta")["x"].is_meta

@@ -21,14 +21,31 @@ def test_plain_pickles_keep_storages_shared(protocol):
 
 def test_plain_pickles_of_all_kinds():
     nested = rushlight.nested.nested_tensor([rushlight.ones(2, 3), rushlight.ones(1, 3)])
-    values = [rushlight.nn.Parameter(rushlight.ones(2)), rushlight.eye(3).to_sparse(), rushlight.eye(3).to_sparse_csr(), rushlight.empty(2, device="meta"),
-              rushlight.ones(2).to(rushlight.float8_e5m2), rushlight.ones(2, requires_grad=True), rushlight.ones(2).untyped_storage(),
-              rushlight.ones(2).storage(), rushlight.strided, rushlight.float16, rushlight.Size([1]), rushlight.device("cpu"), nested]  # fmt: skip
+    values = [rushlight.nn.Parameter(rushlight.ones(2)), rushlight.eye(3).to_sparse(), rushlight.eye(3).to_sparse_csr(),
+              rushlight.empty(2, device="meta"), rushlight.ones(2).to(rushlight.float8_e5m2),
+              rushlight.ones(2, requires_grad=True), rushlight.ones(2).untyped_storage(),
+              rushlight.ones(2).storage(), rushlight.strided, rushlight.float16, rushlight.Size([1]),
+              rushlight.device("cpu"), nested]  # fmt: skip
     read = pickle.loads(pickle.dumps(values))
     assert [type(v) for v in read] == [type(v) for v in values]
-    assert read[0].requires_grad and read[1].to_dense().equal(rushlight.eye(3)) and read[2].layout is rushlight.sparse_csr and read[3].is_meta
-    assert read[4].dtype is rushlight.float8_e5m2 and read[5].requires_grad and read[6].tolist() == values[6].tolist() and read[7].tolist() == [1, 1]
-    assert read[8] is rushlight.strided and read[9] is rushlight.float16 and read[10] == (1,) and read[12].unbind()[0].shape == (2, 3)
+    assert (
+        read[0].requires_grad
+        and read[1].to_dense().equal(rushlight.eye(3))
+        and read[2].layout is rushlight.sparse_csr
+        and read[3].is_meta
+    )
+    assert (
+        read[4].dtype is rushlight.float8_e5m2
+        and read[5].requires_grad
+        and read[6].tolist() == values[6].tolist()
+        and read[7].tolist() == [1, 1]
+    )
+    assert (
+        read[8] is rushlight.strided
+        and read[9] is rushlight.float16
+        and read[10] == (1,)
+        and read[12].unbind()[0].shape == (2, 3)
+    )
 
 
 def test_buffers_out_of_band():
@@ -81,12 +98,18 @@ def test_deepcopy_of_modules_and_views():
     assert b.tolist() == [5, 1] and x[2].item() == 1
 
 
-# --- storages -----------------------------------------------------------------------------------------------------------------
+# --- storages ---------------------------------------------------------------------------------------------------------
 
 
 def test_untyped_storages():
     s = rushlight.UntypedStorage([1, 2, 3, 4])
-    assert s.tolist() == [1, 2, 3, 4] and len(s) == s.nbytes() == s.size() == 4 and s[2] == 3 and s[-1] == 4 and list(s) == [1, 2, 3, 4]
+    assert (
+        s.tolist() == [1, 2, 3, 4]
+        and len(s) == s.nbytes() == s.size() == 4
+        and s[2] == 3
+        and s[-1] == 4
+        and list(s) == [1, 2, 3, 4]
+    )
     part = s[1:3]
     part[0] = 9
     assert s.tolist() == [1, 9, 3, 4] and part.nbytes() == 2 and s.element_size() == 1 and s.untyped() is s
@@ -94,7 +117,11 @@ def test_untyped_storages():
     s.fill_(5)
     assert s.tolist() == [5] * 4 and s.clone().copy_(rushlight.UntypedStorage([1, 2, 3, 4])).tolist() == [1, 2, 3, 4]
     assert s.float().tolist() == [5.0] * 4 and s.type() == "rushlight.storage.UntypedStorage" and not s.is_cuda
-    assert s.to(device="meta").device.type == "meta" and s.cpu() is s and rushlight.UntypedStorage(8, device="meta").nbytes() == 8
+    assert (
+        s.to(device="meta").device.type == "meta"
+        and s.cpu() is s
+        and rushlight.UntypedStorage(8, device="meta").nbytes() == 8
+    )
     for index in (4, -5):
         with pytest.raises(IndexError):
             s[index]
@@ -106,13 +133,26 @@ def test_untyped_storages():
 
 def test_typed_storages_and_the_classes_of_one_dtype():
     s = rushlight.FloatStorage([1, 2, 3])
-    assert type(s) is rushlight.TypedStorage and isinstance(s, rushlight.FloatStorage) and not isinstance(s, rushlight.IntStorage)
-    assert s.tolist() == [1.0, 2.0, 3.0] and len(s) == 3 and s.nbytes() == 12 and s.element_size() == 4 and s.type() == "rushlight.FloatStorage"
+    assert (
+        type(s) is rushlight.TypedStorage
+        and isinstance(s, rushlight.FloatStorage)
+        and not isinstance(s, rushlight.IntStorage)
+    )
+    assert (
+        s.tolist() == [1.0, 2.0, 3.0]
+        and len(s) == 3
+        and s.nbytes() == 12
+        and s.element_size() == 4
+        and s.type() == "rushlight.FloatStorage"
+    )
     s[1] = 7
     assert s[1] == 7 and s.int().tolist() == [1, 7, 3] and s.int().dtype is rushlight.int32 and s.half().nbytes() == 6
     assert rushlight.LongStorage(4).nbytes() == 32 and rushlight.TypedStorage(2, dtype=rushlight.int16).nbytes() == 4
     assert s.clone().fill_(0).tolist() == [0, 0, 0] and s.tolist()[0] == 1 and s.pickle_storage_type() == "FloatStorage"
-    assert rushlight.TypedStorage([1, 2], dtype=rushlight.int64).copy_(rushlight.FloatStorage([3, 4])).tolist() == [3, 4]
+    assert rushlight.TypedStorage([1, 2], dtype=rushlight.int64).copy_(rushlight.FloatStorage([3, 4])).tolist() == [
+        3,
+        4,
+    ]
     with pytest.raises(KeyError):
         rushlight.TypedStorage(1, dtype=rushlight.uint16).pickle_storage_type()
     with pytest.raises(AttributeError):
@@ -125,7 +165,10 @@ def test_storages_over_files(tmp_path):
     private = rushlight.FloatStorage.from_file(str(path), size=3)
     assert private.tolist() == [1, 2, 3] and private.filename == str(path)
     private[0] = 9
-    assert rushlight.UntypedStorage.from_file(path, nbytes=12).float is not None and rushlight.FloatStorage.from_file(path, size=3)[0] == 1
+    assert (
+        rushlight.UntypedStorage.from_file(path, nbytes=12).float is not None
+        and rushlight.FloatStorage.from_file(path, size=3)[0] == 1
+    )
     shared = rushlight.UntypedStorage.from_file(path, shared=True, nbytes=16)
     shared[12] = 3
     assert path.stat().st_size == 16 and path.read_bytes()[12] == 3
@@ -138,7 +181,9 @@ def test_storages_over_files(tmp_path):
 def test_storages_from_buffers():
     assert rushlight.UntypedStorage.from_buffer(b"\x01\x02\x03", dtype=rushlight.uint8).tolist() == [1, 2, 3]
     big = rushlight.ShortStorage.from_buffer(b"\x00\x01\x00\x02", byte_order="big")
-    assert big.tolist() == [1, 2] and rushlight.ShortStorage.from_buffer(b"\x00\x01\x00\x02", byte_order="little", count=1, offset=2).tolist() == [512]
+    assert big.tolist() == [1, 2] and rushlight.ShortStorage.from_buffer(
+        b"\x00\x01\x00\x02", byte_order="little", count=1, offset=2
+    ).tolist() == [512]
     for bad in ({"count": 5}, {"offset": 9}, {"byte_order": "odd"}, {"offset": 1}):
         with pytest.raises(ValueError):
             rushlight.ShortStorage.from_buffer(b"\x00\x01\x00\x02", **bad)
@@ -146,7 +191,15 @@ def test_storages_from_buffers():
 
 def test_ops_pickle_by_public_names():
     functional = rushlight.nn.functional
-    for op in (rushlight.relu, functional.gelu, functional.softmax, functional.fold, rushlight.special.erf, rushlight.linalg.norm, rushlight.fft.fft):
+    for op in (
+        rushlight.relu,
+        functional.gelu,
+        functional.softmax,
+        functional.fold,
+        rushlight.special.erf,
+        rushlight.linalg.norm,
+        rushlight.fft.fft,
+    ):
         data = pickle.dumps(op)
         assert pickle.loads(data) is op and b"find_op" not in data and copy.deepcopy(op) is op
 
@@ -180,7 +233,11 @@ def test_loading_among_fake_tensors_reads_no_bytes(tmp_path):
     with FakeTensorMode():
         read = rushlight.load(tmp_path / "x.pt")
     assert isinstance(read["a"], FakeTensor) and read["a"].shape == (3, 4) and read["a"].device.type == "cpu"
-    assert tuple(read["b"].stride()) == (4, 2) and read["p"].requires_grad and isinstance(read["p"], rushlight.nn.Parameter)
+    assert (
+        tuple(read["b"].stride()) == (4, 2)
+        and read["p"].requires_grad
+        and isinstance(read["p"], rushlight.nn.Parameter)
+    )
     assert rushlight.load(tmp_path / "x.pt")["a"].sum().item() == 12
     with FakeTensorMode():
         fake = rushlight.ones(3, 4)
@@ -199,8 +256,9 @@ def test_names_in_pickles_are_found_as_pickletools_finds_them():
 
     def value(depth=0):
         text = "".join(chr(chance.choice([10, 99, 114, 233, 0x1F600, 0])) for _ in range(chance.randrange(300)))
-        leaves = [chance.randrange(-(2**70), 2**70), chance.choice([0, 255, 256, 65536, -1]), chance.random(), text, text.encode(), None, True, 1j,
-                  copy.copy, rushlight.nn.Linear, rushlight.float32, rushlight.Size([1]), {1, 2}, frozenset("ab"), bytearray(b"x")]  # fmt: skip
+        leaves = [chance.randrange(-(2**70), 2**70), chance.choice([0, 255, 256, 65536, -1]), chance.random(), text,
+                  text.encode(), None, True, 1j, copy.copy, rushlight.nn.Linear, rushlight.float32, rushlight.Size([1]),
+                  {1, 2}, frozenset("ab"), bytearray(b"x")]  # fmt: skip
         kind = chance.randrange(4) if depth < 4 else 0
         inner = [value(depth + 1) for _ in range(chance.randrange(4))] if kind else []
         return (chance.choice(leaves), inner, tuple(inner), dict(enumerate(inner)))[kind]

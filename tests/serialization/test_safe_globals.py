@@ -54,8 +54,10 @@ def saved(value, **kwargs):
 
 
 VALUES = [
-    (Point(3), [Point]), (Pair(1, rushlight.ones(2)), [Pair]), (collections.defaultdict(list, a=[1]), [collections.defaultdict, list]),
-    (collections.defaultdict(dict), [collections.defaultdict, dict]), (rushlight.nn.Linear(2, 2), [rushlight.nn.Linear]),
+    (Point(3), [Point]), (Pair(1, rushlight.ones(2)), [Pair]),
+    (collections.defaultdict(list, a=[1]), [collections.defaultdict, list]),
+    (collections.defaultdict(dict), [collections.defaultdict, dict]),
+    (rushlight.nn.Linear(2, 2), [rushlight.nn.Linear]),
 ]  # fmt: skip
 
 
@@ -116,8 +118,15 @@ def test_numpy_under_allowing():
     names = serialization.get_unsafe_globals_in_checkpoint(saved(value))
     assert any("_reconstruct" in name for name in names)
     multiarray = np._core.multiarray if hasattr(np, "_core") else np.core.multiarray
-    known = {"_reconstruct": multiarray._reconstruct, "scalar": multiarray.scalar, "ndarray": np.ndarray, "dtype": np.dtype}
-    with serialization.safe_globals([(known[name.rpartition(".")[2]], name) for name in names] + [type(np.dtype(np.float64))]):
+    known = {
+        "_reconstruct": multiarray._reconstruct,
+        "scalar": multiarray.scalar,
+        "ndarray": np.ndarray,
+        "dtype": np.dtype,
+    }
+    with serialization.safe_globals(
+        [(known[name.rpartition(".")[2]], name) for name in names] + [type(np.dtype(np.float64))]
+    ):
         read = rushlight.load(saved(value))
     assert read["a"].tolist() == [0, 1, 2] and read["n"] == 2.5
 
@@ -125,7 +134,9 @@ def test_numpy_under_allowing():
 def test_unsafe_globals_are_listed_without_running_anything():
     assert serialization.get_unsafe_globals_in_checkpoint(saved({"a": rushlight.ones(2)})) == []
     for protocol in (2, 4):
-        found = serialization.get_unsafe_globals_in_checkpoint(saved([Point(1), rushlight.nn.ReLU()], pickle_protocol=protocol))
+        found = serialization.get_unsafe_globals_in_checkpoint(
+            saved([Point(1), rushlight.nn.ReLU()], pickle_protocol=protocol)
+        )
         assert set(found) == {f"{Point.__module__}.Point", "torch.nn.modules.activation.ReLU"}
     with serialization.safe_globals([Point]):
         assert serialization.get_unsafe_globals_in_checkpoint(saved(Point(1))) == []
@@ -183,7 +194,14 @@ def test_an_op_can_be_allowed():
     layer = rushlight.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     file = saved(layer)
     nn = rushlight.nn
-    classes = [nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.Linear, nn.Dropout, nn.LayerNorm]
+    classes = [
+        nn.TransformerEncoderLayer,
+        nn.MultiheadAttention,
+        nn.modules.linear.NonDynamicallyQuantizableLinear,
+        nn.Linear,
+        nn.Dropout,
+        nn.LayerNorm,
+    ]
     with pytest.raises(pickle.UnpicklingError, match=r"nn\.functional\.relu"), serialization.safe_globals(classes):
         rushlight.load(file)
     file.seek(0)

@@ -18,8 +18,9 @@ def names(m):
     """What the expressions below speak of."""
     coo = m.sparse_coo_tensor(INDICES, VALUES, (2, 3), dtype=m.float64)
     return {
-        "m": m, "s": coo, "c": coo.coalesce(), "csr": coo.to_sparse_csr(), "d": m.tensor(DENSE, dtype=m.float64), "r": m.tensor(RIGHT, dtype=m.float64),
-        "twice": m.sparse_coo_tensor([[0, 0, 1]], [1.0, 2.0, 4.0], (3,)), "hybrid": m.sparse_coo_tensor(INDICES, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], (2, 3, 2)),
+        "m": m, "s": coo, "c": coo.coalesce(), "csr": coo.to_sparse_csr(), "d": m.tensor(DENSE, dtype=m.float64),
+        "r": m.tensor(RIGHT, dtype=m.float64), "twice": m.sparse_coo_tensor([[0, 0, 1]], [1.0, 2.0, 4.0], (3,)),
+        "hybrid": m.sparse_coo_tensor(INDICES, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], (2, 3, 2)),
     }  # fmt: skip
 
 
@@ -29,21 +30,34 @@ def plain(x):
         return x
     layout = str(x.layout).split(".")[-1]
     dense = x.detach().to_dense() if layout != "strided" else x.detach()
-    return layout, tuple(x.shape), str(x.dtype).split(".")[-1], torch.tensor(dense.tolist(), dtype=torch.float64).mul(1e6).round().tolist()
+    return (
+        layout,
+        tuple(x.shape),
+        str(x.dtype).split(".")[-1],
+        torch.tensor(dense.tolist(), dtype=torch.float64).mul(1e6).round().tolist(),
+    )
 
 
 SAME = [
-    "s + s", "d + s", "d - s", "s * d", "s * s", "s * 2", "s / 2", "-s", "s.sin()", "twice.sin()", "s.sum()", "s.sum(0)", "s @ r", "m.mm(s, r)", "r.t() @ s.t()",
-    "s @ s.t()", "s.t()", "s.T", "s[0]", "s[0, 2]", "s[:, 1]", "s.to(m.float32)", "twice.coalesce()", "twice.to_dense()", "s.unsqueeze(0)", "s.norm()", "s ** 2",
-    "m.zeros_like(s)", "d.clone().add_(s)", "s.clone().mul_(2)", "m.addmm(m.ones(2, 2, dtype=m.float64), s, r)", "m.sparse.sum(s, 0)", "m.sparse.softmax(s, 1)",
-    "m.sparse.log_softmax(s, 0)", "m.sparse.softmax(hybrid, 2)", "d.sparse_mask(c)", "d.to_sparse()", "d.to_sparse(1)", "d.to_sparse_csr()", "d.to_sparse_csc()",
-    "d.to_sparse_bsr((1, 3))", "s.to_sparse_csc().to_sparse_csr()", "csr.to_sparse()", "m.cat([s, s])", "m.cat([s, s], 1)", "m.stack([s, s])", "m.mv(s, r[:, 0])",
-    "m.sparse.mm(csr, r, 'mean')", "m.sparse.mm(csr, r, 'amax')", "m.sparse.mm(csr, r, 'amin')", "m.sparse.sampled_addmm(csr, d, m.ones(3, 3, dtype=m.float64), beta=2.0, alpha=0.5)",
-    "m.sparse.spdiags(r.t(), m.tensor([0, -1]), (4, 5))", "csr @ r", "csr * 2", "csr.t()", "csr[0]", "s.index_select(0, m.tensor([1, 1]))", "s.permute(1, 0)",
-    "hybrid.transpose(0, 1)", "hybrid.sum(2)", "hybrid[1]", "s._nnz()", "s.sparse_dim()", "hybrid.dense_dim()", "d.dense_dim()", "c.is_coalesced()", "s.is_coalesced()",
-    "csr.crow_indices()", "csr.col_indices()", "csr.values()", "c.indices()", "m.sparse_coo_tensor(m.tensor([[0, 2]]), m.tensor([1., 2.]))", "m.sparse_coo_tensor((2, 3))",
-    "m.zeros(2, 3, layout=m.sparse_coo)", "m.zeros(2, 3, layout=m.sparse_csr, dtype=m.float64)", "m.empty(2, 3, layout=m.sparse_csc)", "m.zeros(2, 3, layout=m.strided)",
-    "m.sparse_compressed_tensor([0, 1, 3], [2, 0, 2], [1., 2., 3.], layout=m.sparse_csc)", "m.sparse_bsr_tensor([0, 1, 2], [0, 1], m.ones(2, 2, 2))",
+    "s + s", "d + s", "d - s", "s * d", "s * s", "s * 2", "s / 2", "-s", "s.sin()", "twice.sin()", "s.sum()",
+    "s.sum(0)", "s @ r", "m.mm(s, r)", "r.t() @ s.t()", "s @ s.t()", "s.t()", "s.T", "s[0]", "s[0, 2]", "s[:, 1]",
+    "s.to(m.float32)", "twice.coalesce()", "twice.to_dense()", "s.unsqueeze(0)", "s.norm()", "s ** 2",
+    "m.zeros_like(s)", "d.clone().add_(s)", "s.clone().mul_(2)", "m.addmm(m.ones(2, 2, dtype=m.float64), s, r)",
+    "m.sparse.sum(s, 0)", "m.sparse.softmax(s, 1)", "m.sparse.log_softmax(s, 0)", "m.sparse.softmax(hybrid, 2)",
+    "d.sparse_mask(c)", "d.to_sparse()", "d.to_sparse(1)", "d.to_sparse_csr()", "d.to_sparse_csc()",
+    "d.to_sparse_bsr((1, 3))", "s.to_sparse_csc().to_sparse_csr()", "csr.to_sparse()", "m.cat([s, s])",
+    "m.cat([s, s], 1)", "m.stack([s, s])", "m.mv(s, r[:, 0])", "m.sparse.mm(csr, r, 'mean')",
+    "m.sparse.mm(csr, r, 'amax')", "m.sparse.mm(csr, r, 'amin')",
+    "m.sparse.sampled_addmm(csr, d, m.ones(3, 3, dtype=m.float64), beta=2.0, alpha=0.5)",
+    "m.sparse.spdiags(r.t(), m.tensor([0, -1]), (4, 5))", "csr @ r", "csr * 2", "csr.t()", "csr[0]",
+    "s.index_select(0, m.tensor([1, 1]))", "s.permute(1, 0)", "hybrid.transpose(0, 1)", "hybrid.sum(2)", "hybrid[1]",
+    "s._nnz()", "s.sparse_dim()", "hybrid.dense_dim()", "d.dense_dim()", "c.is_coalesced()", "s.is_coalesced()",
+    "csr.crow_indices()", "csr.col_indices()", "csr.values()", "c.indices()",
+    "m.sparse_coo_tensor(m.tensor([[0, 2]]), m.tensor([1., 2.]))", "m.sparse_coo_tensor((2, 3))",
+    "m.zeros(2, 3, layout=m.sparse_coo)", "m.zeros(2, 3, layout=m.sparse_csr, dtype=m.float64)",
+    "m.empty(2, 3, layout=m.sparse_csc)", "m.zeros(2, 3, layout=m.strided)",
+    "m.sparse_compressed_tensor([0, 1, 3], [2, 0, 2], [1., 2., 3.], layout=m.sparse_csc)",
+    "m.sparse_bsr_tensor([0, 1, 2], [0, 1], m.ones(2, 2, 2))",
 ]  # fmt: skip
 
 
@@ -53,11 +67,15 @@ def test_results(text):
 
 
 REFUSED = [
-    "s + d", "s / d", "s.cos()", "s.values()", "s.indices()", "s.numpy()", "s.max()", "s > 0", "d.coalesce()", "d.values()", "d.crow_indices()", "d._nnz()", "d.copy_(s)",
-    "s @ d", "d.to_sparse(5)", "d.sparse_mask(d)", "m.sparse.mm(csr, r, 'bad')", "m.sparse.softmax(d, 0)", "m.sparse.sum(d)", "s.fill_(1)", "s[0:1]", "m.ones(2, 3, layout=m.sparse_coo)",
-    "m.sparse_coo_tensor([[0, 1]], [1.], (3,))", "m.sparse_coo_tensor([[0, -1]], [1., 2.])", "m.sparse_coo_tensor(m.tensor([0, 1]), m.tensor([1., 2.]), (3,))",
-    "m.sparse_coo_tensor([[0, 5]], [1., 2.], (3,), check_invariants=True)", "m.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [1., 2., 3.], (2, 2), check_invariants=True)",
-    "m.sparse_csr_tensor([0, 1, 3], [2, 2, 0], [1., 2., 3.], (2, 3), check_invariants=True)", "m.sparse_csr_tensor([1, 1, 3], [2, 0, 2], [1., 2., 3.], (2, 3), check_invariants=True)",
+    "s + d", "s / d", "s.cos()", "s.values()", "s.indices()", "s.numpy()", "s.max()", "s > 0", "d.coalesce()",
+    "d.values()", "d.crow_indices()", "d._nnz()", "d.copy_(s)", "s @ d", "d.to_sparse(5)", "d.sparse_mask(d)",
+    "m.sparse.mm(csr, r, 'bad')", "m.sparse.softmax(d, 0)", "m.sparse.sum(d)", "s.fill_(1)", "s[0:1]",
+    "m.ones(2, 3, layout=m.sparse_coo)", "m.sparse_coo_tensor([[0, 1]], [1.], (3,))",
+    "m.sparse_coo_tensor([[0, -1]], [1., 2.])", "m.sparse_coo_tensor(m.tensor([0, 1]), m.tensor([1., 2.]), (3,))",
+    "m.sparse_coo_tensor([[0, 5]], [1., 2.], (3,), check_invariants=True)",
+    "m.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [1., 2., 3.], (2, 2), check_invariants=True)",
+    "m.sparse_csr_tensor([0, 1, 3], [2, 2, 0], [1., 2., 3.], (2, 3), check_invariants=True)",
+    "m.sparse_csr_tensor([1, 1, 3], [2, 0, 2], [1., 2., 3.], (2, 3), check_invariants=True)",
     "m.sparse_compressed_tensor([0, 1], [0], [1.], (1, 1))",
 ]  # fmt: skip
 
@@ -71,9 +89,11 @@ def test_refusals_are_of_the_same_class(text):
 
 
 GRADIENTS = [
-    "x @ y", "m.sparse.mm(x, y)", "x.to_dense()", "m.sparse_coo_tensor(i, v, (2, 3)).to_dense()", "m.sparse_coo_tensor(i, v, (2, 3)) @ y", "dd.to_sparse() * 2", "x * 2",
-    "x + x", "dd + x", "x.coalesce().values()", "m.sparse.softmax(x, 1)", "m.sparse.sum(x, 0)", "c @ y", "c.values()", "m.sparse.mm(c, y, 'mean')", "m.sparse.mm(c, y, 'amax')",
-    "dd.to_sparse_csr()", "dd.sparse_mask(x.detach())", "x.t()", "m.sparse.mm(x, x.t())", "x.sum()", "x * x", "x.relu()", "x.to_dense() + m.sparse.mm(x, e)",
+    "x @ y", "m.sparse.mm(x, y)", "x.to_dense()", "m.sparse_coo_tensor(i, v, (2, 3)).to_dense()",
+    "m.sparse_coo_tensor(i, v, (2, 3)) @ y", "dd.to_sparse() * 2", "x * 2",
+    "x + x", "dd + x", "x.coalesce().values()", "m.sparse.softmax(x, 1)", "m.sparse.sum(x, 0)", "c @ y", "c.values()",
+    "m.sparse.mm(c, y, 'mean')", "m.sparse.mm(c, y, 'amax')", "dd.to_sparse_csr()", "dd.sparse_mask(x.detach())",
+    "x.t()", "m.sparse.mm(x, x.t())", "x.sum()", "x * x", "x.relu()", "x.to_dense() + m.sparse.mm(x, e)",
     "m.nn.functional.embedding(m.tensor([1, 1, 0]), dd, sparse=True)",
 ]  # fmt: skip
 
@@ -81,8 +101,9 @@ GRADIENTS = [
 def gradients(m, text):
     double = {"dtype": m.float64}
     given = {
-        "m": m, "i": m.tensor(INDICES), "x": m.sparse_coo_tensor(INDICES, VALUES, (2, 3), requires_grad=True, **double), "y": m.tensor(RIGHT, requires_grad=True, **double),
-        "v": m.tensor(VALUES, requires_grad=True, **double), "dd": m.tensor(DENSE, requires_grad=True, **double), "e": m.eye(3, **double),
+        "m": m, "i": m.tensor(INDICES), "x": m.sparse_coo_tensor(INDICES, VALUES, (2, 3), requires_grad=True, **double),
+        "y": m.tensor(RIGHT, requires_grad=True, **double), "v": m.tensor(VALUES, requires_grad=True, **double),
+        "dd": m.tensor(DENSE, requires_grad=True, **double), "e": m.eye(3, **double),
         "c": m.sparse_csr_tensor([0, 1, 3], [2, 0, 2], VALUES, (2, 3), requires_grad=True, **double),
     }  # fmt: skip
     made = eval(text, given)
@@ -149,7 +170,20 @@ def test_attributes_and_copies():
     assert rl.empty(2, 2).layout is rl.strided and not rl.empty(2).is_sparse
 
 
-@pytest.mark.parametrize("text", ["s.set_(d)", "s.resize_(3)", "s.untyped_storage()", "s.__dlpack__()", "m.rand_like(s)", "m.stack([s, d])", "m.cat([s, d])", "s.add_(1)", "m.func.vmap(m.sin)(s)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s.set_(d)",
+        "s.resize_(3)",
+        "s.untyped_storage()",
+        "s.__dlpack__()",
+        "m.rand_like(s)",
+        "m.stack([s, d])",
+        "m.cat([s, d])",
+        "s.add_(1)",
+        "m.func.vmap(m.sin)(s)",
+    ],
+)
 def test_nothing_looks_for_bytes_that_are_not_there(text):
     with pytest.raises((RuntimeError, NotImplementedError)):
         eval(text, names(rl))
@@ -157,6 +191,9 @@ def test_nothing_looks_for_bytes_that_are_not_there(text):
 
 def test_a_sparse_summand_of_a_dense_product_is_refused() -> None:
     sparse = rl.ones(5, 10).to_sparse()
-    for call in (lambda: rl.addmm(sparse, rl.ones(5, 3), rl.ones(3, 10)), lambda: sparse.addmm_(rl.ones(5, 3), rl.ones(3, 10))):
+    for call in (
+        lambda: rl.addmm(sparse, rl.ones(5, 3), rl.ones(3, 10)),
+        lambda: sparse.addmm_(rl.ones(5, 3), rl.ones(3, 10)),
+    ):
         with pytest.raises(RuntimeError, match="strided"):
             call()

@@ -71,7 +71,18 @@ def test_a_folder_is_looked_at_rarely(folder: Path, monkeypatch) -> None:
     assert len(looks) == 1
 
 
-@pytest.mark.parametrize(("text", "size"), [("", 1 << 30), ("0", 0), ("500M", 500 << 20), ("2G", 2 << 30), ("1.5GiB", 3 << 29), ("64kb", 64 << 10), ("1000", 1000)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("", 1 << 30),
+        ("0", 0),
+        ("500M", 500 << 20),
+        ("2G", 2 << 30),
+        ("1.5GiB", 3 << 29),
+        ("64kb", 64 << 10),
+        ("1000", 1000),
+    ],
+)
 def test_limits_as_people_write_them(monkeypatch, text: str, size: int) -> None:
     monkeypatch.setenv("RUSHLIGHT_CACHE_SIZE", text)
     assert disk_cache.limit() == size

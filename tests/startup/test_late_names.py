@@ -1,4 +1,5 @@
-"""Packages whose names arrive late behave as if everything had been imported: attributes, `import *`, `dir`, pickles."""
+"""Packages whose names arrive late behave as if everything had been imported: attributes, `import *`, `dir`,
+pickles."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ def test_every_layer_is_listed() -> None:
     for info in pkgutil.iter_modules(nn.modules.__path__):
         module = importlib.import_module(f"rushlight.nn.modules.{info.name}")
         for name, item in vars(module).items():
-            if isinstance(item, type) and issubclass(item, nn.Module) and item.__module__ == module.__name__ and name[0] != "_":
+            if (
+                isinstance(item, type)
+                and issubclass(item, nn.Module)
+                and item.__module__ == module.__name__
+                and name[0] != "_"
+            ):
                 assert name in ("Module", "NonDynamicallyQuantizableLinear") or getattr(nn, name) is item, name
 
 
@@ -54,9 +60,12 @@ def test_modules_that_moved_are_found_by_their_former_name():
     for before, now in home_rows.FORMER.items():
         module, found = (importlib.import_module(f"rushlight.{name}") for name in (now, before))
         assert found is module and module.__spec__.name == f"rushlight.{now}"
-    written = b"\x80\x04\x8c\x0frushlight.shape\x94\x8c\t_constant\x94\x93\x94\x8c\x11contiguous_format\x94\x85\x94R\x94."
+    written = (
+        b"\x80\x04\x8c\x0frushlight.shape\x94\x8c\t_constant\x94\x93\x94\x8c\x11contiguous_format\x94\x85\x94R\x94."
+    )
     assert pickle.loads(written) is rushlight.contiguous_format
-    assert rushlight.tensor(1).item() == 1 and isinstance(rushlight.float32, rushlight.dtype)     # no module took their place
+    # no module took their place
+    assert rushlight.tensor(1).item() == 1 and isinstance(rushlight.float32, rushlight.dtype)
 
 
 def test_roles_are_played():

@@ -1,4 +1,5 @@
-"""Families of ops arrive late: what a process imports, what it can ask before, and every way the kept tables can be bad."""
+"""Families of ops arrive late: what a process imports, what it can ask before,
+and every way the kept tables can be bad."""
 
 from __future__ import annotations
 
@@ -20,9 +21,16 @@ ROOT = Path(__file__).parents[2]
 def run(code: str, cache: Path, **environment: str) -> str:
     """What a fresh process prints."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "RUSHLIGHT_CACHE": str(cache), **environment}
-    # Another copy than this tree's: without `site`, or the finder of an editable install would bring this one all the same.
+    # Another copy than this tree's: without `site`, or the finder of an editable install would bring this one all the
+    # same.
     options = ["-S"] if "PYTHONPATH" in environment else []
-    done = subprocess.run([sys.executable, *options, "-c", textwrap.dedent(code)], env=variables, capture_output=True, text=True, cwd=cache.parent)
+    done = subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)],
+        env=variables,
+        capture_output=True,
+        text=True,
+        cwd=cache.parent,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -49,13 +57,34 @@ def cache(tmp_path_factory) -> Path:
 
 def test_import_brings_no_family_and_nothing_heavy(cache: Path) -> None:
     assert run(FAMILIES, cache) == ""
-    heavy = ("numpy", "llvmlite", "inspect", "dataclasses", "hashlib", "ast", "rushlight.codegen", "rushlight.loops", "rushlight.nn")
-    assert run(f"import sys; had = set(sys.modules); import rushlight; print([m for m in {heavy} if m in sys.modules and m not in had])", cache) == "[]"
+    heavy = (
+        "numpy",
+        "llvmlite",
+        "inspect",
+        "dataclasses",
+        "hashlib",
+        "ast",
+        "rushlight.codegen",
+        "rushlight.loops",
+        "rushlight.nn",
+    )
+    assert (
+        run(
+            f"import sys; had = set(sys.modules); import rushlight; print([m for m in {heavy} if m in sys.modules and m"
+            " not in had])",
+            cache,
+        )
+        == "[]"
+    )
 
 
 def test_the_first_call_brings_the_family_of_the_op(cache: Path) -> None:
     found = run("import rushlight as rl\nassert rl.ones(2).sin().shape == (2,)" + FAMILIES, cache)
-    assert "rushlight.definitions.pointwise.trig" in found and "rushlight.definitions.linalg" not in found and "rushlight.definitions.conv" not in found
+    assert (
+        "rushlight.definitions.pointwise.trig" in found
+        and "rushlight.definitions.linalg" not in found
+        and "rushlight.definitions.conv" not in found
+    )
 
 
 def test_the_surface_is_the_same_with_and_without_kept_tables(cache: Path, tmp_path: Path) -> None:
@@ -145,8 +174,16 @@ def installation(tmp_path_factory) -> Path:
         shutil.copy2(rl._C.__file__, home / "rushlight")
     tool = [sys.executable, str(ROOT / "tools" / "make_tables.py")]
     subprocess.run([*tool, rl._C.__file__, str(home / "rushlight" / "op" / "ops.tables")], check=True)
-    assert "of these sources" in subprocess.run([*tool, "--check", str(home / "rushlight" / "op" / "ops.tables")], check=True,
-                                                capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}).stdout
+    assert (
+        "of these sources"
+        in subprocess.run(
+            [*tool, "--check", str(home / "rushlight" / "op" / "ops.tables")],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        ).stdout
+    )
     return home
 
 

@@ -1,4 +1,5 @@
-"""The allocator behind tensors: blocks never overlap, freed ones of other sizes are reused, pages go back when asked."""
+"""The allocator behind tensors: blocks never overlap, freed ones of other sizes are reused,
+pages go back when asked."""
 
 from __future__ import annotations
 

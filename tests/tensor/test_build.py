@@ -288,7 +288,9 @@ def test_objects_with_an_array_protocol_are_read():
     assert rl.tensor(Image()).tolist() == [[0.0, 1.0], [2.0, 3.0]]
 
 
-@pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64"])
+@pytest.mark.parametrize(
+    "name", ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64"]
+)
 def test_finfo_is_pytorchs(name):
     ours, theirs = rl.finfo(getattr(rl, name)), torch.finfo(getattr(torch, name))
     for field in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "dtype"):

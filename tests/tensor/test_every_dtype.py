@@ -1,4 +1,5 @@
-"""Every dtype through every path that names a type or converts an element: an answer or a plain refusal, never a crash."""
+"""Every dtype through every path that names a type or converts an element: an answer or a plain refusal,
+never a crash."""
 
 import copy
 import pickle
@@ -108,5 +109,8 @@ def test_type_names_are_pytorchs():
 
 def test_all_dtypes_in_a_process_of_their_own():
     """The reproducer as it was reported: a crash must not take the test run with it."""
-    code = "import rushlight as rl\nfor d in (rl.complex32, rl.bits16, rl.uint7):\n    x = rl.empty(3, dtype=d)\n    try:\n        x[0] = 's'\n    except TypeError:\n        pass"
+    code = (
+        "import rushlight as rl\nfor d in (rl.complex32, rl.bits16, rl.uint7):\n    x = rl.empty(3, dtype=d)\n   "
+        " try:\n        x[0] = 's'\n    except TypeError:\n        pass"
+    )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -12,7 +12,9 @@ import rushlight as rl
 
 
 def run(code: str) -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], timeout=120, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], timeout=120, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
 
 

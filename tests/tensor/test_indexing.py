@@ -237,7 +237,7 @@ def test_message_is_about_the_same(expression):
     assert texts[0] & texts[1], "no word and no number in common with PyTorch's message"
 
 
-# --- fuzzing ------------------------------------------------------------------------------------------------------------
+# --- fuzzing ----------------------------------------------------------------------------------------------------------
 
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
@@ -245,7 +245,12 @@ shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 @st.composite
 def basic_index(draw, ndim):
     bound = st.none() | st.integers(-6, 6)
-    one = st.integers(-5, 5) | st.builds(slice, bound, bound, st.none() | st.integers(1, 3)) | st.none() | st.booleans().map(lambda _: slice(None))
+    one = (
+        st.integers(-5, 5)
+        | st.builds(slice, bound, bound, st.none() | st.integers(1, 3))
+        | st.none()
+        | st.booleans().map(lambda _: slice(None))
+    )
     items = draw(st.lists(one, max_size=ndim + 1))
     if draw(st.booleans()):
         items.insert(draw(st.integers(0, len(items))), Ellipsis)
@@ -332,13 +337,28 @@ def advanced_case(draw):
         if kind == "int":
             items.append(draw(st.integers(-n, n - 1)))
         elif kind == "slice":
-            items.append(draw(st.builds(slice, st.none() | st.integers(-3, 3), st.none() | st.integers(-3, 4), st.none() | st.integers(1, 2))))
+            items.append(
+                draw(
+                    st.builds(
+                        slice,
+                        st.none() | st.integers(-3, 3),
+                        st.none() | st.integers(-3, 4),
+                        st.none() | st.integers(1, 2),
+                    )
+                )
+            )
         elif kind == "none":
             items.append(None)
             continue
         elif kind == "long":
             size = tuple(draw(st.sampled_from([1, c])) for c in common)
-            flat = draw(st.lists(st.integers(-n, n - 1), min_size=int(np.prod(size, dtype=int)), max_size=int(np.prod(size, dtype=int))))
+            flat = draw(
+                st.lists(
+                    st.integers(-n, n - 1),
+                    min_size=int(np.prod(size, dtype=int)),
+                    max_size=int(np.prod(size, dtype=int)),
+                )
+            )
             items.append(("long", np.array(flat, dtype=np.int64).reshape(size)))
         elif kind == "mask":
             items.append(("bool", np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))))
@@ -395,7 +415,7 @@ def test_any_advanced_index_has_pytorchs_gradient(case):
     assert ours[:3] == theirs[:3]
 
 
-# --- behaviour that samples cannot show -----------------------------------------------------------------------------------
+# --- behaviour that samples cannot show -------------------------------------------------------------------------------
 
 
 def test_views_share_memory_and_version():

@@ -36,6 +36,14 @@ def test_memory_that_runs_out_in_the_core_is_a_memory_error() -> None:
 def test_the_interpreter_enters_the_core_through_guards_only() -> None:
     """A new method that stands in its table as it is would let an exception through (boundary.h)."""
     method = re.compile(r'\{"\w+", (?!guarded)[^{}]*?, METH_')
-    slot = re.compile(r"\{Py_(?:tp_call|tp_new|mp_subscript|mp_ass_subscript), reinterpret_cast<void\*>\((?!guarded|PyVectorcall_Call)\w+\)")
-    found = [f"{path.name}: {hit}" for path in sorted(CSRC.glob("*.cpp")) for rule in (method, slot) for hit in rule.findall(path.read_text())]
+    slot = re.compile(
+        r"\{Py_(?:tp_call|tp_new|mp_subscript|mp_ass_subscript),"
+        r" reinterpret_cast<void\*>\((?!guarded|PyVectorcall_Call)\w+\)"
+    )
+    found = [
+        f"{path.name}: {hit}"
+        for path in sorted(CSRC.glob("*.cpp"))
+        for rule in (method, slot)
+        for hit in rule.findall(path.read_text())
+    ]
     assert not found, "\n".join(found)

@@ -14,11 +14,12 @@ DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float3
           "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]  # fmt: skip
 
 SAMPLES = [
-    0, 0.0, 1.5, -1.5, 3, [], [[]], [[], []], [1, 2, 3], [1.0, 2.0], [1.5, 2.25, -3.125], [1e-5, 1.0], [1e-4, 0.5], [1e9, 1.0],
-    [1000.5, 1.0], [1001.0, 1.0], [99999999.0], [100000001.0], [math.inf, 1.0], [-math.inf, math.nan, 2.5], [math.nan], [0.0, -0.0],
-    [math.inf], [True, False], [[True], [False]], [1 + 2j, -3.5 - 0.25j], [1e-10 + 1j], [[1j, 0], [2.5, -1j]], [123456789, -1],
-    [0.1, 0.01, 0.001], [0.1, 0.00001], [[1.0, 20.0], [300.0, 4000.0]], [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [1e38, 1e-38],
-    [float(i) for i in range(40)], [i * 1.37 for i in range(40)], [[i * 100 + j for j in range(30)] for i in range(3)],
+    0, 0.0, 1.5, -1.5, 3, [], [[]], [[], []], [1, 2, 3], [1.0, 2.0], [1.5, 2.25, -3.125], [1e-5, 1.0], [1e-4, 0.5],
+    [1e9, 1.0], [1000.5, 1.0], [1001.0, 1.0], [99999999.0], [100000001.0], [math.inf, 1.0], [-math.inf, math.nan, 2.5],
+    [math.nan], [0.0, -0.0], [math.inf], [True, False], [[True], [False]], [1 + 2j, -3.5 - 0.25j], [1e-10 + 1j],
+    [[1j, 0], [2.5, -1j]], [123456789, -1], [0.1, 0.01, 0.001], [0.1, 0.00001], [[1.0, 20.0], [300.0, 4000.0]],
+    [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [1e38, 1e-38], [float(i) for i in range(40)], [i * 1.37 for i in range(40)],
+    [[i * 100 + j for j in range(30)] for i in range(3)],
 ]  # fmt: skip
 
 
@@ -58,7 +59,11 @@ def test_every_dtype_prints_alike(dtype):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.floats(width=32) | st.floats(-10, 10, width=32) | st.integers(-5, 5).map(float), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.floats(width=32) | st.floats(-10, 10, width=32) | st.integers(-5, 5).map(float), min_size=1, max_size=12
+    )
+)
 def test_random_floats_print_alike(values):
     assert_same_text(*both(values, "float32"))
 
@@ -69,7 +74,9 @@ def test_random_complex_print_alike(values):
     assert_same_text(*both(values, "complex128"))
 
 
-@pytest.mark.parametrize("shape", [(1001,), (2, 600), (30, 40), (1100, 1), (1, 1100), (9, 9, 20), (3, 2, 3, 70), (7, 7, 7, 7)])
+@pytest.mark.parametrize(
+    "shape", [(1001,), (2, 600), (30, 40), (1100, 1), (1, 1100), (9, 9, 20), (3, 2, 3, 70), (7, 7, 7, 7)]
+)
 @pytest.mark.parametrize("scale", [1, 0.37])
 def test_long_tensors_are_abbreviated_alike(shape, scale):
     theirs = torch.arange(math.prod(shape)).reshape(shape) * scale
@@ -101,9 +108,10 @@ def test_autograd_state_is_shown():
 
 
 OPTIONS = [
-    {"precision": 2}, {"precision": 8}, {"precision": 0}, {"threshold": 5}, {"threshold": 5, "edgeitems": 1}, {"threshold": 5, "edgeitems": 0},
-    {"edgeitems": 0}, {"linewidth": 30}, {"linewidth": 5}, {"linewidth": 200}, {"sci_mode": True}, {"sci_mode": False}, {"profile": "short"},
-    {"profile": "full"}, {"profile": "default"}, {"profile": "full", "precision": 1, "sci_mode": True},
+    {"precision": 2}, {"precision": 8}, {"precision": 0}, {"threshold": 5}, {"threshold": 5, "edgeitems": 1},
+    {"threshold": 5, "edgeitems": 0}, {"edgeitems": 0}, {"linewidth": 30}, {"linewidth": 5}, {"linewidth": 200},
+    {"sci_mode": True}, {"sci_mode": False}, {"profile": "short"}, {"profile": "full"}, {"profile": "default"},
+    {"profile": "full", "precision": 1, "sci_mode": True},
 ]  # fmt: skip
 
 
@@ -126,7 +134,11 @@ def test_get_printoptions_round_trips():
     changed = rl.get_printoptions()
     assert changed["precision"] == 7 and changed["sci_mode"] is True
     rl.set_printoptions(**before)
-    assert rl.get_printoptions() == before == {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+    assert (
+        rl.get_printoptions()
+        == before
+        == {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+    )
 
 
 def test_default_dtype_decides_what_is_obvious():

@@ -18,7 +18,9 @@ def outcome(t, actual, expected, **options):
         t.testing.assert_close(actual(t), expected(t), **options)
     except Exception as error:
         text = str(error).replace("<class 'torch.", "<class 'rushlight.").replace("torch.", "rushlight.")
-        return type(error), text.replace("rushlight.nn.parameter.Parameter", "Parameter").replace("rushlight.nn.Parameter", "Parameter")
+        return type(error), text.replace("rushlight.nn.parameter.Parameter", "Parameter").replace(
+            "rushlight.nn.Parameter", "Parameter"
+        )
     return None
 
 
@@ -99,7 +101,8 @@ DIFFERENT = {
     "csr values": (lambda t: t.eye(2).to_sparse_csr(), lambda t: (2 * t.eye(2)).to_sparse_csr(), {}),
     "csr indices": (lambda t: t.eye(2).to_sparse_csr(), lambda t: t.eye(2).flip(0).to_sparse_csr(), {}),
     "csr count": (lambda t: t.eye(2).to_sparse_csr(), lambda t: t.ones(2, 2).to_sparse_csr(), {}),
-    "csc rows": (lambda t: t.tensor([[1.0, 1], [0, 0]]).to_sparse_csc(), lambda t: t.tensor([[1.0, 0], [0, 1]]).to_sparse_csc(), {}),
+    "csc rows": (lambda t: t.tensor([[1.0, 1], [0, 0]]).to_sparse_csc(),
+                 lambda t: t.tensor([[1.0, 0], [0, 1]]).to_sparse_csc(), {}),
     "byte floats": (lambda t: t.ones(3).to(t.float8_e5m2), lambda t: t.tensor([1.0, 2, 3]).to(t.float8_e5m2), {}),
     "numpy": (lambda t: np.ones(2), lambda t: np.zeros(2), {}),
 }  # fmt: skip

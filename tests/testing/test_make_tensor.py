@@ -8,8 +8,8 @@ import pytest
 import rushlight as rl
 
 torch = pytest.importorskip("torch")
-DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
-          "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"]  # fmt: skip
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16",
+          "float32", "float64", "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"]  # fmt: skip
 
 
 def numbers(x):
@@ -64,8 +64,9 @@ def test_gradients_are_asked_for():
 
 
 @pytest.mark.parametrize("options", [
-    {"dtype": "int32", "requires_grad": True}, {"dtype": "float32", "low": 2, "high": 1}, {"dtype": "float32", "low": float("nan")},
-    {"dtype": "bool", "low": 5, "high": 6}, {"dtype": "float32", "noncontiguous": True, "memory_format": "channels_last"},
+    {"dtype": "int32", "requires_grad": True}, {"dtype": "float32", "low": 2, "high": 1},
+    {"dtype": "float32", "low": float("nan")}, {"dtype": "bool", "low": 5, "high": 6},
+    {"dtype": "float32", "noncontiguous": True, "memory_format": "channels_last"},
     {"dtype": "uint8", "low": -9, "high": -3},
 ])  # fmt: skip
 def test_refusals(options):

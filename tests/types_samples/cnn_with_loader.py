@@ -34,7 +34,11 @@ class Net(nn.Module):
         layers: list[nn.Module] = []
         previous = 1
         for width in widths:
-            layers += [nn.Conv2d(previous, width, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+            layers += [
+                nn.Conv2d(previous, width, kernel_size=3, padding=1, bias=False),
+                nn.BatchNorm2d(width),
+                nn.ReLU(inplace=True),
+            ]
             previous = width
         self.body = nn.Sequential(*layers)
         self.pool = nn.AdaptiveAvgPool2d((1, 1))
@@ -57,10 +61,15 @@ def main() -> None:
     data = Squares()
     train, valid = random_split(data, [24, 8], generator=torch.Generator().manual_seed(0))
     few = Subset(data, [0, 1, 2])
-    loader: DataLoader[tuple[torch.Tensor, int]] = DataLoader(train, batch_size=8, shuffle=True, num_workers=0, collate_fn=collate)
+    loader: DataLoader[tuple[torch.Tensor, int]] = DataLoader(
+        train, batch_size=8, shuffle=True, num_workers=0, collate_fn=collate
+    )
     plain = DataLoader(TensorDataset(torch.randn(8, 2), torch.zeros(8)), batch_size=4, drop_last=True)
     model = Net()
-    groups: list[dict[str, Any]] = [{"params": model.body.parameters(), "lr": 0.01}, {"params": model.heads.parameters()}]
+    groups: list[dict[str, Any]] = [
+        {"params": model.body.parameters(), "lr": 0.01},
+        {"params": model.heads.parameters()},
+    ]
     optimizer = torch.optim.SGD(groups, lr=0.1)
     criterion = nn.CrossEntropyLoss()
     for epoch in range(2):

@@ -66,7 +66,9 @@ class Attention(nn.Module):
 class Classifier(nn.Module):
     def __init__(self, width: int = 16, classes: int = 2) -> None:
         super().__init__()
-        layer = nn.TransformerEncoderLayer(d_model=width, nhead=2, dim_feedforward=32, batch_first=True, activation="gelu")
+        layer = nn.TransformerEncoderLayer(
+            d_model=width, nhead=2, dim_feedforward=32, batch_first=True, activation="gelu"
+        )
         self.encoder = nn.TransformerEncoder(layer, num_layers=2)
         self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
         self.own = Attention(width, 2)

@@ -32,7 +32,9 @@ def indexing(x: Tensor) -> Tensor:
     for line in x:
         row = row + line
     first, *rest = x.unbind(0)
-    return row.sum() + column.sum() + corner.sum() + picked.sum() + positive.sum() + grown.sum() + first.sum() + len(rest)
+    return (
+        row.sum() + column.sum() + corner.sum() + picked.sum() + positive.sum() + grown.sum() + first.sum() + len(rest)
+    )
 
 
 def shapes(x: Tensor) -> list[int]:
@@ -61,7 +63,15 @@ def pairs(x: Tensor) -> float:
     values2, vectors = torch.linalg.eigh(square)
     low, info = square.inverse(), torch.linalg.det(square)
     kinds, counts = torch.unique(indices, return_counts=True)
-    total = values.sum() + top.values.sum() + ordered.sum() + middle.sum() + (u * s @ vh).sum() + again.sum() + (q @ r).sum()
+    total = (
+        values.sum()
+        + top.values.sum()
+        + ordered.sum()
+        + middle.sum()
+        + (u * s @ vh).sum()
+        + again.sum()
+        + (q @ r).sum()
+    )
     return float(total + values2.sum() + vectors.sum() + low.sum() + info + order.sum() + kinds.sum() + counts.sum())
 
 
@@ -101,7 +111,15 @@ def arithmetic(x: Tensor) -> bool:
     y.add_(x).mul_(2).clamp_(0, 1)
     einsum = torch.einsum("ij,kj->ik", x, y)
     norm, mean, std = einsum.norm(), x.mean(dim=(0, 1), keepdim=True), x.std(dim=0, unbiased=False)
-    print(norm.item(), mean.tolist(), std, f"{x.sum().item():.3f}", torch.arange(0, 1, 0.1), torch.linspace(0, 1, steps=5), torch.pi)
+    print(
+        norm.item(),
+        mean.tolist(),
+        std,
+        f"{x.sum().item():.3f}",
+        torch.arange(0, 1, 0.1),
+        torch.linspace(0, 1, steps=5),
+        torch.pi,
+    )
     return bool(flags.any()) or same or bool((x.abs().max() > y.min()).item())
 
 
@@ -115,4 +133,14 @@ def errors() -> str:
 
 if __name__ == "__main__":
     x = torch.randn(3, 4)
-    print(indexing(x.clone()), shapes(x), pairs(x), gradients(), devices(), arithmetic(x), errors(), torch.__version__, torch.Size([1, 2]) + (3,))
+    print(
+        indexing(x.clone()),
+        shapes(x),
+        pairs(x),
+        gradients(),
+        devices(),
+        arithmetic(x),
+        errors(),
+        torch.__version__,
+        torch.Size([1, 2]) + (3,),
+    )

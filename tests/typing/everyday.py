@@ -1,4 +1,5 @@
-"""A program as people write them, with types where they would write types. Type-checked by test_type_checkers.py, and run there too."""
+"""A program as people write them, with types where they would write types. Type-checked by test_type_checkers.py,
+and run there too."""
 
 from __future__ import annotations
 

@@ -30,8 +30,21 @@ def test_the_program_runs(tmp_path: Path) -> None:
 def test_mypy_finds_nothing(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     # The package's own bodies are not the question here: its annotations are, as a user's program meets them.
-    (tmp_path / "mypy.ini").write_text("[mypy]\ncheck_untyped_defs = True\n[mypy-rushlight.*]\nfollow_imports = silent\n[mypy-numpy.*]\nfollow_imports = skip\n")
-    done = execute(sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(tmp_path / "cache"), str(PROGRAM), cwd=tmp_path)
+    (tmp_path / "mypy.ini").write_text(
+        "[mypy]\ncheck_untyped_defs = True\n[mypy-rushlight.*]\nfollow_imports = silent\n[mypy-numpy.*]\nfollow_imports"
+        " = skip\n"
+    )
+    done = execute(
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "mypy.ini",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        str(PROGRAM),
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
 
 
@@ -48,7 +61,17 @@ reveal_type(torch.nn.Linear(2, 2).weight)
 x.no_such_method()
 torch.no_such_function(x)
 """)
-    done = execute(sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "--follow-imports", "silent", "wrong.py", cwd=tmp_path)
+    done = execute(
+        sys.executable,
+        "-m",
+        "mypy",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        "--follow-imports",
+        "silent",
+        "wrong.py",
+        cwd=tmp_path,
+    )
     revealed = re.findall(r'Revealed type is "([^"]*)"', done.stdout)
     assert len(revealed) == 3 and all("Tensor" in kind or "Parameter" in kind for kind in revealed), done.stdout
     assert "no_such_method" in done.stdout and "no_such_function" in done.stdout

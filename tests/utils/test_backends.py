@@ -16,8 +16,9 @@ SUBMODULES = "cpu cuda cudnn cusparselt kleidiai mha miopen mkl mkldnn mps nnpac
 @pytest.mark.parametrize("name", SUBMODULES)
 def test_submodules_have_pytorchs_names(name):
     theirs, mine = getattr(torch.backends, name), getattr(rl.backends, name)
-    public = [n for n in ("is_available", "is_built", "version", "flags", "set_flags", "enabled", "benchmark", "deterministic", "allow_tf32", "engine", "verbose",
-                          "get_cpu_capability", "matmul", "conv", "fp32_precision", "get_fastpath_enabled") if hasattr(theirs, n)]  # fmt: skip
+    public = [n for n in ("is_available", "is_built", "version", "flags", "set_flags", "enabled", "benchmark",
+                          "deterministic", "allow_tf32", "engine", "verbose", "get_cpu_capability", "matmul", "conv",
+                          "fp32_precision", "get_fastpath_enabled") if hasattr(theirs, n)]  # fmt: skip
     assert [n for n in public if not hasattr(mine, n)] == []
 
 
@@ -68,7 +69,12 @@ def test_precisions_are_inherited():
 def test_attention_switches_reach_attention():
     q = rl.randn(1, 1, 4, 8)
     assert rl.backends.cuda.math_sdp_enabled()
-    with pytest.warns(FutureWarning), rl.backends.cuda.sdp_kernel(enable_math=False, enable_flash=False, enable_mem_efficient=False, enable_cudnn=False):
+    with (
+        pytest.warns(FutureWarning),
+        rl.backends.cuda.sdp_kernel(
+            enable_math=False, enable_flash=False, enable_mem_efficient=False, enable_cudnn=False
+        ),
+    ):
         with pytest.raises(RuntimeError):
             rl.nn.functional.scaled_dot_product_attention(q, q, q)
     assert rl.nn.functional.scaled_dot_product_attention(q, q, q).shape == q.shape
@@ -92,8 +98,9 @@ def test_cpu_answers_as_a_device():
 
 
 FACTORIES = {
-    "ones": (2,), "zeros": (2,), "empty": (2,), "rand": (2,), "randn": (2,), "randint": (3, (2,)), "randperm": (3,), "arange": (3,), "linspace": (0, 1, 3),
-    "eye": (2,), "full": ((2,), 1.0), "tensor": ([1.0],), "as_tensor": ([1.0],), "asarray": ([1.0],), "hann_window": (3,), "scalar_tensor": (1.0,),
+    "ones": (2,), "zeros": (2,), "empty": (2,), "rand": (2,), "randn": (2,), "randint": (3, (2,)), "randperm": (3,),
+    "arange": (3,), "linspace": (0, 1, 3), "eye": (2,), "full": ((2,), 1.0), "tensor": ([1.0],), "as_tensor": ([1.0],),
+    "asarray": ([1.0],), "hann_window": (3,), "scalar_tensor": (1.0,),
     "empty_strided": ((2,), (1,)), "logspace": (0, 1, 3), "kaiser_window": (3,), "tril_indices": (2, 2),
 }  # fmt: skip
 

@@ -22,7 +22,9 @@ from rushlight.utils.benchmark.measurement import TaskSpec
 
 
 def measurement(times, number=10, **spec):
-    return Measurement(number, [t * number for t in times], TaskSpec(stmt=spec.pop("stmt", "x + y"), setup="pass", **spec))
+    return Measurement(
+        number, [t * number for t in times], TaskSpec(stmt=spec.pop("stmt", "x + y"), setup="pass", **spec)
+    )
 
 
 def test_timer_measures_a_statement():
@@ -64,7 +66,9 @@ def test_statistics_equal_pytorchs():
     theirs_of = pytest.importorskip("torch.utils.benchmark")
     times = [1.0e-6, 1.1e-6, 1.3e-6, 0.9e-6, 5e-6, 1.05e-6]
     mine = measurement(times, label="l", num_threads=2)
-    theirs = theirs_of.Measurement(10, [t * 10 for t in times], theirs_of.TaskSpec(stmt="x + y", setup="pass", label="l", num_threads=2))
+    theirs = theirs_of.Measurement(
+        10, [t * 10 for t in times], theirs_of.TaskSpec(stmt="x + y", setup="pass", label="l", num_threads=2)
+    )
     for name in ("median", "mean", "iqr"):
         assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-6)
     assert mine.significant_figures == theirs.significant_figures
@@ -82,7 +86,10 @@ def test_merge_joins_replicates():
 
 
 def test_table_has_rows_and_columns():
-    cells = [measurement([t * 1e-6], label="ops", sub_label=row, description=column) for row, column, t in (("add", "n=1", 1), ("add", "n=2", 2), ("mul", "n=1", 3))]
+    cells = [
+        measurement([t * 1e-6], label="ops", sub_label=row, description=column)
+        for row, column, t in (("add", "n=1", 1), ("add", "n=2", 2), ("mul", "n=1", 3))
+    ]
     table = Compare(cells)
     lines = str(table).splitlines()
     assert "ops" in lines[0]
@@ -121,7 +128,10 @@ def test_fuzzer_draws_what_pytorch_draws():
 
 
 def test_fuzzer_draws_from_given_shares():
-    shares = [FuzzedParameter("a", 2, 9, "uniform"), FuzzedParameter("b", distribution={1: 0.5, ParameterAlias("a"): 0.5})]
+    shares = [
+        FuzzedParameter("a", 2, 9, "uniform"),
+        FuzzedParameter("b", distribution={1: 0.5, ParameterAlias("a"): 0.5}),
+    ]
     drawn = [p for _, _, p in Fuzzer(shares, [], seed=1).take(50)]
     assert all(p["b"] in (1, p["a"]) for p in drawn)
     assert len({p["b"] == 1 for p in drawn}) == 2
@@ -132,6 +142,9 @@ def test_fuzzer_refuses_the_impossible():
         Fuzzer([FuzzedParameter("x", 1, 2, "uniform")], [FuzzedTensor("x", (2,))])
     with pytest.raises(ValueError, match="Failed to generate"):
         list(Fuzzer([], [FuzzedTensor("x", (2,), min_elements=3)], seed=0).take(1))
-    loop = [FuzzedParameter("a", distribution={ParameterAlias("b"): 1.0}), FuzzedParameter("b", distribution={ParameterAlias("a"): 1.0})]
+    loop = [
+        FuzzedParameter("a", distribution={ParameterAlias("b"): 1.0}),
+        FuzzedParameter("b", distribution={ParameterAlias("a"): 1.0}),
+    ]
     with pytest.raises(ValueError, match="cycle"):
         list(Fuzzer(loop, [], seed=0).take(1))

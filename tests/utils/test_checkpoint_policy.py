@@ -44,7 +44,8 @@ def run(context_fn=None, times=1):
 
 
 @pytest.mark.parametrize("policy", [
-    [rl.ops.aten.mm.default], lambda ctx, op, *args, **kwargs: CheckpointPolicy.PREFER_SAVE if op.name == "matmul" else CheckpointPolicy.PREFER_RECOMPUTE,
+    [rl.ops.aten.mm.default], lambda ctx, op, *args,
+    **kwargs: CheckpointPolicy.PREFER_SAVE if op.name == "matmul" else CheckpointPolicy.PREFER_RECOMPUTE,
     lambda ctx, op, *args, **kwargs: op.name == "matmul",
 ])  # fmt: skip
 def test_chosen_ops_run_once(policy):
@@ -68,7 +69,12 @@ def test_changed_results_are_noticed(allow):
         return y.sin()
 
     x = rl.rand(3, 3, requires_grad=True)
-    out = checkpoint(change, x, use_reentrant=False, context_fn=functools.partial(create_selective_checkpoint_contexts, [rl.ops.aten.matmul.default], allow))
+    out = checkpoint(
+        change,
+        x,
+        use_reentrant=False,
+        context_fn=functools.partial(create_selective_checkpoint_contexts, [rl.ops.aten.matmul.default], allow),
+    )
     if allow:
         out.sum().backward()
     else:

@@ -20,7 +20,8 @@ def deterministic():
 
 
 FRESH = {
-    "empty": lambda: rl.empty(3), "empty_like": lambda: rl.empty_like(rl.ones(3)), "new_empty": lambda: rl.ones(1).new_empty(3), "strided": lambda: rl.empty_strided((2, 2), (3, 1)),
+    "empty": lambda: rl.empty(3), "empty_like": lambda: rl.empty_like(rl.ones(3)),
+    "new_empty": lambda: rl.ones(1).new_empty(3), "strided": lambda: rl.empty_strided((2, 2), (3, 1)),
     "permuted": lambda: rl.empty_permuted((2, 3), (1, 0)), "large": lambda: rl.empty(100_000),
 }  # fmt: skip
 
@@ -59,8 +60,12 @@ def test_filling_can_be_switched_off(deterministic):
 
 REFUSED = {
     "put_": lambda: rl.ones(4).put_(rl.tensor([0, 0]), rl.ones(2)),
-    "max_unpooling2d_forward_out": lambda: F.max_unpool2d(*F.max_pool2d(rl.rand(1, 1, 4, 4), 2, return_indices=True), 2),
-    "max_unpooling3d_forward_out": lambda: F.max_unpool3d(*F.max_pool3d(rl.rand(1, 1, 4, 4, 4), 2, return_indices=True), 2),
+    "max_unpooling2d_forward_out": lambda: F.max_unpool2d(
+        *F.max_pool2d(rl.rand(1, 1, 4, 4), 2, return_indices=True), 2
+    ),
+    "max_unpooling3d_forward_out": lambda: F.max_unpool3d(
+        *F.max_pool3d(rl.rand(1, 1, 4, 4, 4), 2, return_indices=True), 2
+    ),
 }
 
 
@@ -83,7 +88,10 @@ def test_accumulating_is_fine(deterministic):
 def test_modes_and_types():
     assert rl.get_deterministic_debug_mode() == 0
     rl.set_deterministic_debug_mode("warn")
-    assert (rl.are_deterministic_algorithms_enabled(), rl.is_deterministic_algorithms_warn_only_enabled()) == (True, True)
+    assert (rl.are_deterministic_algorithms_enabled(), rl.is_deterministic_algorithms_warn_only_enabled()) == (
+        True,
+        True,
+    )
     rl.set_deterministic_debug_mode("default")
     assert not rl.are_deterministic_algorithms_enabled()
     with pytest.raises(TypeError):

@@ -20,7 +20,8 @@ MODELS = {
 }
 FUNCTIONS = {
     "mm": (lambda t, a, b: a @ b, ((2, 3), (3, 4))), "bmm": (lambda t, a, b: a @ b, ((2, 3, 4), (2, 4, 5))),
-    "broadcast": (lambda t, a, b: a @ b, ((2, 1, 3, 4), (3, 4, 5))), "addmm": (lambda t, a, b, c: t.addmm(a, b, c), ((2, 4), (2, 3), (3, 4))),
+    "broadcast": (lambda t, a, b: a @ b, ((2, 1, 3, 4), (3, 4, 5))),
+    "addmm": (lambda t, a, b, c: t.addmm(a, b, c), ((2, 4), (2, 3), (3, 4))),
     "einsum": (lambda t, a, b: t.einsum("bij,bjk->bik", a, b), ((2, 3, 4), (2, 4, 5))),
     "attention": (lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v), ((2, 16, 8),) * 3),
 }  # fmt: skip
@@ -30,7 +31,9 @@ def counts(space, counter, work):
     with counter(display=False) as made:
         out = work()
         (out[0] if isinstance(out, tuple) else out).sum().backward()
-    return {name: {str(op): n for op, n in by_op.items()} for name, by_op in made.get_flop_counts().items()}, made.get_total_flops()
+    return {
+        name: {str(op): n for op, n in by_op.items()} for name, by_op in made.get_flop_counts().items()
+    }, made.get_total_flops()
 
 
 @pytest.mark.parametrize("name", MODELS)

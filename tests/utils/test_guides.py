@@ -13,7 +13,16 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize(("name", "least"), [("amp.md", 3), ("utilities.md", 6), ("coming_from_pytorch.md", 2), ("adding_an_op.md", 7), ("adding_a_device.md", 3)])
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("amp.md", 3),
+        ("utilities.md", 6),
+        ("coming_from_pytorch.md", 2),
+        ("adding_an_op.md", 7),
+        ("adding_a_device.md", 3),
+    ],
+)
 def test_the_guide_runs(name, least, capsys, monkeypatch):
     monkeypatch.chdir(DOCS.parent)
     monkeypatch.syspath_prepend(str(DOCS.parent))
@@ -28,7 +37,14 @@ def test_the_guide_runs(name, least, capsys, monkeypatch):
 def run_example(folder: Path, name: str, *words: str) -> str:
     """What an example prints, run as a program in an empty folder."""
     program = [sys.executable, str(DOCS.parent / "examples" / name), *words]
-    done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=600, env=dict(os.environ, PYTHONPATH=str(DOCS.parent)))
+    done = subprocess.run(
+        program,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=dict(os.environ, PYTHONPATH=str(DOCS.parent)),
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -48,4 +64,6 @@ def test_digits_are_recognised(tmp_path: Path) -> None:
 def test_the_page_of_environment_variables_has_the_table_of_the_code() -> None:
     from rushlight.base import environment
 
-    assert environment.table() in (DOCS / "environment.md").read_text(encoding="utf-8"), "write environment.table() into docs/environment.md"
+    assert environment.table() in (DOCS / "environment.md").read_text(
+        encoding="utf-8"
+    ), "write environment.table() into docs/environment.md"

@@ -26,7 +26,11 @@ def test_most_of_pytorchs_functions_are_there():
     listed = overrides.get_overridable_functions()
     mine = {name for functions in listed.values() for name in (getattr(f, "__name__", "") for f in functions)}
     theirs = {getattr(f, "__name__", "") for f in torch.overrides.get_overridable_functions()[torch]}
-    missing = {n for n in theirs - mine if not n.startswith(("_", "quantized", "cudnn", "miopen", "mkldnn", "fbgemm", "native_"))}
+    missing = {
+        n
+        for n in theirs - mine
+        if not n.startswith(("_", "quantized", "cudnn", "miopen", "mkldnn", "fbgemm", "native_"))
+    }
     assert len(missing) / len(theirs) < 0.2, sorted(missing)
 
 

@@ -1,4 +1,5 @@
-"""The smaller parts of utils: weak dictionaries, decorators, environment reports, throughput, and what is refused when used."""
+"""The smaller parts of utils: weak dictionaries, decorators, environment reports, throughput,
+and what is refused when used."""
 
 from __future__ import annotations
 
@@ -116,7 +117,11 @@ def test_extensions_are_refused_when_built():
     from rushlight.utils import cpp_extension
 
     assert cpp_extension.CUDA_HOME is None
-    for build in (lambda: cpp_extension.load("x", ["x.cpp"]), lambda: cpp_extension.CppExtension("x", []), lambda: cpp_extension.BuildExtension()):
+    for build in (
+        lambda: cpp_extension.load("x", ["x.cpp"]),
+        lambda: cpp_extension.CppExtension("x", []),
+        lambda: cpp_extension.BuildExtension(),
+    ):
         with pytest.raises(NotImplementedError, match="custom_op"):
             build()
     with pytest.raises(NotImplementedError, match="devices"):
@@ -144,7 +149,7 @@ def test_groups_of_tensors():
     assert {k[1].name: v[1] for k, v in groups.items()} == {"float32": [0, 2], "float64": [1]}
 
 
-# --- trees -------------------------------------------------------------------------------------------------------------------
+# --- trees ------------------------------------------------------------------------------------------------------------
 
 
 def test_trees_equal_pytorchs():
@@ -154,16 +159,26 @@ def test_trees_equal_pytorchs():
     import torch.utils._pytree as theirs
 
     point = namedtuple("point", "x y")
-    tree = {"a": [1, (2, None)], "p": point(4, OrderedDict(z=5)), "d": defaultdict(list, {"q": 6}), "k": deque([7, 8], maxlen=3), "e": []}
+    tree = {
+        "a": [1, (2, None)],
+        "p": point(4, OrderedDict(z=5)),
+        "d": defaultdict(list, {"q": 6}),
+        "k": deque([7, 8], maxlen=3),
+        "e": [],
+    }
     results = []
     for m in (theirs, pytree):
         leaves, spec = m.tree_flatten(tree)
         plain = {k: v for k, v in tree.items() if k != "p"}
         results.append((
-            leaves, str(spec), spec.num_nodes, m.treespec_pprint(spec), m.tree_map(lambda x: (x,), tree), [m.keystr(k) for k, _ in m.tree_leaves_with_path(tree)],
-            m.treespec_dumps(m.tree_structure(plain)), m._broadcast_to_and_flatten([1, 2], m.tree_structure([[0, 0], 0])), m._broadcast_to_and_flatten([1], m.tree_structure([0, 0])),
-            m.tree_map_only(int, lambda x: -x, tree), m.tree_map_with_path(lambda k, x: m.keystr(k), tree), m.tree_any(lambda x: x == 8, tree), m.tree_all_only(int, lambda x: x > 0, tree),
-            spec.flatten_up_to({"a": [[0], (2, 3)], "p": point(4, {"z": 5}), "d": {"q": 6}, "k": deque([7, 8]), "e": []}),
+            leaves, str(spec), spec.num_nodes, m.treespec_pprint(spec), m.tree_map(lambda x: (x,), tree),
+            [m.keystr(k) for k, _ in m.tree_leaves_with_path(tree)], m.treespec_dumps(m.tree_structure(plain)),
+            m._broadcast_to_and_flatten([1, 2], m.tree_structure([[0, 0], 0])),
+            m._broadcast_to_and_flatten([1], m.tree_structure([0, 0])), m.tree_map_only(int, lambda x: -x, tree),
+            m.tree_map_with_path(lambda k, x: m.keystr(k), tree), m.tree_any(lambda x: x == 8, tree),
+            m.tree_all_only(int, lambda x: x > 0, tree),
+            spec.flatten_up_to({"a": [[0], (2, 3)], "p": point(4, {"z": 5}), "d": {"q": 6}, "k": deque([7, 8]),
+                                "e": []}),
         ))  # fmt: skip
         assert m.tree_unflatten(leaves, spec) == tree
         assert m.treespec_loads(results[-1][6]) == m.tree_structure(plain)
@@ -190,15 +205,19 @@ def test_classes_can_be_registered():
         def __init__(self, a, b):
             self.a, self.b = a, b
 
-    pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda v, _: Pair(*v), serialized_type_name="tests.Pair",
-                                flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a), (pytree.GetAttrKey("b"), p.b)], None))  # fmt: skip
+    pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda v, _: Pair(*v),
+                                serialized_type_name="tests.Pair",
+                                flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a),
+                                                                 (pytree.GetAttrKey("b"), p.b)], None))  # fmt: skip
     with pytest.raises(ValueError, match="already registered"):
         pytree.register_pytree_node(Pair, lambda p: ([], None), lambda v, _: None)
     made = pytree.tree_map(lambda x: x * 2, Pair(1, [2]))
     assert (made.a, made.b) == (2, [4])
     path, leaf = pytree.tree_leaves_with_path(Pair(1, [2]))[1]
     assert (pytree.keystr(path), leaf, pytree.key_get(Pair(1, [2]), path)) == (".b[0]", 2, 2)
-    assert pytree.treespec_loads(pytree.treespec_dumps(pytree.tree_structure(Pair(1, 2)))) == pytree.tree_structure(Pair(1, 2))
+    assert pytree.treespec_loads(pytree.treespec_dumps(pytree.tree_structure(Pair(1, 2)))) == pytree.tree_structure(
+        Pair(1, 2)
+    )
 
     @dataclass
     class Point:

@@ -36,7 +36,7 @@ def records(path):
     return found
 
 
-# --- without TensorBoard -------------------------------------------------------------------------------------------------
+# --- without TensorBoard ----------------------------------------------------------------------------------------------
 
 
 def test_checksums():
@@ -116,7 +116,7 @@ def test_refusals(tmp_path):
             writer.add_embedding(rl.ones(2, 3), metadata=["a"])
 
 
-# --- with TensorBoard ------------------------------------------------------------------------------------------------------
+# --- with TensorBoard -------------------------------------------------------------------------------------------------
 
 
 def loaded(path):
@@ -136,12 +136,15 @@ CALLS = {
     "histogram_raw": lambda w, t: w.add_histogram_raw("h", 0.0, 9.0, 10, 45.0, 285.0, [1.0, 5.0, 10.0], [1, 4, 5], 1),
     "text": lambda w, t: w.add_text("t", "grüße **bold**", 1),
     "audio": lambda w, t: w.add_audio("s", (t.arange(100).float() / 50 - 1)[None], 1, sample_rate=8000),
-    "pr_curve": lambda w, t: w.add_pr_curve("p", t.tensor([0, 1, 1, 0, 1]), t.tensor([0.1, 0.8, 0.55, 0.3, 0.9]), 1, num_thresholds=11),
+    "pr_curve": lambda w,
+    t: w.add_pr_curve("p", t.tensor([0, 1, 1, 0, 1]), t.tensor([0.1, 0.8, 0.55, 0.3, 0.9]), 1, num_thresholds=11),
     "pr_curve_raw": lambda w, t: w.add_pr_curve_raw("p", *([np.linspace(0, 1, 5)] * 6), 1, num_thresholds=5),
     "multiline": lambda w, t: w.add_custom_scalars_multilinechart(["a", "b"], category="c", title="d"),
     "margin": lambda w, t: w.add_custom_scalars_marginchart(["a", "b", "c"]),
     "layout": lambda w, t: w.add_custom_scalars({"x": {"y": ["Multiline", ["a"]], "z": ["Margin", ["a", "b", "c"]]}}),
-    "mesh": lambda w, t: w.add_mesh("m", t.ones(1, 4, 3), colors=t.ones(1, 4, 3, dtype=t.int32), faces=t.ones(1, 2, 3, dtype=t.int32), config_dict={"b": 1, "a": 2}),
+    "mesh": lambda w,
+    t: w.add_mesh("m", t.ones(1, 4, 3), colors=t.ones(1, 4, 3, dtype=t.int32), faces=t.ones(1, 2, 3, dtype=t.int32),
+                  config_dict={"b": 1, "a": 2}),
     "tensor": lambda w, t: w.add_tensor("x", t.arange(6).reshape(2, 3), 1),
     "tensor_bool": lambda w, t: w.add_tensor("x", t.tensor([True, False]), 1),
     "tensor_complex": lambda w, t: w.add_tensor("x", t.tensor([1 + 2j]), 1),
@@ -215,7 +218,9 @@ def test_boxes_video_and_figures(tmp_path):
     pillow = pytest.importorskip("PIL.Image")
     with SummaryWriter(tmp_path) as writer:
         writer.add_image_with_boxes("b", rl.zeros(3, 32, 32), rl.tensor([[4.0, 4.0, 20.0, 20.0]]), 1)
-        writer.add_image_with_boxes("b", rl.zeros(3, 32, 32), rl.tensor([[4.0, 4.0, 20.0, 20.0]]), 2, labels="cat", rescale=2)
+        writer.add_image_with_boxes(
+            "b", rl.zeros(3, 32, 32), rl.tensor([[4.0, 4.0, 20.0, 20.0]]), 2, labels="cat", rescale=2
+        )
         writer.add_video("v", rl.rand(3, 4, 3, 8, 8), 3, fps=2)
     box, named, video = (e.summary.value[0].image for e in loaded(event_file(tmp_path))[1:])
     pixels = np.asarray(pillow.open(io.BytesIO(box.encoded_image_string)))
@@ -242,14 +247,25 @@ def test_hparams_equal_pytorchs(tmp_path):
     found = []
     for folder, writer, space in (("mine", SummaryWriter, rl), ("theirs", their_writer, torch)):
         with writer(str(tmp_path / folder)) as made:
-            made.add_hparams({"lr": 0.1, "name": "a", "on": True, "t": space.tensor([2.0]), "none": None}, {"m/acc": 0.5}, {"lr": [0.1, 0.2]}, run_name="run", global_step=2)
+            made.add_hparams(
+                {"lr": 0.1, "name": "a", "on": True, "t": space.tensor([2.0]), "none": None},
+                {"m/acc": 0.5},
+                {"lr": [0.1, 0.2]},
+                run_name="run",
+                global_step=2,
+            )
         events = loaded(event_file(tmp_path / folder / "run"))
         for event in events:
             event.ClearField("wall_time")
             event.ClearField("source_metadata")
         found.append([event.SerializeToString(deterministic=True) for event in events])
         plugin = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
-        contents = [plugin.HParamsPluginData.FromString(v.metadata.plugin_data.content) for e in events for v in e.summary.value if v.HasField("metadata")]
+        contents = [
+            plugin.HParamsPluginData.FromString(v.metadata.plugin_data.content)
+            for e in events
+            for v in e.summary.value
+            if v.HasField("metadata")
+        ]
         found[-1] = (contents, [v.simple_value for e in events for v in e.summary.value if v.HasField("simple_value")])
     assert found[0] == found[1]
 
@@ -261,14 +277,29 @@ def test_scalars_and_embeddings_make_pytorchs_files(tmp_path):
         root = tmp_path / folder
         with writer(str(root)) as made:
             made.add_scalars("loss/all", {"train": 1.0, "test": 2.0}, 1)
-            made.add_embedding(space.tensor([[1.0, 2.5], [3.0, -4.0]]), metadata=["x", "y"], label_img=space.ones(2, 3, 4, 4) * 0.5, global_step=3, tag="e/f")
+            made.add_embedding(
+                space.tensor([[1.0, 2.5], [3.0, -4.0]]),
+                metadata=["x", "y"],
+                label_img=space.ones(2, 3, 4, 4) * 0.5,
+                global_step=3,
+                tag="e/f",
+            )
             made.add_embedding(space.ones(2, 2), metadata=[["x", 1], ["y", 2]], metadata_header=["name", "n"])
-        trees.append({str(p.relative_to(root)): p.read_bytes() if p.suffix == ".tsv" else b"" for p in sorted(root.rglob("*")) if "tfevents" not in p.name})
+        trees.append(
+            {
+                str(p.relative_to(root)): p.read_bytes() if p.suffix == ".tsv" else b""
+                for p in sorted(root.rglob("*"))
+                if "tfevents" not in p.name
+            }
+        )
     assert trees[0] == trees[1]
     config = pytest.importorskip("tensorboard.plugins.projector.projector_config_pb2").ProjectorConfig
     from google.protobuf import text_format
 
-    mine, theirs = (text_format.Parse((tmp_path / name / "projector_config.pbtxt").read_text(), config()) for name in ("mine", "theirs"))
+    mine, theirs = (
+        text_format.Parse((tmp_path / name / "projector_config.pbtxt").read_text(), config())
+        for name in ("mine", "theirs")
+    )
     assert mine == theirs
 
 

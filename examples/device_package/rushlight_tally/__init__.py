@@ -33,7 +33,8 @@ class Tally(Device):
         self.freed: dict[int, list[int]] = {}    # size -> addresses
         self.counts: Counter[str] = Counter()
 
-    # Memory: a real chip calls its driver here. The core asks rarely, for large pieces. -------------------------------------
+    # Memory: a real chip calls its driver here. The core asks rarely, for large pieces.
+    # -------------------------------------
 
     def allocate(self, nbytes: int, index: int) -> int:
         size = (nbytes + 63) // 64 * 64
@@ -64,20 +65,28 @@ class Tally(Device):
             self.memory = (ctypes.c_char * MEMORY)()
         return ctypes.addressof(self.memory) + address
 
-    # Kernels: a real chip prints the nest in its own language (`codegen.emit_llvm`, `emit_ptx`, or a walk over the nest) and
-    # gives it to its compiler. ------------------------------------------------------------------------------------------
+    # Kernels: a real chip prints the nest in its own language (`codegen.emit_llvm`, `emit_ptx`, or a walk over the
+    # nest) and gives it to its compiler.
+    # ------------------------------------------------------------------------------------------
 
     def load(self, nest: Any) -> Any:
         self.counts["kernels loaded"] += 1
         return KERNEL(codegen.compile(nest).address)
 
-    def launch(self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int) -> None:
+    def launch(
+        self, handle: Any, pointers: Sequence[int | bytes], params: Sequence[int], begin: int, end: int, index: int
+    ) -> None:
         self.counts["kernels launched"] += 1
-        constants = [ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers]
-        places = [ctypes.addressof(c) if c is not None else self.place(p) for p, c in zip(pointers, constants, strict=True)]
+        constants = [
+            ctypes.create_string_buffer(p, max(16, len(p))) if isinstance(p, bytes) else None for p in pointers
+        ]
+        places = [
+            ctypes.addressof(c) if c is not None else self.place(p) for p, c in zip(pointers, constants, strict=True)
+        ]
         handle((ctypes.c_void_p * len(places))(*places), (ctypes.c_int64 * max(1, len(params)))(*params), begin, end)
 
-    # Library ops: what the chip has a fast routine for. `out` and the arguments are tensors of this device. ---------------
+    # Library ops: what the chip has a fast routine for. `out` and the arguments are tensors of this device.
+    # ---------------
 
     def implementation(self, op: str) -> Callable | None:
         return {"mm": self.multiply}.get(op)

@@ -1,4 +1,5 @@
-"""`torch.ao.quantization`: the marks that models carry (`QuantStub`, `DeQuantStub`), which do nothing until a model is converted.
+"""`torch.ao.quantization`: the marks that models carry (`QuantStub`, `DeQuantStub`),
+which do nothing until a model is converted.
 
 Refuses: observing, preparing and converting models, which is not written yet.
 """

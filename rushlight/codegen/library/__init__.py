@@ -1,5 +1,7 @@
-"""Library kernels: IR text written by hand-made writers, for what no loop nest describes (register tiles over packed windows).
+"""Library kernels: IR text written by hand-made writers,
+for what no loop nest describes (register tiles over packed windows).
 
-Enters: a dtype, for this machine or a named target. Leaves: kernels with the usual ABI, each behind a declared `Interface`
-(interface.py). Refuses: dtypes that an interface does not list; sizes are the planners' business (op/convolve.py).
+Enters: a dtype, for this machine or a named target. Leaves: kernels with the usual ABI, each behind a declared
+`Interface` (interface.py). Refuses: dtypes that an interface does not list;
+sizes are the planners' business (op/convolve.py).
 """

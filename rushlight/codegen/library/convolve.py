@@ -1,8 +1,9 @@
 """Convolution kernels: implicit matrix products over windows packed into scratch memory that stays in cache.
 
-Enters: the dtype. Leaves: `Kernel`s with the usual ABI, behind interfaces. `FORWARD` multiplies weights with windows of an input, for
-convolutions and (with mirrored taps) for gradients of their inputs. `WEIGHT` sums products of output gradients and windows over
-pixels: windows are transposed, so that their rows are lanes (dots.py does the same with pixels as lanes).
+Enters: the dtype. Leaves: `Kernel`s with the usual ABI, behind interfaces. `FORWARD` multiplies weights with windows of
+an input, for convolutions and (with mirrored taps) for gradients of their inputs. `WEIGHT` sums products of output
+gradients and windows over pixels: windows are transposed,
+so that their rows are lanes (dots.py does the same with pixels as lanes).
 """
 
 from __future__ import annotations
@@ -29,15 +30,20 @@ def spare_tiles(tile: Tile) -> int:
 
 
 def forward_text(tile: Tile) -> str:
-    """Per item, slice after slice of window rows, and strip after strip of a block's pixels: every panel of weights meets the strip.
+    """Per item, slice after slice of window rows, and strip after strip of a block's pixels:
+    every panel of weights meets the strip.
 
-    A strip of windows is as wide as a register tile and stays in the nearest cache. With masks it is packed when its turn comes;
-    without, rows are packed for the whole block, since short runs would take too long.
+    A strip of windows is as wide as a register tile and stays in the nearest cache. With masks it is packed when its
+    turn comes; without, rows are packed for the whole block, since short runs would take too long.
     """
     stride = tile.strip if tile.masked else tile.pitch
     w = Writer("conv_forward", ABI)
     windows = w.scratch(tile.element, (NEAR_MOST if tile.masked else tile.depth) * stride)
-    runs, offsets, joined = w.scratch("i64", RUN * tile.block), w.scratch("i64", tile.block), w.scratch("i64", JOINED * tile.block)
+    runs, offsets, joined = (
+        w.scratch("i64", RUN * tile.block),
+        w.scratch("i64", tile.block),
+        w.scratch("i64", JOINED * tile.block),
+    )
     numbers = w.scratch("i64", tile.block) if tile.masked else None
     spare = w.scratch(tile.element, SPARE // tile.size)
     load_params(w, FORWARD.params)
@@ -63,11 +69,25 @@ def forward_text(tile: Tile) -> str:
                 with tiles.strips() as (nth, column, vectors):
                     past = w.min(w.add(column, w.mul(vectors, tile.lanes)), count)
                     begin, end = (w.load("i64", w.at(numbers, pixel, "i64"), 8) for pixel in (column, w.sub(past, 1)))
-                    # Lanes past the last pixel are multiplied too: zeros, since small numbers that memory may hold would be slow.
+                    # Lanes past the last pixel are multiplied too: zeros,
+                    # since small numbers that memory may hold would be slow.
                     last = w.at(windows, w.mul(w.sub(vectors, 1), tile.lanes), tile.element)
                     with w.when(w.compare("ne", w.rem(count, tile.lanes), 0)):
                         clear_vectors(w, tile, last, depth, stride, 1)
-                    w.call("pack", windows, runs, begin, w.add(end, 1), column, past, source, w["table"], slice_.i, depth, w["params"])
+                    w.call(
+                        "pack",
+                        windows,
+                        runs,
+                        begin,
+                        w.add(end, 1),
+                        column,
+                        past,
+                        source,
+                        w["table"],
+                        slice_.i,
+                        depth,
+                        w["params"],
+                    )
                     with w.loop(panel0, panels) as p:
                         tiles.one_tile(p.i, nth, column, vectors, windows)
             else:
@@ -88,13 +108,17 @@ def declared(tile: Tile) -> str:
 
 FORWARD = declare(
     Interface(
-        "conv_forward", ("input", "weights", "bias_data", "table", "result"),
+        "conv_forward",
+        ("input", "weights", "bias_data", "table", "result"),
         (*GEOMETRY, *PLACES, "block", "blocks", "panels", "cuts", "per_cut", "bias", "depth", "near"),
-        "groups, cuts of outputs, blocks of pixels", forward_text,
-        refuses="a block or depth beyond the tile's, more tiles of a cut than the spare memory holds, and weights in place whose outputs "
-        "do not fill panels or whose inner taps do not fill depth and near",
+        "groups, cuts of outputs, blocks of pixels",
+        forward_text,
+        refuses=(
+            "a block or depth beyond the tile's, more tiles of a cut than the spare memory holds, and weights in place"
+            " whose outputs do not fill panels or whose inner taps do not fill depth and near"
+        ),
     )
-)  # fmt: skip
+)
 
 
 class Tiles:
@@ -106,7 +130,14 @@ class Tiles:
     ) -> None:  # fmt: skip
         self.w, self.tile, self.many = w, tile, many
         self.offsets, self.joined, self.stretches, self.count = offsets, joined, stretches, count
-        self.target, self.bias, self.weights, self.spare, self.panel0, self.panels = target, bias, weights, spare, panel0, panels
+        self.target, self.bias, self.weights, self.spare, self.panel0, self.panels = (
+            target,
+            bias,
+            weights,
+            spare,
+            panel0,
+            panels,
+        )
         self.per_row = -(-tile.block // tile.columns)
         self.begins, self.ends = w.compare("eq", row, 0), w.compare("sge", w.add(row, many), w["rows"])
         self.place = self.place_of(row)
@@ -120,7 +151,8 @@ class Tiles:
 
     @contextmanager
     def strips(self) -> Iterator[tuple[Reg, Reg, Reg]]:
-        """A loop over strips: number, first pixel, and vectors, which are shared out evenly where tiles of fewer exist."""
+        """A loop over strips: number, first pixel, and vectors,
+        which are shared out evenly where tiles of fewer exist."""
         w, tile = self.w, self.tile
         if tile.by_lane:
             with w.loop(0, self.count, tile.columns) as c:
@@ -133,7 +165,8 @@ class Tiles:
             yield t.i, w.mul(first, tile.lanes), w.sub(past, first)
 
     def one_tile(self, panel: Reg, nth: Reg, column: Reg, vectors: Reg, b: Reg) -> None:
-        """Multiply one tile straight into the result where it is whole and its pixels are neighbours, else into spare memory."""
+        """Multiply one tile straight into the result where it is whole and its pixels are neighbours,
+        else into spare memory."""
         w, tile = self.w, self.tile
         row0 = w.mul(panel, tile.rows)
         left, width = w.sub(self.count, column), w.mul(vectors, tile.lanes)
@@ -156,7 +189,9 @@ class Tiles:
             goes_on = w.compare("slt", w.add(panel, 1), self.panels)
             ahead = w.select(goes_on, w.at(a, w["a_panel"], tile.element), w.at(self.weights, self.later, tile.element))
             inner = w.min(self.many, w["inner"])
-            call_multiply(w, tile, vectors, a, w["a_row"], inner, w["a_jump"], b, self.many, to, row, bias, start, ahead)
+            call_multiply(
+                w, tile, vectors, a, w["a_row"], inner, w["a_jump"], b, self.many, to, row, bias, start, ahead
+            )
         with w.when(w.both(self.ends, w.negate(direct))):
             self.put(out, sums, bias, column, w.min(left, width), w.min(w.sub(w["outs"], row0), tile.rows))
 
@@ -194,13 +229,14 @@ def put_row(w: Writer, tile: Tile, to: Reg, of: Reg, count: Reg, value: Reg, ste
         j.next = [w.at(j.carry[0], step, tile.element)]
 
 
-# --- weights whose taps are no neighbours -------------------------------------------------------------------------------------
+# --- weights whose taps are no neighbours -----------------------------------------------------------------------------
 
 SOME = 16          # channels whose weights are read side by side
 
 
 def rows_text(tile: Tile) -> str:
-    """Rows of weights [channel, tap], `pitch` elements apart, zeros past the last output. Some channels of all outputs are an item."""
+    """Rows of weights [channel, tap], `pitch` elements apart, zeros past the last output.
+    Some channels of all outputs are an item."""
     w = Writer("conv_rows", ABI)
     load_params(w, ROWS.params)
     load_pointers(w, *ROWS.operands)
@@ -210,8 +246,16 @@ def rows_text(tile: Tile) -> str:
         whole = w.compare("eq", count, SOME)
         with w.loop(0, w["padded"]) as out:
             exists = w.compare("slt", out.i, w["outs"])
-            row = w.at(w["result"], w.add(w.mul(w.add(w.mul(group, w["padded"]), out.i), w["pitch"]), w.mul(first, w["taps"])), tile.element)
-            own = w.at(w["weights"], w.total(w.mul(group, w["group"]), w.mul(out.i, w["out"]), w.mul(first, w["channel"])), tile.element)
+            row = w.at(
+                w["result"],
+                w.add(w.mul(w.add(w.mul(group, w["padded"]), out.i), w["pitch"]), w.mul(first, w["taps"])),
+                tile.element,
+            )
+            own = w.at(
+                w["weights"],
+                w.total(w.mul(group, w["group"]), w.mul(out.i, w["out"]), w.mul(first, w["channel"])),
+                tile.element,
+            )
             with w.when(exists), w.loop(0, w["taps"]) as tap:
                 of = w.at(own, w.load("i64", w.at(w["table"], tap.i, "i64"), 8), tile.element)
                 to = w.at(row, tap.i, tile.element)
@@ -230,13 +274,14 @@ def rows_text(tile: Tile) -> str:
 
 ROWS = declare(
     Interface(
-        "conv_rows", ("weights", "table", "result"), ("parts", "padded", "outs", "channels", "taps", "group", "out", "channel", "pitch"),
+        "conv_rows", ("weights", "table", "result"),
+        ("parts", "padded", "outs", "channels", "taps", "group", "out", "channel", "pitch"),
         "groups, parts of the channels; the table holds an offset per tap", rows_text,
     )
 )  # fmt: skip
 
 
-# --- gradient of the weight -----------------------------------------------------------------------------------------------
+# --- gradient of the weight -------------------------------------------------------------------------------------------
 
 
 def weight_text(tile: Tile) -> str:
@@ -246,7 +291,11 @@ def weight_text(tile: Tile) -> str:
     windows = w.scratch(tile.element, (CHUNK + tile.lanes) * stride)
     turned = w.scratch(tile.element, (tile.block + tile.lanes) * across)
     gradients = w.scratch(tile.element, (SLICE + tile.rows) * stride)
-    runs, offsets, joined = w.scratch("i64", RUN * tile.block), w.scratch("i64", tile.block), w.scratch("i64", JOINED * tile.block)
+    runs, offsets, joined = (
+        w.scratch("i64", RUN * tile.block),
+        w.scratch("i64", tile.block),
+        w.scratch("i64", JOINED * tile.block),
+    )
     edge = w.scratch(tile.element, tile.rows * tile.columns)
     load_params(w, WEIGHT.params)
     load_pointers(w, *WEIGHT.operands)
@@ -262,9 +311,23 @@ def weight_text(tile: Tile) -> str:
         pixels = w.min(w.add(pixel0, w["per_part"]), w["pixels"])
         # Rows past the last are multiplied too: zeros, since small numbers that memory may hold would be slow.
         whole = w.mul(w.div(w.add(depth, tile.lanes - 1), tile.lanes), tile.lanes)
-        clear_vectors(w, tile, w.at(windows, w.mul(depth, stride), tile.element), w.sub(whole, depth), stride, stride // tile.lanes)
+        clear_vectors(
+            w,
+            tile,
+            w.at(windows, w.mul(depth, stride), tile.element),
+            w.sub(whole, depth),
+            stride,
+            stride // tile.lanes,
+        )
         missing = w.rem(w["outs"], tile.rows)
-        clear_vectors(w, tile, gradients, w.select(w.compare("eq", missing, 0), 0, SLICE + tile.rows), stride, stride // tile.lanes)
+        clear_vectors(
+            w,
+            tile,
+            gradients,
+            w.select(w.compare("eq", missing, 0), 0, SLICE + tile.rows),
+            stride,
+            stride // tile.lanes,
+        )
         with w.loop(pixel0, pixels, tile.block) as first:
             count = w.min(w.sub(pixels, first.i), tile.block)
             number = find_runs(w, runs, offsets, first.i, count)
@@ -291,9 +354,32 @@ def weight_text(tile: Tile) -> str:
                     vectors = w.min(w.div(w.add(left, tile.lanes - 1), tile.lanes), tile.vectors)
                     fits = w.both(w.compare("sge", high, tile.rows), w.compare("sge", left, w.mul(vectors, tile.lanes)))
                     to, apart = w.select(fits, corner, edge), w.select(fits, w["rows"], tile.columns)
-                    call_multiply(w, tile, vectors, a, a_row, count, 0, b, count, to, apart, edge, w.select(fits, start, ZERO), w.at(a, w.mul(a_row, tile.rows), tile.element))
+                    call_multiply(
+                        w,
+                        tile,
+                        vectors,
+                        a,
+                        a_row,
+                        count,
+                        0,
+                        b,
+                        count,
+                        to,
+                        apart,
+                        edge,
+                        w.select(fits, start, ZERO),
+                        w.at(a, w.mul(a_row, tile.rows), tile.element),
+                    )
                     with w.when(w.negate(fits)):
-                        add_rows(w, tile, corner, edge, w.min(high, tile.rows), w.min(left, tile.columns), w.compare("eq", start, ADD))
+                        add_rows(
+                            w,
+                            tile,
+                            corner,
+                            edge,
+                            w.min(high, tile.rows),
+                            w.min(left, tile.columns),
+                            w.compare("eq", start, ADD),
+                        )
     return "\n".join([w.text(), pack_text(tile, stride), *multiply_texts(tile, across), declared(tile)])
 
 
@@ -314,7 +400,9 @@ def clear_vectors(w: Writer, tile: Tile, rows: Reg, count: Reg, stride: int, vec
             w.store(Reg("zeroinitializer", tile.vector), w.at(row, w.mul(v.i, tile.lanes), tile.element), tile.size)
 
 
-def transpose_rows(w: Writer, tile: Tile, target: Reg, across: int, source: Reg, stride: int, rows: Reg, columns: Reg) -> None:
+def transpose_rows(
+    w: Writer, tile: Tile, target: Reg, across: int, source: Reg, stride: int, rows: Reg, columns: Reg
+) -> None:
     """target[column, row] = source[row, column], square by square; what the last squares hold besides is never used."""
     with w.loop(0, rows, tile.lanes) as i, w.loop(0, columns, tile.lanes) as j:
         of = w.at(source, w.add(w.mul(i.i, stride), j.i), tile.element)

@@ -1,10 +1,11 @@
 """Convolution kernels for groups of one channel: rows of the input in a padded buffer, taps added one after another.
 
-Enters: the dtype. Leaves: `Kernel`s with the usual ABI for the result and for the gradient of the weight. Refuses nothing: the
-planner (op/convolve_tiles.py) chooses blocks that fit the buffer.
+Enters: the dtype. Leaves: `Kernel`s with the usual ABI for the result and for the gradient of the weight. Refuses
+nothing: the planner (op/convolve_tiles.py) chooses blocks that fit the buffer.
 
-With one channel a register tile of outputs would be almost empty, so pixels alone fill the vectors. A block of input rows is
-copied with its padding, columns of one remainder of the stride side by side; then every tap reads plain neighbours.
+With one channel a register tile of outputs would be almost empty, so pixels alone fill the vectors. A block of input
+rows is copied with its padding, columns of one remainder of the stride side by side;
+then every tap reads plain neighbours.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from .packing import copy_row, fill_zeros
 PARAMS = (
     "channels", "outs", "taps",                    # result channels, results per input channel, taps
     "in_d", "in_h", "in_w", "step_d", "step_h", "step_w",
-    "base_d", "tap_d", "low_h", "low_w", "span_h",  # first depth; depth per tap; row and column before the first; rows taps reach over
+    # first depth; depth per tap; row and column before the first; rows taps reach over
+    "base_d", "tap_d", "low_h", "low_w", "span_h",
     "in_image", "in_channel", "in_depth", "in_row", "in_column",
     "out_d", "out_h", "out_w", "images",
     "out_image", "out_channel", "out_depth", "out_row", "out_column",
-    "taps_d", "block_h", "block_w", "pitch", "slab",   # blocks of result rows and columns; elements per remainder and per depth
+    # blocks of result rows and columns; elements per remainder and per depth
+    "taps_d", "block_h", "block_w", "pitch", "slab",
     "weight", "bias",                              # distance of channels' weights; 1 if there is a bias
 )  # fmt: skip
 PLACE = 2                # a tap: its place in the buffer, its weight's place in the kernel
@@ -30,8 +33,21 @@ GROUP = 4                # vectors of pixels computed together
 
 
 def fill_text(tile: Tile) -> str:
-    """fill(buffer, plane, depth, row, column, rows): the input rows under a block of results, with zeros around the input."""
-    w = Writer("fill", [("ptr", "buffer"), ("ptr", "plane"), ("i64", "z"), ("i64", "y"), ("i64", "x"), ("i64", "rows"), ("ptr", "params")], "internal ")
+    """fill(buffer, plane, depth, row, column, rows): the input rows under a block of results,
+    with zeros around the input."""
+    w = Writer(
+        "fill",
+        [
+            ("ptr", "buffer"),
+            ("ptr", "plane"),
+            ("i64", "z"),
+            ("i64", "y"),
+            ("i64", "x"),
+            ("i64", "rows"),
+            ("ptr", "params"),
+        ],
+        "internal ",
+    )
     load_params(w, PARAMS)
     pitch = w["pitch"]
     with w.loop(0, w["taps_d"]) as d:
@@ -51,13 +67,21 @@ def fill_text(tile: Tile) -> str:
                 fill_zeros(w, tile, target, Reg("0", "i64"), left)
                 column = w.add(w.mul(w.add(left, first), w["step_w"]), p.i)
                 begin = w.at(source, w.mul(column, w["in_column"]), tile.element)
-                copy_row(w, tile, w.at(target, left, tile.element), begin, w.sub(right, left), w.mul(w["step_w"], w["in_column"]))
+                copy_row(
+                    w,
+                    tile,
+                    w.at(target, left, tile.element),
+                    begin,
+                    w.sub(right, left),
+                    w.mul(w["step_w"], w["in_column"]),
+                )
                 fill_zeros(w, tile, target, right, pitch)
     return w.text()
 
 
 def blocks(w: Writer, tile: Tile, buffer: Reg, plane: Reg, body) -> None:
-    """Fill the buffer for each block of a plane's results, and write `body(depth, row, column, rows, columns)` for it."""
+    """Fill the buffer for each block of a plane's results,
+    and write `body(depth, row, column, rows, columns)` for it."""
     with w.loop(0, w["out_d"]) as z, w.loop(0, w["out_h"], w["block_h"]) as y, w.loop(0, w["out_w"], w["block_w"]) as x:
         rows = w.min(w.sub(w["out_h"], y.i), w["block_h"])
         columns = w.min(w.sub(w["out_w"], x.i), w["block_w"])
@@ -73,7 +97,19 @@ def place(w: Writer, z: Reg, y: Reg, x: Reg) -> Reg:
 
 def row_text(tile: Tile) -> str:
     """row(buffer row, weights, places, taps, start, target, columns): one row of results, to whole vectors."""
-    w = Writer("row", [("ptr", "source"), ("ptr", "weights"), ("ptr", "places"), ("i64", "taps"), (tile.element, "start"), ("ptr", "target"), ("i64", "columns")], "internal ")
+    w = Writer(
+        "row",
+        [
+            ("ptr", "source"),
+            ("ptr", "weights"),
+            ("ptr", "places"),
+            ("i64", "taps"),
+            (tile.element, "start"),
+            ("ptr", "target"),
+            ("i64", "columns"),
+        ],
+        "internal ",
+    )
     start = w.splat(w["start"], tile.lanes)
 
     def group(at: Reg, count: int) -> None:
@@ -104,11 +140,17 @@ def forward_text(tile: Tile) -> str:
     load_pointers(w, *FORWARD.operands)
     with w.loop(w["begin"], w["end"]) as item:
         image, channel = w.div(item.i, w["channels"]), w.rem(item.i, w["channels"])
-        plane = w.at(w["input"], w.add(w.mul(image, w["in_image"]), w.mul(w.div(channel, w["outs"]), w["in_channel"])), tile.element)
+        plane = w.at(
+            w["input"],
+            w.add(w.mul(image, w["in_image"]), w.mul(w.div(channel, w["outs"]), w["in_channel"])),
+            tile.element,
+        )
         result = w.at(w["result"], w.add(w.mul(image, w["out_image"]), w.mul(channel, w["out_channel"])), tile.element)
         weights = w.at(w["weights"], w.mul(channel, w["weight"]), tile.element)
         biased = w.compare("eq", w["bias"], 1)
-        given = w.load(tile.element, w.select(biased, w.at(w["bias_data"], channel, tile.element), w["weights"]), tile.size)
+        given = w.load(
+            tile.element, w.select(biased, w.at(w["bias_data"], channel, tile.element), w["weights"]), tile.size
+        )
         start = w.select(biased, given, Reg("0.0", tile.element))
 
         def body(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> None:
@@ -132,7 +174,7 @@ def store_row(w: Writer, tile: Tile, target: Reg, line: Reg, columns: Reg) -> No
         j.next = [w.at(j.carry[0], w["out_column"], tile.element)]
 
 
-# --- gradient of the weight -----------------------------------------------------------------------------------------------
+# --- gradient of the weight -------------------------------------------------------------------------------------------
 
 
 def weight_text(tile: Tile) -> str:
@@ -147,33 +189,57 @@ def weight_text(tile: Tile) -> str:
         with w.loop(0, w["taps"]) as t:
             w.store(Reg("0.0", tile.element), w.at(sums, t.i, tile.element), tile.size)
         with w.loop(0, w["images"]) as image:
-            plane = w.at(w["input"], w.add(w.mul(image.i, w["in_image"]), w.mul(w.div(item.i, w["outs"]), w["in_channel"])), tile.element)
-            gradient = w.at(w["gradient"], w.add(w.mul(image.i, w["out_image"]), w.mul(item.i, w["out_channel"])), tile.element)
+            plane = w.at(
+                w["input"],
+                w.add(w.mul(image.i, w["in_image"]), w.mul(w.div(item.i, w["outs"]), w["in_channel"])),
+                tile.element,
+            )
+            gradient = w.at(
+                w["gradient"], w.add(w.mul(image.i, w["out_image"]), w.mul(item.i, w["out_channel"])), tile.element
+            )
 
             def body(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> None:
                 with w.loop(0, rows) as r:
                     source = w.at(gradient, place(w, z, w.add(y, r.i), x), tile.element)  # noqa: B023  written at once
-                    copy_row(w, tile, w.at(gradients, w.mul(r.i, columns), tile.element), source, columns, w["out_column"])
+                    copy_row(
+                        w, tile, w.at(gradients, w.mul(r.i, columns), tile.element), source, columns, w["out_column"]
+                    )
                 stride = w.mul(w.mul(w["step_h"], w["step_w"]), w["pitch"])
                 with w.loop(0, w["taps"]) as t:
                     offset = w.load("i64", w.at(w["places"], w.mul(t.i, PLACE), "i64"), 8)
-                    w.call("dots", gradients, w.at(buffer, offset, tile.element), rows, columns, stride, w.at(sums, t.i, tile.element))
+                    w.call(
+                        "dots",
+                        gradients,
+                        w.at(buffer, offset, tile.element),
+                        rows,
+                        columns,
+                        stride,
+                        w.at(sums, t.i, tile.element),
+                    )
 
             blocks(w, tile, buffer, plane, body)
     return "\n".join([w.text(), fill_text(tile), dots_text(tile), declarations(tile.lanes, tile.element)])
 
 
 def dots_text(tile: Tile) -> str:
-    """dots(gradients, windows, rows, columns, stride, sum): add the products of rows of gradients and windows `stride` apart.
+    """dots(gradients, windows, rows, columns, stride, sum):
+    add the products of rows of gradients and windows `stride` apart.
 
-    The end of a row is a vector too, with zeros for the lanes past it: summed one by one, narrow rows would take long and lose bits.
+    The end of a row is a vector too, with zeros for the lanes past it: summed one by one,
+    narrow rows would take long and lose bits.
     """
-    w = Writer("dots", [("ptr", "a"), ("ptr", "b"), ("i64", "rows"), ("i64", "columns"), ("i64", "stride"), ("ptr", "sum")], "internal ")
+    w = Writer(
+        "dots",
+        [("ptr", "a"), ("ptr", "b"), ("i64", "rows"), ("i64", "columns"), ("i64", "stride"), ("ptr", "sum")],
+        "internal ",
+    )
     zero = Reg("zeroinitializer", tile.vector)
     columns = w["columns"]
 
     numbers = Reg(f"<{', '.join(f'i64 {n}' for n in range(tile.lanes))}>", f"<{tile.lanes} x i64>")
-    within = w.new(f"<{tile.lanes} x i1>", f"icmp slt {numbers}, {w.splat(w.rem(columns, tile.lanes), tile.lanes).text}")
+    within = w.new(
+        f"<{tile.lanes} x i1>", f"icmp slt {numbers}, {w.splat(w.rem(columns, tile.lanes), tile.lanes).text}"
+    )
 
     def products(at: Reg, a: Reg, b: Reg, sums: list[Reg], ends: bool = False) -> list[Reg]:
         made = []
@@ -203,7 +269,21 @@ def dots_text(tile: Tile) -> str:
     return w.text()
 
 
-FORWARD = declare(Interface("conv_depthwise", ("input", "weights", "bias_data", "places", "result"), PARAMS, "images, channels", forward_text))
+FORWARD = declare(
+    Interface(
+        "conv_depthwise",
+        ("input", "weights", "bias_data", "places", "result"),
+        PARAMS,
+        "images, channels",
+        forward_text,
+    )
+)
 WEIGHT = declare(
-    Interface("conv_depthwise_weight", ("gradient", "input", "places", "result"), PARAMS, "channels; the result is [channels, taps]", weight_text)
+    Interface(
+        "conv_depthwise_weight",
+        ("gradient", "input", "places", "result"),
+        PARAMS,
+        "channels; the result is [channels, taps]",
+        weight_text,
+    )
 )

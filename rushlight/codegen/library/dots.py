@@ -1,4 +1,5 @@
-"""The gradient of a convolution's weight as dot products along pixels: for vectors without masks, and behind winograd_weight.py.
+"""The gradient of a convolution's weight as dot products along pixels: for vectors without masks,
+and behind winograd_weight.py.
 
 Enters: a tile. Leaves: the interface `WEIGHT_DOTS`, and texts of internal functions.
 """
@@ -14,11 +15,25 @@ DOT_BYTES, DOT_DEPTH, DOT_OUTS = 1024, 96, 66   # pixels packed at once, window 
 
 
 def dot_text(tile: Tile) -> str:
-    """dot(gradients, their stride, windows, their stride, pixels, result, its stride, adds): one register tile of outputs x window rows.
+    """dot(gradients, their stride, windows, their stride, pixels, result, its stride, adds):
+    one register tile of outputs x window rows.
 
     result[i, j] is gradient row i . window row j, added to what is there if `adds`.
     """
-    w = Writer("dot", [("ptr", "a"), ("i64", "a_row"), ("ptr", "b"), ("i64", "b_row"), ("i64", "count"), ("ptr", "c"), ("i64", "c_row"), ("i1", "adds")], "internal ")
+    w = Writer(
+        "dot",
+        [
+            ("ptr", "a"),
+            ("i64", "a_row"),
+            ("ptr", "b"),
+            ("i64", "b_row"),
+            ("i64", "count"),
+            ("ptr", "c"),
+            ("i64", "c_row"),
+            ("i1", "adds"),
+        ],
+        "internal ",
+    )
     zero = Reg("zeroinitializer", tile.vector)
     number = tile.dot_rows * tile.dot_columns
     rows = [w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(tile.dot_rows)]
@@ -38,13 +53,16 @@ def dot_text(tile: Tile) -> str:
             sums = p.carry[r * tile.dot_columns + c :][:width]
             value = w.horizontals(sums) if whole else w.horizontal(sums[0])
             place = w.at(w["c"], w.add(w.mul(w["c_row"], r), c), tile.element)
-            old = w.select(w["adds"], w.load(value.type, place, tile.size), Reg("zeroinitializer" if whole else "0.0", value.type))
+            old = w.select(
+                w["adds"], w.load(value.type, place, tile.size), Reg("zeroinitializer" if whole else "0.0", value.type)
+            )
             w.store(w.fadd(value, old), place, tile.size)
     return w.text()
 
 
 def weight_dots_text(tile: Tile) -> str:
-    """The kernel: per item, walk blocks of pixels; pack windows, then gradients a slice of outputs at a time, and add their dots."""
+    """The kernel: per item, walk blocks of pixels; pack windows, then gradients a slice of outputs at a time,
+    and add their dots."""
     block = DOT_BYTES // tile.size
     stride = block + tile.lanes
     w = Writer("conv_weight_dots", ABI)
@@ -74,7 +92,10 @@ def weight_dots_text(tile: Tile) -> str:
             stretches = join_runs(w, joined, runs, offsets, number)
             adds = w.compare("ne", first.i, pixel0)
             # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
-            dense = w.both(w.both(w.compare("eq", stretches, 1), w.compare("eq", w["out_column"], 1)), w.compare("eq", count, padded))
+            dense = w.both(
+                w.both(w.compare("eq", stretches, 1), w.compare("eq", w["out_column"], 1)),
+                w.compare("eq", count, padded),
+            )
             here = w.at(gradient, w.load("i64", offsets, 8), tile.element)
             with w.loop(0, w["outs"], DOT_OUTS) as slice_:
                 outs = w.min(w.sub(w["outs"], slice_.i), DOT_OUTS)
@@ -90,7 +111,10 @@ def weight_dots_text(tile: Tile) -> str:
                     a_row = w.select(in_place, w["out_channel"], stride)
                     b = w.at(windows, w.mul(j.i, stride), tile.element)
                     corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
-                    fits = w.both(w.compare("sle", w.add(i.i, tile.dot_rows), outs), w.compare("sle", w.add(j.i, tile.dot_columns), depth))
+                    fits = w.both(
+                        w.compare("sle", w.add(i.i, tile.dot_rows), outs),
+                        w.compare("sle", w.add(j.i, tile.dot_columns), depth),
+                    )
                     with w.when(fits):
                         w.call("dot", a, a_row, b, stride, padded, corner, w["rows"], adds)
                     with w.when(w.negate(fits)):

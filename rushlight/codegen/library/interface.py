@@ -1,7 +1,9 @@
-"""What a library kernel declares, and how one becomes machine code: its name, operands, parameters, and what it refuses.
+"""What a library kernel declares, and how one becomes machine code: its name, operands, parameters,
+and what it refuses.
 
-Enters: an `Interface` and a `Tile`. Leaves: the text for any target (`text_of`), assembly (`assembly_of`), or a loaded `Kernel`.
-LLVM parses and verifies every text; RUSHLIGHT_SHOW=llvm,asm prints it as it prints the kernels of nests. `INTERFACES` lists all.
+Enters: an `Interface` and a `Tile`. Leaves: the text for any target (`text_of`), assembly (`assembly_of`), or a loaded
+`Kernel`. LLVM parses and verifies every text; RUSHLIGHT_SHOW=llvm,asm prints it as it prints the kernels of nests.
+`INTERFACES` lists all.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class Tile(NamedTuple):
 
     @property
     def pitch(self) -> int:
-        """Elements between rows of packed pixels: room for a vector past the last, and an odd number of cache lines, so that rows spread."""
+        """Elements between rows of packed pixels: room for a vector past the last, and an odd number of cache lines,
+        so that rows spread."""
         return self.odd_lines(self.block + self.lanes)
 
     @property
@@ -58,19 +61,22 @@ class Tile(NamedTuple):
         return f"<{self.lanes} x {self.element}>"
 
 
-SHAPES = {128: ((8, 3), (6, 4), (4, 6)), 256: ((4, 3), (6, 2), (3, 4)), 512: ((8, 3), (12, 2), (4, 6))}   # outputs x vectors of pixels
+# outputs x vectors of pixels
+SHAPES = {128: ((8, 3), (6, 4), (4, 6)), 256: ((4, 3), (6, 2), (3, 4)), 512: ((8, 3), (12, 2), (4, 6))}
 BLOCK_BYTES = {128: 768, 256: 1024, 512: 1024}   # of pixels packed at once
 DEPTH = 256
 
 
 def tile_shapes(bits: int | None = None) -> range:
-    """Numbers of the register tiles there are for vectors of so many bits (this processor's), the most efficient first."""
+    """Numbers of the register tiles there are for vectors of so many bits (this processor's),
+    the most efficient first."""
     return range(len(SHAPES[bits or vector_bits()]))
 
 
 @functools.cache
 def tile_of(code: str, shape: int = 0, bits: int | None = None) -> Tile:
-    """A tile for a dtype and vectors of so many bits (this processor's): accumulators fill most of the vector registers."""
+    """A tile for a dtype and vectors of so many bits (this processor's):
+    accumulators fill most of the vector registers."""
     bits = bits or vector_bits()
     element, size = {"f32": ("float", 4), "f64": ("double", 8)}[code]
     lanes = bits // 8 // size
@@ -107,7 +113,8 @@ def declare(interface: Interface) -> Interface:
 
 
 class Text(NamedTuple):
-    """What the kernel cache asks of a nest: a name, parameters and a digest. The text is written when it is compiled."""
+    """What the kernel cache asks of a nest: a name, parameters and a digest.
+    The text is written when it is compiled."""
 
     interface: Interface
     tile: Tile

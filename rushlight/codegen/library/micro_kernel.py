@@ -1,11 +1,12 @@
-"""Register tiles: products of a few rows with a few vectors of columns, summed in registers over the depth of both operands.
+"""Register tiles: products of a few rows with a few vectors of columns,
+summed in registers over the depth of both operands.
 
 Enters: a tile. Leaves: texts of internal functions for the kernels of this folder.
 
-`multiply` reads the left operand packed, row elements of one depth side by side: the form whose lanes a multiply-add of AArch64 takes
-as operands. `multiply_N`, for N vectors of columns, reads it as rows: element (r, k) at r * a_row + (k // inner) * a_jump + k % inner,
-broadcast from memory. So weights need no packing where their taps are neighbours, and the gradients of outputs need none where
-pixels are.
+`multiply` reads the left operand packed, row elements of one depth side by side: the form whose lanes a multiply-add of
+AArch64 takes as operands. `multiply_N`, for N vectors of columns, reads it as rows: element (r, k) at r * a_row + (k //
+inner) * a_jump + k % inner, broadcast from memory. So weights need no packing where their taps are neighbours, and the
+gradients of outputs need none where pixels are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ FAR = [
 
 
 def multiply_text(tile: Tile, stride: int) -> str:
-    """multiply(weights, windows, depth, result, row stride, bias, start): one register tile; rows of b are `stride` elements apart."""
+    """multiply(weights, windows, depth, result, row stride, bias, start): one register tile;
+    rows of b are `stride` elements apart."""
     w = Writer("multiply", NEAR, "internal ")
     zero = Reg("zeroinitializer", tile.vector)
     with w.loop(0, w["depth"], carry=[w["a"], w["b"], *[zero] * (tile.rows * tile.vectors)]) as k:
@@ -41,7 +43,8 @@ def multiply_text(tile: Tile, stride: int) -> str:
 
 
 def weight_factors(w: Writer, tile: Tile, a: Reg):
-    """The tile's weights of one window row, each as a vector of copies; loaded one vector at a time where lanes can be operands."""
+    """The tile's weights of one window row, each as a vector of copies;
+    loaded one vector at a time where lanes can be operands."""
     if not tile.by_lane:
         for r in range(tile.rows):
             yield w.splat(w.load(tile.element, w.at(a, r, tile.element), tile.size), tile.lanes)
@@ -72,7 +75,10 @@ def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
             w.prefetch(near)
             w.prefetch(w.at(near, w["a_row"], tile.element))
         for n in range(count):
-            columns = [w.load(tile.vector, w.at(b, n * stride + v * tile.lanes, tile.element), tile.size) for v in range(vectors)]
+            columns = [
+                w.load(tile.vector, w.at(b, n * stride + v * tile.lanes, tile.element), tile.size)
+                for v in range(vectors)
+            ]
             for r in range(tile.rows):
                 head = w.at(heads[r // QUAD], offsets[r % QUAD - 1], tile.element) if r % QUAD else heads[r // QUAD]
                 factor = w.splat(w.load(tile.element, w.at(head, n, tile.element), tile.size), tile.lanes)
@@ -123,7 +129,7 @@ def multiply_texts(tile: Tile, stride: int) -> list[str]:
     return [multiply_far_text(tile, stride, n) for n in range(1, tile.vectors + 1)]
 
 
-# --- dots -------------------------------------------------------------------------------------------------------------------
+# --- dots -------------------------------------------------------------------------------------------------------------
 
 
 def transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:
@@ -143,7 +149,12 @@ def transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:
         for g in range(0, lanes, 4):
             a, b, c, d = made[g : g + 4]
             low, low_, high, high_ = zipped(a, b, 1, 0), zipped(c, d, 1, 0), zipped(a, b, 1, 1), zipped(c, d, 1, 1)
-            made[g : g + 4] = [zipped(low, low_, 2, 0), zipped(low, low_, 2, 1), zipped(high, high_, 2, 0), zipped(high, high_, 2, 1)]
+            made[g : g + 4] = [
+                zipped(low, low_, 2, 0),
+                zipped(low, low_, 2, 1),
+                zipped(high, high_, 2, 0),
+                zipped(high, high_, 2, 1),
+            ]
     else:
         for g in range(0, lanes, 2):
             a, b = made[g : g + 2]
@@ -169,4 +180,9 @@ def block_transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:
     even, odd = [0, 2, 4, 6], [1, 3, 5, 7]
     a, b, c, d = rows
     left_even, left_odd, right_even, right_odd = pick(a, b, even), pick(a, b, odd), pick(c, d, even), pick(c, d, odd)
-    return [pick(left_even, right_even, even), pick(left_odd, right_odd, even), pick(left_even, right_even, odd), pick(left_odd, right_odd, odd)]
+    return [
+        pick(left_even, right_even, even),
+        pick(left_odd, right_odd, even),
+        pick(left_even, right_even, odd),
+        pick(left_odd, right_odd, odd),
+    ]

@@ -1,9 +1,11 @@
-"""The second half of transposed convolutions to few channels: products of single taps added where their windows overlap.
+"""The second half of transposed convolutions to few channels:
+products of single taps added where their windows overlap.
 
-Enters: the dtype. Leaves: a `Kernel` with the usual ABI. Refuses nothing: the planner (op/convolve.py) hands it dense products.
+Enters: the dtype. Leaves: a `Kernel` with the usual ABI. Refuses nothing:
+the planner (op/convolve.py) hands it dense products.
 
-With few result channels a register tile is mostly empty, but channels x taps fill it: so the products of every tap with every
-input pixel are made first, as one matrix product, and this kernel adds them up in the planes of the result.
+With few result channels a register tile is mostly empty, but channels x taps fill it: so the products of every tap with
+every input pixel are made first, as one matrix product, and this kernel adds them up in the planes of the result.
 """
 
 from __future__ import annotations
@@ -35,13 +37,19 @@ def overlap_text(tile: Tile) -> str:
             own = w.at(source, w.mul(tap, pixels), tile.element)
             at = w.sub(w.mul(k.i, w["tap_w"]), w["pad_w"])
             first = w.select(w.compare("slt", at, 0), steps(w, w.sub(0, at), w["stride_w"]), 0)
-            last = w.min(w.select(w.compare("slt", at, w["out_w"]), steps(w, w.sub(w["out_w"], at), w["stride_w"]), 0), w["in_w"])
+            last = w.min(
+                w.select(w.compare("slt", at, w["out_w"]), steps(w, w.sub(w["out_w"], at), w["stride_w"]), 0), w["in_w"]
+            )
             with w.loop(0, w["in_d"]) as z, w.loop(0, w["in_h"]) as y:
                 to_z = w.sub(w.add(w.mul(z.i, w["stride_d"]), w.mul(d.i, w["tap_d"])), w["pad_d"])
                 to_y = w.sub(w.add(w.mul(y.i, w["stride_h"]), w.mul(h.i, w["tap_h"])), w["pad_h"])
                 with w.when(w.both(w.compare("ult", to_z, w["out_d"]), w.compare("ult", to_y, w["out_h"]))):
                     row = w.at(own, w.mul(w.add(w.mul(z.i, w["in_h"]), y.i), w["in_w"]), tile.element)
-                    target = w.at(plane, w.total(w.mul(to_z, w["depth"]), w.mul(to_y, w["row"]), w.mul(at, w["column"])), tile.element)
+                    target = w.at(
+                        plane,
+                        w.total(w.mul(to_z, w["depth"]), w.mul(to_y, w["row"]), w.mul(at, w["column"])),
+                        tile.element,
+                    )
                     add_row(w, tile, target, row, first, last)
     return w.text() + "\n" + declarations(tile.lanes, tile.element)
 
@@ -54,7 +62,9 @@ def steps(w: Writer, distance: Reg, stride: Reg) -> Reg:
 def start_plane(w: Writer, tile: Tile, plane: Reg, channel: Reg) -> None:
     """Fill a plane with the channel's bias, or zero."""
     biased = w.compare("eq", w["bias"], 1)
-    given = w.load(tile.element, w.select(biased, w.at(w["bias_data"], channel, tile.element), w["products"]), tile.size)
+    given = w.load(
+        tile.element, w.select(biased, w.at(w["bias_data"], channel, tile.element), w["products"]), tile.size
+    )
     value = w.select(biased, given, Reg("0.0", tile.element))
     with w.loop(0, w["out_d"]) as z, w.loop(0, w["out_h"]) as y:
         row = w.at(plane, w.add(w.mul(z.i, w["depth"]), w.mul(y.i, w["row"])), tile.element)
@@ -69,7 +79,11 @@ def add_row(w: Writer, tile: Tile, target: Reg, row: Reg, first: Reg, last: Reg)
     near = w.compare("eq", apart, 1)
     with w.loop(first, w.select(near, w.sub(last, tile.lanes - 1), first), tile.lanes) as v:
         place = w.at(target, v.i, tile.element)
-        w.store(w.fadd(w.load(tile.vector, place, tile.size), w.load(tile.vector, w.at(row, v.i, tile.element), tile.size)), place, tile.size)
+        w.store(
+            w.fadd(w.load(tile.vector, place, tile.size), w.load(tile.vector, w.at(row, v.i, tile.element), tile.size)),
+            place,
+            tile.size,
+        )
     with w.loop(v.i, last, carry=[w.at(target, w.mul(v.i, apart), tile.element)]) as x:
         value = w.load(tile.element, w.at(row, x.i, tile.element), tile.size)
         w.store(w.fadd(w.load(tile.element, x.carry[0], tile.size), value), x.carry[0], tile.size)

@@ -1,8 +1,8 @@
 """Windows in scratch memory: what convolution kernels share to pack pixels under a kernel, and gradients beside them.
 
-Enters: a writer inside a kernel, or a tile. Leaves: text. A pixel is an index over (image, depth, row, column) of the output; window
-row k of a block of pixels holds, for channel and tap k, the input element under each pixel, or zero outside the input. Pixels of one
-output row are a run, copied in vectors.
+Enters: a writer inside a kernel, or a tile. Leaves: text. A pixel is an index over (image, depth, row, column) of the
+output; window row k of a block of pixels holds, for channel and tap k, the input element under each pixel, or zero
+outside the input. Pixels of one output row are a run, copied in vectors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from .interface import Tile, load_params
 
 GEOMETRY = (
     "outs", "taps", "rows",                       # outputs per group, taps, channels x taps per group
-    "in_d", "in_h", "step_d", "step_h", "base_d", "base_h",   # input sizes; input index = pixel index * step + base + tap
-    "in_image", "in_group", "in_channel", "in_depth", "in_row", "in_step", "in_base",   # strides; of a column step; of the first column
+    # input sizes; input index = pixel index * step + base + tap
+    "in_d", "in_h", "step_d", "step_h", "base_d", "base_h",
+    # strides; of a column step; of the first column
+    "in_image", "in_group", "in_channel", "in_depth", "in_row", "in_step", "in_base",
     "out_d", "out_h", "out_w", "pixels",
     "out_image", "out_group", "out_channel", "out_depth", "out_row", "out_column",
 )  # fmt: skip
@@ -25,7 +27,8 @@ JOINED = 3         # a stretch of neighbouring pixels of the result: offset, len
 
 
 def find_runs(w: Writer, runs: Reg, offsets: Reg, first: Reg, count: Reg, numbers: Reg | None = None) -> Reg:
-    """Write the runs of pixels [first, first + count), every pixel's offset in the output, and its run's number; returns how many runs."""
+    """Write the runs of pixels [first, first + count), every pixel's offset in the output, and its run's number;
+    returns how many runs."""
     row0 = w.div(first, w["out_w"])
     past = w.add(first, count)
     number = w.add(w.sub(w.div(w.sub(past, 1), w["out_w"]), row0), 1)
@@ -38,13 +41,20 @@ def find_runs(w: Writer, runs: Reg, offsets: Reg, first: Reg, count: Reg, number
         z, image = w.rem(slab, w["out_d"]), w.div(slab, w["out_d"])
         in_z, in_y = w.add(w.mul(z, w["step_d"]), w["base_d"]), w.add(w.mul(y, w["step_h"]), w["base_h"])
         source = w.total(
-            w.mul(image, w["in_image"]), w.mul(in_z, w["in_depth"]), w.mul(in_y, w["in_row"]), w["in_base"], w.mul(column, w["in_step"])
+            w.mul(image, w["in_image"]),
+            w.mul(in_z, w["in_depth"]),
+            w.mul(in_y, w["in_row"]),
+            w["in_base"],
+            w.mul(column, w["in_step"]),
         )
         place = w.sub(begin, first)
         for k, value in enumerate((source, in_z, in_y, column, length, place)):
             w.store(value, w.at(runs, w.add(w.mul(r.i, RUN), k), "i64"), 8)
         target = w.total(
-            w.mul(image, w["out_image"]), w.mul(z, w["out_depth"]), w.mul(y, w["out_row"]), w.mul(column, w["out_column"])
+            w.mul(image, w["out_image"]),
+            w.mul(z, w["out_depth"]),
+            w.mul(y, w["out_row"]),
+            w.mul(column, w["out_column"]),
         )
         with w.loop(0, length, carry=[target]) as j:
             w.store(j.carry[0], w.at(offsets, w.add(place, j.i), "i64"), 8)
@@ -66,16 +76,26 @@ def copy_row(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: 
             for value, place in zip(values, places, strict=True):
                 w.store(value, w.at(target, place, tile.element), tile.size)
         with w.loop(several.i, last, tile.lanes) as j:
-            w.store(w.load(tile.vector, w.at(source, j.i, tile.element), tile.size), w.at(target, j.i, tile.element), tile.size)
+            w.store(
+                w.load(tile.vector, w.at(source, j.i, tile.element), tile.size),
+                w.at(target, j.i, tile.element),
+                tile.size,
+            )
         # The last vector ends with the row, over what the one before it wrote.
-        w.store(w.load(tile.vector, w.at(source, last, tile.element), tile.size), w.at(target, last, tile.element), tile.size)
+        w.store(
+            w.load(tile.vector, w.at(source, last, tile.element), tile.size),
+            w.at(target, last, tile.element),
+            tile.size,
+        )
     other = w.negate(wide)
     for apart in (2, 4):   # a vector of neighbours holds every second or fourth of them
         chosen = w.compare("eq", step, apart)
         with w.when(chosen):
             # Not for the last elements: the vector would reach past them, perhaps out of memory.
             with w.loop(0, w.sub(count, tile.lanes), tile.lanes) as j:
-                near = w.load(f"<{apart * tile.lanes} x {tile.element}>", w.at(source, w.mul(j.i, apart), tile.element), tile.size)
+                near = w.load(
+                    f"<{apart * tile.lanes} x {tile.element}>", w.at(source, w.mul(j.i, apart), tile.element), tile.size
+                )
                 w.store(w.every(near, apart, tile.lanes), w.at(target, j.i, tile.element), tile.size)
             copy_elements(w, tile, target, source, j.i, count, step)
         other = w.both(other, w.negate(chosen))
@@ -103,7 +123,8 @@ PACK = [
 
 
 def pack_text(tile: Tile, stride: int) -> str:
-    """pack(target, runs, first, end, first pixel, end, input, taps, first row, rows): window rows of pixels, `stride` elements apart.
+    """pack(target, runs, first, end, first pixel, end, input, taps, first row, rows): window rows of pixels,
+    `stride` elements apart.
 
     A run may spill over the start of the next, which is written later, and the last one into the slack that ends a row.
     """
@@ -111,7 +132,8 @@ def pack_text(tile: Tile, stride: int) -> str:
 
 
 def masked_pack_text(tile: Tile, stride: int) -> str:
-    """Taps outside: what a tap and the runs have to do with each other becomes a list of vectors to copy, the same for all channels."""
+    """Taps outside: what a tap and the runs have to do with each other becomes a list of vectors to copy,
+    the same for all channels."""
     w = Writer("pack", PACK, "internal ")
     pieces = w.scratch("i64", PIECE * (stride + 1))
     load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step"))
@@ -120,7 +142,10 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
     with w.loop(0, w["taps"]) as tap:
         entry = w.at(w["table"], w.mul(tap.i, TAP), "i64")
         # Channels c of the rows asked for: first <= c * taps + tap < first + count.
-        begin, end = (w.div(w.add(w.max(w.sub(k, tap.i), 0), w.sub(w["taps"], 1)), w["taps"]) for k in (w["first"], w.add(w["first"], w["count"])))
+        begin, end = (
+            w.div(w.add(w.max(w.sub(k, tap.i), 0), w.sub(w["taps"], 1)), w["taps"])
+            for k in (w["first"], w.add(w["first"], w["count"]))
+        )
         row = w.at(w["target"], w.mul(w.sub(w.add(w.mul(begin, w["taps"]), tap.i), w["first"]), stride), tile.element)
         base = w.at(w["input"], w.add(w.mul(begin, w["in_channel"]), w.load("i64", entry, 8)), tile.element)
         with w.when(w.compare("slt", begin, end)):
@@ -132,7 +157,11 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
                     with w.loop(0, number) as n:
                         piece = w.at(pieces, w.mul(n.i, PIECE), "i64")
                         offset, place, bits = (w.load("i64", w.at(piece, k, "i64"), 8) for k in range(PIECE))
-                        w.store(read(w, tile, w.at(of, offset, tile.element), bits), w.at(to, place, tile.element), tile.size)
+                        w.store(
+                            read(w, tile, w.at(of, offset, tile.element), bits),
+                            w.at(to, place, tile.element),
+                            tile.size,
+                        )
                     c.next = [w.at(to, apart, tile.element), w.at(of, w["in_channel"], tile.element)]
     return w.text()
 
@@ -173,7 +202,9 @@ def read_neighbours(w: Writer, tile: Tile, of: Reg, bits: Reg) -> Reg:
 
 def read_seconds(w: Writer, tile: Tile, of: Reg, bits: Reg) -> Reg:
     w.prefetch(w.at(of, 2 * tile.columns, tile.element))
-    return w.every(w.load_some(f"<{2 * tile.lanes} x {tile.element}>", of, w.mask(bits, 2 * tile.lanes), tile.size), 2, tile.lanes)
+    return w.every(
+        w.load_some(f"<{2 * tile.lanes} x {tile.element}>", of, w.mask(bits, 2 * tile.lanes), tile.size), 2, tile.lanes
+    )
 
 
 def read_far(w: Writer, tile: Tile, of: Reg, bits: Reg) -> Reg:
@@ -235,7 +266,18 @@ def join_runs(w: Writer, joined: Reg, runs: Reg, offsets: Reg, number: Reg) -> R
     return r.carry[0]
 
 
-def pack_gradients(w: Writer, tile: Tile, target: Reg, stride: int, gradient: Reg, joined: Reg, stretches: Reg, first: Reg, begin: Reg, end: Reg) -> None:
+def pack_gradients(
+    w: Writer,
+    tile: Tile,
+    target: Reg,
+    stride: int,
+    gradient: Reg,
+    joined: Reg,
+    stretches: Reg,
+    first: Reg,
+    begin: Reg,
+    end: Reg,
+) -> None:
     """Rows [begin, end) of output gradients, counted from `first`, over the block's pixels."""
     with w.loop(begin, end) as m:
         source = w.at(gradient, w.mul(w.add(first, m.i), w["out_channel"]), tile.element)
@@ -243,7 +285,9 @@ def pack_gradients(w: Writer, tile: Tile, target: Reg, stride: int, gradient: Re
         with w.loop(0, stretches) as r:
             stretch = w.at(joined, w.mul(r.i, JOINED), "i64")
             offset, length, place = (w.load("i64", w.at(stretch, n, "i64"), 8) for n in range(JOINED))
-            copy_row(w, tile, w.at(row, place, tile.element), w.at(source, offset, tile.element), length, w["out_column"])
+            copy_row(
+                w, tile, w.at(row, place, tile.element), w.at(source, offset, tile.element), length, w["out_column"]
+            )
 
 
 def clear_tail(w: Writer, tile: Tile, rows: Reg, first: Reg, past: Reg, stride: int, begin: Reg, end: Reg) -> None:

@@ -1,17 +1,20 @@
 """Convolution kernels for 3x3 windows in tiles of 2x4 results, with a third of the multiplications.
 
-Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: weights to the frequency-like domain of the tiles,
-inputs likewise, products there, and results back. Refuses nothing: the planner (op/convolve_tiles.py) calls them where they pay.
+Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: weights to the frequency-like domain of the
+tiles, inputs likewise, products there, and results back. Refuses nothing:
+the planner (op/convolve_tiles.py) calls them where they pay.
 
-A tile of results is a correlation of a 4x6 window with the kernel, done by evaluating both at the points 0, +-1 and infinity
-down and 0, +-a, +-b and infinity across, multiplying, and interpolating (Winograd's minimal filtering). Interpolation enlarges
-the rounding errors of the products: with four points hardly, with six by some bits. So tiles are long in one direction only
-(4x4 results would take a quarter of the multiplications, at twice the error), a = 1/sqrt(2) and b = sqrt(2) (half the error of
-1 and 2), and the products are summed in short blocks, whose sums are summed again. The error stays within twice that of plain
-summation in blocks of 16 channels (docs/accuracy.md). An element that is not finite makes all results of its tiles NaN.
+A tile of results is a correlation of a 4x6 window with the kernel, done by evaluating both at the points 0, +-1 and
+infinity down and 0, +-a, +-b and infinity across, multiplying, and interpolating (Winograd's minimal filtering).
+Interpolation enlarges the rounding errors of the products: with four points hardly, with six by some bits. So tiles are
+long in one direction only (4x4 results would take a quarter of the multiplications, at twice the error), a = 1/sqrt(2)
+and b = sqrt(2) (half the error of 1 and 2), and the products are summed in short blocks, whose sums are summed again.
+The error stays within twice that of plain summation in blocks of 16 channels (docs/accuracy.md). An element that is not
+finite makes all results of its tiles NaN.
 
-Memory between the kernels: weights [point, panel of outputs, channel, output of the panel], inputs [point, panel of tiles, channel,
-tile of the panel], products [point, panel of tiles, output, tile of the panel]: what a register tile reads lies together.
+Memory between the kernels: weights [point, panel of outputs, channel, output of the panel], inputs [point, panel of
+tiles, channel, tile of the panel], products [point, panel of tiles, output, tile of the panel]:
+what a register tile reads lies together.
 """
 
 from __future__ import annotations
@@ -32,12 +35,27 @@ SLICE = 8                # channels or outputs an item handles
 NEAR, FAR = 16, 128      # channels summed one after the other; channels whose blocks are
 GATHER = 16              # channels of a panel of weights handled together
 A, B = 0.5**0.5, 2**0.5  # a^2 = 1/2, b^2 = 2
-TILES = (*GEOMETRY, "first", "tiles", "blocks", "panels", "channels", "height", "width", "row", "column", "bias", "in_w", "base_w", "in_column")
+TILES = (
+    *GEOMETRY,
+    "first",
+    "tiles",
+    "blocks",
+    "panels",
+    "channels",
+    "height",
+    "width",
+    "row",
+    "column",
+    "bias",
+    "in_w",
+    "base_w",
+    "in_column",
+)
 PRODUCT = ("outs", "channels", "out_panels", "panels", "blocks")
 WEIGHTS = ("outs", "channels", "panels", "out", "channel", "row", "column", "start")
 
 
-# --- one dimension ----------------------------------------------------------------------------------------------------------
+# --- one dimension ----------------------------------------------------------------------------------------------------
 
 Rule = Callable[[Writer, Sequence[Reg]], list[Reg]]
 
@@ -66,8 +84,8 @@ def input_across(w: Writer, x: Sequence[Reg]) -> list[Reg]:
     even_b, odd_b = w.fma(k(-0.5), x[2], x[4]), w.fma(k(-0.5), x[1], x[3])
     return [
         w.fma(k(-2.5), x[2], w.fadd(x[4], x[0])),
-        w.fma(k(A), odd_a, even_a), w.fma(k(-A), odd_a, even_a), w.fma(k(B), odd_b, even_b), w.fma(k(-B), odd_b, even_b),
-        w.fma(k(-2.5), x[3], w.fadd(x[5], x[1])),
+        w.fma(k(A), odd_a, even_a), w.fma(k(-A), odd_a, even_a), w.fma(k(B), odd_b, even_b),
+        w.fma(k(-B), odd_b, even_b), w.fma(k(-2.5), x[3], w.fadd(x[5], x[1])),
     ]  # fmt: skip
 
 
@@ -93,10 +111,13 @@ def result_across(w: Writer, t: Sequence[Reg]) -> list[Reg]:
     ]
 
 
-def in_both(w: Writer, down: Rule, across: Rule, size: tuple[int, int], element: Callable[[int, int], Reg]) -> Iterator[list[Reg]]:
+def in_both(
+    w: Writer, down: Rule, across: Rule, size: tuple[int, int], element: Callable[[int, int], Reg]
+) -> Iterator[list[Reg]]:
     """A rule applied to the columns of a rectangle and then one to its rows; yields rows.
 
-    Elements are asked for, and rows made, as late as can be: the order of the text is the order of the code, and registers are few.
+    Elements are asked for, and rows made, as late as can be: the order of the text is the order of the code,
+    and registers are few.
     """
     columns = [down(w, [element(i, j) for i in range(size[0])]) for j in range(size[1])]
     for i in range(len(columns[0])):
@@ -120,7 +141,8 @@ def vectors(w: Writer, tile: Tile, source: Reg, columns: int, apart: int | Reg) 
 def weights_text(tile: Tile) -> str:
     """A panel's outputs are the lanes of one vector.
 
-    Points lie far apart in memory, perhaps all in the same set of a cache. So some channels are collected first, and go there in rows.
+    Points lie far apart in memory, perhaps all in the same set of a cache. So some channels are collected first,
+    and go there in rows.
     """
     w = Writer("conv_winograd_weights", ABI)
     vector = f"<{tile.rows} x {tile.element}>"
@@ -139,7 +161,11 @@ def weights_text(tile: Tile) -> str:
                 for i in range(3):
                     for j in range(3):
                         place = w.total(own, w.mul(w["row"], i), w.mul(w["column"], j))
-                        value = w.select(exists, w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size), Reg("0.0", tile.element))
+                        value = w.select(
+                            exists,
+                            w.load(tile.element, w.at(w["weight"], place, tile.element), tile.size),
+                            Reg("0.0", tile.element),
+                        )
                         square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
             target = w.at(collected, w.mul(w.sub(c.i, some.i), tile.rows), tile.element)
             points = flat(in_both(w, weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))  # noqa: B023
@@ -148,19 +174,28 @@ def weights_text(tile: Tile) -> str:
         with w.loop(0, POINTS) as point:
             place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point.i), panel.i), w["channels"]), some.i), tile.rows)
             source = w.at(collected, w.mul(point.i, line), tile.element)
-            copy_row(w, tile, w.at(w["result"], place, tile.element), source, w.mul(w.sub(past, some.i), tile.rows), Reg("1", "i64"))
+            copy_row(
+                w,
+                tile,
+                w.at(w["result"], place, tile.element),
+                source,
+                w.mul(w.sub(past, some.i), tile.rows),
+                Reg("1", "i64"),
+            )
     return w.text() + "\n" + declarations(tile.rows, tile.element)
 
 
 def block_of(w: Writer, item: Reg) -> tuple[Reg, Reg, Reg, Reg]:
-    """What an item of a kernel over tiles stands for: slice number, block number, its first tile and how many it has."""
+    """What an item of a kernel over tiles stands for: slice number, block number,
+    its first tile and how many it has."""
     block, part = w.rem(item, w["blocks"]), w.div(item, w["blocks"])
     begin = w.mul(block, BLOCK)
     return part, block, w.add(w["first"], begin), w.min(w.sub(w["tiles"], begin), BLOCK)
 
 
 def first_point(w: Writer, tile: Tile, array: Reg, panel: Reg, rows: Reg, row: Reg) -> tuple[Reg, Reg]:
-    """Address of a panel's row at the first point, in arrays [point, panel, row, tile of the panel], and elements to the next point."""
+    """Address of a panel's row at the first point, in arrays [point, panel, row, tile of the panel],
+    and elements to the next point."""
     first = w.at(array, w.mul(w.add(w.mul(panel, rows), row), tile.columns), tile.element)
     return first, w.mul(w.mul(w["panels"], rows), tile.columns)
 
@@ -178,7 +213,14 @@ def input_text(tile: Tile) -> str:
         number = find_runs(w, runs, offsets, first, count)
         channel0 = w.mul(part, SLICE)
         with w.loop(channel0, w.min(w.add(channel0, SLICE), w["channels"])) as c:
-            w.call("windows", windows, runs, number, w.at(w["input"], w.mul(c.i, w["in_channel"]), tile.element), w["params"])
+            w.call(
+                "windows",
+                windows,
+                runs,
+                number,
+                w.at(w["input"], w.mul(c.i, w["in_channel"]), tile.element),
+                w["params"],
+            )
             with w.loop(0, count, tile.columns) as p:
                 panel = w.div(w.add(w.mul(block, BLOCK), p.i), tile.columns)
                 place, step = first_point(w, tile, w["result"], panel, w["channels"], c.i)
@@ -196,10 +238,15 @@ def input_text(tile: Tile) -> str:
 def windows_text(tile: Tile, stride: int, size: tuple[int, int] = (ROWS, COLUMNS)) -> str:
     """windows(target, runs, how many, plane): windows of neighbouring tiles, as rows [element of the window, tile].
 
-    Windows are 4x6, or 2x4 without overlap. A row of the input is laid out with its padding first; four tiles then take every
-    fourth element of it, and the next tiles' first two. What spills over the end of a run is written again by the next.
+    Windows are 4x6, or 2x4 without overlap. A row of the input is laid out with its padding first; four tiles then take
+    every fourth element of it, and the next tiles' first two.
+    What spills over the end of a run is written again by the next.
     """
-    w = Writer("windows", [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "plane"), ("ptr", "params")], "internal ")
+    w = Writer(
+        "windows",
+        [("ptr", "target"), ("ptr", "runs"), ("i64", "number"), ("ptr", "plane"), ("ptr", "params")],
+        "internal ",
+    )
     high, across = size
     line = w.scratch(tile.element, WIDE * BLOCK + 16 * tile.lanes)
     load_params(w, TILES)
@@ -219,8 +266,17 @@ def windows_text(tile: Tile, stride: int, size: tuple[int, int] = (ROWS, COLUMNS
             fill_zeros(w, tile, line, end, wide)
             target = w.at(w["target"], w.add(w.mul(i.i, across * stride), place), tile.element)
             with w.loop(0, length, tile.lanes) as j:
-                near, next_ = (w.load(f"<{WIDE * tile.lanes} x {tile.element}>", w.at(line, w.add(w.mul(j.i, WIDE), ahead), tile.element), tile.size) for ahead in (0, WIDE))
-                own = [w.every(near, WIDE, tile.lanes, k) for k in range(WIDE)] + [w.every(next_, WIDE, tile.lanes, k) for k in range(across - WIDE)]
+                near, next_ = (
+                    w.load(
+                        f"<{WIDE * tile.lanes} x {tile.element}>",
+                        w.at(line, w.add(w.mul(j.i, WIDE), ahead), tile.element),
+                        tile.size,
+                    )
+                    for ahead in (0, WIDE)
+                )
+                own = [w.every(near, WIDE, tile.lanes, k) for k in range(WIDE)] + [
+                    w.every(next_, WIDE, tile.lanes, k) for k in range(across - WIDE)
+                ]
                 for k, value in enumerate(own):
                     w.store(value, w.at(target, w.add(j.i, k * stride), tile.element), tile.size)
     return w.text()
@@ -248,21 +304,28 @@ def product_text(tile: Tile) -> str:
                 left = w.mul(w.add(w.mul(point, w["out_panels"]), o.i), w["channels"])
                 place = w.add(w.mul(point, w["panels"]), p.i)
                 right = w.mul(place, w["channels"])
-                target = w.at(w["result"], w.mul(w.add(w.mul(place, rows), w.mul(o.i, tile.rows)), tile.columns), tile.element)
+                target = w.at(
+                    w["result"], w.mul(w.add(w.mul(place, rows), w.mul(o.i, tile.rows)), tile.columns), tile.element
+                )
                 own = w.select(first, target, sums)
                 with w.loop(slice_.i, past, NEAR) as c:
-                    a, b = w.at(w["weights"], w.mul(w.add(left, c.i), tile.rows), tile.element), w.at(w["inputs"], w.mul(w.add(right, c.i), tile.columns), tile.element)
+                    a, b = w.at(w["weights"], w.mul(w.add(left, c.i), tile.rows), tile.element), w.at(
+                        w["inputs"], w.mul(w.add(right, c.i), tile.columns), tile.element
+                    )
                     start = w.select(w.compare("eq", c.i, slice_.i), ZERO, ADD)
                     w.call("multiply", a, b, w.min(w.sub(past, c.i), NEAR), own, tile.columns, w["weights"], start)
                 with w.when(w.negate(first)):
                     for n in range(0, tile.rows * tile.columns, tile.lanes):
-                        sum_, old = (w.load(tile.vector, w.at(array, n, tile.element), tile.size) for array in (sums, target))
+                        sum_, old = (
+                            w.load(tile.vector, w.at(array, n, tile.element), tile.size) for array in (sums, target)
+                        )
                         w.store(w.fadd(sum_, old), w.at(target, n, tile.element), tile.size)
     return "\n".join([w.text(), multiply_text(tile, tile.columns), declarations(tile.lanes, tile.element)])
 
 
 def output_text(tile: Tile) -> str:
-    """Results of neighbouring whole tiles are stored as rows; others element by element, as far as the result reaches."""
+    """Results of neighbouring whole tiles are stored as rows; others element by element,
+    as far as the result reaches."""
     w = Writer("conv_winograd_output", ABI)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK + tile.columns)
     heights, widths = w.scratch("i64", BLOCK), w.scratch("i64", BLOCK)
@@ -277,7 +340,9 @@ def output_text(tile: Tile) -> str:
         out0 = w.mul(part, SLICE)
         with w.loop(out0, w.min(w.add(out0, SLICE), w["outs"])) as o:
             biased = w.compare("eq", w["bias"], 1)
-            bias = w.load(tile.element, w.select(biased, w.at(w["bias_data"], o.i, tile.element), w["products"]), tile.size)
+            bias = w.load(
+                tile.element, w.select(biased, w.at(w["bias_data"], o.i, tile.element), w["products"]), tile.size
+            )
             bias = w.splat(w.select(biased, bias, Reg("0.0", tile.element)), tile.lanes)
             plane = w.at(w["result"], w.mul(o.i, w["out_channel"]), tile.element)
             with w.loop(0, count, tile.columns) as p:
@@ -293,7 +358,10 @@ def output_text(tile: Tile) -> str:
                         columns[j] = w.at(columns[j], below, tile.element)  # noqa: B023
                         return value
 
-                    made = [[w.fadd(value, bias) for value in row] for row in in_both(w, result_down, result_across, (ROWS, COLUMNS), point)]
+                    made = [
+                        [w.fadd(value, bias) for value in row]
+                        for row in in_both(w, result_down, result_across, (ROWS, COLUMNS), point)
+                    ]
                     store_tiles(w, tile, made, plane, offsets, heights, widths, w.add(p.i, v.i), count, corner)
     return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
 
@@ -312,10 +380,24 @@ def flat(rows: Iterable[Sequence[Reg]]) -> list[Reg]:
     return [value for row in rows for value in row]
 
 
-def store_tiles(w: Writer, tile: Tile, made: list[list[Reg]], plane: Reg, offsets: Reg, heights: Reg, widths: Reg, here: Reg, count: Reg, corner: Reg) -> None:
+def store_tiles(
+    w: Writer,
+    tile: Tile,
+    made: list[list[Reg]],
+    plane: Reg,
+    offsets: Reg,
+    heights: Reg,
+    widths: Reg,
+    here: Reg,
+    count: Reg,
+    corner: Reg,
+) -> None:
     """Store the results of as many tiles as a vector has lanes."""
     last = w.min(w.add(here, tile.lanes - 1), w.sub(count, 1))
-    begin, end, height, width = (w.load("i64", w.at(table, at, "i64"), 8) for table, at in ((offsets, here), (offsets, last), (heights, here), (widths, last)))
+    begin, end, height, width = (
+        w.load("i64", w.at(table, at, "i64"), 8)
+        for table, at in ((offsets, here), (offsets, last), (heights, here), (widths, last))
+    )
     # Tiles of one row end with the narrowest, and all are as high as the first.
     adjacent = w.both(w.compare("eq", w.sub(end, begin), WIDE * (tile.lanes - 1)), w.compare("eq", w["column"], 1))
     adjacent = w.both(adjacent, w.compare("eq", w.sub(last, here), tile.lanes - 1))
@@ -331,8 +413,14 @@ def store_tiles(w: Writer, tile: Tile, made: list[list[Reg]], plane: Reg, offset
             own, high, wide = (w.load("i64", w.at(table, t.i, "i64"), 8) for table in (offsets, heights, widths))
             lane = w.at(corner, w.sub(t.i, here), tile.element)
             with w.loop(0, high) as i, w.loop(0, wide) as j:
-                value = w.load(tile.element, w.at(lane, w.mul(w.add(w.mul(i.i, WIDE), j.i), tile.lanes), tile.element), tile.size)
-                w.store(value, w.at(plane, w.total(own, w.mul(i.i, w["row"]), w.mul(j.i, w["column"])), tile.element), tile.size)
+                value = w.load(
+                    tile.element, w.at(lane, w.mul(w.add(w.mul(i.i, WIDE), j.i), tile.lanes), tile.element), tile.size
+                )
+                w.store(
+                    value,
+                    w.at(plane, w.total(own, w.mul(i.i, w["row"]), w.mul(j.i, w["column"])), tile.element),
+                    tile.size,
+                )
 
 
 def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
@@ -340,7 +428,10 @@ def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
     count = tile.lanes
 
     def joined(a: Reg, b: Reg, order: Sequence[int], width: int) -> Reg:
-        return w.new(f"<{width} x {tile.element}>", f"shufflevector {a}, {b}, <{width} x i32> <{', '.join(f'i32 {n}' for n in order)}>")
+        return w.new(
+            f"<{width} x {tile.element}>",
+            f"shufflevector {a}, {b}, <{width} x i32> <{', '.join(f'i32 {n}' for n in order)}>",
+        )
 
     pairs = [joined(columns[k], columns[k + 1], range(2 * count), 2 * count) for k in (0, 2)]
     order = [j * count + t for t in range(count) for j in range(WIDE)]
@@ -348,7 +439,38 @@ def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
 
 
 PLANES = "walks of more than one group, taps other than 3x3, steps other than one"
-WEIGHTS_KERNEL = declare(Interface("conv_winograd_weights", ("weight", "result"), WEIGHTS, "panels of outputs", weights_text, ("f32",)))
-INPUT = declare(Interface("conv_winograd_input", ("input", "result"), TILES, "slices of channels, blocks of tiles", input_text, ("f32",), PLANES))
-PRODUCT_KERNEL = declare(Interface("conv_winograd_product", ("weights", "inputs", "result"), PRODUCT, "points, blocks of tiles", product_text, ("f32",)))
-OUTPUT = declare(Interface("conv_winograd_output", ("products", "bias_data", "result"), TILES, "slices of outputs, blocks of tiles", output_text, ("f32",), PLANES))
+WEIGHTS_KERNEL = declare(
+    Interface("conv_winograd_weights", ("weight", "result"), WEIGHTS, "panels of outputs", weights_text, ("f32",))
+)
+INPUT = declare(
+    Interface(
+        "conv_winograd_input",
+        ("input", "result"),
+        TILES,
+        "slices of channels, blocks of tiles",
+        input_text,
+        ("f32",),
+        PLANES,
+    )
+)
+PRODUCT_KERNEL = declare(
+    Interface(
+        "conv_winograd_product",
+        ("weights", "inputs", "result"),
+        PRODUCT,
+        "points, blocks of tiles",
+        product_text,
+        ("f32",),
+    )
+)
+OUTPUT = declare(
+    Interface(
+        "conv_winograd_output",
+        ("products", "bias_data", "result"),
+        TILES,
+        "slices of outputs, blocks of tiles",
+        output_text,
+        ("f32",),
+        PLANES,
+    )
+)

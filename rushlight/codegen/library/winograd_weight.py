@@ -1,7 +1,8 @@
 """The gradient of a 3x3 convolution's weight in tiles of 2x4 results, with a third of the multiplications.
 
-Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: inputs at the points of winograd.py, output gradients
-likewise, dot products of both over tiles, and the weight's gradient from those. Refuses nothing: see op/convolve_tiles.py.
+Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: inputs at the points of winograd.py, output
+gradients likewise, dot products of both over tiles, and the weight's gradient from those. Refuses nothing:
+see op/convolve_tiles.py.
 
 Every rule here is the transpose of one there. Memory between the kernels: inputs [point, channel, tile] and gradients
 [point, output, tile], rows `line` elements apart; dots [point, output, channel], points `apart` elements apart.
@@ -93,7 +94,14 @@ def rows_text(name: str, size: tuple[int, int], down: Rule, across: Rule, tile: 
         padded = w.mul(w.div(w.add(count, tile.lanes - 1), tile.lanes), tile.lanes)
         channel0 = w.mul(part, SLICE)
         with w.loop(channel0, w.min(w.add(channel0, SLICE), w["channels"])) as c:
-            w.call("windows", windows, runs, number, w.at(w["input"], w.mul(c.i, w["in_channel"]), tile.element), w["params"])
+            w.call(
+                "windows",
+                windows,
+                runs,
+                number,
+                w.at(w["input"], w.mul(c.i, w["in_channel"]), tile.element),
+                w["params"],
+            )
             clear_tail(w, tile, windows, Reg("0", "i64"), Reg(str(size[0] * size[1]), "i64"), stride, count, padded)
             own = w.at(w["result"], w.add(w.mul(c.i, w["line"]), w.mul(block, BLOCK)), tile.element)
             with w.loop(0, padded, tile.lanes) as v:
@@ -113,21 +121,31 @@ def dots_text(tile: Tile) -> str:
     load_pointers(w, *DOTS_KERNEL.operands)
     w["rows"] = w["channels"]
     line, adds = w["line"], w.compare("eq", w["adds"], 1)
-    per_cut = w.mul(w.div(w.add(w["channels"], w.sub(w.mul(w["cuts"], tile.dot_columns), 1)), w.mul(w["cuts"], tile.dot_columns)), tile.dot_columns)
+    per_cut = w.mul(
+        w.div(w.add(w["channels"], w.sub(w.mul(w["cuts"], tile.dot_columns), 1)), w.mul(w["cuts"], tile.dot_columns)),
+        tile.dot_columns,
+    )
     with w.loop(w["begin"], w["end"]) as item:
         point, cut = w.div(item.i, w["cuts"]), w.rem(item.i, w["cuts"])
         left = w.at(w["gradients"], w.mul(w.mul(point, w["outs"]), line), tile.element)
         right = w.at(w["inputs"], w.mul(w.mul(point, w["channels"]), line), tile.element)
         result = w.at(w["result"], w.mul(point, w["apart"]), tile.element)
         begin = w.mul(cut, per_cut)
-        with w.loop(begin, w.min(w.add(begin, per_cut), w["channels"]), tile.dot_columns) as j, w.loop(0, w["outs"], tile.dot_rows) as i:
+        with (
+            w.loop(begin, w.min(w.add(begin, per_cut), w["channels"]), tile.dot_columns) as j,
+            w.loop(0, w["outs"], tile.dot_rows) as i,
+        ):
             a, b = w.at(left, w.mul(i.i, line), tile.element), w.at(right, w.mul(j.i, line), tile.element)
             corner = w.at(result, w.add(w.mul(i.i, w["channels"]), j.i), tile.element)
             rows, columns = w.sub(w["outs"], i.i), w.sub(w["channels"], j.i)
             fits = w.both(w.compare("sge", rows, tile.dot_rows), w.compare("sge", columns, tile.dot_columns))
             span = STEPS * tile.lanes
             with w.loop(0, w["tiles"], span) as t:
-                left_part, right_part, count = w.at(a, t.i, tile.element), w.at(b, t.i, tile.element), w.min(w.sub(w["tiles"], t.i), span)
+                left_part, right_part, count = (
+                    w.at(a, t.i, tile.element),
+                    w.at(b, t.i, tile.element),
+                    w.min(w.sub(w["tiles"], t.i), span),
+                )
                 more = w.new("i1", f"or {adds}, {w.compare('sgt', t.i, 0).text}")
                 with w.when(fits):
                     w.call("dot", left_part, line, right_part, line, count, corner, w["channels"], more)
@@ -165,8 +183,22 @@ INPUT = declare(
 GRADIENT = declare(
     Interface(
         "conv_winograd_gradients", ("input", "result"), LINES, "slices of outputs, blocks of tiles",
-        functools.partial(rows_text, "conv_winograd_gradients", (HIGH, WIDE), gradient_down, gradient_across), ("f32",), PLANES,
+        functools.partial(rows_text, "conv_winograd_gradients", (HIGH, WIDE), gradient_down, gradient_across), ("f32",),
+        PLANES,
     )
 )  # fmt: skip
-DOTS_KERNEL = declare(Interface("conv_winograd_dots", ("gradients", "inputs", "result"), DOTS, "points, cuts of channels", dots_text, ("f32",)))
-RESULT_KERNEL = declare(Interface("conv_winograd_result", ("dots", "result"), RESULT, "outputs; the result is [outs, channels, 3, 3]", result_text, ("f32",)))
+DOTS_KERNEL = declare(
+    Interface(
+        "conv_winograd_dots", ("gradients", "inputs", "result"), DOTS, "points, cuts of channels", dots_text, ("f32",)
+    )
+)
+RESULT_KERNEL = declare(
+    Interface(
+        "conv_winograd_result",
+        ("dots", "result"),
+        RESULT,
+        "outputs; the result is [outs, channels, 3, 3]",
+        result_text,
+        ("f32",),
+    )
+)

@@ -1,8 +1,8 @@
 """Schedules: the stage between what an op computes (loops/lowered.py) and the loops that compute it (loops/nest.py).
 
-Enters: a `Lowered` and the kind of device. Leaves: a `Schedule`, its launches in order, each with a nest, operands, run-time
-parameters, extent and grain. One scheduler per family of targets; what has none of its own takes the CPU's nests.
-RUSHLIGHT_SHOW=lowered,schedule prints what enters and what leaves.
+Enters: a `Lowered` and the kind of device. Leaves: a `Schedule`, its launches in order, each with a nest, operands,
+run-time parameters, extent and grain. One scheduler per family of targets; what has none of its own takes the CPU's
+nests. RUSHLIGHT_SHOW=lowered,schedule prints what enters and what leaves.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from .launch import Schedule
 
 
 def schedule(lowered: Lowered, library: bool = True) -> Schedule:
-    """How a CPU runs an op; `library`: kernels that are no nests, and what suits this machine's threads, may serve too."""
+    """How a CPU runs an op; `library`: kernels that are no nests, and what suits this machine's threads,
+    may serve too."""
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library)
     if lowered.folding is not None:

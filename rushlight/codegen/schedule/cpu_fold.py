@@ -40,7 +40,8 @@ scalars = Scalars()
 
 
 class Axis(Record):
-    """One loop: its size, its stride in every operand that is read, and its stride in the output (kept) or the position (folded)."""
+    """One loop: its size, its stride in every operand that is read,
+    and its stride in the output (kept) or the position (folded)."""
 
     size: int
     strides: tuple[int, ...]
@@ -57,7 +58,8 @@ class Shape(Record):
     chunked: bool
     inner: bool         # rows form: the last kept loop lies inside an iteration, which then divides no position of it
     strided: bool       # rows form, one read: its elements are not neighbours
-    unit: tuple[int, ...]   # of several reads, those whose neighbours along the innermost folded loop are neighbours in memory
+    # of several reads, those whose neighbours along the innermost folded loop are neighbours in memory
+    unit: tuple[int, ...]
 
 
 def schedule_fold(lowered: Lowered) -> Schedule:
@@ -73,10 +75,15 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     lane = lane_axis(kept, folded, lead)
     per_chunk = chunk_length(folding.fold, folding.compute, kept, folded, lane, lead)
     chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
-    inner = len(memories) > 1 and lane is None and chunks == 1 and len(kept) > 1 and outputs // kept[-1].size >= ENOUGH_ROWS
-    unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1]) if len(memories) > 1 else ()   # one read has its stride tested where it runs
+    inner = (
+        len(memories) > 1 and lane is None and chunks == 1 and len(kept) > 1 and outputs // kept[-1].size >= ENOUGH_ROWS
+    )
+    # one read has its stride tested where it runs
+    unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1]) if len(memories) > 1 else ()
     strided = len(memories) == 1 and lane is None and folded[-1].strides[0] not in (0, 1)
-    shape = Shape(len(kept), len(folded), lane is not None, lane is not None and lane.other == 1, chunks > 1, inner, strided, unit)
+    shape = Shape(
+        len(kept), len(folded), lane is not None, lane is not None and lane.other == 1, chunks > 1, inner, strided, unit
+    )
     key = ("fold", lowered.key, tuple([m.code for m in memories]), lowered.outs, lead, shape)
     params, extent, grain = launch_numbers(lowered, kept, folded, lane, lead, per_chunk, chunks, count, outputs)
     if inner:
@@ -95,7 +102,14 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     return Schedule(
         (
             Launch(key, nest, (*read, *temps), params, extent, grain),
-            Launch(("merge", *key), lambda: merge_nest(lowered, len(kept)), (*temps, *late, *results), tuple(joined), outputs, max(1, GRAIN // chunks)),
+            Launch(
+                ("merge", *key),
+                lambda: merge_nest(lowered, len(kept)),
+                (*temps, *late, *results),
+                tuple(joined),
+                outputs,
+                max(1, GRAIN // chunks),
+            ),
         ),
         tuple([Temp(code, (chunks * outputs,)) for code in codes]),
     )
@@ -106,7 +120,7 @@ def accumulator_codes(lowered: Lowered) -> list[str]:
     return [v.dtype for v in lowered.folding.fold.init(scalars, lowered.folding.compute)]
 
 
-# --- geometry -----------------------------------------------------------------------------------------------------------
+# --- geometry ---------------------------------------------------------------------------------------------------------
 
 
 def leading(strides: Sequence[Sequence[int]]) -> int:
@@ -116,7 +130,9 @@ def leading(strides: Sequence[Sequence[int]]) -> int:
     return max(range(len(strides)), key=lambda r: sum([bool(s != 0) for s in strides[r]]) * len(strides) - r)
 
 
-def split_axes(sizes: Sequence[int], strides: Sequence[Sequence[int]], lead: int, dims: frozenset[int]) -> tuple[list[Axis], list[Axis]]:
+def split_axes(
+    sizes: Sequence[int], strides: Sequence[Sequence[int]], lead: int, dims: frozenset[int]
+) -> tuple[list[Axis], list[Axis]]:
     """Kept loops in output order, and folded loops from the largest stride to the smallest; at least one of these."""
     kept, folded = [], []
     other_kept = other_folded = 1
@@ -152,7 +168,10 @@ def coalesce(axes: list[Axis]) -> list[Axis]:
 
 def follows(a: Axis, inner: Axis) -> bool:
     """Whether a step along `a` is a whole run along `inner`, for every operand."""
-    return all(s == inner.size * t for s, t in zip(a.strides, inner.strides, strict=True)) and a.other == inner.size * inner.other
+    return (
+        all(s == inner.size * t for s, t in zip(a.strides, inner.strides, strict=True))
+        and a.other == inner.size * inner.other
+    )
 
 
 def lane_axis(kept: list[Axis], folded: list[Axis], lead: int) -> Axis | None:
@@ -172,7 +191,9 @@ def chunk_length(fold: Fold, compute: str, kept: list[Axis], folded: list[Axis],
     if lane is not None:
         needed = count > 2 * COLUMN_CHUNK and (rounds or scarce)
         length = COLUMN_CHUNK if count * lane.size <= 64 * ROW_CHUNK or outputs < 8 * 64 else 2 * COLUMN_CHUNK
-    elif not folded[-1].strides or (folded[-1].strides[lead] == 1 and all(s == 1 or s == 0 for s in folded[-1].strides)):
+    elif not folded[-1].strides or (
+        folded[-1].strides[lead] == 1 and all(s == 1 or s == 0 for s in folded[-1].strides)
+    ):
         needed = scarce and outputs < 8
         length = ROW_CHUNK
     else:
@@ -183,7 +204,15 @@ def chunk_length(fold: Fold, compute: str, kept: list[Axis], folded: list[Axis],
 
 
 def launch_numbers(
-    lowered: Lowered, kept: list[Axis], folded: list[Axis], lane: Axis | None, lead: int, per_chunk: int, chunks: int, count: int, outputs: int
+    lowered: Lowered,
+    kept: list[Axis],
+    folded: list[Axis],
+    lane: Axis | None,
+    lead: int,
+    per_chunk: int,
+    chunks: int,
+    count: int,
+    outputs: int,
 ) -> tuple[tuple[int, ...], int, int]:
     """Run-time parameters, extent and grain of the first kernel."""
     reads = len(lowered.memories)
@@ -209,7 +238,11 @@ def launch_numbers(
         params += [per_chunk, chunks, outputs]
     for r in range(reads):
         if r != lead and not (chunks > 1 and r >= reads - lowered.folding.after):
-            params += [a.strides[r] for a in others] + [a.strides[r] for a in folded] + ([] if lane is None else [lane.strides[r]])
+            params += (
+                [a.strides[r] for a in others]
+                + [a.strides[r] for a in folded]
+                + ([] if lane is None else [lane.strides[r]])
+            )
     return (*params, *given_bits(lowered)), extent, grain_of(work)
 
 
@@ -235,10 +268,13 @@ def given_names(lowered: Lowered) -> list[str]:
 def sources_of(lowered: Lowered, placed: Sequence[Any]) -> list[Any]:
     """All sources in the order of the reads, from those of the tensors."""
     left = iter(placed)
-    return [next(left) if isinstance(r, Memory) else Given(cast(number_value(r.name, r.value), r.code)) for r in lowered.reads]
+    return [
+        next(left) if isinstance(r, Memory) else Given(cast(number_value(r.name, r.value), r.code))
+        for r in lowered.reads
+    ]
 
 
-# --- kernels ------------------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 class FoldNest:
@@ -260,7 +296,14 @@ class FoldNest:
         self.bases = ["base" if r == lead else f"base{r}" for r in range(len(self.codes))]
         self.index_strides = names("ri", shape.folded) if self.fold.uses_index else []
         main = [] if not self.codes else [self.kept_strides[lead], self.strides[lead]]
-        self.params = [*self.kept_sizes, *(main[0] if main else ()), *self.sizes, *(main[1] if main else ()), *self.index_strides, "count"]
+        self.params = [
+            *self.kept_sizes,
+            *(main[0] if main else ()),
+            *self.sizes,
+            *(main[1] if main else ()),
+            *self.index_strides,
+            "count",
+        ]
 
     def nest(self) -> Nest:
         return self.columns() if self.shape.lanes else self.rows()
@@ -290,7 +333,12 @@ class FoldNest:
         fold, accs = self.loops(0, [var(base) for base in self.bases], bounds)
         at = item if chunk is None else chunk * var("outputs") + item
         stores = self.stores(accs, at, [var(base) for base in self.bases])
-        return Nest(f"{self.lowered.name}_rows", operands(self.codes, self.outs), (*self.params, *self.last_params()), rows(*body, *fold, *stores))
+        return Nest(
+            f"{self.lowered.name}_rows",
+            operands(self.codes, self.outs),
+            (*self.params, *self.last_params()),
+            rows(*body, *fold, *stores),
+        )
 
     def inner_rows(self) -> Nest:
         """Outputs along the last kept loop one after another in each iteration, each folded in vectors."""
@@ -300,7 +348,9 @@ class FoldNest:
         fold, accs = self.loops(0, places, (ZERO, var(self.sizes[0])))
         stores = self.stores(accs, item * var(sizes[-1]) + q, places)
         loop = rows(*head, For("q", ZERO, var(sizes[-1]), (*fold, *stores)))
-        return Nest(f"{self.lowered.name}_rows", operands(self.codes, self.outs), (*self.params, *self.last_params()), loop)
+        return Nest(
+            f"{self.lowered.name}_rows", operands(self.codes, self.outs), (*self.params, *self.last_params()), loop
+        )
 
     def columns(self) -> Nest:
         """Many outputs per iteration: each lane folds one column."""
@@ -316,12 +366,20 @@ class FoldNest:
         out = out if chunk is None else out + chunk * var("outputs")
         head = [Local(base, locate(item, self.kept_sizes, self.kept_strides[r])) for r, base in enumerate(self.bases)]
         head += [Local("out", out), Local("first", block * var("width"))]
-        lanes = [var(base) + (var("v") if step is None else var("v") * var(step)) for base, step in zip(self.bases, self.lane_strides, strict=True)]
+        lanes = [
+            var(base) + (var("v") if step is None else var("v") * var(step))
+            for base, step in zip(self.bases, self.lane_strides, strict=True)
+        ]
         fold, accs = self.loops(0, lanes, bounds)
         at = var("out") + (var("v") if self.shape.dense else var("v") * var("lane_out"))
         last = min_(var("first") + var("width"), var("lanes"))
         inner = For("v", var("first"), last, (*fold, *self.stores(accs, at, lanes)), vector=True)
-        return Nest(f"{self.lowered.name}_columns", operands(self.codes, self.outs), (*self.params, *self.last_params()), rows(*head, inner))
+        return Nest(
+            f"{self.lowered.name}_columns",
+            operands(self.codes, self.outs),
+            (*self.params, *self.last_params()),
+            rows(*head, inner),
+        )
 
     def element(self, offsets: list[Value]) -> Value:
         """The element that is folded, its operands at these places."""
@@ -332,7 +390,9 @@ class FoldNest:
         placed += [None] * (len(self.lowered.memories) - len(placed))
         return sources_of(self.lowered, placed)
 
-    def loops(self, depth: int, offsets: list[Value], bounds: tuple[Value, Value], index: Value = ZERO) -> tuple[list[Statement], list[Value]]:
+    def loops(
+        self, depth: int, offsets: list[Value], bounds: tuple[Value, Value], index: Value = ZERO
+    ) -> tuple[list[Statement], list[Value]]:
         """Statements that fold ranges `depth` and deeper, and the accumulators they leave."""
         at = var(f"j{depth}")
         unit = self.shape.unit if depth == self.shape.folded - 1 else ()
@@ -356,33 +416,44 @@ class FoldNest:
         now = [var(a, v.dtype) for a, v in zip(accs, self.init, strict=True)]
         merged = self.fold.merge(scalars, now, parts)
         together = [Local(f"next{depth}.{k}", v) for k, v in enumerate(merged)]
-        moved = [Assign(a, var(f"next{depth}.{k}", v.dtype)) for k, (a, v) in enumerate(zip(accs, self.init, strict=True))]
+        moved = [
+            Assign(a, var(f"next{depth}.{k}", v.dtype)) for k, (a, v) in enumerate(zip(accs, self.init, strict=True))
+        ]
         declared = [Local(a, v) for a, v in zip(accs, self.init, strict=True)]
         return [*declared, For(at.attr, *bounds, (*inside, *together, *moved))], now
 
-    def two_passes(self, at: Value, offsets: list[Value], bounds: tuple[Value, Value]) -> tuple[list[Statement], list[Value]]:
+    def two_passes(
+        self, at: Value, offsets: list[Value], bounds: tuple[Value, Value]
+    ) -> tuple[list[Statement], list[Value]]:
         fold, code = self.fold, self.compute
         element = self.element(offsets)
         length = bounds[1] - bounds[0]
         init = list(fold.first.init(scalars, code))
         start = reduction(
-            at.attr, *bounds, names("run", len(init)), init, step=lambda acc: fold.first.step(scalars, acc, element, None),
-            merge=lambda a, b: fold.first.merge(scalars, a, b), blocked=True,
+            at.attr, *bounds, names("run", len(init)), init,
+            step=lambda acc: fold.first.step(scalars, acc, element, None), merge=lambda a,
+            b: fold.first.merge(scalars, a, b), blocked=True,
         )  # fmt: skip
         middle = fold.middle(scalars, [var(f"run{k}", v.dtype) for k, v in enumerate(init)], length)
         known = [var(f"known{k}", v.dtype) for k, v in enumerate(middle)]
         init = list(fold.second_init(scalars, code))
         again = reduction(
-            at.attr, *bounds, names("again", len(init)), init, step=lambda acc: fold.second_step(scalars, acc, element, known),
+            at.attr, *bounds, names("again", len(init)), init,
+            step=lambda acc: fold.second_step(scalars, acc, element, known),
             merge=lambda a, b: [x + y for x, y in zip(a, b, strict=True)], blocked=True,
         )  # fmt: skip
         joined = fold.join(scalars, known, [var(f"again{k}", v.dtype) for k, v in enumerate(init)], length)
         body = [start, *[Local(f"known{k}", v) for k, v in enumerate(middle)], again]
-        return [*body, *[Local(f"joined{k}", v) for k, v in enumerate(joined)]], [var(f"joined{k}", v.dtype) for k, v in enumerate(joined)]
+        return [*body, *[Local(f"joined{k}", v) for k, v in enumerate(joined)]], [
+            var(f"joined{k}", v.dtype) for k, v in enumerate(joined)
+        ]
 
     def stores(self, accs: list[Value], at: Value, offsets: list[Value]) -> list[Statement]:
         values = accs if self.shape.chunked else finished(self.lowered, accs, self.sources(offsets))
-        return [Store(len(self.codes) + k, at, cast(v, code)) for k, (v, code) in enumerate(zip(values, self.outs, strict=True))]
+        return [
+            Store(len(self.codes) + k, at, cast(v, code))
+            for k, (v, code) in enumerate(zip(values, self.outs, strict=True))
+        ]
 
 
 def locate(item: Value, sizes: Sequence[str], strides: Sequence[str]) -> Value:
@@ -409,7 +480,15 @@ def merge_nest(lowered: Lowered, kept: int) -> Nest:
     parts = [Placed(k, at, code).read(HERE) for k, code in enumerate(codes)]
     accs = names("acc", len(codes))
     merge: Callable = lambda a, b: fold.merge(scalars, a, b)  # noqa: E731
-    joined = reduction("c", ZERO, var("chunks"), accs, list(fold.init(scalars, lowered.folding.compute)), step=lambda acc: merge(acc, parts), merge=merge)
+    joined = reduction(
+        "c",
+        ZERO,
+        var("chunks"),
+        accs,
+        list(fold.init(scalars, lowered.folding.compute)),
+        step=lambda acc: merge(acc, parts),
+        merge=merge,
+    )
     late, params, sources = [], ["outputs", "chunks", "count"], []
     if lowered.folding.epilogue is not None:
         memories = lowered.memories
@@ -425,5 +504,13 @@ def merge_nest(lowered: Lowered, kept: int) -> Nest:
         params += given_names(lowered)
         sources = sources_of(lowered, placed)
     values = finished(lowered, [var(a, code) for a, code in zip(accs, codes, strict=True)], sources)
-    stores = [Store(len(codes) + len(late) + k, var("i"), cast(v, code)) for k, (v, code) in enumerate(zip(values, lowered.outs, strict=True))]
-    return Nest(f"{lowered.name}_merge", operands([*codes, *late], lowered.outs), tuple(params), rows(joined, *stores, vector=True))
+    stores = [
+        Store(len(codes) + len(late) + k, var("i"), cast(v, code))
+        for k, (v, code) in enumerate(zip(values, lowered.outs, strict=True))
+    ]
+    return Nest(
+        f"{lowered.name}_merge",
+        operands([*codes, *late], lowered.outs),
+        tuple(params),
+        rows(joined, *stores, vector=True),
+    )

@@ -1,9 +1,9 @@
 """CPU schedules of ops without a fold: pointwise, gather and scatter forms.
 
-Enters: Lowereds. Leaves: one launch each. Aligned bodies have their ranges joined where every operand allows it; the last
-one runs in vectors. Bodies with places of their own keep their ranges; computed indices are checked in blocks, before any is
-used. Scatter loops that may meet in one element (`serial`) run in order on one thread; the others are divided among threads.
-So results never depend on the number of threads, repeated indices included.
+Enters: Lowereds. Leaves: one launch each. Aligned bodies have their ranges joined where every operand allows it; the
+last one runs in vectors. Bodies with places of their own keep their ranges; computed indices are checked in blocks,
+before any is used. Scatter loops that may meet in one element (`serial`) run in order on one thread; the others are
+divided among threads. So results never depend on the number of threads, repeated indices included.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ ZERO = const(0, "i64")
 _forms: dict[tuple, tuple[bool, bool]] = {}      # by key: what only a body can tell of a nest, see nest_with_form
 
 
-# --- aligned ------------------------------------------------------------------------------------------------------------
+# --- aligned ----------------------------------------------------------------------------------------------------------
 
 
 def point_nest(lowered: Lowered) -> Nest:
-    """A pointwise op for any shapes: two strided dims, whose sizes and strides the core works out at each call; numbers are operands."""
+    """A pointwise op for any shapes: two strided dims, whose sizes and strides the core works out at each call;
+    numbers are operands."""
     sources = [Placed(k, None, r.code, arg(k, r.code)) for k, r in enumerate(lowered.reads)]
     values = [cast(v, code) for v, code in zip(lowered.body(HERE, sources), lowered.outs, strict=True)]
     return pointwise_nest(lowered.name, [r.code for r in lowered.reads], lowered.outs, values)
@@ -77,7 +78,18 @@ def schedule_points(lowered: Lowered) -> Schedule:
     kinds = tuple([type(r.value) for r in lowered.reads if not isinstance(r, Memory)])
     key = ("points", lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes), kinds)
     operand_numbers = tuple(range(len(memories) + len(lowered.outs)))
-    return Schedule((Launch(key, lambda: joined_nest(lowered, len(axes)), operand_numbers, (*params, *given_bits(lowered)), extent, grain_of(inner)),))
+    return Schedule(
+        (
+            Launch(
+                key,
+                lambda: joined_nest(lowered, len(axes)),
+                operand_numbers,
+                (*params, *given_bits(lowered)),
+                extent,
+                grain_of(inner),
+            ),
+        )
+    )
 
 
 def joined_nest(lowered: Lowered, rank: int) -> Nest:
@@ -89,13 +101,16 @@ def joined_nest(lowered: Lowered, rank: int) -> Nest:
     places = [locate(outer, sizes[:-1], s[:-1]) + last * var(s[-1]) for s in strides]
     sources = sources_of(lowered, [Placed(r, at, code) for r, (at, code) in enumerate(zip(places, codes, strict=True))])
     at = last if rank == 1 else outer * var(sizes[-1]) + last
-    stores = [Store(len(codes) + k, at, cast(v, code)) for k, (v, code) in enumerate(zip(lowered.body(HERE, sources), lowered.outs, strict=True))]
+    stores = [
+        Store(len(codes) + k, at, cast(v, code))
+        for k, (v, code) in enumerate(zip(lowered.body(HERE, sources), lowered.outs, strict=True))
+    ]
     loop = rows(*stores, vector=True) if rank == 1 else rows(For("j", ZERO, var(sizes[-1]), tuple(stores), vector=True))
     params = [*sizes, *[s for own in strides for s in own], *given_names(lowered)]
     return Nest(lowered.name, operands(codes, lowered.outs), tuple(params), loop)
 
 
-# --- places of their own --------------------------------------------------------------------------------------------------
+# --- places of their own ----------------------------------------------------------------------------------------------
 
 
 class Bound:
@@ -122,7 +137,9 @@ class Bound:
         self.key = tuple(key)
 
 
-def add_geometry(name: str, sizes: Sequence[int], strides: Sequence[int], kinds: Sequence[int], params: list[str], values: list[int]) -> None:
+def add_geometry(
+    name: str, sizes: Sequence[int], strides: Sequence[int], kinds: Sequence[int], params: list[str], values: list[int]
+) -> None:
     """Add the sizes and strides that are run-time parameters."""
     for d, kind in enumerate(kinds):
         if kind != SINGLE:
@@ -160,7 +177,10 @@ def schedule_gather(lowered: Lowered) -> Schedule:
         extent, inner = -(-numel // CHECK_BLOCK), CHECK_BLOCK
     cell = inputs + outs if checked else -1
     operand_numbers = (*range(inputs + outs), *([cell] if checked else []))
-    return Schedule((Launch(key, made, operand_numbers, tuple(params), extent, grain_of(inner), cell),), (Temp("i64", (1,)),) if checked else ())
+    return Schedule(
+        (Launch(key, made, operand_numbers, tuple(params), extent, grain_of(inner), cell),),
+        (Temp("i64", (1,)),) if checked else (),
+    )
 
 
 def gather_loops(lowered: Lowered) -> list[Loop]:
@@ -183,7 +203,8 @@ def gather_loops(lowered: Lowered) -> list[Loop]:
 
 
 def nest_with_form(key: tuple, make: Any) -> Any:
-    """What makes the nest, made already where nobody knows its form yet: whether it checks indices, and whether one range goes in blocks."""
+    """What makes the nest, made already where nobody knows its form yet: whether it checks indices,
+    and whether one range goes in blocks."""
     if key in _forms:
         return lambda: make()[0]
     nest, *form = make()
@@ -196,7 +217,9 @@ def form_of(key: tuple) -> tuple:
     return _forms[key]
 
 
-def gather_nest(lowered: Lowered, bound: Bound, ranges: tuple[tuple[int, ...], ...], inside: bool) -> tuple[Nest, bool, bool]:
+def gather_nest(
+    lowered: Lowered, bound: Bound, ranges: tuple[tuple[int, ...], ...], inside: bool
+) -> tuple[Nest, bool, bool]:
     """The kernel, and its form."""
     dims = [own[-1] for own in ranges]       # the last range of a loop stands for all of them
     sizes = [f"out.n{d}" for d in dims]
@@ -243,15 +266,26 @@ def gather_nest(lowered: Lowered, bound: Bound, ranges: tuple[tuple[int, ...], .
     return Nest(lowered.name, made, (*bound.params, *own), body), bool(checks), blocked
 
 
-def checked_loop(name: str, start: Value, stop: Value, checks: Sequence[Check], body: Sequence[Store]) -> list[Statement]:
+def checked_loop(
+    name: str, start: Value, stop: Value, checks: Sequence[Check], body: Sequence[Store]
+) -> list[Statement]:
     """A loop over computed places. All places are looked at first, in vectors; then no step has to test its own."""
     if not checks:
         return split_loop(name, start, stop, body)
     sign = ZERO
     for check in checks:
         sign = or_(sign, check.condition.args[0])   # `bounded` made it: negative where the check fails
-    verified = reduction(name, start, stop, ["signs"], [ZERO], lambda acc: [or_(acc[0], sign)], lambda a, b: [or_(a[0], b[0])])
-    return [verified, If(ge(var("signs"), ZERO), tuple(unrolled(name, start, stop, body)), (For(name, start, stop, (*checks, *body)),))]
+    verified = reduction(
+        name, start, stop, ["signs"], [ZERO], lambda acc: [or_(acc[0], sign)], lambda a, b: [or_(a[0], b[0])]
+    )
+    return [
+        verified,
+        If(
+            ge(var("signs"), ZERO),
+            tuple(unrolled(name, start, stop, body)),
+            (For(name, start, stop, (*checks, *body)),),
+        ),
+    ]
 
 
 def unrolled(name: str, start: Value, stop: Value, body: Sequence[Store], times: int = 4) -> list[Statement]:
@@ -270,11 +304,12 @@ def depends(check: Check, name: str) -> bool:
     return any(node.op == "var" and node.attr == name for node in walk((check.condition, check.value)))
 
 
-# --- scatter ------------------------------------------------------------------------------------------------------------
+# --- scatter ----------------------------------------------------------------------------------------------------------
 
 
 def schedule_scatter(lowered: Lowered) -> Schedule:
-    """Values combined into elements: shared positions among threads, then the serial ranges, then lanes if the last range is free."""
+    """Values combined into elements: shared positions among threads, then the serial ranges,
+    then lanes if the last range is free."""
     space, scatter = lowered.ranges, lowered.scatter
     if any(n == 0 for n in space):
         return Schedule(())
@@ -302,7 +337,10 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     inputs = len(bound.codes)
     cell = inputs + 1 if _forms[key][0] else -1
     operand_numbers = (*range(inputs + 1), *([cell] if cell >= 0 else []))
-    return Schedule((Launch(key, made, operand_numbers, tuple(values), extent, grain_of(inner), cell),), (Temp("i64", (1,)),) if cell >= 0 else ())
+    return Schedule(
+        (Launch(key, made, operand_numbers, tuple(values), extent, grain_of(inner), cell),),
+        (Temp("i64", (1,)),) if cell >= 0 else (),
+    )
 
 
 def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], ones: tuple[bool, ...]) -> tuple[Nest, bool]:

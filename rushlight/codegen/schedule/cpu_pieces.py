@@ -1,8 +1,8 @@
 """CPU schedules of ops that only move elements: boxes of tensors to boxes of the results.
 
-Enters: a Lowered with `pieces`. Leaves: a launch that writes the background, if there is one, and copies of the boxes: ranges
-joined where memory allows it, the last in vectors, rows turned into columns by a kernel of its own. Boxes that lie end to end
-go together where that spares memory a stream of writes, or threads a meeting.
+Enters: a Lowered with `pieces`. Leaves: a launch that writes the background, if there is one, and copies of the boxes:
+ranges joined where memory allows it, the last in vectors, rows turned into columns by a kernel of its own. Boxes that
+lie end to end go together where that spares memory a stream of writes, or threads a meeting.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
 
 
 def moves_in_boxes(lowered: Lowered) -> bool:
-    """Whether copying boxes suits an op better than computing every element where it goes: a background is written twice then, but
-    the loops may be much longer."""
+    """Whether copying boxes suits an op better than computing every element where it goes: a background is written
+    twice then, but the loops may be much longer."""
     if lowered.background is None:
         return True
     layout = lowered.layout or row_major(lowered.shape)
@@ -85,7 +85,7 @@ def background(lowered: Lowered) -> Launch:
     return Launch(key, nest, (len(lowered.memories),), tuple(number_bits(number.value)), product(lowered.shape), GRAIN)
 
 
-# --- one box --------------------------------------------------------------------------------------------------------------
+# --- one box ----------------------------------------------------------------------------------------------------------
 
 
 def boxed(piece: Piece, layout: Sequence[int]) -> list[list[int]]:
@@ -115,7 +115,14 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
     params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
     inner, numel, rank = axes[-1][0], product(a[0] for a in axes), len(axes)
     extent, grain = (numel, GRAIN) if rank == 1 else (numel // inner, grain_of(inner))
-    return Launch(("copy", source, target, rank, backwards), lambda: copy_nest(source, target, rank, backwards), places, tuple(params), extent, grain)
+    return Launch(
+        ("copy", source, target, rank, backwards),
+        lambda: copy_nest(source, target, rank, backwards),
+        places,
+        tuple(params),
+        extent,
+        grain,
+    )
 
 
 def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launch | None:
@@ -129,7 +136,9 @@ def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launc
         return None
     strips = -(-rows_ // ROWS)
     params = (rows_, cols, row, out_row, strips, batch[1], batch[2])
-    return Launch(("transpose", size), lambda: Transpose(size), places, params, batch[0] * strips, grain_of(cols * ROWS))
+    return Launch(
+        ("transpose", size), lambda: Transpose(size), places, params, batch[0] * strips, grain_of(cols * ROWS)
+    )
 
 
 def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> Nest:
@@ -146,12 +155,16 @@ def copy_nest(source: str, target: str, rank: int, backwards: bool = False) -> N
     if rank == 1:
         body = rows(move, vector=not backwards)
     else:
-        inner = unrolled("j", ZERO, var(sizes[-1]), [move]) if backwards else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]
+        inner = (
+            unrolled("j", ZERO, var(sizes[-1]), [move])
+            if backwards
+            else [For("j", ZERO, var(sizes[-1]), (move,), vector=True)]
+        )
         body = rows(*inner)
     return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores), body)
 
 
-# --- boxes end to end -------------------------------------------------------------------------------------------------------
+# --- boxes end to end -------------------------------------------------------------------------------------------------
 
 
 def end_to_end(lowered: Lowered, pieces: Sequence[Piece], layout: Sequence[int]) -> list[Launch] | None:
@@ -185,11 +198,19 @@ def fits(piece: Piece, dim: int, shape: Sequence[int], layout: Sequence[int]) ->
 
 
 def side_by_side(lowered: Lowered, pieces: Sequence[Piece], count: int) -> Launch:
-    """Rows of the result are rows of the boxes one after another: memory sees one stream of writes instead of one per box."""
+    """Rows of the result are rows of the boxes one after another:
+    memory sees one stream of writes instead of one per box."""
     lengths = [product(p.sizes) // count for p in pieces]
     code, width, number = lowered.outs[0], sum(lengths), len(pieces)
     places = tuple([(p.memory, p.offset * SIZE[code]) for p in pieces])
-    return Launch(("join", code, number), lambda: join_nest(code, number), (*places, len(lowered.memories)), (width, *lengths), count, grain_of(width))
+    return Launch(
+        ("join", code, number),
+        lambda: join_nest(code, number),
+        (*places, len(lowered.memories)),
+        (width, *lengths),
+        count,
+        grain_of(width),
+    )
 
 
 def join_nest(code: str, count: int) -> Nest:
@@ -203,7 +224,8 @@ def join_nest(code: str, count: int) -> Nest:
 
 
 def whole_pieces(lowered: Lowered, pieces: Sequence[Piece], sizes: Sequence[int]) -> list[Launch] | None:
-    """Equal boxes put one after another whole, some of them at a time, each cut among the threads; None where one copy each serves as well.
+    """Equal boxes put one after another whole, some of them at a time, each cut among the threads;
+    None where one copy each serves as well.
 
     A copy shared by the threads costs them a meeting: for many boxes of a few pages each, as images are, that shows.
     One part for each thread measured best; smaller ones are slower.
@@ -221,7 +243,16 @@ def whole_pieces(lowered: Lowered, pieces: Sequence[Piece], sizes: Sequence[int]
         some = pieces[first : first + MOST_JOINED]
         places = [(p.memory, p.offset * SIZE[code]) for p in some] + [(out, first * size * SIZE[code])]
         count = len(some)
-        launches.append(Launch(("stack", code, count), lambda n=count: stack_nest(code, n), tuple(places), (size, size // parts), parts, 1))
+        launches.append(
+            Launch(
+                ("stack", code, count),
+                lambda n=count: stack_nest(code, n),
+                tuple(places),
+                (size, size // parts),
+                parts,
+                1,
+            )
+        )
     return launches
 
 
@@ -230,5 +261,13 @@ def stack_nest(code: str, count: int) -> Nest:
     i, size, piece, body = var("i"), var("size"), var("piece"), []
     for k in range(count):
         j = var(f"j{k}")
-        body.append(For(j.attr, ZERO, piece, (Store(count, size * k + i * piece + j, load(k, i * piece + j, code)),), vector=True))
+        body.append(
+            For(
+                j.attr,
+                ZERO,
+                piece,
+                (Store(count, size * k + i * piece + j, load(k, i * piece + j, code)),),
+                vector=True,
+            )
+        )
     return Nest("stack", operands([code] * count, [code]), ("size", "piece"), rows(*body))

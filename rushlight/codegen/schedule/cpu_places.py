@@ -1,9 +1,10 @@
 """CPU schedules of folds whose bodies read at places of their own: windows, distances of pairs, gathers inside sums.
 
-Enters: a Lowered with a `folding` that is not aligned. Leaves: one launch. Results along the last kept range lie on lanes, and
-every lane folds its own elements one after another; where the last range itself is folded and long, it runs in vectors instead. Where a
-lane's window is cut short by an edge, the results whose windows are whole go in vectors, the others one by one. Stages
-(`Staged` reads) are folded first, row by row, into memory that a thread keeps in its cache.
+Enters: a Lowered with a `folding` that is not aligned. Leaves: one launch. Results along the last kept range lie on
+lanes, and every lane folds its own elements one after another; where the last range itself is folded and long, it runs
+in vectors instead. Where a lane's window is cut short by an edge, the results whose windows are whole go in vectors,
+the others one by one. Stages (`Staged` reads) are folded first, row by row,
+into memory that a thread keeps in its cache.
 """
 
 from __future__ import annotations
@@ -69,9 +70,19 @@ class Reads:
         for r in lowered.reads:
             if isinstance(r, Staged):
                 inside = self.of(r.producer)
-                for d in sorted(r.producer.folding.reduced - r.producer.folding.written) if r.producer.folding is not None else ():
+                for d in (
+                    sorted(r.producer.folding.reduced - r.producer.folding.written)
+                    if r.producer.folding is not None
+                    else ()
+                ):
                     self.number(f"{r.producer.name}.n{d}", r.producer.ranges[d])
-                made.append(Row(self.first_row + len(self.rows), r.producer.outs, [self.number(f"{r.name}.n{d}", n) for d, n in enumerate(r.sizes)]))
+                made.append(
+                    Row(
+                        self.first_row + len(self.rows),
+                        r.producer.outs,
+                        [self.number(f"{r.name}.n{d}", n) for d, n in enumerate(r.sizes)],
+                    )
+                )
                 self.stages.append((r, inside, self.first_row + len(self.rows)))
                 self.rows += [(code, r.sizes[-1]) for code in r.producer.outs]
                 self.key.append((r.producer.key, r.producer.outs))
@@ -96,8 +107,8 @@ class Reads:
 
 
 def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
-    """The launch of a fold with places of its own; `stages_by_row`: for a GPU, where every iteration has scratch memory of its own and, without stages,
-    makes one result."""
+    """The launch of a fold with places of its own; `stages_by_row`: for a GPU, where every iteration has scratch memory
+    of its own and, without stages, makes one result."""
     folding, ranges = lowered.folding, lowered.ranges
     if isinstance(folding.fold, TwoPass):
         raise NotLowerable(f"{lowered.name}: its elements are read twice, and working them out twice would not pay")
@@ -106,14 +117,17 @@ def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
         return Schedule(())
     reads = Reads(lowered)
     last = len(ranges) - 1
-    along = last in folding.reduced and last not in folding.written and not folding.windows and ranges[last] >= LONG_FOLD
+    along = (
+        last in folding.reduced and last not in folding.written and not folding.windows and ranges[last] >= LONG_FOLD
+    )
     loops = gather_loops(kept_part(lowered, kept))
     loop_ranges = tuple([tuple([kept[d] for d in loop.ranges]) for loop in loops])
     sizes = [loop.size for loop in loops]
     alone = stages_by_row and not reads.stages
     rows_inside = not alone and not along and not reads.stages and len(loops) > 2 and product(sizes[:-2]) >= ENOUGH_ROWS
     looped = [d for d in kept if d not in folding.written]
-    lanes = not alone and not along and len(loops) > 0 and (not reads.stages or loop_ranges[-1][-1] == looped[-1])   # rows of stages are along the last range
+    # rows of stages are along the last range
+    lanes = not alone and not along and len(loops) > 0 and (not reads.stages or loop_ranges[-1][-1] == looped[-1])
     form = (along, lanes, rows_inside)
     inner = 1 if not lanes else product(sizes[-2:]) if rows_inside else sizes[-1]
     numel = product(sizes)
@@ -127,7 +141,10 @@ def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
     temps = [Temp(code, (-(-extent // grain), width)) for code, width in reads.rows]
     cell = len(lowered.memories) + len(lowered.outs) + len(temps) if checked else -1
     numbers = tuple(range(len(lowered.memories) + len(lowered.outs) + len(temps) + checked))
-    return Schedule((Launch(key, made, numbers, tuple(values), extent, grain, cell),), (*temps, *([Temp("i64", (1,))] if checked else [])))
+    return Schedule(
+        (Launch(key, made, numbers, tuple(values), extent, grain, cell),),
+        (*temps, *([Temp("i64", (1,))] if checked else [])),
+    )
 
 
 def stage_work(stage: Staged) -> int:
@@ -139,7 +156,8 @@ def stage_work(stage: Staged) -> int:
 def kept_part(lowered: Lowered, kept: Sequence[int]) -> Lowered:
     """The ranges of the results alone, as a gather has them."""
     first = list(kept) == list(range(len(kept)))
-    sizes = [1 if d in lowered.folding.written else lowered.ranges[d] for d in kept]     # what is written out is no loop
+    # what is written out is no loop
+    sizes = [1 if d in lowered.folding.written else lowered.ranges[d] for d in kept]
     return lowered.but(ranges=tuple(sizes), through=lowered.through if first else frozenset(), folding=None)
 
 
@@ -149,7 +167,9 @@ _made: dict[tuple, bool] = {}      # by key: whether a nest checks indices, whic
 class PlacesNest:
     """Writes the nest, for one combination of types and form."""
 
-    def __init__(self, lowered: Lowered, reads: Reads, loops: tuple[tuple[int, ...], ...], form: tuple[bool, bool, bool]) -> None:
+    def __init__(
+        self, lowered: Lowered, reads: Reads, loops: tuple[tuple[int, ...], ...], form: tuple[bool, bool, bool]
+    ) -> None:
         self.lowered, self.reads, self.loops = lowered, reads, loops
         self.along, self.has_lanes, self.rows_inside = form
         self.dims = [own[-1] for own in loops]
@@ -171,7 +191,12 @@ class PlacesNest:
         reads, lowered = self.reads, self.lowered
         self.checks, self.fresh = [], 0
         sizes = [f"out.n{d}" for d in self.dims]
-        params = [*reads.params, *sizes, *[f"{lowered.name}.n{d}" for d in self.counted], *(["grain"] if reads.stages else [])]
+        params = [
+            *reads.params,
+            *sizes,
+            *[f"{lowered.name}.n{d}" for d in self.counted],
+            *(["grain"] if reads.stages else []),
+        ]
         item, position = var("i"), {}
         lanes = self.dims[-1:] if self.has_lanes else []
         outer = self.dims[: len(self.dims) - len(lanes) - self.rows_inside]
@@ -185,9 +210,20 @@ class PlacesNest:
             row = var("i") * var(sizes[-2]) + var("r")
         body = self.stages(position)
         if lanes:
-            body += self.lane_loop(lowered, reads.sources, position, lanes[0], "j", var(sizes[-1]), lambda values: self.stores(values, row * var(sizes[-1]) + var("j")), self.beside)
+            body += self.lane_loop(
+                lowered,
+                reads.sources,
+                position,
+                lanes[0],
+                "j",
+                var(sizes[-1]),
+                lambda values: self.stores(values, row * var(sizes[-1]) + var("j")),
+                self.beside,
+            )
         else:
-            body += self.line(lowered, reads.sources, position, frozenset(), lambda values: self.stores(values, row), self.beside)
+            body += self.line(
+                lowered, reads.sources, position, frozenset(), lambda values: self.stores(values, row), self.beside
+            )
         if self.rows_inside:
             body = [For("r", ZERO, var(sizes[-2]), tuple(body))]
         temps = [code for code, _ in reads.rows] + (["i64"] if self.checks else [])
@@ -198,7 +234,10 @@ class PlacesNest:
         first = len(self.reads.codes)
         if self.beside:
             at = at * const(int(self.lowered.ranges[self.beside[0]]), "i64") + const(self.phase, "i64")
-        return [Store(first + k, at, cast(v, code)) for k, (v, code) in enumerate(zip(values, self.lowered.outs, strict=True))]
+        return [
+            Store(first + k, at, cast(v, code))
+            for k, (v, code) in enumerate(zip(values, self.lowered.outs, strict=True))
+        ]
 
     def stages(self, position: Position) -> list[Statement]:
         """The rows that the reader needs here, computed into scratch memory."""
@@ -206,21 +245,40 @@ class PlacesNest:
         for number, (stage, sources, operand) in enumerate(self.reads.stages):
             producer, x = stage.producer, f"x{number}"
             width = var(f"{stage.name}.n{len(stage.sizes) - 1}")
-            kept = [d for d in range(len(producer.ranges)) if producer.folding is None or d not in producer.folding.reduced]
+            kept = [
+                d for d in range(len(producer.ranges)) if producer.folding is None or d not in producer.folding.reduced
+            ]
             if number == 0:
                 made.append(Local("own", idiv(var("i"), var("grain")) * width))
             place = var("own") + var(x)
 
-            def store(values: Sequence[Value], first: int = operand, place: Value = place, codes: Sequence[str] = producer.outs) -> list[Statement]:
-                return [Store(first + k, place, cast(v, code)) for k, (v, code) in enumerate(zip(values, codes, strict=True))]
+            def store(
+                values: Sequence[Value],
+                first: int = operand,
+                place: Value = place,
+                codes: Sequence[str] = producer.outs,
+            ) -> list[Statement]:
+                return [
+                    Store(first + k, place, cast(v, code))
+                    for k, (v, code) in enumerate(zip(values, codes, strict=True))
+                ]
 
             made += self.lane_loop(producer, sources, position, kept[-1], x, width, store)
         return made
 
-    # Results along one range, on lanes ---------------------------------------------------------------------------------------
+    # Results along one range, on lanes
+    # ---------------------------------------------------------------------------------------
 
     def lane_loop(
-        self, lowered: Lowered, sources: list[Any], position: Position, dim: int, name: str, stop: Value, store: Callable, beside: Sequence[int] = ()
+        self,
+        lowered: Lowered,
+        sources: list[Any],
+        position: Position,
+        dim: int,
+        name: str,
+        stop: Value,
+        store: Callable,
+        beside: Sequence[int] = (),
     ) -> list[Statement]:
         """Loops over results: those with whole windows in vectors, the others one by one."""
         here = {**position, dim: var(name)}
@@ -231,7 +289,10 @@ class PlacesNest:
         def vectors(start: Value, stop: Value, whole: frozenset[int]) -> list[For]:
             """Results in vectors. Those beside each other are stored lane by lane, which short sums are not worth."""
             if beside and not self.is_written_out(lowered, whole):
-                return [For(name, start, stop, line(whole, (k,)), vector=not self.checks) for k in range(int(lowered.ranges[beside[0]]))]
+                return [
+                    For(name, start, stop, line(whole, (k,)), vector=not self.checks)
+                    for k in range(int(lowered.ranges[beside[0]]))
+                ]
             return [For(name, start, stop, line(whole), vector=not self.checks and not beside)]
 
         windows = dict(lowered.folding.windows) if lowered.folding else {}
@@ -250,8 +311,8 @@ class PlacesNest:
         ]  # fmt: skip
 
     def line(
-        self, lowered: Lowered, sources: list[Any], here: Position, whole: frozenset[int], store: Callable, beside: Sequence[int],
-        phases: Sequence[int] | None = None,
+        self, lowered: Lowered, sources: list[Any], here: Position, whole: frozenset[int], store: Callable,
+        beside: Sequence[int], phases: Sequence[int] | None = None,
     ) -> list[Statement]:  # fmt: skip
         """One result, or those beside each other at one position."""
         made: list[Statement] = []
@@ -284,7 +345,8 @@ class PlacesNest:
                 first = max_(first, test.limit())
         return first, past
 
-    # One result -----------------------------------------------------------------------------------------------------------------
+    # One result
+    # -----------------------------------------------------------------------------------------------------------------
 
     def at(self, lowered: Lowered, position: Position, whole: frozenset[int] = frozenset()) -> At:
         """A position, 0 along ranges it does not name."""
@@ -292,7 +354,9 @@ class PlacesNest:
         made.checks, made.whole = [], whole
         return made
 
-    def results(self, lowered: Lowered, sources: list[Any], position: Position, accs: list[Value], whole: frozenset[int]) -> Sequence[Value]:
+    def results(
+        self, lowered: Lowered, sources: list[Any], position: Position, accs: list[Value], whole: frozenset[int]
+    ) -> Sequence[Value]:
         """The outputs, from the accumulators."""
         folding, at = lowered.folding, self.at(lowered, position, whole)
         if folding is None:
@@ -315,7 +379,9 @@ class PlacesNest:
         """The size of a folded range."""
         return const(int(lowered.ranges[d]), "i64") if d in lowered.folding.written else var(f"{lowered.name}.n{d}")
 
-    def folded(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], along: bool) -> tuple[list[Statement], list[Value]]:
+    def folded(
+        self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], along: bool
+    ) -> tuple[list[Statement], list[Value]]:
         """Statements that fold the elements of one result, and the accumulators they leave."""
         folding = lowered.folding
         if folding is None:
@@ -335,7 +401,9 @@ class PlacesNest:
         folding, windows = lowered.folding, dict(lowered.folding.windows)
         return all(d in folding.written and (d in whole or d not in windows) for d in folding.reduced)
 
-    def written_out(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]) -> tuple[list[Statement], list[Value]]:
+    def written_out(
+        self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]
+    ) -> tuple[list[Statement], list[Value]]:
         """All steps one after another; without loops there is nothing to name but the accumulators between them."""
         folding, at = lowered.folding, self.at(lowered, position, whole)
         places = [position]
@@ -363,7 +431,16 @@ class PlacesNest:
         self.fresh += 1
         return f"{prefix}{self.fresh}"
 
-    def level(self, lowered: Lowered, sources: list[Any], position: Position, left: Sequence[int], whole: frozenset[int], now: list[Value], along: bool) -> list[Statement]:
+    def level(
+        self,
+        lowered: Lowered,
+        sources: list[Any],
+        position: Position,
+        left: Sequence[int],
+        whole: frozenset[int],
+        now: list[Value],
+        along: bool,
+    ) -> list[Statement]:
         """Loops over the ranges that are left, the element inside."""
         if not left:
             return self.step(lowered, sources, position, whole, now)
@@ -371,7 +448,9 @@ class PlacesNest:
         window = dict(folding.windows).get(d)
         bounds = (ZERO, self.size(lowered, d))
         if window is not None and (d not in whole or d not in folding.written):
-            bounds = window.bounds(self.at(lowered, {k: v for k, v in position.items() if k not in folding.reduced}, whole), sources)
+            bounds = window.bounds(
+                self.at(lowered, {k: v for k, v in position.items() if k not in folding.reduced}, whole), sources
+            )
         elif d in folding.written:
             made: list[Statement] = []
             for t in range(int(lowered.ranges[d])):
@@ -380,9 +459,17 @@ class PlacesNest:
         name = self.named(f"k{d}.")
         if along and len(left) == 1:
             return self.vectors(lowered, sources, {**position, d: var(name)}, name, bounds, now)
-        return [For(name, *bounds, tuple(self.level(lowered, sources, {**position, d: var(name)}, left[1:], whole, now, along)))]
+        return [
+            For(
+                name,
+                *bounds,
+                tuple(self.level(lowered, sources, {**position, d: var(name)}, left[1:], whole, now, along)),
+            )
+        ]
 
-    def element(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]) -> tuple[list[Statement], Value | None, Value | None]:
+    def element(
+        self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int]
+    ) -> tuple[list[Statement], Value | None, Value | None]:
         """What is folded at a position, the index the fold sees, and the checks that come first."""
         folding = lowered.folding
         at = self.at(lowered, position, whole)
@@ -399,7 +486,9 @@ class PlacesNest:
                 index = index * self.size(lowered, d) + at[d]
         return checks, cast(values[0], folding.compute), index
 
-    def step(self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], now: list[Value]) -> list[Statement]:
+    def step(
+        self, lowered: Lowered, sources: list[Any], position: Position, whole: frozenset[int], now: list[Value]
+    ) -> list[Statement]:
         """One more element."""
         checks, x, index = self.element(lowered, sources, position, whole)
         if x is None:
@@ -412,7 +501,15 @@ class PlacesNest:
             *[Assign(a.attr, var(n, a.dtype)) for a, n in zip(now, later, strict=True)],
         ]  # fmt: skip
 
-    def vectors(self, lowered: Lowered, sources: list[Any], position: Position, name: str, bounds: tuple[Value, Value], now: list[Value]) -> list[Statement]:
+    def vectors(
+        self,
+        lowered: Lowered,
+        sources: list[Any],
+        position: Position,
+        name: str,
+        bounds: tuple[Value, Value],
+        now: list[Value],
+    ) -> list[Statement]:
         """The last folded range in vectors."""
         fold, compute = lowered.folding.fold, lowered.folding.compute
         checks, x, index = self.element(lowered, sources, position, frozenset())
@@ -425,7 +522,11 @@ class PlacesNest:
         )  # fmt: skip
         joined = fold.merge(scalars, now, [var(p, a.dtype) for p, a in zip(parts, now, strict=True)])
         later = [self.named("next") for _ in joined]
-        return [made, *[Local(n, v) for n, v in zip(later, joined, strict=True)], *[Assign(a.attr, var(n, a.dtype)) for a, n in zip(now, later, strict=True)]]
+        return [
+            made,
+            *[Local(n, v) for n, v in zip(later, joined, strict=True)],
+            *[Assign(a.attr, var(n, a.dtype)) for a, n in zip(now, later, strict=True)],
+        ]
 
 
 def after_reads(lowered: Lowered) -> int:

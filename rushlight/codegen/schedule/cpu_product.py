@@ -1,10 +1,10 @@
 """CPU schedules of matrix products: packed strips, row blocks in cache, tiles in registers.
 
-Enters: an element type and a `Finish`, what is done with each sum. Leaves: nests. `pack_nest` lays the right operand out in
-strips as wide as a register tile, all threads together. `product_nest` takes blocks of rows: each packs its rows of the left
-operand, some values of k at a time, into memory of its own that stays in the second-level cache, and multiplies them with every
-strip. Sums over k are made in slices of fixed length, so a result depends neither on the number of threads nor on how rows
-are cut.
+Enters: an element type and a `Finish`, what is done with each sum. Leaves: nests. `pack_nest` lays the right operand
+out in strips as wide as a register tile, all threads together. `product_nest` takes blocks of rows: each packs its rows
+of the left operand, some values of k at a time, into memory of its own that stays in the second-level cache, and
+multiplies them with every strip. Sums over k are made in slices of fixed length, so a result depends neither on the
+number of threads nor on how rows are cut.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ..tile_functions import ELEMENTS
 
 SLICE = 512              # values of k whose sums stay in registers
 DIRECT_SLICE = 32        # the same where the right operand is read where it lies: rows of it that are read side by side
-TOGETHER = 4             # strips of columns that are packed at a time: rows of the right operand are read in longer runs
+# strips of columns that are packed at a time: rows of the right operand are read in longer runs
+TOGETHER = 4
 BLOCK_STRIPS = 12        # strips of rows in a block: what a thread packs of the left operand at a time
 TILES = {512: (14, 2), 256: (6, 2), 128: (8, 3)}     # rows and vectors of a register tile: sums fill most registers
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -36,7 +37,8 @@ class Blocking:
         self.height, self.vectors = TILES[bits]
         self.lanes = bits // 8 // ELEMENTS[code][1]
         self.width = self.vectors * self.lanes                              # columns of a tile, and of a strip
-        self.pitch = -(-self.height // self.lanes) * self.lanes             # elements between values of k of packed rows
+        # elements between values of k of packed rows
+        self.pitch = -(-self.height // self.lanes) * self.lanes
 
 
 PACK_PARAMS = ("n", "k", "line", "step", "batch", "strips", "groups")
@@ -60,7 +62,8 @@ def pack_nest(code: str, bits: int = 0) -> Nest:
 PRODUCT_PARAMS = (
     "m", "n", "k",
     "line", "step", "row", "batch_a", "batch_b", "batch_c",   # strides: of the left operand, of the result, of batches
-    "block", "blocks", "part", "parts",            # rows of a block, how many; strips of a part of the columns, how many
+    # rows of a block, how many; strips of a part of the columns, how many
+    "block", "blocks", "part", "parts",
 )  # fmt: skip
 OWN_PARAMS = ("right_line", "right_step")          # strides of a right operand that is not packed yet
 
@@ -70,8 +73,8 @@ def product_nest(code: str, finish: Finish | None = None, form: str = "packed", 
 
     packed: the right operand was packed in strips before.
     own: it is as it lies in memory, and every part packs its strips for itself: one block holds all rows.
-    direct: its columns are neighbours in memory, and tiles read it where it is: there are few rows, so packing would cost more
-    than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
+    direct: its columns are neighbours in memory, and tiles read it where it is: there are few rows, so packing would
+    cost more than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
     """
     return _Product(Blocking(code, bits), code, finish, form).nest()
 
@@ -89,7 +92,11 @@ class _Product:
         self.height, self.width = number(cut.height), number(cut.width)
 
     def nest(self) -> Nest:
-        params = (*PRODUCT_PARAMS, *(OWN_PARAMS if self.own else ()), *(() if self.finish is None else self.finish.params))
+        params = (
+            *PRODUCT_PARAMS,
+            *(OWN_PARAMS if self.own else ()),
+            *(() if self.finish is None else self.finish.params),
+        )
         stack = [Operand(self.code, BLOCK_STRIPS * self.slice * self.cut.pitch)]
         stack += [Operand(self.code, TOGETHER * self.slice * self.cut.width)] if self.own else []
         name = "_".join(["matrix_product", self.form, *([] if self.finish is None else [self.finish.name])])
@@ -101,22 +108,27 @@ class _Product:
             Local("high", min_(var("block"), var("m") - var("i0"))),
             Local("row_strips", idiv(var("high") + number(self.cut.height - 1), self.height)),
             Local("slices", max_(idiv(var("k") + number(self.slice - 1), number(self.slice)), ONE)),
-            Local("even", idiv(var("k") + var("slices") - ONE, var("slices"))),      # about equally long, not a short last one
+            # about equally long, not a short last one
+            Local("even", idiv(var("k") + var("slices") - ONE, var("slices"))),
             For("slice", ZERO, var("slices"), (
                 Local("k0", var("slice") * var("even")),
                 Local("deep", min_(var("even"), var("k") - var("k0"))),
-                If(or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice))), (self.pack_rows(),)),
+                If(or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice))),
+                   (self.pack_rows(),)),
                 self.columns(),
             )),
         )  # fmt: skip
         return Nest(name, (*operands([self.code, self.code, *self.late], [self.code]), *stack), params, rows(*body))
 
     def pack_rows(self) -> Pack:
-        """The block's rows of the left operand, one slice of k. The next part of the columns finds them there, if k is one slice."""
+        """The block's rows of the left operand, one slice of k. The next part of the columns finds them there,
+        if k is one slice."""
         line, step = var("line"), var("step")
         start = var("matrix") * var("batch_a") + var("i0") * line + var("k0") * step
         apart = number(self.slice * self.cut.pitch)
-        return Pack(0, start, line, step, self.left, ZERO, apart, var("high"), var("deep"), var("row_strips"), self.cut.height)
+        return Pack(
+            0, start, line, step, self.left, ZERO, apart, var("high"), var("deep"), var("row_strips"), self.cut.height
+        )
 
     def columns(self) -> For:
         """Every strip of the part meets all rows."""
@@ -145,7 +157,9 @@ class _Product:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
         start = var("matrix") * var("batch_b") + first * line + var("k0") * step
         apart = number(self.slice * self.cut.width)
-        return Pack(1, start, line, step, self.strip, ZERO, apart, var("n") - first, var("deep"), var("some"), self.cut.width)
+        return Pack(
+            1, start, line, step, self.strip, ZERO, apart, var("n") - first, var("deep"), var("some"), self.cut.width
+        )
 
     def tile(self, s: Value, j: Value, right: int, right_at: Value, right_step: Value) -> list[Statement]:
         """One tile of the result, and what becomes of it once all of k was summed."""
@@ -170,7 +184,9 @@ class Finish:
         self.name, self.codes, self.value = name, codes, value
         self.params = tuple(f"{what}{k}" for k in range(len(codes)) for what in ("f_row", "f_col", "f_batch"))
 
-    def loop(self, code: str, c: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value, prefix: str) -> Statement:
+    def loop(
+        self, code: str, c: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value, prefix: str
+    ) -> Statement:
         """Over a tile whose sums are complete: it is still in the nearest cache."""
         r, q = var(f"{prefix}.r"), var(f"{prefix}.q")
         reads = []

@@ -1,7 +1,8 @@
 """CPU schedules of row programs.
 
-Enters: a `RowProgram` (loops/row_program.py), how many rows there are and how long they are. Leaves: one launch over the rows; where results are sums
-over rows, one over chunks of them, and one that adds up the chunks' sums for each of these results.
+Enters: a `RowProgram` (loops/row_program.py), how many rows there are and how long they are. Leaves: one launch over
+the rows; where results are sums over rows, one over chunks of them,
+and one that adds up the chunks' sums for each of these results.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ scalars = Scalars()
 
 
 def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu") -> Schedule:
-    """How a CPU runs the program over `count` rows of `cols` elements; elsewhere nothing is kept in the results meanwhile."""
+    """How a CPU runs the program over `count` rows of `cols` elements;
+    elsewhere nothing is kept in the results meanwhile."""
     spills = target == "cpu"
     inputs, outs, totals = len(program.operands), len(program.results), program.totals()
     place = inputs + outs
@@ -32,12 +34,26 @@ def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu
     numbers = (*range(inputs), *[partial.get(k, inputs + k) for k in range(outs)], *([error] if error >= 0 else []))
     key = ("rows", program.key, spills)
     if not totals:
-        return Schedule((Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols,), count, grain_of(cols), error),), tuple(temps))
-    launches = [Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols, count, per_chunk), chunks, 1, error)]
+        return Schedule(
+            (Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols,), count, grain_of(cols), error),),
+            tuple(temps),
+        )
+    launches = [
+        Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols, count, per_chunk), chunks, 1, error)
+    ]
     for k in totals:
         code = program.results[k][1]
         own = ("sum_rows", program.compute, code)
-        launches.append(Launch(own, lambda code=code: sum_rows_nest(program.compute, code), (partial[k], inputs + k), (cols, chunks), cols, max(64, GRAIN // max(1, chunks))))
+        launches.append(
+            Launch(
+                own,
+                lambda code=code: sum_rows_nest(program.compute, code),
+                (partial[k], inputs + k),
+                (cols, chunks),
+                cols,
+                max(64, GRAIN // max(1, chunks)),
+            )
+        )
     return Schedule(tuple(launches), tuple(temps))
 
 
@@ -45,8 +61,15 @@ def sum_rows_nest(compute: str, code: str) -> Nest:
     """Column sums of a [chunks, cols] array."""
     i, r = var("i"), var("r")
     x = load(0, r * var("cols") + i, compute)
-    total = reduction("r", ZERO, var("chunks"), ["acc"], [const(0, compute)], lambda acc: [acc[0] + x], lambda a, b: [a[0] + b[0]])
-    return Nest("sum_rows", operands([compute], [code]), ("cols", "chunks"), rows(total, Store(1, i, cast(var("acc", compute), code)), vector=True))
+    total = reduction(
+        "r", ZERO, var("chunks"), ["acc"], [const(0, compute)], lambda acc: [acc[0] + x], lambda a, b: [a[0] + b[0]]
+    )
+    return Nest(
+        "sum_rows",
+        operands([compute], [code]),
+        ("cols", "chunks"),
+        rows(total, Store(1, i, cast(var("acc", compute), code)), vector=True),
+    )
 
 
 class RowNest:
@@ -83,7 +106,8 @@ class RowNest:
             return load(self.spilled[id(node)], self.row * self.cols + j, node.code)
         return node.emit(self.value, j)
 
-    # Order: one reducing loop per level, then one storing loop ------------------------------------------------------------
+    # Order: one reducing loop per level, then one storing loop
+    # ------------------------------------------------------------
 
     def folds(self) -> list[list[RowNode]]:
         levels: dict[int, list[RowNode]] = {}
@@ -101,7 +125,8 @@ class RowNest:
         if self.program.bound is not None:
             index = var(f"in{self.program.bound}", self.program.operands[self.program.bound].read)
             inside = and_(ge(index, const(0, index.dtype)), lt(cast(index, "i64"), self.cols))
-            made.append(Check(inside, self.first_out + len(self.program.results), cast(index, "i64")))   # never 0 when it fails
+            # never 0 when it fails
+            made.append(Check(inside, self.first_out + len(self.program.results), cast(index, "i64")))
         levels = self.folds()
         for depth, level in enumerate(levels):
             made += self.fold_level(level, depth, last=depth == len(levels) - 1)
@@ -119,12 +144,24 @@ class RowNest:
         pairs = [(node, node.lowered.folding.fold, a, b) for node, (a, b) in zip(level, spans, strict=True)]
 
         def step(now: list[Value]) -> list[Value]:
-            return [v for node, fold, a, b in pairs for v in fold.step(scalars, now[a:b], node.element(self.value, j), None)]
+            return [
+                v for node, fold, a, b in pairs for v in fold.step(scalars, now[a:b], node.element(self.value, j), None)
+            ]
 
         def merge(left: list[Value], right: list[Value]) -> list[Value]:
             return [v for _, fold, a, b in pairs for v in fold.merge(scalars, left[a:b], right[a:b])]
 
-        loop = reduction(j.attr, ZERO, self.cols, accs, init, step, merge, body=spill, blocked=any(fold.blocked for _, fold, _, _ in pairs))
+        loop = reduction(
+            j.attr,
+            ZERO,
+            self.cols,
+            accs,
+            init,
+            step,
+            merge,
+            body=spill,
+            blocked=any(fold.blocked for _, fold, _, _ in pairs),
+        )
         self.cache.clear()   # what was spilled is read back from here on
         done = []
         for node, fold, a, b in pairs:
@@ -140,7 +177,13 @@ class RowNest:
         number, out, code = full[0]
         again = {id(node) for node in reachable([out]) if node.form != "fold"}
         for node in [n for root in level for n in reachable([root.parts[0]]) if n.form != "fold"]:
-            wanted = id(node) in again and node.operand is None and node.kind == FULL and node is not out and node.code == code
+            wanted = (
+                id(node) in again
+                and node.operand is None
+                and node.kind == FULL
+                and node is not out
+                and node.code == code
+            )
             if wanted and is_expensive(self.value(node, j)):
                 value = self.value(node, j)
                 self.spilled[id(node)] = self.first_out + number
@@ -158,7 +201,14 @@ class RowNest:
             elif node.kind == FULL:
                 inner.append(Store(target, self.row * self.cols + j, cast(self.value(node, j), code)))
             else:   # a sum over rows: this chunk's partial row
-                inner.append(Store(target, var("chunk") * self.cols + j, cast(self.value(node.parts[0], j), self.program.compute), "add"))
+                inner.append(
+                    Store(
+                        target,
+                        var("chunk") * self.cols + j,
+                        cast(self.value(node.parts[0], j), self.program.compute),
+                        "add",
+                    )
+                )
         if inner:
             made.append(For("j", ZERO, self.cols, tuple(inner), vector=True))
         return made
@@ -166,15 +216,24 @@ class RowNest:
     def nest(self) -> Nest:
         program, totals = self.program, self.program.totals()
         out_codes = [program.compute if node.kind == COLUMN else code for node, code in program.results]
-        signature = operands([o.code for o in program.operands], out_codes, ["i64"] if program.bound is not None else [])
+        signature = operands(
+            [o.code for o in program.operands], out_codes, ["i64"] if program.bound is not None else []
+        )
         body = tuple(self.body())
         if not totals:
             return Nest(program.name, signature, ("cols",), rows(*body))
         chunk = var("chunk")
-        clear = tuple(Store(self.first_out + k, chunk * self.cols + var("z"), const(0, program.compute)) for k in totals)
+        clear = tuple(
+            Store(self.first_out + k, chunk * self.cols + var("z"), const(0, program.compute)) for k in totals
+        )
         start = chunk * var("per_chunk")
         inner = For("i", start, min_(start + var("per_chunk"), var("rows")), body)
-        return Nest(program.name, signature, ("cols", "rows", "per_chunk"), rows(For("z", ZERO, self.cols, clear, vector=True), inner, name="chunk"))
+        return Nest(
+            program.name,
+            signature,
+            ("cols", "rows", "per_chunk"),
+            rows(For("z", ZERO, self.cols, clear, vector=True), inner, name="chunk"),
+        )
 
 
 def is_expensive(value: Value) -> bool:

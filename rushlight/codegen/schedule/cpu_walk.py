@@ -1,8 +1,9 @@
 """CPU schedules of walks (scans).
 
-Enters: a Lowered with a `walk` and one tensor. Leaves: one launch that walks the range in order; other ranges are divided among
-threads and, where the contiguous one is among them, put on lanes. Where halves can be merged a few long rows are divided too, in
-chunks that depend on sizes alone: folded side by side, then walked, each from where the one before it ends.
+Enters: a Lowered with a `walk` and one tensor. Leaves: one launch that walks the range in order; other ranges are
+divided among threads and, where the contiguous one is among them, put on lanes. Where halves can be merged a few long
+rows are divided too, in chunks that depend on sizes alone: folded side by side, then walked,
+each from where the one before it ends.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def schedule_walk(lowered: Lowered, lanes_apart: bool = False) -> Schedule:
         raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
     if any(n == 0 for n in lowered.ranges):
         return Schedule(())
-    return chunked(lowered) or (whole_rows(lowered, True) if lanes_apart else rows_in_lanes(lowered) or whole_rows(lowered))
+    return chunked(lowered) or (
+        whole_rows(lowered, True) if lanes_apart else rows_in_lanes(lowered) or whole_rows(lowered)
+    )
 
 
 def whole_rows(lowered: Lowered, lanes_apart: bool = False) -> Schedule:
@@ -50,7 +53,14 @@ def whole_rows(lowered: Lowered, lanes_apart: bool = False) -> Schedule:
         work *= min(width, lane[0])
     before_, after_ = len(before), len(after)
     operand_numbers = tuple(range(1 + len(lowered.outs)))
-    nest = Launch(key, lambda: rows_nest(lowered, before_, after_, lane is not None, dense), operand_numbers, (*params, *given_bits(lowered)), extent, grain_of(work))
+    nest = Launch(
+        key,
+        lambda: rows_nest(lowered, before_, after_, lane is not None, dense),
+        operand_numbers,
+        (*params, *given_bits(lowered)),
+        extent,
+        grain_of(work),
+    )
     return Schedule((nest,))
 
 
@@ -84,7 +94,12 @@ def rows_nest(lowered: Lowered, before: int, after: int, has_lane: bool, dense: 
     if has_lane:
         first = block * var("width")
         walk = [For("v", first, min_(first + var("width"), var("lanes")), tuple(walk), vector=True)]
-    return Nest(lowered.name, operands([lowered.memories[0].code], lowered.outs), (*params, *given_names(lowered)), rows(*head, *walk))
+    return Nest(
+        lowered.name,
+        operands([lowered.memories[0].code], lowered.outs),
+        (*params, *given_names(lowered)),
+        rows(*head, *walk),
+    )
 
 
 def element(lowered: Lowered, place: Value) -> Value:
@@ -101,7 +116,9 @@ def walked(lowered: Lowered, source: Value, place: Value) -> list[Statement]:
     following = walk.step(now, element(lowered, source), var("j"))
     body: list[Statement] = [Local(f"next{k}", v) for k, v in enumerate(following)]
     body += [Assign(n, var(f"next{k}", v.dtype)) for k, (n, v) in enumerate(zip(names, first, strict=True))]
-    body += [Store(1 + k, place, cast(v, code)) for k, (v, code) in enumerate(zip(walk.emit(now), lowered.outs, strict=True))]
+    body += [
+        Store(1 + k, place, cast(v, code)) for k, (v, code) in enumerate(zip(walk.emit(now), lowered.outs, strict=True))
+    ]
     return [*[Local(n, v) for n, v in zip(names, first, strict=True)], For("j", ZERO, var("length"), tuple(body))]
 
 
@@ -110,7 +127,14 @@ def chunked(lowered: Lowered) -> Schedule | None:
     memory, walk = lowered.memories[0], lowered.walk
     shape, strides, dim = lowered.ranges, memory.along(), lowered.walk.dim
     count, length = product(shape[:dim]), shape[dim] if shape else 1
-    if walk.merge is None or length < 4 * SCAN_CHUNK or count > 2 or strides[dim] != 1 or product(shape[dim + 1 :]) != 1 or len(lowered.outs) != 1:
+    if (
+        walk.merge is None
+        or length < 4 * SCAN_CHUNK
+        or count > 2
+        or strides[dim] != 1
+        or product(shape[dim + 1 :]) != 1
+        or len(lowered.outs) != 1
+    ):
         return None
     far = [s for n, s in zip(shape[:dim], strides[:dim], strict=True) if n != 1]
     key = ("chunks", lowered.key, memory.code, lowered.outs)
@@ -142,12 +166,28 @@ def chunk_nests(lowered: Lowered) -> tuple[Nest, Nest, Nest]:
         return list(walk.merge(tuple(a), tuple(b)))
 
     fold = reduction("j", start, stop, ["acc"], init, lambda acc: list(walk.step(tuple(acc), x, j)), joined)
-    first = Nest(f"{lowered.name}_fold", operands([code], [compute]), params, rows(fold, Store(1, i, var("acc", compute))))
+    first = Nest(
+        f"{lowered.name}_fold", operands([code], [compute]), params, rows(fold, Store(1, i, var("acc", compute)))
+    )
     at, now = i * chunks + j, var("now", compute)
-    step = (Local("here", Placed(0, at, compute).read(HERE)), Store(0, at, now), Assign("now", joined([now], [var("here", compute)])[0]))
-    second = Nest(f"{lowered.name}_starts", operands([], [compute]), params, rows(Local("now", init[0]), For("j", ZERO, chunks, step)))
+    step = (
+        Local("here", Placed(0, at, compute).read(HERE)),
+        Store(0, at, now),
+        Assign("now", joined([now], [var("here", compute)])[0]),
+    )
+    second = Nest(
+        f"{lowered.name}_starts",
+        operands([], [compute]),
+        params,
+        rows(Local("now", init[0]), For("j", ZERO, chunks, step)),
+    )
     following = walk.step((now,), x, j)[0]
     store = Store(2, row * var("length") + j, cast(walk.emit((now,))[0], out))
     past = For("j", start, stop, (Assign("now", following), store))
-    third = Nest(f"{lowered.name}_chunks", operands([code, compute], [out]), params, rows(Local("now", Placed(1, i, compute).read(HERE)), past))
+    third = Nest(
+        f"{lowered.name}_chunks",
+        operands([code, compute], [out]),
+        params,
+        rows(Local("now", Placed(1, i, compute).read(HERE)), past),
+    )
     return first, second, third

@@ -1,9 +1,9 @@
 """CPU schedules of walks along rows: as many rows at a time as a register has lanes.
 
-Enters: a Lowered with a `walk` over dense rows that lie one stride apart. Leaves: one launch, or None where rows are few or
-short, or elements have other sizes than 4 and 8 bytes. A walk is a chain of operations, each waiting for the one before; on
-lanes sixteen chains go side by side. Squares of rows and points are exchanged in registers on the way in and out, through
-scratch memory on the stack, where each row's state waits from square to square.
+Enters: a Lowered with a `walk` over dense rows that lie one stride apart. Leaves: one launch, or None where rows are
+few or short, or elements have other sizes than 4 and 8 bytes. A walk is a chain of operations, each waiting for the one
+before; on lanes sixteen chains go side by side. Squares of rows and points are exchanged in registers on the way in and
+out, through scratch memory on the stack, where each row's state waits from square to square.
 """
 
 from __future__ import annotations
@@ -49,7 +49,13 @@ def rows_in_lanes(lowered: Lowered) -> Schedule | None:
     key = ("walk_lanes", lowered.key, memory.code, lowered.outs, width)
     params = (count, length, outer[-1][1], *given_bits(lowered))
     numbers = tuple(range(1 + len(lowered.outs)))
-    return Schedule((Launch(key, lambda: lanes_nest(lowered, width), numbers, params, -(-count // width), grain_of(width * length)),))
+    return Schedule(
+        (
+            Launch(
+                key, lambda: lanes_nest(lowered, width), numbers, params, -(-count // width), grain_of(width * length)
+            ),
+        )
+    )
 
 
 def lanes_nest(lowered: Lowered, width: int) -> Nest:
@@ -64,7 +70,8 @@ class _Writer:
         self.init = self.walk.init()
         self.names = [f"acc{k}" for k in range(len(self.init))]
         self.now = tuple(var(n, v.dtype) for n, v in zip(self.names, self.init, strict=True))
-        self.square = 1 + len(self.outs)                      # operands: the square of elements, then one of each output, then states
+        # operands: the square of elements, then one of each output, then states
+        self.square = 1 + len(self.outs)
         self.made = [self.square + 1 + k for k in range(len(self.outs))]
         self.states = [self.made[-1] + 1 + k for k in range(len(self.init))]
 
@@ -74,9 +81,16 @@ class _Writer:
         operands += [Operand(code, area) for code in self.outs] + [Operand(v.dtype, self.lanes) for v in self.init]
         first = min_(var("i") * self.width, var("count") - self.width)
         lane = var("v0")
-        begin = For("v0", ZERO, self.width, tuple(Store(s, lane, v) for s, v in zip(self.states, self.init, strict=True)), vector=True)
+        begin = For(
+            "v0",
+            ZERO,
+            self.width,
+            tuple(Store(s, lane, v) for s, v in zip(self.states, self.init, strict=True)),
+            vector=True,
+        )
         tiles = For("t", ZERO, idiv(var("length"), self.width), (
-            Local("point", var("t") * self.width), self.read_square(), self.walk_square(), *[s for k in range(len(self.outs)) for s in self.write_square(k)]))  # fmt: skip
+            Local("point", var("t") * self.width), self.read_square(), self.walk_square(),
+            *[s for k in range(len(self.outs)) for s in self.write_square(k)]))  # fmt: skip
         head = (Local("row", first), Local("done", idiv(var("length"), self.width) * self.width))
         params = ("count", "length", "stride", *given_names(self.lowered))
         return Nest(f"{self.lowered.name}_lanes", tuple(operands), params, rows(*head, begin, tiles, self.rest()))
@@ -95,14 +109,19 @@ class _Writer:
         place = p * self.width + lane
         element = self.lowered.body(HERE, sources_of(self.lowered, [Placed(self.square, place, self.code)]))[0]
         following = self.walk.step(self.now, element, var("point") + p)
-        body = self.stepped(following) + [Store(m, place, cast(v, code)) for m, v, code in zip(self.made, self.walk.emit(self.now), self.outs, strict=True)]
+        body = self.stepped(following) + [
+            Store(m, place, cast(v, code))
+            for m, v, code in zip(self.made, self.walk.emit(self.now), self.outs, strict=True)
+        ]
         start = [Local(n, load(s, lane, v.dtype)) for n, s, v in zip(self.names, self.states, self.init, strict=True)]
         keep = [Store(s, lane, v) for s, v in zip(self.states, self.now, strict=True)]
         return For("v2", ZERO, self.width, (*start, For("p", ZERO, self.width, tuple(body)), *keep), vector=True)
 
     def stepped(self, following: tuple[Value, ...]) -> list[Statement]:
         body: list[Statement] = [Local(f"next{k}", v) for k, v in enumerate(following)]
-        return body + [Assign(n, var(f"next{k}", v.dtype)) for k, (n, v) in enumerate(zip(self.names, self.init, strict=True))]
+        return body + [
+            Assign(n, var(f"next{k}", v.dtype)) for k, (n, v) in enumerate(zip(self.names, self.init, strict=True))
+        ]
 
     def write_square(self, which: int) -> list[Statement]:
         """An output's square, exchanged back: in smaller squares where its elements are larger."""
@@ -116,7 +135,13 @@ class _Writer:
                 stores = []
                 for r in range(side):
                     value = load(self.made[which], c * self.width + const(b * self.lanes + a + r, "i64"), code)
-                    stores.append(Store(1 + which, (var("row") + const(a + r, "i64")) * var("length") + var("point") + const(b, "i64") + c, value))
+                    stores.append(
+                        Store(
+                            1 + which,
+                            (var("row") + const(a + r, "i64")) * var("length") + var("point") + const(b, "i64") + c,
+                            value,
+                        )
+                    )
                 made.append(For(name, ZERO, const(side, "i64"), tuple(stores), vector=True, turned=True))
         return made
 
@@ -127,6 +152,9 @@ class _Writer:
         element = self.lowered.body(HERE, sources_of(self.lowered, [Placed(0, source, self.code)]))[0]
         following = self.walk.step(self.now, element, j)
         place = (var("row") + lane) * var("length") + j
-        body = self.stepped(following) + [Store(1 + k, place, cast(v, code)) for k, (v, code) in enumerate(zip(self.walk.emit(self.now), self.outs, strict=True))]
+        body = self.stepped(following) + [
+            Store(1 + k, place, cast(v, code))
+            for k, (v, code) in enumerate(zip(self.walk.emit(self.now), self.outs, strict=True))
+        ]
         start = [Local(n, load(s, lane, v.dtype)) for n, s, v in zip(self.names, self.states, self.init, strict=True)]
         return For("l", ZERO, self.width, (*start, For("j", var("done"), var("length"), tuple(body))))

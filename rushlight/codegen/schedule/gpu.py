@@ -1,8 +1,9 @@
 """Schedules for GPUs: a thread for each result, or a block for each row; launches large enough to fill the unit.
 
-Enters: a `Lowered`. Leaves: a `Schedule` whose nests nvptx.py lowers: an outermost vector loop is a thread for each iteration, another one a block
-whose threads share the loops inside. Folds are in gpu_fold.py, row programs in gpu_rows.py. Positions that meet in one element combine
-by an atomic instruction where there is one; otherwise they run in order, in one thread.
+Enters: a `Lowered`. Leaves: a `Schedule` whose nests nvptx.py lowers: an outermost vector loop is a thread for each
+iteration, another one a block whose threads share the loops inside. Folds are in gpu_fold.py, row programs in
+gpu_rows.py. Positions that meet in one element combine by an atomic instruction where there is one;
+otherwise they run in order, in one thread.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def schedule(lowered: Lowered) -> Schedule:
     return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)
 
 
-# --- a thread for each element ------------------------------------------------------------------------------------------------
+# --- a thread for each element ----------------------------------------------------------------------------------------
 
 
 def schedule_points(lowered: Lowered) -> Schedule:
@@ -54,7 +55,9 @@ def schedule_points(lowered: Lowered) -> Schedule:
         params += [a.strides[r] for a in axes]
     key = ("gpu points", lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes))
     numbers = tuple(range(len(memories) + len(lowered.outs)))
-    return Schedule((Launch(key, lambda: points_nest(lowered, len(axes)), numbers, (*params, *given_bits(lowered)), other, 1),))
+    return Schedule(
+        (Launch(key, lambda: points_nest(lowered, len(axes)), numbers, (*params, *given_bits(lowered)), other, 1),)
+    )
 
 
 def points_nest(lowered: Lowered, rank: int) -> Nest:
@@ -62,7 +65,10 @@ def points_nest(lowered: Lowered, rank: int) -> Nest:
     codes = [m.code for m in lowered.memories]
     sizes = names("n", rank)
     strides = [names(f"s{r}.", rank) for r in range(len(codes))]
-    sources = sources_of(lowered, [Placed(r, locate(var("i"), sizes, s), code) for r, (s, code) in enumerate(zip(strides, codes, strict=True))])
+    sources = sources_of(
+        lowered,
+        [Placed(r, locate(var("i"), sizes, s), code) for r, (s, code) in enumerate(zip(strides, codes, strict=True))],
+    )
     values = zip(lowered.body(HERE, sources), lowered.outs, strict=True)
     stores = [Store(len(codes) + k, var("i"), cast(v, code)) for k, (v, code) in enumerate(values)]
     params = [*sizes, *[s for own in strides for s in own], *given_names(lowered)]
@@ -106,10 +112,12 @@ def gather_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest, 
     checks = [Check(condition, inputs + len(values), shown) for condition, shown in at.checks]
     stores = [Store(inputs + k, var("i"), value) for k, value in enumerate(values)]
     made = operands(bound.codes, lowered.outs, ["i64"] if checks else [])
-    return Nest(lowered.name, made, (*bound.params, *[f"out.n{d}" for d in dims]), rows(*checks, *stores, vector=not checks)), bool(checks)
+    return Nest(
+        lowered.name, made, (*bound.params, *[f"out.n{d}" for d in dims]), rows(*checks, *stores, vector=not checks)
+    ), bool(checks)
 
 
-# --- scatter ------------------------------------------------------------------------------------------------------------------
+# --- scatter ----------------------------------------------------------------------------------------------------------
 
 
 def schedule_scatter(lowered: Lowered) -> Schedule:
@@ -167,5 +175,3 @@ def is_sum(lowered: Lowered) -> bool:
     old, new = var("old", code), var("new", code)
     made = lowered.scatter.combine(old, new, Bound(lowered).sources)
     return made in (old + new, new + old)
-
-

@@ -1,8 +1,8 @@
 """GPU schedules of folds.
 
-Enters: a Lowered with a `folding`. Leaves: one launch, or two where there are too few results to fill the unit: partial results of chunks, then
-their merge. Where elements that are folded lie side by side a block folds them for one result; where those of neighbouring results do, or a
-result has few elements, each thread folds its own.
+Enters: a Lowered with a `folding`. Leaves: one launch, or two where there are too few results to fill the unit: partial
+results of chunks, then their merge. Where elements that are folded lie side by side a block folds them for one result;
+where those of neighbouring results do, or a result has few elements, each thread folds its own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     read, late = list(range(inside - folding.after)), list(range(inside - folding.after, inside))
     joined = (outputs, chunks, count, *late_params(lowered, kept))
     few = chunks <= SHORT
-    merge = Launch(("merge", few, *key), lambda: merged(lowered, len(kept), few), (*temps, *late, *results), joined, outputs, 1)
+    merge = Launch(
+        ("merge", few, *key), lambda: merged(lowered, len(kept), few), (*temps, *late, *results), joined, outputs, 1
+    )
     made = (Launch(key, nest, (*read, *temps), params, outputs * chunks, 1), merge)
     return Schedule(made, tuple([Temp(code, (chunks * outputs,)) for code in codes]))
 
@@ -88,11 +90,20 @@ class GpuFoldNest(FoldNest):
         fold, accs = self.loops(0, [var(base) for base in self.bases], bounds)
         stores = self.stores(accs, at, [var(base) for base in self.bases])
         signature = operands(self.codes, self.outs)
-        return Nest(f"{self.lowered.name}_fold", signature, (*self.params, *self.last_params()), rows(*body, *fold, *stores, vector=self.by_thread))
+        return Nest(
+            f"{self.lowered.name}_fold",
+            signature,
+            (*self.params, *self.last_params()),
+            rows(*body, *fold, *stores, vector=self.by_thread),
+        )
 
 
 def merged(lowered: Lowered, kept: int, by_thread: bool) -> Nest:
     """The partial results joined: by a thread for each result, or by a block."""
     nest = merge_nest(lowered, kept)
     loop = nest.loop
-    return nest if by_thread else Nest(nest.name, nest.operands, nest.params, For(loop.var, loop.start, loop.stop, loop.body), nest.point)
+    return (
+        nest
+        if by_thread
+        else Nest(nest.name, nest.operands, nest.params, For(loop.var, loop.start, loop.stop, loop.body), nest.point)
+    )

@@ -1,7 +1,7 @@
 """Launches: what a scheduler answers with, and the limits that CPU schedules are made by.
 
-Enters: nests and numbers. Leaves: `Schedule`s. Sizes may be symbolic throughout: extents and parameters are then expressions;
-`key`s hold classes of geometry only, never a size.
+Enters: nests and numbers. Leaves: `Schedule`s. Sizes may be symbolic throughout: extents and parameters are then
+expressions; `key`s hold classes of geometry only, never a size.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutt
 class Launch(Record):
     """One kernel call: `operands` numbers the reads from memory, then the results, then the temporaries.
 
-    An operand may be a pair, with the bytes before its first element. What makes the nest may answer with a library kernel
-    instead: something with `params` and `compiled`.
+    An operand may be a pair, with the bytes before its first element. What makes the nest may answer with a library
+    kernel instead: something with `params` and `compiled`.
     """
 
     key: tuple                       # equal keys, equal nests
@@ -61,7 +61,10 @@ class Schedule(Record):
         lines = [f"temp {t.code}[{', '.join(map(str, t.sizes))}]" for t in self.temps]
         for launch in self.launches:
             given = dict(zip(launch.nest().params, launch.params, strict=True))
-            lines.append(f"extent {launch.extent}, grain {launch.grain}, operands {list(launch.operands)}" + (f", errors in {launch.error}" if launch.error >= 0 else ""))
+            lines.append(
+                f"extent {launch.extent}, grain {launch.grain}, operands {list(launch.operands)}"
+                + (f", errors in {launch.error}" if launch.error >= 0 else "")
+            )
             lines.append("  with " + ", ".join(f"{name} = {value}" for name, value in given.items()))
             lines.append(str(launch.nest()))
         return "\n".join(lines)
@@ -90,13 +93,13 @@ def number_bits(value: Any) -> list[int]:
     import struct  # noqa: PLC0415 - few kernels are given numbers
 
     if isinstance(value, (float, complex)):
-        return [struct.unpack("q", struct.pack("d", part))[0] for part in ((value.real, value.imag) if isinstance(value, complex) else (value,))]
+        return [
+            struct.unpack("q", struct.pack("d", part))[0]
+            for part in ((value.real, value.imag) if isinstance(value, complex) else (value,))
+        ]
     return [int(value) if isinstance(value, int) else value]
 
 
 def number_names(name: str, value: Any) -> list[str]:
     """The names of those parameters."""
     return names(f"{name}.", 2 if isinstance(value, complex) else 1) if isinstance(value, (float, complex)) else [name]
-
-
-

@@ -15,5 +15,7 @@ class autocast(autocast_mode.autocast):  # noqa: N801 - PyTorch's name
     """autocast("cpu", ...)."""
 
     def __init__(self, enabled: bool = True, dtype: Any = bfloat16, cache_enabled: bool = True) -> None:
-        warnings.warn("torch.cpu.amp.autocast is deprecated: use torch.amp.autocast('cpu', ...).", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "torch.cpu.amp.autocast is deprecated: use torch.amp.autocast('cpu', ...).", FutureWarning, stacklevel=2
+        )
         super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)

@@ -13,7 +13,11 @@ __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 
 
 def _deprecated(name: str, replacement: str) -> None:
-    warnings.warn(f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `{replacement}` instead.", FutureWarning, stacklevel=3)
+    warnings.warn(
+        f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `{replacement}` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
 
 
 class autocast(autocast_mode.autocast):  # noqa: N801 - PyTorch's name

@@ -11,14 +11,22 @@ from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim
 from rushlight.op.indexed import Indexed
 
 INDEX_TYPES = (_C.int64, _C.int32)
-LONG_ONLY = {"index_copy": RuntimeError, "index_fill": IndexError, "take": RuntimeError, "put_": RuntimeError, "take_along_dim": RuntimeError}
+LONG_ONLY = {
+    "index_copy": RuntimeError,
+    "index_fill": IndexError,
+    "take": RuntimeError,
+    "put_": RuntimeError,
+    "take_along_dim": RuntimeError,
+}
 ONE = const(1, "i64")
 
 
 def check_index_dtype(name: str, index: Any) -> None:
     """int64 and int32 are the types of indices; some ops take int64 alone."""
     if name in LONG_ONLY and index.dtype is not _C.int64:
-        raise LONG_ONLY[name](f"{name}: expected an index of dtype int64, got {index.dtype.name}. Convert it with .long().")
+        raise LONG_ONLY[name](
+            f"{name}: expected an index of dtype int64, got {index.dtype.name}. Convert it with .long()."
+        )
     if index.dtype not in INDEX_TYPES:
         raise RuntimeError(f"{name}: expected an index of dtype int64 or int32, got {index.dtype.name}")
 
@@ -51,7 +59,9 @@ class Gather(Indexed):
         return input[at.at_least(1).replace(dim, picked)]
 
     def index_error(self, index, dim, args):
-        return RuntimeError(f"gather(): index {index} is out of bounds for dimension {dim} with size {args[0].shape[dim]}")
+        return RuntimeError(
+            f"gather(): index {index} is out of bounds for dimension {dim} with size {args[0].shape[dim]}"
+        )
 
     def vjp(self, g, input: Meta, dim, index):
         return {"input": g.new_zeros(input.shape).scatter_add(dim, index, g)}
@@ -60,12 +70,14 @@ class Gather(Indexed):
 def check_index_fits(name: str, input: Any, index: Any, dim: int, what: str) -> None:
     """Same rank, and no larger than `input` apart from `dim`."""
     if max(index.ndim, 1) != max(input.ndim, 1):
-        raise RuntimeError(f"{name}: expected an index with as many dimensions as {what}, got {index.ndim} and {input.ndim}")
+        raise RuntimeError(
+            f"{name}: expected an index with as many dimensions as {what}, got {index.ndim} and {input.ndim}"
+        )
     for d in range(index.ndim if input.ndim else 0):
         if d != dim and index.shape[d] > input.shape[d]:
             raise RuntimeError(
-                f"{name}(): Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than {what} "
-                f"{list(input.shape)} apart from dimension {dim}"
+                f"{name}(): Size does not match at dimension {d} expected index {list(index.shape)} to be no larger"
+                f" than {what} {list(input.shape)} apart from dimension {dim}"
             )
 
 
@@ -104,7 +116,10 @@ def broadcast_shapes(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
             if result[at] == 1:
                 result[at] = n
             elif n not in (1, result[at]):
-                raise IndexError(f"shape mismatch: the index tensors do not broadcast: shapes {', '.join(str(list(s)) for s in shapes)}")
+                raise IndexError(
+                    "shape mismatch: the index tensors do not broadcast: shapes"
+                    f" {', '.join(str(list(s)) for s in shapes)}"
+                )
     return tuple(result)
 
 
@@ -136,7 +151,10 @@ class IndexSelect(Indexed):
 
     def index_error(self, index, dim, args):
         size = args[0].shape[dim] if args[0].ndim else 1
-        return IndexError(f"index_select(): index out of range in self: index {index} is out of bounds for dimension {dim} with size {size}")
+        return IndexError(
+            f"index_select(): index out of range in self: index {index} is out of bounds for dimension {dim} with size"
+            f" {size}"
+        )
 
     def vjp(self, g, input: Meta, dim, index):
         if not input.ndim:
@@ -208,9 +226,12 @@ def index_tensors(name: str, input: Any, indices: Sequence[Any]) -> list[Any]:
             at = len(found) + k
             if at >= input.ndim or input.shape[at] != n:
                 raise IndexError(
-                    f"index: the mask of shape {list(i.shape)} at index {k} does not fit dimension {at} onwards of the tensor of shape {list(input.shape)}"
+                    f"index: the mask of shape {list(i.shape)} at index {k} does not fit dimension {at} onwards of the"
+                    f" tensor of shape {list(input.shape)}"
                 )
-        found.extend(find_op("nonzero")(i, as_tuple=True) if i.ndim else [find_op("nonzero")(i.unsqueeze(0)).squeeze(1)])
+        found.extend(
+            find_op("nonzero")(i, as_tuple=True) if i.ndim else [find_op("nonzero")(i.unsqueeze(0)).squeeze(1)]
+        )
     if len(found) > input.ndim and not (len(flattened) == 1 and flattened[0].ndim == 0):
         raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
     return found

@@ -31,7 +31,8 @@ class Cat(Loops):
     batch = "dim"
 
     def settled(self, args: tuple) -> tuple[list[tuple[int, Any]], int, Any, list[int]]:
-        """The tensors that add something, with their numbers; the dim, the dtype and the result's shape. Raises for what the op refuses."""
+        """The tensors that add something, with their numbers; the dim, the dtype and the result's shape.
+        Raises for what the op refuses."""
         tensors, dim = args
         if not tensors:
             raise ValueError("cat(): expected a non-empty list of Tensors")
@@ -48,8 +49,8 @@ class Cat(Loops):
             for d in range(t.ndim):
                 if d != dim and t.shape[d] != model.shape[d]:
                     raise RuntimeError(
-                        f"cat: sizes must match except in dimension {dim}: expected {model.shape[d]} in dimension {d}, got "
-                        f"{t.shape[d]} in tensor number {k}."
+                        f"cat: sizes must match except in dimension {dim}: expected {model.shape[d]} in dimension {d},"
+                        f" got {t.shape[d]} in tensor number {k}."
                     )
         shape = list(model.shape)
         shape[dim] = sum(t.shape[dim] for _, t in real)
@@ -62,7 +63,11 @@ class Cat(Loops):
         reads = tuple([Memory(f"tensors{k}", t.dtype.code, tuple(t.shape), t.stride()) for k, t in enumerate(tensors)])
         pieces, start = [], 0
         for k, t in real:
-            pieces.append(Piece(k, tuple([start if d == dim else 0 for d in range(len(shape))]), tuple(t.shape), tuple(t.stride())))
+            pieces.append(
+                Piece(
+                    k, tuple([start if d == dim else 0 for d in range(len(shape))]), tuple(t.shape), tuple(t.stride())
+                )
+            )
             start = start + t.shape[dim]
         used = [k for k, t in real if not surely(t.shape[dim] == 0)]     # sizes that elements decide may be anything
 
@@ -72,15 +77,16 @@ class Cat(Loops):
                 starts.append(end)
                 end = end + source.shape[dim]
             value = None
-            for source, start in zip(reversed(joined), reversed(starts), strict=True):   # every piece is read, so at places it has
+            # every piece is read, so at places it has
+            for source, start in zip(reversed(joined), reversed(starts), strict=True):
                 place = max_(min_(at[dim] - start, source.shape[dim] - ONE), ZERO)
                 own = cast(source[at.replace(dim, place)], dtype.code)
                 value = own if value is None else select(lt(at[dim], start + source.shape[dim]), own, value)
             return (value,)
 
         return Lowered(
-            "cat", ("cat", dim, tuple(used)), tuple(shape), tuple(shape), (dtype.code,), reads, body, aligned=False, pieces=tuple(pieces),
-            layout=None if order is None else ordered_strides(shape, order[::-1]),
+            "cat", ("cat", dim, tuple(used)), tuple(shape), tuple(shape), (dtype.code,), reads, body, aligned=False,
+            pieces=tuple(pieces), layout=None if order is None else ordered_strides(shape, order[::-1]),
         )  # fmt: skip
 
     def vjp(self, g, tensors: Meta, dim):
@@ -98,7 +104,8 @@ class Cat(Loops):
 
 
 def slowest_first(tensors: Sequence[Any]) -> tuple[int, ...] | None:
-    """The order of the result's dims where every tensor has its channels last, skipped ones too; None for the order they are in."""
+    """The order of the result's dims where every tensor has its channels last, skipped ones too;
+    None for the order they are in."""
     rank = tensors[0].ndim
     if rank not in (4, 5) or not all(t.ndim == rank and prefers_channels_last(t) for t in tensors):
         return None
@@ -128,7 +135,10 @@ class Stack(Loops):
         dim = wrap_dim("stack", dim, model.ndim + 1)
         for k, t in enumerate(tensors):
             if t.shape != model.shape:
-                raise RuntimeError(f"stack: expected tensors of equal size, got {list(model.shape)} at entry 0 and {list(t.shape)} at entry {k}")
+                raise RuntimeError(
+                    f"stack: expected tensors of equal size, got {list(model.shape)} at entry 0 and {list(t.shape)} at"
+                    f" entry {k}"
+                )
         return dim, joined_dtype(tensors), (*model.shape[:dim], len(tensors), *model.shape[dim:])
 
     def lower(self, args):
@@ -145,8 +155,12 @@ class Stack(Loops):
         pieces = []
         for k, t in enumerate(args[0]):
             start = tuple([k if d == dim else 0 for d in range(len(shape))])
-            pieces.append(Piece(k, start, (*shape[:dim], 1, *shape[dim + 1 :]), (*t.stride()[:dim], 0, *t.stride()[dim:])))
-        return Lowered("stack", ("stack", dim), shape, shape, (dtype.code,), reads, body, aligned=False, pieces=tuple(pieces))
+            pieces.append(
+                Piece(k, start, (*shape[:dim], 1, *shape[dim + 1 :]), (*t.stride()[:dim], 0, *t.stride()[dim:]))
+            )
+        return Lowered(
+            "stack", ("stack", dim), shape, shape, (dtype.code,), reads, body, aligned=False, pieces=tuple(pieces)
+        )
 
     def vjp(self, g, tensors: Meta, dim):
         grads = []

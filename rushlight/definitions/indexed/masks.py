@@ -59,27 +59,36 @@ def chunk_range() -> tuple[Any, Any]:
 def count_nest() -> Nest:
     """True elements per chunk."""
     truth = cast(load(0, var("j"), "b1"), "i64")
-    total = reduction("j", *chunk_range(), ["count"], [ZERO], step=lambda acc: [acc[0] + truth], merge=lambda a, b: [a[0] + b[0]])
+    total = reduction(
+        "j", *chunk_range(), ["count"], [ZERO], step=lambda acc: [acc[0] + truth], merge=lambda a, b: [a[0] + b[0]]
+    )
     return Nest("count_true", operands(["b1"], ["i64"]), ("numel",), rows(total, Store(1, var("i"), var("count"))))
 
 
 def ends_nest() -> Nest:
     """Counts of chunks to counts up to their ends, in place."""
-    walk = For("k", ZERO, var("chunks"), (Assign("sum", var("sum") + load(0, var("k"), "i64")), Store(0, var("k"), var("sum"))))
+    walk = For(
+        "k", ZERO, var("chunks"), (Assign("sum", var("sum") + load(0, var("k"), "i64")), Store(0, var("k"), var("sum")))
+    )
     return Nest("count_ends", operands([], ["i64"]), ("chunks",), rows(Local("sum", ZERO), walk))
 
 
 def fill_nest(ndim: int) -> Nest:
     """Positions of true elements; each chunk begins where the one before it ends.
 
-    A block's are collected on the stack first, every position written and counted only if it stays: a branch that data decides
-    is guessed wrong too often.
+    A block's are collected on the stack first, every position written and counted only if it stays:
+    a branch that data decides is guessed wrong too often.
     """
     sizes = [f"n{d}" for d in range(ndim)]
     begin, stop = chunk_range()
     first = var("b") * const(BLOCK, "i64") + begin
     kept = cast(load(0, var("j"), "b1"), "i64")
-    collect = For("j", first, min_(first + const(BLOCK, "i64"), stop), (Store(3, var("n"), var("j")), Assign("n", var("n") + kept)))
+    collect = For(
+        "j",
+        first,
+        min_(first + const(BLOCK, "i64"), stop),
+        (Store(3, var("n"), var("j")), Assign("n", var("n") + kept)),
+    )
     rest, places = load(3, var("k"), "i64"), []
     for d in range(ndim - 1, -1, -1):
         places.append(irem(rest, var(sizes[d])) if d else rest)
@@ -90,7 +99,12 @@ def fill_nest(ndim: int) -> Nest:
     blocks = idiv(stop - begin + const(BLOCK - 1, "i64"), const(BLOCK, "i64"))
     start = select(gt(var("i"), ZERO), load(1, max_(var("i") - const(1, "i64"), ZERO), "i64"), ZERO)
     loop = For("b", ZERO, blocks, (Local("n", ZERO), collect, spread, Assign("at", var("at") + var("n"))))
-    return Nest("positions", (*operands(["b1", "i64"], ["i64"]), Operand("i64", BLOCK + 1)), ("numel", *sizes), rows(Local("at", start), loop))
+    return Nest(
+        "positions",
+        (*operands(["b1", "i64"], ["i64"]), Operand("i64", BLOCK + 1)),
+        ("numel", *sizes),
+        rows(Local("at", start), loop),
+    )
 
 
 class Nonzero(OpDefinition):
@@ -116,7 +130,11 @@ class Nonzero(OpDefinition):
             input = input.unsqueeze(0)
         mask = input if input.dtype is _C.bool else input != 0
         found = positions(mask) if mask.device.type == "cpu" else on_device(mask)
-        return tuple(found.select(1, d).contiguous() if input.ndim > 1 else found.view(-1) for d in range(input.ndim)) if as_tuple else found
+        return (
+            tuple(found.select(1, d).contiguous() if input.ndim > 1 else found.view(-1) for d in range(input.ndim))
+            if as_tuple
+            else found
+        )
 
 
 def on_device(mask: Any) -> Any:
@@ -153,14 +171,20 @@ class UnsafeMaskedIndex(Composite):
 
     def compute(self, input, mask, indices, fill):
         if input.numel() == 0:   # nothing can be read, and so no mask may hold
-            return find_op("index")(input.new_empty([max(n, 1) for n in input.shape]), tame(mask, indices)).clone().fill_(fill)
+            return (
+                find_op("index")(input.new_empty([max(n, 1) for n in input.shape]), tame(mask, indices))
+                .clone()
+                .fill_(fill)
+            )
         return find_op("index")(input, tame(mask, indices)).masked_fill(~mask, fill)
 
 
 class UnsafeMaskedIndexPut(Composite):
     """A copy of `input` with `values` added at `indices` where `mask` holds."""
 
-    schema = "_unsafe_masked_index_put_accumulate(Tensor input, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor"
+    schema = (
+        "_unsafe_masked_index_put_accumulate(Tensor input, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor"
+    )
     method = False
     out = False
 
@@ -212,7 +236,10 @@ class MaskedSelect(Composite):
         try:
             shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)]) or (1,)
         except IndexError:
-            raise RuntimeError(f"masked_select: input of shape {list(input.shape)} and mask of shape {list(mask.shape)} cannot be broadcast together") from None
+            raise RuntimeError(
+                f"masked_select: input of shape {list(input.shape)} and mask of shape {list(mask.shape)} cannot be"
+                " broadcast together"
+            ) from None
         return find_op("index")(input.expand(shape), [mask.expand(shape)])
 
 
@@ -225,7 +252,9 @@ class MaskedScatter(Composite):
     def compute(self, input, mask, source):
         check_mask("masked_scatter_", mask)
         if input.dtype is not source.dtype:
-            raise RuntimeError(f"masked_scatter: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}")
+            raise RuntimeError(
+                f"masked_scatter: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}"
+            )
         if not self.is_inplace:
             shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)])
             input = input.expand(shape)
@@ -236,7 +265,8 @@ class MaskedScatter(Composite):
             target = input
         if where.is_meta and not is_recorded(where):
             return input if self.is_inplace else input.clone()
-        if not is_readable(where) or where.is_meta:   # examples of a batch, or a graph in the making: the k-th place under the mask takes the k-th element
+        # examples of a batch, or a graph in the making: the k-th place under the mask takes the k-th element
+        if not is_readable(where) or where.is_meta:
             flat = source.reshape(-1)
             order = (where.reshape(-1).cumsum(0) - 1).clamp(0, max(flat.numel() - 1, 0))
             made = find_op("where")(where, flat.index_select(0, order).reshape(where.shape), target)
@@ -244,7 +274,10 @@ class MaskedScatter(Composite):
         places = list(where.nonzero(as_tuple=True))
         count = places[0].numel()
         if count > source.numel():
-            raise RuntimeError(f"masked_scatter: expected self to have no more true mask elements than source has elements, got {count} and {source.numel()}")
+            raise RuntimeError(
+                "masked_scatter: expected self to have no more true mask elements than source has elements, got"
+                f" {count} and {source.numel()}"
+            )
         values = source.reshape(-1).narrow(0, 0, count)
         if self.is_inplace:
             if shares_memory(target, values):   # as it was before any of it is written

@@ -109,7 +109,9 @@ class RollDim(Loops):
             place = at[dim] - sources[1].value
             return (sources[0][at.replace(dim, select(lt(place, ZERO), place + sources[0].shape[dim], place))],)
 
-        return Lowered("roll", ("roll", dim), shape, shape, (input.dtype.code,), reads, body, aligned=False, pieces=tuple(pieces))
+        return Lowered(
+            "roll", ("roll", dim), shape, shape, (input.dtype.code,), reads, body, aligned=False, pieces=tuple(pieces)
+        )
 
     def vjp(self, g, shift, dim):
         return {"input": find_op("_roll")(g, -shift, dim)}
@@ -148,7 +150,8 @@ class Repeat(Composite):
             raise RuntimeError("repeat: expected at least as many numbers of repeats as the tensor has dimensions")
         if any(n < 0 for n in repeats):
             raise RuntimeError(f"repeat: expected repeats of at least 0, got negative ones: {list(repeats)}")
-        if any(type(n) is int and n == 0 for n in repeats):   # nothing of the input is left: its gradient is 0 and has no graph
+        # nothing of the input is left: its gradient is 0 and has no graph
+        if any(type(n) is int and n == 0 for n in repeats):
             input = find_op("fill")(input, 0)
         sizes = (1,) * extra + tuple(input.shape)
         # A dim of its own for the repeats of a dim; one that stays as it is needs none.
@@ -188,14 +191,21 @@ class RepeatInterleave(Composite):
         if isinstance(repeats, INTS):
             if repeats < 0:
                 raise RuntimeError("Repeats must be non-negative")
-            return check_output_size(repeated_evenly(input.reshape(1) if input.ndim == 0 else input, dim, repeats), dim, output_size)
+            return check_output_size(
+                repeated_evenly(input.reshape(1) if input.ndim == 0 else input, dim, repeats), dim, output_size
+            )
         if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
             repeats = repeats.reshape(-1).expand((count,))
         elif repeats.ndim != 1:
             raise RuntimeError("repeat_interleave: expected repeats with 0 or 1 dimensions")
         elif repeats.shape[0] != count:
-            raise RuntimeError(f"repeat_interleave: expected repeats of size {count}, that of input in dim {dim}, got {repeats.shape[0]}")
-        return check_output_size(input.index_select(dim, repeated_positions(repeats, output_size).to(input.device)), dim, output_size)
+            raise RuntimeError(
+                f"repeat_interleave: expected repeats of size {count}, that of input in dim {dim}, got"
+                f" {repeats.shape[0]}"
+            )
+        return check_output_size(
+            input.index_select(dim, repeated_positions(repeats, output_size).to(input.device)), dim, output_size
+        )
 
 
 def repeated_evenly(input: Any, dim: int, repeats: int) -> Any:
@@ -209,12 +219,16 @@ def repeated_evenly(input: Any, dim: int, repeats: int) -> Any:
 def check_output_size(result: Any, dim: int, output_size: int | None) -> Any:
     """The result, if it is as long as the caller promised."""
     if output_size is not None and result.shape[dim] != output_size:
-        raise RuntimeError(f"repeat_interleave: allocated size does not match required size: output_size is {output_size}, the repeats add up to {result.shape[dim]}")
+        raise RuntimeError(
+            f"repeat_interleave: allocated size does not match required size: output_size is {output_size}, the repeats"
+            f" add up to {result.shape[dim]}"
+        )
     return result
 
 
 def repeated_positions(repeats: Any, total: int | None = None) -> Any:
-    """0 repeated repeats[0] times, then 1 repeated repeats[1] times, and so on; `total` of them, where that is known."""
+    """0 repeated repeats[0] times, then 1 repeated repeats[1] times, and so on; `total` of them,
+    where that is known."""
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave: expected a vector as repeats")
     if repeats.dtype not in (_C.int64, _C.int32):
@@ -242,9 +256,16 @@ class RepeatedPositions(OpDefinition):
     def run(self, repeats, total):
         if repeats.is_meta:
             if total is None:
-                raise NotImplementedError("repeat_interleave: how many repeats there are depends on data, and meta tensors have none. Give output_size.")
+                raise NotImplementedError(
+                    "repeat_interleave: how many repeats there are depends on data, and meta tensors have none. Give"
+                    " output_size."
+                )
             return fresh(repeats, (total,), None, repeats.dtype, repeats.device)
-        own = None if repeats.device.type == "cpu" else handlers[repeats.device.type].own_or_report("repeat_interleave", expected=True)
+        own = (
+            None
+            if repeats.device.type == "cpu"
+            else handlers[repeats.device.type].own_or_report("repeat_interleave", expected=True)
+        )
         return own(None, repeats) if own is not None else positions_of(repeats)
 
 
@@ -266,7 +287,7 @@ def positions_of(repeats: Any) -> Any:
     return out if repeats.device.type == "cpu" else out.to(repeats.device)
 
 
-# --- triangles and diagonals --------------------------------------------------------------------------------------------
+# --- triangles and diagonals ------------------------------------------------------------------------------------------
 
 
 class Tril(Indexed):
@@ -334,7 +355,10 @@ def triangle_positions(row: int, col: int, offset: int, lower: bool, dtype: Any,
 class TrilIndices(Composite):
     """Positions of the lower triangle of a matrix."""
 
-    schema = "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool pin_memory=False) -> Tensor"
+    schema = (
+        "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None,"
+        " bool pin_memory=False) -> Tensor"
+    )
     method = False
     out = False
 
@@ -345,7 +369,10 @@ class TrilIndices(Composite):
 class TriuIndices(Composite):
     """Positions of the upper triangle of a matrix."""
 
-    schema = "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None, bool pin_memory=False) -> Tensor"
+    schema = (
+        "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, layout? layout=None, device? device=None,"
+        " bool pin_memory=False) -> Tensor"
+    )
     method = False
     out = False
 

@@ -33,14 +33,21 @@ class ScatterCombine(_AlongDim):
 def identity(mode: str, code: str) -> Any:
     """The number that a reduction starts from."""
     code = {"f16": "f32", "bf16": "f32"}.get(code, code)
-    return {"sum": 0, "mean": 0, "prod": 1}[mode] if mode not in ("amax", "amin") else (lowest if mode == "amax" else highest)(code)
+    return (
+        {"sum": 0, "mean": 0, "prod": 1}[mode]
+        if mode not in ("amax", "amin")
+        else (lowest if mode == "amax" else highest)(code)
+    )
 
 
 class ScatterReduce(OpDefinition):
     """Elements of `src` combined into `input` where `index` says; without `include_self` old values do not count."""
 
     batch = "dim"
-    schema = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
+    schema = (
+        "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) ->"
+        " Tensor"
+    )
     inplace = True
 
     def run(self, input, dim, index, src, reduce, include_self):
@@ -52,7 +59,11 @@ class ScatterReduce(OpDefinition):
         find_op("_scatter_combine_")(out, dim, index, src, reduce)
         if reduce == "mean":
             counts = members(out, dim, index, src, include_self)
-            out.copy_(out / counts if out.dtype.is_floating_point or out.dtype.is_complex else out.div(counts, rounding_mode="floor"))
+            out.copy_(
+                out / counts
+                if out.dtype.is_floating_point or out.dtype.is_complex
+                else out.div(counts, rounding_mode="floor")
+            )
         return out
 
     def vjp(self, g, input, dim, index, src, reduce, include_self, result):
@@ -82,7 +93,9 @@ def members(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> A
     return counts.masked_fill(counts == 0, 1)
 
 
-def product_gradients(g: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool, result: Any) -> tuple[Any, Any]:
+def product_gradients(
+    g: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool, result: Any
+) -> tuple[Any, Any]:
     """Gradients of products, by division; elements that are the only 0 of their product are taken out of it first."""
     safe = input.masked_fill(input.detach() == 0, 1)
     kept = g * safe.scatter_reduce(dim, index, src, "prod", include_self=include_self) / safe
@@ -97,7 +110,10 @@ def product_gradients(g: Any, input: Any, dim: int, index: Any, src: Any, includ
 class IndexReduce(Composite):
     """Slices of `source` combined into the slices of `input` that `index` names; see scatter_reduce."""
 
-    schema = "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"
+    schema = (
+        "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) ->"
+        " Tensor"
+    )
     inplace = True
 
     def compute(self, input, dim, index, source, reduce, include_self):
@@ -108,7 +124,10 @@ class IndexReduce(Composite):
         if index.dtype not in (_C.int64, _C.int32):
             raise IndexError(f"index_reduce(): Expected dtype int32/int64 for index, got {index.dtype.name}")
         if source.dtype is not input.dtype:
-            raise RuntimeError(f"index_reduce(): self and source must have the same scalar type, got {input.dtype.name} and {source.dtype.name}")
+            raise RuntimeError(
+                f"index_reduce(): self and source must have the same scalar type, got {input.dtype.name} and"
+                f" {source.dtype.name}"
+            )
         if input.dtype is _C.bool or input.dtype.is_complex:
             raise NotImplementedError(f'"index_reduce" not implemented for {input.dtype.name} tensors')
         dim = wrap_dim("index_reduce", dim, input.ndim)
@@ -122,8 +141,15 @@ class IndexReduce(Composite):
     def check(self, input: Any, dim: int, index: Any, source: Any) -> None:
         wanted = [index.numel() if d == dim else n for d, n in enumerate(input.shape)] or [index.numel()]
         if list(source.shape or (1,)) != wanted:
-            raise RuntimeError(f"index_reduce(): expected source of shape {wanted}: that of self {list(input.shape)} with one slice per index along dim {dim}, got {list(source.shape)}")
+            raise RuntimeError(
+                f"index_reduce(): expected source of shape {wanted}: that of self {list(input.shape)} with one slice"
+                f" per index along dim {dim}, got {list(source.shape)}"
+            )
 
     def without_dims(self, input: Any, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
-        made = input.reshape(1).scatter_reduce(0, index.reshape(-1).to(_C.int64), source.reshape(-1), reduce, include_self=include_self).reshape(())
+        made = (
+            input.reshape(1)
+            .scatter_reduce(0, index.reshape(-1).to(_C.int64), source.reshape(-1), reduce, include_self=include_self)
+            .reshape(())
+        )
         return input.copy_(made) if self.is_inplace else made

@@ -52,7 +52,9 @@ class _AlongDim(_NeedsDims):
         if rest and isinstance(rest[0], _C.Tensor):
             src = rest[0]
             if src.dtype is not input.dtype:
-                raise RuntimeError(f"{self.spec.name}: expected src of the dtype of self, {input.dtype.name}, got {src.dtype.name}")
+                raise RuntimeError(
+                    f"{self.spec.name}: expected src of the dtype of self, {input.dtype.name}, got {src.dtype.name}"
+                )
             if index.numel():
                 check_index_fits(self.spec.name, src, index, -1, "src")
             rest[0] = with_dims(src)
@@ -159,12 +161,15 @@ class _Slices(_NeedsDims):
 
     def check_source(self, input: Any, dim: int, index: Any, source: Any) -> None:
         if source.dtype is not input.dtype:
-            raise RuntimeError(f"{self.spec.name}: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}")
+            raise RuntimeError(
+                f"{self.spec.name}: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}"
+            )
         wanted = [index.shape[0] if d == dim else n for d, n in enumerate(input.shape)] or [index.shape[0]]
         if list(with_dims(source).shape) != wanted:
             raise (IndexError if self.spec.name == "index_copy" else RuntimeError)(
-                f"{self.spec.name}(): source/destination tensor have different slice shapes, or the number of indices ({index.shape[0]}) "
-                f"differs from source.size(dim): self {list(input.shape)}, source {list(source.shape)} at dim {dim}"
+                f"{self.spec.name}(): source/destination tensor have different slice shapes, or the number of indices"
+                f" ({index.shape[0]}) differs from source.size(dim): self {list(input.shape)}, source"
+                f" {list(source.shape)} at dim {dim}"
             )
 
     def space(self, input, dim, index, *rest):
@@ -177,7 +182,10 @@ class _Slices(_NeedsDims):
         return at.replace(dim, at.bounded(index[at[dim]], out.shape[dim], dim, negative=self.allow_negative))
 
     def index_error(self, index, dim, args):
-        return IndexError(f"{self.name}(): index out of range in self: index {index} is out of bounds for dimension {dim} with size {args[0].shape[dim]}")
+        return IndexError(
+            f"{self.name}(): index out of range in self: index {index} is out of bounds for dimension {dim} with size"
+            f" {args[0].shape[dim]}"
+        )
 
 
 class IndexAdd(_Slices):
@@ -223,7 +231,9 @@ class IndexFillTensor(Composite):
 
     def compute(self, input, dim, index, value):
         if value.ndim:
-            raise RuntimeError(f"index_fill_: expected a number or a 0-dimensional value, got one with {value.ndim} dimensions.")
+            raise RuntimeError(
+                f"index_fill_: expected a number or a 0-dimensional value, got one with {value.ndim} dimensions."
+            )
         # As a mask, so that a slice named twice counts once in the gradient of the value.
         if self.is_inplace:
             refuse_shared(self.name, input, (index,))
@@ -247,7 +257,7 @@ class IndexFill(_Slices):
         return {"input": g.index_fill(dim, index, 0)}
 
 
-# --- anywhere -----------------------------------------------------------------------------------------------------------
+# --- anywhere ---------------------------------------------------------------------------------------------------------
 
 
 class IndexPut(Scattered):
@@ -259,7 +269,10 @@ class IndexPut(Scattered):
     def prepare(self, args):
         input, indices, values, accumulate = args
         if values.dtype is not input.dtype:
-            raise RuntimeError(f"index_put: expected values of the dtype of the destination, {input.dtype.name}, got {values.dtype.name}.")
+            raise RuntimeError(
+                f"index_put: expected values of the dtype of the destination, {input.dtype.name}, got"
+                f" {values.dtype.name}."
+            )
         if any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
             return None
         indices = index_tensors(self.name, input, indices)
@@ -269,12 +282,18 @@ class IndexPut(Scattered):
         if len(values.shape) > len(shape):
             extra = len(values.shape) - len(shape)
             if any(n != 1 for n in values.shape[:extra]):
-                raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape {list(shape)}")
+                raise RuntimeError(
+                    f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result"
+                    f" of shape {list(shape)}"
+                )
             values = values.view(values.shape[extra:])
         try:
             values = values.expand(shape)
         except RuntimeError:
-            raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape {list(shape)}") from None
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of"
+                f" shape {list(shape)}"
+            ) from None
         return (input, indices, values, accumulate)
 
     def run(self, input, indices, values, accumulate):
@@ -342,9 +361,13 @@ class Put(Scattered):
             alert_not_deterministic("put_")
         check_index_dtype("put_", index)
         if source.dtype is not input.dtype:
-            raise RuntimeError(f"put_: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}")
+            raise RuntimeError(
+                f"put_: expected a source of the dtype of self, {input.dtype.name}, got {source.dtype.name}"
+            )
         if source.numel() != index.numel():
-            raise IndexError(f"put_: expected as many elements in source as in index, got {source.numel()} and {index.numel()}")
+            raise IndexError(
+                f"put_: expected as many elements in source as in index, got {source.numel()} and {index.numel()}"
+            )
         if index.numel() and not input.numel():
             raise IndexError("put_(): cannot put elements into an empty tensor")
         if source.shape != index.shape:
@@ -380,4 +403,3 @@ class Put(Scattered):
 def _flat_view(t: Any) -> Any:
     strides = _C.view_strides(t, (t.numel(),))
     return None if strides is None else t.view(-1)
-

@@ -1,4 +1,5 @@
-"""What linear algebra ops ask of their arguments, and the shapes they agree on. Refusals are PyTorch's error classes."""
+"""What linear algebra ops ask of their arguments, and the shapes they agree on.
+Refusals are PyTorch's error classes."""
 
 from __future__ import annotations
 
@@ -16,14 +17,19 @@ def check_float(name: str, t: Any, what: str = "input") -> None:
     if t.dtype in LAPACK_DTYPES:
         return
     if t.dtype.is_floating_point or t.dtype.is_complex:
-        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {TITLES.get(t.dtype, t.dtype.name)}. Convert to float32 first.")
+        raise RuntimeError(
+            f"{name}: Low precision dtypes not supported. Got {TITLES.get(t.dtype, t.dtype.name)}. Convert to float32"
+            " first."
+        )
     raise RuntimeError(f"{name}: expected a floating point or complex {what}, got {t.dtype.name}")
 
 
 def check_matrix(name: str, t: Any, what: str = "A") -> None:
     """At least two dims."""
     if t.ndim < 2:
-        raise RuntimeError(f"{name}: The input tensor {what} must have at least 2 dimensions, got shape {list(t.shape)}.")
+        raise RuntimeError(
+            f"{name}: The input tensor {what} must have at least 2 dimensions, got shape {list(t.shape)}."
+        )
 
 
 def check_square(name: str, t: Any, what: str = "A") -> None:
@@ -36,7 +42,9 @@ def check_square(name: str, t: Any, what: str = "A") -> None:
 def check_same_dtype(name: str, a: Any, b: Any, labels: tuple[str, str] = ("A", "B")) -> None:
     """Both operands in one dtype."""
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"{name}: expected {labels[0]} and {labels[1]} of one dtype, got {a.dtype.name} and {b.dtype.name}")
+        raise RuntimeError(
+            f"{name}: expected {labels[0]} and {labels[1]} of one dtype, got {a.dtype.name} and {b.dtype.name}"
+        )
 
 
 def broadcast_batches(name: str, a: Any, b: Any, core: tuple[int, int] = (2, 2)) -> tuple[Any, Any]:
@@ -47,7 +55,10 @@ def broadcast_batches(name: str, a: Any, b: Any, core: tuple[int, int] = (2, 2))
     count = max(len(left), len(right))
     padded = [(1,) * (count - len(x)) + x for x in (left, right)]
     if any(x != y and 1 not in (x, y) for x, y in zip(*padded, strict=True)):
-        raise RuntimeError(f"{name}: The batch dimensions {list(left)} and {list(right)} cannot be broadcast: the size of tensor a must match the size of tensor b")
+        raise RuntimeError(
+            f"{name}: The batch dimensions {list(left)} and {list(right)} cannot be broadcast: the size of tensor a"
+            " must match the size of tensor b"
+        )
     batch = tuple(y if x == 1 else x for x, y in zip(*padded, strict=True))
     return a.expand((*batch, *a.shape[a.ndim - core[0] :])), b.expand((*batch, *b.shape[b.ndim - core[1] :]))
 

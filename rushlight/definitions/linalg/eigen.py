@@ -25,10 +25,13 @@ def check_gauge(what: str, diagonal: Any) -> None:
     if diagonal.is_complex() and diagonal.numel() and readable(diagonal):
         turn = find_op("imag")(diagonal.detach()).abs().amax().item()
         if turn > 1e-2:
-            raise RuntimeError(f"{what} of a complex matrix are fixed up to a factor e^{{i phi}} only. The loss depends on that factor, so its gradient is ill-defined.")
+            raise RuntimeError(
+                f"{what} of a complex matrix are fixed up to a factor e^{{i phi}} only. The loss depends on that"
+                " factor, so its gradient is ill-defined."
+            )
 
 
-# --- Hermitian ----------------------------------------------------------------------------------------------------------------
+# --- Hermitian --------------------------------------------------------------------------------------------------------
 
 
 class Eigh(Lapack):
@@ -103,7 +106,7 @@ class Eigvalsh(Composite):
         return find_op("_linalg_eigh")(A, UPLO, A.requires_grad)[0]
 
 
-# --- general ------------------------------------------------------------------------------------------------------------------
+# --- general ----------------------------------------------------------------------------------------------------------
 
 
 class EigOf(Lapack):
@@ -126,19 +129,75 @@ class EigOf(Lapack):
             return
         if A.dtype.is_complex:
             right = vectors if compute_v else unused
-            p.call("geev", code, "N", job, n, a, a.lead, values, unused, 1, right, lead, WORK, LENGTH, Scratch(2 * n * 8), info, work=10 * n**3)
+            p.call(
+                "geev",
+                code,
+                "N",
+                job,
+                n,
+                a,
+                a.lead,
+                values,
+                unused,
+                1,
+                right,
+                lead,
+                WORK,
+                LENGTH,
+                Scratch(2 * n * 8),
+                info,
+                work=10 * n**3,
+            )
         else:
             real, imag = p.temporary(A.dtype, n), p.temporary(A.dtype, n)
             right = p.temporary(A.dtype, n, n) if compute_v else unused
-            p.call("geev", code, "N", job, n, a, a.lead, real, imag, unused, 1, right, lead, WORK, LENGTH, info, work=10 * n**3)
+            p.call(
+                "geev",
+                code,
+                "N",
+                job,
+                n,
+                a,
+                a.lead,
+                real,
+                imag,
+                unused,
+                1,
+                right,
+                lead,
+                WORK,
+                LENGTH,
+                info,
+                work=10 * n**3,
+            )
             self.unpack(p, code, n, real, imag, right if compute_v else real, values, vectors or values, compute_v)
         p.status(None, info, "linalg.eig", not_converging)
 
-    def unpack(self, p: Program, code: str, n: int, real: Block, imag: Block, packed: Block, values: Block, vectors: Block, with_vectors: bool) -> None:
+    def unpack(
+        self,
+        p: Program,
+        code: str,
+        n: int,
+        real: Block,
+        imag: Block,
+        packed: Block,
+        values: Block,
+        vectors: Block,
+        with_vectors: bool,
+    ) -> None:
         """Pairs of real columns become complex ones."""
         if p.count and p.device.type != "meta":
             kernel = kernel_for(p.device, pairs_nest, code, with_vectors)
-            p.steps.append((kernel, [place(b) for b in (real, imag, packed, values, vectors)], [n], p.count, max(1, 16384 // (n * n)), -1))
+            p.steps.append(
+                (
+                    kernel,
+                    [place(b) for b in (real, imag, packed, values, vectors)],
+                    [n],
+                    p.count,
+                    max(1, 16384 // (n * n)),
+                    -1,
+                )
+            )
 
     def vjp(self, g, A, compute_v, result):
         gL, gV = g if compute_v else (g[0], None)
@@ -150,7 +209,8 @@ class EigOf(Lapack):
 
 
 def pairs_nest(code: str, with_vectors: bool) -> Nest:
-    """Complex values from real and imaginary parts; vectors of a conjugate pair are columns c and c + 1 as re and im."""
+    """Complex values from real and imaginary parts; vectors of a conjugate pair are columns c and c + 1 as re and
+    im."""
     i, r, c, n = (expr.var(name) for name in ("i", "r", "c", "n"))
     zero, one = expr.const(0, "i64"), expr.const(1, "i64")
     base = i * n + c
@@ -165,7 +225,9 @@ def pairs_nest(code: str, with_vectors: bool) -> Nest:
         im = expr.select(is_first, im, expr.select(is_second, expr.neg(im), none))
         body.append(For("r", zero, n, (Store(4, i * n * n + c * n + r, expr.complex_(re, im)),)))
     whole = {"f32": "c64", "f64": "c128"}[code]
-    return Nest("eigen_pairs", operands([code, code, code], [whole, whole]), ("n",), rows(For("c", zero, n, tuple(body))))
+    return Nest(
+        "eigen_pairs", operands([code, code, code], [whole, whole]), ("n",), rows(For("c", zero, n, tuple(body)))
+    )
 
 
 def eig_gradient(gL: Any, gV: Any, L: Any, V: Any) -> Any:

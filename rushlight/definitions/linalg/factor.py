@@ -28,7 +28,7 @@ from .arguments import (
 EXPANDABLE = 16    # the size up to which an adjugate is worth expanding as a polynomial
 
 
-# --- Cholesky -----------------------------------------------------------------------------------------------------------------
+# --- Cholesky ---------------------------------------------------------------------------------------------------------
 
 
 def not_positive(status: int) -> str:
@@ -138,11 +138,14 @@ class CholeskyInverse(Lapack):
         return {"input": input @ both if upper else both @ input}   # for all of a triangular input, as PyTorch has it
 
 
-# --- LU -----------------------------------------------------------------------------------------------------------------------
+# --- LU ---------------------------------------------------------------------------------------------------------------
 
 
 def singular_factor(status: int) -> str:
-    return f"U[{status},{status}] is zero, so lu_solve would divide by zero. linalg.lu and linalg.lu_factor_ex return the factors all the same"
+    return (
+        f"U[{status},{status}] is zero, so lu_solve would divide by zero. linalg.lu and linalg.lu_factor_ex return the"
+        " factors all the same"
+    )
 
 
 def check_pivoting(name: str, pivot: bool) -> None:
@@ -150,7 +153,9 @@ def check_pivoting(name: str, pivot: bool) -> None:
         raise RuntimeError(f"{name}: pivot=False needs another device than the CPU. Leave pivot=True.")
 
 
-def factor_lu(p: Program, A: Any, kind: str = "output", source: Block | None = None) -> tuple[Block, Block, Block, Block]:
+def factor_lu(
+    p: Program, A: Any, kind: str = "output", source: Block | None = None
+) -> tuple[Block, Block, Block, Block]:
     """Steps that factor: LU, pivots as LAPACK's integers, pivots as int32, and the status."""
     m, n = A.shape[-2], A.shape[-1]
     k = min(m, n)
@@ -210,7 +215,10 @@ def lu_gradient(gL: Any, gU: Any, P: Any, L: Any, U: Any) -> Any:
 class LuFactorEx(_LuFactor):
     """LU factors packed in one matrix, row exchanges, and per matrix the first zero of U's diagonal, or 0."""
 
-    schema = "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)"
+    schema = (
+        "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots,"
+        " Tensor info)"
+    )
 
     def program(self, p, A, pivot, check_errors):
         *_, info = factor_lu(p, A)
@@ -230,7 +238,10 @@ class LuFactor(_LuFactor):
 class LuWithInfo(Composite):
     """What Tensor.lu and rushlight.lu call: lu_factor_ex, which may raise."""
 
-    schema = "_lu_with_info(Tensor input, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)"
+    schema = (
+        "_lu_with_info(Tensor input, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor"
+        " info)"
+    )
     method = False
     out = False
 
@@ -260,12 +271,17 @@ class Lu(Composite):
 class LuUnpack(Composite):
     """P, L and U from the packed form and the row exchanges; parts not asked for are empty."""
 
-    schema = "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)"
+    schema = (
+        "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P,"
+        " Tensor L, Tensor U)"
+    )
     method = False
 
     def compute(self, LU_data, LU_pivots, unpack_data, unpack_pivots):
         if LU_pivots.dtype is not _C.int32:
-            raise RuntimeError("lu_unpack: expected contiguous LU_pivots of dtype int32, as linalg.lu_factor returns them")
+            raise RuntimeError(
+                "lu_unpack: expected contiguous LU_pivots of dtype int32, as linalg.lu_factor returns them"
+            )
         check_devices("lu_unpack", (LU_data, LU_pivots))
         check_matrix("lu_unpack", LU_data, "LU_data")
         empty = LU_data.new_empty((0,))
@@ -273,7 +289,9 @@ class LuUnpack(Composite):
         if not unpack_data:
             return result_type("lu_unpack", self.spec.return_names)((P, empty, empty))
         k = min(LU_data.shape[-2:])
-        L = LU_data.narrow(-1, 0, k).tril(-1) + find_op("eye")(LU_data.shape[-2], k, dtype=LU_data.dtype, device=LU_data.device)
+        L = LU_data.narrow(-1, 0, k).tril(-1) + find_op("eye")(
+            LU_data.shape[-2], k, dtype=LU_data.dtype, device=LU_data.device
+        )
         U = LU_data.narrow(-2, 0, k).triu()
         return result_type("lu_unpack", self.spec.return_names)((P, L.contiguous(), U.contiguous()))
 
@@ -290,12 +308,24 @@ class Exchanged(Lapack):
 
     def program(self, p, pivots, rows):
         if pivots.shape[-1] > rows:
-            raise RuntimeError(f"lu_unpack: expected at most a pivot for each of the {rows} rows of LU_data, got {pivots.shape[-1]}. Pass what linalg.lu_factor returns.")
+            raise RuntimeError(
+                f"lu_unpack: expected at most a pivot for each of the {rows} rows of LU_data, got {pivots.shape[-1]}."
+                " Pass what linalg.lu_factor returns."
+            )
         target, source = p.output(_C.int64, rows), p.temporary(_C.int64, pivots.shape[-1])
         p.exchanges(p.input(0, pivots, core=1), source, rows, "lu_unpack")
         if p.count and p.device.type != "meta":
             kernel = kernel_for(p.device, exchange_nest)
-            p.steps.append((kernel, [place(source), place(target)], [source.rows, rows, source.batch, source.row], p.count, max(1, 8192 // max(1, rows)), -1))
+            p.steps.append(
+                (
+                    kernel,
+                    [place(source), place(target)],
+                    [source.rows, rows, source.batch, source.row],
+                    p.count,
+                    max(1, 8192 // max(1, rows)),
+                    -1,
+                )
+            )
 
 
 def exchange_nest() -> Nest:
@@ -350,7 +380,7 @@ def lu_parts(A: Any) -> tuple[Any, Any, Any]:
     return tuple(find_op("lu_unpack")(LU, pivots))
 
 
-# --- determinants -------------------------------------------------------------------------------------------------------------
+# --- determinants -----------------------------------------------------------------------------------------------------
 
 
 class DetLu(Lapack):
@@ -370,7 +400,16 @@ class DetLu(Lapack):
         if p.count and p.device.type != "meta":
             kernel = kernel_for(p.device, det_nest, A.dtype.code)
             n = A.shape[-1]
-            p.steps.append((kernel, [place(lu), place(wide), place(det)], [n, lu.batch, lu.lead, wide.batch], p.count, max(1, 8192 // max(1, n)), -1))
+            p.steps.append(
+                (
+                    kernel,
+                    [place(lu), place(wide), place(det)],
+                    [n, lu.batch, lu.lead, wide.batch],
+                    p.count,
+                    max(1, 8192 // max(1, n)),
+                    -1,
+                )
+            )
 
     def vjp(self, g, A, result):
         if g[0] is None:
@@ -387,7 +426,12 @@ def det_nest(code: str) -> Nest:
     kept = expr.eq(expr.load(1, i * expr.var("pb") + k, "i64"), k + one)
     step = Assign("total", total * expr.select(kept, entry, expr.neg(entry)))
     start = Local("total", expr.cast(one, code))
-    return Nest("det", operands([code, "i64"], [code]), ("n", "ab", "lead", "pb"), rows(start, For("k", zero, expr.var("n"), (step,)), Store(2, i, total)))
+    return Nest(
+        "det",
+        operands([code, "i64"], [code]),
+        ("n", "ab", "lead", "pb"),
+        rows(start, For("k", zero, expr.var("n"), (step,)), Store(2, i, total)),
+    )
 
 
 def slogdet_nest(code: str) -> Nest:
@@ -420,7 +464,8 @@ def det_gradient(g: Any, A: Any, det: Any, LU: Any, pivots: Any) -> Any:
 
 
 def adjugate(A: Any) -> Any:
-    """det(A) A^-1 as the polynomial in A that it is (Faddeev and LeVerrier), smooth at singular matrices; for small ones."""
+    """det(A) A^-1 as the polynomial in A that it is (Faddeev and LeVerrier), smooth at singular matrices;
+    for small ones."""
     n = A.shape[-1]
     eye = eye_like(A, n)
     total = eye.expand(A.shape)
@@ -483,7 +528,16 @@ class SlogdetLu(Lapack):
         if p.count and p.device.type != "meta":
             kernel = kernel_for(p.device, slogdet_nest, A.dtype.code)
             places = [place(b) for b in (lu, wide, sign, log)]
-            p.steps.append((kernel, places, [A.shape[-1], lu.batch, lu.lead, wide.batch], p.count, max(1, 4096 // max(1, A.shape[-1])), -1))
+            p.steps.append(
+                (
+                    kernel,
+                    places,
+                    [A.shape[-1], lu.batch, lu.lead, wide.batch],
+                    p.count,
+                    max(1, 4096 // max(1, A.shape[-1])),
+                    -1,
+                )
+            )
 
     def vjp(self, g, A, result):
         sign, _, LU, pivots = result
@@ -539,11 +593,14 @@ class Logdet(Composite):
         return find_op("where")(sign == -1, float("nan"), logabsdet)
 
 
-# --- LDL ----------------------------------------------------------------------------------------------------------------------
+# --- LDL --------------------------------------------------------------------------------------------------------------
 
 
 def zero_block(status: int) -> str:
-    return f"The factorization produced a zero on the diagonal of D at position {status}, and solving with it would divide by zero."
+    return (
+        f"The factorization produced a zero on the diagonal of D at position {status}, and solving with it would divide"
+        " by zero."
+    )
 
 
 class _Ldl(Lapack):
@@ -570,7 +627,10 @@ class _Ldl(Lapack):
 class LdlFactorEx(_Ldl):
     """LDL factors of symmetric or Hermitian matrices in packed form, pivots, status."""
 
-    schema = "linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)"
+    schema = (
+        "linalg_ldl_factor_ex(Tensor A, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots,"
+        " Tensor info)"
+    )
     differentiable = False
 
     def program(self, p, A, hermitian, check_errors):

@@ -29,9 +29,13 @@ def not_solved(status: int) -> str:
 
 
 class LstsqSame(Lapack):
-    """Least squares for operands of one batch shape: [solution; what remains] of max(m, n) rows, ranks, singular values."""
+    """Least squares for operands of one batch shape: [solution; what remains] of max(m, n) rows, ranks,
+    singular values."""
 
-    schema = "_linalg_lstsq_same(Tensor A, Tensor B, float rcond, str driver) -> (Tensor solution, Tensor rank, Tensor singular_values)"
+    schema = (
+        "_linalg_lstsq_same(Tensor A, Tensor B, float rcond, str driver) -> (Tensor solution, Tensor rank, Tensor"
+        " singular_values)"
+    )
     function = False
     method = False
     out = False
@@ -42,7 +46,9 @@ class LstsqSame(Lapack):
         m, n, count, dtype = A.shape[-2], A.shape[-1], B.shape[-1], A.dtype
         solution = p.output(dtype, max(m, n), count)
         rank = p.empty(_C.int64) if driver == "gels" else p.output(_C.int64)
-        singular = p.output(real_dtype(dtype), min(m, n)) if driver in ("gelsd", "gelss") else p.empty(real_dtype(dtype))
+        singular = (
+            p.output(real_dtype(dtype), min(m, n)) if driver in ("gelsd", "gelss") else p.empty(real_dtype(dtype))
+        )
         a, info = p.temporary(dtype, m, n), p.temporary(_C.int64)
         p.copy(p.input(0, A), a)
         p.constant(solution, 0)
@@ -60,7 +66,17 @@ class LstsqSame(Lapack):
             self.ranked(p, driver, dtype, shape, rcond, rank, singular, info)
         p.status(None, info, "torch.linalg.lstsq", not_solved)
 
-    def ranked(self, p: Program, driver: str, dtype: Any, shape: tuple, rcond: float, rank: Block, singular: Block | None, info: Block) -> None:
+    def ranked(
+        self,
+        p: Program,
+        driver: str,
+        dtype: Any,
+        shape: tuple,
+        rcond: float,
+        rank: Block,
+        singular: Block | None,
+        info: Block,
+    ) -> None:
         """The drivers that find the rank."""
         m, n, count = shape[:3]
         least, cut = min(m, n), Number(rcond, real=True)
@@ -75,15 +91,26 @@ class LstsqSame(Lapack):
         else:
             levels = max(0, int(math.log2(least / (SMALLEST + 1))) + 1)
             longest = max(m, n)
-            reals = 10 * longest + 2 * longest * SMALLEST + 8 * longest * levels + 3 * SMALLEST * count + max((SMALLEST + 1) ** 2, longest * (1 + count) + 2 * count)
-            extra = ((Scratch(reals * 8),) if dtype.is_complex else ()) + (Scratch((3 * least * levels + 11 * least) * 8),)
+            reals = (
+                10 * longest
+                + 2 * longest * SMALLEST
+                + 8 * longest * levels
+                + 3 * SMALLEST * count
+                + max((SMALLEST + 1) ** 2, longest * (1 + count) + 2 * count)
+            )
+            extra = ((Scratch(reals * 8),) if dtype.is_complex else ()) + (
+                Scratch((3 * least * levels + 11 * least) * 8),
+            )
         p.call(driver, dtype.code, *shape, singular, cut, rank, WORK, LENGTH, *extra, info, work=m * n * least)
 
 
 class Lstsq(Composite):
     """X that minimises |A X - B|, and as the driver gives them residuals, ranks and singular values."""
 
-    schema = "linalg_lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)"
+    schema = (
+        "linalg_lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor"
+        " residuals, Tensor rank, Tensor singular_values)"
+    )
     namespace = "linalg"
     method = False
 
@@ -101,11 +128,16 @@ class Lstsq(Composite):
         if vector:
             B = B.unsqueeze(-1)
         if A.shape[-2] != B.shape[-2]:
-            raise RuntimeError(f"{name}: input.size(-2) should match other.size({'-1' if vector else '-2'}), got {A.shape[-2]} and {B.shape[-2]}")
+            raise RuntimeError(
+                f"{name}: input.size(-2) should match other.size({'-1' if vector else '-2'}), got {A.shape[-2]} and"
+                f" {B.shape[-2]}"
+            )
         if A.ndim - B.ndim > 1:
             raise RuntimeError(f"{name}: expected other with as many dimensions as input, or one less")
         A, B = broadcast_batches(name, A, B)
-        made = find_op("_linalg_lstsq_diff")(A, B, epsilon(A.dtype) * max(A.shape[-2:]) if rcond is None else rcond, driver)
+        made = find_op("_linalg_lstsq_diff")(
+            A, B, epsilon(A.dtype) * max(A.shape[-2:]) if rcond is None else rcond, driver
+        )
         solution = made[0].squeeze(-1) if vector else made[0]
         return result_type("linalg_lstsq", self.spec.return_names)((solution, made[1], made[2], made[3].detach()))
 
@@ -113,7 +145,10 @@ class Lstsq(Composite):
 class LstsqDiff(Composite):
     """lstsq for operands of one batch shape, with its derivative."""
 
-    schema = "_linalg_lstsq_diff(Tensor A, Tensor B, float rcond, str driver) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)"
+    schema = (
+        "_linalg_lstsq_diff(Tensor A, Tensor B, float rcond, str driver) -> (Tensor solution, Tensor residuals, Tensor"
+        " rank, Tensor singular_values)"
+    )
     function = False
     method = False
     out = False

@@ -63,7 +63,9 @@ class PcaLowrank(Composite):
         if q is None:
             q = min(6, m, n)
         elif not 0 <= q <= min(m, n):
-            raise ValueError(f"pca_lowrank: expected q between 0 and the smaller size of the matrix, {min(m, n)}, got q={q}")
+            raise ValueError(
+                f"pca_lowrank: expected q between 0 and the smaller size of the matrix, {min(m, n)}, got q={q}"
+            )
         if not niter >= 0:
             raise ValueError(f"pca_lowrank: expected niter of at least 0, got niter={niter}")
         if not A.dtype.is_floating_point and not A.dtype.is_complex:
@@ -71,7 +73,7 @@ class PcaLowrank(Composite):
         return approximate(A - A.mean(-2, True) if center else A, q, niter)
 
 
-# --- lobpcg -------------------------------------------------------------------------------------------------------------------
+# --- lobpcg -----------------------------------------------------------------------------------------------------------
 
 
 class Lobpcg(Composite):
@@ -81,29 +83,50 @@ class Lobpcg(Composite):
     """
 
     schema = (
-        "lobpcg(Tensor A, int? k=None, Tensor? B=None, Tensor? X=None, int? n=None, Tensor? iK=None, int? niter=None, float? tol=None, "
-        "bool? largest=None, str? method=None, any tracker=None, any ortho_iparams=None, any ortho_fparams=None, any ortho_bparams=None) -> (Tensor, Tensor)"
+        "lobpcg(Tensor A, int? k=None, Tensor? B=None, Tensor? X=None, int? n=None, Tensor? iK=None, int? niter=None,"
+        " float? tol=None, bool? largest=None, str? method=None, any tracker=None, any ortho_iparams=None, any"
+        " ortho_fparams=None, any ortho_bparams=None) -> (Tensor, Tensor)"
     )
     method = False
     out = False
 
-    def compute(self, A, k, B, X, n, iK, niter, tol, largest, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams):
+    def compute(
+        self, A, k, B, X, n, iK, niter, tol, largest, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams
+    ):
         check_square("lobpcg", A)
         if method not in (None, "ortho", "basic"):
             raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', got {method!r}")
-        for label, value in (("tracker", tracker), ("ortho_iparams", ortho_iparams), ("ortho_fparams", ortho_fparams), ("ortho_bparams", ortho_bparams)):
+        for label, value in (
+            ("tracker", tracker),
+            ("ortho_iparams", ortho_iparams),
+            ("ortho_fparams", ortho_fparams),
+            ("ortho_bparams", ortho_bparams),
+        ):
             if value:
-                raise NotImplementedError(f"lobpcg: {label} is not supported, since vectors are orthonormalised by QR. Leave it at None.")
+                raise NotImplementedError(
+                    f"lobpcg: {label} is not supported, since vectors are orthonormalised by QR. Leave it at None."
+                )
         k = k if k is not None else X.shape[-1] if X is not None else 1
         n = k if n is None else n
         if A.shape[-1] < 3 * n:
-            raise ValueError(f"lobpcg: A needs at least 3 rows for each eigenpair asked for, got {A.shape[-1]} rows for {n}")
+            raise ValueError(
+                f"lobpcg: A needs at least 3 rows for each eigenpair asked for, got {A.shape[-1]} rows for {n}"
+            )
         largest = True if largest is None else largest
         if A.requires_grad or (B is not None and B.requires_grad):
             return dense_pairs(A, B, k, largest)
         if X is None:
             X = find_op("randn")((*A.shape[:-2], A.shape[-1], n), dtype=A.dtype, device=A.device)
-        return iterate(A, B, X, iK, k, 1000 if niter is None or niter < 0 else niter, epsilon(A.dtype) ** 0.5 if tol is None else tol, largest)
+        return iterate(
+            A,
+            B,
+            X,
+            iK,
+            k,
+            1000 if niter is None or niter < 0 else niter,
+            epsilon(A.dtype) ** 0.5 if tol is None else tol,
+            largest,
+        )
 
 
 def dense_pairs(A: Any, B: Any, k: int, largest: bool) -> tuple[Any, Any]:

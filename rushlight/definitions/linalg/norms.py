@@ -20,7 +20,10 @@ def check_dtype(name: str, A: Any, dtype: Any) -> None:
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(f"{name}: expected dtype to be floating point or complex, got {dtype.name}")
     if dtype.is_complex != A.dtype.is_complex:
-        raise RuntimeError(f"{name}: dtype should be {'complex' if A.dtype.is_complex else 'real'} for {'complex' if A.dtype.is_complex else 'real'} inputs, but got {dtype.name}")
+        raise RuntimeError(
+            f"{name}: dtype should be {'complex' if A.dtype.is_complex else 'real'} for"
+            f" {'complex' if A.dtype.is_complex else 'real'} inputs, but got {dtype.name}"
+        )
     if not can_cast(A.dtype, dtype) or dtype.itemsize < A.dtype.itemsize:
         raise RuntimeError(f"{name}: dtype={dtype.name} would narrow the input's dtype, {A.dtype.name}")
 
@@ -28,7 +31,10 @@ def check_dtype(name: str, A: Any, dtype: Any) -> None:
 class MatrixNorm(Composite):
     """Norms of matrices: fro, nuc, and the orders 1, 2 and infinity with either sign."""
 
-    schema = "linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=(-2,-1), bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    schema = (
+        "linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=(-2,-1), bool keepdim=False, *, dtype? dtype=None) ->"
+        " Tensor"
+    )
     namespace = "linalg"
     method = False
 
@@ -88,7 +94,9 @@ class LinalgNorm(Composite):
         if dim is None and ord is not None and A.ndim not in (1, 2):
             raise RuntimeError(f"linalg.norm: ord without dim needs an input with 1 or 2 dimensions, got {A.ndim}.")
         if isinstance(ord, str):
-            return find_op("linalg_matrix_norm")(A, ord, dim if dim is not None else tuple(range(A.ndim)), keepdim, dtype=dtype)
+            return find_op("linalg_matrix_norm")(
+                A, ord, dim if dim is not None else tuple(range(A.ndim)), keepdim, dtype=dtype
+            )
         if ord is not None and ((dim is not None and len(dim) == 2) or (dim is None and A.ndim == 2)):
             return find_op("linalg_matrix_norm")(A, ord, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
         return find_op("linalg_vector_norm")(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
@@ -124,13 +132,16 @@ class Cond(Composite):
         return norm(A, p) * norm(inverse, p)
 
 
-# --- older names --------------------------------------------------------------------------------------------------------------
+# --- older names ------------------------------------------------------------------------------------------------------
 
 
 class NuclearNorm(Composite):
     """The sum of singular values."""
 
-    schema = ("nuclear_norm(Tensor input, bool keepdim=False) -> Tensor", "nuclear_norm(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
+    schema = (
+        "nuclear_norm(Tensor input, bool keepdim=False) -> Tensor",
+        "nuclear_norm(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
+    )
     method = False
 
     def compute(self, input, *rest):

@@ -71,14 +71,30 @@ class LinalgQr(Lapack):
             p.identity(q)
             return
         p.copy(a.left(k), q.left(k))
-        p.call(generator(A.dtype, "g"), A.dtype.code, m, size, k, q, q.lead, tau, WORK, LENGTH, p.temporary(_C.int64), work=m * size * k)
+        p.call(
+            generator(A.dtype, "g"),
+            A.dtype.code,
+            m,
+            size,
+            k,
+            q,
+            q.lead,
+            tau,
+            WORK,
+            LENGTH,
+            p.temporary(_C.int64),
+            work=m * size * k,
+        )
 
     def vjp(self, g, A, mode, result):
         m, n = A.shape[-2], A.shape[-1]
         if mode == "r":
             raise RuntimeError("linalg.qr: mode='r' computes no Q, which the derivative needs. Use mode='reduced'")
         if mode == "complete" and m > n:
-            raise RuntimeError(f"linalg.qr: mode='complete' has no derivative where rows outnumber columns ({m} > {n}). Use mode='reduced'.")
+            raise RuntimeError(
+                f"linalg.qr: mode='complete' has no derivative where rows outnumber columns ({m} > {n}). Use"
+                " mode='reduced'."
+            )
         return {"A": qr_gradient(g[0], g[1], *result)}
 
 
@@ -94,7 +110,9 @@ def qr_gradient(gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
             return find_op("cat")([qr_gradient(gQ, None, Q, R1), beside], -1)
         g2 = gR.narrow(-1, m, n - m)
         through = (Q @ R2) @ g2.mH
-        return find_op("cat")([qr_gradient(through if gQ is None else gQ + through, gR.narrow(-1, 0, m), Q, R1), Q @ g2], -1)
+        return find_op("cat")(
+            [qr_gradient(through if gQ is None else gQ + through, gR.narrow(-1, 0, m), Q, R1), Q @ g2], -1
+        )
     inner = None if gR is None else gR @ R.mH
     if gQ is not None:
         turned = Q.mH @ gQ
@@ -119,13 +137,17 @@ class Qr(Composite):
     schema = "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)"
 
     def compute(self, input, some):
-        warnings.warn("torch.qr is deprecated: torch.linalg.qr has mode='reduced' for some=True, mode='complete' for some=False", UserWarning, stacklevel=users_level())
+        warnings.warn(
+            "torch.qr is deprecated: torch.linalg.qr has mode='reduced' for some=True, mode='complete' for some=False",
+            UserWarning,
+            stacklevel=users_level(),
+        )
         check_matrix("qr", input, "input")
         Q, R = find_op("linalg_qr")(input, "reduced" if some else "complete")
         return result_type("qr", self.spec.return_names)((Q, R))
 
 
-# --- reflectors ---------------------------------------------------------------------------------------------------------------
+# --- reflectors -------------------------------------------------------------------------------------------------------
 
 
 class HouseholderProduct(Lapack):
@@ -146,7 +168,20 @@ class HouseholderProduct(Lapack):
         p.copy(p.input(1, tau, core=1), scales)
         if not m or not n:
             return
-        p.call(generator(A.dtype, "g"), A.dtype.code, m, n, k, q, q.lead, scales, WORK, LENGTH, p.temporary(_C.int64), work=m * n * max(k, 1))
+        p.call(
+            generator(A.dtype, "g"),
+            A.dtype.code,
+            m,
+            n,
+            k,
+            q,
+            q.lead,
+            scales,
+            WORK,
+            LENGTH,
+            p.temporary(_C.int64),
+            work=m * n * max(k, 1),
+        )
 
     def vjp(self, g, A, tau):
         start = find_op("eye")(A.shape[-2], A.shape[-1], dtype=A.dtype, device=A.device)
@@ -167,13 +202,20 @@ def check_reflectors(name: str, A: Any, tau: Any) -> None:
     """Shapes and dtypes of reflectors and their scales."""
     check_matrix(name, A, "input")
     if A.shape[-2] < A.shape[-1]:
-        raise RuntimeError(f"{name}: expected at least as many rows as columns in input, got {A.shape[-2]} and {A.shape[-1]}")
+        raise RuntimeError(
+            f"{name}: expected at least as many rows as columns in input, got {A.shape[-2]} and {A.shape[-1]}"
+        )
     if not tau.ndim or A.shape[-1] < tau.shape[-1]:
-        raise RuntimeError(f"{name}: expected at most as many elements in tau as input has columns, got {list(tau.shape)} for {A.shape[-1]}")
+        raise RuntimeError(
+            f"{name}: expected at most as many elements in tau as input has columns, got {list(tau.shape)} for"
+            f" {A.shape[-1]}"
+        )
     if A.ndim - tau.ndim != 1:
         raise RuntimeError(f"{name}: tau has one dimension less than input: expected {A.ndim - 1}, got {tau.ndim}")
     if tuple(tau.shape[:-1]) != tuple(A.shape[:-2]):
-        raise RuntimeError(f"{name}: expected the batch dimensions of input, {list(A.shape[:-2])}, in tau, got {list(tau.shape[:-1])}")
+        raise RuntimeError(
+            f"{name}: expected the batch dimensions of input, {list(A.shape[:-2])}, in tau, got {list(tau.shape[:-1])}"
+        )
     check_float(name, A)
     if tau.dtype is not A.dtype:
         raise RuntimeError(f"{name}: tau dtype {tau.dtype.name} does not match input dtype {A.dtype.name}")
@@ -201,7 +243,9 @@ def reflection_gradient(g: Any, A: Any, tau: Any, start: Any) -> tuple[Any, Any,
         xv, gv = x.mH @ v, g.mH @ v        # H_i's own gradient is g x^H
         taus.append(-(gv.mH @ xv).squeeze(-1))
         whole = -(t.conj() * (g @ xv)) - t * (x @ gv)
-        columns.append(find_op("cat")([whole.new_zeros((*whole.shape[:-2], i + 1, 1)), whole.narrow(-2, i + 1, m - i - 1)], -2))
+        columns.append(
+            find_op("cat")([whole.new_zeros((*whole.shape[:-2], i + 1, 1)), whole.narrow(-2, i + 1, m - i - 1)], -2)
+        )
         g = g - t.conj() * (v @ (v.mH @ g))
     if A.shape[-1] > count:
         columns.append(A.new_zeros((*A.shape[:-1], A.shape[-1] - count)))
@@ -220,17 +264,31 @@ class Ormqr(Lapack):
         check_matrix("torch.ormqr", other, "other")
         side = -2 if left else -1
         if other.shape[side] < tau.shape[-1]:
-            raise RuntimeError(f"ormqr: expected other.shape[{side}] of at least tau.shape[-1], got {other.shape[side]} and {tau.shape[-1]}")
+            raise RuntimeError(
+                f"ormqr: expected other.shape[{side}] of at least tau.shape[-1], got {other.shape[side]} and"
+                f" {tau.shape[-1]}"
+            )
         if other.shape[side] != input.shape[-2]:
-            raise RuntimeError(f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2], got {other.shape[side]} and {input.shape[-2]}")
+            raise RuntimeError(
+                f"torch.ormqr: other.shape[{side}] must be equal to input.shape[-2], got {other.shape[side]} and"
+                f" {input.shape[-2]}"
+            )
         if tau.shape[-1] > input.shape[-1]:
-            raise RuntimeError(f"ormqr: expected tau.shape[-1] up to the columns of input, input.shape[-1] = {input.shape[-1]}, got {tau.shape[-1]}")
+            raise RuntimeError(
+                f"ormqr: expected tau.shape[-1] up to the columns of input, input.shape[-1] = {input.shape[-1]}, got"
+                f" {tau.shape[-1]}"
+            )
         if input.ndim - tau.ndim != 1:
-            raise RuntimeError(f"ormqr: tau has one dimension less than input: expected {input.ndim - 1}, got {tau.ndim}")
+            raise RuntimeError(
+                f"ormqr: tau has one dimension less than input: expected {input.ndim - 1}, got {tau.ndim}"
+            )
         if input.ndim != other.ndim:
             raise RuntimeError(f"ormqr: other has as many dimensions as input: expected {input.ndim}, got {other.ndim}")
         if tuple(tau.shape[:-1]) != tuple(input.shape[:-2]) or tuple(other.shape[:-2]) != tuple(input.shape[:-2]):
-            raise RuntimeError(f"ormqr: expected the batch dimensions of input, {list(input.shape[:-2])}, in tau and other, got {list(tau.shape[:-1])} and {list(other.shape[:-2])}")
+            raise RuntimeError(
+                f"ormqr: expected the batch dimensions of input, {list(input.shape[:-2])}, in tau and other, got"
+                f" {list(tau.shape[:-1])} and {list(other.shape[:-2])}"
+            )
         check_float("torch.ormqr", input)
         check_same_dtype("torch.ormqr", input, tau, ("input", "tau"))
         check_same_dtype("torch.ormqr", input, other, ("input", "other"))
@@ -245,13 +303,14 @@ class Ormqr(Lapack):
         if not (m and n and k):
             return
         turned = "N" if not transpose else "C" if input.dtype.is_complex else "T"
-        p.call(generator(input.dtype, "m"), input.dtype.code, "L" if left else "R", turned, m, n, k, a, a.lead, scales, result, result.lead,
-               WORK, LENGTH, p.temporary(_C.int64), work=m * n * k)  # fmt: skip
+        p.call(generator(input.dtype, "m"), input.dtype.code, "L" if left else "R", turned, m, n, k, a, a.lead, scales,
+               result, result.lead, WORK, LENGTH, p.temporary(_C.int64), work=m * n * k)  # fmt: skip
 
     def vjp(self, g, input, tau, other, left, transpose):
         if not (input.requires_grad or tau.requires_grad):
             return {"other": find_op("ormqr")(input, tau, g, left, not transpose)}
-        # Q C, and (C Q)^H = Q^H C^H. Q^H C = Y is C = Q Y for unitary Q only, so its reflectors are walked the other way.
+        # Q C, and (C Q)^H = Q^H C^H. Q^H C = Y is C = Q Y for unitary Q only,
+        # so its reflectors are walked the other way.
         x, gx, turned = (other, g, transpose) if left else (other.mH, g.mH, not transpose)
         if turned:
             gA, gtau, gx = adjoint_gradient(gx, input, tau, x)
@@ -274,7 +333,9 @@ def adjoint_gradient(g: Any, A: Any, tau: Any, start: Any) -> tuple[Any, Any, An
         xv, gv = x.mH @ v, g.mH @ v
         taus.append(-(xv.mH @ gv).squeeze(-1))
         whole = -(t * (g @ xv)) - t.conj() * (x @ gv)
-        columns.append(find_op("cat")([whole.new_zeros((*whole.shape[:-2], i + 1, 1)), whole.narrow(-2, i + 1, m - i - 1)], -2))
+        columns.append(
+            find_op("cat")([whole.new_zeros((*whole.shape[:-2], i + 1, 1)), whole.narrow(-2, i + 1, m - i - 1)], -2)
+        )
         g = g - t * (v @ (v.mH @ g))
     columns.reverse()
     taus.reverse()

@@ -97,7 +97,10 @@ def exponential(A: Any) -> Any:
     result = None
     for block in reversed(range(DEGREE // STEP)):
         terms = STEP + 1 if result is None else STEP
-        part = sum((powers[k] * (1 / math.factorial(block * STEP + k)) for k in range(1, terms)), powers[0] * (1 / math.factorial(block * STEP)))
+        part = sum(
+            (powers[k] * (1 / math.factorial(block * STEP + k)) for k in range(1, terms)),
+            powers[0] * (1 / math.factorial(block * STEP)),
+        )
         result = part if result is None else part + result @ powers[STEP]
     for k in range(halvings):
         squared = result @ result
@@ -142,7 +145,9 @@ class LinalgCross(Composite):
         at = wrap_dim("linalg.cross", dim, input.ndim)
         if not input.ndim or input.shape[at] != 3 or other.shape[at] != 3:
             sizes = (input.shape[at], other.shape[at]) if input.ndim else ("a scalar", "a scalar")
-            raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and {sizes[1]}")
+            raise RuntimeError(
+                f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and {sizes[1]}"
+            )
         a, b = input.unbind(at), other.unbind(at)
         return find_op("stack")([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]], at)
 
@@ -154,7 +159,11 @@ class Cross(Composite):
 
     def compute(self, input, other, dim):
         if dim is None:
-            warnings.warn("torch.cross without dim is deprecated: pass it, or use torch.linalg.cross.", UserWarning, stacklevel=users_level())
+            warnings.warn(
+                "torch.cross without dim is deprecated: pass it, or use torch.linalg.cross.",
+                UserWarning,
+                stacklevel=users_level(),
+            )
             dim = next((d for d, size in enumerate(input.shape) if size == 3), None)
             if dim is None:
                 raise RuntimeError(f"cross: no dimension of size 3 in input of shape {list(input.shape)}")

@@ -14,20 +14,26 @@ class _Removed(Composite):
     instead = ""
 
     def compute(self, *args: Any) -> Any:
-        raise RuntimeError(f"{self.spec.name}: removed from PyTorch after a deprecation, and not here either. {self.instead}")
+        raise RuntimeError(
+            f"{self.spec.name}: removed from PyTorch after a deprecation, and not here either. {self.instead}"
+        )
 
 
 class Solve(_Removed):
     """Replaced by linalg.solve, which takes A first."""
 
     schema = "solve(Tensor input, Tensor A) -> (Tensor solution, Tensor LU)"
-    instead = "Use linalg.solve(A, B), which takes its arguments in the other order, and linalg.lu_factor for the factors."
+    instead = (
+        "Use linalg.solve(A, B), which takes its arguments in the other order, and linalg.lu_factor for the factors."
+    )
 
 
 class Symeig(_Removed):
     """Replaced by linalg.eigh and linalg.eigvalsh."""
 
-    schema = "symeig(Tensor input, bool eigenvectors=False, bool upper=True) -> (Tensor eigenvalues, Tensor eigenvectors)"
+    schema = (
+        "symeig(Tensor input, bool eigenvectors=False, bool upper=True) -> (Tensor eigenvalues, Tensor eigenvectors)"
+    )
     instead = "Use linalg.eigh(A, UPLO='U' if upper else 'L'), or linalg.eigvalsh for the eigenvalues alone."
 
 
@@ -42,7 +48,10 @@ class Lstsq(_Removed):
     """Replaced by linalg.lstsq, which takes A first."""
 
     schema = "lstsq(Tensor input, Tensor A) -> (Tensor solution, Tensor QR)"
-    instead = "Use linalg.lstsq(A, B), which takes its arguments in the other order and does not return residuals inside the solution."
+    instead = (
+        "Use linalg.lstsq(A, B), which takes its arguments in the other order and does not return residuals inside the"
+        " solution."
+    )
 
 
 class MatrixRank(_Removed):

@@ -29,13 +29,16 @@ def singular_inverse(status: int) -> str:
     return f"the input is singular: diagonal element {status} is zero."
 
 
-# --- general systems ----------------------------------------------------------------------------------------------------------
+# --- general systems --------------------------------------------------------------------------------------------------
 
 
 class SolveSame(Lapack):
     """A X = B (or X A = B) for operands of one batch shape, with the factorisation of A."""
 
-    schema = "_linalg_solve_same(Tensor A, Tensor B, bool left, str? label) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"
+    schema = (
+        "_linalg_solve_same(Tensor A, Tensor B, bool left, str? label) -> (Tensor result, Tensor LU, Tensor pivots,"
+        " Tensor info)"
+    )
     function = False
     method = False
     batched = ((0, 2), (1, 2))
@@ -71,11 +74,16 @@ def solved(name: str, A: Any, B: Any, left: bool, label: str | None) -> tuple[An
         raise RuntimeError(f"{name}: expected B with at least 1 dimension, got a number.")
     vector = is_vector_side(A, B)
     if vector and not left:
-        raise RuntimeError(f"{name}: left=False needs B to be a matrix, got a vector. B / A.squeeze(-1) is what it would be")
+        raise RuntimeError(
+            f"{name}: left=False needs B to be a matrix, got a vector. B / A.squeeze(-1) is what it would be"
+        )
     if vector:
         B = B.unsqueeze(-1)
     if B.shape[-2 if left else -1] != A.shape[-1]:
-        raise RuntimeError(f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+        raise RuntimeError(
+            f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are"
+            f" ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+        )
     A, B = broadcast_batches(name, A, B)
     X, LU, pivots, info = find_op("_linalg_solve_same")(A, B, left, label)
     return X.squeeze(-1) if vector else X, LU, pivots, info
@@ -84,18 +92,26 @@ def solved(name: str, A: Any, B: Any, left: bool, label: str | None) -> tuple[An
 class SolveExLu(Composite):
     """solve_ex, with the factorisation of A."""
 
-    schema = "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"
+    schema = (
+        "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU,"
+        " Tensor pivots, Tensor info)"
+    )
     function = False
     method = False
 
     def compute(self, A, B, left, check_errors):
-        return result_type("_linalg_solve_ex", self.spec.return_names)(solved("linalg.solve", A, B, left, "linalg.solve_ex" if check_errors else None))
+        return result_type("_linalg_solve_ex", self.spec.return_names)(
+            solved("linalg.solve", A, B, left, "linalg.solve_ex" if check_errors else None)
+        )
 
 
 class SolveEx(Composite):
     """Solutions of A X = B, and per matrix the first zero pivot, or 0."""
 
-    schema = "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)"
+    schema = (
+        "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor"
+        " info)"
+    )
     namespace = "linalg"
     method = False
 
@@ -115,7 +131,7 @@ class Solve(Composite):
         return solved("linalg.solve", A, B, left, "linalg.solve")[0]
 
 
-# --- inverses -----------------------------------------------------------------------------------------------------------------
+# --- inverses ---------------------------------------------------------------------------------------------------------
 
 
 class _Inverse(Lapack):
@@ -135,7 +151,19 @@ class _Inverse(Lapack):
         if not small_factors.is_small(A.dtype.code, n):   # half the products of solving with an identity
             p.copy(lu, result)
             alone = 1 if p.count == 1 else None   # one strip: the library's own threads would wait by spinning
-            p.call("getri", A.dtype.code, n, result, result.lead, wide, WORK, LENGTH, p.temporary(_C.int64), work=n * n * n, strips=alone)
+            p.call(
+                "getri",
+                A.dtype.code,
+                n,
+                result,
+                result.lead,
+                wide,
+                WORK,
+                LENGTH,
+                p.temporary(_C.int64),
+                work=n * n * n,
+                strips=alone,
+            )
             return info
         p.identity(result)
         factor_panels.solve(p, A.dtype.code, "N", lu, wide, result)
@@ -179,7 +207,7 @@ class Inverse(_Inverse):
         return {"input": super().vjp(g, result)["A"]}
 
 
-# --- triangular systems -------------------------------------------------------------------------------------------------------
+# --- triangular systems -----------------------------------------------------------------------------------------------
 
 
 class TriangularSame(Lapack):
@@ -220,7 +248,9 @@ class TriangularSame(Lapack):
 class SolveTriangular(Composite):
     """Solutions of A X = B (X A = B with left=False) for triangular A; the other triangle is not read."""
 
-    schema = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor"
+    schema = (
+        "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor"
+    )
     namespace = "linalg"
     method = False
 
@@ -231,7 +261,10 @@ class SolveTriangular(Composite):
         check_float(name, A)
         check_same_dtype(name, A, B)
         if B.shape[-2 if left else -1] != A.shape[-1]:
-            raise RuntimeError(f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+            raise RuntimeError(
+                f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are"
+                f" ({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+            )
         A, B = broadcast_batches(name, A, B)
         return find_op("_solve_triangular_same")(A, B, upper, left, unitriangular)
 
@@ -239,23 +272,32 @@ class SolveTriangular(Composite):
 class TriangularSolve(Composite):
     """The older form of solve_triangular: B first, and a copy of A comes back."""
 
-    schema = "triangular_solve(Tensor input, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)"
+    schema = (
+        "triangular_solve(Tensor input, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) ->"
+        " (Tensor solution, Tensor cloned_coefficient)"
+    )
 
     def compute(self, input, A, upper, transpose, unitriangular):
         if input.ndim < 2 or A.ndim < 2:
-            raise RuntimeError(f"triangular_solve: Expected b and A to have at least 2 dimensions, but they have {input.ndim} and {A.ndim} dimensions instead")
+            raise RuntimeError(
+                f"triangular_solve: Expected b and A to have at least 2 dimensions, but they have {input.ndim} and"
+                f" {A.ndim} dimensions instead"
+            )
         check_square("triangular_solve", A)
         check_float("triangular_solve", A)
         check_same_dtype("triangular_solve", input, A, ("b", "A"))
         if input.shape[-2] != A.shape[-1]:
-            raise RuntimeError(f"triangular_solve: Incompatible matrix sizes: each A matrix is {A.shape[-1]} by {A.shape[-1]} but each b matrix is {input.shape[-2]} by {input.shape[-1]}")
+            raise RuntimeError(
+                f"triangular_solve: Incompatible matrix sizes: each A matrix is {A.shape[-1]} by {A.shape[-1]} but each"
+                f" b matrix is {input.shape[-2]} by {input.shape[-1]}"
+            )
         A, input = broadcast_batches("triangular_solve", A, input)
         operand, is_upper = (A.mT, not upper) if transpose else (A, upper)
         solution = find_op("linalg_solve_triangular")(operand, input, upper=is_upper, unitriangular=unitriangular)
         return result_type("triangular_solve", self.spec.return_names)((solution, A.clone()))
 
 
-# --- from factors -------------------------------------------------------------------------------------------------------------
+# --- from factors -----------------------------------------------------------------------------------------------------
 
 
 class LuSolveSame(Lapack):
@@ -306,9 +348,14 @@ class LinalgLuSolve(Composite):
         if pivots.dtype is not _C.int32:
             raise RuntimeError(f"{name}: expected pivots of dtype int32, got {pivots.dtype.name}")
         if B.shape[-2 if left else -1] != LU.shape[-1]:
-            raise RuntimeError(f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are ({LU.shape[-2]}x{LU.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})")
+            raise RuntimeError(
+                f"{name}: Incompatible shapes for {'AX = B' if left else 'XA = B'}: A and B are"
+                f" ({LU.shape[-2]}x{LU.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
+            )
         if LU.shape[-1] != pivots.shape[-1]:
-            raise RuntimeError(f"{name}: expected one pivot per row of the matrix, got {pivots.shape[-1]} for {LU.shape[-1]}")
+            raise RuntimeError(
+                f"{name}: expected one pivot per row of the matrix, got {pivots.shape[-1]} for {LU.shape[-1]}"
+            )
         if tuple(LU.shape[:-1]) != tuple(pivots.shape):
             raise RuntimeError(f"{name}: expected pivots of the shape LU.shape[:-1], got {list(pivots.shape)}")
         LU, B = broadcast_batches(name, LU, B)
@@ -343,7 +390,19 @@ class CholeskySolveSame(Lapack):
             p.copy(l, dense)
             l = dense
         p.copy(p.input(0, B), result)
-        p.call("potrs", B.dtype.code, "U" if upper else "L", n, k, l, l.lead, result, result.lead, p.temporary(_C.int64), work=n * n * k)
+        p.call(
+            "potrs",
+            B.dtype.code,
+            "U" if upper else "L",
+            n,
+            k,
+            l,
+            l.lead,
+            result,
+            result.lead,
+            p.temporary(_C.int64),
+            work=n * n * k,
+        )
 
     def vjp(self, g, L, upper, result):
         gB = find_op("cholesky_solve")(g, L, upper)
@@ -362,17 +421,23 @@ class CholeskySolve(Composite):
 
     def compute(self, B, L, upper):
         if B.ndim < 2 or L.ndim < 2:
-            raise RuntimeError(f"cholesky_solve: b and A should have at least 2 dimensions, but they have {B.ndim} and {L.ndim} dimensions instead")
+            raise RuntimeError(
+                f"cholesky_solve: b and A should have at least 2 dimensions, but they have {B.ndim} and {L.ndim}"
+                " dimensions instead"
+            )
         check_square("cholesky_solve", L)
         check_float("cholesky_solve", L)
         check_same_dtype("cholesky_solve", B, L, ("b", "A"))
         if B.shape[-2] != L.shape[-1]:
-            raise RuntimeError(f"cholesky_solve: Incompatible matrix sizes: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b matrix is {B.shape[-2]} by {B.shape[-1]}")
+            raise RuntimeError(
+                f"cholesky_solve: Incompatible matrix sizes: each A matrix is {L.shape[-1]} by {L.shape[-1]} but each b"
+                f" matrix is {B.shape[-2]} by {B.shape[-1]}"
+            )
         B, L = broadcast_batches("cholesky_solve", B, L)
         return find_op("_cholesky_solve_same")(B, L, upper)
 
 
-# --- tensor forms -------------------------------------------------------------------------------------------------------------
+# --- tensor forms -----------------------------------------------------------------------------------------------------
 
 
 class TensorInv(Composite):
@@ -388,7 +453,10 @@ class TensorInv(Composite):
             raise RuntimeError("linalg.tensorinv: Expected a strictly positive integer for 'ind'")
         above, below = tuple(A.shape[:ind]), tuple(A.shape[ind:])
         if numel(above) != numel(below):
-            raise RuntimeError(f"linalg.tensorinv: Expected A to satisfy the requirement prod(A.shape[ind:]) == prod(A.shape[:ind]), got {list(below)} and {list(above)}")
+            raise RuntimeError(
+                "linalg.tensorinv: Expected A to satisfy the requirement prod(A.shape[ind:]) == prod(A.shape[:ind]),"
+                f" got {list(below)} and {list(above)}"
+            )
         return find_op("linalg_inv")(A.reshape(numel(below), numel(above))).reshape((*below, *above))
 
 
@@ -406,5 +474,8 @@ class TensorSolve(Composite):
             A = A.movedim(list(dims), list(range(A.ndim - len(moved), A.ndim)))
         result = tuple(A.shape[B.ndim :])
         if numel(result) != numel(tuple(A.shape[: B.ndim])):
-            raise RuntimeError(f"linalg.tensorsolve: Expected A to satisfy the requirement prod(A.shape[B.ndim:]) == prod(A.shape[:B.ndim]), got {list(result)} and {list(A.shape[: B.ndim])}")
+            raise RuntimeError(
+                "linalg.tensorsolve: Expected A to satisfy the requirement prod(A.shape[B.ndim:]) =="
+                f" prod(A.shape[:B.ndim]), got {list(result)} and {list(A.shape[: B.ndim])}"
+            )
         return find_op("linalg_solve")(A.reshape(-1, numel(result)), B.reshape(-1)).reshape(result)

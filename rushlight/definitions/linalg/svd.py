@@ -15,13 +15,18 @@ from .eigen import check_gauge
 def not_converging(status: int) -> str:
     if status < 0:
         return "failed to converge: the input has non-finite values."
-    return f"failed to converge: the input is ill-conditioned, or too many singular values coincide (error code {status})."
+    return (
+        f"failed to converge: the input is ill-conditioned, or too many singular values coincide (error code {status})."
+    )
 
 
 class SvdOf(Lapack):
     """A = U diag(S) Vh, singular values descending; without compute_uv the values alone."""
 
-    schema = "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"
+    schema = (
+        "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U,"
+        " Tensor S, Tensor Vh)"
+    )
     function = False
     method = False
 
@@ -29,7 +34,9 @@ class SvdOf(Lapack):
         check_matrix("linalg.svd", A)
         check_float("linalg.svd", A)
         if driver is not None:
-            raise RuntimeError(f"linalg.svd: driver chooses between CUDA routines, and the input is not on CUDA; got driver={driver!r}")
+            raise RuntimeError(
+                f"linalg.svd: driver chooses between CUDA routines, and the input is not on CUDA; got driver={driver!r}"
+            )
 
     def program(self, p, A, full_matrices, compute_uv, driver):
         m, n, dtype, code = A.shape[-2], A.shape[-1], A.dtype, A.dtype.code
@@ -48,8 +55,8 @@ class SvdOf(Lapack):
         left, right = (u, vh) if compute_uv else (Scratch(16), Scratch(16))
         reals = k * max(5 * k + 7, 2 * longer + 2 * k + 1) if compute_uv else 7 * k
         extra = (Scratch(reals * 8),) if dtype.is_complex else ()
-        p.call("gesdd", code, job, m, n, a, a.lead, s, left, max(m, 1), right, max(sides[1], 1), WORK, LENGTH, *extra, Scratch(8 * k * 8), info,
-               work=8 * m * n * k)  # fmt: skip
+        p.call("gesdd", code, job, m, n, a, a.lead, s, left, max(m, 1), right, max(sides[1], 1), WORK, LENGTH, *extra,
+               Scratch(8 * k * 8), info, work=8 * m * n * k)  # fmt: skip
         p.status(None, info, "linalg.svd", not_converging)
 
     def vjp(self, g, A, full_matrices, compute_uv, result):
@@ -110,7 +117,9 @@ class LinalgSvd(Composite):
     method = False
 
     def compute(self, A, full_matrices, driver):
-        return result_type("linalg_svd", self.spec.return_names)(find_op("_linalg_svd")(A, full_matrices, True, driver=driver))
+        return result_type("linalg_svd", self.spec.return_names)(
+            find_op("_linalg_svd")(A, full_matrices, True, driver=driver)
+        )
 
 
 class Svdvals(Composite):
@@ -137,14 +146,17 @@ class Svd(Composite):
             return result_type("svd", self.spec.return_names)((U, S, Vh.mH))
         S = find_op("linalg_svdvals")(input)
         batch, (m, n) = tuple(input.shape[:-2]), input.shape[-2:]
-        return result_type("svd", self.spec.return_names)((input.new_zeros((*batch, m, m)), S, input.new_zeros((*batch, n, n))))
+        return result_type("svd", self.spec.return_names)(
+            (input.new_zeros((*batch, m, m)), S, input.new_zeros((*batch, n, n)))
+        )
 
 
-# --- pseudo-inverses and ranks ------------------------------------------------------------------------------------------------
+# --- pseudo-inverses and ranks ----------------------------------------------------------------------------------------
 
 
 def tolerances(name: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Absolute and relative tolerance, each a number or a tensor. The relative one is eps * max(m, n) where neither is given."""
+    """Absolute and relative tolerance, each a number or a tensor.
+    The relative one is eps * max(m, n) where neither is given."""
     for label, t in (("atol", atol), ("rtol", rtol)):
         if isinstance(t, _C.Tensor) and t.is_complex():
             raise RuntimeError(f"{name}: {label} tensor of complex type is not supported.")
@@ -219,7 +231,11 @@ class LinalgPinv(Composite):
         check_float("linalg.pinv", A)
         if given["hermitian"]:
             check_square("linalg.pinv", A)
-        atol, rtol = (0.0, given["rcond"]) if "rcond" in given else tolerances("torch.linalg.pinv", A, given["atol"], given["rtol"])
+        atol, rtol = (
+            (0.0, given["rcond"])
+            if "rcond" in given
+            else tolerances("torch.linalg.pinv", A, given["atol"], given["rtol"])
+        )
         return find_op("_linalg_pinv")(A, atol, rtol, given["hermitian"])
 
 
@@ -237,7 +253,10 @@ class MatrixRank(Composite):
     """How many singular values exceed the tolerances."""
 
     schema = (
-        "linalg_matrix_rank(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, bool hermitian=False) -> Tensor",
+        (
+            "linalg_matrix_rank(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, bool hermitian=False)"
+            " -> Tensor"
+        ),
         "linalg_matrix_rank(Tensor A, Tensor|Scalar tol, bool hermitian=False) -> Tensor",
     )
     namespace = "linalg"

@@ -75,7 +75,9 @@ class NestedTensor(_C.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        raise NotImplementedError(f"{func.name}: not implemented for nested tensors. Use unbind() or to_padded_tensor().")
+        raise NotImplementedError(
+            f"{func.name}: not implemented for nested tensors. Use unbind() or to_padded_tensor()."
+        )
 
     @classmethod
     def __compose__(cls, overload: Any, args: tuple) -> Any:
@@ -95,7 +97,8 @@ class NestedTensor(_C.Tensor):
             return NotImplemented    # its body is made of other ops
         raise NotImplementedError(f"{name}: not implemented for nested tensors. Use unbind() or to_padded_tensor().")
 
-    # What a strided tensor answers from its geometry ---------------------------------------------------------------------
+    # What a strided tensor answers from its geometry
+    # ---------------------------------------------------------------------
 
     is_nested = True
     _ragged_idx = property(lambda self: self._ragged)
@@ -109,7 +112,9 @@ class NestedTensor(_C.Tensor):
     @property
     def shape(self) -> Size:
         if self._layout is strided:
-            raise RuntimeError("shape: nested tensors of strided layout have no sizes as a whole. Use size(dim), or the jagged layout.")
+            raise RuntimeError(
+                "shape: nested tensors of strided layout have no sizes as a whole. Use size(dim), or the jagged layout."
+            )
         return size_of(self)
 
     def size(self, dim: int | None = None) -> Any:
@@ -166,22 +171,35 @@ class NestedTensor(_C.Tensor):
         return rules["__getitem__"](self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise NotImplementedError("nested tensors cannot be written through indices. Write to values(), or to a component of unbind().")
+        raise NotImplementedError(
+            "nested tensors cannot be written through indices. Write to values(), or to a component of unbind()."
+        )
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        tail = f", grad_fn=<{type(self.grad_fn).__name__}>" if self.grad_fn is not None else ", requires_grad=True" if self.requires_grad else ""
+        tail = (
+            f", grad_fn=<{type(self.grad_fn).__name__}>"
+            if self.grad_fn is not None
+            else ", requires_grad=True" if self.requires_grad else ""
+        )
         if self._layout is strided:
             parts = ",\n".join("  " + repr(c).replace("\n", "\n  ") for c in self.detach().unbind())
             return f"nested_tensor([\n{parts}\n]{tail})"
-        return f"NestedTensor(size=({', '.join(map(str, size_of(self)))}), offsets={self._starts!r}{tail}, contiguous={self.is_contiguous()})"
+        return (
+            f"NestedTensor(size=({', '.join(map(str, size_of(self)))}), offsets={self._starts!r}{tail},"
+            f" contiguous={self.is_contiguous()})"
+        )
 
     def __deepcopy__(self, memo: dict) -> NestedTensor:
         return make(self, self._held.clone(), self._ragged).requires_grad_(self.requires_grad)
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("nested tensors have no memory of their own to look at. Use values(), unbind() or to_padded_tensor().")
+        raise RuntimeError(
+            "nested tensors have no memory of their own to look at. Use values(), unbind() or to_padded_tensor()."
+        )
 
-    numpy = tolist = data_ptr = storage = untyped_storage = storage_offset = item = set_ = resize_ = resize_as_ = share_memory_ = _refuse
+    numpy = tolist = data_ptr = storage = untyped_storage = storage_offset = item = set_ = resize_ = resize_as_ = (
+        share_memory_
+    ) = _refuse
 
 
 def start(values: Any, starts: Any, sizes: Any, ragged: int, layout: Layout = jagged) -> NestedTensor:
@@ -196,7 +214,12 @@ def make(pattern: NestedTensor, values: Any, ragged: int) -> NestedTensor:
     """Other values with the raggedness of `pattern`, outside every graph."""
     made = _C.make_wrapper(NestedTensor, (len(pattern), *values.shape), None, values.dtype, values.device)
     made._held, made._ragged = values.detach(), ragged
-    made._starts, made._sizes, made._symbol, made._layout = pattern._starts, pattern._sizes, pattern._symbol, pattern._layout
+    made._starts, made._sizes, made._symbol, made._layout = (
+        pattern._starts,
+        pattern._sizes,
+        pattern._symbol,
+        pattern._layout,
+    )
     return made
 
 
@@ -267,7 +290,11 @@ def rows(t: NestedTensor) -> tuple[Any, Any, Any]:
     """(values with the ragged dim first and no room between components, component, position)."""
     values = values_of(t).movedim(t._ragged - 1, 0)
     component, position, at = places(t)
-    return (values if t._sizes is None and values.shape[0] == at.shape[0] else values.index_select(0, at)), component, position
+    return (
+        (values if t._sizes is None and values.shape[0] == at.shape[0] else values.index_select(0, at)),
+        component,
+        position,
+    )
 
 
 class NestedValues(OpDefinition):
@@ -292,7 +319,12 @@ class NestedLike(OpDefinition):
     function = method = out = False
 
     def run(self, pattern, values, ragged):
-        if not is_nested(pattern) or is_nested(values) or not 1 <= ragged <= values.ndim or values.shape[ragged - 1] != int(pattern._symbol):
+        if (
+            not is_nested(pattern)
+            or is_nested(values)
+            or not 1 <= ragged <= values.ndim
+            or values.shape[ragged - 1] != int(pattern._symbol)
+        ):
             raise RuntimeError("_nested_like: expected a nested pattern and values that are as long as its own")
         return make(pattern, values, ragged)
 

@@ -11,8 +11,15 @@ from .container import NestedTensor, is_nested, like, named_rules, places, rule,
 
 def same_raggedness(name: str, a: NestedTensor, b: NestedTensor) -> None:
     """Two nested operands must be ragged alike."""
-    if a._symbol is not b._symbol and a._starts is not b._starts and not (a._layout is b._layout and a._layout.name == "strided" and a._starts.tolist() == b._starts.tolist()):
-        raise RuntimeError(f"{name}: cannot combine nested tensors of shapes {_sizes(a)} and {_sizes(b)}. Make the second with the first one's offsets().")
+    if (
+        a._symbol is not b._symbol
+        and a._starts is not b._starts
+        and not (a._layout is b._layout and a._layout.name == "strided" and a._starts.tolist() == b._starts.tolist())
+    ):
+        raise RuntimeError(
+            f"{name}: cannot combine nested tensors of shapes {_sizes(a)} and {_sizes(b)}. Make the second with the"
+            " first one's offsets()."
+        )
     if a._ragged != b._ragged and a.ndim == b.ndim:
         raise RuntimeError(f"{name}: nested tensors are ragged in different dims, {a._ragged} and {b._ragged}")
 
@@ -36,14 +43,18 @@ def broadcast(name: str, t: Any, to: NestedTensor) -> Any:
     if t.shape[at] == 1 and t.shape[0] == 1:
         return t.squeeze(0)
     if to._sizes is not None:
-        raise NotImplementedError(f"{name}: operands by component are not supported where nested tensors leave room between components")
+        raise NotImplementedError(
+            f"{name}: operands by component are not supported where nested tensors leave room between components"
+        )
     component, position, _ = places(to)
     ragged_next = t.movedim(at, 1)
     if t.shape[at] == 1:
         picked = ragged_next.squeeze(1).index_select(0, component)
     else:
         if t.shape[at] < to._max_seqlen:
-            raise RuntimeError(f"{name}: a tensor of sizes {list(t.shape)} is too short for components of up to {to._max_seqlen}")
+            raise RuntimeError(
+                f"{name}: a tensor of sizes {list(t.shape)} is too short for components of up to {to._max_seqlen}"
+            )
         picked = ragged_next.expand(len(to), *ragged_next.shape[1:])[component, position]
     return picked.movedim(0, at - 1)
 
@@ -57,7 +68,9 @@ def pointwise(overload: Any, args: tuple) -> Any:
         same_raggedness(name, pattern, other)
     if overload.definition.is_inplace:
         return in_place(overload, args, pattern)
-    inner = [values_of(a) if is_nested(a) else broadcast(name, a, pattern) if isinstance(a, _C.Tensor) else a for a in args]
+    inner = [
+        values_of(a) if is_nested(a) else broadcast(name, a, pattern) if isinstance(a, _C.Tensor) else a for a in args
+    ]
     made = overload.redispatch(*inner)
     if isinstance(made, tuple):
         return type(made)([like(pattern, m) for m in made])
@@ -70,7 +83,10 @@ def in_place(overload: Any, args: tuple, pattern: NestedTensor) -> Any:
         raise RuntimeError(f"{overload.definition.name}: a dense tensor cannot become nested in place")
     if _C.is_grad_enabled() and any(isinstance(a, _C.Tensor) and a.requires_grad for a in args):
         raise RuntimeError(f"{overload.definition.name}: nested tensors in a graph cannot be changed in place")
-    inner = [a._held if is_nested(a) else broadcast(overload.definition.name, a, pattern) if isinstance(a, _C.Tensor) else a for a in args]
+    inner = [
+        a._held if is_nested(a) else broadcast(overload.definition.name, a, pattern) if isinstance(a, _C.Tensor) else a
+        for a in args
+    ]
     overload.redispatch(*inner)
     _C.bump_version(target)
     return target
@@ -92,7 +108,19 @@ def _on_values(name: str) -> None:
     named_rules[name] = apply
 
 
-for _name in ("dropout", "alpha_dropout", "feature_alpha_dropout", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "bernoulli"):
+for _name in (
+    "dropout",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+    "empty_like",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "bernoulli",
+):
     _on_values(_name)
 
 
@@ -119,7 +147,9 @@ def to(t: Any, *rest: Any) -> Any:
 
 
 @rule("embedding")
-def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> NestedTensor:
+def embedding(
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> NestedTensor:
     if is_nested(weight):
         raise NotImplementedError("embedding: the table cannot be nested")
     return like(indices, find_op("embedding")(weight, values_of(indices), padding_idx, scale_grad_by_freq, sparse))

@@ -14,9 +14,13 @@ def dims_of(name: str, t: NestedTensor, dim: Any) -> list[int]:
     """The dims to reduce, checked for what nested tensors can answer."""
     dims = sorted({wrap_dim(name, d, t.ndim) for d in ((dim,) if isinstance(dim, int) else dim)})
     if 0 in dims and t._ragged not in dims:
-        raise RuntimeError(f"{name}: a nested tensor reduced along its batch dimension must be reduced along the ragged one too")
+        raise RuntimeError(
+            f"{name}: a nested tensor reduced along its batch dimension must be reduced along the ragged one too"
+        )
     if t._ragged in dims and 0 not in dims and len(dims) > 1:
-        raise RuntimeError(f"{name}: a nested tensor reduced along its ragged dimension and others must be reduced along the batch too")
+        raise RuntimeError(
+            f"{name}: a nested tensor reduced along its ragged dimension and others must be reduced along the batch too"
+        )
     return dims
 
 
@@ -25,7 +29,9 @@ def over_components(name: str, t: NestedTensor, keepdim: bool) -> Any:
     values, component, _ = rows(t)
     shape = (len(t), *values.shape[1:])
     if name in ("any", "all"):
-        counts = values.new_zeros(shape, dtype=component.dtype).index_add(0, component, (values != 0).to(component.dtype))
+        counts = values.new_zeros(shape, dtype=component.dtype).index_add(
+            0, component, (values != 0).to(component.dtype)
+        )
         full = length_tensor(t).reshape(-1, *[1] * (len(shape) - 1))
         made = counts > 0 if name == "any" else counts == full
     elif name in ("sum", "mean"):
@@ -81,7 +87,9 @@ def extreme(name: str, bound: dict[str, Any]) -> Any:
     if wrap_dim(name, dim, t.ndim) == t._ragged:
         low = float("-inf") if name == "max" else float("inf")
         if not t.dtype.is_floating_point:
-            raise NotImplementedError(f"{name}: along the ragged dim of a nested tensor, floating point numbers are needed")
+            raise NotImplementedError(
+                f"{name}: along the ragged dim of a nested tensor, floating point numbers are needed"
+            )
         return ops[name](t.to_padded_tensor(low), t._ragged, keepdim)
     at = regular_dim(name, t, dim)
     values, where = ops[name](values_of(t), at, keepdim)
@@ -106,7 +114,9 @@ def softmax_over(name: str, bound: dict[str, Any]) -> Any:
     if at != t._ragged:
         return like(t, ops[name](values_of(t), at - 1))
     if t._sizes is not None:
-        raise NotImplementedError(f"{name}: along the ragged dim, nested tensors with room between components are not supported")
+        raise NotImplementedError(
+            f"{name}: along the ragged dim, nested tensors with room between components are not supported"
+        )
     values, component, _ = rows(t)
     shape = (len(t), *values.shape[1:])
     index = component.reshape(-1, *[1] * (values.ndim - 1)).expand(values.shape)
@@ -129,7 +139,9 @@ def _behind_ragged(name: str, t: NestedTensor, normalized_shape: Any) -> None:
 
 
 @rule("layer_norm")
-def layer_norm(t: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enable: bool = True) -> NestedTensor:
+def layer_norm(
+    t: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enable: bool = True
+) -> NestedTensor:
     _behind_ragged("layer_norm", t, normalized_shape)
     return like(t, find_op("layer_norm")(values_of(t), normalized_shape, weight, bias, eps))
 

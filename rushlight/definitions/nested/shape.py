@@ -125,10 +125,17 @@ def view(t: Any, size: Any, *rest: Any) -> NestedTensor:
     """Other sizes behind the ragged dim; the batch and the ragged dim (its symbol, or -1) stay."""
     size = list(size)
     if t._ragged != 1:
-        raise NotImplementedError(f"view: nested tensors can be viewed while dim 1 is ragged, here it is dim {t._ragged}. Transpose first.")
+        raise NotImplementedError(
+            f"view: nested tensors can be viewed while dim 1 is ragged, here it is dim {t._ragged}. Transpose first."
+        )
     if len(size) < 2 or int(size[0]) not in (-1, len(t)) or int(size[1]) not in (-1, int(t._symbol)):
-        raise RuntimeError(f"view: cannot view a nested tensor of size {tuple(t.shape)} as {size}: the batch dim and the ragged dim must stay")
-    return like(t, values_of(t).reshape(t._held.shape[0], *(n if n != -1 or k > 1 else -1 for k, n in enumerate(size[2:], 2))))
+        raise RuntimeError(
+            f"view: cannot view a nested tensor of size {tuple(t.shape)} as {size}: the batch dim and the ragged dim"
+            " must stay"
+        )
+    return like(
+        t, values_of(t).reshape(t._held.shape[0], *(n if n != -1 or k > 1 else -1 for k, n in enumerate(size[2:], 2)))
+    )
 
 
 @rule("unflatten")
@@ -181,9 +188,15 @@ class ToPadded(Composite):
         count = longest if output_size is None else wanted[at]
         if count < longest:
             kept = (position < count).nonzero().reshape(-1)
-            values, component, position = values.index_select(0, kept), component.index_select(0, kept), position.index_select(0, kept)
+            values, component, position = (
+                values.index_select(0, kept),
+                component.index_select(0, kept),
+                position.index_select(0, kept),
+            )
         made = values.new_full((len(input), count, *values.shape[1:]), padding).index_put((component, position), values)
         made = made.movedim(1, at)
         if list(made.shape) != [*wanted[:at], count, *wanted[at + 1 :]]:
-            raise RuntimeError(f"to_padded_tensor: output_size {wanted} does not fit components that give {list(made.shape)}")
+            raise RuntimeError(
+                f"to_padded_tensor: output_size {wanted} does not fit components that give {list(made.shape)}"
+            )
         return made

@@ -79,7 +79,9 @@ class Hardtanh(Pointwise):
         if min_val > max_val:
             raise ValueError(f"hardtanh: expected min_val <= max_val, got {min_val} and {max_val}")
         if not (input.dtype.is_signed or input.dtype.is_floating_point) and min(min_val, max_val) < 0:
-            raise RuntimeError(f"hardtanh: negative limits on the unsigned dtype {input.dtype.name}. Cast to a signed dtype.")
+            raise RuntimeError(
+                f"hardtanh: negative limits on the unsigned dtype {input.dtype.name}. Cast to a signed dtype."
+            )
 
     def expr(self, s, x, min_val, max_val):
         return s.clamp(x, s.const(min_val, x.dtype), s.const(max_val, x.dtype))

@@ -57,7 +57,10 @@ class BitwiseNot(Pointwise):
 
     def check(self, input):
         if input.dtype.is_floating_point or input.dtype.is_complex:
-            raise NoBitsError(f"bitwise_not: `~` flips the bits of integers and booleans, got {input.dtype.name}. Use logical_not() or a comparison.")
+            raise NoBitsError(
+                f"bitwise_not: `~` flips the bits of integers and booleans, got {input.dtype.name}. Use logical_not()"
+                " or a comparison."
+            )
 
     def expr(self, s, x):
         return ~x

@@ -1,6 +1,7 @@
 """What pointwise ops refuse, said once.
 
-Enters: tensors and Python numbers, of which only types are looked at (and static values). Leaves: nothing, or PyTorch's exception.
+Enters: tensors and Python numbers, of which only types are looked at (and static values). Leaves: nothing,
+or PyTorch's exception.
 """
 
 from __future__ import annotations

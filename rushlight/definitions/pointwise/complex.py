@@ -80,7 +80,9 @@ def check_parts(name: str, first: object, second: object) -> None:
     first, second = first.dtype, second.dtype
     for part in (first, second):
         if part.name not in ("float16", "float32", "float64"):
-            raise RuntimeError(f"{name}: inputs must be float16, float32 or float64 tensors, got {first.name} and {second.name}")
+            raise RuntimeError(
+                f"{name}: inputs must be float16, float32 or float64 tensors, got {first.name} and {second.name}"
+            )
     if first.name != second.name:
         raise RuntimeError(f"{name}: inputs must have one dtype, got {first.name} and {second.name}")
 

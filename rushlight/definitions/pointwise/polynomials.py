@@ -25,7 +25,9 @@ ASYMPTOTIC = 1 << 16   # degrees above are computed from an expansion whose erro
 High = Callable[[Any, Any], Any]
 
 
-def evaluate(name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step, high: High, limit: int = HIGH) -> Any:
+def evaluate(
+    name: str, input: Any, n: Any, first: Callable[[Any], Any], step: Step, high: High, limit: int = HIGH
+) -> Any:
     """Runs the recurrence up to the largest degree asked for, keeping at each element the degree it asks for.
 
     `high(x, n)` is the polynomial of degrees above `limit`.
@@ -65,7 +67,8 @@ def doubling(k: int, x: Any, p: Any, before: Any) -> Any:
 
 
 def chebyshev(inside: Callable[[Any, Any], Any], outside: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Closed forms: `inside(n, acos x)` between -1 and 1; `outside(n, acosh |x|, x < 0)` elsewhere, times (-1)**n below -1."""
+    """Closed forms: `inside(n, acos x)` between -1 and 1; `outside(n, acosh |x|, x < 0)` elsewhere,
+    times (-1)**n below -1."""
 
     def high(x: Any, n: Any) -> Any:
         within = inside(n, x.clamp(-1, 1).acos())
@@ -93,9 +96,17 @@ def _fourth(n: Any, t: Any) -> Any:
 
 
 HIGH_T = chebyshev(lambda n, a: (n * a).cos(), lambda n, t, negative: (n * t).cosh())
-HIGH_U = chebyshev(lambda n, a: ((n + 1) * a).sin() / a.sin(), lambda n, t, negative: _growth("sinh", n + 1, t, t, n + 1))
-HIGH_V = chebyshev(lambda n, a: ((n + 0.5) * a).cos() / (a / 2).cos(), lambda n, t, negative: _fourth(n, t).where(negative, _third(n, t)))
-HIGH_W = chebyshev(lambda n, a: ((n + 0.5) * a).sin() / (a / 2).sin(), lambda n, t, negative: _third(n, t).where(negative, _fourth(n, t)))
+HIGH_U = chebyshev(
+    lambda n, a: ((n + 1) * a).sin() / a.sin(), lambda n, t, negative: _growth("sinh", n + 1, t, t, n + 1)
+)
+HIGH_V = chebyshev(
+    lambda n, a: ((n + 0.5) * a).cos() / (a / 2).cos(),
+    lambda n, t, negative: _fourth(n, t).where(negative, _third(n, t)),
+)
+HIGH_W = chebyshev(
+    lambda n, a: ((n + 0.5) * a).sin() / (a / 2).sin(),
+    lambda n, t, negative: _third(n, t).where(negative, _fourth(n, t)),
+)
 
 
 def no_number(x: Any, n: Any) -> Any:
@@ -104,7 +115,8 @@ def no_number(x: Any, n: Any) -> Any:
 
 
 def in_double(high: High) -> High:
-    """The same in float64, whose angles keep their digits at high degrees; what overflows is NaN, as the recurrence ends."""
+    """The same in float64, whose angles keep their digits at high degrees; what overflows is NaN,
+    as the recurrence ends."""
 
     def wide(x: Any, n: Any) -> Any:
         made = high(x.to(float64), n.to(float64)).to(x.dtype)
@@ -137,7 +149,8 @@ def high_legendre(x: Any, n: Any) -> Any:
 
 @in_double
 def high_laguerre(x: Any, n: Any) -> Any:
-    """exp(x / 2) times a Bessel function (Erdelyi's form), uniform in t = x / (4 n + 2) below 1; elsewhere it overflows."""
+    """exp(x / 2) times a Bessel function (Erdelyi's form), uniform in t = x / (4 n + 2) below 1;
+    elsewhere it overflows."""
     scale = 4 * n + 2
     t = x.abs() / scale
     left = x < 0
@@ -205,7 +218,9 @@ class ShiftedChebyshevPolynomialT(_Polynomial):
     schema = "shifted_chebyshev_polynomial_t(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_t", input, n, lambda x: 2 * x - 1, shifted, lambda x, n: HIGH_T(2 * x - 1, n))
+        return evaluate(
+            "shifted_chebyshev_polynomial_t", input, n, lambda x: 2 * x - 1, shifted, lambda x, n: HIGH_T(2 * x - 1, n)
+        )
 
 
 class ShiftedChebyshevPolynomialU(_Polynomial):
@@ -214,7 +229,9 @@ class ShiftedChebyshevPolynomialU(_Polynomial):
     schema = "shifted_chebyshev_polynomial_u(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_u", input, n, lambda x: 4 * x - 2, shifted, lambda x, n: HIGH_U(2 * x - 1, n))
+        return evaluate(
+            "shifted_chebyshev_polynomial_u", input, n, lambda x: 4 * x - 2, shifted, lambda x, n: HIGH_U(2 * x - 1, n)
+        )
 
 
 class ShiftedChebyshevPolynomialV(_Polynomial):
@@ -223,7 +240,9 @@ class ShiftedChebyshevPolynomialV(_Polynomial):
     schema = "shifted_chebyshev_polynomial_v(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_v", input, n, lambda x: 4 * x - 3, shifted, lambda x, n: HIGH_V(2 * x - 1, n))
+        return evaluate(
+            "shifted_chebyshev_polynomial_v", input, n, lambda x: 4 * x - 3, shifted, lambda x, n: HIGH_V(2 * x - 1, n)
+        )
 
 
 class ShiftedChebyshevPolynomialW(_Polynomial):
@@ -232,7 +251,9 @@ class ShiftedChebyshevPolynomialW(_Polynomial):
     schema = "shifted_chebyshev_polynomial_w(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("shifted_chebyshev_polynomial_w", input, n, lambda x: 4 * x - 1, shifted, lambda x, n: HIGH_W(2 * x - 1, n))
+        return evaluate(
+            "shifted_chebyshev_polynomial_w", input, n, lambda x: 4 * x - 1, shifted, lambda x, n: HIGH_W(2 * x - 1, n)
+        )
 
 
 class HermitePolynomialH(_Polynomial):
@@ -241,7 +262,9 @@ class HermitePolynomialH(_Polynomial):
     schema = "hermite_polynomial_h(Tensor|Scalar input, Tensor|Scalar n) -> Tensor"
 
     def compute(self, input, n):
-        return evaluate("hermite_polynomial_h", input, n, lambda x: 2 * x, lambda k, x, p, b: 2 * (x * p - k * b), no_number)
+        return evaluate(
+            "hermite_polynomial_h", input, n, lambda x: 2 * x, lambda k, x, p, b: 2 * (x * p - k * b), no_number
+        )
 
 
 class HermitePolynomialHe(_Polynomial):

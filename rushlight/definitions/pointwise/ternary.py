@@ -47,9 +47,13 @@ class MaskedFill(Pointwise):
     def check(self, input, mask, value):
         check_mask("masked_fill", "mask", mask)
         if getattr(value, "ndim", 0):
-            raise RuntimeError(f"masked_fill: value must be a number or a 0-d tensor, got {value.ndim} dims. Use where().")
+            raise RuntimeError(
+                f"masked_fill: value must be a number or a 0-d tensor, got {value.ndim} dims. Use where()."
+            )
         if is_complex(value) and not is_complex(input) and not is_bool(input):
-            raise RuntimeError(f"masked_fill: a complex value cannot be converted to {input.dtype.name} without overflow")
+            raise RuntimeError(
+                f"masked_fill: a complex value cannot be converted to {input.dtype.name} without overflow"
+            )
 
     def vmap(self, level, overload, args):
         input, mask, value = args
@@ -79,7 +83,9 @@ def check_limits(name: str, input: object, *limits: object) -> None:
         raise NotImplementedError(f"{name}: complex numbers have no order. Limit the parts or abs().")
     numbers = [limit for limit in limits if limit is not None and not hasattr(limit, "dtype")]
     if numbers and all(map(is_bool, (input, *limits))):
-        raise NotImplementedError(f"\"{name}\" not implemented for 'bool' and a number. Use logical_and() or logical_or().")
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for 'bool' and a number. Use logical_and() or logical_or()."
+        )
 
 
 class Clamp(Pointwise):

@@ -1,7 +1,7 @@
 """Average pooling: sliding and adaptive windows, and power averages.
 
-Enters: images [(batch,) channels, spatial dims]. Leaves: the mean of each window. Refuses: bool and complex images, integers
-other than int64, windows that are mostly padding, outputs without elements.
+Enters: images [(batch,) channels, spatial dims]. Leaves: the mean of each window. Refuses: bool and complex images,
+integers other than int64, windows that are mostly padding, outputs without elements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,18 @@ from .sizes import Pooling, check_image, check_rank, fixed, refuse
 
 
 @once_per_shape
-def sliding_axes(shape: tuple[int, ...], name: str, count: int, dtype: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, counts_padding: bool, whole: bool) -> tuple[int, ...]:
+def sliding_axes(
+    shape: tuple[int, ...],
+    name: str,
+    count: int,
+    dtype: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    counts_padding: bool,
+    whole: bool,
+) -> tuple[int, ...]:
     """The packed axes of a sliding pool, undivided if `whole`; raises for what it refuses."""
     pool = Pooling(name, count, kernel, stride, padding, 1, ceil_mode)
     check_rank(name, shape, count) if count == 1 else check_image(name, shape, count)
@@ -35,17 +46,33 @@ class AvgPool(Composite):
     def compute(self, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
         if divisor_override == 0:
             raise RuntimeError(f"{self.name}: divisor must be not zero")
-        numbers = (fixed(kernel_size), fixed(stride), fixed(padding), ceil_mode, count_include_pad, divisor_override is not None)
-        total = find_op("_window_sum")(input, sliding_axes(tuple(input.shape), self.name, self.count, input.dtype, *numbers))
+        numbers = (
+            fixed(kernel_size),
+            fixed(stride),
+            fixed(padding),
+            ceil_mode,
+            count_include_pad,
+            divisor_override is not None,
+        )
+        total = find_op("_window_sum")(
+            input, sliding_axes(tuple(input.shape), self.name, self.count, input.dtype, *numbers)
+        )
         if divisor_override is None:
             return total
-        return total / divisor_override if input.dtype.is_floating_point else total.div(divisor_override, rounding_mode="trunc")
+        return (
+            total / divisor_override
+            if input.dtype.is_floating_point
+            else total.div(divisor_override, rounding_mode="trunc")
+        )
 
 
 class AvgPool1d(AvgPool):
     """The mean of windows over one dim."""
 
-    schema = "avg_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor"
+    schema = (
+        "avg_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool"
+        " count_include_pad=True) -> Tensor"
+    )
     aliases = ("nn.functional.avg_pool1d",)
     count = 1
 
@@ -53,7 +80,10 @@ class AvgPool1d(AvgPool):
 class AvgPool2d(AvgPool):
     """The mean of windows over two dims."""
 
-    schema = "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
+    schema = (
+        "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool"
+        " count_include_pad=True, int? divisor_override=None) -> Tensor"
+    )
     namespace = "nn.functional"
     count = 2
 
@@ -61,7 +91,10 @@ class AvgPool2d(AvgPool):
 class AvgPool3d(AvgPool):
     """The mean of windows over three dims."""
 
-    schema = "avg_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
+    schema = (
+        "avg_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool"
+        " count_include_pad=True, int? divisor_override=None) -> Tensor"
+    )
     namespace = "nn.functional"
     count = 3
 
@@ -83,8 +116,12 @@ class AdaptiveAvgPool(Composite):
             return in_order(made, True) if is_channels_last(input, self.count) else made
         space = input.shape[input.ndim - len(sizes) :]
         if all(out and n % out == 0 for n, out in zip(space, sizes, strict=True)):   # windows of one size, side by side
-            return find_op("_window_sum")(input, pack([Axis(AVERAGE, n, out, n // out, n // out) for n, out in zip(space, sizes, strict=True)]))
-        return find_op("_window_sum")(input, pack([Axis(ADAPTIVE, n, out, 1) for n, out in zip(space, sizes, strict=True)]))
+            return find_op("_window_sum")(
+                input, pack([Axis(AVERAGE, n, out, n // out, n // out) for n, out in zip(space, sizes, strict=True)])
+            )
+        return find_op("_window_sum")(
+            input, pack([Axis(ADAPTIVE, n, out, 1) for n, out in zip(space, sizes, strict=True)])
+        )
 
 
 class AdaptiveAvgPool1d(AdaptiveAvgPool):
@@ -111,7 +148,7 @@ class AdaptiveAvgPool3d(AdaptiveAvgPool):
     count = 3
 
 
-# --- power averages -----------------------------------------------------------------------------------------------------------
+# --- power averages ---------------------------------------------------------------------------------------------------
 
 
 class LPPool(Composite):
@@ -133,19 +170,28 @@ class LPPool(Composite):
 class LPPool1d(LPPool):
     """The p-norm of windows over one dim."""
 
-    schema = "lp_pool1d(Tensor input, float norm_type, int[1] kernel_size, int[1]? stride=None, bool ceil_mode=False) -> Tensor"
+    schema = (
+        "lp_pool1d(Tensor input, float norm_type, int[1] kernel_size, int[1]? stride=None, bool ceil_mode=False) ->"
+        " Tensor"
+    )
     count = 1
 
 
 class LPPool2d(LPPool):
     """The p-norm of windows over two dims."""
 
-    schema = "lp_pool2d(Tensor input, float norm_type, int[2] kernel_size, int[2]? stride=None, bool ceil_mode=False) -> Tensor"
+    schema = (
+        "lp_pool2d(Tensor input, float norm_type, int[2] kernel_size, int[2]? stride=None, bool ceil_mode=False) ->"
+        " Tensor"
+    )
     count = 2
 
 
 class LPPool3d(LPPool):
     """The p-norm of windows over three dims."""
 
-    schema = "lp_pool3d(Tensor input, float norm_type, int[3] kernel_size, int[3]? stride=None, bool ceil_mode=False) -> Tensor"
+    schema = (
+        "lp_pool3d(Tensor input, float norm_type, int[3] kernel_size, int[3]? stride=None, bool ceil_mode=False) ->"
+        " Tensor"
+    )
     count = 3

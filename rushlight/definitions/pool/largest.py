@@ -34,7 +34,12 @@ def sliding_axes(shape: tuple[int, ...], name: str, count: int, dtype: Any, *num
     check_image(name, shape, count)
     refuse(name, dtype, "bc" if count > 1 else "bilc")
     own = zip(pool.kernel, pool.stride, pool.padding, pool.dilation, strict=True)
-    return pack([Axis(POOL, n, out, *window) for n, out, window in zip(shape[len(shape) - count :], pool.outputs(shape), own, strict=True)])
+    return pack(
+        [
+            Axis(POOL, n, out, *window)
+            for n, out, window in zip(shape[len(shape) - count :], pool.outputs(shape), own, strict=True)
+        ]
+    )
 
 
 class MaxPool(Composite):
@@ -52,7 +57,10 @@ class MaxPool(Composite):
 class MaxPool1d(MaxPool):
     """The largest element of windows over one dim."""
 
-    schema = "max_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor"
+    schema = (
+        "max_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool"
+        " ceil_mode=False, bool return_indices=False) -> Tensor"
+    )
     aliases = ("nn.functional.max_pool1d",)
     count = 1
 
@@ -60,7 +68,10 @@ class MaxPool1d(MaxPool):
 class MaxPool2d(MaxPool):
     """The largest element of windows over two dims."""
 
-    schema = "max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor"
+    schema = (
+        "max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool"
+        " ceil_mode=False, bool return_indices=False) -> Tensor"
+    )
     aliases = ("nn.functional.max_pool2d",)
     count = 2
 
@@ -68,7 +79,10 @@ class MaxPool2d(MaxPool):
 class MaxPool3d(MaxPool):
     """The largest element of windows over three dims."""
 
-    schema = "max_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, bool return_indices=False) -> Tensor"
+    schema = (
+        "max_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool"
+        " ceil_mode=False, bool return_indices=False) -> Tensor"
+    )
     aliases = ("nn.functional.max_pool3d",)
     count = 3
 
@@ -76,7 +90,10 @@ class MaxPool3d(MaxPool):
 class MaxPool1dWithIndices(MaxPool):
     """max_pool1d and where the maxima are."""
 
-    schema = "max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False, bool return_indices=True) -> (Tensor, Tensor)"
+    schema = (
+        "max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1]"
+        " dilation=1, bool ceil_mode=False, bool return_indices=True) -> (Tensor, Tensor)"
+    )
     aliases = ("nn.functional.max_pool1d_with_indices",)
     count = 1
 
@@ -84,7 +101,10 @@ class MaxPool1dWithIndices(MaxPool):
 class MaxPool2dWithIndices(MaxPool):
     """max_pool2d and where the maxima are."""
 
-    schema = "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, bool return_indices=True) -> (Tensor, Tensor)"
+    schema = (
+        "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2]"
+        " dilation=1, bool ceil_mode=False, bool return_indices=True) -> (Tensor, Tensor)"
+    )
     namespace = "nn.functional"
     count = 2
 
@@ -92,7 +112,10 @@ class MaxPool2dWithIndices(MaxPool):
 class MaxPool3dWithIndices(MaxPool):
     """max_pool3d and where the maxima are."""
 
-    schema = "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, bool return_indices=True) -> (Tensor, Tensor)"
+    schema = (
+        "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3]"
+        " dilation=1, bool ceil_mode=False, bool return_indices=True) -> (Tensor, Tensor)"
+    )
     namespace = "nn.functional"
     count = 3
 
@@ -121,14 +144,20 @@ class MaxPoolBackward(OpDefinition):
 class MaxPool2dBackward(MaxPoolBackward):
     """The gradient of max_pool2d_with_indices."""
 
-    schema = "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2]? stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"
+    schema = (
+        "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2]? stride, int[2]"
+        " padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"
+    )
     count = 2
 
 
 class MaxPool3dBackward(MaxPoolBackward):
     """The gradient of max_pool3d_with_indices."""
 
-    schema = "max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3]? stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"
+    schema = (
+        "max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3]? stride, int[3]"
+        " padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"
+    )
     count = 3
 
 
@@ -142,10 +171,17 @@ class AdaptiveMaxPool(Composite):
         sizes = adaptive_sizes(self.name, input, output_size, self.count)
         check_rank(self.name, input.shape, self.count)
         if min(sizes) < 0:
-            raise RuntimeError(f"{self.name}: expected sizes of at least 0, got negative dimension {min(sizes)}: {sizes}")
+            raise RuntimeError(
+                f"{self.name}: expected sizes of at least 0, got negative dimension {min(sizes)}: {sizes}"
+            )
         check_adaptive(self.name, input, self.count)
         space = input.shape[input.ndim - self.count :]
-        return max_windows(input, pack([Axis(ADAPTIVE, n, out) for n, out in zip(space, sizes, strict=True)]), self.count, return_indices)
+        return max_windows(
+            input,
+            pack([Axis(ADAPTIVE, n, out) for n, out in zip(space, sizes, strict=True)]),
+            self.count,
+            return_indices,
+        )
 
 
 def check_adaptive(name: str, input: Any, count: int) -> None:
@@ -164,7 +200,10 @@ def adaptive_sizes(name: str, input: Any, output_size: Any, count: int) -> list[
     if len(output_size) == 1:
         output_size = tuple(output_size) * count
     if len(output_size) != count:
-        raise RuntimeError(f"{name}: output_size must be {count} ints, got {list(output_size)}: 'output_size' should contain one int per dim")
+        raise RuntimeError(
+            f"{name}: output_size must be {count} ints, got {list(output_size)}: 'output_size' should contain one int"
+            " per dim"
+        )
     space = input.shape[input.ndim - count :] if input.ndim >= count else (1,) * count
     return [n if out is None else out for n, out in zip(space, output_size, strict=True)]
 
@@ -196,7 +235,9 @@ class AdaptiveMaxPool3d(AdaptiveMaxPool):
 class AdaptiveMaxWithIndices(Composite):
     """An adaptive max pool and where the maxima are."""
 
-    schema = "adaptive_max_pool1d_with_indices(Tensor input, any output_size, bool return_indices=True) -> (Tensor, Tensor)"
+    schema = (
+        "adaptive_max_pool1d_with_indices(Tensor input, any output_size, bool return_indices=True) -> (Tensor, Tensor)"
+    )
     namespace = "nn.functional"
     method = False
 
@@ -207,16 +248,20 @@ class AdaptiveMaxWithIndices(Composite):
 class AdaptiveMaxWithIndices2d(AdaptiveMaxWithIndices):
     """adaptive_max_pool2d and where the maxima are."""
 
-    schema = "adaptive_max_pool2d_with_indices(Tensor input, any output_size, bool return_indices=True) -> (Tensor, Tensor)"
+    schema = (
+        "adaptive_max_pool2d_with_indices(Tensor input, any output_size, bool return_indices=True) -> (Tensor, Tensor)"
+    )
 
 
 class AdaptiveMaxWithIndices3d(AdaptiveMaxWithIndices):
     """adaptive_max_pool3d and where the maxima are."""
 
-    schema = "adaptive_max_pool3d_with_indices(Tensor input, any output_size, bool return_indices=True) -> (Tensor, Tensor)"
+    schema = (
+        "adaptive_max_pool3d_with_indices(Tensor input, any output_size, bool return_indices=True) -> (Tensor, Tensor)"
+    )
 
 
-# --- fractional windows -----------------------------------------------------------------------------------------------------
+# --- fractional windows -----------------------------------------------------------------------------------------------
 
 
 class FractionalMaxPool(Composite):
@@ -244,7 +289,9 @@ class FractionalMaxPool(Composite):
             if k < 1:
                 raise RuntimeError(f"{name}: expected a kernel_size of at least 1, got {k}")
             if out < 1 or out + k - 1 > n:
-                raise RuntimeError(f"{name}: pool size {k} and output size {out} are too large relative to input size {n}")
+                raise RuntimeError(
+                    f"{name}: pool size {k} and output size {out} are too large relative to input size {n}"
+                )
         samples = _random_samples
         lead = (1, input.shape[0]) if input.ndim == count + 1 else tuple(input.shape[:2])
         if samples is None:
@@ -255,34 +302,56 @@ class FractionalMaxPool(Composite):
 
     def check_samples(self, samples: Any, input: Any, lead: tuple[int, int]) -> None:
         if samples.dtype is not input.dtype:
-            raise RuntimeError(f"{self.name}: expected _random_samples of the dtype of input, {input.dtype.name}, got {samples.dtype.name}")
-        if samples.ndim != 3 or samples.shape[0] < lead[0] or samples.shape[1] != lead[1] or samples.shape[2] != self.count:
-            raise RuntimeError(f"{self.name}: Expect _random_samples of shape {[*lead, self.count]}, got {list(samples.shape)}")
+            raise RuntimeError(
+                f"{self.name}: expected _random_samples of the dtype of input, {input.dtype.name}, got"
+                f" {samples.dtype.name}"
+            )
+        if (
+            samples.ndim != 3
+            or samples.shape[0] < lead[0]
+            or samples.shape[1] != lead[1]
+            or samples.shape[2] != self.count
+        ):
+            raise RuntimeError(
+                f"{self.name}: Expect _random_samples of shape {[*lead, self.count]}, got {list(samples.shape)}"
+            )
 
 
 class FractionalMaxPool2d(FractionalMaxPool):
     """Fractional maxima over two dims."""
 
-    schema = "fractional_max_pool2d(Tensor input, int[2] kernel_size, int[2]? output_size=None, any output_ratio=None, bool return_indices=False, Tensor? _random_samples=None) -> Tensor"
+    schema = (
+        "fractional_max_pool2d(Tensor input, int[2] kernel_size, int[2]? output_size=None, any output_ratio=None, bool"
+        " return_indices=False, Tensor? _random_samples=None) -> Tensor"
+    )
     count = 2
 
 
 class FractionalMaxPool3d(FractionalMaxPool):
     """Fractional maxima over three dims."""
 
-    schema = "fractional_max_pool3d(Tensor input, int[3] kernel_size, int[3]? output_size=None, any output_ratio=None, bool return_indices=False, Tensor? _random_samples=None) -> Tensor"
+    schema = (
+        "fractional_max_pool3d(Tensor input, int[3] kernel_size, int[3]? output_size=None, any output_ratio=None, bool"
+        " return_indices=False, Tensor? _random_samples=None) -> Tensor"
+    )
     count = 3
 
 
 class FractionalMaxPool2dWithIndices(FractionalMaxPool):
     """fractional_max_pool2d and where the maxima are."""
 
-    schema = "fractional_max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2]? output_size=None, any output_ratio=None, bool return_indices=True, Tensor? _random_samples=None) -> (Tensor, Tensor)"
+    schema = (
+        "fractional_max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2]? output_size=None, any"
+        " output_ratio=None, bool return_indices=True, Tensor? _random_samples=None) -> (Tensor, Tensor)"
+    )
     count = 2
 
 
 class FractionalMaxPool3dWithIndices(FractionalMaxPool):
     """fractional_max_pool3d and where the maxima are."""
 
-    schema = "fractional_max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3]? output_size=None, any output_ratio=None, bool return_indices=True, Tensor? _random_samples=None) -> (Tensor, Tensor)"
+    schema = (
+        "fractional_max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3]? output_size=None, any"
+        " output_ratio=None, bool return_indices=True, Tensor? _random_samples=None) -> (Tensor, Tensor)"
+    )
     count = 3

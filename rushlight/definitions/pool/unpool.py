@@ -32,7 +32,9 @@ class MaxUnpool(Composite):
         sizes = self.output_sizes(input, kernel, stride, padding, output_size)
         return unpool(self.name, input, indices, sizes)
 
-    def output_sizes(self, input: Any, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Any) -> list[int]:
+    def output_sizes(
+        self, input: Any, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Any
+    ) -> list[int]:
         count = self.count
         space = input.shape[max(0, input.ndim - count) :]
         usual = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(space, kernel, stride, padding, strict=False)]
@@ -57,21 +59,33 @@ def unpool(name: str, input: Any, indices: Any, sizes: Sequence[int]) -> Any:
     if indices.dtype is not _C.int64:
         raise RuntimeError(f"{name}: expected indices of dtype int64, got {indices.dtype.name}")
     if input.ndim not in (count + 1, count + 2) or 0 in input.shape[1:]:
-        raise RuntimeError(f"{name}: expected an input with {count + 1} or {count + 2} dims, of which the batch alone may be empty, got {list(input.shape)}")
+        raise RuntimeError(
+            f"{name}: expected an input with {count + 1} or {count + 2} dims, of which the batch alone may be empty,"
+            f" got {list(input.shape)}"
+        )
     if tuple(indices.shape) != tuple(input.shape):
-        raise RuntimeError(f"{name}: expected indices of the shape of input, {list(input.shape)}, got {list(indices.shape)}")
+        raise RuntimeError(
+            f"{name}: expected indices of the shape of input, {list(input.shape)}, got {list(indices.shape)}"
+        )
     plane = 1
     for n in sizes:
         plane *= n
     lead = tuple(input.shape[: input.ndim - count])
-    made = input.new_zeros((*lead, plane)).scatter(-1, indices.flatten(-count), input.flatten(-count)).view((*lead, *sizes))
+    made = (
+        input.new_zeros((*lead, plane))
+        .scatter(-1, indices.flatten(-count), input.flatten(-count))
+        .view((*lead, *sizes))
+    )
     return in_order(made, True) if is_channels_last(input, count) else made
 
 
 class MaxUnpool1d(MaxUnpool):
     """Max unpooling over one dim."""
 
-    schema = "max_unpool1d(Tensor input, Tensor indices, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[]? output_size=None) -> Tensor"
+    schema = (
+        "max_unpool1d(Tensor input, Tensor indices, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[]?"
+        " output_size=None) -> Tensor"
+    )
     views = "keep"
     count = 1
 
@@ -79,12 +93,18 @@ class MaxUnpool1d(MaxUnpool):
 class MaxUnpool2d(MaxUnpool):
     """Max unpooling over two dims."""
 
-    schema = "max_unpool2d(Tensor input, Tensor indices, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[]? output_size=None) -> Tensor"
+    schema = (
+        "max_unpool2d(Tensor input, Tensor indices, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[]?"
+        " output_size=None) -> Tensor"
+    )
     count = 2
 
 
 class MaxUnpool3d(MaxUnpool):
     """Max unpooling over three dims."""
 
-    schema = "max_unpool3d(Tensor input, Tensor indices, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[]? output_size=None) -> Tensor"
+    schema = (
+        "max_unpool3d(Tensor input, Tensor indices, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[]?"
+        " output_size=None) -> Tensor"
+    )
     count = 3

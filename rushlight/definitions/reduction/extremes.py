@@ -243,7 +243,10 @@ class ArgMax(LargestAt, Reduction):
     def check(self, input, dim, keepdim):
         super().check(input)
         if dim is None and input.numel() == 0:
-            raise IndexError(f"{self.name}: the reduction of no elements (input.numel() == 0) has no value. Name a dim that has some.")
+            raise IndexError(
+                f"{self.name}: the reduction of no elements (input.numel() == 0) has no value. Name a dim that has"
+                " some."
+            )
 
     def finish(self, s, acc, count):
         return LargestAt.finish(self, s, acc, count)[1]
@@ -261,7 +264,10 @@ class ArgMin(SmallestAt, Reduction):
     def check(self, input, dim, keepdim):
         Reduction.check(self, input)
         if dim is None and input.numel() == 0:
-            raise IndexError(f"{self.name}: the reduction of no elements (input.numel() == 0) has no value. Name a dim that has some.")
+            raise IndexError(
+                f"{self.name}: the reduction of no elements (input.numel() == 0) has no value. Name a dim that has"
+                " some."
+            )
 
 
 class AMinMax(Reduction):

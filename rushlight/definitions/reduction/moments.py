@@ -133,7 +133,9 @@ class Variance(Reduction):
         dim, keepdim, correction = self.options(*args)
         var = find_op("var")
         halves = [find_op(part)(args[0]) for part in ("real", "imag")]
-        spread = var(halves[0], dim, correction=correction, keepdim=keepdim) + var(halves[1], dim, correction=correction, keepdim=keepdim)
+        spread = var(halves[0], dim, correction=correction, keepdim=keepdim) + var(
+            halves[1], dim, correction=correction, keepdim=keepdim
+        )
         made = []
         for name in self.outputs:
             made.append(spread if name == "var" else spread.sqrt() if name == "std" else args[0].mean(dim, keepdim))

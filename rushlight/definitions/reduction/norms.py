@@ -59,7 +59,10 @@ power_sum = cache(PowerSum)   # one object per p, so that kernels are found agai
 class VectorNorm(Reduction):
     """The `ord`-norm of the elements as one vector per result."""
 
-    schema = "linalg_vector_norm(Tensor x, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor"
+    schema = (
+        "linalg_vector_norm(Tensor x, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) ->"
+        " Tensor"
+    )
     namespace = "linalg"
     method = False
 
@@ -72,11 +75,15 @@ class VectorNorm(Reduction):
         if isinstance(ord, complex):
             raise RuntimeError("linalg.vector_norm: expected a real ord, got a complex one.")
         if dtype is not None and (rank(dtype) < 2 or dtype.is_complex != x.dtype.is_complex):
-            raise RuntimeError(f"linalg.vector_norm: dtype should be of the same kind as the input {x.dtype.name}, got {dtype.name}")
+            raise RuntimeError(
+                f"linalg.vector_norm: dtype should be of the same kind as the input {x.dtype.name}, got {dtype.name}"
+            )
 
     def check_not_empty(self, sizes, dims, is_full):
         if 0 in (sizes[d] for d in dims if d < len(sizes)):
-            raise RuntimeError("linalg.vector_norm cannot compute the norm of an empty tensor for an order with no identity")
+            raise RuntimeError(
+                "linalg.vector_norm cannot compute the norm of an empty tensor for an order with no identity"
+            )
 
     def types(self, x, dtype, *args):
         read = dtype or x.dtype

@@ -125,7 +125,9 @@ class Prod(Reduction):
             flat = input.reshape(-1)
             grad = product_gradient(g, flat, result, 0)
             return {"input": as_dtype(grad.reshape(input.shape), input.dtype)}
-        grad = product_gradient(unreduce(g, input.ndim, dim, keepdim), input, unreduce(result, input.ndim, dim, keepdim), dim)
+        grad = product_gradient(
+            unreduce(g, input.ndim, dim, keepdim), input, unreduce(result, input.ndim, dim, keepdim), dim
+        )
         return {"input": as_dtype(grad, input.dtype)}
 
 
@@ -180,4 +182,3 @@ class Trace(Composite):
         if input.ndim != 2:
             raise RuntimeError(f"trace: expected a matrix, but got a {input.ndim}-D tensor")
         return input.diagonal().sum()
-

@@ -20,7 +20,9 @@ class Any_(Reduction):
     reduce_none_if_empty = True
 
     def types(self, input, dtype, *args):
-        return Types(input.dtype.code, compute_code(input.dtype.code), (_C.uint8 if input.dtype is _C.uint8 else _C.bool,))
+        return Types(
+            input.dtype.code, compute_code(input.dtype.code), (_C.uint8 if input.dtype is _C.uint8 else _C.bool,)
+        )
 
     def init(self, s, code):
         return (s.const(False, "b1"),)

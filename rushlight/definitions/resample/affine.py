@@ -23,7 +23,10 @@ PADDINGS = ("zeros", "border", "reflection")
 class GridSample(Composite):
     """Samples of an image at coordinates from -1 to 1."""
 
-    schema = "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? align_corners=None) -> Tensor"
+    schema = (
+        "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool?"
+        " align_corners=None) -> Tensor"
+    )
     namespace = "nn.functional"
     method = out = False
 
@@ -32,16 +35,27 @@ class GridSample(Composite):
         if mode not in MODES:
             raise ValueError(f"grid_sample: expected mode 'bilinear', 'nearest' or 'bicubic', got '{mode}'")
         if padding_mode not in PADDINGS:
-            raise ValueError(f"grid_sample: expected padding_mode 'zeros', 'border' or 'reflection', got '{padding_mode}'")
+            raise ValueError(
+                f"grid_sample: expected padding_mode 'zeros', 'border' or 'reflection', got '{padding_mode}'"
+            )
         if align_corners is None:
-            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=users_level())
-        return find_op("grid_sampler")(input, grid, MODES.index(mode), PADDINGS.index(padding_mode), bool(align_corners))
+            warnings.warn(
+                "align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it"
+                " to be sure.",
+                stacklevel=users_level(),
+            )
+        return find_op("grid_sampler")(
+            input, grid, MODES.index(mode), PADDINGS.index(padding_mode), bool(align_corners)
+        )
 
 
 class GridSamplerAny(Composite):
     """grid_sampler_2d or grid_sampler_3d, by the number of dims."""
 
-    schema = "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) ->"
+        " Tensor"
+    )
     method = out = False
 
     def compute(self, input, grid, interpolation_mode, padding_mode, align_corners):
@@ -67,7 +81,11 @@ class AffineGrid(Composite):
 
     def compute(self, theta, size, align_corners):
         if align_corners is None:
-            warnings.warn("align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it to be sure.", stacklevel=users_level())
+            warnings.warn(
+                "align_corners is not given: grid_sample and affine_grid take False (before PyTorch 1.3: True). Pass it"
+                " to be sure.",
+                stacklevel=users_level(),
+            )
         check_theta(theta, size)
         return affine_grid(theta, size, bool(align_corners))
 
@@ -78,9 +96,14 @@ def check_theta(theta: Any, size: Sequence[int]) -> None:
         raise ValueError(f"affine_grid: expected theta of a floating point dtype, got {theta.dtype.name}")
     count = len(size) - 2
     if count not in (2, 3):
-        raise NotImplementedError(f"affine_grid: expected a size of 4 numbers (2D transforms) or 5 (3D), got {list(size)}.")
+        raise NotImplementedError(
+            f"affine_grid: expected a size of 4 numbers (2D transforms) or 5 (3D), got {list(size)}."
+        )
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (count, count + 1):
-        raise ValueError(f"Expected a batch of {count}D affine matrices of shape Nx{count}x{count + 1} for size {list(size)}. Got {list(theta.shape)}.")
+        raise ValueError(
+            f"Expected a batch of {count}D affine matrices of shape Nx{count}x{count + 1} for size {list(size)}. Got"
+            f" {list(theta.shape)}."
+        )
     if min(size) <= 0:
         raise ValueError(f"affine_grid: expected sizes above 0, got {list(size)}")
 
@@ -90,7 +113,10 @@ def affine_grid(theta: Any, size: Sequence[int], corners: bool) -> Any:
     n, _, *space = size
     count = len(space)
     check_memory((n, *space, count + 1), theta.dtype, theta.device)
-    lines = [coordinates(theta, s, corners).reshape([-1 if d == k else 1 for d in range(count)]).expand(space) for k, s in enumerate(space)]
+    lines = [
+        coordinates(theta, s, corners).reshape([-1 if d == k else 1 for d in range(count)]).expand(space)
+        for k, s in enumerate(space)
+    ]
     ones = theta.new_ones(space)
     base = find_op("stack")([*reversed(lines), ones], -1).reshape((1, -1, count + 1)).expand((n, -1, count + 1))
     return base.matmul(theta.transpose(1, 2)).reshape((n, *space, count))

@@ -1,12 +1,13 @@
 """Grid sampling: images read at coordinates between -1 and 1, and the grids of affine maps.
 
-Enters: images [batch, channels, spatial dims] and a grid [batch, output dims, coordinates], x first. Leaves: interpolated
-samples [batch, channels, output dims]. Refuses: grids of another batch, dtype or device, and third gradients.
+Enters: images [batch, channels, spatial dims] and a grid [batch, output dims, coordinates], x first. Leaves:
+interpolated samples [batch, channels, output dims]. Refuses: grids of another batch, dtype or device,
+and third gradients.
 
 One row of the output at a time: first the corners each sample mixes, their places and weights, go to scratch rows in
 vectors; then every channel is read through them. Gradients for the image add through the same corners, a block of
-planes at a time, blocks in parallel; gradients for the grid use derivatives of the weights. With a `direction` (one vector
-per sample) all three use the weights' derivative along it, which is what second gradients are made of.
+planes at a time, blocks in parallel; gradients for the grid use derivatives of the weights. With a `direction` (one
+vector per sample) all three use the weights' derivative along it, which is what second gradients are made of.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Form(NamedTuple):
 
 
 class Tap(NamedTuple):
-    """One of the positions along a dim that a sample mixes: where, whether it exists, its weight and two derivatives."""
+    """One of the positions along a dim that a sample mixes: where, whether it exists,
+    its weight and two derivatives."""
 
     at: Value
     inside: Value
@@ -74,7 +76,8 @@ class Tap(NamedTuple):
     curve: Value
 
 
-# Coordinates ----------------------------------------------------------------------------------------------------------------
+# Coordinates
+# ----------------------------------------------------------------------------------------------------------------
 
 
 class Coordinate:
@@ -118,7 +121,9 @@ class Coordinate:
         odd = ne(flips - floor(flips * 0.5) * 2.0, self.number(0.0))
         flat = le(span, self.number(0.0))
         folded = select(odd, span - rest, rest) + low
-        return select(flat, self.number(0.0), folded), select(flat, self.number(0.0), select(odd, -direction, direction))
+        return select(flat, self.number(0.0), folded), select(
+            flat, self.number(0.0), select(odd, -direction, direction)
+        )
 
     def taps(self) -> list[Tap]:
         """The positions along this dim that the sample mixes."""
@@ -145,7 +150,9 @@ class Coordinate:
         made = []
         for k, (weight, slope, curve) in enumerate(cubic_weights(t)):
             at, _ = self.bounded(first + (k - 1.0))
-            made.append(Tap(cast(at, "i64"), self.inside(at), weight, slope * self.slope, curve * self.slope * self.slope))
+            made.append(
+                Tap(cast(at, "i64"), self.inside(at), weight, slope * self.slope, curve * self.slope * self.slope)
+            )
         return made
 
 
@@ -186,7 +193,9 @@ def mixed(form: Form, code: str, grid: int, sample: Value, slopes: bool) -> list
         weight = derivative(taps, along, None)
         derived = [derivative(taps, along, k) for k in range(form.count - 1, -1, -1)] if slopes else []
         weight, *derived = as_rounded([weight, *derived], code)
-        found.append((select(inside, place, ZERO), select(inside, weight, none), [select(inside, v, none) for v in derived]))
+        found.append(
+            (select(inside, place, ZERO), select(inside, weight, none), [select(inside, v, none) for v in derived])
+        )
     if code != compute:   # the places depend on positions rounded as the half type rounds them
         places = as_rounded([place for place, _, _ in found], code)
         found = [(place, weight, derived) for place, (_, weight, derived) in zip(places, found, strict=True)]
@@ -194,7 +203,8 @@ def mixed(form: Form, code: str, grid: int, sample: Value, slopes: bool) -> list
 
 
 def derivative(taps: Sequence[Tap], along: Sequence[Value | None], by: int | None) -> Value:
-    """The product of the taps' weights, differentiated along the direction if there is one, and by dim `by` if given."""
+    """The product of the taps' weights, differentiated along the direction if there is one,
+    and by dim `by` if given."""
 
     def term(orders: Sequence[int]) -> Value:
         total = None
@@ -227,7 +237,8 @@ def as_rounded(values: Sequence[Value], code: str) -> list[Value]:
     return rewrite(values, rule)
 
 
-# The ops --------------------------------------------------------------------------------------------------------------------
+# The ops
+# --------------------------------------------------------------------------------------------------------------------
 
 
 class GridOp(OpDefinition):
@@ -249,7 +260,16 @@ class GridOp(OpDefinition):
     def build(self, form: Form, code: str) -> Nest:
         raise NotImplementedError
 
-    def finish(self, form: Form, tensors: Sequence[Any], shape: Sequence[int], params: list[int], extent: int, work: int, rows_: list[tuple[str, int]]) -> Any:
+    def finish(
+        self,
+        form: Form,
+        tensors: Sequence[Any],
+        shape: Sequence[int],
+        params: list[int],
+        extent: int,
+        work: int,
+        rows_: list[tuple[str, int]],
+    ) -> Any:
         """The plan: one output, scratch rows per chunk of work (code, elements), one kernel."""
         device, dtype = tensors[0].device, tensors[0].dtype
         inputs = len(tensors)
@@ -289,7 +309,9 @@ class Names:
         return var("own") + const(k, "i64") * self.row + at
 
 
-def prepare(form: Form, code: str, grid: int, names: Names, places: int, numbers: int, samples: Value, slopes: bool) -> For:
+def prepare(
+    form: Form, code: str, grid: int, names: Names, places: int, numbers: int, samples: Value, slopes: bool
+) -> For:
     """The vector loop that fills scratch: places of corners, then weights (or their derivatives)."""
     body: list[Statement] = []
     for k, (place, weight, derived) in enumerate(mixed(form, code, grid, samples + var("w"), slopes)):
@@ -313,7 +335,15 @@ class GridSampler(GridOp):
         out = list(grid.shape[1:-1])
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(input.dtype.code), count * width)]
-        return self.finish(form, tensors, (n, channels, *out), [channels, *out, *space], n * product(out[:-1]), width * count * channels, rows_)
+        return self.finish(
+            form,
+            tensors,
+            (n, channels, *out),
+            [channels, *out, *space],
+            n * product(out[:-1]),
+            width * count * channels,
+            rows_,
+        )
 
     def build(self, form, code):
         names, compute, out = Names(form), compute_code(code), 2 + form.directed
@@ -332,13 +362,25 @@ class GridSampler(GridOp):
         for d, size in enumerate(names.outer):
             target = target * var(size) + var(f"o{d}")
         store = Store(out, var("target") + var("x"), cast(as_rounded([total], code)[0], code))
-        body.append(For("c", ZERO, var("channels"), (Local("image", image), Local("target", target * names.row), For("x", ZERO, names.row, (store,)))))
-        return Nest("grid_sampler", operands([code] * out, [code], ["i64", compute]), (*names.params, "grain"), rows(*body))
+        body.append(
+            For(
+                "c",
+                ZERO,
+                var("channels"),
+                (Local("image", image), Local("target", target * names.row), For("x", ZERO, names.row, (store,))),
+            )
+        )
+        return Nest(
+            "grid_sampler", operands([code] * out, [code], ["i64", compute]), (*names.params, "grain"), rows(*body)
+        )
 
     def vjp(self, g, input, grid, interpolation_mode, padding_mode, align_corners):
         rest = (interpolation_mode, padding_mode, align_corners)
-        to_image = find_op("_grid_sampler_image")(g, grid, list(input.shape[2:]), *rest) if input.requires_grad else None
-        if interpolation_mode == NEAREST and not _C.is_grad_enabled():   # samples jump from element to element, and are flat between
+        to_image = (
+            find_op("_grid_sampler_image")(g, grid, list(input.shape[2:]), *rest) if input.requires_grad else None
+        )
+        # samples jump from element to element, and are flat between
+        if interpolation_mode == NEAREST and not _C.is_grad_enabled():
             return {"input": to_image, "grid": grid.new_zeros(grid.shape)}
         to_grid = find_op("_grid_sampler_grid")(g, input, grid, *rest) if grid.requires_grad else None
         return {"input": to_image, "grid": to_grid}
@@ -347,14 +389,20 @@ class GridSampler(GridOp):
 class GridSampler2d(GridSampler):
     """Samples of images with two dims."""
 
-    schema = "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) ->"
+        " Tensor"
+    )
     function = True
 
 
 class GridSampler3d(GridSampler):
     """Samples of images with three dims."""
 
-    schema = "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) ->"
+        " Tensor"
+    )
     function = True
 
 
@@ -366,7 +414,10 @@ def no_third_gradient(*_: Any) -> Any:
 class GridSamplerAlong(GridSampler):
     """How samples change as the grid moves in a direction."""
 
-    schema = "_grid_sampler_along(Tensor input, Tensor grid, Tensor direction, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "_grid_sampler_along(Tensor input, Tensor grid, Tensor direction, int interpolation_mode, int padding_mode,"
+        " bool align_corners) -> Tensor"
+    )
 
     def vjp(self, g):
         return no_third_gradient()
@@ -375,7 +426,10 @@ class GridSamplerAlong(GridSampler):
 class GridSamplerImage(GridOp):
     """The gradient for the image: every sample's gradient added to the corners it mixed."""
 
-    schema = "_grid_sampler_image(Tensor g, Tensor grid, int[] sizes, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "_grid_sampler_image(Tensor g, Tensor grid, int[] sizes, int interpolation_mode, int padding_mode, bool"
+        " align_corners) -> Tensor"
+    )
 
     def vjp(self, gg, g, grid, interpolation_mode, padding_mode, align_corners):
         rest = (interpolation_mode, padding_mode, align_corners)
@@ -392,14 +446,18 @@ class GridSamplerImage(GridOp):
         blocks = -(-channels // BLOCK)
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(g.dtype.code), count * width)]
-        return self.finish(form, tensors, (n, channels, *sizes), [channels, *out, *sizes, blocks], n * blocks, GRAIN, rows_)
+        return self.finish(
+            form, tensors, (n, channels, *sizes), [channels, *out, *sizes, blocks], n * blocks, GRAIN, rows_
+        )
 
     def build(self, form, code):
         names, compute, target = Names(form), compute_code(code), 2 + form.directed
         chunk = idiv(var("begin"), var("grain")) * (const(names.count, "i64") * names.row)
         body: list[Statement] = [
-            Local("batch", idiv(var("i"), var("blocks"))), Local("low", irem(var("i"), var("blocks")) * const(BLOCK, "i64")),
-            Local("high", min_(var("low") + const(BLOCK, "i64"), var("channels"))), Local("own", chunk), Local("own.numbers", chunk),
+            Local("batch", idiv(var("i"), var("blocks"))),
+            Local("low", irem(var("i"), var("blocks")) * const(BLOCK, "i64")),
+            Local("high", min_(var("low") + const(BLOCK, "i64"), var("channels"))), Local("own", chunk),
+            Local("own.numbers", chunk),
         ]  # fmt: skip
         first = var("batch") * var("channels") + var("low")
         clear = Store(target, first * names.plane + var("z"), const(0, code))
@@ -415,16 +473,28 @@ class GridSamplerImage(GridOp):
         for k in range(names.count):
             at = f"at{k}"
             adds.append(Local(at, plane * names.plane + load(target + 1, names.scratch(k, var("x")), "i64")))
-            more = cast(load(target, var(at), code), compute) + var("g", compute) * load(target + 2, names.scratch(k, var("x")), compute)
+            more = cast(load(target, var(at), code), compute) + var("g", compute) * load(
+                target + 2, names.scratch(k, var("x")), compute
+            )
             adds.append(Store(target, var(at), cast(more, code)))
-        body.append(For("h", ZERO, lines, (fill, For("c", var("low"), var("high"), (For("x", ZERO, names.row, tuple(adds)),)))))
-        return Nest("grid_sampler_image", operands([code] * target, [code], ["i64", compute]), (*names.params, "blocks", "grain"), rows(*body))
+        body.append(
+            For("h", ZERO, lines, (fill, For("c", var("low"), var("high"), (For("x", ZERO, names.row, tuple(adds)),))))
+        )
+        return Nest(
+            "grid_sampler_image",
+            operands([code] * target, [code], ["i64", compute]),
+            (*names.params, "blocks", "grain"),
+            rows(*body),
+        )
 
 
 class GridSamplerImageAlong(GridSamplerImage):
     """How the image's gradient changes as the grid moves in a direction."""
 
-    schema = "_grid_sampler_image_along(Tensor g, Tensor grid, Tensor direction, int[] sizes, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "_grid_sampler_image_along(Tensor g, Tensor grid, Tensor direction, int[] sizes, int interpolation_mode, int"
+        " padding_mode, bool align_corners) -> Tensor"
+    )
 
     def vjp(self, gg):
         return no_third_gradient()
@@ -433,7 +503,10 @@ class GridSamplerImageAlong(GridSamplerImage):
 class GridSamplerGrid(GridOp):
     """The gradient for the grid: how the samples change as the corners' weights do."""
 
-    schema = "_grid_sampler_grid(Tensor g, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "_grid_sampler_grid(Tensor g, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool"
+        " align_corners) -> Tensor"
+    )
 
     def vjp(self, gg, g, input, grid, interpolation_mode, padding_mode, align_corners):
         rest = (interpolation_mode, padding_mode, align_corners)
@@ -454,7 +527,15 @@ class GridSamplerGrid(GridOp):
         width, count = out[-1], corner_count(form)
         compute = compute_code(g.dtype.code)
         rows_ = [("i64", count * width), (compute, count * form.count * width), (compute, form.count * width)]
-        return self.finish(form, tensors, tuple(grid.shape), [channels, *out, *space], n * product(out[:-1]), width * count * channels, rows_)
+        return self.finish(
+            form,
+            tensors,
+            tuple(grid.shape),
+            [channels, *out, *space],
+            n * product(out[:-1]),
+            width * count * channels,
+            rows_,
+        )
 
     def build(self, form, code):
         names, compute, dims = Names(form), compute_code(code), range(form.count)
@@ -462,14 +543,25 @@ class GridSamplerGrid(GridOp):
         places, numbers, sums = target + 1, target + 2, target + 3
         chunk = idiv(var("begin"), var("grain"))
         body: list[Statement] = [*unravel(var("i"), names.outer, "o")]
-        body += [Local("own", chunk * (const(names.count, "i64") * names.row)), Local("own.numbers", var("own") * const(form.count, "i64"))]
+        body += [
+            Local("own", chunk * (const(names.count, "i64") * names.row)),
+            Local("own.numbers", var("own") * const(form.count, "i64")),
+        ]
         body.append(Local("own.sums", chunk * (const(form.count, "i64") * names.row)))
         body.append(prepare(form, code, 2, names, places, numbers, var("i") * names.row, slopes=True))
 
         def total(d: int, at: Value) -> Value:
             return var("own.sums") + const(d, "i64") * names.row + at
 
-        body.append(For("z", ZERO, names.row, tuple(Store(sums, total(d, var("z")), const(0, compute)) for d in dims), vector=True))
+        body.append(
+            For(
+                "z",
+                ZERO,
+                names.row,
+                tuple(Store(sums, total(d, var("z")), const(0, compute)) for d in dims),
+                vector=True,
+            )
+        )
         plane = var("o.rest") * var("channels") + var("c")
         source = plane
         for d, size in enumerate(names.outer):
@@ -481,20 +573,40 @@ class GridSamplerGrid(GridOp):
         for d in dims:
             change = const(0, compute)
             for k in range(names.count):
-                slope = load(numbers, var("own.numbers") + const(k * form.count + d, "i64") * names.row + var("x"), compute)
+                slope = load(
+                    numbers, var("own.numbers") + const(k * form.count + d, "i64") * names.row + var("x"), compute
+                )
                 change = change + select(eq(slope, const(0, compute)), const(0, compute), slope * var(f"v{k}", compute))
             inner.append(Local(f"sum{d}", load(sums, total(d, var("x")), compute) + var("g", compute) * change))
         inner += [Store(sums, total(d, var("x")), var(f"sum{d}", compute)) for d in dims]
         body.append(For("c", ZERO, var("channels"), (For("x", ZERO, names.row, tuple(inner)),)))
         at = (var("i") * names.row + var("y")) * const(form.count, "i64")
-        body.append(For("y", ZERO, names.row, tuple(Store(target, at + const(d, "i64"), cast(load(sums, total(d, var("y")), compute), code)) for d in dims)))
-        return Nest("grid_sampler_grid", operands([code] * target, [code], ["i64", compute, compute]), (*names.params, "grain"), rows(*body))
+        body.append(
+            For(
+                "y",
+                ZERO,
+                names.row,
+                tuple(
+                    Store(target, at + const(d, "i64"), cast(load(sums, total(d, var("y")), compute), code))
+                    for d in dims
+                ),
+            )
+        )
+        return Nest(
+            "grid_sampler_grid",
+            operands([code] * target, [code], ["i64", compute, compute]),
+            (*names.params, "grain"),
+            rows(*body),
+        )
 
 
 class GridSamplerGridAlong(GridSamplerGrid):
     """How the grid's gradient changes as the grid moves in a direction."""
 
-    schema = "_grid_sampler_grid_along(Tensor g, Tensor input, Tensor grid, Tensor direction, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
+    schema = (
+        "_grid_sampler_grid_along(Tensor g, Tensor input, Tensor grid, Tensor direction, int interpolation_mode, int"
+        " padding_mode, bool align_corners) -> Tensor"
+    )
 
     def vjp(self, gg):
         return no_third_gradient()
@@ -506,15 +618,28 @@ def check_grid(name: str, input: Any, grid: Any, mode: int, padding: int, corner
     if input.device != grid.device:
         raise RuntimeError(f"{name}: expected a grid on the device of input, {input.device}, got {grid.device}")
     if count not in (2, 3) or grid.ndim != input.ndim:
-        raise RuntimeError(f"{name}: expected input and grid with 4 dimensions each or 5 each, got sizes {list(input.shape)} and {list(grid.shape)}")
+        raise RuntimeError(
+            f"{name}: expected input and grid with 4 dimensions each or 5 each, got sizes {list(input.shape)} and"
+            f" {list(grid.shape)}"
+        )
     if input.shape[0] != grid.shape[0]:
-        raise RuntimeError(f"{name}: expected one batch size, got an input of sizes {list(input.shape)} and a grid of {list(grid.shape)}")
+        raise RuntimeError(
+            f"{name}: expected one batch size, got an input of sizes {list(input.shape)} and a grid of"
+            f" {list(grid.shape)}"
+        )
     if grid.shape[-1] != count:
-        raise RuntimeError(f"{name}: expected a grid of size {count} in the last dimension, got sizes {list(grid.shape)}")
+        raise RuntimeError(
+            f"{name}: expected a grid of size {count} in the last dimension, got sizes {list(grid.shape)}"
+        )
     if 0 in input.shape[2:]:
-        raise RuntimeError(f"{name}: expected an input with elements in its spatial dimensions, got sizes {list(input.shape)}")
+        raise RuntimeError(
+            f"{name}: expected an input with elements in its spatial dimensions, got sizes {list(input.shape)}"
+        )
     if input.dtype is not grid.dtype:
-        raise RuntimeError(f"{name}: expected input and grid to have same dtype, but input has {input.dtype.name} and grid has {grid.dtype.name}")
+        raise RuntimeError(
+            f"{name}: expected input and grid to have same dtype, but input has {input.dtype.name} and grid has"
+            f" {grid.dtype.name}"
+        )
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}" not implemented for {input.dtype.name}')
     if mode == BICUBIC and count == 3:

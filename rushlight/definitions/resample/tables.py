@@ -1,7 +1,8 @@
 """Weights of interpolation: which input positions each output position mixes, computed as PyTorch rounds them.
 
 Enters: an axis of rule RESAMPLE (mode, corners, scale, precision, antialias). Leaves: its table of windows and weights.
-Everything is computed in the precision the kernel computes in, since a rounded position may decide which element is read.
+Everything is computed in the precision the kernel computes in,
+since a rounded position may decide which element is read.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def windows_of(pairs: list[list[tuple[int, float]]], size: int) -> Table:
     return Table(starts, counts, weights)
 
 
-# Filters ------------------------------------------------------------------------------------------------------------------
+# Filters
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def triangle(x: float) -> float:
@@ -140,7 +142,11 @@ def sinc(x: float) -> float:
     return math.sin(math.pi * x) / (math.pi * x) if x else 1.0
 
 
-FILTERS: dict[int, Callable[[float], float]] = {LINEAR: triangle, CUBIC: lambda x: cubic(x, SMOOTH_SHARPNESS), LANCZOS: lanczos}
+FILTERS: dict[int, Callable[[float], float]] = {
+    LINEAR: triangle,
+    CUBIC: lambda x: cubic(x, SMOOTH_SHARPNESS),
+    LANCZOS: lanczos,
+}
 
 
 def filtered(places: Positions) -> Table:

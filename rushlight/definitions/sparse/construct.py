@@ -14,7 +14,10 @@ from ...op import Composite
 from .container import BLOCKED, BY_ROW, COMPRESSED, SparseTensor, make, put_together
 
 always_check = [False]   # one cell: what `sparse.check_sparse_tensor_invariants` switches
-_OPTIONS = "dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool requires_grad=False, bool? check_invariants=None"
+_OPTIONS = (
+    "dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=False, bool requires_grad=False,"
+    " bool? check_invariants=None"
+)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
@@ -42,12 +45,20 @@ def check_coo(indices: Any, values: Any, size: Any) -> None:
     if indices.ndim != 2:
         raise RuntimeError(f"sparse_coo_tensor: expected indices of shape (sparse_dim, nnz), got {list(indices.shape)}")
     if not values.ndim or indices.shape[1] != values.shape[0]:
-        raise RuntimeError(f"sparse_coo_tensor: expected as many values as indices (nnz), got {indices.shape[1]} indices, values: {values.shape[0] if values.ndim else 0}")
+        raise RuntimeError(
+            f"sparse_coo_tensor: expected as many values as indices (nnz), got {indices.shape[1]} indices, values:"
+            f" {values.shape[0] if values.ndim else 0}"
+        )
     own, dense = indices.shape[0], values.ndim - 1
     if len(size) != own + dense:
-        raise RuntimeError(f"sparse_coo_tensor: expected len(size) = sparse_dim + dense_dim = {own} + {dense}, got {len(size)}")
+        raise RuntimeError(
+            f"sparse_coo_tensor: expected len(size) = sparse_dim + dense_dim = {own} + {dense}, got {len(size)}"
+        )
     if tuple(size[own:]) != tuple(values.shape[1:]):
-        raise RuntimeError(f"sparse_coo_tensor: values has incorrect size, expected {[values.shape[0], *size[own:]]}, got {list(values.shape)}")
+        raise RuntimeError(
+            f"sparse_coo_tensor: values has incorrect size, expected {[values.shape[0], *size[own:]]}, got"
+            f" {list(values.shape)}"
+        )
 
 
 def check_range(indices: Any, size: Any) -> None:
@@ -59,7 +70,10 @@ def check_range(indices: Any, size: Any) -> None:
         if low < 0:
             raise RuntimeError(f"sparse_coo_tensor: found negative index {low} for dim {dim}")
         if high >= size[dim]:
-            raise RuntimeError(f"sparse_coo_tensor: size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found index {high}")
+            raise RuntimeError(
+                f"sparse_coo_tensor: size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found"
+                f" index {high}"
+            )
 
 
 def smallest_size(indices: Any, values: Any) -> tuple[int, ...]:
@@ -77,7 +91,10 @@ class SparseCooTensor(Composite):
 
     schema = (
         f"sparse_coo_tensor(int[] size, *, {_OPTIONS}) -> Tensor",
-        f"sparse_coo_tensor.indices(any indices, any values, int[]? size=None, *, {_OPTIONS}, bool? is_coalesced=None) -> Tensor",
+        (
+            f"sparse_coo_tensor.indices(any indices, any values, int[]? size=None, *, {_OPTIONS}, bool?"
+            " is_coalesced=None) -> Tensor"
+        ),
     )
     method = out = False
 
@@ -100,22 +117,35 @@ class SparseCooTensor(Composite):
         return finish(sparse_coo, Size(size), (indices,), values, bool(is_coalesced), requires_grad)
 
 
-# --- compressed -----------------------------------------------------------------------------------------------------------
+# --- compressed -------------------------------------------------------------------------------------------------------
 
 
 def check_compressed(name: str, layout: Any, compressed: Any, plain: Any, values: Any, size: Any) -> None:
     """Numbers of rows and elements must agree."""
     block = 2 if layout in BLOCKED else 0
     if compressed.ndim > 1 or plain.ndim > 1:
-        raise NotImplementedError(f"{name}: batches of compressed matrices are not supported, got indices of {compressed.ndim} dims")
+        raise NotImplementedError(
+            f"{name}: batches of compressed matrices are not supported, got indices of {compressed.ndim} dims"
+        )
     if values.ndim > 1 + block:
-        raise NotImplementedError(f"{name}: dense dims of compressed layouts are not supported, got values of {values.ndim} dims")
+        raise NotImplementedError(
+            f"{name}: dense dims of compressed layouts are not supported, got values of {values.ndim} dims"
+        )
     if compressed.ndim != 1 or plain.ndim != 1 or values.ndim != 1 + block:
-        raise RuntimeError(f"{name}: indices must have 1 dim and values {1 + block}, got {compressed.ndim}, {plain.ndim} and {values.ndim}")
+        raise RuntimeError(
+            f"{name}: indices must have 1 dim and values {1 + block}, got {compressed.ndim}, {plain.ndim} and"
+            f" {values.ndim}"
+        )
     if compressed.dtype is not plain.dtype or compressed.dtype not in (_C.int32, _C.int64):
-        raise RuntimeError(f"{name}: indices must be int32 or int64 and of one dtype, got {compressed.dtype.name} and {plain.dtype.name}")
+        raise RuntimeError(
+            f"{name}: indices must be int32 or int64 and of one dtype, got {compressed.dtype.name} and"
+            f" {plain.dtype.name}"
+        )
     if plain.shape[0] != values.shape[0]:
-        raise RuntimeError(f"{name}: the indices' length must be equal to nnz (={values.shape[0]}) as defined by values.shape[0], but got {plain.shape[0]}")
+        raise RuntimeError(
+            f"{name}: the indices' length must be equal to nnz (={values.shape[0]}) as defined by values.shape[0], but"
+            f" got {plain.shape[0]}"
+        )
     if len(size) != 2:
         raise RuntimeError(f"{name}: expected two sizes, got {list(size)}")
 
@@ -127,7 +157,9 @@ def check_order(name: str, layout: Any, compressed: Any, plain: Any, values: Any
     grid = [n // b for n, b in zip(size, block, strict=True)]
     rows, cols = grid if layout in BY_ROW else grid[::-1]
     if compressed.shape[0] != rows + 1:
-        raise RuntimeError(f"{name}: {first} must have {rows + 1} elements for size {list(size)}, got {compressed.shape[0]}")
+        raise RuntimeError(
+            f"{name}: {first} must have {rows + 1} elements for size {list(size)}, got {compressed.shape[0]}"
+        )
     if compressed[0].item() != 0:
         raise RuntimeError(f"{name}: `{first}[..., 0] == 0` is not satisfied.")
     if compressed[-1].item() != values.shape[0]:
@@ -138,12 +170,19 @@ def check_order(name: str, layout: Any, compressed: Any, plain: Any, values: Any
     if plain.numel() and (plain.min().item() < 0 or plain.max().item() >= cols):
         raise RuntimeError(f"{name}: `0 <= {second} < {cols}` is not satisfied.")
     if plain.shape[0] > 1:
-        starts = plain.new_zeros((plain.shape[0] + 1,), dtype=_C.bool).index_fill(0, compressed.to(_C.int64), True)[1:-1]
+        starts = plain.new_zeros((plain.shape[0] + 1,), dtype=_C.bool).index_fill(0, compressed.to(_C.int64), True)[
+            1:-1
+        ]
         if not ((plain[1:] > plain[:-1]) | starts).all().item():
-            raise RuntimeError(f"{name}: `{second}` of each of {first} are sorted and distinct along the last dimension values` is not satisfied.")
+            raise RuntimeError(
+                f"{name}: `{second}` of each of {first} are sorted and distinct along the last dimension values` is not"
+                " satisfied."
+            )
 
 
-def compressed_tensor(name: str, layout: Any, compressed: Any, plain: Any, values: Any, size: Any, options: tuple) -> SparseTensor:
+def compressed_tensor(
+    name: str, layout: Any, compressed: Any, plain: Any, values: Any, size: Any, options: tuple
+) -> SparseTensor:
     """CSR, CSC, BSR or BSC from its parts."""
     dtype, given_layout, device, _, requires_grad, checks = options
     if given_layout is not None and given_layout is not layout:
@@ -163,13 +202,18 @@ def compressed_tensor(name: str, layout: Any, compressed: Any, plain: Any, value
 class SparseCompressedTensor(Composite):
     """A matrix in one of the compressed layouts."""
 
-    schema = f"sparse_compressed_tensor(any compressed_indices, any plain_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    schema = (
+        "sparse_compressed_tensor(any compressed_indices, any plain_indices, any values, int[]? size=None, *,"
+        f" {_OPTIONS}) -> Tensor"
+    )
     method = out = False
 
     def compute(self, compressed_indices, plain_indices, values, size, *options):
         if options[1] not in COMPRESSED:
             raise RuntimeError(f"sparse_compressed_tensor: expected a compressed layout, got {options[1]}")
-        return compressed_tensor("sparse_compressed_tensor", options[1], compressed_indices, plain_indices, values, size, options)
+        return compressed_tensor(
+            "sparse_compressed_tensor", options[1], compressed_indices, plain_indices, values, size, options
+        )
 
 
 class _Compressed(Composite):
@@ -183,28 +227,36 @@ class _Compressed(Composite):
 class SparseCsrTensor(_Compressed):
     """A matrix by rows: where each row begins, the columns of its elements, and their values."""
 
-    schema = f"sparse_csr_tensor(any crow_indices, any col_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    schema = (
+        f"sparse_csr_tensor(any crow_indices, any col_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    )
     held_layout = sparse_csr
 
 
 class SparseCscTensor(_Compressed):
     """A matrix by columns."""
 
-    schema = f"sparse_csc_tensor(any ccol_indices, any row_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    schema = (
+        f"sparse_csc_tensor(any ccol_indices, any row_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    )
     held_layout = sparse_csc
 
 
 class SparseBsrTensor(_Compressed):
     """A matrix of blocks, by rows of blocks."""
 
-    schema = f"sparse_bsr_tensor(any crow_indices, any col_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    schema = (
+        f"sparse_bsr_tensor(any crow_indices, any col_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    )
     held_layout = sparse_bsr
 
 
 class SparseBscTensor(_Compressed):
     """A matrix of blocks, by columns of blocks."""
 
-    schema = f"sparse_bsc_tensor(any ccol_indices, any row_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    schema = (
+        f"sparse_bsc_tensor(any ccol_indices, any row_indices, any values, int[]? size=None, *, {_OPTIONS}) -> Tensor"
+    )
     held_layout = sparse_bsc
 
 
@@ -221,7 +273,13 @@ class SparseZeros(Composite):
         if layout is sparse_coo:
             index = (_C.empty((len(size), 0), None, _C.int64, place),)
         elif layout in (sparse_csr, sparse_csc) and len(size) == 2:
-            index = (_C.empty((size[layout is sparse_csc] + 1,), None, _C.int64, place).zero_(), _C.empty((0,), None, _C.int64, place))
+            index = (
+                _C.empty((size[layout is sparse_csc] + 1,), None, _C.int64, place).zero_(),
+                _C.empty((0,), None, _C.int64, place),
+            )
         else:
-            raise RuntimeError(f"zeros: layout {layout} of {len(size)} dims is not supported; only strided, COO, CSR and CSC tensors can be made here")
+            raise RuntimeError(
+                f"zeros: layout {layout} of {len(size)} dims is not supported; only strided, COO, CSR and CSC tensors"
+                " can be made here"
+            )
         return make(layout, Size(size), index, _C.empty((0,), None, dtype, place), True).requires_grad_(requires_grad)

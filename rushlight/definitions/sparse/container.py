@@ -21,7 +21,15 @@ BY_ROW = (sparse_csr, sparse_bsr)
 BLOCKED = (sparse_bsr, sparse_bsc)
 
 rules: dict[str, Callable] = {}       # op name -> its sparse form, called with the bound arguments
-NATIVE = {"_sparse_values", "_sparse_like", "_sparse_plus_dense", "_sparse_total", "_sparse_dense_product", "_sparse_full_dense", "_sparse_sampled_addmm"}
+NATIVE = {
+    "_sparse_values",
+    "_sparse_like",
+    "_sparse_plus_dense",
+    "_sparse_total",
+    "_sparse_dense_product",
+    "_sparse_full_dense",
+    "_sparse_sampled_addmm",
+}
 
 
 def rule(*names: str) -> Callable:
@@ -61,7 +69,8 @@ class SparseTensor(_C.Tensor):
         held = next(a for a in flat(args) if isinstance(a, SparseTensor))
         raise NotImplementedError(f"{name}: not implemented for tensors of layout {held.layout}. Use to_dense() first.")
 
-    # What a strided tensor answers from its geometry ---------------------------------------------------------------------
+    # What a strided tensor answers from its geometry
+    # ---------------------------------------------------------------------
 
     @property
     def layout(self) -> Layout:
@@ -115,7 +124,9 @@ class SparseTensor(_C.Tensor):
         return made
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise NotImplementedError("sparse tensors cannot be written through indices. Build a new one, or use to_dense().")
+        raise NotImplementedError(
+            "sparse tensors cannot be written through indices. Build a new one, or use to_dense()."
+        )
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -130,8 +141,13 @@ class SparseTensor(_C.Tensor):
         return made.requires_grad_(self.requires_grad)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        names = {sparse_coo: ("indices",)}.get(self._layout, ("crow_indices", "col_indices") if self._layout in BY_ROW else ("ccol_indices", "row_indices"))
-        parts = [f"{name}={_indented(repr(part), len(name) + 8)}" for name, part in zip((*names, "values"), (*self._index, self._held), strict=True)]
+        names = {sparse_coo: ("indices",)}.get(
+            self._layout, ("crow_indices", "col_indices") if self._layout in BY_ROW else ("ccol_indices", "row_indices")
+        )
+        parts = [
+            f"{name}={_indented(repr(part), len(name) + 8)}"
+            for name, part in zip((*names, "values"), (*self._index, self._held), strict=True)
+        ]
         tail = [f"size={tuple(self.shape)}", f"nnz={nnz(self)}"]
         if self.dtype not in (_C.get_default_dtype(), _C.int64, _C.bool):
             tail.append(f"dtype={self.dtype}")
@@ -143,9 +159,13 @@ class SparseTensor(_C.Tensor):
         return "tensor(" + ",\n       ".join([*parts, ", ".join(tail)]) + ")"
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"tensors of layout {self._layout} have no memory of their own to look at. Use to_dense() first.")
+        raise RuntimeError(
+            f"tensors of layout {self._layout} have no memory of their own to look at. Use to_dense() first."
+        )
 
-    tolist = data_ptr = storage = untyped_storage = storage_offset = set_ = resize_ = resize_as_ = share_memory_ = _refuse
+    tolist = data_ptr = storage = untyped_storage = storage_offset = set_ = resize_ = resize_as_ = share_memory_ = (
+        _refuse
+    )
 
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError(f"can't convert a tensor of layout {self._layout} to numpy. Use to_dense() first.")
@@ -245,7 +265,11 @@ def resized(pattern: SparseTensor, values: Any) -> tuple[int, ...]:
 def taken(t: Any, pattern: SparseTensor) -> Any:
     """The elements that `t`, dense or sparse, has at the places of `pattern`."""
     if is_sparse(t):
-        if t._layout is pattern._layout and len(t._index) == len(pattern._index) and all(a is b for a, b in zip(t._index, pattern._index, strict=True)):
+        if (
+            t._layout is pattern._layout
+            and len(t._index) == len(pattern._index)
+            and all(a is b for a, b in zip(t._index, pattern._index, strict=True))
+        ):
             return values_of(t)
         t = t.to_dense()
     if pattern._layout in BLOCKED:

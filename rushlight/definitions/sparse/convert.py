@@ -80,10 +80,17 @@ def to_coo(t: Any, dims: int | None = None) -> SparseTensor:
 
 def to_compressed(t: Any, layout: Any, block: Any = None) -> SparseTensor:
     """CSR, CSC, BSR or BSC form of a matrix."""
-    if is_sparse(t) and t._layout is layout and (layout not in BLOCKED or tuple(t._held.shape[1:3]) == tuple(block or t._held.shape[1:3])):
+    if (
+        is_sparse(t)
+        and t._layout is layout
+        and (layout not in BLOCKED or tuple(t._held.shape[1:3]) == tuple(block or t._held.shape[1:3]))
+    ):
         return t
     if t.ndim != 2:
-        raise RuntimeError(f"to_sparse: layout {layout} needs a matrix, got {t.ndim} dims. Batches of compressed matrices are not supported.")
+        raise RuntimeError(
+            f"to_sparse: layout {layout} needs a matrix, got {t.ndim} dims. Batches of compressed matrices are not"
+            " supported."
+        )
     if layout in BLOCKED:
         return blocked(dense_of(t), layout, block)
     coo = coalesced(to_coo(t))
@@ -108,13 +115,20 @@ def blocked(dense: Any, layout: Any, block: Any) -> SparseTensor:
     if block is None or len(block) != 2:
         raise RuntimeError(f"to_sparse: layout {layout} needs a blocksize of two numbers, got {block}")
     if any(b < 1 or n % b for n, b in zip(dense.shape, block, strict=True)):
-        raise RuntimeError(f"to_sparse: tensor sizes {list(dense.shape)} must be divisible by the blocksize {list(block)}")
+        raise RuntimeError(
+            f"to_sparse: tensor sizes {list(dense.shape)} must be divisible by the blocksize {list(block)}"
+        )
     blocks = in_blocks(dense, tuple(block))
     held = (blocks.detach() != 0).any(-1).any(-1)
     by_row = layout in BY_ROW
     first, second = (held if by_row else held.t()).nonzero().unbind(1)
     rows, cols = (first, second) if by_row else (second, first)
-    return put_together(layout, dense.shape, (compressed_of(first, held.shape[0 if by_row else 1]), second.contiguous()), blocks[rows, cols])
+    return put_together(
+        layout,
+        dense.shape,
+        (compressed_of(first, held.shape[0 if by_row else 1]), second.contiguous()),
+        blocks[rows, cols],
+    )
 
 
 def dense_of(t: Any) -> Any:
@@ -243,7 +257,9 @@ class SparseMask(Composite):
         if not is_sparse(mask):
             raise NotImplementedError("sparse_mask: expected a sparse mask, got a strided tensor")
         if input.shape != mask.shape:
-            raise RuntimeError(f"sparse_mask: operands have incompatible sizes; got {list(input.shape)} and mask {list(mask.shape)}")
+            raise RuntimeError(
+                f"sparse_mask: operands have incompatible sizes; got {list(input.shape)} and mask {list(mask.shape)}"
+            )
         pattern = mask.detach()
         return like(pattern, taken(input, pattern))
 
@@ -271,9 +287,15 @@ def to(t: Any, *rest: Any) -> Any:
     made = t
     for a in rest:
         if isinstance(a, _C.dtype) and a is not made.dtype:
-            made = like(made, values_of(made).to(a)) if made.requires_grad else make(t._layout, t.shape, made._index, made._held.to(a), t._sorted)
+            made = (
+                like(made, values_of(made).to(a))
+                if made.requires_grad
+                else make(t._layout, t.shape, made._index, made._held.to(a), t._sorted)
+            )
         elif isinstance(a, (str, _C.device)) and _C.device(a) != made.device:
-            made = put_together(t._layout, t.shape, tuple(i.to(a) for i in made._index), values_of(made).to(a), t._sorted)
+            made = put_together(
+                t._layout, t.shape, tuple(i.to(a) for i in made._index), values_of(made).to(a), t._sorted
+            )
     return made
 
 
@@ -286,7 +308,15 @@ def empty_of(t: SparseTensor, dtype: Any = None) -> SparseTensor:
 
 
 @rule("zeros_like", "empty_like")
-def zeros_like(t: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None, requires_grad: bool = False, memory_format: Any = None) -> SparseTensor:
+def zeros_like(
+    t: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> SparseTensor:
     return empty_of(t, dtype).requires_grad_(requires_grad)
 
 
@@ -307,7 +337,10 @@ def replace(t: SparseTensor, made: SparseTensor) -> SparseTensor:
     if t.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("a sparse tensor that requires grad cannot be changed in place")
     if made._layout is not t._layout or made.shape != t.shape or made.dtype is not t.dtype:
-        raise RuntimeError(f"in place: the result ({made.layout}, {list(made.shape)}, {made.dtype.name}) does not fit the tensor ({t.layout}, {list(t.shape)}, {t.dtype.name})")
+        raise RuntimeError(
+            f"in place: the result ({made.layout}, {list(made.shape)}, {made.dtype.name}) does not fit the tensor"
+            f" ({t.layout}, {list(t.shape)}, {t.dtype.name})"
+        )
     t._index, t._held, t._sorted = made._index, made._held, made._sorted
     _C.bump_version(t)
     return t

@@ -24,8 +24,9 @@ from .convert import coalesced, flat_places, replace, to_compressed, to_coo
 
 # f(0) = 0, so that only values change; repeated indices must be added up first.
 ZERO_PRESERVING = (
-    "abs", "angle", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac", "isinf", "isnan", "isneginf",
-    "isposinf", "log1p", "nan_to_num", "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+    "abs", "angle", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor", "frac",
+    "isinf", "isnan", "isneginf", "isposinf", "log1p", "nan_to_num", "rad2deg", "relu", "round", "sgn", "sign",
+    "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 )  # fmt: skip
 LINEAR = ("neg", "conj", "conj_physical", "_conj", "real", "imag", "positive")
 
@@ -86,7 +87,9 @@ def both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
         return to_compressed(both(to_coo(a), to_coo(b)), a._layout)
     a, b = coalesced(a), coalesced(to_coo(b))
     if sparse_dims(a) != sparse_dims(b):
-        raise RuntimeError(f"mul: sparse tensors must have as many sparse dims, got {sparse_dims(a)} and {sparse_dims(b)}")
+        raise RuntimeError(
+            f"mul: sparse tensors must have as many sparse dims, got {sparse_dims(a)} and {sparse_dims(b)}"
+        )
     if a._index[0] is b._index[0]:
         return like(a, values_of(a) * values_of(b))
     left, right = flat_places(a), flat_places(b)
@@ -102,7 +105,9 @@ def both(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 def div(a: Any, b: Any, rounding_mode: Any = None) -> SparseTensor:
     if not is_sparse(a) or not is_number(b):
         shape = list(b.shape) if isinstance(b, _C.Tensor) else b
-        raise RuntimeError(f"div: Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)")
+        raise RuntimeError(
+            f"div: Sparse division requires a scalar or zero-dim dense tensor divisor (got shape {shape} for divisor)"
+        )
     if rounding_mode is not None:
         a = summed(a)
         return like(a, values_of(a).div(b, rounding_mode=rounding_mode))
@@ -138,7 +143,9 @@ def add(a: Any, b: Any, alpha: Any = 1) -> Any:
         made = add(to_coo(a), to_coo(b), alpha)
         return made if a._layout is sparse_coo else to_compressed(coalesced(made), a._layout)
     if sparse_dims(a) != sparse_dims(b):
-        raise RuntimeError(f"add: sparse tensors must have as many sparse dims, got {sparse_dims(a)} and {sparse_dims(b)}")
+        raise RuntimeError(
+            f"add: sparse tensors must have as many sparse dims, got {sparse_dims(a)} and {sparse_dims(b)}"
+        )
     second = values_of(b) if alpha == 1 else values_of(b) * alpha
     if a._index[0] is b._index[0]:
         return like(a, values_of(a) + second)
@@ -176,7 +183,7 @@ def div_(a: Any, b: Any, rounding_mode: Any = None) -> Any:
     return replace(a, div(a.detach(), b, rounding_mode))
 
 
-# --- shape ------------------------------------------------------------------------------------------------------------------
+# --- shape ------------------------------------------------------------------------------------------------------------
 
 _TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 
@@ -277,8 +284,14 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
     dim, own = wrap_dim("cat", dim, first.ndim), sparse_dims(first)
     parts = [to_coo(t) for t in tensors]
     for t in parts:
-        if t.ndim != first.ndim or sparse_dims(t) != own or any(a != b for d, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if d != dim):
-            raise RuntimeError(f"cat: sizes must match except in dim {dim}, got {list(first.shape)} and {list(t.shape)}")
+        if (
+            t.ndim != first.ndim
+            or sparse_dims(t) != own
+            or any(a != b for d, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if d != dim)
+        ):
+            raise RuntimeError(
+                f"cat: sizes must match except in dim {dim}, got {list(first.shape)} and {list(t.shape)}"
+            )
     size = [sum(t.shape[dim] for t in parts) if d == dim else n for d, n in enumerate(first.shape)]
     join, indices, values, before = find_op("cat"), [], [], 0
     for t in parts:
@@ -288,7 +301,10 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
             shift[dim] = before
             at = at + shift
         else:
-            empty = [held.new_zeros((held.shape[0], *[n if d != dim - own else k for d, n in enumerate(held.shape[1:])])) for k in (before, size[dim] - before - t.shape[dim])]
+            empty = [
+                held.new_zeros((held.shape[0], *[n if d != dim - own else k for d, n in enumerate(held.shape[1:])]))
+                for k in (before, size[dim] - before - t.shape[dim])
+            ]
             held = join([empty[0], held, empty[1]], dim - own + 1)
         indices.append(at)
         values.append(held)
@@ -305,6 +321,8 @@ def stack(tensors: Any, dim: int = 0) -> SparseTensor:
 
 @rule("expand")
 def expand(t: Any, size: Any, implicit: bool = False) -> Any:
-    if tuple(size) == tuple(t.shape) or (all(n in (-1, m) for n, m in zip(size, t.shape, strict=False)) and len(size) == t.ndim):
+    if tuple(size) == tuple(t.shape) or (
+        all(n in (-1, m) for n, m in zip(size, t.shape, strict=False)) and len(size) == t.ndim
+    ):
         return t
     raise NotImplementedError(f"expand: sparse tensors cannot be expanded, from {list(t.shape)} to {list(size)}")

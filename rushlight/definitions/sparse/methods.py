@@ -84,15 +84,18 @@ def dense_dim(self: Any) -> int:
 
 def sparse_resize_(self: Any, size: Any, sparse_dim: int, dense_dim: int) -> Any:
     """Not supported: sizes of a sparse tensor are fixed."""
-    raise NotImplementedError("sparse_resize_: sparse tensors keep their sizes here. Build a new one with sparse_coo_tensor.")
+    raise NotImplementedError(
+        "sparse_resize_: sparse tensors keep their sizes here. Build a new one with sparse_coo_tensor."
+    )
 
 
 METHODS = {
-    "indices": indices, "values": values, "_indices": _indices, "_values": _values, "is_coalesced": is_coalesced, "_coalesced_": _coalesced_,
-    "crow_indices": _compressed("crow_indices", 0, True), "col_indices": _compressed("col_indices", 1, True),
-    "ccol_indices": _compressed("ccol_indices", 0, False), "row_indices": _compressed("row_indices", 1, False),
-    "_nnz": _nnz, "sparse_dim": sparse_dim, "dense_dim": dense_dim, "_dimI": sparse_dim, "_dimV": dense_dim,
-    "sparse_resize_": sparse_resize_, "sparse_resize_and_clear_": sparse_resize_,
+    "indices": indices, "values": values, "_indices": _indices, "_values": _values, "is_coalesced": is_coalesced,
+    "_coalesced_": _coalesced_, "crow_indices": _compressed("crow_indices", 0, True),
+    "col_indices": _compressed("col_indices", 1, True), "ccol_indices": _compressed("ccol_indices", 0, False),
+    "row_indices": _compressed("row_indices", 1, False), "_nnz": _nnz, "sparse_dim": sparse_dim, "dense_dim": dense_dim,
+    "_dimI": sparse_dim, "_dimV": dense_dim, "sparse_resize_": sparse_resize_,
+    "sparse_resize_and_clear_": sparse_resize_,
 }  # fmt: skip
 
 install_methods(__name__, METHODS)

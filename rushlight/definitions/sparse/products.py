@@ -28,9 +28,19 @@ def product_nest(code: str) -> Nest:
     i, j, k, n = var("i"), var("j"), var("k"), var("n")
     at = i * n + j
     inside = Check(and_(ge(var("c"), ZERO), lt(var("c"), var("inner"))), 5, ONE)
-    step = For("j", ZERO, n, (Store(4, at, load(4, at, code) + var("v", code) * load(3, var("c") * n + j, code)),), vector=True)
-    each = For("k", var("first"), var("last"), (Local("c", load(1, k, "i64")), inside, Local("v", load(2, k, code)), step))
-    clear = For("z", ZERO, n, (Store(4, i * n + var("z"), cast(const(0.0, "f32") if code[0] != "i" else ZERO, code)),), vector=True)
+    step = For(
+        "j", ZERO, n, (Store(4, at, load(4, at, code) + var("v", code) * load(3, var("c") * n + j, code)),), vector=True
+    )
+    each = For(
+        "k", var("first"), var("last"), (Local("c", load(1, k, "i64")), inside, Local("v", load(2, k, code)), step)
+    )
+    clear = For(
+        "z",
+        ZERO,
+        n,
+        (Store(4, i * n + var("z"), cast(const(0.0, "f32") if code[0] != "i" else ZERO, code)),),
+        vector=True,
+    )
     held = Check(and_(ge(var("first"), ZERO), le(var("last"), var("nnz"))), 5, const(2, "i64"))
     body = rows(clear, Local("first", load(0, i, "i64")), Local("last", load(0, i + ONE, "i64")), held, each)
     return Nest("csr_product", operands(["i64", "i64", code, code], [code], ["i64"]), ("n", "nnz", "inner"), body)
@@ -72,7 +82,11 @@ class CsrProduct(OpDefinition):
 
     def run(self, crow, col, values, dense):
         wide = _WIDE.get(values.dtype, values.dtype)
-        made = find_op("_csr_product")(*[t.detach().contiguous() for t in (crow, col)], values.detach().to(wide).contiguous(), dense.detach().to(wide).contiguous())
+        made = find_op("_csr_product")(
+            *[t.detach().contiguous() for t in (crow, col)],
+            values.detach().to(wide).contiguous(),
+            dense.detach().to(wide).contiguous(),
+        )
         return made.to(values.dtype)
 
     def vjp(self, g, crow, col, values, dense):
@@ -91,7 +105,12 @@ def dots(row: Any, col: Any, a: Any, b: Any) -> Any:
 def pairs_product(row: Any, col: Any, values: Any, count: int, dense: Any) -> Any:
     """The matrix with `values` at (row, col), in any order, times a dense one."""
     order = row.argsort(stable=True)
-    return find_op("_csr_product")(compressed_of(row.index_select(0, order), count), col.index_select(0, order), values.index_select(0, order), dense)
+    return find_op("_csr_product")(
+        compressed_of(row.index_select(0, order), count),
+        col.index_select(0, order),
+        values.index_select(0, order),
+        dense,
+    )
 
 
 def rows_of(t: SparseTensor) -> tuple[Any, Any, Any]:
@@ -109,9 +128,14 @@ def check_sizes(name: str, a: Any, b: Any) -> None:
     if a.ndim != 2 or b.ndim != 2:
         raise RuntimeError(f"{name}: expected matrices, got {a.ndim} and {b.ndim} dims")
     if a.shape[1] != b.shape[0]:
-        raise RuntimeError(f"{name}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]}): inner sizes must agree.")
+        raise RuntimeError(
+            f"{name}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and"
+            f" {b.shape[0]}x{b.shape[1]}): inner sizes must agree."
+        )
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"{name}: expected both factors to have the same dtype, but got {a.dtype.name} and {b.dtype.name}")
+        raise RuntimeError(
+            f"{name}: expected both factors to have the same dtype, but got {a.dtype.name} and {b.dtype.name}"
+        )
 
 
 def times_dense(a: SparseTensor, b: Any) -> Any:
@@ -188,7 +212,10 @@ def matmul(a: Any, b: Any) -> Any:
 @rule("addmm")
 def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     if is_sparse(input) and not is_sparse(mat1) and not is_sparse(mat2):
-        raise RuntimeError(f"addmm: expected a strided input where both factors are strided, got one of layout {input.layout}. Use to_dense().")
+        raise RuntimeError(
+            f"addmm: expected a strided input where both factors are strided, got one of layout {input.layout}. Use"
+            " to_dense()."
+        )
     made = mm(mat1, mat2)
     made = made if alpha == 1 else made * alpha
     if beta == 0:
@@ -202,7 +229,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return made if bias is None else made + bias
 
 
-# --- the namespace's own --------------------------------------------------------------------------------------------------
+# --- the namespace's own ----------------------------------------------------------------------------------------------
 
 
 class SparseMm(Composite):
@@ -221,7 +248,8 @@ REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
 class SparseMmReduce(Composite):
-    """A CSR matrix times a dense one with another way of combining the products of a row; 0 for rows without elements."""
+    """A CSR matrix times a dense one with another way of combining the products of a row;
+    0 for rows without elements."""
 
     schema = "_sparse_mm_reduce(Tensor sparse, Tensor dense, str reduce) -> Tensor"
     function = method = out = False
@@ -230,7 +258,9 @@ class SparseMmReduce(Composite):
         if reduce not in REDUCTIONS:
             raise RuntimeError(f"sparse.mm: expected reduce 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce}")
         if not is_sparse(sparse) or sparse._layout is not sparse_csr or is_sparse(dense):
-            raise NotImplementedError(f"sparse.mm: reduce needs a CSR and a dense matrix, got layouts {sparse.layout} and {dense.layout}")
+            raise NotImplementedError(
+                f"sparse.mm: reduce needs a CSR and a dense matrix, got layouts {sparse.layout} and {dense.layout}"
+            )
         check_sizes("sparse.mm", sparse, dense)
         crow, col, values = rows_of(sparse)
         if reduce in ("sum", "mean"):
@@ -239,13 +269,17 @@ class SparseMmReduce(Composite):
             return made if reduce == "sum" else (made / counts).to(made.dtype)
         parts = values.unsqueeze(1) * dense.index_select(0, col)
         row = positions(sparse)[0].unsqueeze(1).expand(parts.shape)
-        return parts.new_zeros((sparse.shape[0], dense.shape[1])).scatter_reduce(0, row, parts, reduce, include_self=False)
+        return parts.new_zeros((sparse.shape[0], dense.shape[1])).scatter_reduce(
+            0, row, parts, reduce, include_self=False
+        )
 
 
 class SampledAddmm(OpDefinition):
     """beta * input + alpha * (mat1 @ mat2) at the places of a CSR matrix."""
 
-    schema = "_sparse_sampled_addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1.0, Scalar alpha=1.0) -> Tensor"
+    schema = (
+        "_sparse_sampled_addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1.0, Scalar alpha=1.0) -> Tensor"
+    )
     function = method = out = False
 
     def run(self, input, mat1, mat2, beta, alpha):
@@ -253,7 +287,10 @@ class SampledAddmm(OpDefinition):
             raise NotImplementedError(f"sparse.sampled_addmm: expected a CSR matrix, got layout {input.layout}")
         check_sizes("sparse.sampled_addmm", mat1, mat2)
         if (mat1.shape[0], mat2.shape[1]) != tuple(input.shape):
-            raise RuntimeError(f"sparse.sampled_addmm: expected sizes {list(input.shape)} of mat1 @ mat2, got {[mat1.shape[0], mat2.shape[1]]}")
+            raise RuntimeError(
+                f"sparse.sampled_addmm: expected sizes {list(input.shape)} of mat1 @ mat2, got"
+                f" {[mat1.shape[0], mat2.shape[1]]}"
+            )
         row, col = positions(input)
         made = dots(row, col, mat1.detach(), mat2.detach().transpose(0, 1)) * alpha
         return make(sparse_csr, input.shape, input._index, made + input._held * beta if beta != 0 else made)
@@ -264,7 +301,11 @@ class SampledAddmm(OpDefinition):
         part = taken(g, pattern)
         part = part * (alpha.conjugate() if isinstance(alpha, complex) else alpha)
         turned = pairs_product(col, row, part, input.shape[1], mat1.conj())
-        return {"input": g * beta, "mat1": pairs_product(row, col, part, input.shape[0], mat2.mH), "mat2": turned.transpose(0, 1)}
+        return {
+            "input": g * beta,
+            "mat1": pairs_product(row, col, part, input.shape[0], mat2.mH),
+            "mat2": turned.transpose(0, 1),
+        }
 
 
 def spread_diagonals(diagonals: Any, offsets: Any, shape: tuple[int, int], layout: Any) -> SparseTensor:

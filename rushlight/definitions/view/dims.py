@@ -88,7 +88,10 @@ class Movedim(Composite):
 
     def compute(self, input, source, destination):
         if len(source) != len(destination):
-            raise RuntimeError(f"movedim: expected as many dims in source as in destination, got {list(source)} and {list(destination)}")
+            raise RuntimeError(
+                f"movedim: expected as many dims in source as in destination, got {list(source)} and"
+                f" {list(destination)}"
+            )
         source, destination = wrap_dims("movedim", source, input.ndim), wrap_dims("movedim", destination, input.ndim)
         order: list[int] = [-1] * input.ndim
         for s, d in zip(source, destination, strict=True):
@@ -131,7 +134,11 @@ class Unsqueeze(View):
 class Squeeze(View):
     """Dimensions of size one dropped: all of them, one, or those listed."""
 
-    schema = ("squeeze(Tensor(a) input) -> Tensor(a)", "squeeze.dim(Tensor(a) input, int dim) -> Tensor(a)", "squeeze.dims(Tensor(a) input, int[] dim) -> Tensor(a)")
+    schema = (
+        "squeeze(Tensor(a) input) -> Tensor(a)",
+        "squeeze.dim(Tensor(a) input, int dim) -> Tensor(a)",
+        "squeeze.dims(Tensor(a) input, int[] dim) -> Tensor(a)",
+    )
 
     def geometry(self, t, dim=None):
         if dim is None:
@@ -158,20 +165,27 @@ class Expand(View):
     def geometry(self, t, size, implicit=False):
         extra = len(size) - t.ndim
         if extra < 0:
-            raise RuntimeError(f"expand(FloatTensor{{{list(t.shape)}}}, size={list(size)}): expected at least as many sizes as the tensor has dimensions ({t.ndim}), got {len(size)}")
+            raise RuntimeError(
+                f"expand(FloatTensor{{{list(t.shape)}}}, size={list(size)}): expected at least as many sizes as the"
+                f" tensor has dimensions ({t.ndim}), got {len(size)}"
+            )
         sizes, strides, own = [], [], t.stride()
         for i, want in enumerate(size):
             have = t.shape[i - extra] if i >= extra else 1
             if want == -1 and i < extra:
                 raise RuntimeError(f"expand: -1 keeps the size of a dimension, and the leading dimension {i} is new")
             if want not in (-1, have) and have != 1:
-                raise RuntimeError(f"expand: The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton dimension {i}. Target sizes: {list(size)}. Tensor sizes: {list(t.shape)}")
+                raise RuntimeError(
+                    f"expand: The expanded size of the tensor ({want}) must match the existing size ({have}) at"
+                    f" non-singleton dimension {i}. Target sizes: {list(size)}. Tensor sizes: {list(t.shape)}"
+                )
             if want < -1:
                 raise RuntimeError(f"expand: sizes must not be negative, got {list(size)}")
             result = have if want == -1 else want
             sizes.append(result)
             strides.append(0 if have == 1 and result != 1 else None if i < extra else own[i - extra])
-        for i in reversed(range(extra if t.ndim else 0)):   # a new dim of size one has the stride a dense one would have
+        # a new dim of size one has the stride a dense one would have
+        for i in reversed(range(extra if t.ndim else 0)):
             strides[i] = sizes[i + 1] * strides[i + 1] if strides[i] is None and i + 1 < len(size) else strides[i]
         return Geometry(tuple(sizes), tuple(s or 0 for s in strides))
 

@@ -25,7 +25,9 @@ class Select(View):
         d = wrap_dim("select", dim, t.ndim)
         size = t.shape[d]
         if not -size <= index < size:
-            raise IndexError(f"select(): index {index} out of range for tensor of size {list(t.shape)} at dimension {d}")
+            raise IndexError(
+                f"select(): index {index} out of range for tensor of size {list(t.shape)} at dimension {d}"
+            )
         i = index + size if index < 0 else index
         strides = t.stride()
         return Geometry((*t.shape[:d], *t.shape[d + 1 :]), (*strides[:d], *strides[d + 1 :]), i * strides[d])
@@ -50,7 +52,11 @@ class Slice(View):
             raise RuntimeError("slice step must be positive")
         size = t.shape[d]
         begin, stop = _bound(start, 0, size), _bound(end, size, size)
-        count = sym_max((stop - begin + step - 1) // step, 0) if is_hidden(stop - begin) else (stop - begin + step - 1) // step if stop > begin else 0
+        count = (
+            sym_max((stop - begin + step - 1) // step, 0)
+            if is_hidden(stop - begin)
+            else (stop - begin + step - 1) // step if stop > begin else 0
+        )
         strides = t.stride()
         return Geometry(_with(t.shape, d, count), _with(strides, d, strides[d] * step), begin * strides[d])
 
@@ -107,7 +113,9 @@ class NarrowFrom(Composite):
 
     def compute(self, input, dim, start, length):
         if start.ndim or start.dtype.is_floating_point or start.dtype.is_complex or start.dtype is _C.bool:
-            raise RuntimeError(f"narrow(): start must be an 0-dim integral Tensor, got {start.dtype.name} with {start.ndim} dims")
+            raise RuntimeError(
+                f"narrow(): start must be an 0-dim integral Tensor, got {start.dtype.name} with {start.ndim} dims"
+            )
         return input.narrow(dim, int(start), length)
 
 
@@ -145,7 +153,10 @@ class SliceScatter(Composite):
     batch = "body"
 
     def vjp(self, g, src: Meta, dim, start, end, step):
-        return {"input": g.slice_scatter(src.zeros(), dim, start, end, step), "src": find_op("slice")(g, dim, start, end, step)}
+        return {
+            "input": g.slice_scatter(src.zeros(), dim, start, end, step),
+            "src": find_op("slice")(g, dim, start, end, step),
+        }
 
 
 class DiagonalScatter(Composite):
@@ -169,7 +180,9 @@ class DiagonalScatter(Composite):
 class AsStridedScatter(Composite):
     """A copy of `input` with `src` written over an arbitrary geometry."""
 
-    schema = "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"
+    schema = (
+        "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"
+    )
 
     def compute(self, input, src, size, stride, storage_offset):
         result = input.clone()
@@ -287,7 +300,10 @@ def check_strided(t: Any, size: Any, stride: Any, storage_offset: int | None) ->
     need = (start + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1) * t.itemsize
     have = t._storage_bytes() if t._keys and hasattr(t, "_storage_bytes") else t.untyped_storage().nbytes()
     if need > have:
-        raise RuntimeError(f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {start} are out of bounds: they need {need} bytes, the storage has {have}")
+        raise RuntimeError(
+            f"as_strided: sizes {list(size)}, strides {list(stride)} and storage offset {start} are out of bounds: they"
+            f" need {need} bytes, the storage has {have}"
+        )
 
 
 def as_strided_gradient(g: Any, input: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
@@ -297,7 +313,9 @@ def as_strided_gradient(g: Any, input: Any, size: Any, stride: Any, storage_offs
     low = min(base_offset, start)
     high = max(_end(base_offset, input.shape, input.stride()), _end(start, size, stride))
     flat = g.new_zeros((max(high - low, 0),))
-    window, whole = flat.as_strided(size, stride, start - low), flat.as_strided(input.shape, input.stride(), base_offset - low)
+    window, whole = flat.as_strided(size, stride, start - low), flat.as_strided(
+        input.shape, input.stride(), base_offset - low
+    )
     if not window._overlaps_itself() and not whole._overlaps_itself():   # each element has one place: no sums needed
         window.copy_(g)
         return flat.as_strided(input.shape, input.stride(), base_offset - low)
@@ -320,13 +338,19 @@ def split_sizes(name: str, total: int, size: Any) -> list[int]:
     """Lengths of the parts when `total` is cut into pieces of `size`, or as listed."""
     if isinstance(size, INTS):
         if size < 0 or (size == 0 and total):
-            raise RuntimeError(f"{name}: expects split_size be non-negative (and positive unless the dimension is empty), but got split_size={size}")
+            raise RuntimeError(
+                f"{name}: expects split_size be non-negative (and positive unless the dimension is empty), but got"
+                f" split_size={size}"
+            )
         if size == 0:
             return [0]
         whole, rest = divmod(total, size)
         return [*[size] * whole, *([rest] if rest else ())] or [0]
     if sum(size) != total or any(s < 0 for s in size):
-        raise RuntimeError(f"{name}: expected split_sizes that sum to {total}, the input's size in the dimension, got split_sizes={list(size)}")
+        raise RuntimeError(
+            f"{name}: expected split_sizes that sum to {total}, the input's size in the dimension, got"
+            f" split_sizes={list(size)}"
+        )
     return list(size)
 
 
@@ -342,7 +366,10 @@ def cut(t: Any, d: int, lengths: list[int]) -> list[Geometry]:
 class Split(View):
     """Consecutive parts along a dimension."""
 
-    schema = ("split(Tensor(a) tensor, int split_size_or_sections, int dim=0) -> Tensor[]", "split.sizes(Tensor(a) tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]")
+    schema = (
+        "split(Tensor(a) tensor, int split_size_or_sections, int dim=0) -> Tensor[]",
+        "split.sizes(Tensor(a) tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]",
+    )
 
     def geometry(self, t, size, dim):
         if t.ndim == 0:
@@ -364,7 +391,10 @@ class Split(View):
 class SplitMethod(Composite):
     """`split` with the name its argument has in the method of PyTorch."""
 
-    schema = ("split.method(Tensor(a) tensor, int split_size, int dim=0) -> Tensor[]", "split.method_sizes(Tensor(a) tensor, int[] split_size, int dim=0) -> Tensor[]")
+    schema = (
+        "split.method(Tensor(a) tensor, int split_size, int dim=0) -> Tensor[]",
+        "split.method_sizes(Tensor(a) tensor, int[] split_size, int dim=0) -> Tensor[]",
+    )
     out = False
 
     def compute(self, tensor, split_size, dim):
@@ -375,7 +405,10 @@ def join(grads: Any, meta: Any, d: int, lengths: list[int]) -> Any:
     """Gradients of parts put back side by side, zeros where there is none."""
     grads = grads if isinstance(grads, tuple) else (grads,)   # an op with a single part gets its gradient bare
     zeros = find_op("zeros")
-    parts = [zeros(_with(meta.shape, d, n), dtype=meta.dtype, device=meta.device) if p is None else p for p, n in zip(grads, lengths, strict=True)]
+    parts = [
+        zeros(_with(meta.shape, d, n), dtype=meta.dtype, device=meta.device) if p is None else p
+        for p, n in zip(grads, lengths, strict=True)
+    ]
     return find_op("cat")(parts, d)
 
 
@@ -466,8 +499,11 @@ class Chunk(Composite):
 class TensorSplit(Composite):
     """Parts of nearly equal length, or cut at the listed positions."""
 
-    schema = ("tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor[]", "tensor_split.indices(Tensor(a) input, int[] indices, int dim=0) -> Tensor[]",
-              "tensor_split.tensor(Tensor(a) input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]")
+    schema = (
+        "tensor_split(Tensor(a) input, int sections, int dim=0) -> Tensor[]",
+        "tensor_split.indices(Tensor(a) input, int[] indices, int dim=0) -> Tensor[]",
+        "tensor_split.tensor(Tensor(a) input, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
+    )
     out = False
 
     def compute(self, input, at, dim):
@@ -476,9 +512,13 @@ class TensorSplit(Composite):
         d = wrap_dim("tensor_split", dim, input.ndim)
         if hasattr(at, "tolist"):
             if at.dtype is not _C.int64:
-                raise RuntimeError(f"tensor_split: expected tensor_indices_or_sections of dtype int64 (long), got {at.dtype.name}")
+                raise RuntimeError(
+                    f"tensor_split: expected tensor_indices_or_sections of dtype int64 (long), got {at.dtype.name}"
+                )
             if at.ndim > 1:
-                raise RuntimeError(f"tensor_split: expected tensor_indices_or_sections with 0 or 1 dimensions, got {at.ndim}")
+                raise RuntimeError(
+                    f"tensor_split: expected tensor_indices_or_sections with 0 or 1 dimensions, got {at.ndim}"
+                )
             at = [at[i].item() for i in range(at.shape[0])] if at.ndim and at.is_meta and at._keys else at.tolist()
         total = input.shape[d]
         if isinstance(at, INTS):
@@ -496,7 +536,8 @@ class TensorSplit(Composite):
 
 
 def cut_unseen(input: Any, dim: int, at: list[Any], total: Any) -> tuple[Any, ...]:
-    """Parts cut at positions that only elements can tell: they are taken to be in order and inside, which a traced graph checks."""
+    """Parts cut at positions that only elements can tell: they are taken to be in order and inside,
+    which a traced graph checks."""
     starts, ends = [0, *at], [*at, total]
     for low, high in (*zip(starts, ends, strict=True), *((p, total) for p in at[:-1])):
         if is_hidden(low) or is_hidden(high):
@@ -507,7 +548,10 @@ def cut_unseen(input: Any, dim: int, at: list[Any], total: Any) -> tuple[Any, ..
 class HSplit(Composite):
     """tensor_split along the second dimension (the first of a vector)."""
 
-    schema = ("hsplit(Tensor(a) input, int sections) -> Tensor[]", "hsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]")
+    schema = (
+        "hsplit(Tensor(a) input, int sections) -> Tensor[]",
+        "hsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]",
+    )
     out = False
 
     def compute(self, input, at):
@@ -519,7 +563,10 @@ class HSplit(Composite):
 class VSplit(Composite):
     """tensor_split along the first dimension."""
 
-    schema = ("vsplit(Tensor(a) input, int sections) -> Tensor[]", "vsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]")
+    schema = (
+        "vsplit(Tensor(a) input, int sections) -> Tensor[]",
+        "vsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]",
+    )
     out = False
 
     def compute(self, input, at):
@@ -531,7 +578,10 @@ class VSplit(Composite):
 class DSplit(Composite):
     """tensor_split along the third dimension."""
 
-    schema = ("dsplit(Tensor(a) input, int sections) -> Tensor[]", "dsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]")
+    schema = (
+        "dsplit(Tensor(a) input, int sections) -> Tensor[]",
+        "dsplit.indices(Tensor(a) input, int[] indices) -> Tensor[]",
+    )
     out = False
 
     def compute(self, input, at):

@@ -38,14 +38,18 @@ class ViewAsComplex(View):
 
     def geometry(self, t):
         if t.dtype not in _WHOLE:
-            raise RuntimeError(f"view_as_complex: expected float16 (half), float32 (float) or float64 (double), got {t.dtype.name}")
+            raise RuntimeError(
+                f"view_as_complex: expected float16 (half), float32 (float) or float64 (double), got {t.dtype.name}"
+            )
         strides = t.stride()
         if t.ndim == 0 or t.shape[-1] != 2:
             raise RuntimeError("view_as_complex: expected a last dimension of size 2")
         if strides[-1] != 1:
             raise RuntimeError("view_as_complex: expected a last dimension of stride 1")
         if any(s % 2 for s in strides[:-1]) or t.storage_offset() % 2:
-            raise RuntimeError("view_as_complex: expected even strides before the last dimension and an even storage_offset")
+            raise RuntimeError(
+                "view_as_complex: expected even strides before the last dimension and an even storage_offset"
+            )
         return Geometry(tuple(t.shape[:-1]), tuple(s // 2 for s in strides[:-1]), 0, _WHOLE[t.dtype])
 
     def vjp(self, g):

@@ -27,7 +27,10 @@ def infer_size(name: str, size: Any, numel: int) -> tuple[int, ...]:
     if known == 0:
         if numel:
             raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
-        raise RuntimeError(f"{name}: cannot reshape a tensor of 0 elements into {list(size)}: any size would do for -1, so it is ambiguous")
+        raise RuntimeError(
+            f"{name}: cannot reshape a tensor of 0 elements into {list(size)}: any size would do for -1, so it is"
+            " ambiguous"
+        )
     if numel % known:
         raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
     return (*size[:unknown], numel // known, *size[unknown + 1 :])
@@ -43,7 +46,10 @@ class ViewSize(View):
         sizes = infer_size("view", size, t.numel())
         strides = _C.view_strides(t, sizes)
         if strides is None:
-            raise RuntimeError(f"view: view size is not compatible: the elements of shape {list(t.shape)} with strides {list(t.stride())} do not lie evenly as {list(sizes)}. Use .reshape(...).")
+            raise RuntimeError(
+                f"view: view size is not compatible: the elements of shape {list(t.shape)} with strides"
+                f" {list(t.stride())} do not lie evenly as {list(sizes)}. Use .reshape(...)."
+            )
         return Geometry(sizes, strides)
 
     def vjp(self, g, input: Meta):
@@ -68,17 +74,28 @@ class ViewDtype(View):
         if old == new:
             return Geometry(sizes, strides, 0, dtype)
         if t.ndim == 0:
-            raise RuntimeError(f"self.dim() cannot be 0 to view {t.dtype.name} as {dtype.name} (different element sizes)")
+            raise RuntimeError(
+                f"self.dim() cannot be 0 to view {t.dtype.name} as {dtype.name} (different element sizes)"
+            )
         if strides[-1] != 1:
-            raise RuntimeError(f"self.stride(-1) must be 1 to view {t.dtype.name} as {dtype.name} (different element sizes), but got {strides[-1]}")
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {t.dtype.name} as {dtype.name} (different element sizes), but got"
+                f" {strides[-1]}"
+            )
         if old > new:
             k = old // new
             return Geometry((*sizes[:-1], sizes[-1] * k), (*(s * k for s in strides[:-1]), 1), 0, dtype)
         k = new // old
         if sizes[-1] % k:
-            raise RuntimeError(f"self.size(-1) must be divisible by {k} to view {t.dtype.name} as {dtype.name} (different element sizes), but got {sizes[-1]}")
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {k} to view {t.dtype.name} as {dtype.name} (different element"
+                f" sizes), but got {sizes[-1]}"
+            )
         if t.storage_offset() % k or any(s % k for s in strides[:-1]):
-            raise RuntimeError(f"self.storage_offset() and strides must be divisible by {k} to view {t.dtype.name} as {dtype.name} (different element sizes)")
+            raise RuntimeError(
+                f"self.storage_offset() and strides must be divisible by {k} to view {t.dtype.name} as {dtype.name}"
+                " (different element sizes)"
+            )
         return Geometry((*sizes[:-1], sizes[-1] // k), (*(s // k for s in strides[:-1]), 1), 0, dtype)
 
     def vjp(self, g, input: Meta):
@@ -168,7 +185,9 @@ class Unflatten(Composite):
         try:
             split = infer_size("unflatten", sizes, input.shape[d])
         except RuntimeError:
-            raise RuntimeError(f"unflatten: sizes {list(sizes)} do not multiply up to {input.shape[d]}, the size of dim {d}") from None
+            raise RuntimeError(
+                f"unflatten: sizes {list(sizes)} do not multiply up to {input.shape[d]}, the size of dim {d}"
+            ) from None
         return input.view((*input.shape[:d], *split, *input.shape[d + 1 :]))
 
 
@@ -222,4 +241,8 @@ class _AtLeastEach(Composite):
 
 
 for _name in ("atleast_1d", "atleast_2d", "atleast_3d"):
-    type(_name.title(), (_AtLeastEach,), {"schema": f"{_name}(Tensor[] tensors) -> Tensor[]", "__doc__": _AtLeastEach.__doc__, "__module__": __name__})
+    type(
+        _name.title(),
+        (_AtLeastEach,),
+        {"schema": f"{_name}(Tensor[] tensors) -> Tensor[]", "__doc__": _AtLeastEach.__doc__, "__module__": __name__},
+    )

@@ -17,7 +17,8 @@ FIELDS = 9
 
 
 class Axis(NamedTuple):
-    """One dim: `rule` names how windows follow from the sizes and the rule's numbers; `flip` exchanges the two sides."""
+    """One dim: `rule` names how windows follow from the sizes and the rule's numbers;
+    `flip` exchanges the two sides."""
 
     rule: int
     size: int
@@ -55,7 +56,8 @@ def unpack(numbers: Sequence[int]) -> tuple[Axis, ...]:
 
 
 def once_per_shape(work_out: Callable) -> Callable:
-    """`work_out(shape, ...)`, remembered; symbolic sizes are worked out anew, as they carry assumptions of their own."""
+    """`work_out(shape, ...)`, remembered; symbolic sizes are worked out anew,
+    as they carry assumptions of their own."""
     remembered = lru_cache(maxsize=4096)(work_out)
 
     @wraps(work_out)
@@ -69,7 +71,8 @@ def once_per_shape(work_out: Callable) -> Callable:
 
 
 class Table(NamedTuple):
-    """Windows [starts[o], starts[o] + counts[o]); `weights[o]` has counts[o] numbers; None: all 1, divided by divisors[o]."""
+    """Windows [starts[o], starts[o] + counts[o]); `weights[o]` has counts[o] numbers; None: all 1, divided by
+    divisors[o]."""
 
     starts: list[int]
     counts: list[int]
@@ -83,7 +86,8 @@ class Table(NamedTuple):
 
 
 class Regular(NamedTuple):
-    """The stretch [low, high) of positions whose windows are whole: they start at o * stride - padding and have `taps`."""
+    """The stretch [low, high) of positions whose windows are whole: they start at o * stride - padding and have
+    `taps`."""
 
     low: int
     high: int
@@ -92,7 +96,8 @@ class Regular(NamedTuple):
     taps: int
 
 
-# Rules --------------------------------------------------------------------------------------------------------------------
+# Rules
+# --------------------------------------------------------------------------------------------------------------------
 
 POOL, ADAPTIVE, AVERAGE, RESAMPLE = range(4)
 rules: dict[int, Callable[[Axis], Table]] = {}
@@ -188,8 +193,8 @@ def regular_part(axis: Axis) -> Regular | None:
 class Pattern(NamedTuple):
     """Windows that repeat, as those of an image doubled or halved do, and those of a pool's gradient.
 
-    Of the steps [low, high), step m writes outputs m * up + k from windows that start at m * down + windows[k][0] and have the
-    weights windows[k][1].
+    Of the steps [low, high), step m writes outputs m * up + k from windows that start at m * down + windows[k][0] and
+    have the weights windows[k][1].
     """
 
     low: int
@@ -205,7 +210,11 @@ def pattern_of(axis: Axis) -> Pattern | None:
     table, source, target = table_of(axis), axis.source, axis.target
     if table.weights is None:
         return None
-    candidates = [(axis.b, 1, target // axis.b)] if axis.rule == AVERAGE and axis.flip and axis.b <= 8 and target % axis.b == 0 else []
+    candidates = (
+        [(axis.b, 1, target // axis.b)]
+        if axis.rule == AVERAGE and axis.flip and axis.b <= 8 and target % axis.b == 0
+        else []
+    )
     candidates += [(factor, 1, source) for factor in (2, 4) if target == factor * source]
     candidates += [(1, factor, target) for factor in (2, 4) if source == factor * target]
     for up, down, steps in candidates:
@@ -223,7 +232,8 @@ def pattern_of(axis: Axis) -> Pattern | None:
     return None
 
 
-# Tables as bytes ----------------------------------------------------------------------------------------------------------
+# Tables as bytes
+# ----------------------------------------------------------------------------------------------------------
 
 
 def integers(values: Sequence[int]) -> bytes:

@@ -1,7 +1,7 @@
 """Windowed sums of bytes along one dim, in integers: how 8-bit images are interpolated.
 
-Enters: a uint8 tensor, a dim and its axis. Leaves: sums with weights of 16 bits, rounded and clipped to a byte, as image
-libraries compute them. Refuses: gradients; bytes have none.
+Enters: a uint8 tensor, a dim and its axis. Leaves: sums with weights of 16 bits, rounded and clipped to a byte, as
+image libraries compute them. Refuses: gradients; bytes have none.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class WindowBytes(Loops):
         table = table_of(axis)
         weights, bits = whole_weights(table)
         tap, taps, target = len(shape), max(1, table.taps), axis.target
-        tables = [Table(label, "i64", (target,), (1,), values=integers(v)) for label, v in (("starts", table.starts), ("counts", table.counts))]
+        tables = [
+            Table(label, "i64", (target,), (1,), values=integers(v))
+            for label, v in (("starts", table.starts), ("counts", table.counts))
+        ]
         tables.append(Table("weights", "i64", (target, taps), (taps, 1), values=integers(weights)))
         reads = (Memory("input", "u8", tuple(input.shape), input.stride()), *tables, Number("bits", "i64", bits))
 
@@ -66,11 +69,14 @@ class WindowBytes(Loops):
         def result(at: At, sources: Sequence[Any], accs: Sequence[Value]) -> tuple[Value]:
             return (max_(min_(shr(accs[0], cast(sources[4].value, "i32")), const(255, "i32")), const(0, "i32")),)
 
-        folding = Folding(Rounded(), "i32", frozenset((tap,)), windows=((tap, Window(bounds)),), start=start, result=result)
+        folding = Folding(
+            Rounded(), "i32", frozenset((tap,)), windows=((tap, Window(bounds)),), start=start, result=result
+        )
         channels = is_channels_last(input, input.ndim - 2)
         return Lowered(
-            self.spec.name, (self.spec.name, dim), (*shape, taps), shape, ("u8",), reads, body, aligned=False, folding=folding,
-            through=frozenset(range(len(shape))) - {dim}, layout=channels_last_strides(shape) if channels else None,
+            self.spec.name, (self.spec.name, dim), (*shape, taps), shape, ("u8",), reads, body, aligned=False,
+            folding=folding, through=frozenset(range(len(shape))) - {dim},
+            layout=channels_last_strides(shape) if channels else None,
         )  # fmt: skip
 
 

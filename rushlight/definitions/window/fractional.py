@@ -1,7 +1,7 @@
 """Fractional maxima: windows of a fixed size at places drawn per plane.
 
-Enters: [(batch,) channels, spatial dims], samples [batch, channels, count] in [0, 1), the windows' size and how many. Leaves:
-maxima and their 64-bit positions. Refuses: nothing; callers check sizes.
+Enters: [(batch,) channels, spatial dims], samples [batch, channels, count] in [0, 1), the windows' size and how many.
+Leaves: maxima and their 64-bit positions. Refuses: nothing; callers check sizes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class FractionalMax(Loops):
         for d, (taps, out) in enumerate(zip(kernel, sizes, strict=True)):
             axis = Axis(POOL, input.shape[lead + d], out, taps, 1, 0, 1)
             windows.append(DrawnRange(axis, d, lead + d, lead + len(sizes) + d, 2 + 6 * d, len(sizes), code))
-        memories = [Memory(label, t.dtype.code, tuple(t.shape), t.stride()) for label, t in (("input", input), ("samples", samples))]
+        memories = [
+            Memory(label, t.dtype.code, tuple(t.shape), t.stride())
+            for label, t in (("input", input), ("samples", samples))
+        ]
         reads = (*memories, *[n for w in windows for n in w.numbers()])
         made = window_maxima(self.spec.name, input, windows, reads, "i64")
         return made.but(through=frozenset(), layout=None)      # samples have no dim for some of the ranges

@@ -48,7 +48,8 @@ def channels_last_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def unravel(item: Value, names: Sequence[str], prefix: str) -> list[Statement]:
-    """Locals `prefix`0.. for the position of flat index `item` in dims of the named sizes; what is left is `prefix`.rest."""
+    """Locals `prefix`0.. for the position of flat index `item` in dims of the named sizes;
+    what is left is `prefix`.rest."""
     made: list[Statement] = []
     for d in range(len(names) - 1, -1, -1):
         size = var(names[d])

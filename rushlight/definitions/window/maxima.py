@@ -43,7 +43,8 @@ class LargestAt(Fold):
 
 
 class LargestOfColumns(LargestAt):
-    """The same where columns come in order and rows do not: of equals the one with the lower position was first, of NaN the higher was last."""
+    """The same where columns come in order and rows do not: of equals the one with the lower position was first,
+    of NaN the higher was last."""
 
     def step(self, s: Any, acc: Any, x: Value, index: Value | None) -> Any:
         best, at = acc
@@ -77,11 +78,21 @@ class WindowMax(Loops):
     def lower(self, args: tuple) -> Lowered:
         input, axes, index = args[0], unpack(args[1]), INDEX_CODE[args[2]]
         lead = input.ndim - len(axes)
-        check_memory((*input.shape[:lead], *[axis.out for axis in axes]), input.dtype, input.device)   # before tables of that size
+        # before tables of that size
+        check_memory((*input.shape[:lead], *[axis.out for axis in axes]), input.dtype, input.device)
         windows = window_ranges(axes, lead, 1)
-        reads = (Memory("input", input.dtype.code, tuple(input.shape), input.stride()), *[n for w in windows for n in w.numbers()])
+        reads = (
+            Memory("input", input.dtype.code, tuple(input.shape), input.stride()),
+            *[n for w in windows for n in w.numbers()],
+        )
         irregular = windows[-1].adaptive or not windows[-1].written
-        if irregular and len(axes) > 1 and not is_channels_last(input, len(axes)) and product(w.taps for w in windows) >= MANY and input.shape[-1] >= 8:
+        if (
+            irregular
+            and len(axes) > 1
+            and not is_channels_last(input, len(axes))
+            and product(w.taps for w in windows) >= MANY
+            and input.shape[-1] >= 8
+        ):
             return in_two_stages(self.spec.name, input, axes, index)
         return window_maxima(self.spec.name, input, windows, reads, index)
 
@@ -110,12 +121,25 @@ def in_two_stages(name: str, input: Any, axes: Sequence[Any], index: str) -> Low
         return const(lowest(compute), compute), rows_before(at, sources, steps)
 
     taps, windows = frozenset([w.tap for w in outer]), tuple([w.window() for w in outer])
-    folding = Folding(LargestAt(), compute, taps, windows=windows, start=start, result=lambda at, sources, accs: tuple(accs))
+    folding = Folding(
+        LargestAt(), compute, taps, windows=windows, start=start, result=lambda at, sources, accs: tuple(accs)
+    )
     reads = (Memory("input", code, tuple(input.shape), input.stride()), *[n for w in outer for n in w.numbers()])
     key = ("columns", index, lead, tuple([w.key for w in outer]))
     ranges = (*row_shape, *[w.taps for w in outer])
     through = frozenset(range(lead))
-    inside = Lowered("columns", key, ranges, row_shape, (compute, index), reads, body, aligned=False, folding=folding, through=through)
+    inside = Lowered(
+        "columns",
+        key,
+        ranges,
+        row_shape,
+        (compute, index),
+        reads,
+        body,
+        aligned=False,
+        folding=folding,
+        through=through,
+    )
     last = WindowRange(axes[-1], len(axes) - 1, column, len(shape), 1, True)
 
     def best(at: At, sources: Sequence[Any]) -> tuple[Value, ...]:
@@ -127,13 +151,14 @@ def in_two_stages(name: str, input: Any, axes: Sequence[Any], index: str) -> Low
         return const(lowest(compute), compute), sources[0].all(inside)[1]
 
     folding = Folding(
-        LargestOfColumns(), compute, frozenset((last.tap,)), windows=(last.window(),), written=frozenset([last.tap] if last.written else ()), start=first,
+        LargestOfColumns(), compute, frozenset((last.tap,)), windows=(last.window(),),
+        written=frozenset([last.tap] if last.written else ()), start=first,
         result=lambda at, sources, accs: tuple(accs),
     )  # fmt: skip
     stage = Staged("rows", compute, row_shape, row_shape, producer=inside)
     return Lowered(
-        name, (name, "columns", index, lead, last.key), (*shape, last.taps), shape, (code, index), (stage, *last.numbers()), best, aligned=False, folding=folding,
-        through=through,
+        name, (name, "columns", index, lead, last.key), (*shape, last.taps), shape, (code, index),
+        (stage, *last.numbers()), best, aligned=False, folding=folding, through=through,
     )  # fmt: skip
 
 
@@ -144,7 +169,8 @@ def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: 
     shape = (*input.shape[:lead], *[w.axis.out for w in windows])
 
     def flat(starts: Sequence[Value], steps: Sequence[Value], sources: Sequence[Any]) -> Value:
-        """A position in the flattened dims; what the last range moves is added in the index's own type, being on lanes."""
+        """A position in the flattened dims; what the last range moves is added in the index's own type,
+        being on lanes."""
         at = ZERO
         for n, start, step in zip(sources[0].shape[lead:], starts[:-1], steps[:-1], strict=False):
             at = at * n + start + step
@@ -162,21 +188,24 @@ def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: 
 
     taps = frozenset([w.tap for w in windows])
     folding = Folding(
-        LargestAt(), compute, taps, windows=tuple([w.window() for w in windows]), written=frozenset([w.tap for w in windows if w.written]),
-        start=start, result=lambda at, sources, accs: tuple(accs),
+        LargestAt(), compute, taps, windows=tuple([w.window() for w in windows]),
+        written=frozenset([w.tap for w in windows if w.written]), start=start, result=lambda at, sources,
+        accs: tuple(accs),
     )  # fmt: skip
     channels = is_channels_last(input, len(windows))
     return Lowered(
-        name, (name, index, lead, tuple([w.key for w in windows])), (*shape, *[w.taps for w in windows]), shape, (code, index), tuple(reads), body,
-        aligned=False, folding=folding, through=frozenset(range(lead)), layout=channels_last_strides(shape) if channels else None,
+        name, (name, index, lead, tuple([w.key for w in windows])), (*shape, *[w.taps for w in windows]), shape,
+        (code, index), tuple(reads), body, aligned=False, folding=folding, through=frozenset(range(lead)),
+        layout=channels_last_strides(shape) if channels else None,
     )  # fmt: skip
 
 
-# --- gradient -------------------------------------------------------------------------------------------------------------
+# --- gradient ---------------------------------------------------------------------------------------------------------
 
 
 class WindowMaxBackward(OpDefinition):
-    """Zeros of the last dims `sizes`, with each element of `g` added at its position; positions are tested if `checked`."""
+    """Zeros of the last dims `sizes`, with each element of `g` added at its position;
+    positions are tested if `checked`."""
 
     schema = "_window_max_backward(Tensor g, Tensor indices, int[] sizes, bool checked) -> Tensor"
     function = method = out = False
@@ -213,7 +242,11 @@ class WindowMaxBackward(OpDefinition):
         length, plane = product(g.shape[g.ndim - count :]), product(sizes)
         if channels:
             blocks = -(-shape[1] // BLOCK)
-            extent, work, params = shape[0] * blocks, (length + plane) * min(BLOCK, shape[1]), [length, plane, shape[1], blocks]
+            extent, work, params = (
+                shape[0] * blocks,
+                (length + plane) * min(BLOCK, shape[1]),
+                [length, plane, shape[1], blocks],
+            )
         else:
             extent, work, params = product(shape[: len(shape) - count]), length + plane, [length, plane]
         error = -1
@@ -226,7 +259,9 @@ class WindowMaxBackward(OpDefinition):
 
 def bad_position(code: int) -> None:
     """The error of a position outside its plane."""
-    raise RuntimeError(f"max pooling: found an invalid max index {code - 1 if code > 0 else code}: it lies outside the plane")
+    raise RuntimeError(
+        f"max pooling: found an invalid max index {code - 1 if code > 0 else code}: it lies outside the plane"
+    )
 
 
 def scatter_nest(code: str, index: str, channels: bool, checked: bool) -> Nest:
@@ -236,9 +271,26 @@ def scatter_nest(code: str, index: str, channels: bool, checked: bool) -> Nest:
     if channels:
         first = idiv(var("i"), var("blocks"))
         low = (var("i") - first * var("blocks")) * const(BLOCK, "i64")
-        head: list[Statement] = [Local("image", first), Local("low", low), Local("high", min_(var("low") + const(BLOCK, "i64"), var("channels")))]
+        head: list[Statement] = [
+            Local("image", first),
+            Local("low", low),
+            Local("high", min_(var("low") + const(BLOCK, "i64"), var("channels"))),
+        ]
         width = var("channels")
-        clear = For("z", ZERO, plane, (For("z.c", var("low"), var("high"), (Store(2, (var("image") * plane + var("z")) * width + var("z.c"), zero),), vector=True),))
+        clear = For(
+            "z",
+            ZERO,
+            plane,
+            (
+                For(
+                    "z.c",
+                    var("low"),
+                    var("high"),
+                    (Store(2, (var("image") * plane + var("z")) * width + var("z.c"), zero),),
+                    vector=True,
+                ),
+            ),
+        )
         source = (var("image") * length + var("o")) * width + var("c")
         base = var("image") * plane
         target = (base + var("at")) * width + var("c")
@@ -256,4 +308,9 @@ def scatter_nest(code: str, index: str, channels: bool, checked: bool) -> Nest:
     if channels:
         inner = (For("c", var("low"), var("high"), inner),)
     params = ("length", "plane", *(("channels", "blocks") if channels else ()))
-    return Nest("window_scatter", operands([code, index], [code], ["i64"] if checked else []), params, rows(*head, clear, For("o", ZERO, length, inner)))
+    return Nest(
+        "window_scatter",
+        operands([code, index], [code], ["i64"] if checked else []),
+        params,
+        rows(*head, clear, For("o", ZERO, length, inner)),
+    )

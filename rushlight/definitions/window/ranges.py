@@ -1,7 +1,8 @@
 """Windows as folded ranges: which taps of a window lie inside the input, by arithmetic on positions.
 
-Enters: an axis of a pool and where its numbers are among a body's sources. Leaves: what a Lowered says of such a range: its size, the
-numbers it needs, the place of a tap, the taps that lie inside, and where all of them do. Refuses: flipped axes and weights.
+Enters: an axis of a pool and where its numbers are among a body's sources. Leaves: what a Lowered says of such a range:
+its size, the numbers it needs, the place of a tap, the taps that lie inside, and where all of them do. Refuses:
+flipped axes and weights.
 """
 
 from __future__ import annotations
@@ -37,10 +38,15 @@ class WindowRange:
     def key(self) -> tuple:
         """What the body depends on."""
         axis = self.axis
-        return (self.adaptive, (int(axis.b), int(axis.d)) if self.fixed else None, int(axis.a) if self.written else None)
+        return (
+            self.adaptive,
+            (int(axis.b), int(axis.d)) if self.fixed else None,
+            int(axis.a) if self.written else None,
+        )
 
     def numbers(self) -> list[Number | Table]:
-        """What the body needs besides: the sizes of both sides, then kernel, stride, padding and dilation; or where windows start and end.
+        """What the body needs besides: the sizes of both sides, then kernel, stride, padding and dilation;
+        or where windows start and end.
 
         Six reads, whatever they are: divisions take longer than looking up what is shorter than a row.
         """
@@ -48,10 +54,16 @@ class WindowRange:
         if self.adaptive:
             found = table_of(axis)
             ends = [s + n for s, n in zip(found.starts, found.counts, strict=True)]
-            tables = [Table(f"{label}{self.d}", "i64", (axis.out,), (1,), values=integers(v)) for label, v in (("starts", found.starts), ("ends", ends))]
+            tables = [
+                Table(f"{label}{self.d}", "i64", (axis.out,), (1,), values=integers(v))
+                for label, v in (("starts", found.starts), ("ends", ends))
+            ]
             return [*tables, *[Number(f"unused{self.d}.{k}", "i64", 0) for k in range(4)]]
         given = (axis.size, axis.out, axis.a, axis.b, axis.c, axis.d)
-        return [Number(f"{label}{self.d}", "i64", n) for label, n in zip(("size", "out", "kernel", "stride", "padding", "dilation"), given, strict=True)]
+        return [
+            Number(f"{label}{self.d}", "i64", n)
+            for label, n in zip(("size", "out", "kernel", "stride", "padding", "dilation"), given, strict=True)
+        ]
 
     def values(self, sources: Sequence[Any]) -> list[Value]:
         """Those numbers in a body."""
@@ -100,4 +112,6 @@ class WindowRange:
 def window_ranges(axes: Sequence[Axis], lead: int, first: int) -> list[WindowRange]:
     """The axes of an op whose results have `lead` dims before them; their numbers come from read `first` on."""
     count = len(axes)
-    return [WindowRange(axis, d, lead + d, lead + count + d, first + 6 * d, d == count - 1) for d, axis in enumerate(axes)]
+    return [
+        WindowRange(axis, d, lead + d, lead + count + d, first + 6 * d, d == count - 1) for d, axis in enumerate(axes)
+    ]

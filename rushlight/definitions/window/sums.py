@@ -1,10 +1,10 @@
 """Windowed sums: every output element is a weighted sum over a box of the input, a product of one window per dim.
 
-Enters: [..., spatial dims] and one axis per spatial dim (`axes`). Leaves: averages, areas and interpolations of images; the
-gradient is the same op with the axes flipped. Refuses: nothing; callers check sizes.
+Enters: [..., spatial dims] and one axis per spatial dim (`axes`). Leaves: averages, areas and interpolations of images;
+the gradient is the same op with the axes flipped. Refuses: nothing; callers check sizes.
 
-What is stated depends on the windows alone. Dense rows go in two stages: the rows of a box are added into one row, and windows
-of that row are added up. With channels last both are one fold. Windows of one element each are no fold at all.
+What is stated depends on the windows alone. Dense rows go in two stages: the rows of a box are added into one row, and
+windows of that row are added up. With channels last both are one fold. Windows of one element each are no fold at all.
 """
 
 from __future__ import annotations
@@ -79,7 +79,16 @@ class WindowSum(Loops):
         channels = is_channels_last(input, len(axes))
         layout = channels_last_strides(shape) if channels else None
         if input.is_meta or 0 in shape:
-            return Lowered(self.spec.name, (self.spec.name,), shape, shape, (input.dtype.code,), (memory_of(input),), None, layout=layout)
+            return Lowered(
+                self.spec.name,
+                (self.spec.name,),
+                shape,
+                shape,
+                (input.dtype.code,),
+                (memory_of(input),),
+                None,
+                layout=layout,
+            )
         check_memory(shape, input.dtype, input.device)   # before tables of these lengths
         if are_picks(axes):
             made = picked(input, axes, shape)
@@ -114,8 +123,8 @@ def number_code(compute: str) -> str:
 class SumRange:
     """One axis of a sum: output range `out` of the Lowered, folded range `tap`; its tables come from read `first` on.
 
-    `everywhere`: the steps of all windows are written out, weights of 0 included. Windows that start at regular distances have that in the
-    code where they are whole (`regular`).
+    `everywhere`: the steps of all windows are written out, weights of 0 included. Windows that start at regular
+    distances have that in the code where they are whole (`regular`).
     """
 
     def __init__(self, axis: Axis, d: int, out: int, tap: int, last: bool, compute: str) -> None:
@@ -129,7 +138,14 @@ class SumRange:
             self.regular = regular
         weighted = self.table.weights is not None
         self.pattern = usable_pattern(axis) if last and weighted else None
-        self.everywhere = last and self.regular is None and self.pattern is None and weighted and taps <= WRITTEN and axis.target >= ENOUGH
+        self.everywhere = (
+            last
+            and self.regular is None
+            and self.pattern is None
+            and weighted
+            and taps <= WRITTEN
+            and axis.target >= ENOUGH
+        )
         self.masked = self.everywhere and min(self.table.counts) < taps     # what has no weight here may be no number
         self.taps = taps
         self.written = self.everywhere or ((self.regular is not None or self.pattern is not None) and taps <= WRITTEN)
@@ -172,7 +188,13 @@ class SumRange:
             low, high, padding = self.regular.low, self.regular.high, self.regular.padding
         elif self.pattern is not None:
             low, high = self.pattern.low, self.pattern.high
-        return [*made, *[Number(f"{label}{self.d}", "i64", n) for label, n in (("low", low), ("high", high), ("padding", padding), ("taps", self.taps))]]
+        return [
+            *made,
+            *[
+                Number(f"{label}{self.d}", "i64", n)
+                for label, n in (("low", low), ("high", high), ("padding", padding), ("taps", self.taps))
+            ],
+        ]
 
     def listed(self, label: str, code: str, values: Sequence[Any]) -> Table:
         """A table with a number for every output position."""
@@ -225,7 +247,9 @@ class SumRange:
             return []
 
         def bounds(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
-            return ZERO, sources[self.first + 6].value if self.tap in at.whole else sources[self.first + 1][self.here(at)]
+            return ZERO, (
+                sources[self.first + 6].value if self.tap in at.whole else sources[self.first + 1][self.here(at)]
+            )
 
         def whole(at: At, sources: Sequence[Any]) -> Value:
             return ge(at[self.out], sources[self.first + 3].value) & lt(at[self.out], sources[self.first + 4].value)
@@ -236,7 +260,11 @@ class SumRange:
 def usable_pattern(axis: Axis) -> Pattern | None:
     """How the windows of an axis repeat, where writing them out pays."""
     found = pattern_of(axis)
-    if found is None or found.high - found.low < ENOUGH or sum(len(weights) for _, weights in found.windows) > MOST_REPEATED:
+    if (
+        found is None
+        or found.high - found.low < ENOUGH
+        or sum(len(weights) for _, weights in found.windows) > MOST_REPEATED
+    ):
         return None
     return found if max(table_of(axis).taps, 1) <= WRITTEN else None
 
@@ -250,17 +278,30 @@ def summed(input: Any, axes: Sequence[Axis], shape: Sequence[int], everywhere: b
     """Boxes added up in one fold."""
     code, lead = input.dtype.code, input.ndim - len(axes)
     compute, count = compute_code(code), len(axes)
-    ranges = [SumRange(axis, d, lead + d, lead + count + d, everywhere and d == count - 1, compute) for d, axis in enumerate(axes)]
+    ranges = [
+        SumRange(axis, d, lead + d, lead + count + d, everywhere and d == count - 1, compute)
+        for d, axis in enumerate(axes)
+    ]
     ranges[-1].tap += ranges[-1].up > 1
     reads: list[Any] = [memory_of(input)]
     for r in ranges:
         reads += r.reads(len(reads))
-    return fold_of("_window_sum", ranges, shape, lead, code, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in ranges]), ranges)
+    return fold_of(
+        "_window_sum",
+        ranges,
+        shape,
+        lead,
+        code,
+        compute,
+        reads,
+        lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in ranges]),
+        ranges,
+    )
 
 
 def fold_of(
-    name: str, ranges: Sequence[SumRange], shape: Sequence[int], lead: int, code: str, compute: str, reads: Sequence[Any], places: Any,
-    divided: Sequence[SumRange],
+    name: str, ranges: Sequence[SumRange], shape: Sequence[int], lead: int, code: str, compute: str,
+    reads: Sequence[Any], places: Any, divided: Sequence[SumRange],
 ) -> Lowered:  # fmt: skip
     """The fold of weighted elements at `places` of the first read; sums are divided as all of `divided` say."""
 
@@ -291,11 +332,18 @@ def fold_of(
         kept[-1:] = [shape[-1] // ranges[-1].up, ranges[-1].up]
         written.append(len(kept) - 1)
     taps = frozenset([r.tap for r in ranges])
-    folding = Folding(Total(), compute, taps, windows=tuple([w for r in ranges for w in r.windows()]), written=frozenset(written), result=result)
+    folding = Folding(
+        Total(),
+        compute,
+        taps,
+        windows=tuple([w for r in ranges for w in r.windows()]),
+        written=frozenset(written),
+        result=result,
+    )
     key = (name, len(shape), tuple([r.key for r in ranges]), tuple([r.key for r in divided]))
     return Lowered(
-        name, key, (*kept, *[r.taps for r in ranges]), tuple(shape), (code,), tuple(reads), body, aligned=False, folding=folding,
-        through=frozenset(range(lead)),
+        name, key, (*kept, *[r.taps for r in ranges]), tuple(shape), (code,), tuple(reads), body, aligned=False,
+        folding=folding, through=frozenset(range(lead)),
     )  # fmt: skip
 
 
@@ -309,7 +357,17 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
     for r in outer:
         reads += r.reads(len(reads))
     column = len(row_shape) - 1
-    inside = fold_of("_window_rows", outer, row_shape, lead, compute, compute, reads, lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in outer], at[column]), ())
+    inside = fold_of(
+        "_window_rows",
+        outer,
+        row_shape,
+        lead,
+        compute,
+        compute,
+        reads,
+        lambda at, sources: (*at[:lead], *[r.place(at, sources) for r in outer], at[column]),
+        (),
+    )
     last = SumRange(axes[-1], count - 1, lead + count - 1, len(shape), True, compute)
     last.tap += last.up > 1
     # The divisors of the outer windows are asked for once more, with those of the last: sums are divided once.
@@ -320,15 +378,37 @@ def in_two_stages(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Low
         if r.table.divisors is not None:
             r.first = len(reads) - 2     # where `divisor` looks
             reads.append(r.listed("shares", number_code(compute), r.table.divisors))
-    return fold_of("_window_sum", [last], shape, lead, code, compute, reads, lambda at, sources: (*at[: len(shape) - 1], last.place(at, sources)), [*again, last])
+    return fold_of(
+        "_window_sum",
+        [last],
+        shape,
+        lead,
+        code,
+        compute,
+        reads,
+        lambda at, sources: (*at[: len(shape) - 1], last.place(at, sources)),
+        [*again, last],
+    )
 
 
 def picked(input: Any, axes: Sequence[Axis], shape: Sequence[int]) -> Lowered:
     """Elements from where the tables say."""
     code, lead = input.dtype.code, input.ndim - len(axes)
-    tables = [Table(f"starts{d}", "i64", (axis.target,), (1,), values=integers(table_of(axis).starts)) for d, axis in enumerate(axes)]
+    tables = [
+        Table(f"starts{d}", "i64", (axis.target,), (1,), values=integers(table_of(axis).starts))
+        for d, axis in enumerate(axes)
+    ]
 
     def body(at: At, sources: Sequence[Any]) -> tuple[Value]:
         return (sources[0][(*at[:lead], *[table[at[lead + d]] for d, table in enumerate(sources[1:])])],)
 
-    return Lowered("_window_pick", ("_window_pick", lead), tuple(shape), tuple(shape), (code,), (memory_of(input), *tables), body, aligned=False)
+    return Lowered(
+        "_window_pick",
+        ("_window_pick", lead),
+        tuple(shape),
+        tuple(shape),
+        (code,),
+        (memory_of(input), *tables),
+        body,
+        aligned=False,
+    )

@@ -1,7 +1,7 @@
 """NVIDIA GPUs. Nothing is opened until CUDA is asked for, and nothing but the driver is needed.
 
-`find()` is what `rushlight.cuda` and the table of devices ask: the device, registered, or None where there is no driver or no unit; `reason()`
-says which.
+`find()` is what `rushlight.cuda` and the table of devices ask: the device, registered,
+or None where there is no driver or no unit; `reason()` says which.
 """
 
 from __future__ import annotations

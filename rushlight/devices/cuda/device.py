@@ -1,7 +1,8 @@
 """The CUDA device: NVIDIA's units through the core's table, with kernels generated as PTX.
 
 Enters: the driver. Leaves: `CudaDevice`, which `devices.base` registers when CUDA is first asked for. Matrix products
-are cuBLAS's where that is installed (libraries.py); other library ops run on the host and say so (RUSHLIGHT_SHOW=fallback).
+are cuBLAS's where that is installed (libraries.py);
+other library ops run on the host and say so (RUSHLIGHT_SHOW=fallback).
 """
 
 from __future__ import annotations

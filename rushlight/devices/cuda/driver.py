@@ -1,7 +1,7 @@
 """NVIDIA's driver as far as set-up needs it: what units there are, their names and limits, and modules made of PTX.
 
-Enters: the driver's library, opened when CUDA is first asked for. Leaves: `Driver`. What runs often (memory, copies, launches, events) goes
-through the core's table (csrc/cuda_device.cpp) instead. Refuses: with the driver's own words.
+Enters: the driver's library, opened when CUDA is first asked for. Leaves: `Driver`. What runs often (memory, copies,
+launches, events) goes through the core's table (csrc/cuda_device.cpp) instead. Refuses: with the driver's own words.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from ...base import environment
 ATTRIBUTES = {
     "max_threads_per_block": 1, "shared_memory_per_block": 8, "warp_size": 10, "regs_per_block": 12, "clock_rate": 13,
     "multi_processor_count": 16, "is_integrated": 18, "pci_bus_id": 33, "pci_device_id": 34, "memory_clock_rate": 36,
-    "memory_bus_width": 37, "L2_cache_size": 38, "max_threads_per_multi_processor": 39, "pci_domain_id": 50, "major": 75, "minor": 76,
-    "shared_memory_per_multiprocessor": 81, "regs_per_multiprocessor": 82, "is_multi_gpu_board": 84, "shared_memory_per_block_optin": 97,
+    "memory_bus_width": 37, "L2_cache_size": 38, "max_threads_per_multi_processor": 39, "pci_domain_id": 50,
+    "major": 75, "minor": 76, "shared_memory_per_multiprocessor": 81, "regs_per_multiprocessor": 82,
+    "is_multi_gpu_board": 84, "shared_memory_per_block_optin": 97,
 }  # fmt: skip
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
 

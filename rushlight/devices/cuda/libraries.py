@@ -1,7 +1,7 @@
 """Libraries of the CUDA device: cuBLAS for matrix products, where NVIDIA's wheel (or a toolkit) is installed.
 
-Enters: the type of a product's elements. Leaves: a kernel of the core's (csrc/cuda_blas.cpp) that plans run like any other, or None: then the
-generated kernel serves, slower and right.
+Enters: the type of a product's elements. Leaves: a kernel of the core's (csrc/cuda_blas.cpp) that plans run like any
+other, or None: then the generated kernel serves, slower and right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ PRODUCT = 3                                                                 # th
 def folders() -> list[Path]:
     """Where NVIDIA's wheels keep their libraries."""
     found = importlib.util.find_spec("nvidia")
-    roots = [Path(p) for p in found.submodule_search_locations] if found is not None and found.submodule_search_locations else []
+    roots = (
+        [Path(p) for p in found.submodule_search_locations]
+        if found is not None and found.submodule_search_locations
+        else []
+    )
     return [folder for root in roots for folder in sorted(root.glob("*/lib"), reverse=True)]
 
 

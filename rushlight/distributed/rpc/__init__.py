@@ -1,4 +1,5 @@
-"""`torch.distributed.rpc` in a build without it: `is_available()` is False; the names libraries import refuse when used."""
+"""`torch.distributed.rpc` in a build without it: `is_available()` is False;
+the names libraries import refuse when used."""
 
 from __future__ import annotations
 

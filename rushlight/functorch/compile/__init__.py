@@ -20,9 +20,10 @@ from ...fx.graph_module import GraphModule
 from ...nn import Module
 
 __all__ = [
-    "aot_export_module", "aot_function", "aot_module", "aot_module_simplified", "boxed_nop", "compiled_function", "compiled_module", "config",
-    "default_decompositions", "default_partition", "draw_graph", "draw_graph_compile", "get_decompositions", "make_boxed_compiler", "make_boxed_func",
-    "memory_efficient_fusion", "min_cut_rematerialization_partition", "nop", "print_compile",
+    "aot_export_module", "aot_function", "aot_module", "aot_module_simplified", "boxed_nop", "compiled_function",
+    "compiled_module", "config", "default_decompositions", "default_partition", "draw_graph", "draw_graph_compile",
+    "get_decompositions", "make_boxed_compiler", "make_boxed_func", "memory_efficient_fusion",
+    "min_cut_rematerialization_partition", "nop", "print_compile",
 ]  # fmt: skip
 
 compiled_function = aot_function
@@ -57,6 +58,7 @@ def draw_graph_compile(name: str) -> Callable:
 
 
 def memory_efficient_fusion(fn: Callable | Module, **kwargs: Any) -> Any:
-    """`fn` with the min-cut partition: what is cheap is computed again instead of saved. The graphs run op by op: nothing is fused by this function."""
+    """`fn` with the min-cut partition: what is cheap is computed again instead of saved. The graphs run op by op:
+    nothing is fused by this function."""
     options = {"fw_compiler": nop, "bw_compiler": nop, "partition_fn": min_cut_rematerialization_partition, **kwargs}
     return aot_module(fn, **options) if isinstance(fn, Module) else aot_function(fn, **options)

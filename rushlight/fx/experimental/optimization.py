@@ -18,7 +18,8 @@ from ..node import Node
 
 __all__ = ["extract_subgraph", "fuse", "matches_module_pattern", "remove_dropout", "replace_node_module"]
 
-_PATTERNS = ((nn.Conv1d, nn.BatchNorm1d, fuse_conv_bn_eval), (nn.Conv2d, nn.BatchNorm2d, fuse_conv_bn_eval), (nn.Conv3d, nn.BatchNorm3d, fuse_conv_bn_eval),
+_PATTERNS = ((nn.Conv1d, nn.BatchNorm1d, fuse_conv_bn_eval), (nn.Conv2d, nn.BatchNorm2d, fuse_conv_bn_eval),
+             (nn.Conv3d, nn.BatchNorm3d, fuse_conv_bn_eval),
              (nn.Linear, nn.BatchNorm1d, fuse_linear_bn_eval))  # fmt: skip
 
 
@@ -44,7 +45,8 @@ def fuse(model: nn.Module, inplace: bool = False, no_trace: bool = False) -> Gra
     modules = dict(traced.named_modules())
     for first, second, fold in _PATTERNS:
         for node in traced.graph.nodes:
-            if not matches_module_pattern((first, second), node, modules) or len(node.args[0].users) > 1:   # its value is used without the norm, too
+            # its value is used without the norm, too
+            if not matches_module_pattern((first, second), node, modules) or len(node.args[0].users) > 1:
                 continue
             norm = modules[node.target]
             if not norm.track_running_stats:
@@ -78,5 +80,3 @@ def extract_subgraph(orig_module: nn.Module, nodes: list[Node], inputs: list[Nod
     graph.output([values[node] for node in outputs])
     graph.lint()
     return GraphModule(orig_module, graph)
-
-

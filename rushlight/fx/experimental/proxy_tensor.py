@@ -1,10 +1,12 @@
-"""make_fx: trace through the dispatcher, so that graphs hold what really runs: ops below autograd, derivatives and transforms included.
+"""make_fx: trace through the dispatcher, so that graphs hold what really runs: ops below autograd,
+derivatives and transforms included.
 
-Enters: a function (or module) and example arguments. It runs once, on the examples ("real"), on fakes of them ("fake"), or on fakes with
-symbolic sizes ("symbolic"). Leaves: a GraphModule over op overloads. Tensors the function does not get as arguments become constants of it.
-Refuses: reading elements in the fake modes. Control flow follows the examples.
+Enters: a function (or module) and example arguments. It runs once, on the examples ("real"), on fakes of them ("fake"),
+or on fakes with symbolic sizes ("symbolic"). Leaves: a GraphModule over op overloads. Tensors the function does not get
+as arguments become constants of it. Refuses: reading elements in the fake modes. Control flow follows the examples.
 
-A tensor is recognised by the memory it looks at, not by its Python object: what autograd saved comes back as another object.
+A tensor is recognised by the memory it looks at, not by its Python object:
+what autograd saved comes back as another object.
 """
 
 from __future__ import annotations
@@ -33,17 +35,26 @@ from ..proxy import Proxy
 from .symbolic_sizes import SYMBOLIC, SizeProxies
 
 __all__ = [
-    "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_autocast_cache", "disable_proxy_modes_tracing", "dispatch_trace", "get_innermost_proxy_mode",
-    "get_isolated_graphmodule", "get_proxy_mode", "handle_sym_dispatch", "maybe_disable_fake_tensor_mode", "make_fx",
+    "ProxyTorchDispatchMode", "PythonKeyTracer", "disable_autocast_cache", "disable_proxy_modes_tracing",
+    "dispatch_trace", "get_innermost_proxy_mode", "get_isolated_graphmodule", "get_proxy_mode", "handle_sym_dispatch",
+    "maybe_disable_fake_tensor_mode", "make_fx",
 ]  # fmt: skip
 
 py_sym_types = SYMBOLIC
-_OVERWRITING = frozenset(("copy_", "bernoulli_", "uniform_", "normal_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_"))
+_OVERWRITING = frozenset(
+    ("copy_", "bernoulli_", "uniform_", "normal_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_")
+)
 
 
 def _place(t: Tensor) -> tuple:
     """What a tensor looks at: two with the same place have the same value."""
-    return t.untyped_storage()._cdata, Tensor.storage_offset(t), tuple(Tensor.shape.__get__(t)), Tensor.stride(t), t.dtype
+    return (
+        t.untyped_storage()._cdata,
+        Tensor.storage_offset(t),
+        tuple(Tensor.shape.__get__(t)),
+        Tensor.stride(t),
+        t.dtype,
+    )
 
 
 class PythonKeyTracer(Tracer):
@@ -71,7 +82,7 @@ class PythonKeyTracer(Tracer):
             return super().create_arg(self.sizes.proxy(a))
         return super().create_arg(a)
 
-    # --- which proxy stands for which tensor ------------------------------------------------------------------------------------------
+    # --- which proxy stands for which tensor --------------------------------------------------------------------------
 
     def track(self, t: Tensor, proxy: Proxy) -> None:
         """From now on the memory of `t` is the value of `proxy`."""
@@ -83,13 +94,21 @@ class PythonKeyTracer(Tracer):
 
     def note_value(self, proxy: Proxy, t: Tensor) -> None:
         with disable_dispatch_modes():
-            value = t.detach() if isinstance(t, FakeTensor) else self.snapshots.from_tensor(t.detach(), static_shapes=True)
+            value = (
+                t.detach() if isinstance(t, FakeTensor) else self.snapshots.from_tensor(t.detach(), static_shapes=True)
+            )
         proxy.node.meta["val"] = value
         proxy.node.meta["tensor_meta"] = _extract_tensor_metadata(value)
 
     def note_element(self, t: Tensor, number: Any) -> None:
         """`number` is the only element of `t`."""
-        result = self.create_proxy("call_function", find_op("_local_scalar_dense").overload_list[0], (self.proxy_of(t),), {}, name="_local_scalar_dense")
+        result = self.create_proxy(
+            "call_function",
+            find_op("_local_scalar_dense").overload_list[0],
+            (self.proxy_of(t),),
+            {},
+            name="_local_scalar_dense",
+        )
         result.node.meta["val"] = number
         self.sizes.note(number, result, None)
 
@@ -97,7 +116,12 @@ class PythonKeyTracer(Tracer):
         """What was required of elements is checked where they are known: when the graph runs."""
         for guard in () if self.env is None else self.env.deferred:
             if guard.truth.names <= set(self.sizes.seen):
-                self.create_proxy("call_function", _assert_scalar, (self.sizes.build(guard.truth), f"{guard!r}, required at {guard.location}"), {})
+                self.create_proxy(
+                    "call_function",
+                    _assert_scalar,
+                    (self.sizes.build(guard.truth), f"{guard!r}, required at {guard.location}"),
+                    {},
+                )
 
     def proxy_of(self, a: Any) -> Any:
         """An argument of a call, with proxies for tensors; unknown ones become constants."""
@@ -119,7 +143,9 @@ def _with_lists(given: tuple[tuple, dict[str, Any]]) -> tuple[tuple, dict[str, A
     """Arguments with sizes as lists, as schemas call them."""
     args, kwargs = given
     plain = [list(a) if isinstance(a, tuple) and all(isinstance(x, INTS) for x in a) else a for a in args]
-    return tuple(plain), {k: list(a) if isinstance(a, tuple) and all(isinstance(x, INTS) for x in a) else a for k, a in kwargs.items()}
+    return tuple(plain), {
+        k: list(a) if isinstance(a, tuple) and all(isinstance(x, INTS) for x in a) else a for k, a in kwargs.items()
+    }
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):
@@ -127,7 +153,13 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     records = True
 
-    def __init__(self, tracer: PythonKeyTracer, tracing_mode: str = "real", pre_dispatch: bool = False, decomposition_table: Mapping[Any, Callable] | None = None) -> None:
+    def __init__(
+        self,
+        tracer: PythonKeyTracer,
+        tracing_mode: str = "real",
+        pre_dispatch: bool = False,
+        decomposition_table: Mapping[Any, Callable] | None = None,
+    ) -> None:
         super().__init__()
         self.tracer, self.tracing_mode, self.pre_dispatch = tracer, tracing_mode, pre_dispatch
         self.decomposition_table = dict(decomposition_table or {})
@@ -160,7 +192,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return result
 
     def begin(self, func: Any, args: tuple) -> Proxy | None:
-        """The first write to memory nobody has seen: it was made for this. If that says all of its value, the proxy for it."""
+        """The first write to memory nobody has seen: it was made for this. If that says all of its value,
+        the proxy for it."""
         t = args[0]
         options = {"dtype": t.dtype, "device": t.device}
         if func._opname in ("fill_", "zero_") and not any(isinstance(a, Tensor) for a in args[1:]):
@@ -169,7 +202,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         elif func._opname in _OVERWRITING:
             overload, given = find_op("empty_strided").overload_list[0], (list(t.shape), list(t.stride()))
         else:
-            overload, given, options = find_op("clone").overload_list[0], (self.tracer.create_proxy_for_constant(self.snapshot(t)),), {}
+            overload, given, options = (
+                find_op("clone").overload_list[0],
+                (self.tracer.create_proxy_for_constant(self.snapshot(t)),),
+                {},
+            )
         result = self.tracer.create_proxy("call_function", overload, given, options, name=overload._opname)
         self.tracer.track(t, result)
         return result if func._opname in ("fill_", "zero_") else None
@@ -188,7 +225,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     self.track_tree(member, proxy[i])
 
 
-# --- one trace ------------------------------------------------------------------------------------------------------------------------------
+# --- one trace --------------------------------------------------------------------------------------------------------
 
 
 def dispatch_trace(root: Callable, tracer: Tracer, concrete_args: tuple | None = None) -> GraphModule:
@@ -222,8 +259,9 @@ def _output(tracer: PythonKeyTracer, x: Any) -> Any:
     return tracer.sizes.proxy(x) if isinstance(x, SYMBOLIC) else x
 
 
-def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = None, tracing_mode: str = "real", _allow_non_fake_inputs: bool = False, *,
-            pre_dispatch: bool = False, record_module_stack: bool = False, _allow_fake_constant: bool = False, _error_on_data_dependent_ops: bool = True,
+def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = None, tracing_mode: str = "real",
+            _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False, record_module_stack: bool = False,
+            _allow_fake_constant: bool = False, _error_on_data_dependent_ops: bool = True,
             record_stack_traces: bool = False, **options: Any) -> Callable[..., GraphModule]:  # fmt: skip
     """A function that takes example arguments and returns the graph of `f` on them."""
     if tracing_mode not in ("real", "fake", "symbolic"):
@@ -268,8 +306,14 @@ def _imitated(mode: Any, x: Any, position: int, tracing_mode: str) -> Any:
 def _root_of(recording: Callable, f: Callable, count: int) -> Callable:
     """A function for the tracer to read: with the parameter names of `f`, or plain ones where those are not its own."""
     code = getattr(inspect.unwrap(f), "__code__", None)
-    is_plain = code is not None and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) and code.co_argcount == count
-    names = ", ".join(code.co_varnames[:count] if is_plain and not inspect.ismethod(f) else (f"arg{i}" for i in range(count)))
+    is_plain = (
+        code is not None
+        and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+        and code.co_argcount == count
+    )
+    names = ", ".join(
+        code.co_varnames[:count] if is_plain and not inspect.ismethod(f) else (f"arg{i}" for i in range(count))
+    )
     scope: dict[str, Any] = {"_recording": recording}
     exec(f"def root({names}):\n    return _recording({names})", scope)
     scope["root"].__name__ = getattr(f, "__name__", type(f).__name__)
@@ -284,7 +328,7 @@ def _fake_mode_of(leaves: list[Any], tracing_mode: str) -> FakeTensorMode | None
     return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv() if tracing_mode == "symbolic" else None)
 
 
-# --- questions and switches -----------------------------------------------------------------------------------------------------------------
+# --- questions and switches -------------------------------------------------------------------------------------------
 
 
 def get_proxy_mode() -> ProxyTorchDispatchMode | None:
@@ -330,7 +374,13 @@ def handle_sym_dispatch(func: Callable, args: tuple, kwargs: dict[str, Any]) -> 
     return func(*args, **kwargs)
 
 
-def get_isolated_graphmodule(func: Callable, args: tuple, kwargs: dict[str, Any], tracing_mode: str = "real", decomposition_table: Mapping[Any, Callable] | None = None) -> GraphModule:
+def get_isolated_graphmodule(
+    func: Callable,
+    args: tuple,
+    kwargs: dict[str, Any],
+    tracing_mode: str = "real",
+    decomposition_table: Mapping[Any, Callable] | None = None,
+) -> GraphModule:
     """The graph of a call, not recorded in the trace around it."""
     leaves, spec = pytree.tree_flatten((args, kwargs))
 
@@ -340,5 +390,3 @@ def get_isolated_graphmodule(func: Callable, args: tuple, kwargs: dict[str, Any]
 
     with disable_proxy_modes_tracing():
         return make_fx(run, decomposition_table, tracing_mode)(leaves)
-
-

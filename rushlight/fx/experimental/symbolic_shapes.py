@@ -1,7 +1,7 @@
 """PyTorch's names for questions about symbolic shapes, on `rushlight.symbols`.
 
-Enters: numbers and truths, symbolic or plain, and what holds them. Leaves: answers: with a guard (`guard_*`), without one (`statically_known_*`), or with
-a check at run time (`expect_true`).
+Enters: numbers and truths, symbolic or plain, and what holds them. Leaves: answers: with a guard (`guard_*`), without
+one (`statically_known_*`), or with a check at run time (`expect_true`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from ...utils._pytree import tree_leaves
 from ..node import Node
 
 __all__ = [
-    "ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "StatelessSymbolicContext", "SymInt", "definitely_false",
-    "definitely_true", "expect_true", "free_symbols", "free_unbacked_symbols", "guard_bool", "guard_float", "guard_int", "guard_or_false",
-    "guard_or_true", "guard_scalar", "guard_size_oblivious", "has_free_symbols", "has_free_unbacked_symbols", "has_hint", "hint_int",
-    "is_concrete_bool", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_not", "sym_or",
+    "ConstraintViolationError", "DimDynamic", "GuardOnDataDependentSymNode", "ShapeEnv", "StatelessSymbolicContext",
+    "SymInt", "definitely_false", "definitely_true", "expect_true", "free_symbols", "free_unbacked_symbols",
+    "guard_bool", "guard_float", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar", "guard_size_oblivious",
+    "has_free_symbols", "has_free_unbacked_symbols", "has_hint", "hint_int",
+    "is_concrete_bool", "is_concrete_int", "is_symbolic", "statically_known_false", "statically_known_true", "sym_and",
+    "sym_eq", "sym_not", "sym_or",
 ]  # fmt: skip
 
 SymIntLikeType = SymInt
@@ -47,7 +49,9 @@ class StatelessSymbolicContext:
         self.dynamic_sizes = list(dynamic_sizes)
         unknown = {k: v for k, v in options.items() if v is not None}
         if unknown:
-            raise NotImplementedError(f"StatelessSymbolicContext: {', '.join(unknown)} have no counterpart here; give dynamic_sizes alone")
+            raise NotImplementedError(
+                f"StatelessSymbolicContext: {', '.join(unknown)} have no counterpart here; give dynamic_sizes alone"
+            )
 
 
 def is_symbolic(val: Any) -> bool:
@@ -77,7 +81,9 @@ def hint_int(a: Any, fallback: int | None = None) -> int:
         return int(a)
     hint = a.hint if a.has_hint() else fallback
     if hint is None:
-        raise GuardOnDataDependentSymNode(f"hint_int: {a} has no hint, since only elements can tell it. Give a fallback.")
+        raise GuardOnDataDependentSymNode(
+            f"hint_int: {a} has no hint, since only elements can tell it. Give a fallback."
+        )
     return hint
 
 
@@ -167,5 +173,10 @@ def constrain_range(a: Any, *, min: int | None, max: int | None = None) -> None:
 def is_accessor_node(node: Node) -> bool:
     """Whether a node reads a size, stride or offset."""
     if node.op == "call_function":
-        return getattr(node.target, "_opname", None) in ("sym_size", "sym_stride", "sym_storage_offset", "_local_scalar_dense")
+        return getattr(node.target, "_opname", None) in (
+            "sym_size",
+            "sym_stride",
+            "sym_storage_offset",
+            "_local_scalar_dense",
+        )
     return node.op == "call_method" and node.target in ("size", "stride", "storage_offset", "item")

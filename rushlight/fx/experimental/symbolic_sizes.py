@@ -1,7 +1,8 @@
 """Symbolic numbers as nodes: where a symbol was seen, and how to compute a formula of symbols in a graph.
 
-Enters: sizes of traced tensors, integer arguments and elements that are symbols. Leaves: proxies for any formula over them, made when first used:
-`sym_size` of the tensor that has the symbol, and arithmetic of `operator`, `math` and `sym_*` functions.
+Enters: sizes of traced tensors, integer arguments and elements that are symbols. Leaves: proxies for any formula over
+them, made when first used: `sym_size` of the tensor that has the symbol, and arithmetic of `operator`,
+`math` and `sym_*` functions.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ SYMBOLIC = (SymInt, SymFloat, SymBool)
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "//": operator.floordiv, "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
-    "**": operator.pow, "max": assertions.sym_max, "min": assertions.sym_min, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round,
-    "if": assertions.sym_ite, "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "neg": operator.neg, "abs": operator.abs,
-    "float": assertions.sym_float, "sqrt": assertions.sym_sqrt, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    "//": operator.floordiv, "%": operator.mod, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "<<": operator.lshift, ">>": operator.rshift, "**": operator.pow, "max": assertions.sym_max,
+    "min": assertions.sym_min, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round,
+    "if": assertions.sym_ite, "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "neg": operator.neg, "abs": operator.abs, "float": assertions.sym_float, "sqrt": assertions.sym_sqrt,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     "not": assertions.sym_not, "and": operator.and_, "or": operator.or_,
 }  # fmt: skip
 
@@ -89,14 +92,20 @@ class SizeProxies:
     def atom(self, atom: Atom) -> Any:
         key = of_atom(atom)
         if key not in self.made:
-            self.made[key] = self.call(_OPERATIONS[atom.name], *map(self.build, atom.arguments)) if atom.arguments else self.symbol(atom.name)
+            self.made[key] = (
+                self.call(_OPERATIONS[atom.name], *map(self.build, atom.arguments))
+                if atom.arguments
+                else self.symbol(atom.name)
+            )
         return self.made[key]
 
     def symbol(self, name: str) -> Any:
         proxy, dim = self.seen[name]
         if dim is None:
             return proxy
-        return proxy.tracer.create_proxy("call_function", find_op("sym_size").overload_list[0], (proxy, dim), {}, name="sym_size_int")
+        return proxy.tracer.create_proxy(
+            "call_function", find_op("sym_size").overload_list[0], (proxy, dim), {}, name="sym_size_int"
+        )
 
     def call(self, function: Callable[..., Any], *parts: Any) -> Any:
         """A node for a function of numbers; the extremes of many are taken two by two."""
@@ -110,5 +119,8 @@ def _symbol_of(formula: Any) -> str | None:
     """The name of the symbol a formula is, if it is one."""
     if isinstance(formula, Expression):
         return formula.sole_symbol
-    return (formula.function if isinstance(formula, Real) else formula.relation) if not formula.arguments and formula.constant is None else None
-
+    return (
+        (formula.function if isinstance(formula, Real) else formula.relation)
+        if not formula.arguments and formula.constant is None
+        else None
+    )

@@ -22,7 +22,11 @@ def fake_copy(module: Module, mode: FakeTensorMode) -> Module:
     """A module with the same structure whose parameters and buffers are fake."""
     memo: dict[int, Any] = {}
     for owner in module.modules():
-        tensors = [*owner._parameters.values(), *owner._buffers.values(), *(v for v in vars(owner).values() if isinstance(v, Tensor))]
+        tensors = [
+            *owner._parameters.values(),
+            *owner._buffers.values(),
+            *(v for v in vars(owner).values() if isinstance(v, Tensor)),
+        ]
         memo.update({id(t): mode.from_tensor(t, static_shapes=True) for t in tensors if t is not None})
     return copy.deepcopy(module, memo)
 
@@ -36,10 +40,21 @@ class FakeTensorProp(Interpreter):
 
     def fetch_attr(self, target: str) -> Any:
         found = super().fetch_attr(target)
-        return self._fakes(found) if isinstance(found, Tensor) else fake_copy(found, self._mode) if isinstance(found, Module) else found
+        return (
+            self._fakes(found)
+            if isinstance(found, Tensor)
+            else fake_copy(found, self._mode) if isinstance(found, Module) else found
+        )
 
     def _fakes(self, value: Any) -> Any:
-        return map_aggregate(value, lambda x: self._mode.from_tensor(x, static_shapes=True) if isinstance(x, Tensor) and not isinstance(x, FakeTensor) else x)
+        return map_aggregate(
+            value,
+            lambda x: (
+                self._mode.from_tensor(x, static_shapes=True)
+                if isinstance(x, Tensor) and not isinstance(x, FakeTensor)
+                else x
+            ),
+        )
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
@@ -49,7 +64,9 @@ class FakeTensorProp(Interpreter):
 
     def propagate(self, *args: Any) -> Any:
         """Run on these arguments, made fake."""
-        return self.propagate_dont_convert_inputs(*(self._mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args))
+        return self.propagate_dont_convert_inputs(
+            *(self._mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args)
+        )
 
     def propagate_dont_convert_inputs(self, *args: Any) -> Any:
         """Run on arguments that are fake already."""

@@ -1,7 +1,7 @@
 """Drawing graphs: DOT text, and through Graphviz's `dot` program pictures.
 
-Enters: a GraphModule. Leaves: a `DotGraph` per module: `to_string()`, and `write_svg`, `write_png`, ... where `dot` is installed. Refuses:
-pictures without it, saying so.
+Enters: a GraphModule. Leaves: a `DotGraph` per module: `to_string()`, and `write_svg`, `write_png`, ... where `dot` is
+installed. Refuses: pictures without it, saying so.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from .shape_prop import TensorMetadata
 __all__ = ["DotGraph", "FxGraphDrawer"]
 
 _COLORS = {"placeholder": "AliceBlue", "call_module": "LemonChiffon1", "get_attr": "LightGrey", "output": "PowderBlue"}
-_FUNCTION_COLORS = ("CadetBlue1", "Coral", "DarkOliveGreen1", "DarkSeaGreen1", "GhostWhite", "Khaki1", "LavenderBlush1", "LightSkyBlue", "MistyRose1",
-                    "PaleTurquoise2", "PeachPuff1", "Salmon", "Thistle1", "Wheat1", "YellowGreen")  # fmt: skip
+_FUNCTION_COLORS = ("CadetBlue1", "Coral", "DarkOliveGreen1", "DarkSeaGreen1", "GhostWhite", "Khaki1", "LavenderBlush1",
+                    "LightSkyBlue", "MistyRose1", "PaleTurquoise2", "PeachPuff1", "Salmon", "Thistle1", "Wheat1",
+                    "YellowGreen")  # fmt: skip
 
 
 def _quoted(text: str) -> str:
@@ -58,8 +59,13 @@ class DotGraph:
         """A picture, by Graphviz's `dot`."""
         program = shutil.which("dot")
         if program is None:
-            raise RuntimeError("graph_drawer: pictures need Graphviz's `dot` program, which is not installed; to_string() gives the text")
-        return subprocess.run([program, f"-T{format}"], input=self.to_string().encode(), capture_output=True, check=True).stdout
+            raise RuntimeError(
+                "graph_drawer: pictures need Graphviz's `dot` program, which is not installed; to_string() gives the"
+                " text"
+            )
+        return subprocess.run(
+            [program, f"-T{format}"], input=self.to_string().encode(), capture_output=True, check=True
+        ).stdout
 
     def write(self, path: str, format: str = "raw") -> None:
         """Write the text (format "raw" or "dot"), or a picture."""
@@ -78,13 +84,15 @@ class DotGraph:
 class FxGraphDrawer:
     """Draws a GraphModule; submodules that are graphs themselves get drawings of their own."""
 
-    def __init__(self, graph_module: GraphModule, name: str, ignore_getattr: bool = False, ignore_parameters_and_buffers: bool = False,
-                 skip_node_names_in_args: bool = True, parse_stack_trace: bool = False, dot_graph_shape: str | None = None, normalize_args: bool = False) -> None:  # fmt: skip
+    def __init__(self, graph_module: GraphModule, name: str, ignore_getattr: bool = False,
+                 ignore_parameters_and_buffers: bool = False, skip_node_names_in_args: bool = True,
+                 parse_stack_trace: bool = False, dot_graph_shape: str | None = None,
+                 normalize_args: bool = False) -> None:  # fmt: skip
         self._name = name
         self.dot_graph_shape = dot_graph_shape or "record"
         self.normalize_args = normalize_args
-        self._options = {"getattr": not ignore_getattr, "parameters": not ignore_parameters_and_buffers, "names": not skip_node_names_in_args,
-                         "traces": parse_stack_trace}  # fmt: skip
+        self._options = {"getattr": not ignore_getattr, "parameters": not ignore_parameters_and_buffers,
+                         "names": not skip_node_names_in_args, "traces": parse_stack_trace}  # fmt: skip
         self._dot_graphs = {name: self._draw(graph_module, name)}
         for child_name, child in graph_module.named_children():
             if isinstance(child, GraphModule):
@@ -125,8 +133,19 @@ class FxGraphDrawer:
         for kind, tensors in (("parameter", submodule.named_parameters()), ("buffer", submodule.named_buffers())):
             for name, tensor in tensors:
                 shape = f"\\nshape: {list(tensor.shape)}\\ndtype: {plain_text(tensor.dtype)}"
-                label = f"{{{node.name}.{name}|op_code=get_{kind}{shape}\\l}}" if self.dot_graph_shape == "record" else f"{node.name}.{name}"
-                made.add_node(f"{node.name}.{name}", label=label, shape=self.dot_graph_shape, style="filled,rounded", fillcolor="Yellow2", fontcolor="#000000")
+                label = (
+                    f"{{{node.name}.{name}|op_code=get_{kind}{shape}\\l}}"
+                    if self.dot_graph_shape == "record"
+                    else f"{node.name}.{name}"
+                )
+                made.add_node(
+                    f"{node.name}.{name}",
+                    label=label,
+                    shape=self.dot_graph_shape,
+                    style="filled,rounded",
+                    fillcolor="Yellow2",
+                    fontcolor="#000000",
+                )
                 made.add_edge(f"{node.name}.{name}", node.name)
 
     def _style(self, node: Node) -> dict[str, str]:
@@ -143,12 +162,28 @@ class FxGraphDrawer:
         if node.op == "call_module":
             called: Module = _get_attr(module, node.target)
             constants = [f"|{c}: {getattr(called, c)}" for c in getattr(called, "__constants__", ())]
-            parts.append(f"{public_module(type(called))}.{type(called).__name__}\\n{''.join(constants)}".replace("<", "\\<").replace(">", "\\>"))
+            parts.append(
+                f"{public_module(type(called))}.{type(called).__name__}\\n{''.join(constants)}".replace(
+                    "<", "\\<"
+                ).replace(">", "\\>")
+            )
         else:
-            parts.append(f"|target={node.target if isinstance(node.target, str) else _get_qualified_name(node.target)}\\n")
+            parts.append(
+                f"|target={node.target if isinstance(node.target, str) else _get_qualified_name(node.target)}\\n"
+            )
             for title, values in (("args", node.args), ("kwargs", node.kwargs)):
-                if values and not (self._options["names"] is False and all(isinstance(v, Node) for v in (values if title == "args" else values.values()))):
-                    shown = _format_arg(values, max_list_len=10).replace("{", r"\{").replace("}", r"\}").replace("<", r"\<").replace(">", r"\>").replace("|", r"\|")
+                if values and not (
+                    self._options["names"] is False
+                    and all(isinstance(v, Node) for v in (values if title == "args" else values.values()))
+                ):
+                    shown = (
+                        _format_arg(values, max_list_len=10)
+                        .replace("{", r"\{")
+                        .replace("}", r"\}")
+                        .replace("<", r"\<")
+                        .replace(">", r"\>")
+                        .replace("|", r"\|")
+                    )
                     parts.append(f"|{title}={shown}\\l")
         parts.append(f"|num_users={len(node.users)}\\n")
         meta = node.meta.get("tensor_meta")

@@ -45,7 +45,10 @@ class OperatorSupport(OperatorSupportBase):
             return True
         positional = zip(node.args, dtypes[0], strict=False)
         named = ((node.kwargs[k], allowed) for k, allowed in dtypes[1].items() if k in node.kwargs)
-        return all(not isinstance(arg, Node) or allowed is None or _get_arg_dtype(arg) in allowed for arg, allowed in (*positional, *named))
+        return all(
+            not isinstance(arg, Node) or allowed is None or _get_arg_dtype(arg) in allowed
+            for arg, allowed in (*positional, *named)
+        )
 
 
 def create_op_support(is_node_supported: IsNodeSupported) -> OperatorSupportBase:
@@ -74,7 +77,9 @@ class OpSupports:
     @classmethod
     def decline_if_input_dtype(cls, dtype: Any) -> OperatorSupportBase:
         """Not with an input of this dtype."""
-        return create_op_support(lambda submodules, node: all(_get_arg_dtype(arg) != dtype for arg in node.all_input_nodes))
+        return create_op_support(
+            lambda submodules, node: all(_get_arg_dtype(arg) != dtype for arg in node.all_input_nodes)
+        )
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> OperatorSupportBase:

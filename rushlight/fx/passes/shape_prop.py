@@ -1,7 +1,7 @@
 """Shapes through a graph: run it once, on real or fake tensors, and note what every node makes.
 
-Enters: a GraphModule and example arguments. Leaves: `meta["tensor_meta"]` (shape, dtype, strides, ...) and `meta["type"]` on every node, and
-the result. Refuses: examples the graph cannot run, naming the node.
+Enters: a GraphModule and example arguments. Leaves: `meta["tensor_meta"]` (shape, dtype, strides, ...) and
+`meta["type"]` on every node, and the result. Refuses: examples the graph cannot run, naming the node.
 """
 
 from __future__ import annotations
@@ -35,12 +35,24 @@ def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) ->
     """The metadata of a tensor."""
     is_strided = str(result.layout).endswith("strided")
     if getattr(result, "symbolic", None) is not None:     # to ask would leave guards
-        known = contiguous_format if include_contiguity and is_surely_contiguous(result.shape, result.stride()) else None
-        return TensorMetadata(result.shape, result.dtype, result.requires_grad, tuple(result.stride()), known, False, {})
+        known = (
+            contiguous_format if include_contiguity and is_surely_contiguous(result.shape, result.stride()) else None
+        )
+        return TensorMetadata(
+            result.shape, result.dtype, result.requires_grad, tuple(result.stride()), known, False, {}
+        )
     formats = (contiguous_format, channels_last, channels_last_3d) if include_contiguity and is_strided else ()
     ranks = {channels_last: 4, channels_last_3d: 5}
     fitting = (f for f in formats if result.ndim == ranks.get(f, result.ndim) and result.is_contiguous(memory_format=f))
-    return TensorMetadata(result.shape, result.dtype, result.requires_grad, tuple(result.stride()) if is_strided else (), next(fitting, None), False, {})
+    return TensorMetadata(
+        result.shape,
+        result.dtype,
+        result.requires_grad,
+        tuple(result.stride()) if is_strided else (),
+        next(fitting, None),
+        False,
+        {},
+    )
 
 
 class ShapeProp(Interpreter):

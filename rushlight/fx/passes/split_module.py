@@ -1,7 +1,8 @@
 """Splitting: a graph cut into submodules by a function that numbers its nodes.
 
-Enters: a GraphModule and `split_callback(node) -> int`. Leaves: a module that calls `submod_0`, `submod_1`, ..., each with the nodes of one number;
-values pass between them as arguments and results. Refuses: numberings by which two parts need each other.
+Enters: a GraphModule and `split_callback(node) -> int`. Leaves: a module that calls `submod_0`, `submod_1`, ..., each
+with the nodes of one number; values pass between them as arguments and results. Refuses:
+numberings by which two parts need each other.
 """
 
 from __future__ import annotations
@@ -35,14 +36,18 @@ class Partition:
         self.targets: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        return (f"name: {self.name},\n nodes: {self.node_names},\n inputs: {self.inputs},\n outputs: {self.outputs},\n partitions depended on: "
-                f"{self.dependencies},\n partition dependents: {self.dependents}")  # fmt: skip
+        return (
+            f"name: {self.name},\n nodes: {self.node_names},\n inputs: {self.inputs},\n outputs: {self.outputs},\n"
+            f" partitions depended on: {self.dependencies},\n partition dependents: {self.dependents}"
+        )
 
 
 class _Split:
     """One split under way."""
 
-    def __init__(self, m: GraphModule, keep_input_names: bool, keep_node_names: bool, qualname_map: dict[str, str] | None) -> None:
+    def __init__(
+        self, m: GraphModule, keep_input_names: bool, keep_node_names: bool, qualname_map: dict[str, str] | None
+    ) -> None:
         self.m = m
         self.keep_input_names, self.keep_node_names, self.qualname_map = keep_input_names, keep_node_names, qualname_map
         self.partitions: dict[str, Partition] = {}
@@ -124,7 +129,9 @@ class _Split:
             return
         if node.op == "placeholder":
             default = node.args[0] if node.args else inspect.Signature.empty
-            result = self.base.placeholder(node.name if self.keep_node_names else node.target, type_expr=node.type, default_value=default)
+            result = self.base.placeholder(
+                node.name if self.keep_node_names else node.target, type_expr=node.type, default_value=default
+            )
         else:
             result = self.base.get_attr(node.target)
             self.base_attributes[node.target] = _get_attr(self.m, node.target)
@@ -141,8 +148,9 @@ class _Split:
             self.base_values[name] = call if single else Proxy(call)[i].node
 
 
-def split_module(m: GraphModule, root_m: Module, split_callback: Callable[[Node], int], qualname_map: dict[str, str] | None = None,
-                 keep_original_order: bool | None = False, keep_original_node_name: bool | None = False, keep_original_input_name: bool = True, *,
+def split_module(m: GraphModule, root_m: Module, split_callback: Callable[[Node], int],
+                 qualname_map: dict[str, str] | None = None, keep_original_order: bool | None = False,
+                 keep_original_node_name: bool | None = False, keep_original_input_name: bool = True, *,
                  partition_affix: str | None = None, tuple_return: bool = False) -> GraphModule:  # fmt: skip
     """The module cut into parts. `qualname_map` is filled with where attributes of parts come from."""
     split = _Split(m, keep_original_input_name, bool(keep_original_node_name), qualname_map)

@@ -74,7 +74,9 @@ class _Splitter:
         assert hasattr(node, "tag"), f"Node does not have tag: {node.format_node()}"
         comp = self.home[node] = self.components[node.tag]
         latest = max((self.home[x].order for x in node.all_input_nodes if x in self.home), default=0)
-        assert comp.order >= latest, f"component {comp.name} has order={comp.order}, before max={latest}, a component that it reads from"
+        assert (
+            comp.order >= latest
+        ), f"component {comp.name} has order={comp.order}, before max={latest}, a component that it reads from"
         result = comp.graph.node_copy(node, lambda x: self.inside(comp, x))
         result.tag = node.tag
         self.copies[node] = result
@@ -117,7 +119,9 @@ def split_by_tags(
     return (result, mapping) if return_fqn_mapping else result
 
 
-def _call_component(gm: GraphModule, comp: Component, splitter: _Splitter, main: Graph, values: dict[Node, Node], return_tuple: bool) -> dict[str, str]:
+def _call_component(
+    gm: GraphModule, comp: Component, splitter: _Splitter, main: Graph, values: dict[Node, Node], return_tuple: bool
+) -> dict[str, str]:
     results = tuple(splitter.copies[x] for x in comp.orig_outputs)
     single = len(results) == 1 and not return_tuple
     comp.graph.output(results[0] if single else results)

@@ -1,4 +1,5 @@
-"""Names of targets, tensors among values, and putting graphs in order: shared by passes and written-out-of-tree backends."""
+"""Names of targets, tensors among values, and putting graphs in order:
+shared by passes and written-out-of-tree backends."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from ..graph_module import GraphModule
 from ..node import Node, _get_qualified_name
 from ..spelling import public_module
 
-__all__ = ["FxNetAccFusionsFinder", "get_acc_ops_name", "get_node_target", "is_node_output_tensor", "legalize_graph", "stable_topological_sort"]
+__all__ = [
+    "FxNetAccFusionsFinder",
+    "get_acc_ops_name",
+    "get_node_target",
+    "is_node_output_tensor",
+    "legalize_graph",
+    "stable_topological_sort",
+]
 
 Tensors = tuple[Tensor] | list[Tensor]
 TensorOrTensors = Tensor | Tensors
@@ -34,7 +42,9 @@ def get_acc_ops_name(k: str | type) -> str:
 
 def get_node_target(submodules: Mapping[str, Module], node: Node) -> str:
     """The name of what a node calls; for a module, that of its class."""
-    assert node.op in CALLABLE_NODE_OPS, f"Expect op types of {', '.join(sorted(CALLABLE_NODE_OPS))}, but found {node.op}"
+    assert (
+        node.op in CALLABLE_NODE_OPS
+    ), f"Expect op types of {', '.join(sorted(CALLABLE_NODE_OPS))}, but found {node.op}"
     if node.op == "call_module":
         submodule = submodules[node.target]
         return get_acc_ops_name(getattr(submodule, "_base_class_origin", type(submodule)))
@@ -118,5 +128,3 @@ def stable_topological_sort(gm: GraphModule) -> GraphModule:
 def legalize_graph(gm: GraphModule) -> GraphModule:
     """The graph in an order that can run."""
     return stable_topological_sort(gm)
-
-

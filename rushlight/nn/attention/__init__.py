@@ -1,8 +1,8 @@
 """rushlight.nn.attention: which form of scaled_dot_product_attention may be used, and causal biases.
 
-Enters: forms a caller allows, by `SDPBackend`. Leaves: a context in which `scaled_dot_product_attention` chooses among them
-alone. On the CPU there are two: MATH, and FLASH_ATTENTION, which holds no scores; others can be named but serve nothing.
-Refuses: what is no `SDPBackend`.
+Enters: forms a caller allows, by `SDPBackend`. Leaves: a context in which `scaled_dot_product_attention` chooses among
+them alone. On the CPU there are two: MATH, and FLASH_ATTENTION, which holds no scores; others can be named but serve
+nothing. Refuses: what is no `SDPBackend`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class SDPBackend(enum.IntEnum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[dict]:
-    """Within the context, attention uses one of `backends`. Priorities change nothing: the flash form is taken where it can be."""
+    """Within the context, attention uses one of `backends`. Priorities change nothing:
+    the flash form is taken where it can be."""
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(f"sdpa_kernel: expected an SDPBackend or a list of them, got {type(backends).__name__}")
     wanted = {int(b) for b in (backends if isinstance(backends, list) else [backends])}
@@ -58,14 +59,15 @@ def __getattr__(name: str) -> Any:
 
 __all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]
 
-# --- other implementations of flash attention -------------------------------------------------------------------------------
+# --- other implementations of flash attention -------------------------------------------------------------------------
 
 _impls: dict[str, Any] = {"FA3": None, "FA4": None}
 _active: list[tuple[str, Any]] = []
 
 
 def register_flash_attention_impl(impl: str, *, register_fn: Any) -> None:
-    """Make an implementation known; `register_fn()` puts it in place and may answer with a handle whose `remove()` takes it away."""
+    """Make an implementation known; `register_fn()` puts it in place and may answer with a handle whose `remove()`
+    takes it away."""
     _impls[impl] = register_fn
 
 

@@ -32,7 +32,9 @@ class CausalBias(_C.Tensor):
             raise AssertionError(f"CausalBias: variant must be a CausalVariant, got {type(variant).__name__}")
         self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant is CausalVariant.LOWER_RIGHT:
-            warnings.warn("Lower right causal bias leaves queries without keys when seq_len_q > seq_len_kv!", stacklevel=2)
+            warnings.warn(
+                "Lower right causal bias leaves queries without keys when seq_len_q > seq_len_kv!", stacklevel=2
+            )
 
     def _materialize(self, device: Any = None) -> Any:
         """The mask as a bool tensor."""
@@ -50,7 +52,16 @@ class CausalBias(_C.Tensor):
         return repr(self._materialize())
 
 
-def _attend(query: Any, key: Any, value: Any, attn_mask: CausalBias, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Any:
+def _attend(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: CausalBias,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
     if is_causal:
         raise ValueError("CausalBias should not be used with is_causal=True. Leave is_causal out.")
     upper = attn_mask.variant is CausalVariant.UPPER_LEFT or attn_mask.seq_len_q == attn_mask.seq_len_kv

@@ -1,9 +1,11 @@
-"""Attention whose scores a user's function changes, and masks by blocks: `flex_attention`, `create_block_mask`, `BlockMask`.
+"""Attention whose scores a user's function changes, and masks by blocks: `flex_attention`, `create_block_mask`,
+`BlockMask`.
 
 Enters: queries, keys and values of shape (batch, heads, length, width); `score_mod(score, b, h, q, kv)` and
-`mask_mod(b, h, q, kv)`, functions of one score or position, which are mapped over all of them. Leaves: the attention's result
-and, if asked for, the log of the sum of exponentials. Scores are held whole; gradients flow to everything, captured tensors
-included. Refuses: lengths that do not fit the mask, sliced masks without a new `mask_mod`, options of GPU kernels.
+`mask_mod(b, h, q, kv)`, functions of one score or position, which are mapped over all of them. Leaves: the attention's
+result and, if asked for, the log of the sum of exponentials. Scores are held whole; gradients flow to everything,
+captured tensors included. Refuses: lengths that do not fit the mask, sliced masks without a new `mask_mod`,
+options of GPU kernels.
 """
 
 from __future__ import annotations
@@ -18,7 +20,17 @@ from ... import _C
 from ...func import vmap
 from ...op import ops
 
-__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
+__all__ = [
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
+]
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 Tensor = _C.Tensor
@@ -38,7 +50,8 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-# Functions of one position ----------------------------------------------------------------------------------------------
+# Functions of one position
+# ----------------------------------------------------------------------------------------------
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
@@ -47,8 +60,10 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
 
 
 def _sliced_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    raise RuntimeError("a sliced BlockMask has no usable mask_mod: its positions moved. Set mask_mod from the original mask's, "
-                       "with the offset added")
+    raise RuntimeError(
+        "a sliced BlockMask has no usable mask_mod: its positions moved. Set mask_mod from the original mask's, "
+        "with the offset added"
+    )
 
 
 def _joined(mask_mods: tuple[Callable, ...], name: str, start: bool) -> Callable[..., Tensor]:
@@ -86,9 +101,15 @@ def _everywhere(function: Callable, takes_score: bool) -> Callable:
 def _takes_score(function: Callable) -> bool:
     """Whether a function has five positional parameters (a score_mod) rather than four (a mask_mod)."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    count = sum(p.kind in kinds and p.default is inspect.Parameter.empty for p in inspect.signature(function).parameters.values())
+    count = sum(
+        p.kind in kinds and p.default is inspect.Parameter.empty
+        for p in inspect.signature(function).parameters.values()
+    )
     if count not in (4, 5):
-        raise AssertionError(f"expected a mask_mod (b, h, q_idx, kv_idx) or a score_mod (score, b, h, q_idx, kv_idx), got a function of {count} parameters")
+        raise AssertionError(
+            "expected a mask_mod (b, h, q_idx, kv_idx) or a score_mod (score, b, h, q_idx, kv_idx), got a function of"
+            f" {count} parameters"
+        )
     return count == 5
 
 
@@ -106,7 +127,8 @@ def create_mask(mod_fn: Callable, B: int | None, H: int | None, Q_LEN: int, KV_L
     return _everywhere(mod_fn, False)(*_positions(sizes, device)).expand(sizes)
 
 
-# Masks by blocks --------------------------------------------------------------------------------------------------------
+# Masks by blocks
+# --------------------------------------------------------------------------------------------------------
 
 
 def _to_ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,17 +146,31 @@ def _to_dense(counts: Tensor, columns: Tensor, width: int) -> Tensor:
 
 
 class BlockMask:
-    """Which blocks of (query, key) positions take part: partly (`kv_*`, where `mask_mod` decides) or wholly (`full_kv_*`)."""
+    """Which blocks of (query, key) positions take part:
+    partly (`kv_*`, where `mask_mod` decides) or wholly (`full_kv_*`)."""
 
-    _TENSORS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices", "full_q_num_blocks", "full_q_indices")
+    _TENSORS = (
+        "kv_num_blocks",
+        "kv_indices",
+        "full_kv_num_blocks",
+        "full_kv_indices",
+        "q_num_blocks",
+        "q_indices",
+        "full_q_num_blocks",
+        "full_q_indices",
+    )
 
     def __init__(
-        self, seq_lengths: tuple[int, int], kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None, full_kv_indices: Tensor | None,
-        q_num_blocks: Tensor | None, q_indices: Tensor | None, full_q_num_blocks: Tensor | None, full_q_indices: Tensor | None,
-        BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2, mask_mod: Callable[..., Tensor] = noop_mask,
+        self, seq_lengths: tuple[int, int], kv_num_blocks: Tensor, kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None, full_kv_indices: Tensor | None,
+        q_num_blocks: Tensor | None, q_indices: Tensor | None, full_q_num_blocks: Tensor | None,
+        full_q_indices: Tensor | None, BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2,
+        mask_mod: Callable[..., Tensor] = noop_mask,
     ) -> None:  # fmt: skip
         if kv_indices.dim() < 2:
-            raise RuntimeError(f"BlockMask must have at least 2 dimensions, got kv_indices of shape {tuple(kv_indices.shape)}")
+            raise RuntimeError(
+                f"BlockMask must have at least 2 dimensions, got kv_indices of shape {tuple(kv_indices.shape)}"
+            )
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
             raise AssertionError("BlockMask: full_kv_num_blocks and full_kv_indices come together, or neither does")
         self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = seq_lengths, BLOCK_SIZE, mask_mod
@@ -145,13 +181,16 @@ class BlockMask:
 
     @classmethod
     def from_kv_blocks(
-        cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None, full_kv_indices: Tensor | None = None,
-        BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, mask_mod: Callable[..., Tensor] | None = None,
-        seq_lengths: tuple[int, int] | None = None, compute_q_blocks: bool = True,
+        cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None, BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
+        mask_mod: Callable[..., Tensor] | None = None, seq_lengths: tuple[int, int] | None = None,
+        compute_q_blocks: bool = True,
     ) -> BlockMask:  # fmt: skip
         """A mask from the key blocks of each row of query blocks; the query blocks of each key block follow."""
         if kv_indices.dim() < 2:
-            raise RuntimeError(f"BlockMask must have at least 2 dimensions, got kv_indices of shape {tuple(kv_indices.shape)}")
+            raise RuntimeError(
+                f"BlockMask must have at least 2 dimensions, got kv_indices of shape {tuple(kv_indices.shape)}"
+            )
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
 
         def turned(counts: Tensor | None, columns: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
@@ -160,8 +199,17 @@ class BlockMask:
             return _to_ordered(_to_dense(counts, columns, columns.shape[-1]).transpose(-2, -1))
 
         lengths = seq_lengths or (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
-        return cls(lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *turned(kv_num_blocks, kv_indices),
-                   *turned(full_kv_num_blocks, full_kv_indices), BLOCK_SIZE=size, mask_mod=mask_mod or noop_mask)
+        return cls(
+            lengths,
+            kv_num_blocks,
+            kv_indices,
+            full_kv_num_blocks,
+            full_kv_indices,
+            *turned(kv_num_blocks, kv_indices),
+            *turned(full_kv_num_blocks, full_kv_indices),
+            BLOCK_SIZE=size,
+            mask_mod=mask_mod or noop_mask,
+        )
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
         """Lengths, the block tensors, block sizes and `mask_mod`."""
@@ -194,45 +242,73 @@ class BlockMask:
         rows, columns = (grid_size, grid_size) if isinstance(grid_size, int) else grid_size
         partial = _to_dense(self.kv_num_blocks, self.kv_indices, self.kv_indices.shape[-1])
         grids = (partial + 2 * (self.to_dense() - partial)).reshape(-1, *partial.shape[-2:]).tolist()
-        drawn = ["\n".join("".join("░" * (v == 1) + "█" * (v == 2) + " " * (v == 0) for v in row[:columns]) for row in grid[:rows]) for grid in grids[:limit]]
+        drawn = [
+            "\n".join(
+                "".join("░" * (v == 1) + "█" * (v == 2) + " " * (v == 0) for v in row[:columns]) for row in grid[:rows]
+            )
+            for grid in grids[:limit]
+        ]
         return "\n\n".join(drawn + ([f"... {len(grids) - limit} more"] if len(grids) > limit else []))
 
     def to(self, device: Any) -> BlockMask:
         """The same mask on another device."""
-        return BlockMask(self.seq_lengths, *(None if (t := getattr(self, name)) is None else t.to(device) for name in self._TENSORS),
-                         BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod)
+        return BlockMask(
+            self.seq_lengths,
+            *(None if (t := getattr(self, name)) is None else t.to(device) for name in self._TENSORS),
+            BLOCK_SIZE=self.BLOCK_SIZE,
+            mask_mod=self.mask_mod,
+        )
 
     def __getitem__(self, index: Any) -> BlockMask:
         """Some batch entries, heads or rows of blocks. `mask_mod` must then be set anew, since positions moved."""
         wanted = index if isinstance(index, tuple) else (index,)
         wanted = tuple(slice(i, i + 1 or None) if isinstance(i, int) else i for i in wanted)
         parts = [None if (t := getattr(self, name)) is None else t[wanted] for name in self._TENSORS[:4]]
-        return BlockMask.from_kv_blocks(*parts, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=_sliced_mask, seq_lengths=self.seq_lengths,
-                                        compute_q_blocks=self.q_indices is not None)
+        return BlockMask.from_kv_blocks(
+            *parts,
+            BLOCK_SIZE=self.BLOCK_SIZE,
+            mask_mod=_sliced_mask,
+            seq_lengths=self.seq_lengths,
+            compute_q_blocks=self.q_indices is not None,
+        )
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
         """The mask cut to its upper left corner."""
         rows, columns = -(-new_q_len // self.BLOCK_SIZE[0]), -(-new_kv_len // self.BLOCK_SIZE[1])
 
         def cut(counts: Tensor | None, indices: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-            return (None, None) if counts is None else _to_ordered(_to_dense(counts, indices, indices.shape[-1])[..., :rows, :columns])
+            return (
+                (None, None)
+                if counts is None
+                else _to_ordered(_to_dense(counts, indices, indices.shape[-1])[..., :rows, :columns])
+            )
 
-        return BlockMask.from_kv_blocks(*cut(self.kv_num_blocks, self.kv_indices), *cut(self.full_kv_num_blocks, self.full_kv_indices),
-                                        BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod, seq_lengths=(new_q_len, new_kv_len),
-                                        compute_q_blocks=self.q_indices is not None)
+        return BlockMask.from_kv_blocks(
+            *cut(self.kv_num_blocks, self.kv_indices),
+            *cut(self.full_kv_num_blocks, self.full_kv_indices),
+            BLOCK_SIZE=self.BLOCK_SIZE,
+            mask_mod=self.mask_mod,
+            seq_lengths=(new_q_len, new_kv_len),
+            compute_q_blocks=self.q_indices is not None,
+        )
 
     def __str__(self) -> str:
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, \n{self.to_string()}\n)"
 
     def __repr__(self) -> str:
-        shapes = ",\n".join(f"    {name}={None if (t := getattr(self, name)) is None else t.shape}" for name in self._TENSORS)
-        return (f"BlockMask(\n{shapes},\n    BLOCK_SIZE={self.BLOCK_SIZE},\n    shape={self.shape},\n    sparsity={self.sparsity():.2f}%,\n"
-                f"    mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}\n)")
+        shapes = ",\n".join(
+            f"    {name}={None if (t := getattr(self, name)) is None else t.shape}" for name in self._TENSORS
+        )
+        return (
+            f"BlockMask(\n{shapes},\n    BLOCK_SIZE={self.BLOCK_SIZE},\n    shape={self.shape},\n   "
+            f" sparsity={self.sparsity():.2f}%,\n    mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}\n)"
+        )
 
 
 def create_block_mask(
     mask_mod: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False, separate_full_blocks: bool = True,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False,
+    separate_full_blocks: bool = True,
 ) -> BlockMask:  # fmt: skip
     """The blocks that `mask_mod` shows some or all of. `_compile` changes nothing: the mask is made eagerly."""
     if _takes_score(mask_mod):
@@ -244,40 +320,58 @@ def create_block_mask(
     full = blocks == rows * columns
     partial = (blocks > 0) & ~full if separate_full_blocks else blocks > 0
     wholly = _to_ordered(full) if separate_full_blocks else (None, None)
-    return BlockMask.from_kv_blocks(*_to_ordered(partial), *wholly, BLOCK_SIZE=(rows, columns), mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN))
+    return BlockMask.from_kv_blocks(
+        *_to_ordered(partial), *wholly, BLOCK_SIZE=(rows, columns), mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
+    )
 
 
-# Attention --------------------------------------------------------------------------------------------------------------
+# Attention
+# --------------------------------------------------------------------------------------------------------------
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, block_mask: BlockMask | None, enable_gqa: bool) -> None:
     if any(t.is_nested for t in (query, key, value)):
         raise NotImplementedError("flex_attention: nested tensors are not supported; pad them first")
     if not query.dim() == key.dim() == value.dim() == 4:
-        raise NotImplementedError(f"flex_attention: query, key and value must have 4 dimensions, got {query.dim()}, {key.dim()} and {value.dim()}")
+        raise NotImplementedError(
+            f"flex_attention: query, key and value must have 4 dimensions, got {query.dim()}, {key.dim()} and"
+            f" {value.dim()}"
+        )
     if query.size(-1) != key.size(-1):
-        raise ValueError(f"flex_attention: query and key must have the same width, got {query.size(-1)} and {key.size(-1)}")
+        raise ValueError(
+            f"flex_attention: query and key must have the same width, got {query.size(-1)} and {key.size(-1)}"
+        )
     heads, shared = query.size(1), key.size(1)
     if heads % shared if enable_gqa else heads != shared:
-        raise ValueError(f"flex_attention: {heads} query heads do not fit {shared} key heads (enable_gqa={enable_gqa}; with it, the first must be a multiple)")
+        raise ValueError(
+            f"flex_attention: {heads} query heads do not fit {shared} key heads (enable_gqa={enable_gqa}; with it, the"
+            " first must be a multiple)"
+        )
     if query.size(0) != key.size(0) and (block_mask is None or key.size(0) != 1):
         raise ValueError(f"flex_attention: batch sizes differ: {query.size(0)} and {key.size(0)}")
     if block_mask is not None:
         if block_mask.mask_mod is _sliced_mask:
             raise RuntimeError("a sliced BlockMask has no usable mask_mod: set it from the original mask's")
         if block_mask.seq_lengths != (query.size(-2), key.size(-2)):
-            raise ValueError(f"flex_attention: block_mask was created for lengths {block_mask.seq_lengths}, got {(query.size(-2), key.size(-2))}; "
-                             "create a new mask, or crop a longer one by its _adjust()")
+            raise ValueError(
+                f"flex_attention: block_mask was created for lengths {block_mask.seq_lengths}, got"
+                f" {(query.size(-2), key.size(-2))}; create a new mask, or crop a longer one by its _adjust()"
+            )
 
 
 def flex_attention(
-    query: Tensor, key: Tensor, value: Tensor, score_mod: Callable[..., Tensor] | None = None, block_mask: BlockMask | None = None, scale: float | None = None,
-    enable_gqa: bool = False, return_lse: bool = False, kernel_options: dict[str, Any] | None = None, *, return_aux: AuxRequest | None = None,
+    query: Tensor, key: Tensor, value: Tensor, score_mod: Callable[..., Tensor] | None = None,
+    block_mask: BlockMask | None = None, scale: float | None = None,
+    enable_gqa: bool = False, return_lse: bool = False, kernel_options: dict[str, Any] | None = None, *,
+    return_aux: AuxRequest | None = None,
 ) -> Any:  # fmt: skip
-    """Attention with scores changed by `score_mod` and hidden by `block_mask`. `kernel_options` tune GPU kernels and change no result."""
+    """Attention with scores changed by `score_mod` and hidden by `block_mask`.
+    `kernel_options` tune GPU kernels and change no result."""
     _check(query, key, value, block_mask, enable_gqa)
     if return_lse and return_aux is not None:
-        raise ValueError("flex_attention: return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)")
+        raise ValueError(
+            "flex_attention: return_lse and return_aux exclude each other; use return_aux=AuxRequest(lse=True)"
+        )
     if return_lse:
         warnings.warn("return_lse is deprecated; use return_aux=AuxRequest(lse=True)", FutureWarning, stacklevel=2)
     batch, groups = query.size(0), query.size(1) // key.size(1)
@@ -288,10 +382,14 @@ def flex_attention(
         return result, scores.logsumexp(-1)
     if return_aux is None:
         return result
-    return result, AuxOutput(scores.logsumexp(-1) if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None)
+    return result, AuxOutput(
+        scores.logsumexp(-1) if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None
+    )
 
 
-def _scores(query: Tensor, key: Tensor, score_mod: Callable | None, block_mask: BlockMask | None, scale: float) -> Tensor:
+def _scores(
+    query: Tensor, key: Tensor, score_mod: Callable | None, block_mask: BlockMask | None, scale: float
+) -> Tensor:
     """Scaled products in at least single precision, changed and hidden position by position."""
     working = _C.float64 if query.dtype is _C.float64 else _C.float32
     scores = (query @ key.to(query.dtype).transpose(-2, -1)).to(working) * scale

@@ -1,7 +1,7 @@
 """AdaptiveLogSoftmaxWithLoss: a softmax over many classes, cheap for the frequent ones.
 
-Enters: hidden vectors and class numbers, classes sorted by falling frequency. Leaves: log-probabilities and their mean loss.
-Refuses: cutoffs that do not rise, class numbers out of range.
+Enters: hidden vectors and class numbers, classes sorted by falling frequency. Leaves: log-probabilities and their mean
+loss. Refuses: cutoffs that do not rise, class numbers out of range.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """
 
     def __init__(
-        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False, device: Any = None,
-        dtype: Any = None,
+        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False,
+        device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         cutoffs = list(cutoffs)
@@ -67,7 +67,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for i in range(self.n_clusters):
             hidden = int(in_features // div_value ** (i + 1))
             size = self.cutoffs[i + 1] - self.cutoffs[i]
-            self.tail.append(Sequential(Linear(in_features, hidden, bias=False, **options), Linear(hidden, size, bias=False, **options)))
+            self.tail.append(
+                Sequential(
+                    Linear(in_features, hidden, bias=False, **options), Linear(hidden, size, bias=False, **options)
+                )
+            )
 
     def reset_parameters(self) -> None:
         """Every layer anew."""
@@ -100,8 +104,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if target.dim() not in (0, 1):
             raise RuntimeError("target must have 0 or 1 dims: one class for each row")
         if input.dim() != target.dim() + 1:
-            raise RuntimeError(f"A {target.dim()}D target tensor expects {'a 2D input with the batch first' if target.dim() else 'a 1D input'}, "
-                               f"but found inputs with sizes {tuple(input.shape)}.")  # fmt: skip
+            raise RuntimeError(
+                f"A {target.dim()}D target tensor expects"
+                f" {'a 2D input with the batch first' if target.dim() else 'a 1D input'}, but found inputs with sizes"
+                f" {tuple(input.shape)}."
+            )
         if target.dim() and input.size(0) != target.size(0):
             raise RuntimeError("input and target must agree in the size of the batch.")
         return target.dim() == 0

@@ -72,7 +72,9 @@ class BackwardHook:
         passed = Border.apply(*[values[i] for i in index])
         nodes = [t.grad_fn for t in passed if t.grad_fn is not None]
         if not nodes:
-            raise RuntimeError("Error while setting up the backward hooks: no tensor needs a gradient after the border node.")
+            raise RuntimeError(
+                "Error while setting up the backward hooks: no tensor needs a gradient after the border node."
+            )
         nodes[0].register_hook(hook)
         result = list(values)
         for i, tensor in zip(index, passed):
@@ -82,7 +84,9 @@ class BackwardHook:
     def _replaced(self, answer: Any, expected: int) -> tuple:
         answer = answer if isinstance(answer, tuple) else (answer,)
         if len(answer) != expected:
-            raise RuntimeError(f"a backward hook returns one gradient for each input: expected {expected}, got {len(answer)}")
+            raise RuntimeError(
+                f"a backward hook returns one gradient for each input: expected {expected}, got {len(answer)}"
+            )
         return answer
 
     def _at_input(self, grad_input: tuple, _: tuple) -> tuple | None:
@@ -107,6 +111,9 @@ class BackwardHook:
             for hook in self.user_hooks:
                 answer = hook(self.module, (None,) * self.n_inputs, grads)
                 if answer is not None and any(g is not None for g in answer):
-                    raise RuntimeError("no input of the module requires gradient, so its backward hook may return only None, or None for each of them.")
+                    raise RuntimeError(
+                        "no input of the module requires gradient, so its backward hook may return only None, or None"
+                        " for each of them."
+                    )
             self.grad_outputs = None
         return tuple(grads[i] for i in self.output_index)

@@ -1,7 +1,8 @@
 """Batch normalization, with its lazy forms.
 
-Enters: [N, C, …]. Leaves: the same shape, shifted and scaled per channel; statistics of batches are kept in buffers while
-training. Refuses inputs of another rank, and SyncBatchNorm in training mode: there is no distributed reduction yet.
+Enters: [N, C, …]. Leaves: the same shape, shifted and scaled per channel; statistics of batches are kept in buffers
+while training. Refuses inputs of another rank, and SyncBatchNorm in training mode:
+there is no distributed reduction yet.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class _NormBase(Module):
     __constants__ = ("track_running_stats", "momentum", "eps", "num_features", "affine")
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features = num_features
@@ -65,7 +66,12 @@ class _NormBase(Module):
 
     def extra_repr(self) -> str:
         shift = f", bias={self.bias is not None}, "
-        return f"{self.num_features}, " + settings(self, "eps", "momentum", "affine") + shift + settings(self, "track_running_stats")
+        return (
+            f"{self.num_features}, "
+            + settings(self, "eps", "momentum", "affine")
+            + shift
+            + settings(self, "track_running_stats")
+        )
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *rest: Any) -> None:
         version = local_metadata.get("version")
@@ -198,8 +204,9 @@ class SyncBatchNorm(_BatchNorm):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        process_group: Any = None, device: Any = None, dtype: Any = None, *, bias: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
@@ -210,7 +217,10 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training:
-            raise NotImplementedError("SyncBatchNorm: training needs a distributed reduction, which is not supported yet; use BatchNorm, or eval()")
+            raise NotImplementedError(
+                "SyncBatchNorm: training needs a distributed reduction, which is not supported yet; use BatchNorm, or"
+                " eval()"
+            )
         return super().forward(input)
 
     @classmethod
@@ -218,7 +228,14 @@ class SyncBatchNorm(_BatchNorm):
         """The same tree with every BatchNorm replaced by a SyncBatchNorm of the same state."""
         result = module
         if isinstance(module, _BatchNorm):
-            result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            result = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
             if module.affine:
                 result.weight, result.bias = module.weight, module.bias
             for name in ("running_mean", "running_var", "num_batches_tracked"):
@@ -234,8 +251,8 @@ class _LazyNormBase(LazyModuleMixin):
     bias: UninitializedParameter
 
     def __init__(
-        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None,
-        dtype: Any = None, *, bias: bool = True,
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine = affine

@@ -303,7 +303,9 @@ class ModuleDict(Module):
 def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
     """(key, value) pairs out of a mapping, a container with items, or an iterable of pairs."""
     if not isinstance(given, _Container) and not isinstance(given, Iterable):
-        raise TypeError(f"{what}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}")
+        raise TypeError(
+            f"{what}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
+        )
     if isinstance(given, (OrderedDict, ModuleDict, ParameterDict)):
         return list(given.items())
     if isinstance(given, Mapping):

@@ -1,7 +1,7 @@
 """Convolution layers over one, two and three dims, transposed and lazy ones too.
 
-Enters: [batch,] channels and the convolved dims. Leaves: the same with output channels. Refuses: channels that groups do not
-divide, paddings a mode does not know; the rest is refused by the functions they call.
+Enters: [batch,] channels and the convolved dims. Leaves: the same with output channels. Refuses: channels that groups
+do not divide, paddings a mode does not know; the rest is refused by the functions they call.
 """
 
 from __future__ import annotations
@@ -22,12 +22,23 @@ _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    __constants__ = ("stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels", "kernel_size")
+    __constants__ = (
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    )
     dims = 1
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...], padding: Any, dilation: tuple[int, ...],
-        transposed: bool, output_padding: tuple[int, ...], groups: int, bias: bool, padding_mode: str, device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...], padding: Any,
+        dilation: tuple[int, ...], transposed: bool, output_padding: tuple[int, ...], groups: int, bias: bool,
+        padding_mode: str, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self._check(in_channels, out_channels, stride, padding, groups, padding_mode)
@@ -51,7 +62,9 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     @staticmethod
-    def _check(in_channels: int, out_channels: int, stride: tuple[int, ...], padding: Any, groups: int, padding_mode: str) -> None:
+    def _check(
+        in_channels: int, out_channels: int, stride: tuple[int, ...], padding: Any, groups: int, padding_mode: str
+    ) -> None:
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         if in_channels % groups:
@@ -111,12 +124,27 @@ class _Convolution(_ConvNd):
     function: Any = None
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
-        bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
     ) -> None:  # fmt: skip
         kernel, steps, gaps = (repeated(value, self.dims) for value in (kernel_size, stride, dilation))
         edges = padding if isinstance(padding, str) else repeated(padding, self.dims)
-        super().__init__(in_channels, out_channels, kernel, steps, edges, gaps, False, (0,) * self.dims, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel,
+            steps,
+            edges,
+            gaps,
+            False,
+            (0,) * self.dims,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.padding_mode != "zeros":
@@ -223,13 +251,30 @@ class _ConvTransposeNd(_ConvNd):
     function: Any = None
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
-        bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        kernel, steps, edges, gaps, extra = (repeated(v, self.dims) for v in (kernel_size, stride, padding, dilation, output_padding))
-        super().__init__(in_channels, out_channels, kernel, steps, edges, gaps, True, extra, groups, bias, padding_mode, device, dtype)
+        kernel, steps, edges, gaps, extra = (
+            repeated(v, self.dims) for v in (kernel_size, stride, padding, dilation, output_padding)
+        )
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel,
+            steps,
+            edges,
+            gaps,
+            True,
+            extra,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _output_padding(self, input: Tensor, output_size: Any) -> tuple[int, ...]:
         """The padding that gives `output_size`, or the layer's own."""
@@ -240,21 +285,30 @@ class _ConvTransposeNd(_ConvNd):
         if len(sizes) == input.dim():
             sizes = sizes[leading:]
         if len(sizes) != self.dims:
-            raise ValueError(f"ConvTranspose{self.dims}D: for {input.dim()}D input, output_size must have {self.dims} or {input.dim()} elements "
-                             f"(got {len(output_size)})")  # fmt: skip
+            raise ValueError(
+                f"ConvTranspose{self.dims}D: for {input.dim()}D input, output_size must have {self.dims} or"
+                f" {input.dim()} elements (got {len(output_size)})"
+            )
         smallest = [
-            (input.size(d + leading) - 1) * self.stride[d] - 2 * self.padding[d] + self.dilation[d] * (self.kernel_size[d] - 1) + 1
+            (input.size(d + leading) - 1) * self.stride[d]
+            - 2 * self.padding[d]
+            + self.dilation[d] * (self.kernel_size[d] - 1)
+            + 1
             for d in range(self.dims)
         ]
         largest = [low + step - 1 for low, step in zip(smallest, self.stride)]
         if not all(low <= size <= high for low, size, high in zip(smallest, sizes, largest)):
-            raise ValueError(f"requested an output size of {output_size}, but valid sizes range from {smallest} to {largest} "
-                             f"(for an input of {tuple(input.size())[2:]})")  # fmt: skip
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {smallest} to {largest} "
+                f"(for an input of {tuple(input.size())[2:]})"
+            )
         return tuple(size - low for size, low in zip(sizes, smallest))
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         extra = self._output_padding(input, output_size)
-        return self.function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return self.function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
 
 
 class ConvTranspose1d(_ConvTransposeNd):
@@ -355,7 +409,9 @@ class _LazyConvXdMixin(LazyModuleMixin):
     weight: UninitializedParameter
     bias: UninitializedParameter | None
 
-    def _start(self, out_channels: int, kernel_size: Any, groups: int, bias: bool, device: Any, dtype: Any, **given: Any) -> None:
+    def _start(
+        self, out_channels: int, kernel_size: Any, groups: int, bias: bool, device: Any, dtype: Any, **given: Any
+    ) -> None:
         super().__init__(0, 0, kernel_size, groups=1, bias=False, **given)
         self.groups = groups
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -374,7 +430,9 @@ class _LazyConvXdMixin(LazyModuleMixin):
         self.in_channels = self._get_in_channels(input)
         if self.in_channels % self.groups:
             raise ValueError("in_channels must be divisible by groups")
-        outer, inner = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        outer, inner = (
+            (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        )
         self.weight.materialize((outer, inner // self.groups, *self.kernel_size))
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
@@ -382,22 +440,37 @@ class _LazyConvXdMixin(LazyModuleMixin):
 
     def _get_in_channels(self, input: Tensor) -> int:
         if input.dim() not in (self.dims + 1, self.dims + 2):
-            raise RuntimeError(f"Expected {self.dims + 1}D (unbatched) or {self.dims + 2}D (batched) input to {type(self).__name__}, but "
-                               f"got input of size: {tuple(input.shape)}")  # fmt: skip
+            raise RuntimeError(
+                f"Expected {self.dims + 1}D (unbatched) or {self.dims + 2}D (batched) input to {type(self).__name__},"
+                f" but got input of size: {tuple(input.shape)}"
+            )
         return input.shape[-self.dims - 1]
 
 
 class _LazyConvolution(_LazyConvXdMixin):
-    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
-                 padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:  # fmt: skip
-        self._start(out_channels, kernel_size, groups, bias, device, dtype, stride=stride, padding=padding, dilation=dilation, padding_mode=padding_mode)
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:  # fmt: skip
+        self._start(
+            out_channels,
+            kernel_size,
+            groups,
+            bias,
+            device,
+            dtype,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            padding_mode=padding_mode,
+        )
 
 
 class _LazyTransposed(_LazyConvXdMixin):
-    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
-                 dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:  # fmt: skip
-        self._start(out_channels, kernel_size, groups, bias, device, dtype, stride=stride, padding=padding, output_padding=output_padding,
-                    dilation=dilation, padding_mode=padding_mode)  # fmt: skip
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+                 groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:  # fmt: skip
+        self._start(out_channels, kernel_size, groups, bias, device, dtype, stride=stride, padding=padding,
+                    output_padding=output_padding, dilation=dilation, padding_mode=padding_mode)  # fmt: skip
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):

@@ -1,7 +1,7 @@
 """Dropout layers: while training, each calls the function of its name.
 
-Enters: a tensor. Leaves: the tensor with elements, or whole channels, zeroed at random and the rest scaled; in evaluation
-mode, the tensor itself. Refuses probabilities outside [0, 1].
+Enters: a tensor. Leaves: the tensor with elements, or whole channels, zeroed at random and the rest scaled; in
+evaluation mode, the tensor itself. Refuses probabilities outside [0, 1].
 """
 
 from __future__ import annotations

@@ -76,7 +76,10 @@ class Unflatten(Module):
             raise TypeError(f"unflattened_size must be a tuple or list, but found type {type(given).__name__}")
         for i, size in enumerate(given):
             if not isinstance(size, INTS):
-                raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {i}")
+                raise TypeError(
+                    f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at"
+                    f" pos {i}"
+                )
 
     def _check_named(self, given: Any) -> None:
         given = tuple(given.items()) if isinstance(given, OrderedDict) else given
@@ -84,7 +87,10 @@ class Unflatten(Module):
             raise TypeError(f"unflattened_size must be a tuple of tuples, but found type {type(given).__name__}")
         for i, pair in enumerate(given):
             if not isinstance(pair, tuple):
-                raise TypeError(f"unflattened_size must be tuple of tuples, but found element of type {type(pair).__name__} at pos {i}")
+                raise TypeError(
+                    f"unflattened_size must be tuple of tuples, but found element of type {type(pair).__name__} at"
+                    f" pos {i}"
+                )
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)

@@ -28,7 +28,12 @@ _global_parameter_registration_hooks: OrderedDict[int, Callable] = OrderedDict()
 
 # What the fast path of a call looks at: these dicts of every module, and these of all.
 CALL_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_pre_hooks")
-GLOBAL_CALL_HOOKS = (_global_backward_hooks, _global_backward_pre_hooks, _global_forward_hooks, _global_forward_pre_hooks)
+GLOBAL_CALL_HOOKS = (
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_forward_hooks,
+    _global_forward_pre_hooks,
+)
 
 _MIXED = "a {} takes full backward hooks or old ones, not both kinds at once."
 
@@ -109,7 +114,8 @@ class Hooks:
     ) -> RemovableHandle:
         """Call `hook(module, args)` before forward; a result that is not None replaces the arguments.
 
-        with_kwargs: `hook(module, args, kwargs)`, answering None or `(args, kwargs)`. prepend: before those registered already.
+        with_kwargs: `hook(module, args, kwargs)`, answering None or `(args, kwargs)`. prepend:
+        before those registered already.
         """
         handle = _added(self._forward_pre_hooks, hook, [self._forward_pre_hooks_with_kwargs])
         if with_kwargs:
@@ -146,7 +152,8 @@ class Hooks:
         return _added(self._backward_hooks, hook)
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when gradients of the inputs are known; a result replaces them."""
+        """Call `hook(module, grad_input, grad_output)` when gradients of the inputs are known;
+        a result replaces them."""
         self._set_backward_kind(True)
         handle = _added(self._backward_hooks, hook)
         if prepend:
@@ -188,10 +195,12 @@ class Hooks:
                           FutureWarning, stacklevel=4)  # fmt: skip
         elif len({t.grad_fn for t in results}) > 1:
             warnings.warn("A backward hook that is not full, on a module whose outputs come from different nodes, "
-                          f"is deprecated: it misses some of grad_output. {remedy}", FutureWarning, stacklevel=4)  # fmt: skip
+                          f"is deprecated: it misses some of grad_output. {remedy}", FutureWarning,
+                          stacklevel=4)  # fmt: skip
         elif {n[0] for n in grad_fn.next_functions} != {t.grad_fn for t in arguments if t.grad_fn is not None}:
             warnings.warn("A backward hook that is not full, on a module of more than one node, "
-                          f"is deprecated: it misses some of grad_input. {remedy}", FutureWarning, stacklevel=4)  # fmt: skip
+                          f"is deprecated: it misses some of grad_input. {remedy}", FutureWarning,
+                          stacklevel=4)  # fmt: skip
 
 
 def _run_pre_hooks(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -301,4 +310,3 @@ def registered(hooks: OrderedDict[int, Callable], module: Any, name: str, value:
         if answer is not None:
             value = answer
     return value
-

@@ -1,8 +1,8 @@
 """Transformer layers in evaluation: the same numbers with fewer steps between the products.
 
-Enters: a layer whose gradient nobody wants, and a batch [N, L, E]. Leaves: the layer's result, without the module calls,
-dropouts and transposed copies that training needs. Refuses by answering no: layers in training, with hooks, tensor
-subclasses, autocast or weights that want a gradient take the ordinary way.
+Enters: a layer whose gradient nobody wants, and a batch [N, L, E]. Leaves: the layer's result, without the module
+calls, dropouts and transposed copies that training needs. Refuses by answering no: layers in training, with hooks,
+tensor subclasses, autocast or weights that want a gradient take the ordinary way.
 """
 
 from __future__ import annotations
@@ -32,15 +32,29 @@ def is_plain(module: Any, *tensors: Tensor | None) -> bool:
     return not keys and not any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
 
 
-def is_simple_attention(attention: Any, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> bool:
+def is_simple_attention(
+    attention: Any, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
+) -> bool:
     """Whether one product projects queries, keys and values [N, L, E], nothing is appended to them, and masks fit."""
-    if attention.training or not attention.batch_first or not attention._qkv_same_embed_dim or attention.in_proj_bias is None:
+    if (
+        attention.training
+        or not attention.batch_first
+        or not attention._qkv_same_embed_dim
+        or attention.in_proj_bias is None
+    ):
         return False
-    if x.dim() != 3 or x.dtype is not attention.in_proj_weight.dtype or x.size(2) != attention.embed_dim or (is_causal and mask is None):
+    if (
+        x.dim() != 3
+        or x.dtype is not attention.in_proj_weight.dtype
+        or x.size(2) != attention.embed_dim
+        or (is_causal and mask is None)
+    ):
         return False
     batch, length, _ = x.shape
     square = (None, (length, length), (batch * attention.num_heads, length, length))
-    if (None if mask is None else tuple(mask.shape)) not in square or (None if padding is None else tuple(padding.shape)) not in (None, (batch, length)):
+    if (None if mask is None else tuple(mask.shape)) not in square or (
+        None if padding is None else tuple(padding.shape)
+    ) not in (None, (batch, length)):
         return False
     kinds = all(m is None or m.dtype in (_C.bool, x.dtype) for m in (mask, padding))
     return kinds and attention.bias_k is None and attention.bias_v is None and not attention.add_zero_attn
@@ -72,7 +86,9 @@ def attend(attention: Any, x: Tensor, mask: Tensor | None) -> Tensor:
     projected = F.linear(x, attention.in_proj_weight, attention.in_proj_bias)
     q, k, v = projected.view(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4).unbind(0)
     mixed = F.scaled_dot_product_attention(q, k, v, mask)
-    return F.linear(mixed.transpose(1, 2).reshape(batch, length, width), attention.out_proj.weight, attention.out_proj.bias)
+    return F.linear(
+        mixed.transpose(1, 2).reshape(batch, length, width), attention.out_proj.weight, attention.out_proj.bias
+    )
 
 
 def encode(layer: Any, x: Tensor, mask: Tensor | None) -> Tensor:

@@ -1,7 +1,7 @@
 """Instance normalization: every channel of every sample by itself, with its lazy forms.
 
-Enters: [N,] C and the dims normalized over. Leaves: the same shape. Refuses inputs of another rank, and, with learned scales,
-another number of channels.
+Enters: [N,] C and the dims normalized over. Leaves: the same shape. Refuses inputs of another rank, and,
+with learned scales, another number of channels.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .batchnorm import _expect, _LazyNormBase, _NormBase
 
 class _InstanceNorm(_NormBase):
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
@@ -30,26 +30,36 @@ class _InstanceNorm(_NormBase):
         channels = input.dim() - self.rank + 1
         if input.size(channels) != self.num_features:
             if self.affine:
-                raise ValueError(f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: {input.size(channels)}.")
+                raise ValueError(
+                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got:"
+                    f" {input.size(channels)}."
+                )
         alone = input.dim() == self.rank - 1
         by_input = self.training or not self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
         batch = input.unsqueeze(0) if alone else input
-        result = F.instance_norm(batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum, self.eps)
+        result = F.instance_norm(
+            batch, self.running_mean, self.running_var, self.weight, self.bias, by_input, momentum, self.eps
+        )
         return result.squeeze(0) if alone else result
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str], unexpected_keys: list[str],
-        error_msgs: list[str],
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
         if local_metadata.get("version") is None and not self.track_running_stats:
             stale = [prefix + n for n in ("running_mean", "running_var") if prefix + n in state_dict]
             if stale:
-                error_msgs.append(f"Unexpected running stats buffer(s) {' and '.join(repr(k) for k in stale)} for {type(self).__name__} with "
-                                  "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, these keys can be removed from it.")  # fmt: skip
+                error_msgs.append(
+                    f"Unexpected running stats buffer(s) {' and '.join(repr(k) for k in stale)} for"
+                    f" {type(self).__name__} with track_running_stats=False. If state_dict is a checkpoint saved before"
+                    " 0.4.0, these keys can be removed from it."
+                )
                 for key in stale:
                     state_dict.pop(key)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -1,7 +1,7 @@
 """Lazy modules: parameters that get their shapes from the first input, after which the module is an ordinary one.
 
-Enters: a class with `initialize_parameters` and parameters made as UninitializedParameter. Leaves, after the first call, an
-instance of `cls_to_become`. Refuses to load a state of the wrong kind only where shapes are known.
+Enters: a class with `initialize_parameters` and parameters made as UninitializedParameter. Leaves, after the first
+call, an instance of `cls_to_become`. Refuses to load a state of the wrong kind only where shapes are known.
 """
 
 from __future__ import annotations

@@ -55,12 +55,14 @@ def _addindent(text: str, spaces: int) -> str:
 
 
 def _fresh() -> dict[str, Any]:
-    """What every module starts with, under the names PyTorch pickles. Hook tables are ordered dicts: handles refer to them weakly."""
+    """What every module starts with, under the names PyTorch pickles. Hook tables are ordered dicts:
+    handles refer to them weakly."""
     return {
         "training": True, "_parameters": {}, "_buffers": {}, "_non_persistent_buffers_set": set(),
         "_backward_pre_hooks": OrderedDict(), "_backward_hooks": OrderedDict(), "_is_full_backward_hook": None,
-        "_forward_hooks": OrderedDict(), "_forward_hooks_with_kwargs": OrderedDict(), "_forward_hooks_always_called": OrderedDict(),
-        "_forward_pre_hooks": OrderedDict(), "_forward_pre_hooks_with_kwargs": OrderedDict(), "_state_dict_hooks": OrderedDict(),
+        "_forward_hooks": OrderedDict(), "_forward_hooks_with_kwargs": OrderedDict(),
+        "_forward_hooks_always_called": OrderedDict(), "_forward_pre_hooks": OrderedDict(),
+        "_forward_pre_hooks_with_kwargs": OrderedDict(), "_state_dict_hooks": OrderedDict(),
         "_state_dict_pre_hooks": OrderedDict(), "_load_state_dict_pre_hooks": OrderedDict(),
         "_load_state_dict_post_hooks": OrderedDict(), "_modules": {},
     }  # fmt: skip
@@ -85,7 +87,11 @@ class Module(State, Hooks):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
-            what = f"an unexpected keyword argument '{next(iter(kwargs))}'" if kwargs else f"{len(args) + 1} positional arguments, it takes 1"
+            what = (
+                f"an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"{len(args) + 1} positional arguments, it takes 1"
+            )
             raise TypeError(f"{type(self).__name__}.__init__() got {what}")
         self.__dict__.update(_fresh())
         if self.call_super_init:
@@ -118,7 +124,9 @@ class Module(State, Hooks):
         if hasattr(self, name) and name not in self._buffers:
             raise KeyError(f"attribute '{name}' already exists")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)"
+            )
         self._buffers[name] = registered(_hooks._global_buffer_registration_hooks, self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -134,7 +142,10 @@ class Module(State, Hooks):
             raise KeyError(f"attribute '{name}' already exists")
         if param is not None:
             if not isinstance(param, Parameter):
-                raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+                raise TypeError(
+                    f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None"
+                    " required)"
+                )
             if param.grad_fn is not None:
                 raise ValueError(f"parameter '{name}' must be a leaf Tensor, got one computed from others. "
                                  f"Where '{name}' depends on another Tensor, compute it inside forward().")  # fmt: skip
@@ -231,7 +242,9 @@ class Module(State, Hooks):
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Modules pickled by older versions lack the newer hook tables.
         fresh = _fresh()
-        self.__dict__.update({name: fresh[name] for name in fresh if "hook" in name or name == "_non_persistent_buffers_set"})
+        self.__dict__.update(
+            {name: fresh[name] for name in fresh if "hook" in name or name == "_non_persistent_buffers_set"}
+        )
         self.__dict__.update(state)
 
     # Paths
@@ -285,9 +298,13 @@ class Module(State, Hooks):
 
     # Iteration
 
-    def _named_members(self, members: Callable, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, members: Callable, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         seen: set = set()
-        for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
+        for path, module in (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        ):
             for name, value in members(module):
                 if value is None or value in seen:
                     continue
@@ -295,7 +312,9 @@ class Module(State, Hooks):
                     seen.add(value)
                 yield (f"{path}.{name}" if path else name), value
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """(full name, parameter) pairs, each parameter once unless remove_duplicate is off."""
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
@@ -304,7 +323,9 @@ class Module(State, Hooks):
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """(full name, buffer) pairs."""
         yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
@@ -326,7 +347,9 @@ class Module(State, Hooks):
         for _, module in self.named_children():
             yield module
 
-    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """(path, module) of the module itself and everything in it, each once unless remove_duplicate is off."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -366,7 +389,8 @@ class Module(State, Hooks):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move and convert: to(device), to(dtype), to(device, dtype), to(tensor), each with non_blocking and memory_format."""
+        """Move and convert: to(device), to(dtype), to(device, dtype), to(tensor),
+        each with non_blocking and memory_format."""
         device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"Module.to: dtype must be a floating point or complex one, got {dtype}")
@@ -462,7 +486,8 @@ class Module(State, Hooks):
                 param.grad.zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile calls of this module in place, with the options of `compile()`, which also says what that means today."""
+        """Compile calls of this module in place, with the options of `compile()`,
+        which also says what that means today."""
         late.provided("compile")(self.forward, *args, **kwargs)
 
     # Text
@@ -498,7 +523,11 @@ class Module(State, Hooks):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         children = [f"({name}): {_addindent(texts[id(module)], 2)}" for name, module in self._modules.items()]
-        body = lines[0] if len(lines) == 1 and not children else "\n  " + "\n  ".join(lines + children) + "\n" if lines + children else ""
+        body = (
+            lines[0]
+            if len(lines) == 1 and not children
+            else "\n  " + "\n  ".join(lines + children) + "\n" if lines + children else ""
+        )
         return f"{self._get_name()}({body})"
 
 

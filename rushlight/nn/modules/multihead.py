@@ -1,7 +1,7 @@
 """MultiheadAttention as a layer.
 
-Enters: queries, keys and values, [L, N, E] (or [N, L, E] with batch_first, or [L, E] alone). Leaves: the attended values and,
-if asked for, the attention weights. Refuses: heads that do not divide the width.
+Enters: queries, keys and values, [L, N, E] (or [N, L, E] with batch_first, or [L, E] alone). Leaves: the attended
+values and, if asked for, the attention weights. Refuses: heads that do not divide the width.
 """
 
 from __future__ import annotations
@@ -50,11 +50,14 @@ class MultiheadAttention(Module):
     bias_v: Tensor | None
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False,
-        kdim: int | None = None, vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None,
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
+        add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
+        device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads: expected numbers above 0, got embed_dim={embed_dim}, num_heads={num_heads}")
+            raise ValueError(
+                f"embed_dim and num_heads: expected numbers above 0, got embed_dim={embed_dim}, num_heads={num_heads}"
+            )
         super().__init__()
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
@@ -85,7 +88,11 @@ class MultiheadAttention(Module):
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
-        for weight in (self.in_proj_weight,) if self._qkv_same_embed_dim else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+        for weight in (
+            (self.in_proj_weight,)
+            if self._qkv_same_embed_dim
+            else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        ):
             init.xavier_uniform_(weight)
         if self.in_proj_bias is not None:
             init.constant_(self.in_proj_bias, 0.0)
@@ -98,13 +105,26 @@ class MultiheadAttention(Module):
         super().__setstate__({"_qkv_same_embed_dim": True, **state})
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True,
-        attn_mask: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+        need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """(attended values, weights or None). Boolean masks are True where attention is not allowed; other masks are added."""
-        if not need_weights and query is key is value and inference.is_simple_attention(self, query, attn_mask, key_padding_mask, is_causal):
-            if inference.is_plain(self, query, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias):
-                return inference.attend(self, query, inference.joined_mask(attn_mask, key_padding_mask, query, self.num_heads)), None
+        """(attended values, weights or None). Boolean masks are True where attention is not allowed;
+        other masks are added."""
+        if (
+            not need_weights
+            and query is key is value
+            and inference.is_simple_attention(self, query, attn_mask, key_padding_mask, is_causal)
+        ):
+            if inference.is_plain(
+                self, query, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight, self.out_proj.bias
+            ):
+                return (
+                    inference.attend(
+                        self, query, inference.joined_mask(attn_mask, key_padding_mask, query, self.num_heads)
+                    ),
+                    None,
+                )
         transposed = self.batch_first and query.dim() == 3
         if transposed:
             query, key, value = _transposed(query, key, value)
@@ -113,21 +133,27 @@ class MultiheadAttention(Module):
             "v_proj_weight": self.v_proj_weight,
         }  # fmt: skip
         attended, weights = F.multi_head_attention_forward(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v,
-            self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, training=self.training,
-            key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask, average_attn_weights=average_attn_weights,
-            is_causal=is_causal, **separate,
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias,
+            training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
+            average_attn_weights=average_attn_weights, is_causal=is_causal, **separate,
         )  # fmt: skip
         return (attended.transpose(1, 0) if transposed else attended), weights
 
-    def merge_masks(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor) -> tuple[Tensor | None, int | None]:
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:
         """(one mask, its kind: 0 attention, 1 padding, 2 both), broadcast over batch and heads when both are given."""
         if key_padding_mask is None:
             return attn_mask, None if attn_mask is None else 0
         if attn_mask is None:
             return key_padding_mask, 1
         batch, length = query.shape[:2]
-        wide = attn_mask.view(batch, -1, length, length) if attn_mask.dim() == 3 else attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        wide = (
+            attn_mask.view(batch, -1, length, length)
+            if attn_mask.dim() == 3
+            else attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        )
         return wide + key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1), 2
 
 

@@ -1,7 +1,7 @@
 """Layer, group, RMS and local response normalization.
 
-Enters: [N, C, …] (layer and RMS norm: any leading dims). Leaves: the same shape, shifted and scaled. Refuses what the functions
-they call refuse.
+Enters: [N, C, …] (layer and RMS norm: any leading dims). Leaves: the same shape, shifted and scaled.
+Refuses what the functions they call refuse.
 """
 
 from __future__ import annotations
@@ -119,7 +119,13 @@ class LayerNorm(Module):
     __constants__ = ("normalized_shape", "eps", "elementwise_affine")
 
     def __init__(
-        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
@@ -139,7 +145,11 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, " + settings(self, "eps", "elementwise_affine") + f", bias={self.bias is not None}"
+        return (
+            f"{self.normalized_shape}, "
+            + settings(self, "eps", "elementwise_affine")
+            + f", bias={self.bias is not None}"
+        )
 
 
 class RMSNorm(Module):
@@ -161,12 +171,22 @@ class RMSNorm(Module):
         (2, 4, 8)
     """
 
-    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.register_parameter("weight", Parameter(_empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None)
+        self.register_parameter(
+            "weight",
+            Parameter(_empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None,
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -203,7 +223,15 @@ class GroupNorm(Module):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
@@ -226,4 +254,8 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, " + settings(self, "eps", "affine") + f", bias={self.bias is not None}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, "
+            + settings(self, "eps", "affine")
+            + f", bias={self.bias is not None}"
+        )

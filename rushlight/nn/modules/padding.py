@@ -1,6 +1,7 @@
 """Padding layers: edges of the last one, two or three dims made wider by a rule.
 
-Enters: a tensor of [batch,] channels and the padded dims. Leaves: a wider one. Refuses what `nn.functional.pad` refuses.
+Enters: a tensor of [batch,] channels and the padded dims. Leaves: a wider one.
+Refuses what `nn.functional.pad` refuses.
 """
 
 from __future__ import annotations

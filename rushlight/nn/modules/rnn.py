@@ -1,7 +1,8 @@
 """Recurrent layers: RNN, LSTM, GRU and their cells, over padded or packed sequences.
 
-Enters: sequences [T, N, F] ([N, T, F] with batch_first, [T, F] alone, or packed) and first states. Leaves: the last layer's
-outputs and the last states. Refuses: sizes that do not fit, with the sizes. The networks themselves are ops (definitions/recurrence.py).
+Enters: sequences [T, N, F] ([N, T, F] with batch_first, [T, F] alone, or packed) and first states. Leaves: the last
+layer's outputs and the last states. Refuses: sizes that do not fit, with the sizes.
+The networks themselves are ops (definitions/recurrence.py).
 """
 
 from __future__ import annotations
@@ -51,11 +52,22 @@ class RNNBase(Module):
         (4, 2, 5)
     """
 
-    __constants__ = ("mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size")
+    __constants__ = (
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    )
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.mode = mode
@@ -126,19 +138,37 @@ class RNNBase(Module):
         return {**self.__dict__, "_flat_weights": self._flat_weights, "_all_weights": names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({name: value for name, value in state.items() if name not in ("_flat_weights", "_all_weights", "_flat_weight_refs")})
+        super().__setstate__(
+            {
+                name: value
+                for name, value in state.items()
+                if name not in ("_flat_weights", "_all_weights", "_flat_weight_refs")
+            }
+        )
         self.__dict__.setdefault("proj_size", 0)
 
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """The weights per layer and direction."""
         suffixes = [suffix for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
-        return [[getattr(self, name) for name in self._flat_weights_names if name.partition("_l")[2] == suffix[2:]] for suffix in suffixes]
+        return [
+            [getattr(self, name) for name in self._flat_weights_names if name.partition("_l")[2] == suffix[2:]]
+            for suffix in suffixes
+        ]
 
     def extra_repr(self) -> str:
-        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
+        usual = {
+            "proj_size": 0,
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0,
+            "bidirectional": False,
+        }
         text = f"{self.input_size}, {self.hidden_size}"
-        return text + "".join(f", {name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value)
+        return text + "".join(
+            f", {name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value
+        )
 
     def _state_widths(self) -> list[int]:
         return [self.proj_size or self.hidden_size]
@@ -178,10 +208,14 @@ class RNNBase(Module):
         for state in given or ():
             if state.dim() != input.dim():
                 kind = "unbatched 2-D" if alone else "batched 3-D"
-                raise RuntimeError(f"For {kind} input, hx should also be {input.dim()}-D but got {state.dim()}-D tensor")
+                raise RuntimeError(
+                    f"For {kind} input, hx should also be {input.dim()}-D but got {state.dim()}-D tensor"
+                )
         self._check_width(input)
         if alone:
-            states = self._first_states(None if given is None else tuple(state.unsqueeze(1) for state in given), input, 1, None)
+            states = self._first_states(
+                None if given is None else tuple(state.unsqueeze(1) for state in given), input, 1, None
+            )
             at = 0 if self.batch_first else 1
             out, last = self._run(input.unsqueeze(at), states)
             return out.squeeze(at), tuple(state.squeeze(1) for state in last)
@@ -189,7 +223,9 @@ class RNNBase(Module):
 
     def _check_width(self, data: Tensor) -> None:
         if data.size(-1) != self.input_size:
-            raise RuntimeError(f"the last dim of input must have size input_size={self.input_size}, got {data.size(-1)}")
+            raise RuntimeError(
+                f"the last dim of input must have size input_size={self.input_size}, got {data.size(-1)}"
+            )
 
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """(outputs of the last layer, last states of all layers)."""
@@ -283,7 +319,9 @@ class RNNCellBase(Module):
 
     mode = "RNN_TANH"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -316,7 +354,9 @@ class RNNCellBase(Module):
             states = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
         else:
             states = tuple(state.unsqueeze(0) if alone else state for state in given)
-        result = _CELLS[self.mode](rows, states[0] if count == 1 else list(states), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        result = _CELLS[self.mode](
+            rows, states[0] if count == 1 else list(states), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        )
         result = result if isinstance(result, tuple) else (result,)
         return tuple(state.squeeze(0) for state in result) if alone else result
 
@@ -346,7 +386,13 @@ class RNNCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
@@ -384,7 +430,9 @@ class GRUCell(RNNCellBase):
 
     mode = "GRU"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
 
@@ -409,7 +457,9 @@ class LSTMCell(RNNCellBase):
 
     mode = "LSTM"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:

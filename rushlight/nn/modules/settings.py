@@ -1,6 +1,7 @@
 """What layers share: sizes given as one number or several, the text of their settings, scales and shifts of norms.
 
-Enters: a number or a sequence; attribute names. Leaves: tuples; "name=value" text; registered parameters. Nothing here computes.
+Enters: a number or a sequence; attribute names. Leaves: tuples; "name=value" text; registered parameters.
+Nothing here computes.
 """
 
 from __future__ import annotations

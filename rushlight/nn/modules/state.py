@@ -62,7 +62,9 @@ class _WrappedHook:
         self.with_module = state["with_module"]
         if self.with_module:
             if state["module"] is None:
-                raise RuntimeError("the module this hook belonged to no longer exists, so the hook cannot be brought back")
+                raise RuntimeError(
+                    "the module this hook belonged to no longer exists, so the hook cannot be brought back"
+                )
             self.module = weakref.ref(state["module"])
 
 
@@ -86,13 +88,15 @@ class State:
                            "Define get_extra_state and set_extra_state in the class.")  # fmt: skip
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after this module wrote its state; it may answer another dict."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after this module wrote its state;
+        it may answer another dict."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError("this function is a hook of register_state_dict_post_hook already: register another")
         return _added(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after this module wrote its state; it changes the dict in place."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after this module wrote its state;
+        it changes the dict in place."""
         hook._from_public_api = True
         return _added(self._state_dict_hooks, hook)
 
@@ -104,7 +108,8 @@ class State:
         return _added(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before loading."""
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
+        before loading."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
@@ -122,10 +127,14 @@ class State:
         if type(self).get_extra_state is not State.get_extra_state:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """Every parameter and persistent buffer by its full name, detached unless keep_vars."""
         if args:
-            warnings.warn("give destination, prefix and keep_vars by name: positions are deprecated.", FutureWarning, stacklevel=2)
+            warnings.warn(
+                "give destination, prefix and keep_vars by name: positions are deprecated.", FutureWarning, stacklevel=2
+            )
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
             keep_vars = args[2] if len(args) > 2 and keep_vars is False else keep_vars
@@ -211,11 +220,15 @@ class State:
                 setattr(self, name, given)
         except Exception as problem:
             action = "assigning" if assign else "copying"
-            return (f'While {action} the parameter named "{key}", whose dimensions in the model are {tensor.size()} and '
-                    f"whose dimensions in the checkpoint are {given.size()}, an exception occurred : {problem.args}.")  # fmt: skip
+            return (
+                f'While {action} the parameter named "{key}", whose dimensions in the model are {tensor.size()} and '
+                f"whose dimensions in the checkpoint are {given.size()}, an exception occurred : {problem.args}."
+            )
         return None
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
         """Copy tensors into this module and its submodules, by full name.
 
         strict: the keys must be exactly those of `state_dict()`. assign: take the given tensors themselves.
@@ -250,7 +263,9 @@ class State:
                 if keys:
                     errors.insert(0, f"{kind} key(s) in state_dict: {_quoted(keys)}. ")
         if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
+            raise RuntimeError(
+                "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
+            )
         return _IncompatibleKeys(missing, unexpected)
 
 

@@ -1,6 +1,7 @@
 """PyTorch's `nn.modules.utils`: sizes as tuples, and keys of states without a prefix.
 
-Enters: a number or a sequence; a state. Leaves: a tuple; the state changed in place. These are the names other libraries import.
+Enters: a number or a sequence; a state. Leaves: a tuple; the state changed in place.
+These are the names other libraries import.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple]:
     return parse
 
 
-_single, _pair, _triple, _quadruple = _ntuple(1, "_single"), _ntuple(2, "_pair"), _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
+_single, _pair, _triple, _quadruple = (
+    _ntuple(1, "_single"),
+    _ntuple(2, "_pair"),
+    _ntuple(3, "_triple"),
+    _ntuple(4, "_quadruple"),
+)
 
 
 def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple:

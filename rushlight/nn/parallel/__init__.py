@@ -1,4 +1,5 @@
-"""`torch.nn.parallel`: one module over several devices or processes. Neither exists here yet; the names refuse when used."""
+"""`torch.nn.parallel`: one module over several devices or processes. Neither exists here yet;
+the names refuse when used."""
 
 from __future__ import annotations
 
@@ -8,4 +9,12 @@ from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter"]
+__all__ = [
+    "DataParallel",
+    "DistributedDataParallel",
+    "data_parallel",
+    "gather",
+    "parallel_apply",
+    "replicate",
+    "scatter",
+]

@@ -1,6 +1,7 @@
 """DataParallel as a program without GPUs meets it: a wrapper that calls its module.
 
-Enters: a module. Leaves: the same results, with names under `module.`. Refuses devices to spread over: there is no replication yet.
+Enters: a module. Leaves: the same results, with names under `module.`. Refuses devices to spread over:
+there is no replication yet.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ class DataParallel(Module):
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()
         if device_ids:
-            raise NotImplementedError("DataParallel: spreading over several devices is not supported yet; leave device_ids out")
+            raise NotImplementedError(
+                "DataParallel: spreading over several devices is not supported yet; leave device_ids out"
+            )
         self.module = module
         self.device_ids: list[int] = []
         self.dim = dim
@@ -25,7 +28,14 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-def data_parallel(module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None) -> Any:
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
     """`module` on `inputs`; spreading over devices is refused as `DataParallel` refuses it."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))

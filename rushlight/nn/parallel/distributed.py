@@ -12,4 +12,7 @@ class DistributedDataParallel(Module):
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        raise NotImplementedError("DistributedDataParallel: running over several processes is not written yet (distributed.is_available() is False)")
+        raise NotImplementedError(
+            "DistributedDataParallel: running over several processes is not written yet (distributed.is_available() is"
+            " False)"
+        )

@@ -1,4 +1,5 @@
-"""`torch.nn.quantized`: arithmetic as modules, so that a converted model can quantize its results; and quantized layers by name."""
+"""`torch.nn.quantized`: arithmetic as modules, so that a converted model can quantize its results;
+and quantized layers by name."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ class FloatFunctional(Module):
         self.activation_post_process = Identity()
 
     def forward(self, x: Any) -> Any:
-        raise RuntimeError("FloatFunctional is not intended to use the 'forward'. Please use the corresponding operation")
+        raise RuntimeError(
+            "FloatFunctional is not intended to use the 'forward'. Please use the corresponding operation"
+        )
 
     def add(self, x: Any, y: Any) -> Any:
         return self.activation_post_process(ops["add"](x, y))

@@ -16,7 +16,8 @@ _LATER = late.by_name({
     "weight_norm": "weight_norm remove_weight_norm",
 })
 _FILES = (
-    "clip_grad", "convert_parameters", "fusion", "init", "memory_format", "parametrizations", "parametrize", "prune", "rnn", "stateless",
+    "clip_grad", "convert_parameters", "fusion", "init", "memory_format", "parametrizations", "parametrize", "prune",
+    "rnn", "stateless",
 )  # fmt: skip
 
 __all__ = [*_LATER, *_FILES]

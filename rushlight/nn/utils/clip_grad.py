@@ -1,7 +1,7 @@
 """Gradients kept within bounds, by norm or by value.
 
-Enters: parameters (one tensor, or any iterable of them). Leaves: their gradients changed in place; the norm before. Refuses,
-if asked to, norms that are not finite.
+Enters: parameters (one tensor, or any iterable of them). Leaves: their gradients changed in place; the norm before.
+Refuses, if asked to, norms that are not finite.
 """
 
 from __future__ import annotations
@@ -38,8 +38,12 @@ def _norms(group: list[Tensor], norm_type: float, foreach: bool | None) -> list[
 
 
 def _side_by_side(norms: list[Tensor]) -> Tensor:
-    """The norms in one vector. A stack of hundreds is planned anew at each call: numbers on the host are gathered sooner."""
-    on_host = not any(type(n) is not Tensor or n.device.type != "cpu" or n.requires_grad or n.dtype is not norms[0].dtype for n in norms)
+    """The norms in one vector. A stack of hundreds is planned anew at each call:
+    numbers on the host are gathered sooner."""
+    on_host = not any(
+        type(n) is not Tensor or n.device.type != "cpu" or n.requires_grad or n.dtype is not norms[0].dtype
+        for n in norms
+    )
     if len(norms) < 16 or not on_host:
         return find_op("stack")(norms)
     return tensor([n.item() for n in norms], dtype=norms[0].dtype)
@@ -57,10 +61,14 @@ def _scale(grads: list[Tensor], factor: Tensor) -> list[Tensor]:
 def _scaling() -> Any:
     from ...op.multi_tensor import multi_tensor_update  # with the code generator, at the first use
 
-    return multi_tensor_update("scale", (), (), 1, lambda factor: (factor,), lambda s, tensors, numbers: {0: tensors[0] * numbers[0]})
+    return multi_tensor_update(
+        "scale", (), (), 1, lambda factor: (factor,), lambda s, tensors, numbers: {0: tensors[0] * numbers[0]}
+    )
 
 
-def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+def get_total_norm(
+    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
     """The norm of all tensors as if they were one vector."""
     found = _tensors(tensors)
     norm_type = float(norm_type)
@@ -89,7 +97,11 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
 
 
 def clip_grad_norm_(
-    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale gradients so that their common norm is at most max_norm; the norm before."""
     if not isinstance(parameters, Tensor):
@@ -105,10 +117,18 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Old spelling of clip_grad_norm_."""
-    warnings.warn("`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

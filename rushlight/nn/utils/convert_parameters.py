@@ -1,7 +1,7 @@
 """Parameters as one flat vector, and back.
 
-Enters: parameters of one device. Leaves: a vector of all elements in order, or the parameters viewing parts of a given one.
-Refuses: parameters on different devices.
+Enters: parameters of one device. Leaves: a vector of all elements in order, or the parameters viewing parts of a given
+one. Refuses: parameters on different devices.
 """
 
 from __future__ import annotations

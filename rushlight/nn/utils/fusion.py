@@ -1,7 +1,7 @@
 """Batch normalization folded into the layer before it, for inference.
 
-Enters: a convolution or linear layer in evaluation mode and the BatchNorm after it. Leaves: one layer that does both. Refuses:
-layers that are training.
+Enters: a convolution or linear layer in evaluation mode and the BatchNorm after it. Leaves: one layer that does both.
+Refuses: layers that are training.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def _fused(weight: Any, bias: Any, bn: tuple, eps: float, channel_dim: int) -> t
 
 
 def fuse_conv_bn_weights(
-    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None,
-    transpose: bool = False,
+    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None,
+    bn_b: Tensor | None, transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
     """(weight, bias) of a convolution that also normalizes."""
     return _fused(conv_w, conv_b, (bn_rm, bn_rv, bn_w, bn_b), bn_eps, 1 if transpose else 0)
@@ -62,5 +62,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
     result = copy.deepcopy(linear)
-    result.weight, result.bias = fuse_linear_bn_weights(result.weight, result.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+    result.weight, result.bias = fuse_linear_bn_weights(
+        result.weight, result.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    )
     return result

@@ -1,6 +1,7 @@
 """Weights of convolutions in another memory format.
 
-Enters: a module tree and a memory format. Leaves: the same modules, their convolution weights laid out so. Other layers stay.
+Enters: a module tree and a memory format. Leaves: the same modules, their convolution weights laid out so.
+Other layers stay.
 """
 
 from __future__ import annotations

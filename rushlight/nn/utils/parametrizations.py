@@ -84,7 +84,8 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _reflected(X: Tensor) -> Tensor:
-        """The product of the reflections whose vectors lie below the diagonal; the diagonal holds signs, not parameters."""
+        """The product of the reflections whose vectors lie below the diagonal; the diagonal holds signs,
+        not parameters."""
         A = X.tril(-1)
         tau = 2.0 / (1.0 + (A * A).sum(-2))
         return find_op("linalg_householder_product")(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
@@ -125,7 +126,9 @@ class _Orthogonal(Module):
         return A
 
 
-def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
     """A weight kept orthogonal (unitary if complex): orthonormal columns, or rows if it is wider than tall.
 
     The map is "matrix_exp" (default for square or complex weights), "cayley" or "householder" (default for others).
@@ -222,7 +225,9 @@ class _SpectralNorm(Module):
         return value
 
 
-def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
     """A weight of spectral norm 1; rows are dim 0, for transposed convolutions dim 1."""
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

@@ -1,8 +1,8 @@
 """Parametrizations: a parameter computed by modules from tensors that are learned in its place.
 
-Enters: a module, the name of a parameter or buffer, a module to compute it. Leaves: the module, of a class made for it, whose
-attribute of that name is computed when read; the learned tensors are under `module.parametrizations`. Refuses: names that are no
-tensors, parametrizations that change dtype or shape (unless `unsafe`), pickling (state_dict works).
+Enters: a module, the name of a parameter or buffer, a module to compute it. Leaves: the module, of a class made for it,
+whose attribute of that name is computed when read; the learned tensors are under `module.parametrizations`. Refuses:
+names that are no tensors, parametrizations that change dtype or shape (unless `unsafe`), pickling (state_dict works).
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _register(module: Module, name: str, value: Tensor) -> None:
 
 
 def _inverted(steps: Any, value: Any) -> Any:
-    """What the learned tensors must be for the parametrization to give `value`; steps without an inverse are left out."""
+    """What the learned tensors must be for the parametrization to give `value`;
+    steps without an inverse are left out."""
     for step in reversed(list(steps)):
         if hasattr(step, "right_inverse"):
             try:
@@ -79,8 +80,10 @@ class ParametrizationList(ModuleList):
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
             if original.dtype is not new.dtype:
-                raise ValueError(f"right_inverse changes the dtype of its one tensor.\noriginal.dtype: {original.dtype}\n"
-                                 f"right_inverse(original).dtype: {new.dtype}")  # fmt: skip
+                raise ValueError(
+                    f"right_inverse changes the dtype of its one tensor.\noriginal.dtype: {original.dtype}\n"
+                    f"right_inverse(original).dtype: {new.dtype}"
+                )
             if new is not original:
                 original.data = new.detach()
             _register(self, "original", original)
@@ -104,8 +107,10 @@ class ParametrizationList(ModuleList):
             raise ValueError(f"the parametrization changes the dtype of the tensor; unsafe=True allows that.\n"
                              f"unparametrized dtype: {dtype}\nparametrized dtype: {result.dtype}")  # fmt: skip
         if result.shape != shape:
-            raise ValueError(f"the parametrization changes the shape of the tensor; unsafe=True allows that.\n"
-                             f"unparametrized shape: {tuple(shape)}\nparametrized shape: {tuple(result.shape)}")  # fmt: skip
+            raise ValueError(
+                "the parametrization changes the shape of the tensor; unsafe=True allows that.\n"
+                f"unparametrized shape: {tuple(shape)}\nparametrized shape: {tuple(result.shape)}"
+            )
 
     def _originals(self) -> list[Tensor]:
         return [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]
@@ -143,8 +148,10 @@ def _inject_new_class(module: Module) -> None:
         return memo[id(self)]
 
     def getstate(self: Any) -> Any:
-        raise RuntimeError("a parametrized module can be saved only as its state_dict(). "
-                           "Save `module.state_dict()`, and load it into a module parametrized in the same way.")  # fmt: skip
+        raise RuntimeError(
+            "a parametrized module can be saved only as its state_dict(). "
+            "Save `module.state_dict()`, and load it into a module parametrized in the same way."
+        )
 
     body: dict[str, Any] = {"__getstate__": getstate, "__module__": cls.__module__}
     if not hasattr(cls, "__deepcopy__"):
@@ -168,7 +175,9 @@ def _inject_property(module: Module, tensor_name: str) -> None:
     setattr(type(module), tensor_name, property(get, set_))
 
 
-def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
     """Compute `module.tensor_name` by `parametrization` from now on; several are applied one after the other."""
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -214,7 +223,10 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     steps = module.parametrizations[tensor_name]
     if not steps.is_tensor and not leave_parametrized:
-        raise ValueError("leave_parametrized=False: the value is computed from several tensors, so there is no single original to put back.")
+        raise ValueError(
+            "leave_parametrized=False: the value is computed from several tensors, so there is no single original to"
+            " put back."
+        )
     original = steps._originals()[0]
     if leave_parametrized:
         with no_grad():
@@ -237,14 +249,20 @@ def type_before_parametrizations(module: Module) -> type:
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(from_module: Module, to_module: Module, tensor_name: str | None = None) -> Module:
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
     """Give another module the parametrizations of this one, and its tensors."""
     if not is_parametrized(from_module):
         return to_module
     names = [tensor_name] if tensor_name is not None else list(from_module.parametrizations)
     for name in names:
         steps = from_module.parametrizations[name]
-        if name not in to_module._parameters and name not in to_module._buffers and not is_parametrized(to_module, name):
+        if (
+            name not in to_module._parameters
+            and name not in to_module._buffers
+            and not is_parametrized(to_module, name)
+        ):
             setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
         for step in steps:
             register_parametrization(to_module, name, step, unsafe=steps.unsafe)

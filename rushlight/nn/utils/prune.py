@@ -1,7 +1,8 @@
 """Pruning: entries of a tensor masked to zero, chosen at random, by size, or given.
 
-Enters: a module and the name of a parameter. Leaves: a parameter `<name>_orig`, a buffer `<name>_mask`, and the masked tensor
-computed before each forward; pruning again works on what is left. Refuses amounts that are no share or count of the entries.
+Enters: a module and the name of a parameter. Leaves: a parameter `<name>_orig`, a buffer `<name>_mask`, and the masked
+tensor computed before each forward; pruning again works on what is left.
+Refuses amounts that are no share or count of the entries.
 """
 
 from __future__ import annotations
@@ -44,11 +45,17 @@ class BasePruningMethod:
         return getattr(module, self._tensor_name + "_mask").to(dtype=original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> BasePruningMethod:
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> BasePruningMethod:
         """Prune `module.name`, more if it was pruned before."""
         result = cls(*args, **kwargs)
         result._tensor_name = name
-        pruned = {k: h for k, h in module._forward_pre_hooks.items() if isinstance(h, BasePruningMethod) and h._tensor_name == name}
+        pruned = {
+            k: h
+            for k, h in module._forward_pre_hooks.items()
+            if isinstance(h, BasePruningMethod) and h._tensor_name == name
+        }
         if pruned:
             mask = getattr(module, name + "_mask")
         else:
@@ -198,7 +205,9 @@ def random_structured(module: Module, name: str, amount: Any, dim: int) -> Modul
     return module
 
 
-def ln_structured(module: Module, name: str, amount: Any, n: Any, dim: int, importance_scores: Tensor | None = None) -> Module:
+def ln_structured(
+    module: Module, name: str, amount: Any, n: Any, dim: int, importance_scores: Tensor | None = None
+) -> Module:
     """Prune the channels of smallest norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
@@ -210,7 +219,12 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     return module
 
 
-def global_unstructured(parameters: Iterable[tuple[Module, str]], pruning_method: type[BasePruningMethod], importance_scores: Any = None, **kwargs: Any) -> None:
+def global_unstructured(
+    parameters: Iterable[tuple[Module, str]],
+    pruning_method: type[BasePruningMethod],
+    importance_scores: Any = None,
+    **kwargs: Any,
+) -> None:
     """Prune several tensors as if they were one."""
     pairs = list(parameters)
     if pruning_method.PRUNING_TYPE != "unstructured":
@@ -218,7 +232,9 @@ def global_unstructured(parameters: Iterable[tuple[Module, str]], pruning_method
                         f"{pruning_method} of type {pruning_method.PRUNING_TYPE}")  # fmt: skip
     given = importance_scores or {}
     scores = [given.get(pair, getattr(pair[0], pair[1])).detach() for pair in pairs]
-    masks = [getattr(module, name + "_mask", find_op("ones_like")(getattr(module, name).detach())) for module, name in pairs]
+    masks = [
+        getattr(module, name + "_mask", find_op("ones_like")(getattr(module, name).detach())) for module, name in pairs
+    ]
     flat = find_op("cat")([s.reshape(-1) for s in scores])
     mask = pruning_method(**kwargs).compute_mask(flat, find_op("cat")([m.reshape(-1) for m in masks]))
     for (module, name), part, old in zip(pairs, mask.split([m.numel() for m in masks]), masks):
@@ -237,4 +253,6 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """Whether anything in the module is pruned."""
-    return any(isinstance(hook, BasePruningMethod) for found in module.modules() for hook in found._forward_pre_hooks.values())
+    return any(
+        isinstance(hook, BasePruningMethod) for found in module.modules() for hook in found._forward_pre_hooks.values()
+    )

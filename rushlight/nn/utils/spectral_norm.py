@@ -1,7 +1,7 @@
 """The older spectral norm, by a hook before forward; `parametrizations.spectral_norm` replaces it.
 
-Enters: a module and the name of its weight. Leaves: a parameter `<name>_orig` and buffers `<name>_u`, `<name>_v`, the weight
-computed before each forward. Refuses to be applied twice to one name.
+Enters: a module and the name of its weight. Leaves: a parameter `<name>_orig` and buffers `<name>_u`, `<name>_v`, the
+weight computed before each forward. Refuses to be applied twice to one name.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class SpectralNorm:
         return result
 
 
-def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
     """Keep a weight's spectral norm at 1."""
     if dim is None:
         dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0

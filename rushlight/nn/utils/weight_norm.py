@@ -1,7 +1,7 @@
 """The older weight norm, by a hook before forward; `parametrizations.weight_norm` replaces it.
 
-Enters: a module and the name of its weight. Leaves: parameters `<name>_g` and `<name>_v` instead, the weight computed before each
-forward. Refuses to be applied twice to one name.
+Enters: a module and the name of its weight. Leaves: parameters `<name>_g` and `<name>_v` instead, the weight computed
+before each forward. Refuses to be applied twice to one name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ class WeightNorm:
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Split a weight into length and direction."""
-    warnings.warn("`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     WeightNorm.apply(module, name, dim)
     return module
 

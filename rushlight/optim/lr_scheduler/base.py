@@ -61,7 +61,9 @@ def note_steps(optimizer: Optimizer) -> None:
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     own = weakref.ref(optimizer)   # the optimizer holds the function: it must not hold the optimizer
-    func = getattr(optimizer.step, "__func__", None) or (lambda _, *args, step=optimizer.step, **kwargs: step(*args, **kwargs))
+    func = getattr(optimizer.step, "__func__", None) or (
+        lambda _, *args, step=optimizer.step, **kwargs: step(*args, **kwargs)
+    )
 
     @functools.wraps(func)
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -114,8 +116,10 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(f"param_groups[{i}] has no 'initial_lr', which a scheduler that resumes (last_epoch >= 0) starts from. "
-                               "Load the state of the optimizer first, or start with last_epoch=-1.")  # fmt: skip
+                raise KeyError(
+                    f"param_groups[{i}] has no 'initial_lr', which a scheduler that resumes (last_epoch >= 0) starts"
+                    " from. Load the state of the optimizer first, or start with last_epoch=-1."
+                )
         self.base_lrs: Rates = _param_groups_val_list(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         note_steps(optimizer)
@@ -153,11 +157,20 @@ class LRScheduler:
 
     def _check_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-            warnings.warn("optimizer.step was overridden after the scheduler was made, so the order of calls cannot be checked: "
-                          "optimizer.step() comes first, then lr_scheduler.step().", UserWarning, stacklevel=3)  # fmt: skip
+            warnings.warn(
+                "optimizer.step was overridden after the scheduler was made, so the order of calls cannot be checked: "
+                "optimizer.step() comes first, then lr_scheduler.step().",
+                UserWarning,
+                stacklevel=3,
+            )
         elif not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn("`lr_scheduler.step()` was called before `optimizer.step()`. The other way round is right: `optimizer.step()` "
-                          "before `lr_scheduler.step()`. Otherwise the first value of the schedule is skipped.", UserWarning, stacklevel=3)  # fmt: skip
+            warnings.warn(
+                "`lr_scheduler.step()` was called before `optimizer.step()`. The other way round is right:"
+                " `optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the schedule is"
+                " skipped.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -188,7 +201,9 @@ class _LRScheduler(LRScheduler):
 
 def _warn_get_lr_called_within_step(lr_scheduler: LRScheduler) -> None:
     if not lr_scheduler._get_lr_called_within_step:
-        warnings.warn("get_lr() is for the scheduler's own use: get_last_lr() gives the rate in force.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "get_lr() is for the scheduler's own use: get_last_lr() gives the rate in force.", UserWarning, stacklevel=3
+        )
 
 
 def callable_state(fn: Callable | None) -> dict[str, Any] | None:

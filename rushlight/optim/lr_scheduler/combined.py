@@ -29,8 +29,10 @@ class _Combined(LRScheduler):
                 raise ValueError(f"{own} cannot hold a ReduceLROnPlateau, whose step() needs a metric, "
                                  f"and got one at index {i} of schedulers.")  # fmt: skip
             if optimizer != scheduler.optimizer:
-                raise ValueError(f"{own}: all schedulers must share one optimizer, but {type(scheduler).__name__} at "
-                                 f"index {i} has {scheduler.optimizer}, which is different from {type(optimizer).__name__}.")  # fmt: skip
+                raise ValueError(
+                    f"{own}: all schedulers must share one optimizer, but {type(scheduler).__name__} at "
+                    f"index {i} has {scheduler.optimizer}, which is different from {type(optimizer).__name__}."
+                )
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of the schedulers, their state dicts."""
@@ -48,7 +50,9 @@ class _Combined(LRScheduler):
 class SequentialLR(_Combined):
     """One scheduler after the other: the next takes over at each of the `milestones`."""
 
-    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
         if len(schedulers) < 1:
             raise ValueError(f"{type(self).__name__}: schedulers is empty, one at least is needed.")
         self._check_schedulers(schedulers, optimizer)
@@ -109,8 +113,9 @@ class ChainedScheduler(_Combined):
 class ReduceLROnPlateau(LRScheduler):
     """Times `factor` when the metric given to `step` has not improved for more than `patience` steps."""
 
-    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
-                 threshold_mode: str = "rel", cooldown: int = 0, min_lr: list[float] | float = 0, eps: float = 1e-8) -> None:  # fmt: skip
+    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+                 threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
+                 min_lr: list[float] | float = 0, eps: float = 1e-8) -> None:  # fmt: skip
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         self.factor = factor
@@ -153,9 +158,10 @@ class ReduceLROnPlateau(LRScheduler):
         count = len(self.optimizer.param_groups)
         if count != len(self.min_lrs):
             if self.default_min_lr is None:
-                raise RuntimeError(f"the optimizer has {count} param groups, and had "
-                                   f"{len(self.min_lrs)} when ReduceLROnPlateau was made. After adding a group, add its smallest rate to "
-                                   "`min_lrs` as well.")  # fmt: skip
+                raise RuntimeError(
+                    f"the optimizer has {count} param groups, and had {len(self.min_lrs)} when ReduceLROnPlateau was"
+                    " made. After adding a group, add its smallest rate to `min_lrs` as well."
+                )
             self.min_lrs = [self.default_min_lr] * count
         for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             old = float(group["lr"])

@@ -29,7 +29,10 @@ class _WithMomentum(LRScheduler):
         if "momentum" not in defaults and "betas" not in defaults:
             raise ValueError("cycle_momentum=True needs an optimizer with momentum or betas")
         self.use_beta1 = "betas" in defaults
-        lows, highs = (_format_param(name, self.optimizer, value) for name, value in (("base_momentum", base_momentum), ("max_momentum", max_momentum)))
+        lows, highs = (
+            _format_param(name, self.optimizer, value)
+            for name, value in (("base_momentum", base_momentum), ("max_momentum", max_momentum))
+        )
         if last_epoch == -1:
             for low, high, group in zip(lows, highs, self.optimizer.param_groups, strict=True):
                 self._set_momentum(group, high)
@@ -44,12 +47,14 @@ class _WithMomentum(LRScheduler):
 
 
 class CyclicLR(_WithMomentum):
-    """Between `base_lr` and `max_lr` along triangles, whose height `mode` or `scale_fn` may change; momentum goes the other way."""
+    """Between `base_lr` and `max_lr` along triangles, whose height `mode` or `scale_fn` may change;
+    momentum goes the other way."""
 
-    def __init__(self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float], step_size_up: int = 2000,
-                 step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
-                 scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
-                 base_momentum: float = 0.8, max_momentum: float = 0.9, last_epoch: int = -1) -> None:  # fmt: skip
+    def __init__(self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float],
+                 step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular",
+                 gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
+                 cycle_momentum: bool = True, base_momentum: float = 0.8, max_momentum: float = 0.9,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         check_optimizer(optimizer)
         self.optimizer = optimizer
         base_lrs = _format_param("base_lr", optimizer, base_lr)
@@ -105,7 +110,9 @@ class CyclicLR(_WithMomentum):
             return self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
 
         if self.cycle_momentum:
-            for low, high, group in zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True):
+            for low, high, group in zip(
+                self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True
+            ):
                 self._set_momentum(group, high - (high - low) * height * scale())
         return [low + (high - low) * height * scale() for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
@@ -129,9 +136,10 @@ class CyclicLR(_WithMomentum):
 class OneCycleLR(_WithMomentum):
     """One rise to `max_lr` and one fall far below the start, in `total_steps`; momentum goes the other way."""
 
-    def __init__(self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None, epochs: int | None = None,
-                 steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos", cycle_momentum: bool = True,
-                 base_momentum: float | list[float] = 0.85, max_momentum: float | list[float] = 0.95, div_factor: float = 25.0,
+    def __init__(self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None,
+                 epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+                 anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float | list[float] = 0.85,
+                 max_momentum: float | list[float] = 0.95, div_factor: float = 25.0,
                  final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1) -> None:  # fmt: skip
         check_optimizer(optimizer)
         self.optimizer = optimizer
@@ -157,7 +165,11 @@ class OneCycleLR(_WithMomentum):
     def _count_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise ValueError("give total_steps, or both epochs and steps_per_epoch")
-        given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch} if total_steps is None else {"total_steps": total_steps}
+        given = (
+            {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+            if total_steps is None
+            else {"total_steps": total_steps}
+        )
         for name, value in given.items():
             if not isinstance(value, int) or value <= 0:
                 raise ValueError(f"Expected positive integer {name}, but got {value}")
@@ -167,7 +179,13 @@ class OneCycleLR(_WithMomentum):
         """Where each phase ends, and between which of the groups' entries it goes."""
 
         def phase(end: float, lr: tuple[str, str], momentum: tuple[str, str]) -> dict[str, Any]:
-            return {"end_step": end, "start_lr": lr[0], "end_lr": lr[1], "start_momentum": momentum[0], "end_momentum": momentum[1]}
+            return {
+                "end_step": end,
+                "start_lr": lr[0],
+                "end_lr": lr[1],
+                "start_momentum": momentum[0],
+                "end_momentum": momentum[1],
+            }
 
         low, high, last = "base_momentum", "max_momentum", self.total_steps - 1
         result = [phase(float(pct_start * self.total_steps) - 1, ("initial_lr", "max_lr"), (high, low))]
@@ -177,7 +195,11 @@ class OneCycleLR(_WithMomentum):
         return [*result, back, phase(last, ("initial_lr", "min_lr"), (high, high))]
 
     def _anneal_func(self, start: Any, end: Any, pct: float) -> Any:
-        return self._annealing_cos(start, end, pct) if self._anneal_func_type == "cos" else self._annealing_linear(start, end, pct)
+        return (
+            self._annealing_cos(start, end, pct)
+            if self._anneal_func_type == "cos"
+            else self._annealing_linear(start, end, pct)
+        )
 
     @staticmethod
     def _annealing_cos(start: Any, end: Any, pct: float) -> Any:
@@ -202,14 +224,18 @@ class OneCycleLR(_WithMomentum):
         for group in self.optimizer.param_groups:
             rates.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], pct))
             if self.cycle_momentum:
-                self._set_momentum(group, self._anneal_func(group[phase["start_momentum"]], group[phase["end_momentum"]], pct))
+                self._set_momentum(
+                    group, self._anneal_func(group[phase["start_momentum"]], group[phase["end_momentum"]], pct)
+                )
         return rates
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Down to `eta_min` along half a cosine in `T_0` steps, then at the top again; each run `T_mult` times as long."""
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):

@@ -67,7 +67,10 @@ class MultiplicativeLR(_ByFunction):
         _warn_get_lr_called_within_step(self)
         if self._is_initial:
             return self._current()
-        return [group["lr"] * fn(self.last_epoch) for fn, group in zip(self.lr_lambdas, self.optimizer.param_groups, strict=True)]
+        return [
+            group["lr"] * fn(self.last_epoch)
+            for fn, group in zip(self.lr_lambdas, self.optimizer.param_groups, strict=True)
+        ]
 
 
 class StepLR(LRScheduler):
@@ -88,13 +91,19 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times `gamma` at each of the `milestones`."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
         _warn_get_lr_called_within_step(self)
-        return self._times(self.gamma ** self.milestones[self.last_epoch]) if self.last_epoch in self.milestones else self._current()
+        return (
+            self._times(self.gamma ** self.milestones[self.last_epoch])
+            if self.last_epoch in self.milestones
+            else self._current()
+        )
 
     def _get_closed_form_lr(self) -> Rates:
         return self._base_times(self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch))
@@ -103,7 +112,9 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Times `factor` until `total_iters` steps are done, then the initial rate."""
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if not 0 <= factor <= 1:
             raise ValueError("factor: expected a number between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
@@ -122,8 +133,8 @@ class ConstantLR(LRScheduler):
 class LinearLR(LRScheduler):
     """A factor that goes straight from `start_factor` to `end_factor` in `total_iters` steps."""
 
-    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
-                 last_epoch: int = -1) -> None:  # fmt: skip
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
+                 total_iters: int = 5, last_epoch: int = -1) -> None:  # fmt: skip
         if not 0 < start_factor <= 1:
             raise ValueError("start_factor: expected more than 0 and at most 1.")
         if not 0 <= end_factor <= 1:
@@ -196,7 +207,10 @@ class CosineAnnealingLR(LRScheduler):
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:   # the first step up from the bottom
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [group["lr"] + (rate - self.eta_min) * rise for rate, group in zip(self.base_lrs, self.optimizer.param_groups, strict=True)]
+            return [
+                group["lr"] + (rate - self.eta_min) * rise
+                for rate, group in zip(self.base_lrs, self.optimizer.param_groups, strict=True)
+            ]
         factor = self._height(self.last_epoch) / self._height(self.last_epoch - 1)
         return [factor * (group["lr"] - self.eta_min) + self.eta_min for group in self.optimizer.param_groups]
 

@@ -56,7 +56,10 @@ class Compare:
 
     def __str__(self) -> str:
         merged = Measurement.merge(self._results)
-        tables = [self._table(label, [m for m in merged if m.label == label]) for label in ordered_unique(m.label for m in merged)]
+        tables = [
+            self._table(label, [m for m in merged if m.label == label])
+            for label in ordered_unique(m.label for m in merged)
+        ]
         return "\n".join(tables)
 
     def _table(self, label: str | None, group: list[Measurement]) -> str:
@@ -74,7 +77,10 @@ class Compare:
             if row[0] != threads:
                 threads = row[0]
                 lines.append(f"{threads} threads: ".ljust(len(header), "-"))
-            lines.append(f"      {names[row]:<{first - 6}}" + "".join("  |  " + self._cell(row, c, rows, columns, cells, shown, widths[c]) for c in columns))
+            lines.append(
+                f"      {names[row]:<{first - 6}}"
+                + "".join("  |  " + self._cell(row, c, rows, columns, cells, shown, widths[c]) for c in columns)
+            )
         return "\n".join([*lines, "", f"Times are in {unit_to_english(unit)}s ({unit}).", ""])
 
     def _row_name(self, row: tuple, rows: list[tuple]) -> str:
@@ -85,18 +91,30 @@ class Compare:
         value = m.median / scale
         if self._trim_significant_figures:
             value = trim_sigfig(value, m.significant_figures)
-        text = f"{value:.1f}" if not self._trim_significant_figures or value < 10**m.significant_figures else f"{value:.0f}"
+        text = (
+            f"{value:.1f}"
+            if not self._trim_significant_figures or value < 10**m.significant_figures
+            else f"{value:.0f}"
+        )
         if self._highlight_warnings and m.has_warnings:
             text += f" (! {m.iqr / m.median * 100:.0f}%)"
         return text
 
-    def _cell(self, row: tuple, column: str | None, rows: list, columns: list, cells: dict, shown: dict, width: int) -> str:
+    def _cell(
+        self, row: tuple, column: str | None, rows: list, columns: list, cells: dict, shown: dict, width: int
+    ) -> str:
         if (row, column) not in cells:
             return " " * width
         text = shown[row, column].rjust(width)
         if self._colorize is Colorize.NONE:
             return text
-        keys = [(row, c) for c in columns] if self._colorize is Colorize.ROWWISE else [(r, column) for r in rows if r[0] == row[0]]
+        keys = (
+            [(row, c) for c in columns]
+            if self._colorize is Colorize.ROWWISE
+            else [(r, column) for r in rows if r[0] == row[0]]
+        )
         best, value = min(cells[k].median for k in keys if k in cells), cells[row, column].median
-        colour = BEST + BOLD if value <= best * 1.02 else GOOD if value <= best * 1.1 else BAD if value > best * 1.5 else ""
+        colour = (
+            BEST + BOLD if value <= best * 1.02 else GOOD if value <= best * 1.1 else BAD if value > best * 1.5 else ""
+        )
         return f"{VERY_BAD + BOLD if value > best * 2 else colour}{text}{END if colour or value > best * 2 else ''}"

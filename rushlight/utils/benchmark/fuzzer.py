@@ -1,7 +1,7 @@
 """Fuzzer: parameters and tensors drawn at random, the same for the same seed as PyTorch draws them.
 
-Enters: distributions of parameters, and tensors whose sizes and steps name them. Leaves: (tensors, properties, parameters)
-per draw. Refuses: cycles of aliases, and constraints no draw meets. NumPy is needed.
+Enters: distributions of parameters, and tensors whose sizes and steps name them. Leaves: (tensors, properties,
+parameters) per draw. Refuses: cycles of aliases, and constraints no draw meets. NumPy is needed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,17 @@ class ParameterAlias:
 
 
 class FuzzedParameter:
-    """A number between `minval` and `maxval`, or one of the keys of a dict of probabilities. A strict one is drawn once per try."""
+    """A number between `minval` and `maxval`, or one of the keys of a dict of probabilities.
+    A strict one is drawn once per try."""
 
-    def __init__(self, name: str, minval: float | None = None, maxval: float | None = None, distribution: str | dict[Any, float] | None = None, strict: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        minval: float | None = None,
+        maxval: float | None = None,
+        distribution: str | dict[Any, float] | None = None,
+        strict: bool = False,
+    ) -> None:
         self._name, self._minval, self._maxval, self.strict = name, minval, maxval, strict
         if isinstance(distribution, dict):
             assert minval is None and maxval is None, "FuzzedParameter: a custom distribution has no minval and maxval"
@@ -50,23 +58,34 @@ class FuzzedParameter:
             keys = list(self._distribution)
             return keys[state.choice(range(len(keys)), p=tuple(self._distribution.values()))]
         if self._distribution == "uniform":
-            return int(state.randint(low=low, high=high + 1)) if isinstance(low, int) and isinstance(high, int) else state.uniform(low=low, high=high)
+            return (
+                int(state.randint(low=low, high=high + 1))
+                if isinstance(low, int) and isinstance(high, int)
+                else state.uniform(low=low, high=high)
+            )
         return min(max(int(2 ** state.uniform(low=math.log2(low), high=math.log2(high))), low), high)
 
 
 class FuzzedTensor:
-    """A tensor of sizes that name parameters: maybe a slice with steps of a larger one, maybe with its dims in another order in memory."""
+    """A tensor of sizes that name parameters: maybe a slice with steps of a larger one,
+    maybe with its dims in another order in memory."""
 
     def __init__(
-        self, name: str, size: tuple[str | int, ...], steps: tuple[str | int, ...] | None = None, probability_contiguous: float = 0.5,
-        min_elements: int | None = None, max_elements: int | None = None, max_allocation_bytes: int | None = None, dim_parameter: str | None = None,
-        roll_parameter: str | None = None, dtype: Any = _C.float32, cuda: bool = False, tensor_constructor: Callable | None = None,
+        self, name: str, size: tuple[str | int, ...], steps: tuple[str | int, ...] | None = None,
+        probability_contiguous: float = 0.5, min_elements: int | None = None, max_elements: int | None = None,
+        max_allocation_bytes: int | None = None, dim_parameter: str | None = None,
+        roll_parameter: str | None = None, dtype: Any = _C.float32, cuda: bool = False,
+        tensor_constructor: Callable | None = None,
     ) -> None:  # fmt: skip
         if cuda:
             raise NotImplementedError("FuzzedTensor: cuda=True needs a CUDA device, and there is none")
         self._name, self._size, self._steps, self._dtype = name, size, steps, dtype
         self._probability_contiguous, self._dim_parameter = probability_contiguous, dim_parameter
-        self._min_elements, self._max_elements, self._max_allocation_bytes = min_elements, max_elements, max_allocation_bytes
+        self._min_elements, self._max_elements, self._max_allocation_bytes = (
+            min_elements,
+            max_elements,
+            max_allocation_bytes,
+        )
         self._tensor_constructor = tensor_constructor
 
     @property
@@ -100,7 +119,13 @@ class FuzzedTensor:
             back = sorted(range(len(order)), key=order.__getitem__)
             raw = raw.permute(order).contiguous().permute(back)
         result = raw[tuple(slice(0, s * t, t) for s, t in zip(size, steps, strict=True))]
-        return result, {"numel": result.numel(), "order": order, "steps": steps, "is_contiguous": result.is_contiguous(), "dtype": str(self._dtype)}
+        return result, {
+            "numel": result.numel(),
+            "order": order,
+            "steps": steps,
+            "is_contiguous": result.is_contiguous(),
+            "dtype": str(self._dtype),
+        }
 
     def satisfies_constraints(self, params: dict[str, Any]) -> bool:
         """Whether the sizes are within the limits."""
@@ -113,10 +138,19 @@ class FuzzedTensor:
 class FuzzedSparseTensor(FuzzedTensor):
     """A sparse tensor with a random share of elements, coalesced or not."""
 
-    def __init__(self, name: str, size: tuple[str | int, ...], min_elements: int | None = None, max_elements: int | None = None,
-                 dim_parameter: str | None = None, sparse_dim: str | None = None, nnz: str | None = None, density: str | None = None,
-                 coalesced: str | None = None, dtype: Any = _C.float32, cuda: bool = False) -> None:  # fmt: skip
-        super().__init__(name, size, min_elements=min_elements, max_elements=max_elements, dim_parameter=dim_parameter, dtype=dtype, cuda=cuda)
+    def __init__(self, name: str, size: tuple[str | int, ...], min_elements: int | None = None,
+                 max_elements: int | None = None, dim_parameter: str | None = None, sparse_dim: str | None = None,
+                 nnz: str | None = None, density: str | None = None, coalesced: str | None = None,
+                 dtype: Any = _C.float32, cuda: bool = False) -> None:  # fmt: skip
+        super().__init__(
+            name,
+            size,
+            min_elements=min_elements,
+            max_elements=max_elements,
+            dim_parameter=dim_parameter,
+            dtype=dtype,
+            cuda=cuda,
+        )
         self._density, self._coalesced, self._sparse_dim = density, coalesced, sparse_dim
 
     def _make_tensor(self, params: dict[str, Any], state: Any) -> tuple[Any, dict[str, Any]]:
@@ -131,15 +165,22 @@ class FuzzedSparseTensor(FuzzedTensor):
             places[i] *= s
         result = find_op("sparse_coo_tensor")(places.to(_C.int64), values, size)
         result = result.coalesce() if is_coalesced else result
-        facts = {"numel": result.numel(), "shape": size, "is_coalesced": result.is_coalesced(), "density": density, "sparsity": 1.0 - density, "sparse_dim": result.sparse_dim(),
-                 "dense_dim": result.dense_dim(), "is_hybrid": result.dense_dim() > 0, "dtype": str(self._dtype)}  # fmt: skip
+        facts = {"numel": result.numel(), "shape": size, "is_coalesced": result.is_coalesced(), "density": density,
+                 "sparsity": 1.0 - density, "sparse_dim": result.sparse_dim(), "dense_dim": result.dense_dim(),
+                 "is_hybrid": result.dense_dim() > 0, "dtype": str(self._dtype)}  # fmt: skip
         return result, facts
 
 
 class Fuzzer:
     """Draws parameters until they meet the constraints, then makes the tensors."""
 
-    def __init__(self, parameters: list[Any], tensors: list[Any], constraints: list[Callable] | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        parameters: list[Any],
+        tensors: list[Any],
+        constraints: list[Callable] | None = None,
+        seed: int | None = None,
+    ) -> None:
         import numpy as np  # noqa: PLC0415 - loaded when first needed
 
         self._seed = int(np.random.RandomState().randint(0, 2**32 - 1, dtype=np.int64)) if seed is None else seed
@@ -163,7 +204,9 @@ class Fuzzer:
         for _ in range(n):
             params = self._generate(state)
             result = {t.name: t._make_tensor(params, state) for t in self._tensors}
-            yield {name: t for name, (t, _) in result.items()}, {name: facts for name, (_, facts) in result.items()}, params
+            yield {name: t for name, (t, _) in result.items()}, {
+                name: facts for name, (_, facts) in result.items()
+            }, params
 
     @property
     def rejection_rate(self) -> float:
@@ -180,7 +223,9 @@ class Fuzzer:
                     kept[p.name] = params[p.name]
             params = self._resolve_aliases(params)
             self._total_generated += 1
-            if all(f(params) for f in self._constraints) and all(t.satisfies_constraints(params) for t in self._tensors):
+            if all(f(params) for f in self._constraints) and all(
+                t.satisfies_constraints(params) for t in self._tensors
+            ):
                 return params
             self._rejections += 1
         raise ValueError("Fuzzer: Failed to generate parameters that the constraints allow.")

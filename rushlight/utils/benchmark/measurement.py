@@ -64,7 +64,8 @@ def quantile(ordered: list[float], q: float) -> float:
 
 @dataclass(repr=False)
 class Measurement:
-    """Times of `number_per_run` runs of a statement, one or more of them. Fields of the task can be read from it directly."""
+    """Times of `number_per_run` runs of a statement, one or more of them.
+    Fields of the task can be read from it directly."""
 
     number_per_run: int
     raw_times: list[float]
@@ -106,7 +107,8 @@ class Measurement:
         middle = ordered[len(ordered) // 4 : math.ceil(3 * len(ordered) / 4)]
         mean = sum(middle) / len(middle)
         deviation = math.sqrt(sum((t - mean) ** 2 for t in middle) / len(middle))
-        interval = max(1.645 * deviation / math.sqrt(len(middle)), MIN_CONFIDENCE_INTERVAL)   # 90 % of a normal distribution
+        # 90 % of a normal distribution
+        interval = max(1.645 * deviation / math.sqrt(len(middle)), MIN_CONFIDENCE_INTERVAL)
         return min(max(math.floor(math.log10(self.median / interval)), 1), MAX_SIGNIFICANT_FIGURES)
 
     def meets_confidence(self, threshold: float = IQR_WARN_THRESHOLD) -> bool:
@@ -122,8 +124,13 @@ class Measurement:
         if not self.raw_times or self.meets_confidence():
             return ""
         gross = not self.meets_confidence(IQR_GROSS_WARN_THRESHOLD)
-        reason = "This suggests significant environmental influence." if gross else "This could indicate system fluctuation."
-        return f"  WARNING: Interquartile range is {self.iqr / self.median * 100:.1f}% of the median measurement.\n           {reason}"
+        reason = (
+            "This suggests significant environmental influence." if gross else "This could indicate system fluctuation."
+        )
+        return (
+            f"  WARNING: Interquartile range is {self.iqr / self.median * 100:.1f}% of the median measurement.\n       "
+            f"    {reason}"
+        )
 
     @property
     def title(self) -> str:
@@ -143,10 +150,20 @@ class Measurement:
     def __repr__(self) -> str:
         count, (unit, scale) = len(self.raw_times), select_unit(self.median)
         many, threads = count > 1, self.num_threads
-        lines = [object.__repr__(self), self.task_spec.summarize(), f"  {'Median: ' if many else ''}{self.median / scale:.2f} {unit}"]
+        lines = [
+            object.__repr__(self),
+            self.task_spec.summarize(),
+            f"  {'Median: ' if many else ''}{self.median / scale:.2f} {unit}",
+        ]
         if count >= 4:
-            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({self._quantile(0.25) / scale:.2f} to {self._quantile(0.75) / scale:.2f})")
-        lines.append(f"  {count} measurement{'s' * many}, {self.number_per_run} runs {'per measurement,' if many else ','} {threads} thread{'s' * (threads > 1)}")
+            lines.append(
+                f"  IQR:    {self.iqr / scale:.2f} {unit} ({self._quantile(0.25) / scale:.2f} to"
+                f" {self._quantile(0.75) / scale:.2f})"
+            )
+        lines.append(
+            f"  {count} measurement{'s' * many}, {self.number_per_run} runs {'per measurement,' if many else ','}"
+            f" {threads} thread{'s' * (threads > 1)}"
+        )
         return "\n".join([*lines, self._warning()]).strip()
 
     @staticmethod

@@ -42,14 +42,18 @@ class Timer:
     _timer_cls = timeit.Timer
 
     def __init__(
-        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timer, globals: dict[str, Any] | None = None,
-        label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None, num_threads: int = 1,
+        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timer,
+        globals: dict[str, Any] | None = None, label: str | None = None, sub_label: str | None = None,
+        description: str | None = None, env: str | None = None, num_threads: int = 1,
         language: Language | str = Language.PYTHON,
     ) -> None:  # fmt: skip
         if not isinstance(stmt, str):
             raise ValueError("Currently only a `str` stmt is supported.")
         if language in (Language.CPP, "cpp", "c++"):
-            raise NotImplementedError("Timer: C++ statements need a compiler and PyTorch's headers, which are not here. Use Python statements.")
+            raise NotImplementedError(
+                "Timer: C++ statements need a compiler and PyTorch's headers, which are not here. Use Python"
+                " statements."
+            )
         if language not in (Language.PYTHON, "py", "python"):
             raise ValueError(f"Invalid language `{language}`.")
         if global_setup:
@@ -95,7 +99,14 @@ class Timer:
                     return number
                 number *= 10
 
-    def _loop(self, number: int, stop: Callable[[list[float]], bool], least: float, most: float | None, callback: Callable[[int, float], Any] | None) -> list[float]:
+    def _loop(
+        self,
+        number: int,
+        stop: Callable[[list[float]], bool],
+        least: float,
+        most: float | None,
+        callback: Callable[[int, float], Any] | None,
+    ) -> list[float]:
         total, times, done = 0.0, [], False
         with set_torch_threads(self._task_spec.num_threads):
             while total < least or not done:
@@ -108,14 +119,17 @@ class Timer:
                     break
         return times
 
-    def blocked_autorange(self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2) -> Measurement:
+    def blocked_autorange(
+        self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
+    ) -> Measurement:
         """Blocks of runs, long enough for the clock, until `min_run_time` seconds have passed."""
         number = self._estimate_block_size(min_run_time)
         return self._measured(number, self._loop(number, lambda times: True, min_run_time, None, callback))
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
                            callback: Callable[[int, float], Any] | None = None) -> Measurement:  # fmt: skip
-        """Blocks of runs until the quartiles are within `threshold` of the median, or `max_run_time` seconds have passed."""
+        """Blocks of runs until the quartiles are within `threshold` of the median,
+        or `max_run_time` seconds have passed."""
         number = self._estimate_block_size(0.05)
 
         def is_steady(times: list[float]) -> bool:
@@ -123,6 +137,13 @@ class Timer:
 
         return self._measured(number, self._loop(number, is_steady, min_run_time, max_run_time, callback))
 
-    def collect_callgrind(self, number: int = 100, *, repeats: int | None = None, collect_baseline: bool = True, retain_out_file: bool = False) -> NoReturn:
+    def collect_callgrind(
+        self,
+        number: int = 100,
+        *,
+        repeats: int | None = None,
+        collect_baseline: bool = True,
+        retain_out_file: bool = False,
+    ) -> NoReturn:
         """Refused: instructions are not counted."""
         raise NotImplementedError(f"Timer.collect_callgrind is not available: {_NO_CALLGRIND}.")

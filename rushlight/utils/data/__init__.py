@@ -27,8 +27,8 @@ from .sampler import (
 _DATAPIPE_NAMES = {
     "datapipe": ("DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"),
     "_decorator": (
-        "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic", "runtime_validation",
-        "runtime_validation_disabled",
+        "argument_validation", "functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic",
+        "runtime_validation", "runtime_validation_disabled",
     ),
 }  # fmt: skip
 _SUBMODULES = ("backward_compatibility", "datapipes", "graph", "graph_settings")

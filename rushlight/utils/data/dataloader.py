@@ -150,7 +150,13 @@ class DataLoader(Generic[_T_co]):
         return dataset
 
     def _choose_samplers(
-        self, dataset: Any, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
+        self,
+        dataset: Any,
+        batch_size: int | None,
+        shuffle: bool | None,
+        sampler: Any,
+        batch_sampler: Any,
+        drop_last: bool,
     ) -> None:
         is_stream = self._dataset_kind == _DatasetKind.Iterable
         if sampler is not None and shuffle:
@@ -158,7 +164,9 @@ class DataLoader(Generic[_T_co]):
         if batch_sampler is not None:
             # A shuffled datapipe arrives here with shuffle=True and no batch sampler: streams were checked above.
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler takes the place of batch_size, shuffle, sampler and drop_last: give it alone")
+                raise ValueError(
+                    "batch_sampler takes the place of batch_size, shuffle, sampler and drop_last: give it alone"
+                )
             batch_size, drop_last = None, False
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None makes no batches, so drop_last has nothing to drop")

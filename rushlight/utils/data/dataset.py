@@ -238,7 +238,10 @@ def random_split(
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(lengths, len(dataset))  # type: ignore[arg-type]
     if sum(lengths) != len(dataset):  # type: ignore[arg-type]
-        raise ValueError(f"random_split: expected lengths that add up to the length of the dataset. Sum of input lengths: {sum(lengths)}, dataset: {len(dataset)}.")
+        raise ValueError(
+            "random_split: expected lengths that add up to the length of the dataset. Sum of input lengths:"
+            f" {sum(lengths)}, dataset: {len(dataset)}."
+        )
     indices = find_op("randperm")(sum(lengths), generator=generator).tolist()
     ends = itertools.accumulate(lengths)
     return [Subset(dataset, indices[end - length : end]) for end, length in zip(ends, lengths)]  # type: ignore[misc]

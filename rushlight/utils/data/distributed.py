@@ -79,7 +79,9 @@ class DistributedSampler(Sampler[_T_co]):
             indices += (indices * math.ceil(missing / len(indices)))[:missing]
         mine = indices[self.rank : self.total_size : self.num_replicas]
         if len(mine) != self.num_samples:
-            raise AssertionError(f"Number of subsampled indices ({len(mine)}) does not match num_samples ({self.num_samples})")
+            raise AssertionError(
+                f"Number of subsampled indices ({len(mine)}) does not match num_samples ({self.num_samples})"
+            )
         return iter(mine)
 
     def __len__(self) -> int:

@@ -32,8 +32,11 @@ def _has_methods(pipe: Any, *names: str) -> bool:
     return all(inspect.ismethod(getattr(pipe, name, None)) for name in names)
 
 
-def apply_sharding(datapipe: DataPipe, num_of_instances: int, instance_id: int, sharding_group: Any = SHARDING_PRIORITIES.DEFAULT) -> DataPipe:
-    """Tell each sharding pipe which part is this process's. Two of them on one path would lose data, and are an error."""
+def apply_sharding(
+    datapipe: DataPipe, num_of_instances: int, instance_id: int, sharding_group: Any = SHARDING_PRIORITIES.DEFAULT
+) -> DataPipe:
+    """Tell each sharding pipe which part is this process's. Two of them on one path would lose data,
+    and are an error."""
 
     def visit(graph: DataPipeGraph, above: Any) -> None:
         for pipe, below in graph.values():
@@ -45,7 +48,9 @@ def apply_sharding(datapipe: DataPipe, num_of_instances: int, instance_id: int, 
                         f"It was applied to {above}, and now to {pipe}"
                     )
                 takes_group = len(inspect.signature(pipe.apply_sharding).parameters) >= 3
-                pipe.apply_sharding(num_of_instances, instance_id, **({"sharding_group": sharding_group} if takes_group else {}))
+                pipe.apply_sharding(
+                    num_of_instances, instance_id, **({"sharding_group": sharding_group} if takes_group else {})
+                )
                 applied = pipe
             visit(below, applied)
 
@@ -57,7 +62,9 @@ def apply_shuffle_settings(datapipe: DataPipe, shuffle: bool | None = None) -> D
     """Turn all shufflers on or off; one is added, with a warning, where shuffling is wanted and there is none."""
     if shuffle is None:
         return datapipe
-    shufflers = [pipe for pipe in get_all_graph_pipes(traverse_dps(datapipe)) if _has_methods(pipe, "set_shuffle", "set_seed")]
+    shufflers = [
+        pipe for pipe in get_all_graph_pipes(traverse_dps(datapipe)) if _has_methods(pipe, "set_shuffle", "set_seed")
+    ]
     if not shufflers and shuffle:
         warnings.warn(
             "shuffle=True: the datapipe has no Shuffler, so one is added at its end. "

@@ -1,7 +1,7 @@
 """The files TensorBoard's projector reads: vectors, their labels, small pictures of them, and a list of all that.
 
-Enters: a matrix, and per row a label or a picture. Leaves: `tensors.tsv`, `metadata.tsv`, `sprite.png` in a folder, and lines
-for `projector_config.pbtxt`. Refuses: labels or pictures of another number than the rows.
+Enters: a matrix, and per row a label or a picture. Leaves: `tensors.tsv`, `metadata.tsv`, `sprite.png` in a folder, and
+lines for `projector_config.pbtxt`. Refuses: labels or pictures of another number than the rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A module as a graph for TensorBoard: one run, written down op by op.
 
-Enters: a module and example inputs. Leaves: a `GraphDef` message: inputs, parameters, every op with the shapes it made, named
-after the modules it ran in, and outputs. What the run skips (branches not taken) is not in the graph.
+Enters: a module and example inputs. Leaves: a `GraphDef` message: inputs, parameters, every op with the shapes it made,
+named after the modules it ran in, and outputs. What the run skips (branches not taken) is not in the graph.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from .wire import Message
 
 def _shapes(tensors: list[Any]) -> Message:
     result = [Message("TensorShapeProto", dim=[Message("Dim", size=s) for s in t.shape]) for t in tensors]
-    return Message("AttrEntry", key="_output_shapes", value=Message("AttrValue", list=Message("AttrList", shape=result)))
+    return Message(
+        "AttrEntry", key="_output_shapes", value=Message("AttrValue", list=Message("AttrList", shape=result))
+    )
 
 
 def _node(name: str, op: str, inputs: list[str] = (), outputs: list[Any] = (), note: str = "") -> Message:
@@ -57,7 +59,9 @@ class _Recorder(TorchDispatchMode):
         self.numbers[stem] += 1
         name = f"{stem}_{self.numbers[stem]}"
         result = [t for t in tree_leaves(out) if isinstance(t, _C.Tensor)]
-        self.nodes.append(_node(name, f"aten::{func.name}", inputs, result, f"{{ arguments: {', '.join(plain)} }}" if plain else ""))
+        self.nodes.append(
+            _node(name, f"aten::{func.name}", inputs, result, f"{{ arguments: {', '.join(plain)} }}" if plain else "")
+        )
         for t in result:
             self.name(t, name)
         return out
@@ -66,7 +70,11 @@ class _Recorder(TorchDispatchMode):
 def graph(model: Any, args: Any, verbose: bool = False, use_strict_trace: bool = True) -> tuple[Message, Message]:
     """The graph of `model(*args)`, and run metadata naming the device."""
     root = type(model).__name__
-    inputs = args if isinstance(args, tuple) else (args,) if isinstance(args, _C.Tensor) or not isinstance(args, list) else tuple(args)
+    inputs = (
+        args
+        if isinstance(args, tuple)
+        else (args,) if isinstance(args, _C.Tensor) or not isinstance(args, list) else tuple(args)
+    )
     with ModuleTracker() as tracker:
         recorder = _Recorder(tracker, root)
         nodes = []
@@ -82,9 +90,13 @@ def graph(model: Any, args: Any, verbose: bool = False, use_strict_trace: bool =
     outputs = [t for t in tree_leaves(result) if isinstance(t, _C.Tensor)]
     nodes += recorder.nodes
     for i, t in enumerate(outputs):
-        nodes.append(_node(f"output/output_{i}", "IO Node", [recorder.sources[id(t)]] if id(t) in recorder.sources else [], [t]))
+        nodes.append(
+            _node(f"output/output_{i}", "IO Node", [recorder.sources[id(t)]] if id(t) in recorder.sources else [], [t])
+        )
     if verbose:
         for node in nodes:
             print(f"{node.fields['name']} = {node.fields['op']}({', '.join(node.fields['input'])})")
     device = Message("StepStats", dev_stats=[Message("DeviceStepStats", device="/device:CPU:0")])
-    return Message("GraphDef", node=nodes, versions=Message("VersionDef", producer=22)), Message("RunMetadata", step_stats=device)
+    return Message("GraphDef", node=nodes, versions=Message("VersionDef", producer=22)), Message(
+        "RunMetadata", step_stats=device
+    )

@@ -1,7 +1,7 @@
 """Pictures and sounds for event files: grids of images, PNG, GIF and WAV as bytes.
 
-Enters: NumPy arrays in any order of dimensions, numbers in [0, 1] or bytes. Leaves: encoded bytes. Resizing, labels on boxes
-and moving pictures need Pillow and say so without it; figures need matplotlib.
+Enters: NumPy arrays in any order of dimensions, numbers in [0, 1] or bytes. Leaves: encoded bytes. Resizing, labels on
+boxes and moving pictures need Pillow and say so without it; figures need matplotlib.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ def needs_pillow(what: str) -> Any:
     return Image
 
 
-# --- still pictures --------------------------------------------------------------------------------------------------------
+# --- still pictures ---------------------------------------------------------------------------------------------------
 
 
 def make_grid(images: np.ndarray, ncols: int = 8) -> np.ndarray:
     """N images [N, 1 or 3, H, W] side by side as one [3, H, W]."""
     if images.shape[1] == 1:
         images = np.concatenate([images] * 3, 1)
-    assert images.ndim == 4 and images.shape[1] == 3, f"make_grid: expected images with 1 or 3 channels, got shape {images.shape}"
+    assert (
+        images.ndim == 4 and images.shape[1] == 3
+    ), f"make_grid: expected images with 1 or 3 channels, got shape {images.shape}"
     count, _, height, width = images.shape
     ncols = min(count, ncols)
     nrows = -(-count // ncols)
@@ -58,8 +60,12 @@ def make_grid(images: np.ndarray, ncols: int = 8) -> np.ndarray:
 def convert_to_HWC(tensor: np.ndarray, input_format: str) -> np.ndarray:  # noqa: N802 - PyTorch's name
     """An image, or a grid of several, with height, width and channels in this order."""
     input_format = input_format.upper()
-    assert len(set(input_format)) == len(input_format), f"input_format: the same dimension stands twice in {input_format}"
-    assert tensor.ndim == len(input_format), f"input_format: expected a letter per dimension of shape {tensor.shape}, got {input_format}"
+    assert len(set(input_format)) == len(
+        input_format
+    ), f"input_format: the same dimension stands twice in {input_format}"
+    assert tensor.ndim == len(
+        input_format
+    ), f"input_format: expected a letter per dimension of shape {tensor.shape}, got {input_format}"
     if len(input_format) == 4:
         return make_grid(tensor.transpose([input_format.find(c) for c in "NCHW"])).transpose(1, 2, 0)
     if len(input_format) == 3:
@@ -85,7 +91,12 @@ def encode_png(image: np.ndarray) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows.tobytes())) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows.tobytes()))
+        + chunk(b"IEND", b"")
+    )
 
 
 def resized(image: np.ndarray, rescale: float) -> np.ndarray:
@@ -148,7 +159,7 @@ def figure_to_image(figures: Any, close: bool = True) -> np.ndarray:
     return image.transpose(2, 0, 1)
 
 
-# --- moving pictures and sound ---------------------------------------------------------------------------------------------
+# --- moving pictures and sound ----------------------------------------------------------------------------------------
 
 
 def arrange_video(videos: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Event files: records framed by their length and checksums, as TensorFlow's readers expect them.
 
-Enters: encoded events. Leaves: `<length> <checksum of length> <event> <checksum of event>` for each, in a file whose name
-TensorBoard recognizes. Events wait in memory until a few have come or some time has passed; `flush` writes them at once.
+Enters: encoded events. Leaves: `<length> <checksum of length> <event> <checksum of event>` for each, in a file whose
+name TensorBoard recognizes. Events wait in memory until a few have come or some time has passed;
+`flush` writes them at once.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ class RecordWriter:
 class EventFileWriter:
     """Events in a new file of a folder. Safe to use from several threads."""
 
-    def __init__(self, logdir: str, max_queue_size: int = 10, flush_secs: float = 120, filename_suffix: str = "") -> None:
+    def __init__(
+        self, logdir: str, max_queue_size: int = 10, flush_secs: float = 120, filename_suffix: str = ""
+    ) -> None:
         self._logdir, self._suffix = logdir, filename_suffix
         self._most, self._flush_secs = max_queue_size, flush_secs
         self._lock = threading.Lock()

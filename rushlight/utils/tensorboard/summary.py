@@ -1,7 +1,7 @@
 """Summaries: what TensorBoard's plugins show, as messages for event files.
 
-Enters: tags with numbers, arrays, pictures, text. Leaves: a `Summary` message (three for hyperparameters), field for field
-what PyTorch's functions of the same names make. Refuses: values of other shapes than the plugin shows.
+Enters: tags with numbers, arrays, pictures, text. Leaves: a `Summary` message (three for hyperparameters), field for
+field what PyTorch's functions of the same names make. Refuses: values of other shapes than the plugin shows.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from .wire import Message
 DT_FLOAT, DT_DOUBLE, DT_STRING = 1, 2, 7
 # dtype: (TensorFlow's number, field, NumPy's type of the field's elements)
 _TENSOR_TYPES = {
-    "float16": (19, "half_val", None), "bfloat16": (14, "half_val", None), "float32": (DT_FLOAT, "float_val", np.float32), "float64": (DT_DOUBLE, "double_val", np.float64),
-    "int8": (6, "int_val", np.int64), "uint8": (4, "uint32_val", np.int64), "int16": (5, "int_val", np.int64), "int32": (3, "int_val", np.int64),
-    "int64": (9, "int64_val", np.int64), "bool": (10, "bool_val", np.int64), "complex64": (8, "scomplex_val", np.float32), "complex128": (18, "dcomplex_val", np.float64),
+    "float16": (19, "half_val", None), "bfloat16": (14, "half_val", None),
+    "float32": (DT_FLOAT, "float_val", np.float32), "float64": (DT_DOUBLE, "double_val", np.float64),
+    "int8": (6, "int_val", np.int64), "uint8": (4, "uint32_val", np.int64), "int16": (5, "int_val", np.int64),
+    "int32": (3, "int_val", np.int64), "int64": (9, "int64_val", np.int64), "bool": (10, "bool_val", np.int64),
+    "complex64": (8, "scomplex_val", np.float32), "complex128": (18, "dcomplex_val", np.float64),
 }  # fmt: skip
 
 
@@ -51,10 +53,12 @@ def _shape(sizes: Any) -> Message:
     return Message("TensorShapeProto", dim=[Message("Dim", size=s) for s in sizes])
 
 
-# --- numbers -----------------------------------------------------------------------------------------------------------------
+# --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def scalar(name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False) -> Message:
+def scalar(
+    name: str, tensor: Any, collections: Any = None, new_style: bool = False, double_precision: bool = False
+) -> Message:
     """One number."""
     array = make_np(tensor).squeeze()
     assert array.ndim == 0, f"scalar: expected one element, got {array.size} in {array.ndim} dimensions."
@@ -96,7 +100,16 @@ def histogram_raw(
     bucket_counts: Any,
 ) -> Message:
     """A histogram whose buckets are counted already."""
-    result = Message("HistogramProto", min=min, max=max, num=num, sum=sum, sum_squares=sum_squares, bucket_limit=list(bucket_limits), bucket=list(bucket_counts))
+    result = Message(
+        "HistogramProto",
+        min=min,
+        max=max,
+        num=num,
+        sum=sum,
+        sum_squares=sum_squares,
+        bucket_limit=list(bucket_limits),
+        bucket=list(bucket_counts),
+    )
     return _summary(tag=name, histo=result)
 
 
@@ -121,19 +134,21 @@ def make_histogram(values: np.ndarray, bins: Any, max_bins: int | None = None) -
     first, last = int(filled[0]), int(filled[-1]) + 1
     counts = counts[first - 1 : last] if first > 0 else np.concatenate([[0], counts[:last]])
     return Message(
-        "HistogramProto", min=values.min(), max=values.max(), num=len(values), sum=values.sum(), sum_squares=values.dot(values),
-        bucket_limit=limits[first : last + 1].tolist(), bucket=counts.tolist(),
+        "HistogramProto", min=values.min(), max=values.max(), num=len(values), sum=values.sum(),
+        sum_squares=values.dot(values), bucket_limit=limits[first : last + 1].tolist(), bucket=counts.tolist(),
     )  # fmt: skip
 
 
-# --- pictures, sounds, words -----------------------------------------------------------------------------------------------------
+# --- pictures, sounds, words ------------------------------------------------------------------------------------------
 
 
 def _picture(height: int, width: int, channels: int, data: bytes) -> Message:
     return Message("Image", height=height, width=width, colorspace=channels, encoded_image_string=data)
 
 
-def make_image(tensor: np.ndarray, rescale: float = 1, rois: np.ndarray | None = None, labels: list[str] | None = None) -> Message:
+def make_image(
+    tensor: np.ndarray, rescale: float = 1, rois: np.ndarray | None = None, labels: list[str] | None = None
+) -> Message:
     """[H, W, C] bytes as an `Image`, with boxes if there are any."""
     drawn = tensor if rois is None else draw_boxes(tensor, rois, labels)
     return _picture(*tensor.shape, encode_png(resized(drawn, rescale)))
@@ -144,7 +159,14 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
     return _summary(tag=tag, image=make_image(to_bytes(convert_to_HWC(make_np(tensor), dataformats)), rescale))
 
 
-def image_boxes(tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1, dataformats: str = "CHW", labels: list[str] | None = None) -> Message:
+def image_boxes(
+    tag: str,
+    tensor_image: Any,
+    tensor_boxes: Any,
+    rescale: float = 1,
+    dataformats: str = "CHW",
+    labels: list[str] | None = None,
+) -> Message:
     """A picture with boxes."""
     pixels = to_bytes(convert_to_HWC(make_np(tensor_image), dataformats))
     return _summary(tag=tag, image=make_image(pixels, rescale, make_np(tensor_boxes), labels))
@@ -164,8 +186,8 @@ def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Message:
         samples = samples.clip(-1, 1)
     assert samples.ndim == 1, "input tensor should be 1 dimensional."
     sound = Message(
-        "Audio", sample_rate=sample_rate, num_channels=1, length_frames=samples.shape[-1], encoded_audio_string=encode_wav(samples, sample_rate),
-        content_type="audio/wav",
+        "Audio", sample_rate=sample_rate, num_channels=1, length_frames=samples.shape[-1],
+        encoded_audio_string=encode_wav(samples, sample_rate), content_type="audio/wav",
     )  # fmt: skip
     return _summary(tag=tag, audio=sound)
 
@@ -176,15 +198,31 @@ def text(tag: str, text: str) -> Message:
     return _summary(tag=tag + "/text_summary", metadata=_plugin("text", Message("TextPluginData")), tensor=result)
 
 
-# --- curves, layouts, meshes -------------------------------------------------------------------------------------------------------
+# --- curves, layouts, meshes ------------------------------------------------------------------------------------------
 
 
 def _curve(tag: str, data: np.ndarray, num_thresholds: int) -> Message:
-    result = Message("TensorProto", dtype=DT_FLOAT, float_val=data.reshape(-1).tolist(), tensor_shape=_shape(data.shape))
-    return _summary(tag=tag, metadata=_plugin("pr_curves", Message("PrCurvePluginData", num_thresholds=num_thresholds)), tensor=result)
+    result = Message(
+        "TensorProto", dtype=DT_FLOAT, float_val=data.reshape(-1).tolist(), tensor_shape=_shape(data.shape)
+    )
+    return _summary(
+        tag=tag,
+        metadata=_plugin("pr_curves", Message("PrCurvePluginData", num_thresholds=num_thresholds)),
+        tensor=result,
+    )
 
 
-def pr_curve_raw(tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any, num_thresholds: int = 127, weights: Any = None) -> Message:
+def pr_curve_raw(
+    tag: str,
+    tp: Any,
+    fp: Any,
+    tn: Any,
+    fn: Any,
+    precision: Any,
+    recall: Any,
+    num_thresholds: int = 127,
+    weights: Any = None,
+) -> Message:
     """A curve whose points are known already."""
     return _curve(tag, np.stack([make_np(x) for x in (tp, fp, tn, fn, precision, recall)]), min(num_thresholds, 127))
 
@@ -195,7 +233,9 @@ def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int = 127,
     return _curve(tag, compute_curve(make_np(labels), make_np(predictions), num_thresholds, weights), num_thresholds)
 
 
-def compute_curve(labels: np.ndarray, predictions: np.ndarray, num_thresholds: int | None = None, weights: Any = None) -> np.ndarray:
+def compute_curve(
+    labels: np.ndarray, predictions: np.ndarray, num_thresholds: int | None = None, weights: Any = None
+) -> np.ndarray:
     """Rows of true and false positives and negatives, precision and recall, for each threshold."""
     weights, num_thresholds = 1.0 if weights is None else weights, 127 if num_thresholds is None else num_thresholds
     buckets = np.int32(np.floor(predictions * (num_thresholds - 1)))
@@ -215,29 +255,62 @@ def custom_scalars(layout: dict[str, dict[str, list]]) -> Message:
         if kind != "Margin":
             return Message("Chart", title=title, multiline=Message("MultilineChartContent", tag=list(tags)))
         assert len(tags) == 3, f"a margin chart has three tags, got {len(tags)}"
-        return Message("Chart", title=title, margin=Message("MarginChartContent", series=[Message("Series", value=tags[0], lower=tags[1], upper=tags[2])]))
+        return Message(
+            "Chart",
+            title=title,
+            margin=Message(
+                "MarginChartContent", series=[Message("Series", value=tags[0], lower=tags[1], upper=tags[2])]
+            ),
+        )
 
-    categories = [Message("Category", title=name, chart=[chart(t, *c) for t, c in charts.items()]) for name, charts in layout.items()]
-    result = Message("TensorProto", dtype=DT_STRING, string_val=[Message("Layout", category=categories).SerializeToString()], tensor_shape=_shape([]))
+    categories = [
+        Message("Category", title=name, chart=[chart(t, *c) for t, c in charts.items()])
+        for name, charts in layout.items()
+    ]
+    result = Message(
+        "TensorProto",
+        dtype=DT_STRING,
+        string_val=[Message("Layout", category=categories).SerializeToString()],
+        tensor_shape=_shape([]),
+    )
     return _summary(tag="custom_scalars__config__", tensor=result, metadata=_plugin("custom_scalars"))
 
 
-def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config_dict: dict | None, display_name: str | None = None, description: str | None = None) -> Message:
+def mesh(
+    tag: str,
+    vertices: Any,
+    colors: Any,
+    faces: Any,
+    config_dict: dict | None,
+    display_name: str | None = None,
+    description: str | None = None,
+) -> Message:
     """Points, or a surface: vertices, faces and colours, each [batch, count, 3]."""
     config = "{}" if config_dict is None else json.dumps(config_dict, sort_keys=True)
-    parts = [(name, number, make_np(x)) for name, number, x in (("VERTEX", 1, vertices), ("FACE", 2, faces), ("COLOR", 3, colors)) if x is not None]
+    parts = [
+        (name, number, make_np(x))
+        for name, number, x in (("VERTEX", 1, vertices), ("FACE", 2, faces), ("COLOR", 3, colors))
+        if x is not None
+    ]
     components, values = sum(1 << number for _, number, _ in parts), []
     for name, number, x in parts:
         if x.ndim != 3:
             raise ValueError(f"Tensor shape should be of shape BxNx3, but got {x.shape}.")
-        content = Message("MeshPluginData", name=tag, content_type=number, json_config=config, shape=list(x.shape), components=components)
+        content = Message(
+            "MeshPluginData",
+            name=tag,
+            content_type=number,
+            json_config=config,
+            shape=list(x.shape),
+            components=components,
+        )
         result = Message("TensorProto", dtype=DT_FLOAT, float_val=x.reshape(-1).tolist(), tensor_shape=_shape(x.shape))
         about = _plugin("mesh", content, display_name=display_name, summary_description=description)
         values.append(Message("Value", tag=f"{tag}_{name}", tensor=result, metadata=about))
     return Message("Summary", value=values)
 
 
-# --- hyperparameters ---------------------------------------------------------------------------------------------------------------
+# --- hyperparameters --------------------------------------------------------------------------------------------------
 
 _STRING, _BOOL, _FLOAT = 1, 2, 3
 
@@ -253,10 +326,16 @@ def _hparam(value: Any) -> tuple[int, Message]:
     raise ValueError("hparam_dict: expected values of type int, float, str, bool or Tensor")
 
 
-def hparams(hparam_dict: Any = None, metric_dict: Any = None, hparam_domain_discrete: Any = None) -> tuple[Message, Message, Message]:
+def hparams(
+    hparam_dict: Any = None, metric_dict: Any = None, hparam_domain_discrete: Any = None
+) -> tuple[Message, Message, Message]:
     """The experiment, the start and the end of a session, for the plugin of hyperparameters."""
     domains = hparam_domain_discrete or {}
-    for name, value in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict), ("hparam_domain_discrete", domains)):
+    for name, value in (
+        ("hparam_dict", hparam_dict),
+        ("metric_dict", metric_dict),
+        ("hparam_domain_discrete", domains),
+    ):
         if not isinstance(value, dict):
             raise TypeError(f"parameter: {name} should be a dictionary, nothing logged.")
     for k, v in domains.items():

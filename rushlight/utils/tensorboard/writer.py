@@ -1,7 +1,7 @@
 """SummaryWriter: everything a training run shows in TensorBoard, written as event files.
 
-Enters: tags with values, and the step they belong to. Leaves: event files in a folder, which TensorBoard reads while they
-grow. Refuses: ONNX graphs. Neither TensorBoard nor protobuf is needed to write.
+Enters: tags with values, and the step they belong to. Leaves: event files in a folder, which TensorBoard reads while
+they grow. Refuses: ONNX graphs. Neither TensorBoard nor protobuf is needed to write.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ class FileWriter:
         """Append a graph and its run metadata."""
         graph, metadata = (m.SerializeToString() for m in graph_profile)
         self.add_event(Message("Event", graph_def=graph), None, walltime)
-        self.add_event(Message("Event", tagged_run_metadata=Message("TaggedRunMetadata", tag="step1", run_metadata=metadata)), None, walltime)
+        self.add_event(
+            Message("Event", tagged_run_metadata=Message("TaggedRunMetadata", tag="step1", run_metadata=metadata)),
+            None,
+            walltime,
+        )
 
     def flush(self) -> None:
         """Write what waits."""
@@ -65,12 +69,22 @@ class FileWriter:
 class SummaryWriter:
     """`add_*` calls append to event files in `log_dir`, by default a new folder below ./runs."""
 
-    def __init__(self, log_dir: Any = None, comment: str = "", purge_step: int | None = None, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = "") -> None:
+    def __init__(
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
+    ) -> None:
         if not log_dir:
             import socket  # noqa: PLC0415 - only for the default name
             from datetime import datetime  # noqa: PLC0415
 
-            log_dir = os.path.join("runs", f"{datetime.now().strftime('%b%d_%H-%M-%S')}_{socket.gethostname()}{comment}")
+            log_dir = os.path.join(
+                "runs", f"{datetime.now().strftime('%b%d_%H-%M-%S')}_{socket.gethostname()}{comment}"
+            )
         self.log_dir, self.purge_step = str(log_dir), purge_step
         self.max_queue, self.flush_secs, self.filename_suffix = max_queue, flush_secs, filename_suffix
         self.file_writer: FileWriter | None = None
@@ -90,7 +104,9 @@ class SummaryWriter:
             if self.purge_step is not None:
                 started = 1
                 self.file_writer.add_event(Message("Event", step=self.purge_step, file_version="brain.Event:2"))
-                self.file_writer.add_event(Message("Event", step=self.purge_step, session_log=Message("SessionLog", status=started)))
+                self.file_writer.add_event(
+                    Message("Event", step=self.purge_step, session_log=Message("SessionLog", status=started))
+                )
                 self.purge_step = None
         return self.file_writer
 
@@ -101,13 +117,27 @@ class SummaryWriter:
     def _add(self, summary: Message, global_step: Any = None, walltime: float | None = None) -> None:
         self._get_file_writer().add_summary(summary, global_step, walltime)
 
-    # --- numbers -------------------------------------------------------------------------------------------------------
+    # --- numbers ------------------------------------------------------------------------------------------------------
 
-    def add_scalar(self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None, new_style: bool = False, double_precision: bool = False) -> None:
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
         """One number."""
-        self._add(_make().scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision), global_step, walltime)
+        self._add(
+            _make().scalar(tag, scalar_value, new_style=new_style, double_precision=double_precision),
+            global_step,
+            walltime,
+        )
 
-    def add_scalars(self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: Any = None, walltime: float | None = None) -> None:
+    def add_scalars(
+        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: Any = None, walltime: float | None = None
+    ) -> None:
         """Several numbers in one chart: each name gets a folder, and so a line, of its own."""
         walltime = time.time() if walltime is None else walltime
         folder = self._get_file_writer().get_logdir()
@@ -121,7 +151,15 @@ class SummaryWriter:
         """A whole tensor."""
         self._add(_make().tensor_proto(tag, tensor), global_step, walltime)
 
-    def add_histogram(self, tag: str, values: Any, global_step: Any = None, bins: Any = "tensorflow", walltime: float | None = None, max_bins: int | None = None) -> None:
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: Any = None,
+        bins: Any = "tensorflow",
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
         """How values are spread; `bins` as NumPy's histogram takes them, or TensorFlow's growing ones."""
         bins = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
         self._add(_make().histogram(tag, values, bins, max_bins=max_bins), global_step, walltime)
@@ -142,48 +180,97 @@ class SummaryWriter:
         """A histogram counted already."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("add_histogram_raw: expected as many bucket_counts as bucket_limits (their len differs).")
-        self._add(_make().histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts), global_step, walltime)
+        self._add(
+            _make().histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts),
+            global_step,
+            walltime,
+        )
 
-    def add_hparams(self, hparam_dict: dict, metric_dict: dict, hparam_domain_discrete: dict | None = None, run_name: str | None = None, global_step: Any = None) -> None:
+    def add_hparams(
+        self,
+        hparam_dict: dict,
+        metric_dict: dict,
+        hparam_domain_discrete: dict | None = None,
+        run_name: str | None = None,
+        global_step: Any = None,
+    ) -> None:
         """Hyperparameters of a run and the numbers it reached, in a folder of their own."""
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("add_hparams: expected a dictionary as hparam_dict and as metric_dict.")
         result = _make().hparams(hparam_dict, metric_dict, hparam_domain_discrete)
-        with SummaryWriter(log_dir=os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))) as run:
+        with SummaryWriter(
+            log_dir=os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))
+        ) as run:
             for summary in result:
                 run._add(summary, global_step)
             for name, value in metric_dict.items():
                 run.add_scalar(name, value, global_step)
 
-    # --- pictures, sounds, words -----------------------------------------------------------------------------------------
+    # --- pictures, sounds, words --------------------------------------------------------------------------------------
 
-    def add_image(self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "CHW") -> None:
+    def add_image(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
+    ) -> None:
         """A picture."""
         self._add(_make().image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
-    def add_images(self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "NCHW") -> None:
+    def add_images(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:
         """Several pictures in a grid."""
         self._add(_make().image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
-    def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None, walltime: float | None = None, rescale: float = 1,
-                             dataformats: str = "CHW", labels: Any = None) -> None:  # fmt: skip
+    def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None,
+                             walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
+                             labels: Any = None) -> None:  # fmt: skip
         """A picture with boxes [N, 4] (left, top, right, bottom), named if there is a label for each."""
         labels = [labels] if isinstance(labels, str) else labels
         if labels is not None and len(labels) != box_tensor.shape[0]:
             labels = None
-        self._add(_make().image_boxes(tag, img_tensor, box_tensor, rescale=rescale, dataformats=dataformats, labels=labels), global_step, walltime)
+        self._add(
+            _make().image_boxes(tag, img_tensor, box_tensor, rescale=rescale, dataformats=dataformats, labels=labels),
+            global_step,
+            walltime,
+        )
 
-    def add_figure(self, tag: str, figure: Any, global_step: Any = None, close: bool = True, walltime: float | None = None) -> None:
+    def add_figure(
+        self, tag: str, figure: Any, global_step: Any = None, close: bool = True, walltime: float | None = None
+    ) -> None:
         """A matplotlib figure, or a list of them."""
         from .images import figure_to_image  # noqa: PLC0415
 
-        self.add_image(tag, figure_to_image(figure, close), global_step, walltime, dataformats="NCHW" if isinstance(figure, list) else "CHW")
+        self.add_image(
+            tag,
+            figure_to_image(figure, close),
+            global_step,
+            walltime,
+            dataformats="NCHW" if isinstance(figure, list) else "CHW",
+        )
 
-    def add_video(self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4, walltime: float | None = None) -> None:
+    def add_video(
+        self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4, walltime: float | None = None
+    ) -> None:
         """Moving pictures [N, T, C, H, W]."""
         self._add(_make().video(tag, vid_tensor, fps), global_step, walltime)
 
-    def add_audio(self, tag: str, snd_tensor: Any, global_step: Any = None, sample_rate: int = 44100, walltime: float | None = None) -> None:
+    def add_audio(
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: Any = None,
+        sample_rate: int = 44100,
+        walltime: float | None = None,
+    ) -> None:
         """Sound, as samples in [-1, 1]."""
         self._add(_make().audio(tag, snd_tensor, sample_rate=sample_rate), global_step, walltime)
 
@@ -191,9 +278,11 @@ class SummaryWriter:
         """Words."""
         self._add(_make().text(tag, text_string), global_step, walltime)
 
-    # --- models ------------------------------------------------------------------------------------------------------------
+    # --- models -------------------------------------------------------------------------------------------------------
 
-    def add_graph(self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True) -> None:
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
         """The ops one run of a module calls."""
         from .graph import graph  # noqa: PLC0415
 
@@ -201,7 +290,9 @@ class SummaryWriter:
 
     def add_onnx_graph(self, prototxt: Any) -> None:
         """Refused: ONNX files are not read here."""
-        raise NotImplementedError("add_onnx_graph: reading ONNX files is not supported. Use add_graph with the module itself.")
+        raise NotImplementedError(
+            "add_onnx_graph: reading ONNX files is not supported. Use add_graph with the module itself."
+        )
 
     @staticmethod
     def _encode(rawstr: str) -> str:
@@ -209,7 +300,8 @@ class SummaryWriter:
             rawstr = rawstr.replace(c, f"%{ord(c):02x}")
         return rawstr
 
-    def add_embedding(self, mat: Any, metadata: list | None = None, label_img: Any = None, global_step: int | None = None, tag: str = "default",
+    def add_embedding(self, mat: Any, metadata: list | None = None, label_img: Any = None,
+                      global_step: int | None = None, tag: str = "default",
                       metadata_header: list[str] | None = None) -> None:  # fmt: skip
         """Vectors for the projector, with a label or a small picture for each."""
         from . import embedding  # noqa: PLC0415
@@ -236,25 +328,37 @@ class SummaryWriter:
         with open(os.path.join(folder, "projector_config.pbtxt"), "wb") as f:
             f.write(self._embeddings.encode())
 
-    # --- curves, layouts, meshes -------------------------------------------------------------------------------------------
+    # --- curves, layouts, meshes --------------------------------------------------------------------------------------
 
-    def add_pr_curve(self, tag: str, labels: Any, predictions: Any, global_step: Any = None, num_thresholds: int = 127, weights: Any = None,
-                     walltime: float | None = None) -> None:  # fmt: skip
+    def add_pr_curve(self, tag: str, labels: Any, predictions: Any, global_step: Any = None, num_thresholds: int = 127,
+                     weights: Any = None, walltime: float | None = None) -> None:  # fmt: skip
         """Precision against recall, from labels (0 or 1) and predicted probabilities."""
         self._add(_make().pr_curve(tag, labels, predictions, num_thresholds, weights), global_step, walltime)
 
-    def add_pr_curve_raw(self, tag: str, true_positive_counts: Any, false_positive_counts: Any, true_negative_counts: Any, false_negative_counts: Any,
-                         precision: Any, recall: Any, global_step: Any = None, num_thresholds: int = 127, weights: Any = None,
+    def add_pr_curve_raw(self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
+                         true_negative_counts: Any, false_negative_counts: Any, precision: Any, recall: Any,
+                         global_step: Any = None, num_thresholds: int = 127, weights: Any = None,
                          walltime: float | None = None) -> None:  # fmt: skip
         """Precision against recall, counted already."""
-        counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall)
+        counts = (
+            true_positive_counts,
+            false_positive_counts,
+            true_negative_counts,
+            false_negative_counts,
+            precision,
+            recall,
+        )
         self._add(_make().pr_curve_raw(tag, *counts, num_thresholds, weights), global_step, walltime)
 
-    def add_custom_scalars_multilinechart(self, tags: list[str], category: str = "default", title: str = "untitled") -> None:
+    def add_custom_scalars_multilinechart(
+        self, tags: list[str], category: str = "default", title: str = "untitled"
+    ) -> None:
         """Several scalars in one chart."""
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
-    def add_custom_scalars_marginchart(self, tags: list[str], category: str = "default", title: str = "untitled") -> None:
+    def add_custom_scalars_marginchart(
+        self, tags: list[str], category: str = "default", title: str = "untitled"
+    ) -> None:
         """A scalar between two others."""
         assert len(tags) == 3, f"Expected 3 tags, got {len(tags)}."
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
@@ -263,12 +367,12 @@ class SummaryWriter:
         """Charts of scalars: {category: {title: ["Multiline" or "Margin", tags]}}."""
         self._add(_make().custom_scalars(layout))
 
-    def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: dict | None = None, global_step: Any = None,
-                 walltime: float | None = None) -> None:  # fmt: skip
+    def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: dict | None = None,
+                 global_step: Any = None, walltime: float | None = None) -> None:  # fmt: skip
         """Points, or a surface: vertices, faces and colours, each [batch, count, 3]."""
         self._add(_make().mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
 
-    # --- the files -----------------------------------------------------------------------------------------------------------
+    # --- the files ----------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Write what waits."""

@@ -15,7 +15,11 @@ NEEDS = "accelerate"
 def pieces() -> tuple:
     model = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.GELU(), torch.nn.Linear(12, 1))
     x = torch.randn(24, 6)
-    return model, torch.optim.AdamW(model.parameters(), lr=0.01), DataLoader(TensorDataset(x, x.sum(-1, keepdim=True)), batch_size=6, shuffle=True)
+    return (
+        model,
+        torch.optim.AdamW(model.parameters(), lr=0.01),
+        DataLoader(TensorDataset(x, x.sum(-1, keepdim=True)), batch_size=6, shuffle=True),
+    )
 
 
 def trained(accelerator: Accelerator, epochs: int = 2) -> dict:
@@ -48,7 +52,10 @@ def case_bf16() -> dict:
     AcceleratorState._reset_state(reset_partial_state=True)
     result = trained(Accelerator(cpu=True, mixed_precision="bf16"))
     AcceleratorState._reset_state(reset_partial_state=True)
-    return {"close": [round(float(loss), 1) for loss in result["losses"]], "dtypes": [str(v.dtype) for v in result["state"].values()]}
+    return {
+        "close": [round(float(loss), 1) for loss in result["losses"]],
+        "dtypes": [str(v.dtype) for v in result["state"].values()],
+    }
 
 
 def case_saved_state() -> dict:

@@ -38,7 +38,9 @@ def model(fit: bool = False) -> tuple[SingleTaskGP, torch.Tensor]:
     x, y = problem()
     process = SingleTaskGP(x, y, input_transform=Normalize(2), outcome_transform=Standardize(1))
     if fit:
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(process.likelihood, process), optimizer_kwargs={"options": {"maxiter": 8}})
+        fit_gpytorch_mll(
+            ExactMarginalLogLikelihood(process.likelihood, process), optimizer_kwargs={"options": {"maxiter": 8}}
+        )
     return process, y
 
 
@@ -46,14 +48,24 @@ def case_model_and_fit() -> dict:
     process, _ = model(fit=True)
     at = draw_sobol_samples(BOUNDS, n=4, q=1, seed=9).squeeze(1)
     posterior = process.posterior(at)
-    return {"mean": posterior.mean, "variance": posterior.variance, "sampled": posterior.rsample(torch.Size([2])), "state": dict(process.state_dict())}
+    return {
+        "mean": posterior.mean,
+        "variance": posterior.variance,
+        "sampled": posterior.rsample(torch.Size([2])),
+        "state": dict(process.state_dict()),
+    }
 
 
 def case_acquisition_values() -> dict:
     process, y = model()
     at = draw_sobol_samples(BOUNDS, n=3, q=1, seed=4).requires_grad_(True)
     values = {}
-    for acquisition in (ExpectedImprovement(process, y.max()), LogExpectedImprovement(process, y.max()), UpperConfidenceBound(process, 0.2), PosteriorMean(process)):
+    for acquisition in (
+        ExpectedImprovement(process, y.max()),
+        LogExpectedImprovement(process, y.max()),
+        UpperConfidenceBound(process, 0.2),
+        PosteriorMean(process),
+    ):
         value = acquisition(at)
         slope, = torch.autograd.grad(value.sum(), at)
         values[type(acquisition).__name__] = [value, slope]
@@ -67,10 +79,23 @@ def case_acquisition_values() -> dict:
 
 def case_optimize_acquisition() -> dict:
     process, y = model()
-    candidate, value = optimize_acqf(LogExpectedImprovement(process, y.max()), BOUNDS, q=1, num_restarts=2, raw_samples=16, options={"maxiter": 10, "seed": 0})
+    candidate, value = optimize_acqf(
+        LogExpectedImprovement(process, y.max()),
+        BOUNDS,
+        q=1,
+        num_restarts=2,
+        raw_samples=16,
+        options={"maxiter": 10, "seed": 0},
+    )
     torch.manual_seed(0)
-    batch, batch_value = optimize_acqf(qLogExpectedImprovement(process, y.max(), sampler=SobolQMCNormalSampler(torch.Size([16]), seed=1)), BOUNDS, q=2, num_restarts=2,
-                                       raw_samples=16, options={"maxiter": 5, "seed": 0})
+    batch, batch_value = optimize_acqf(
+        qLogExpectedImprovement(process, y.max(), sampler=SobolQMCNormalSampler(torch.Size([16]), seed=1)),
+        BOUNDS,
+        q=2,
+        num_restarts=2,
+        raw_samples=16,
+        options={"maxiter": 5, "seed": 0},
+    )
     return {"value": value, "candidate": candidate, "batch": batch, "batch_value": batch_value}
 
 
@@ -80,10 +105,17 @@ def case_several_objectives() -> dict:
     models = ModelListGP(*[SingleTaskGP(x, y[:, i:i + 1]) for i in range(2)])
     reference = torch.tensor([-1.5, -1.5], dtype=torch.double)
     parts = FastNondominatedPartitioning(ref_point=reference, Y=y)
-    acquisition = qExpectedHypervolumeImprovement(models, reference, parts, sampler=SobolQMCNormalSampler(torch.Size([8]), seed=2))
+    acquisition = qExpectedHypervolumeImprovement(
+        models, reference, parts, sampler=SobolQMCNormalSampler(torch.Size([8]), seed=2)
+    )
     loss = SumMarginalLogLikelihood(models.likelihood, models)
     models.train()
     likelihood = loss(models(*models.train_inputs), models.train_targets)
     models.eval()
-    return {"front": is_non_dominated(y), "volume": parts.compute_hypervolume(), "likelihood": likelihood, "values": acquisition(torch.rand(3, 2, 3, dtype=torch.double)),
-            "hartmann": Hartmann(dim=6)(torch.rand(2, 6, dtype=torch.double))}
+    return {
+        "front": is_non_dominated(y),
+        "volume": parts.compute_hypervolume(),
+        "likelihood": likelihood,
+        "values": acquisition(torch.rand(3, 2, 3, dtype=torch.double)),
+        "hartmann": Hartmann(dim=6)(torch.rand(2, 6, dtype=torch.double)),
+    }

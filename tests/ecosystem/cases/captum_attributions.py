@@ -70,8 +70,11 @@ def case_gradient_shap() -> dict:
 
 def case_layers() -> dict:
     model, x = Small().eval(), torch.randn(2, 1, 8, 8)
-    return {"cam": attr.LayerGradCam(model, model.conv).attribute(x, target=1), "activation": attr.LayerActivation(model, model.relu).attribute(x),
-            "conductance": attr.LayerConductance(model, model.conv).attribute(x, target=1, n_steps=5)}
+    return {
+        "cam": attr.LayerGradCam(model, model.conv).attribute(x, target=1),
+        "activation": attr.LayerActivation(model, model.relu).attribute(x),
+        "conductance": attr.LayerConductance(model, model.conv).attribute(x, target=1, n_steps=5),
+    }
 
 
 def case_noise_tunnel() -> dict:

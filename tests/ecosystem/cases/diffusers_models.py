@@ -33,18 +33,46 @@ diffusers.utils.logging.disable_progress_bar()
 
 
 def unet() -> UNet2DModel:
-    return UNet2DModel(sample_size=8, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4,
-                       down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"), attention_head_dim=4)
+    return UNet2DModel(
+        sample_size=8,
+        in_channels=3,
+        out_channels=3,
+        layers_per_block=1,
+        block_out_channels=(8, 16),
+        norm_num_groups=4,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+        attention_head_dim=4,
+    )
 
 
 def conditioned() -> UNet2DConditionModel:
-    return UNet2DConditionModel(sample_size=8, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(8, 16), norm_num_groups=4, cross_attention_dim=12,
-                                down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"), attention_head_dim=4)
+    return UNet2DConditionModel(
+        sample_size=8,
+        in_channels=4,
+        out_channels=4,
+        layers_per_block=1,
+        block_out_channels=(8, 16),
+        norm_num_groups=4,
+        cross_attention_dim=12,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        attention_head_dim=4,
+    )
 
 
 def autoencoder() -> AutoencoderKL:
-    return AutoencoderKL(in_channels=3, out_channels=3, block_out_channels=(8, 16), norm_num_groups=4, latent_channels=4, layers_per_block=1,
-                         down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, sample_size=16)
+    return AutoencoderKL(
+        in_channels=3,
+        out_channels=3,
+        block_out_channels=(8, 16),
+        norm_num_groups=4,
+        latent_channels=4,
+        layers_per_block=1,
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        sample_size=16,
+    )
 
 
 def norms(model: torch.nn.Module) -> torch.Tensor:
@@ -53,18 +81,29 @@ def norms(model: torch.nn.Module) -> torch.Tensor:
 
 def case_unet_training() -> dict:
     model, scheduler = unet(), DDPMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
-    optimizer, average, losses = torch.optim.AdamW(model.parameters(), lr=1e-3), EMAModel(model.parameters(), decay=0.9), []
+    optimizer, average, losses = (
+        torch.optim.AdamW(model.parameters(), lr=1e-3),
+        EMAModel(model.parameters(), decay=0.9),
+        [],
+    )
     clean = torch.randn(2, 3, 8, 8)
     for _ in range(3):
         noise, at = torch.randn_like(clean), torch.randint(0, 100, (2,))
-        loss = torch.nn.functional.mse_loss(model(scheduler.add_noise(clean, noise, at), at, return_dict=False)[0], noise)
+        loss = torch.nn.functional.mse_loss(
+            model(scheduler.add_noise(clean, noise, at), at, return_dict=False)[0], noise
+        )
         loss.backward()
         size = norms(model)
         optimizer.step()
         optimizer.zero_grad()
         average.step(model.parameters())
         losses.append(loss.item())
-    return {"losses": losses, "norms": size, "average": [p.norm() for p in average.shadow_params], "keys": list(model.state_dict())}
+    return {
+        "losses": losses,
+        "norms": size,
+        "average": [p.norm() for p in average.shadow_params],
+        "keys": list(model.state_dict()),
+    }
 
 
 def case_conditioned_unet() -> dict:
@@ -92,14 +131,25 @@ def case_autoencoders() -> dict:
 
 
 def case_dit() -> dict:
-    model = DiTTransformer2DModel(num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2, sample_size=8, patch_size=2,
-                                  num_embeds_ada_norm=1000, norm_num_groups=4)
+    model = DiTTransformer2DModel(
+        num_attention_heads=2,
+        attention_head_dim=8,
+        in_channels=4,
+        out_channels=8,
+        num_layers=2,
+        sample_size=8,
+        patch_size=2,
+        num_embeds_ada_norm=1000,
+        norm_num_groups=4,
+    )
     out = model(torch.randn(2, 4, 8, 8), timestep=torch.tensor([1, 2]), class_labels=torch.tensor([3, 4])).sample
     out.square().mean().backward()
     model.eval()
     pipeline = DiTPipeline(model, autoencoder().eval(), DDIMScheduler(num_train_timesteps=50))
     pipeline.set_progress_bar_config(disable=True)
-    pictures = pipeline(class_labels=[1], num_inference_steps=2, generator=torch.Generator().manual_seed(0), output_type="np").images
+    pictures = pipeline(
+        class_labels=[1], num_inference_steps=2, generator=torch.Generator().manual_seed(0), output_type="np"
+    ).images
     return {"out": out, "norms": norms(model), "pictures": pictures}
 
 
@@ -111,36 +161,86 @@ def sampled(scheduler: object, steps: int = 6) -> dict:
     for t in scheduler.timesteps:
         inside = scheduler.scale_model_input(x, t) if hasattr(scheduler, "scale_model_input") else x
         guess = 0.3 * inside + 0.1 * torch.tanh(inside) * (t / 1000)
-        x = scheduler.step(guess, t, x, **({"generator": generator} if "Ancestral" in type(scheduler).__name__ or "DDPM" in type(scheduler).__name__ else {})).prev_sample
+        x = scheduler.step(
+            guess,
+            t,
+            x,
+            **(
+                {"generator": generator}
+                if "Ancestral" in type(scheduler).__name__ or "DDPM" in type(scheduler).__name__
+                else {}
+            ),
+        ).prev_sample
     return {"x": x, "times": scheduler.timesteps}
 
 
 def case_schedulers() -> dict:
-    kinds = [DDPMScheduler, DDIMScheduler, PNDMScheduler, LMSDiscreteScheduler, EulerDiscreteScheduler, EulerAncestralDiscreteScheduler,
-             DPMSolverMultistepScheduler, HeunDiscreteScheduler, UniPCMultistepScheduler, FlowMatchEulerDiscreteScheduler]
+    kinds = [
+        DDPMScheduler,
+        DDIMScheduler,
+        PNDMScheduler,
+        LMSDiscreteScheduler,
+        EulerDiscreteScheduler,
+        EulerAncestralDiscreteScheduler,
+        DPMSolverMultistepScheduler,
+        HeunDiscreteScheduler,
+        UniPCMultistepScheduler,
+        FlowMatchEulerDiscreteScheduler,
+    ]
     return {kind.__name__: sampled(kind()) for kind in kinds}
 
 
 def case_pipelines() -> dict:
     model, results = unet().eval(), {}
-    for pipeline in (DDPMPipeline(model, DDPMScheduler(num_train_timesteps=20)), DDIMPipeline(model, DDIMScheduler(num_train_timesteps=20))):
+    for pipeline in (
+        DDPMPipeline(model, DDPMScheduler(num_train_timesteps=20)),
+        DDIMPipeline(model, DDIMScheduler(num_train_timesteps=20)),
+    ):
         pipeline.set_progress_bar_config(disable=True)
-        results[type(pipeline).__name__] = pipeline(batch_size=2, num_inference_steps=3, generator=torch.Generator().manual_seed(1), output_type="np").images
+        results[type(pipeline).__name__] = pipeline(
+            batch_size=2, num_inference_steps=3, generator=torch.Generator().manual_seed(1), output_type="np"
+        ).images
     return results
 
 
 def case_text_to_picture() -> dict:
     from transformers import CLIPTextConfig, CLIPTextModel
 
-    text = CLIPTextModel(CLIPTextConfig(vocab_size=50, hidden_size=12, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=8,
-                                        bos_token_id=0, eos_token_id=1, pad_token_id=1)).eval()
+    text = CLIPTextModel(
+        CLIPTextConfig(
+            vocab_size=50,
+            hidden_size=12,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            max_position_embeddings=8,
+            bos_token_id=0,
+            eos_token_id=1,
+            pad_token_id=1,
+        )
+    ).eval()
     prompt = text(torch.randint(2, 50, (1, 8)))[0]
     nothing = torch.zeros_like(prompt)
-    pipeline = diffusers.StableDiffusionPipeline(vae=autoencoder().eval(), text_encoder=text, tokenizer=None, unet=conditioned().eval(), scheduler=EulerDiscreteScheduler(),
-                                                 safety_checker=None, feature_extractor=None, requires_safety_checker=False)
+    pipeline = diffusers.StableDiffusionPipeline(
+        vae=autoencoder().eval(),
+        text_encoder=text,
+        tokenizer=None,
+        unet=conditioned().eval(),
+        scheduler=EulerDiscreteScheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
     pipeline.set_progress_bar_config(disable=True)
-    pictures = pipeline(prompt_embeds=prompt, negative_prompt_embeds=nothing, height=16, width=16, num_inference_steps=2, output_type="np",
-                        generator=torch.Generator().manual_seed(0)).images
+    pictures = pipeline(
+        prompt_embeds=prompt,
+        negative_prompt_embeds=nothing,
+        height=16,
+        width=16,
+        num_inference_steps=2,
+        output_type="np",
+        generator=torch.Generator().manual_seed(0),
+    ).images
     return {"pictures": pictures}
 
 

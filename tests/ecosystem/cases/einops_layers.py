@@ -14,14 +14,27 @@ def case_functions() -> dict:
     tiled = repeat(images.mean(1), "b h w -> b (r h) w", r=2)
     packed, shapes = pack([patches, patches[:, :1]], "b * d")
     (patches.square().sum() + pooled.sum() + tiled.sum()).backward()
-    return {"patches": patches, "pooled": pooled, "tiled": tiled, "parts": unpack(packed, shapes, "b * d"), "grad": images.grad}
+    return {
+        "patches": patches,
+        "pooled": pooled,
+        "tiled": tiled,
+        "parts": unpack(packed, shapes, "b * d"),
+        "grad": images.grad,
+    }
 
 
 def case_layers() -> dict:
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 6, 3), Rearrange("b c h w -> b (h w) c"), EinMix("b t c -> b t d", weight_shape="c d", bias_shape="d", c=6, d=5),
+        torch.nn.Conv2d(3, 6, 3),
+        Rearrange("b c h w -> b (h w) c"),
+        EinMix("b t c -> b t d", weight_shape="c d", bias_shape="d", c=6, d=5),
         Reduce("b t d -> b d", "mean"),
     )
     out = model(torch.randn(2, 3, 8, 8))
     out.sum().backward()
-    return {"out": out, "grads": [p.grad for p in model.parameters()], "keys": list(model.state_dict()), "text": str(model)}
+    return {
+        "out": out,
+        "grads": [p.grad for p in model.parameters()],
+        "keys": list(model.state_dict()),
+        "text": str(model),
+    }

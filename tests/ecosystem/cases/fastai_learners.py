@@ -37,15 +37,26 @@ class Points:
 
 def learner(folder: str, **options: object) -> Learner:
     set_seed(3)
-    loaders = DataLoaders(DataLoader(Points(48), bs=16, shuffle=True, num_workers=0), DataLoader(Points(16), bs=16, num_workers=0), device="cpu")
+    loaders = DataLoaders(
+        DataLoader(Points(48), bs=16, shuffle=True, num_workers=0),
+        DataLoader(Points(16), bs=16, num_workers=0),
+        device="cpu",
+    )
     model = nn.Sequential(nn.Linear(4, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
-    made = Learner(loaders, model, loss_func=CrossEntropyLossFlat(), metrics=[accuracy, F1Score()], path=folder, **options)
+    made = Learner(
+        loaders, model, loss_func=CrossEntropyLossFlat(), metrics=[accuracy, F1Score()], path=folder, **options
+    )
     made.remove_cbs([callback for callback in made.cbs if type(callback).__name__ == "ProgressCallback"])
     return made
 
 
 def report(made: Learner) -> dict:
-    return {"values": [list(row) for row in made.recorder.values], "losses": list(made.recorder.losses), "rates": [float(rate) for rate in made.recorder.lrs], "state": dict(made.model.state_dict())}
+    return {
+        "values": [list(row) for row in made.recorder.values],
+        "losses": list(made.recorder.losses),
+        "rates": [float(rate) for rate in made.recorder.lrs],
+        "state": dict(made.model.state_dict()),
+    }
 
 
 def case_one_cycle() -> dict:
@@ -88,18 +99,35 @@ def case_layers_and_tensors() -> dict:
     loss = LabelSmoothingCrossEntropy()(scores, torch.tensor([0, 1])) + FocalLossFlat()(scores, torch.tensor([1, 0]))
     loss.backward()
     mask = TensorMask(torch.ones(2, 2))
-    return {"scores": scores.as_subclass(torch.Tensor), "kind": type(scores).__name__, "sum": type(picture + 1).__name__, "mask": type(mask * 2).__name__,
-            "loss": loss.as_subclass(torch.Tensor), "norms": torch.stack([p.grad.norm() for p in model.parameters()])}
+    return {
+        "scores": scores.as_subclass(torch.Tensor),
+        "kind": type(scores).__name__,
+        "sum": type(picture + 1).__name__,
+        "mask": type(mask * 2).__name__,
+        "loss": loss.as_subclass(torch.Tensor),
+        "norms": torch.stack([p.grad.norm() for p in model.parameters()]),
+    }
 
 
 def case_tabular() -> dict:
     set_seed(5)
-    frame = pandas.DataFrame({"a": numpy.random.randn(60), "b": numpy.random.rand(60), "kind": numpy.random.choice(["x", "y", "z"], 60)})
+    frame = pandas.DataFrame(
+        {"a": numpy.random.randn(60), "b": numpy.random.rand(60), "kind": numpy.random.choice(["x", "y", "z"], 60)}
+    )
     frame["label"] = (frame.a > 0).map({True: "yes", False: "no"})
     frame.loc[3, "b"] = numpy.nan
     with tempfile.TemporaryDirectory() as folder:
-        loaders = TabularDataLoaders.from_df(frame, path=folder, procs=[Categorify, FillMissing, Normalize], cat_names=["kind"], cont_names=["a", "b"], y_names="label",
-                                             valid_idx=list(range(45, 60)), bs=15, num_workers=0)
+        loaders = TabularDataLoaders.from_df(
+            frame,
+            path=folder,
+            procs=[Categorify, FillMissing, Normalize],
+            cat_names=["kind"],
+            cont_names=["a", "b"],
+            y_names="label",
+            valid_idx=list(range(45, 60)),
+            bs=15,
+            num_workers=0,
+        )
         made = tabular_learner(loaders, layers=[12, 6], metrics=accuracy)
         made.logger = lambda *args: None
         with made.no_bar():

@@ -54,14 +54,21 @@ def case_periodic() -> dict:
 
 def case_kernels() -> dict:
     x = torch.randn(6, 3)
-    kernels = [gpytorch.kernels.LinearKernel(), gpytorch.kernels.RQKernel(), gpytorch.kernels.PolynomialKernel(2), gpytorch.kernels.CosineKernel()]
+    kernels = [
+        gpytorch.kernels.LinearKernel(),
+        gpytorch.kernels.RQKernel(),
+        gpytorch.kernels.PolynomialKernel(2),
+        gpytorch.kernels.CosineKernel(),
+    ]
     return {type(kernel).__name__: kernel(x).to_dense() for kernel in kernels}
 
 
 class Variational(gpytorch.models.ApproximateGP):
     def __init__(self, points: torch.Tensor) -> None:
         distribution = gpytorch.variational.CholeskyVariationalDistribution(points.size(0))
-        super().__init__(gpytorch.variational.VariationalStrategy(self, points, distribution, learn_inducing_locations=True))
+        super().__init__(
+            gpytorch.variational.VariationalStrategy(self, points, distribution, learn_inducing_locations=True)
+        )
         self.mean = gpytorch.means.ConstantMean()
         self.kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
 

@@ -46,11 +46,23 @@ def case_trainer_and_metrics() -> dict:
     criterion = nn.CrossEntropyLoss()
     trainer = create_supervised_trainer(model, optimizer, criterion)
     precision, recall = Precision(average=False), Recall(average=False)
-    evaluator = create_supervised_evaluator(model, metrics={
-        "accuracy": Accuracy(), "loss": Loss(criterion), "precision": precision, "recall": recall, "f1": (precision * recall * 2 / (precision + recall + 1e-9)).mean(),
-        "matrix": ConfusionMatrix(3), "top": TopKCategoricalAccuracy(2), "fbeta": Fbeta(0.5)})
+    evaluator = create_supervised_evaluator(
+        model,
+        metrics={
+            "accuracy": Accuracy(),
+            "loss": Loss(criterion),
+            "precision": precision,
+            "recall": recall,
+            "f1": (precision * recall * 2 / (precision + recall + 1e-9)).mean(),
+            "matrix": ConfusionMatrix(3),
+            "top": TopKCategoricalAccuracy(2),
+            "fbeta": Fbeta(0.5),
+        },
+    )
     RunningAverage(output_transform=lambda loss: loss).attach(trainer, "average")
-    trainer.add_event_handler(Events.ITERATION_STARTED, PiecewiseLinear(optimizer, "lr", [(0, 0.01), (5, 0.1), (15, 0.01)]))
+    trainer.add_event_handler(
+        Events.ITERATION_STARTED, PiecewiseLinear(optimizer, "lr", [(0, 0.01), (5, 0.1), (15, 0.01)])
+    )
     trainer.add_event_handler(Events.ITERATION_COMPLETED, TerminateOnNan())
     averages, metrics, losses = [], [], []
     trainer.add_event_handler(Events.ITERATION_COMPLETED(every=2), lambda engine: losses.append(engine.state.output))
@@ -73,13 +85,24 @@ def case_checkpoints_and_averages() -> dict:
     stopper = EarlyStopping(patience=2, score_function=lambda engine: -engine.state.output, trainer=trainer)
     trainer.add_event_handler(Events.EPOCH_COMPLETED, stopper)
     with tempfile.TemporaryDirectory() as folder:
-        keeper = Checkpoint({"model": model, "optimizer": optimizer, "trainer": trainer}, DiskSaver(folder), n_saved=2, global_step_transform=global_step_from_engine(trainer))
+        keeper = Checkpoint(
+            {"model": model, "optimizer": optimizer, "trainer": trainer},
+            DiskSaver(folder),
+            n_saved=2,
+            global_step_transform=global_step_from_engine(trainer),
+        )
         trainer.add_event_handler(Events.EPOCH_COMPLETED, keeper)
         state = trainer.run(loader, max_epochs=4)
         _, other, other_optimizer = parts()
         Checkpoint.load_objects({"model": other, "optimizer": other_optimizer}, torch.load(keeper.last_checkpoint))
         name = os.path.basename(keeper.last_checkpoint)
-    return {"epochs": state.epoch, "name": name, "model": dict(other.state_dict()), "average": dict(ema.ema_model.state_dict()), "loss": state.output}
+    return {
+        "epochs": state.epoch,
+        "name": name,
+        "model": dict(other.state_dict()),
+        "average": dict(ema.ema_model.state_dict()),
+        "loss": state.output,
+    }
 
 
 def case_picture_metrics() -> dict:

@@ -17,7 +17,9 @@ class Classifier(lightning.LightningModule):
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.save_hyperparameters()
-        self.net = torch.nn.Sequential(torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(width, 3))
+        self.net = torch.nn.Sequential(
+            torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(width, 3)
+        )
         self.losses: list[float] = []
 
     def training_step(self, batch: tuple, index: int) -> torch.Tensor:
@@ -45,7 +47,14 @@ def loader(count: int = 32, shuffle: bool = False) -> DataLoader:
 
 
 def trainer(folder: str, **options: object) -> lightning.Trainer:
-    quiet = dict(accelerator="cpu", devices=1, enable_progress_bar=False, enable_model_summary=False, logger=False, default_root_dir=folder)
+    quiet = dict(
+        accelerator="cpu",
+        devices=1,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        logger=False,
+        default_root_dir=folder,
+    )
     return lightning.Trainer(**{**quiet, "enable_checkpointing": False, **options})
 
 
@@ -55,7 +64,12 @@ def case_fit() -> dict:
         t = trainer(folder, max_epochs=3)
         t.fit(model, loader(shuffle=True), loader(16))
         predicted = t.predict(model, loader(16))
-    return {"losses": model.losses, "metrics": dict(t.callback_metrics), "predicted": predicted, "state": dict(model.state_dict())}
+    return {
+        "losses": model.losses,
+        "metrics": dict(t.callback_metrics),
+        "predicted": predicted,
+        "state": dict(model.state_dict()),
+    }
 
 
 def case_accumulation_and_clipping() -> dict:
@@ -70,14 +84,20 @@ def case_checkpoints() -> dict:
     data, held_out = loader(), loader(16)
     with tempfile.TemporaryDirectory() as folder:
         best = ModelCheckpoint(dirpath=folder, monitor="val_loss", save_last=True, filename="best")
-        t = trainer(folder, max_epochs=2, enable_checkpointing=True, callbacks=[best, EarlyStopping("val_loss", patience=3)])
+        t = trainer(
+            folder, max_epochs=2, enable_checkpointing=True, callbacks=[best, EarlyStopping("val_loss", patience=3)]
+        )
         t.fit(model, data, held_out)
         again = Classifier.load_from_checkpoint(Path(folder) / "last.ckpt")
         resumed = Classifier()
         trainer(folder, max_epochs=3).fit(resumed, data, ckpt_path=Path(folder) / "last.ckpt")
         saved = sorted(path.name for path in Path(folder).glob("*.ckpt"))
-    return {"files": saved, "same": all(torch.equal(a, b) for a, b in zip(again.state_dict().values(), model.state_dict().values())),
-            "resumed": resumed.losses, "width": again.hparams.width}
+    return {
+        "files": saved,
+        "same": all(torch.equal(a, b) for a, b in zip(again.state_dict().values(), model.state_dict().values())),
+        "resumed": resumed.losses,
+        "width": again.hparams.width,
+    }
 
 
 class Counter(Callback):

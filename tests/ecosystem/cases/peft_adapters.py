@@ -22,7 +22,9 @@ transformers.logging.set_verbosity_error()
 
 
 def base() -> torch.nn.Module:
-    config = transformers.GPT2Config(vocab_size=99, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=None, pad_token_id=0)
+    config = transformers.GPT2Config(
+        vocab_size=99, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=None, pad_token_id=0
+    )
     return transformers.GPT2LMHeadModel(config)
 
 
@@ -37,7 +39,11 @@ def trained(config: object) -> dict:
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-    return {"losses": losses, "adapter": get_peft_model_state_dict(model), "trainable": model.get_nb_trainable_parameters()}
+    return {
+        "losses": losses,
+        "adapter": get_peft_model_state_dict(model),
+        "trainable": model.get_nb_trainable_parameters(),
+    }
 
 
 def case_lora() -> dict:
@@ -45,11 +51,15 @@ def case_lora() -> dict:
 
 
 def case_dora() -> dict:
-    return trained(LoraConfig(r=4, use_dora=True, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM"))
+    return trained(
+        LoraConfig(r=4, use_dora=True, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
+    )
 
 
 def case_ia3() -> dict:
-    return trained(IA3Config(target_modules=["c_attn"], feedforward_modules=[], fan_in_fan_out=True, task_type="CAUSAL_LM"))
+    return trained(
+        IA3Config(target_modules=["c_attn"], feedforward_modules=[], fan_in_fan_out=True, task_type="CAUSAL_LM")
+    )
 
 
 def case_adalora() -> dict:
@@ -65,7 +75,10 @@ def case_prefix_tuning() -> dict:
 
 
 def case_merge_and_save() -> dict:
-    model = get_peft_model(base(), LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False, task_type="CAUSAL_LM")).eval()
+    model = get_peft_model(
+        base(),
+        LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False, task_type="CAUSAL_LM"),
+    ).eval()
     tokens = torch.randint(3, 99, (1, 6))
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         before = model(input_ids=tokens).logits

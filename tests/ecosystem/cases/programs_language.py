@@ -1,4 +1,5 @@
-"""Programs in the manner of the tutorials, on text: a character GPT, a classifier over packed sequences, translation, a policy."""
+"""Programs in the manner of the tutorials, on text: a character GPT, a classifier over packed sequences, translation,
+a policy."""
 
 from __future__ import annotations
 
@@ -85,8 +86,12 @@ def case_character_gpt() -> dict:
     model = GPT(len(letters))
     decay = [p for p in model.parameters() if p.dim() >= 2]
     plain = [p for p in model.parameters() if p.dim() < 2]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}], lr=3e-3, betas=(0.9, 0.95))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 5) * 0.5 * (1 + math.cos(math.pi * step / 40)))
+    optimizer = torch.optim.AdamW(
+        [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}], lr=3e-3, betas=(0.9, 0.95)
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1.0, (step + 1) / 5) * 0.5 * (1 + math.cos(math.pi * step / 40))
+    )
     losses, norms = [], []
     for _ in range(20):
         at = torch.randint(len(data) - model.context, (8,))
@@ -101,8 +106,13 @@ def case_character_gpt() -> dict:
         losses.append(loss.item())
     model.eval()
     written = model.generate(torch.zeros(1, 1, dtype=torch.long), 30, 5)
-    return {"losses": losses, "norms": norms, "rate": schedule.get_last_lr(), "text": "".join(letters[i] for i in written[0].tolist()),
-            "parameters": sum(p.numel() for p in model.parameters())}
+    return {
+        "losses": losses,
+        "norms": norms,
+        "rate": schedule.get_last_lr(),
+        "text": "".join(letters[i] for i in written[0].tolist()),
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
 
 
 class Classifier(nn.Module):
@@ -133,7 +143,13 @@ def case_packed_lstm_classifier() -> dict:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return {"losses": losses, "padded": padded, "counts": counts, "padding": model.embedding.weight[0], "accuracy": (scores.argmax(1) == labels).float().mean()}
+    return {
+        "losses": losses,
+        "padded": padded,
+        "counts": counts,
+        "padding": model.embedding.weight[0],
+        "accuracy": (scores.argmax(1) == labels).float().mean(),
+    }
 
 
 class Seq2Seq(nn.Module):
@@ -151,7 +167,9 @@ class Seq2Seq(nn.Module):
         memory, hidden = self.encoder(self.source(source))
         hidden, scores = hidden[0], []
         for t in range(target.size(1)):
-            weights = F.softmax(self.energy(torch.tanh(self.query(hidden).unsqueeze(1) + self.key(memory))).squeeze(-1), dim=-1)
+            weights = F.softmax(
+                self.energy(torch.tanh(self.query(hidden).unsqueeze(1) + self.key(memory))).squeeze(-1), dim=-1
+            )
             context = torch.bmm(weights.unsqueeze(1), memory).squeeze(1)
             hidden = self.decoder(torch.cat([self.target(target[:, t]), context], dim=-1), hidden)
             scores.append(F.log_softmax(self.out(hidden), dim=-1))
@@ -173,7 +191,15 @@ def case_attention_translation() -> dict:
 
 
 def case_transformer_translation() -> dict:
-    model = nn.Transformer(d_model=16, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32, dropout=0.1, batch_first=True)
+    model = nn.Transformer(
+        d_model=16,
+        nhead=2,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        dim_feedforward=32,
+        dropout=0.1,
+        batch_first=True,
+    )
     embed, head = nn.Embedding(13, 16), nn.Linear(16, 13)
     everything = nn.ModuleList([model, embed, head])
     optimizer = torch.optim.Adam(everything.parameters(), lr=1e-2, betas=(0.9, 0.98), eps=1e-9)
@@ -182,7 +208,13 @@ def case_transformer_translation() -> dict:
     mask, losses = nn.Transformer.generate_square_subsequent_mask(5), []
     for _ in range(6):
         optimizer.zero_grad()
-        out = model(embed(source), embed(target[:, :-1]), tgt_mask=mask, src_key_padding_mask=source == 0, memory_key_padding_mask=source == 0)
+        out = model(
+            embed(source),
+            embed(target[:, :-1]),
+            tgt_mask=mask,
+            src_key_padding_mask=source == 0,
+            memory_key_padding_mask=source == 0,
+        )
         loss = F.cross_entropy(head(out).reshape(-1, 13), target[:, 1:].reshape(-1))
         loss.backward()
         optimizer.step()
@@ -209,7 +241,9 @@ class Walk:
 
 
 def case_reinforce_and_critic() -> dict:
-    policy, critic = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2)), nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+    policy, critic = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2)), nn.Sequential(
+        nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1)
+    )
     optimizer = torch.optim.RMSprop([*policy.parameters(), *critic.parameters()], lr=5e-3)
     env, returns_seen, losses = Walk(), [], []
     for _ in range(12):
@@ -228,7 +262,11 @@ def case_reinforce_and_critic() -> dict:
             returns.insert(0, total)
         returns, values = torch.tensor(returns), torch.stack(values)
         advantage = returns - values.detach()
-        loss = -(torch.stack(log_probs) * advantage).sum() + F.smooth_l1_loss(values, returns) - 0.01 * torch.stack(entropies).sum()
+        loss = (
+            -(torch.stack(log_probs) * advantage).sum()
+            + F.smooth_l1_loss(values, returns)
+            - 0.01 * torch.stack(entropies).sum()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -244,9 +282,16 @@ def case_word_vectors() -> dict:
     optimizer = torch.optim.SparseAdam([*inputs.parameters(), *outputs.parameters()], lr=0.05)
     losses = []
     for _ in range(3):
-        pairs = [(number[words[i]], number[words[j]]) for i in range(len(words)) for j in (i - 1, i + 1) if 0 <= j < len(words)]
+        pairs = [
+            (number[words[i]], number[words[j]])
+            for i in range(len(words))
+            for j in (i - 1, i + 1)
+            if 0 <= j < len(words)
+        ]
         centre, context = torch.tensor(pairs).T
-        noise = torch.multinomial(torch.bincount(context).float().pow(0.75), 4 * len(pairs), replacement=True).view(len(pairs), 4)
+        noise = torch.multinomial(torch.bincount(context).float().pow(0.75), 4 * len(pairs), replacement=True).view(
+            len(pairs), 4
+        )
         optimizer.zero_grad()
         near = F.logsigmoid((inputs(centre) * outputs(context)).sum(-1))
         far = F.logsigmoid(-torch.einsum("bd,bnd->bn", inputs(centre), outputs(noise))).sum(-1)

@@ -1,4 +1,5 @@
-"""Programs in the manner of the tutorials, on pictures: GAN, VAE, segmentation, classification in mixed precision, features."""
+"""Programs in the manner of the tutorials, on pictures: GAN, VAE, segmentation, classification in mixed precision,
+features."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def case_dcgan() -> dict:
 
 
 def case_gradient_penalty() -> dict:
-    critic = nn.Sequential(nn.Conv2d(1, 4, 3, 2, 1), nn.InstanceNorm2d(4, affine=True), nn.SiLU(), nn.Flatten(), nn.Linear(64, 1))
+    critic = nn.Sequential(
+        nn.Conv2d(1, 4, 3, 2, 1), nn.InstanceNorm2d(4, affine=True), nn.SiLU(), nn.Flatten(), nn.Linear(64, 1)
+    )
     optimizer = torch.optim.RMSprop(critic.parameters(), lr=1e-3)
     real, fake, losses = torch.randn(4, 1, 8, 8), torch.rand(4, 1, 8, 8), []
     for _ in range(4):
@@ -90,7 +93,9 @@ def case_vae() -> dict:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(12):
         rebuilt, mean, log_variance = model(pictures)
-        loss = F.binary_cross_entropy(rebuilt, pictures, reduction="sum") - 0.5 * torch.sum(1 + log_variance - mean.pow(2) - log_variance.exp())
+        loss = F.binary_cross_entropy(rebuilt, pictures, reduction="sum") - 0.5 * torch.sum(
+            1 + log_variance - mean.pow(2) - log_variance.exp()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -163,7 +168,16 @@ def case_mixed_precision_training() -> dict:
 
 
 def case_features_by_hooks() -> dict:
-    model = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.Conv2d(6, 8, 3),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 4),
+    )
     seen, slopes, order = {}, {}, []
 
     def keep(name: str) -> object:
@@ -172,8 +186,14 @@ def case_features_by_hooks() -> dict:
             order.append(name)
         return hook
 
-    handles = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if isinstance(module, (nn.Conv2d, nn.Linear))]
-    model[3].register_full_backward_hook(lambda module, inside, outside: slopes.update(inside=inside[0], outside=outside[0]))
+    handles = [
+        module.register_forward_hook(keep(name))
+        for name, module in model.named_modules()
+        if isinstance(module, (nn.Conv2d, nn.Linear))
+    ]
+    model[3].register_full_backward_hook(
+        lambda module, inside, outside: slopes.update(inside=inside[0], outside=outside[0])
+    )
     model[7].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,))
     picture = torch.randn(2, 3, 12, 12, requires_grad=True)
     scores = model(picture)
@@ -214,7 +234,9 @@ def case_transfer_learning() -> dict:
 
 
 def case_neural_style() -> dict:
-    layers, picture = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(6, 8, 3, padding=1)).requires_grad_(False), torch.rand(1, 3, 12, 12)
+    layers, picture = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Conv2d(6, 8, 3, padding=1)
+    ).requires_grad_(False), torch.rand(1, 3, 12, 12)
     style, content = layers(torch.rand(1, 3, 12, 12)).flatten(2), layers(picture)
     gram = style @ style.transpose(1, 2) / style[0].numel()
     picture = picture.clone().requires_grad_(True)

@@ -1,4 +1,5 @@
-"""Programs in the manner of the tutorials, on other problems: a CRF, equations of physics, Q-learning, distillation, decompositions."""
+"""Programs in the manner of the tutorials, on other problems: a CRF, equations of physics, Q-learning, distillation,
+decompositions."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ class Tagger(nn.Module):
 
     def __init__(self, words: int, tags: int) -> None:
         super().__init__()
-        self.embedding, self.lstm, self.head = nn.Embedding(words, 6), nn.LSTM(6, 4, bidirectional=True), nn.Linear(8, tags)
+        self.embedding, self.lstm, self.head = (
+            nn.Embedding(words, 6),
+            nn.LSTM(6, 4, bidirectional=True),
+            nn.Linear(8, tags),
+        )
         self.moves = nn.Parameter(torch.randn(tags, tags))
 
     def scores(self, sentence: torch.Tensor) -> torch.Tensor:
@@ -70,7 +75,9 @@ def case_physics_informed() -> dict:
         u = network(x)
         first, = torch.autograd.grad(u, x, torch.ones_like(u), create_graph=True)
         second, = torch.autograd.grad(first, x, torch.ones_like(first), create_graph=True)
-        loss = (second + torch.sin(x)).square().mean() + network(torch.tensor([[0.0], [torch.pi]], dtype=torch.float64)).square().sum()
+        loss = (second + torch.sin(x)).square().mean() + network(
+            torch.tensor([[0.0], [torch.pi]], dtype=torch.float64)
+        ).square().sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -84,10 +91,17 @@ Transition = namedtuple("Transition", ("state", "action", "next_state", "reward"
 def case_deep_q_learning() -> dict:
     policy = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2))
     target = copy.deepcopy(policy)
-    memory, optimizer, losses, actions = deque(maxlen=50), torch.optim.AdamW(policy.parameters(), lr=1e-2, amsgrad=True), [], []
+    memory, optimizer, losses, actions = (
+        deque(maxlen=50),
+        torch.optim.AdamW(policy.parameters(), lr=1e-2, amsgrad=True),
+        [],
+        [],
+    )
     state = torch.zeros(1, 3)
     for step in range(30):
-        action = policy(state).max(1).indices.view(1, 1) if random.random() > 0.3 else torch.tensor([[random.randrange(2)]])
+        action = (
+            policy(state).max(1).indices.view(1, 1) if random.random() > 0.3 else torch.tensor([[random.randrange(2)]])
+        )
         moved = state + torch.tensor([[0.1, -0.1, 0.05]]) * (1 if action.item() else -1)
         memory.append(Transition(state, action, None if step % 10 == 9 else moved, -moved.abs().sum().view(1)))
         actions.append(action.item())
@@ -105,7 +119,9 @@ def case_deep_q_learning() -> dict:
         loss.backward()
         nn.utils.clip_grad_value_(policy.parameters(), 100)
         optimizer.step()
-        target.load_state_dict({key: policy.state_dict()[key] * 0.05 + value * 0.95 for key, value in target.state_dict().items()})
+        target.load_state_dict(
+            {key: policy.state_dict()[key] * 0.05 + value * 0.95 for key, value in target.state_dict().items()}
+        )
         losses.append(loss.item())
     return {"losses": losses, "actions": actions}
 
@@ -113,10 +129,14 @@ def case_deep_q_learning() -> dict:
 class SpatialTransformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.where = nn.Sequential(nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.ReLU(True), nn.Flatten(), nn.Linear(4 * 25, 6))
+        self.where = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.ReLU(True), nn.Flatten(), nn.Linear(4 * 25, 6)
+        )
         self.where[-1].weight.data.zero_()
         self.where[-1].bias.data.copy_(torch.tensor([1, 0, 0, 0, 1, 0], dtype=torch.float))
-        self.features = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveMaxPool2d(3), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(36, 5))
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveMaxPool2d(3), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(36, 5)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         grid = F.affine_grid(self.where(x).view(-1, 2, 3), x.size(), align_corners=False)
@@ -136,9 +156,16 @@ def case_spatial_transformer() -> dict:
 
 
 def case_distillation_and_siamese() -> dict:
-    teacher, student = nn.Sequential(nn.Linear(6, 32), nn.GELU(), nn.Linear(32, 4)).eval(), nn.Sequential(nn.Linear(6, 4), nn.Hardswish(), nn.Linear(4, 4))
+    teacher, student = nn.Sequential(nn.Linear(6, 32), nn.GELU(), nn.Linear(32, 4)).eval(), nn.Sequential(
+        nn.Linear(6, 4), nn.Hardswish(), nn.Linear(4, 4)
+    )
     student = nn.DataParallel(student)   # without accelerators: the module itself
-    optimizer, losses, x, y = torch.optim.NAdam(student.parameters(), lr=0.02), [], torch.randn(16, 6), torch.randint(4, (16,))
+    optimizer, losses, x, y = (
+        torch.optim.NAdam(student.parameters(), lr=0.02),
+        [],
+        torch.randn(16, 6),
+        torch.randint(4, (16,)),
+    )
     for _ in range(6):
         with torch.no_grad():
             soft = F.softmax(teacher(x) / 2, dim=-1)
@@ -149,7 +176,11 @@ def case_distillation_and_siamese() -> dict:
         optimizer.step()
         losses.append(loss.item())
     a, b, c = (student(torch.randn(5, 6)) for _ in range(3))
-    pairs = [nn.TripletMarginLoss(margin=1.0)(a, b, c), nn.CosineEmbeddingLoss(0.1)(a, b, torch.tensor([1, -1, 1, -1, 1])), nn.MarginRankingLoss()(a[:, 0], b[:, 0], torch.ones(5))]
+    pairs = [
+        nn.TripletMarginLoss(margin=1.0)(a, b, c),
+        nn.CosineEmbeddingLoss(0.1)(a, b, torch.tensor([1, -1, 1, -1, 1])),
+        nn.MarginRankingLoss()(a[:, 0], b[:, 0], torch.ones(5)),
+    ]
     return {"losses": losses, "pairs": pairs, "keys": list(student.state_dict())}
 
 
@@ -158,13 +189,25 @@ def case_decompositions_and_clusters() -> dict:
     centres = points[torch.randperm(len(points))[:3]]
     for _ in range(5):
         nearest = torch.cdist(points, centres).argmin(1)
-        centres = torch.zeros(3, 3).index_add_(0, nearest, points) / torch.bincount(nearest, minlength=3).clamp(min=1).unsqueeze(1)
+        centres = torch.zeros(3, 3).index_add_(0, nearest, points) / torch.bincount(nearest, minlength=3).clamp(
+            min=1
+        ).unsqueeze(1)
     centred = points - points.mean(0)
     _, values, axes = torch.linalg.svd(centred, full_matrices=False)
     spectrum = torch.fft.rfft(torch.sin(torch.arange(64) * 0.3) + 0.1 * torch.randn(64))
-    return {"nearest": nearest, "centres": centres, "values": values, "axes": axes.abs(), "covariance": torch.cov(points.T), "solved": torch.linalg.lstsq(points, points @ torch.ones(3, 2)).solution,
-            "peak": spectrum.abs().argmax(), "smooth": F.conv1d(points.T.unsqueeze(1), torch.ones(1, 1, 5) / 5, padding="same"), "quantiles": torch.quantile(points, torch.tensor([0.1, 0.5]), dim=0),
-            "unique": list(torch.unique(nearest, return_counts=True)), "histogram": torch.histogram(points.flatten(), 6)[0]}
+    return {
+        "nearest": nearest,
+        "centres": centres,
+        "values": values,
+        "axes": axes.abs(),
+        "covariance": torch.cov(points.T),
+        "solved": torch.linalg.lstsq(points, points @ torch.ones(3, 2)).solution,
+        "peak": spectrum.abs().argmax(),
+        "smooth": F.conv1d(points.T.unsqueeze(1), torch.ones(1, 1, 5) / 5, padding="same"),
+        "quantiles": torch.quantile(points, torch.tensor([0.1, 0.5]), dim=0),
+        "unique": list(torch.unique(nearest, return_counts=True)),
+        "histogram": torch.histogram(points.flatten(), 6)[0],
+    }
 
 
 def case_compiled() -> dict:

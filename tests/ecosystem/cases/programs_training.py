@@ -1,4 +1,5 @@
-"""Programs in the manner of the tutorials, on the machinery: own gradients, per-sample gradients, loaders, checkpoints, subclasses."""
+"""Programs in the manner of the tutorials, on the machinery: own gradients, per-sample gradients, loaders, checkpoints,
+subclasses."""
 
 from __future__ import annotations
 
@@ -88,7 +89,10 @@ def case_per_sample_gradients() -> dict:
 
     each = vmap(grad(loss), in_dims=(None, None, 0, 0))(parameters, buffers, pictures, labels)
     norms = torch.stack([value.flatten(1).norm(dim=1) for value in each.values()]).norm(dim=0)
-    clipped = {name: (value * (1 / norms).clamp(max=1).view(-1, *[1] * (value.dim() - 1))).mean(0) for name, value in each.items()}
+    clipped = {
+        name: (value * (1 / norms).clamp(max=1).view(-1, *[1] * (value.dim() - 1))).mean(0)
+        for name, value in each.items()
+    }
     return {"each": each, "norms": norms, "clipped": clipped}
 
 
@@ -105,8 +109,16 @@ def case_jacobians_and_tangents() -> dict:
     base = ensembles[0]
     scores = vmap(lambda p, b, x: functional_call(base, (p, b), (x,)), in_dims=(0, 0, None))(stacked, held, x)
     kernel = jacrev(lambda p: functional_call(base, p, (torch.ones(2, 6),)))(dict(base.named_parameters()))
-    return {"jacobian": jacrev(predict)(x), "hessian": hessian(lambda x: predict(x).sum())(x), "value": value, "tangent": tangent,
-            "back": back(torch.ones(4)), "scores": scores, "kernel": kernel, "rows": vmap(jacrev(predict))(torch.randn(3, 6))}
+    return {
+        "jacobian": jacrev(predict)(x),
+        "hessian": hessian(lambda x: predict(x).sum())(x),
+        "value": value,
+        "tangent": tangent,
+        "back": back(torch.ones(4)),
+        "scores": scores,
+        "kernel": kernel,
+        "rows": vmap(jacrev(predict))(torch.randn(3, 6)),
+    }
 
 
 class Squares(Dataset):
@@ -114,7 +126,13 @@ class Squares(Dataset):
         return 23
 
     def __getitem__(self, i: int) -> dict:
-        return {"x": torch.full((3,), float(i)) + torch.rand(3), "label": i % 4, "name": f"item {i}", "noise": float(numpy.random.rand()), "chance": random.random()}
+        return {
+            "x": torch.full((3,), float(i)) + torch.rand(3),
+            "label": i % 4,
+            "name": f"item {i}",
+            "noise": float(numpy.random.rand()),
+            "chance": random.random(),
+        }
 
 
 class Shards(IterableDataset):
@@ -135,12 +153,33 @@ def rows(loader: DataLoader) -> list:
 
 def case_loaders_with_workers() -> dict:
     generator = torch.Generator().manual_seed(3)
-    workers = DataLoader(Squares(), batch_size=5, shuffle=True, num_workers=2, worker_init_fn=seed_worker, generator=generator, persistent_workers=True)
-    here = DataLoader(Squares(), batch_size=4, sampler=WeightedRandomSampler(torch.arange(1.0, 24.0), 10), drop_last=True)
+    workers = DataLoader(
+        Squares(),
+        batch_size=5,
+        shuffle=True,
+        num_workers=2,
+        worker_init_fn=seed_worker,
+        generator=generator,
+        persistent_workers=True,
+    )
+    here = DataLoader(
+        Squares(), batch_size=4, sampler=WeightedRandomSampler(torch.arange(1.0, 24.0), 10), drop_last=True
+    )
     left, right = random_split(range(10), [0.7, 0.3], generator=torch.Generator().manual_seed(42))
-    return {"first": rows(workers), "second": rows(workers), "here": [batch["name"] for batch in here], "split": [list(left), list(right)],
-            "shards": list(DataLoader(Shards(), batch_size=3, num_workers=2)),
-            "ragged": list(DataLoader([torch.ones(n) for n in (2, 5, 3)], batch_size=3, collate_fn=lambda items: nn.utils.rnn.pad_sequence(items, True)))}
+    return {
+        "first": rows(workers),
+        "second": rows(workers),
+        "here": [batch["name"] for batch in here],
+        "split": [list(left), list(right)],
+        "shards": list(DataLoader(Shards(), batch_size=3, num_workers=2)),
+        "ragged": list(
+            DataLoader(
+                [torch.ones(n) for n in (2, 5, 3)],
+                batch_size=3,
+                collate_fn=lambda items: nn.utils.rnn.pad_sequence(items, True),
+            )
+        ),
+    }
 
 
 def training(path: str, stop_after: int | None = None) -> list[float]:
@@ -150,7 +189,13 @@ def training(path: str, stop_after: int | None = None) -> list[float]:
     model = nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     schedule = torch.optim.lr_scheduler.SequentialLR(
-        optimizer, [torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=2), torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)], milestones=[2])
+        optimizer,
+        [
+            torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=2),
+            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4),
+        ],
+        milestones=[2],
+    )
     start, losses = 0, []
     if os.path.exists(path):
         held = torch.load(path)
@@ -168,8 +213,17 @@ def training(path: str, stop_after: int | None = None) -> list[float]:
             losses.append(loss.item())
         schedule.step()
         if epoch + 1 == stop_after:
-            torch.save({"epoch": epoch + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict(),
-                        "rng": torch.get_rng_state(), "losses": losses}, path)
+            torch.save(
+                {
+                    "epoch": epoch + 1,
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "schedule": schedule.state_dict(),
+                    "rng": torch.get_rng_state(),
+                    "losses": losses,
+                },
+                path,
+            )
             break
     return losses
 
@@ -181,7 +235,14 @@ def case_checkpoint_and_resume() -> dict:
         stopped = training(path, stop_after=2)
         resumed = training(path)
         held = torch.load(path, map_location="cpu", weights_only=True)
-    return {"whole": whole, "stopped": stopped, "resumed": resumed, "same": whole == resumed, "keys": sorted(held), "groups": held["optimizer"]["param_groups"]}
+    return {
+        "whole": whole,
+        "stopped": stopped,
+        "resumed": resumed,
+        "same": whole == resumed,
+        "keys": sorted(held),
+        "groups": held["optimizer"]["param_groups"],
+    }
 
 
 def case_averaged_weights_and_accumulation() -> dict:
@@ -207,7 +268,12 @@ def case_averaged_weights_and_accumulation() -> dict:
         losses.append(loss.item())
         rates.append(optimizer.param_groups[0]["lr"])
     torch.optim.swa_utils.update_bn(DataLoader(TensorDataset(x), batch_size=8), averaged)
-    return {"losses": losses, "rates": rates, "averaged": dict(averaged.state_dict()), "moving": dict(moving.state_dict())}
+    return {
+        "losses": losses,
+        "rates": rates,
+        "averaged": dict(averaged.state_dict()),
+        "moving": dict(moving.state_dict()),
+    }
 
 
 class Tagged(torch.Tensor):
@@ -237,7 +303,20 @@ def case_subclasses_and_parametrizations() -> dict:
     orthogonal = nn.utils.parametrizations.orthogonal(nn.Linear(4, 4))
     pruned = nn.Linear(6, 6)
     prune.l1_unstructured(pruned, "weight", amount=0.3)
-    (layer(torch.ones(2, 4)).sum() + normed(torch.ones(2, 4)).sum() + orthogonal(torch.ones(2, 4)).square().sum() + pruned(torch.ones(2, 6)).sum()).backward()
-    return {"note": y.note, "kind": type(y).__name__, "y": y.as_subclass(torch.Tensor), "weight": layer.weight, "normed": normed.weight, "mask": pruned.weight_mask,
-            "grads": [p.grad for module in (layer, normed, pruned) for p in module.parameters()], "keys": [*layer.state_dict(), *normed.state_dict(), *pruned.state_dict()],
-            "orthogonal": orthogonal.weight @ orthogonal.weight.T}
+    (
+        layer(torch.ones(2, 4)).sum()
+        + normed(torch.ones(2, 4)).sum()
+        + orthogonal(torch.ones(2, 4)).square().sum()
+        + pruned(torch.ones(2, 6)).sum()
+    ).backward()
+    return {
+        "note": y.note,
+        "kind": type(y).__name__,
+        "y": y.as_subclass(torch.Tensor),
+        "weight": layer.weight,
+        "normed": normed.weight,
+        "mask": pruned.weight_mask,
+        "grads": [p.grad for module in (layer, normed, pruned) for p in module.parameters()],
+        "keys": [*layer.state_dict(), *normed.state_dict(), *pruned.state_dict()],
+        "orthogonal": orthogonal.weight @ orthogonal.weight.T,
+    }

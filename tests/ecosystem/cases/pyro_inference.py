@@ -31,7 +31,12 @@ def fitted(guide: object, optimizer: object, steps: int = 15) -> dict:
     svi = SVI(regression, guide, optimizer, loss=Trace_ELBO())
     losses = [svi.step(x, y) for _ in range(steps)]
     samples = Predictive(regression, guide=guide, num_samples=4)(x[:3])
-    return {"losses": losses, "samples": samples, "store": dict(pyro.get_param_store().items()), "median": guide.median()}
+    return {
+        "losses": losses,
+        "samples": samples,
+        "store": dict(pyro.get_param_store().items()),
+        "median": guide.median(),
+    }
 
 
 def case_variational_normal() -> dict:
@@ -46,7 +51,11 @@ def case_variational_diagonal() -> dict:
 
 def case_variational_full_rank() -> dict:
     pyro.clear_param_store()
-    return fitted(AutoMultivariateNormal(regression), ExponentialLR({"optimizer": torch.optim.Adam, "optim_args": {"lr": 0.05}, "gamma": 0.9}), 8)
+    return fitted(
+        AutoMultivariateNormal(regression),
+        ExponentialLR({"optimizer": torch.optim.Adam, "optim_args": {"lr": 0.05}, "gamma": 0.9}),
+        8,
+    )
 
 
 def case_mixture_enumerated() -> dict:
@@ -79,7 +88,12 @@ def case_nuts() -> dict:
 
 def case_hmc() -> dict:
     x, y = data()
-    chain = MCMC(HMC(regression, step_size=0.02, num_steps=4, adapt_step_size=False), num_samples=6, warmup_steps=2, disable_progbar=True)
+    chain = MCMC(
+        HMC(regression, step_size=0.02, num_steps=4, adapt_step_size=False),
+        num_samples=6,
+        warmup_steps=2,
+        disable_progbar=True,
+    )
     chain.run(x, y)
     return chain.get_samples()
 
@@ -110,19 +124,33 @@ def case_distributions() -> dict:
     values = torch.rand(4) * 0.8 + 0.1
     kinds = {
         "beta_binomial": (dist.BetaBinomial(2.0, 3.0, 10), torch.tensor([1.0, 4.0, 7.0, 10.0])),
-        "zero_inflated": (dist.ZeroInflatedPoisson(torch.tensor(2.0), gate=torch.tensor(0.3)), torch.tensor([0.0, 1.0, 2.0, 5.0])),
+        "zero_inflated": (
+            dist.ZeroInflatedPoisson(torch.tensor(2.0), gate=torch.tensor(0.3)),
+            torch.tensor([0.0, 1.0, 2.0, 5.0]),
+        ),
         "lkj": (dist.LKJCholesky(3, 1.5), torch.linalg.cholesky(torch.eye(3) * 0.7 + 0.3)),
-        "von_mises": (dist.VonMises(0.5, 2.0), values), "student": (dist.MultivariateStudentT(5.0, torch.zeros(4), torch.eye(4)), values),
-        "improper": (dist.Delta(values, log_density=0.5), values), "stable": (dist.Stable(1.5, 0.2), None), "gumbel": (dist.Gumbel(0.0, 2.0), values),
-        "mixture": (dist.MixtureSameFamily(dist.Categorical(torch.tensor([0.3, 0.7])), dist.Normal(torch.tensor([0.0, 1.0]), 0.5)), values),
-        "inverse_gamma": (dist.InverseGamma(2.0, 1.0), values), "folded": (dist.FoldedDistribution(dist.Normal(0.5, 1.0)), values),
+        "von_mises": (dist.VonMises(0.5, 2.0), values),
+        "student": (dist.MultivariateStudentT(5.0, torch.zeros(4), torch.eye(4)), values),
+        "improper": (dist.Delta(values, log_density=0.5), values),
+        "stable": (dist.Stable(1.5, 0.2), None),
+        "gumbel": (dist.Gumbel(0.0, 2.0), values),
+        "mixture": (
+            dist.MixtureSameFamily(
+                dist.Categorical(torch.tensor([0.3, 0.7])), dist.Normal(torch.tensor([0.0, 1.0]), 0.5)
+            ),
+            values,
+        ),
+        "inverse_gamma": (dist.InverseGamma(2.0, 1.0), values),
+        "folded": (dist.FoldedDistribution(dist.Normal(0.5, 1.0)), values),
     }
     return {name: [d.sample(), d.log_prob(value) if value is not None else None] for name, (d, value) in kinds.items()}
 
 
 def case_normalizing_flow() -> dict:
     base = dist.Normal(torch.zeros(2), torch.ones(2)).to_event(1)
-    spline, coupling = dist.transforms.spline_coupling(2, count_bins=4), dist.transforms.affine_autoregressive(2, hidden_dims=[8])
+    spline, coupling = dist.transforms.spline_coupling(2, count_bins=4), dist.transforms.affine_autoregressive(
+        2, hidden_dims=[8]
+    )
     flow = dist.TransformedDistribution(base, [spline, coupling])
     optimizer = torch.optim.Adam([*spline.parameters(), *coupling.parameters()], lr=5e-3)
     points, losses = torch.randn(16, 2) * 0.5 + 1, []

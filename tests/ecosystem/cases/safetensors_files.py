@@ -13,8 +13,15 @@ NEEDS = "safetensors"
 
 
 def tensors() -> dict:
-    return {"weight": torch.randn(3, 4), "half": torch.randn(5).half(), "brain": torch.randn(5).bfloat16(), "int": torch.arange(6).view(2, 3),
-            "flags": torch.tensor([True, False]), "empty": torch.empty(0, 3), "scalar": torch.tensor(2.5, dtype=torch.float64)}
+    return {
+        "weight": torch.randn(3, 4),
+        "half": torch.randn(5).half(),
+        "brain": torch.randn(5).bfloat16(),
+        "int": torch.arange(6).view(2, 3),
+        "flags": torch.tensor([True, False]),
+        "empty": torch.empty(0, 3),
+        "scalar": torch.tensor(2.5, dtype=torch.float64),
+    }
 
 
 def case_files() -> dict:

@@ -19,7 +19,12 @@ def trained(kind: type, **options: object) -> dict:
     torch.manual_seed(1)
     loss = smp.losses.DiceLoss("multiclass")(model(pictures), masks)
     loss.backward()
-    return {"scores": scores, "loss": loss, "head": model.segmentation_head[0].weight.grad, "keys": list(model.state_dict())}
+    return {
+        "scores": scores,
+        "loss": loss,
+        "head": model.segmentation_head[0].weight.grad,
+        "keys": list(model.state_dict()),
+    }
 
 
 def case_unet() -> dict:
@@ -48,9 +53,24 @@ def case_segformer() -> dict:
 
 def case_losses_and_metrics() -> dict:
     scores, masks = torch.randn(2, 3, 8, 8, requires_grad=True), torch.randint(3, (2, 8, 8))
-    losses = {kind.__name__: kind("multiclass")(scores, masks) for kind in (smp.losses.DiceLoss, smp.losses.JaccardLoss, smp.losses.FocalLoss, smp.losses.LovaszLoss, smp.losses.TverskyLoss)}
+    losses = {
+        kind.__name__: kind("multiclass")(scores, masks)
+        for kind in (
+            smp.losses.DiceLoss,
+            smp.losses.JaccardLoss,
+            smp.losses.FocalLoss,
+            smp.losses.LovaszLoss,
+            smp.losses.TverskyLoss,
+        )
+    }
     losses["SoftCrossEntropy"] = smp.losses.SoftCrossEntropyLoss(smooth_factor=0.1)(scores, masks)
     losses["MCC"] = smp.losses.MCCLoss()(scores[:, :1].sigmoid(), (masks > 1).float().unsqueeze(1))
     sum(losses.values()).backward()
     counts = smp.metrics.get_stats(scores.argmax(1), masks, mode="multiclass", num_classes=3)
-    return {**losses, "grad": scores.grad, "counts": list(counts), "iou": smp.metrics.iou_score(*counts, reduction="macro"), "f1": smp.metrics.f1_score(*counts, reduction="micro")}
+    return {
+        **losses,
+        "grad": scores.grad,
+        "counts": list(counts),
+        "iou": smp.metrics.iou_score(*counts, reduction="macro"),
+        "f1": smp.metrics.f1_score(*counts, reduction="micro"),
+    }

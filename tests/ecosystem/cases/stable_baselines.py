@@ -16,7 +16,9 @@ class Corridor(gymnasium.Env):
 
     def __init__(self, continuous: bool) -> None:
         self.observation_space = gymnasium.spaces.Box(-4.0, 4.0, (2,), numpy.float32)
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), numpy.float32) if continuous else gymnasium.spaces.Discrete(3)
+        self.action_space = (
+            gymnasium.spaces.Box(-1.0, 1.0, (1,), numpy.float32) if continuous else gymnasium.spaces.Discrete(3)
+        )
         self.continuous = continuous
 
     def reset(self, seed: int | None = None, options: dict | None = None) -> tuple:
@@ -37,7 +39,11 @@ def learned(kind: type, continuous: bool, steps: int, **options: object) -> dict
     model.learn(steps)
     seen = numpy.linspace(-1, 1, 10, dtype="float32").reshape(5, 2)
     actions, _ = model.predict(seen, deterministic=True)
-    return {"actions": actions, "norms": [p.norm() for p in model.policy.parameters()], "keys": list(model.policy.state_dict())}
+    return {
+        "actions": actions,
+        "norms": [p.norm() for p in model.policy.parameters()],
+        "keys": list(model.policy.state_dict()),
+    }
 
 
 def case_ppo() -> dict:
@@ -49,7 +55,16 @@ def case_a2c() -> dict:
 
 
 def case_dqn() -> dict:
-    return learned(stable_baselines3.DQN, False, 60, learning_starts=20, batch_size=8, train_freq=4, target_update_interval=10, buffer_size=100)
+    return learned(
+        stable_baselines3.DQN,
+        False,
+        60,
+        learning_starts=20,
+        batch_size=8,
+        train_freq=4,
+        target_update_interval=10,
+        buffer_size=100,
+    )
 
 
 def case_sac() -> dict:
@@ -63,7 +78,9 @@ def case_td3() -> dict:
 def case_saved() -> dict:
     import tempfile
 
-    model = stable_baselines3.PPO("MlpPolicy", Corridor(False), seed=2, n_steps=16, batch_size=8, device="cpu", policy_kwargs={"net_arch": [8]})
+    model = stable_baselines3.PPO(
+        "MlpPolicy", Corridor(False), seed=2, n_steps=16, batch_size=8, device="cpu", policy_kwargs={"net_arch": [8]}
+    )
     model.learn(16)
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.zip")

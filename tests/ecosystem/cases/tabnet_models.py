@@ -23,11 +23,25 @@ def table() -> tuple[numpy.ndarray, numpy.ndarray]:
 def case_classifier() -> dict:
     x, y = table()
     model = TabNetClassifier(optimizer_fn=torch.optim.SGD, optimizer_params={"lr": 0.05}, mask_type="entmax", **SIZES)
-    model.fit(x[:48], y[:48], eval_set=[(x[48:], y[48:])], max_epochs=3, batch_size=16, virtual_batch_size=8, num_workers=0, drop_last=False)
+    model.fit(
+        x[:48],
+        y[:48],
+        eval_set=[(x[48:], y[48:])],
+        max_epochs=3,
+        batch_size=16,
+        virtual_batch_size=8,
+        num_workers=0,
+        drop_last=False,
+    )
     with tempfile.TemporaryDirectory() as folder:
         again = TabNetClassifier()
         again.load_model(model.save_model(f"{folder}/kept"))
-    return {"losses": model.history["loss"], "chances": model.predict_proba(x[:6]), "again": again.predict_proba(x[:6]), "importance": model.feature_importances_}
+    return {
+        "losses": model.history["loss"],
+        "chances": model.predict_proba(x[:6]),
+        "again": again.predict_proba(x[:6]),
+        "importance": model.feature_importances_,
+    }
 
 
 def case_regressor_after_pretraining() -> dict:
@@ -36,7 +50,15 @@ def case_regressor_after_pretraining() -> dict:
     first = TabNetPretrainer(**options)
     first.fit(x, max_epochs=2, batch_size=32, virtual_batch_size=16, num_workers=0)
     model = TabNetRegressor(**options)
-    model.fit(x, y[:, None].astype("float32"), max_epochs=2, batch_size=32, virtual_batch_size=16, num_workers=0, from_unsupervised=first)
+    model.fit(
+        x,
+        y[:, None].astype("float32"),
+        max_epochs=2,
+        batch_size=32,
+        virtual_batch_size=16,
+        num_workers=0,
+        from_unsupervised=first,
+    )
     return {"first": first.history["loss"], "losses": model.history["loss"], "predicted": model.predict(x[:6])}
 
 

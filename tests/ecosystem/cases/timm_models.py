@@ -49,7 +49,14 @@ def case_deit() -> dict:
 
 
 def case_swin() -> dict:
-    return trained("swin_tiny_patch4_window7_224", img_size=64, embed_dim=16, depths=(1, 1, 1, 1), num_heads=(1, 2, 2, 4), window_size=4)
+    return trained(
+        "swin_tiny_patch4_window7_224",
+        img_size=64,
+        embed_dim=16,
+        depths=(1, 1, 1, 1),
+        num_heads=(1, 2, 2, 4),
+        window_size=4,
+    )
 
 
 def case_convnext() -> dict:

@@ -12,7 +12,12 @@ NEEDS = "torch_geometric"
 
 
 def graph(nodes: int = 12, edges: int = 40) -> Data:
-    return Data(x=torch.randn(nodes, 8), edge_index=torch.randint(nodes, (2, edges)), y=torch.randint(3, (nodes,)), edge_attr=torch.rand(edges, 4))
+    return Data(
+        x=torch.randn(nodes, 8),
+        edge_index=torch.randint(nodes, (2, edges)),
+        y=torch.randint(3, (nodes,)),
+        edge_attr=torch.rand(edges, 4),
+    )
 
 
 def trained(layer: torch.nn.Module, *extra: object) -> dict:
@@ -20,7 +25,12 @@ def trained(layer: torch.nn.Module, *extra: object) -> dict:
     x = data.x.requires_grad_()
     out = layer(x, data.edge_index, *(getattr(data, name) for name in extra))
     out.square().mean().backward()
-    return {"out": out, "x": x.grad, "grads": {n: p.grad for n, p in layer.named_parameters() if p.grad is not None}, "text": str(layer)}
+    return {
+        "out": out,
+        "x": x.grad,
+        "grads": {n: p.grad for n, p in layer.named_parameters() if p.grad is not None},
+        "text": str(layer),
+    }
 
 
 def case_gcn() -> dict:
@@ -74,8 +84,15 @@ def case_batches() -> dict:
     joined = Batch.from_data_list(graphs)
     loaded = [batch.x.sum() for batch in DataLoader(graphs, batch_size=2, shuffle=True)]
     pooled = gnn.global_mean_pool(joined.x, joined.batch)
-    return {"index": joined.edge_index, "batch": joined.batch, "loaded": loaded, "pooled": pooled, "max": gnn.global_max_pool(joined.x, joined.batch),
-            "text": str(joined), "again": joined.get_example(2).x}
+    return {
+        "index": joined.edge_index,
+        "batch": joined.batch,
+        "loaded": loaded,
+        "pooled": pooled,
+        "max": gnn.global_max_pool(joined.x, joined.batch),
+        "text": str(joined),
+        "again": joined.get_example(2).x,
+    }
 
 
 def case_heterogeneous() -> dict:
@@ -91,5 +108,11 @@ def case_utilities() -> dict:
     utils = torch_geometric.utils
     index, _ = utils.add_self_loops(data.edge_index)
     dense = utils.to_dense_adj(data.edge_index)
-    return {"loops": index, "dense": dense, "degree": utils.degree(data.edge_index[0], 12), "softmax": utils.softmax(torch.randn(40), data.edge_index[1]),
-            "scatter": utils.scatter(data.x, torch.randint(4, (12,)), reduce="max"), "undirected": utils.to_undirected(data.edge_index)}
+    return {
+        "loops": index,
+        "dense": dense,
+        "degree": utils.degree(data.edge_index[0], 12),
+        "softmax": utils.softmax(torch.randn(40), data.edge_index[1]),
+        "scatter": utils.scatter(data.x, torch.randint(4, (12,)), reduce="max"),
+        "undirected": utils.to_undirected(data.edge_index),
+    }

@@ -19,7 +19,13 @@ class Field(torch.nn.Module):
 
 def solved(solver: object, method: str) -> dict:
     field, start = Field(), torch.randn(3, 2, requires_grad=True)
-    path = solver(field, start, torch.linspace(0, 1, 5), method=method, **({"options": {"step_size": 0.1}} if method in ("rk4", "euler") else {}))
+    path = solver(
+        field,
+        start,
+        torch.linspace(0, 1, 5),
+        method=method,
+        **({"options": {"step_size": 0.1}} if method in ("rk4", "euler") else {}),
+    )
     path.square().mean().backward()
     return {"path": path, "start": start.grad, "grads": [p.grad for p in field.parameters()]}
 
@@ -41,6 +47,11 @@ def case_adjoint() -> dict:
 
 
 def case_event() -> dict:
-    time, states = odeint_event(lambda t, y: torch.stack([y[1], torch.tensor(-9.8)]), torch.tensor([10.0, 0.0]), torch.tensor(0.0),
-                                event_fn=lambda t, y: y[0], odeint_interface=odeint)
+    time, states = odeint_event(
+        lambda t, y: torch.stack([y[1], torch.tensor(-9.8)]),
+        torch.tensor([10.0, 0.0]),
+        torch.tensor(0.0),
+        event_fn=lambda t, y: y[0],
+        odeint_interface=odeint,
+    )
     return {"time": time, "states": states}

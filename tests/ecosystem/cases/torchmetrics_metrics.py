@@ -11,11 +11,16 @@ NEEDS = "torchmetrics"
 
 def case_classification() -> dict:
     scores, target = torch.rand(40, 4).softmax(-1), torch.randint(4, (40,))
-    metrics = torchmetrics.MetricCollection([
-        torchmetrics.classification.MulticlassAccuracy(4), torchmetrics.classification.MulticlassF1Score(4),
-        torchmetrics.classification.MulticlassAUROC(4), torchmetrics.classification.MulticlassConfusionMatrix(4),
-        torchmetrics.classification.MulticlassCalibrationError(4), torchmetrics.classification.MulticlassAveragePrecision(4),
-    ])
+    metrics = torchmetrics.MetricCollection(
+        [
+            torchmetrics.classification.MulticlassAccuracy(4),
+            torchmetrics.classification.MulticlassF1Score(4),
+            torchmetrics.classification.MulticlassAUROC(4),
+            torchmetrics.classification.MulticlassConfusionMatrix(4),
+            torchmetrics.classification.MulticlassCalibrationError(4),
+            torchmetrics.classification.MulticlassAveragePrecision(4),
+        ]
+    )
     for part in range(4):
         metrics.update(scores[part * 10:][:10], target[part * 10:][:10])
     return {"all": metrics.compute(), "kappa": functional.cohen_kappa(scores, target, task="multiclass", num_classes=4)}
@@ -24,27 +29,46 @@ def case_classification() -> dict:
 def case_binary() -> dict:
     scores, target = torch.rand(50), torch.randint(2, (50,))
     roc = functional.roc(scores, target, task="binary")
-    return {"roc": list(roc), "auroc": functional.auroc(scores, target, task="binary"),
-            "f1": functional.f1_score(scores, target, task="binary"), "mcc": functional.matthews_corrcoef(scores, target, task="binary")}
+    return {
+        "roc": list(roc),
+        "auroc": functional.auroc(scores, target, task="binary"),
+        "f1": functional.f1_score(scores, target, task="binary"),
+        "mcc": functional.matthews_corrcoef(scores, target, task="binary"),
+    }
 
 
 def case_regression() -> dict:
     a, b = torch.randn(30), torch.randn(30)
-    names = ("mean_squared_error", "mean_absolute_error", "r2_score", "pearson_corrcoef", "spearman_corrcoef", "explained_variance", "concordance_corrcoef")
+    names = (
+        "mean_squared_error",
+        "mean_absolute_error",
+        "r2_score",
+        "pearson_corrcoef",
+        "spearman_corrcoef",
+        "explained_variance",
+        "concordance_corrcoef",
+    )
     return {name: getattr(functional, name)(a, b) for name in names}
 
 
 def case_images() -> dict:
     a = torch.rand(2, 3, 32, 32)
-    b = 0.8 * a + 0.2 * torch.rand_like(a)    # of unrelated pictures, the similarity is a small difference of large sums
-    return {"psnr": functional.image.peak_signal_noise_ratio(a, b, data_range=1.0), "ssim": functional.image.structural_similarity_index_measure(a, b),
-            "tv": functional.image.total_variation(a)}
+    # of unrelated pictures, the similarity is a small difference of large sums
+    b = 0.8 * a + 0.2 * torch.rand_like(a)
+    return {
+        "psnr": functional.image.peak_signal_noise_ratio(a, b, data_range=1.0),
+        "ssim": functional.image.structural_similarity_index_measure(a, b),
+        "tv": functional.image.total_variation(a),
+    }
 
 
 def case_text() -> dict:
     said, meant = ["the cat sat on a mat", "hello world"], [["the cat sat on the mat"], ["hello there world"]]
-    return {"bleu": functional.text.bleu_score(said, meant), "wer": functional.text.word_error_rate(said, [m[0] for m in meant]),
-            "perplexity": functional.text.perplexity(torch.randn(2, 5, 7), torch.randint(7, (2, 5)))}
+    return {
+        "bleu": functional.text.bleu_score(said, meant),
+        "wer": functional.text.word_error_rate(said, [m[0] for m in meant]),
+        "perplexity": functional.text.perplexity(torch.randn(2, 5, 7), torch.randint(7, (2, 5))),
+    }
 
 
 def case_state() -> dict:
@@ -55,7 +79,12 @@ def case_state() -> dict:
     metric.persistent(True)
     again = pickle.loads(pickle.dumps(metric))
     again.update(torch.tensor(6.0))
-    return {"mean": again.compute(), "state": dict(metric.state_dict()), "clone": metric.clone().compute(), "text": str(metric)}
+    return {
+        "mean": again.compute(),
+        "state": dict(metric.state_dict()),
+        "clone": metric.clone().compute(),
+        "text": str(metric),
+    }
 
 
 def case_retrieval_and_aggregation() -> dict:

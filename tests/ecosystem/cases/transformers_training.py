@@ -1,4 +1,5 @@
-"""Hugging Face Transformers as people use it: Trainer, saving and loading, precision, generation with caches and processors."""
+"""Hugging Face Transformers as people use it: Trainer, saving and loading, precision,
+generation with caches and processors."""
 
 from __future__ import annotations
 
@@ -12,9 +13,20 @@ transformers.logging.set_verbosity_error()
 
 
 def model() -> torch.nn.Module:
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        vocab_size=99, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=None))
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=99,
+            hidden_size=32,
+            intermediate_size=40,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=64,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=None,
+        )
+    )
 
 
 class Sentences(torch.utils.data.Dataset):
@@ -32,8 +44,22 @@ def case_trainer() -> dict:
     net, data = model(), Sentences()
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
-            folder, num_train_epochs=2, per_device_train_batch_size=4, learning_rate=1e-2, warmup_steps=2, lr_scheduler_type="cosine", weight_decay=0.1,
-            logging_steps=1, report_to=[], use_cpu=True, save_strategy="no", gradient_accumulation_steps=2, max_grad_norm=0.5, disable_tqdm=True, seed=7)
+            folder,
+            num_train_epochs=2,
+            per_device_train_batch_size=4,
+            learning_rate=1e-2,
+            warmup_steps=2,
+            lr_scheduler_type="cosine",
+            weight_decay=0.1,
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            save_strategy="no",
+            gradient_accumulation_steps=2,
+            max_grad_norm=0.5,
+            disable_tqdm=True,
+            seed=7,
+        )
         trainer = transformers.Trainer(net, arguments, train_dataset=data, eval_dataset=data)
         trainer.train()
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
@@ -45,8 +71,19 @@ def case_trainer_resumes() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         def train(steps: int, resume: bool) -> list:
             torch.manual_seed(5)
-            arguments = transformers.TrainingArguments(folder, max_steps=steps, per_device_train_batch_size=4, learning_rate=1e-2, save_steps=2, logging_steps=1,
-                                                       report_to=[], use_cpu=True, disable_tqdm=True, seed=7, lr_scheduler_type="constant")
+            arguments = transformers.TrainingArguments(
+                folder,
+                max_steps=steps,
+                per_device_train_batch_size=4,
+                learning_rate=1e-2,
+                save_steps=2,
+                logging_steps=1,
+                report_to=[],
+                use_cpu=True,
+                disable_tqdm=True,
+                seed=7,
+                lr_scheduler_type="constant",
+            )
             trainer = transformers.Trainer(model(), arguments, train_dataset=Sentences())
             trainer.train(resume_from_checkpoint=resume or None)
             return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
@@ -62,7 +99,11 @@ def case_saved_and_loaded() -> dict:
         net.save_pretrained(folder, max_shard_size="20KB")
         again = transformers.LlamaForCausalLM.from_pretrained(folder).eval()
         brief = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
-        return {"same": torch.equal(before, again(tokens).logits), "dtype": str(brief.dtype), "close": brief(tokens).logits.float().round(decimals=1).abs().mean() < 5}
+        return {
+            "same": torch.equal(before, again(tokens).logits),
+            "dtype": str(brief.dtype),
+            "close": brief(tokens).logits.float().round(decimals=1).abs().mean() < 5,
+        }
 
 
 def case_generation() -> dict:
@@ -70,10 +111,15 @@ def case_generation() -> dict:
     prompt = torch.randint(3, 99, (2, 5))
     sampled = dict(do_sample=True, max_new_tokens=8)
     return {
-        "nucleus": net.generate(prompt, top_p=0.8, **sampled), "penalty": net.generate(prompt, repetition_penalty=1.3, max_new_tokens=8, do_sample=False),
-        "no_repeats": net.generate(prompt, no_repeat_ngram_size=2, max_new_tokens=10, do_sample=False), "minimum": net.generate(prompt, min_p=0.05, **sampled),
-        "beam_sample": net.generate(prompt, num_beams=2, **sampled), "static": net.generate(prompt, cache_implementation="static", max_new_tokens=6, do_sample=False),
-        "scores": net.generate(prompt, max_new_tokens=3, do_sample=False, return_dict_in_generate=True, output_scores=True).scores,
+        "nucleus": net.generate(prompt, top_p=0.8, **sampled),
+        "penalty": net.generate(prompt, repetition_penalty=1.3, max_new_tokens=8, do_sample=False),
+        "no_repeats": net.generate(prompt, no_repeat_ngram_size=2, max_new_tokens=10, do_sample=False),
+        "minimum": net.generate(prompt, min_p=0.05, **sampled),
+        "beam_sample": net.generate(prompt, num_beams=2, **sampled),
+        "static": net.generate(prompt, cache_implementation="static", max_new_tokens=6, do_sample=False),
+        "scores": net.generate(
+            prompt, max_new_tokens=3, do_sample=False, return_dict_in_generate=True, output_scores=True
+        ).scores,
         "several": net.generate(prompt, num_return_sequences=2, **sampled),
     }
 
@@ -106,4 +152,8 @@ def case_autocast() -> dict:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         outputs = net(tokens, labels=tokens)
     outputs.loss.backward()
-    return {"dtype": str(outputs.logits.dtype), "loss": round(float(outputs.loss.detach()), 1), "grads": sorted({str(p.grad.dtype) for p in net.parameters()})}
+    return {
+        "dtype": str(outputs.logits.dtype),
+        "loss": round(float(outputs.loss.detach()), 1),
+        "grads": sorted({str(p.grad.dtype) for p in net.parameters()}),
+    }

@@ -1,7 +1,7 @@
 """Partitions: the largest groups of supported nodes that can each run as one call.
 
-Enters: a GraphModule and what says which nodes are supported. Leaves: partitions, and on request the graph with each fused to a submodule.
-Refuses nothing: a node that fits no group stays outside.
+Enters: a GraphModule and what says which nodes are supported. Leaves: partitions, and on request the graph with each
+fused to a submodule. Refuses nothing: a node that fits no group stays outside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _NON_COMPUTE = frozenset(("torch.ops.aten.view", "_operator.getitem"))
 class Partition:
     """A group of nodes, in order."""
 
-    def __init__(self, id: int | None = None, nodes: Iterable[Node] | None = None, node_orders: Iterable[int] | None = None) -> None:
+    def __init__(
+        self, id: int | None = None, nodes: Iterable[Node] | None = None, node_orders: Iterable[int] | None = None
+    ) -> None:
         self.id = id
         orders = list(node_orders) if node_orders is not None else None
         self.nodes: dict[Node, int | None] = {n: orders[i] if orders else None for i, n in enumerate(nodes or ())}
@@ -41,8 +43,9 @@ class Partition:
 class CapabilityBasedPartitioner:
     """Groups the nodes that `operator_support` accepts."""
 
-    def __init__(self, graph_module: GraphModule, operator_support: OperatorSupportBase, allows_single_node_partition: bool = False,
-                 non_compute_ops: Sequence[str] | None = None, allowed_single_node_partition_ops: Sequence[str] | None = None,
+    def __init__(self, graph_module: GraphModule, operator_support: OperatorSupportBase,
+                 allows_single_node_partition: bool = False, non_compute_ops: Sequence[str] | None = None,
+                 allowed_single_node_partition_ops: Sequence[str] | None = None,
                  skip_horizontal_fusion: bool = False) -> None:  # fmt: skip
         self.graph_module, self.operator_support = graph_module, operator_support
         self.allows_single_node_partition = allows_single_node_partition
@@ -76,7 +79,8 @@ class CapabilityBasedPartitioner:
         return [Partition(i, nodes, [order[n] for n in nodes]) for i, nodes in enumerate(ordered)]
 
     def _can_merge(self, merged: set[Node], others: list[set[Node]]) -> bool:
-        """Whether nothing outside would have to run both after and before the merged group, other groups counting as one node each."""
+        """Whether nothing outside would have to run both after and before the merged group,
+        other groups counting as one node each."""
         owner = {node: group for group in map(frozenset, others) for node in group}
         waiting = [user for node in merged for user in node.users if user not in merged]
         seen: set[Node] = set()
@@ -94,7 +98,9 @@ class CapabilityBasedPartitioner:
     def _with_getitems(self, groups: list[set[Node]]) -> list[set[Node]]:
         """The items of a tuple go with the node that makes it."""
         for node in self.graph_module.graph.nodes:
-            if not node.users or not all(u.op == "call_function" and _get_qualified_name(u.target) == "_operator.getitem" for u in node.users):
+            if not node.users or not all(
+                u.op == "call_function" and _get_qualified_name(u.target) == "_operator.getitem" for u in node.users
+            ):
                 continue
             home = next((g for g in groups if node in g), None)
             for user in node.users:
@@ -108,7 +114,9 @@ class CapabilityBasedPartitioner:
         """Whether a group does more than one computation, or one that is allowed to stand alone."""
         names = [_get_qualified_name(n.target) for n in group if n.op == "call_function"]
         idle = _NON_COMPUTE | set(self.non_compute_ops)
-        count = sum(name not in idle for name in names) + sum(name in self.allowed_single_node_partition_ops for name in names)
+        count = sum(name not in idle for name in names) + sum(
+            name in self.allowed_single_node_partition_ops for name in names
+        )
         return count > 1
 
     def fuse_partitions(self, partitions: list[Partition], prefix: str = "fused_") -> GraphModule:
@@ -122,8 +130,13 @@ class CapabilityBasedPartitioner:
             changed = True
             while changed:
                 inside = set(partition.nodes)
-                at_edge = [n for n in partition.nodes if n.op == "call_function" and _get_qualified_name(n.target) in idle and (
-                    not any(i in inside for i in n.all_input_nodes) or not any(u in inside for u in n.users))]  # fmt: skip
+                at_edge = [
+                    n
+                    for n in partition.nodes
+                    if n.op == "call_function"
+                    and _get_qualified_name(n.target) in idle
+                    and (not any(i in inside for i in n.all_input_nodes) or not any(u in inside for u in n.users))
+                ]
                 for node in at_edge:
                     partition.remove_node(node)
                 changed = bool(at_edge)

@@ -1,7 +1,8 @@
 """Running passes in an order that meets constraints, until nothing changes.
 
-Enters: passes (callables that return a PassResult) and constraints (functions of two passes: may the first come before the second?).
-Leaves: the module after all of them, repeated up to `steps` times. Refuses: constraints that no order meets.
+Enters: passes (callables that return a PassResult) and constraints (functions of two passes: may the first come before
+the second?). Leaves: the module after all of them, repeated up to `steps` times. Refuses: constraints that no order
+meets.
 """
 
 from __future__ import annotations
@@ -44,14 +45,19 @@ def _validate_pass_schedule_constraint(constraint: Constraint, passes: list[Call
     for i, a in enumerate(passes):
         for j, b in enumerate(passes[i + 1 :]):
             if not constraint(a, b):
-                raise RuntimeError(f"pass schedule constraint violated. Expected {a} before {b} but found {a} at index {i} and {b} at index {j} in pass list.")
+                raise RuntimeError(
+                    f"pass schedule constraint violated. Expected {a} before {b} but found {a} at index {i} and {b} at"
+                    f" index {j} in pass list."
+                )
 
 
 def _topological_sort_passes(passes: list[Callable], constraints: list[Constraint]) -> list[Callable]:
     """The passes in an order that meets the constraints, otherwise as they were given."""
     if not constraints:
         return passes
-    must_wait_for = {a: [b for b in passes if b != a and not all(allows(a, b) for allows in constraints)] for a in passes}
+    must_wait_for = {
+        a: [b for b in passes if b != a and not all(allows(a, b) for allows in constraints)] for a in passes
+    }
     ordered: list[Callable] = []
     waiting = list(passes)
     while waiting:
@@ -70,8 +76,9 @@ def _name_of(fn: Callable) -> str:
 class PassManager:
     """Passes in order. Call it with a module."""
 
-    def __init__(self, passes: list[Callable] | None = None, constraints: list[Constraint] | None = None, steps: int | None = None,
-                 run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False) -> None:  # fmt: skip
+    def __init__(self, passes: list[Callable] | None = None, constraints: list[Constraint] | None = None,
+                 steps: int | None = None, run_checks_after_each_pass: bool = False,
+                 suppress_check_failures: bool = False) -> None:  # fmt: skip
         self.passes: list[Callable] = passes or []
         self.constraints: list[Constraint] = constraints or []
         self.steps = steps or 1
@@ -129,7 +136,10 @@ class PassManager:
         try:
             result = fn(module)
             if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
-                raise TypeError(f"The result of the pass {_name_of(fn)} should be type PassResult. Please wrap it with pass_result_wrapper()")
+                raise TypeError(
+                    f"The result of the pass {_name_of(fn)} should be type PassResult. Please wrap it with"
+                    " pass_result_wrapper()"
+                )
             if isinstance(result.graph_module, GraphModule):
                 result.graph_module.recompile()
             if self.run_checks_after_each_pass:

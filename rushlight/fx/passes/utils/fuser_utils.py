@@ -1,7 +1,7 @@
 """Fusing: nodes of a graph taken out as a module of their own, with one call left in their place.
 
-Enters: partitions, lists of nodes that can be one call without a cycle. Leaves: the graph with a call_module per partition. Refuses:
-partitions that would have to run before and after something outside of them.
+Enters: partitions, lists of nodes that can be one call without a cycle. Leaves: the graph with a call_module per
+partition. Refuses: partitions that would have to run before and after something outside of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from ...graph_module import GraphModule, _assign_attr, _get_attr
 from ...node import Node
 from ...proxy import Proxy
 
-__all__ = ["HolderModule", "fuse_as_graphmodule", "fuse_by_partitions", "insert_subgm", "erase_nodes", "lift_subgraph_as_module", "topo_sort", "validate_partition"]
+__all__ = [
+    "HolderModule",
+    "fuse_as_graphmodule",
+    "fuse_by_partitions",
+    "insert_subgm",
+    "erase_nodes",
+    "lift_subgraph_as_module",
+    "topo_sort",
+    "validate_partition",
+]
 
 
 def topo_sort(nodes: Sequence[Node]) -> list[Node]:
@@ -62,17 +71,25 @@ class HolderModule(Module):
             self.add_module(name, module)
 
 
-def lift_subgraph_as_module(gm: GraphModule, subgraph: Graph, comp_name: str = "", class_name: str = "GraphModule") -> tuple[GraphModule, dict[str, str]]:
+def lift_subgraph_as_module(
+    gm: GraphModule, subgraph: Graph, comp_name: str = "", class_name: str = "GraphModule"
+) -> tuple[GraphModule, dict[str, str]]:
     """A graph with targets of `gm` as a module of its own; and where its attributes went, by where they were."""
-    root: dict[str, Any] = {node.target: _get_attr(gm, node.target) for node in subgraph.nodes if node.op in ("call_module", "get_attr")}
+    root: dict[str, Any] = {
+        node.target: _get_attr(gm, node.target) for node in subgraph.nodes if node.op in ("call_module", "get_attr")
+    }
     return GraphModule(root, subgraph, class_name), {target: f"{comp_name}.{target}" for target in root}
 
 
-def fuse_as_graphmodule(gm: GraphModule, nodes: Sequence[Node], module_name: str, partition_lookup_table: dict[Node, Any] | None = None, *,
-                        always_return_tuple: bool = False) -> tuple[GraphModule, tuple[Node, ...], tuple[Node, ...]]:  # fmt: skip
+def fuse_as_graphmodule(gm: GraphModule, nodes: Sequence[Node], module_name: str,
+                        partition_lookup_table: dict[Node, Any] | None = None, *,
+                        always_return_tuple: bool = False) -> tuple[GraphModule, tuple[Node, ...],
+                        tuple[Node, ...]]:  # fmt: skip
     """The nodes as a module, with the nodes of `gm` that are its inputs and outputs."""
     for node in nodes:
-        assert node.graph.owning_module is gm and not node._erased, f"fuse_as_graphmodule: {node} is not a node of this module's graph"
+        assert (
+            node.graph.owning_module is gm and not node._erased
+        ), f"fuse_as_graphmodule: {node} is not a node of this module's graph"
     assert validate_partition(nodes), "Invalid partition, found dependency cycles"
     members = set(nodes) if partition_lookup_table is None else set(partition_lookup_table)
     subgraph = Graph()
@@ -103,7 +120,9 @@ def fuse_as_graphmodule(gm: GraphModule, nodes: Sequence[Node], module_name: str
     return module, tuple(inputs), outputs
 
 
-def insert_subgm(gm: GraphModule, sub_gm: GraphModule, orig_inputs: tuple[Node, ...], orig_outputs: tuple[Node, ...]) -> GraphModule:
+def insert_subgm(
+    gm: GraphModule, sub_gm: GraphModule, orig_inputs: tuple[Node, ...], orig_outputs: tuple[Node, ...]
+) -> GraphModule:
     """Call `sub_gm` where the nodes it was made of were, and let its results be used in their place."""
     name = type(sub_gm).__name__
     _assign_attr(sub_gm, gm, name)
@@ -128,11 +147,15 @@ def erase_nodes(gm: GraphModule, nodes: Sequence[Node]) -> None:
         gm.graph.erase_node(node)
 
 
-def fuse_by_partitions(gm: GraphModule, partitions: list[Any], prefix: str = "fused_", always_return_tuple: bool = False) -> GraphModule:
+def fuse_by_partitions(
+    gm: GraphModule, partitions: list[Any], prefix: str = "fused_", always_return_tuple: bool = False
+) -> GraphModule:
     """Each partition (a list or dict of nodes) as a submodule `<prefix><number>`."""
     for number, partition in enumerate(partitions):
         nodes = topo_sort(list(partition))
-        sub_gm, inputs, outputs = fuse_as_graphmodule(gm, nodes, f"{prefix}{number}", always_return_tuple=always_return_tuple)
+        sub_gm, inputs, outputs = fuse_as_graphmodule(
+            gm, nodes, f"{prefix}{number}", always_return_tuple=always_return_tuple
+        )
         insert_subgm(gm, sub_gm, inputs, outputs)
         erase_nodes(gm, nodes)
     reorder(gm.graph)
@@ -153,5 +176,3 @@ def reorder(graph: Graph) -> None:
             at.append(ready)
         at = ready
         done.add(ready)
-
-

@@ -1,8 +1,8 @@
 """Finding a small graph inside a large one.
 
-Enters: a pattern graph, whose placeholders match anything. Leaves: matches: which node of the large graph stands for which of the pattern.
-A match keeps its inner values to itself (nothing outside uses them) and can be fused without a cycle. Refuses: empty patterns, and
-patterns with nodes that nothing uses.
+Enters: a pattern graph, whose placeholders match anything. Leaves: matches: which node of the large graph stands for
+which of the pattern. A match keeps its inner values to itself (nothing outside uses them) and can be fused without a
+cycle. Refuses: empty patterns, and patterns with nodes that nothing uses.
 """
 
 from __future__ import annotations
@@ -32,18 +32,26 @@ class InternalMatch:
     name_node_map: dict[str, Node] = field(default_factory=dict)
 
     def __copy__(self) -> InternalMatch:
-        return InternalMatch(self.anchors, dict(self.nodes_map), list(self.placeholder_nodes), list(self.returning_nodes), dict(self.name_node_map))
+        return InternalMatch(
+            self.anchors,
+            dict(self.nodes_map),
+            list(self.placeholder_nodes),
+            list(self.returning_nodes),
+            dict(self.name_node_map),
+        )
 
 
 class SubgraphMatcher:
     """Searches graphs for one pattern."""
 
-    def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False, remove_overlapping_matches: bool = True,
-                 ignore_literals: bool = False) -> None:  # fmt: skip
+    def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False,
+                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
         if len(pattern.nodes) == 0:
             raise ValueError("SubgraphMatcher: the pattern is empty")
         for node in pattern.nodes:
-            assert node.op in ("output", "placeholder") or node.users or node.is_impure(), "SubgraphMatcher: the pattern holds dead code"
+            assert (
+                node.op in ("output", "placeholder") or node.users or node.is_impure()
+            ), "SubgraphMatcher: the pattern holds dead code"
         self.pattern, self.match_output, self.match_placeholder = pattern, match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
         self.pattern_placeholder_nodes = pattern.find_nodes(op="placeholder")
@@ -52,7 +60,7 @@ class SubgraphMatcher:
         # A result that another result is made of is reached from that one.
         self.pattern_anchors = [output] if match_output else [n for n in output.all_input_nodes if len(n.users) == 1]
 
-    # --- one node against another ---------------------------------------------------------------------------------------------------
+    # --- one node against another -------------------------------------------------------------------------------------
 
     def _match_attributes(self, pn: Node, gn: Node) -> bool:
         ours, theirs = (_get_attr(n.graph.owning_module, n.target) for n in (pn, gn))
@@ -108,17 +116,24 @@ class SubgraphMatcher:
             return self._match_args(_all_arguments(pn), _all_arguments(gn), match)
         return False
 
-    # --- the whole graph --------------------------------------------------------------------------------------------------------------
+    # --- the whole graph ----------------------------------------------------------------------------------------------
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """Every occurrence, those that overlap an earlier one left out if so configured."""
-        candidates = [(anchor, [n for n in graph.nodes if self._nodes_are_equal(anchor, n, node_name_match)]) for anchor in self.pattern_anchors]
+        candidates = [
+            (anchor, [n for n in graph.nodes if self._nodes_are_equal(anchor, n, node_name_match)])
+            for anchor in self.pattern_anchors
+        ]
         candidates = [(anchor, found) for anchor, found in candidates if found]
-        found = list(self._extend(InternalMatch(self.pattern_anchors), candidates, node_name_match)) if candidates else []
+        found = (
+            list(self._extend(InternalMatch(self.pattern_anchors), candidates, node_name_match)) if candidates else []
+        )
         found = [m for m in found if self._is_contained(m.nodes_map) and validate_partition(_inner_nodes(m))]
         return self._without_overlaps(found) if self.remove_overlapping_matches else found
 
-    def _extend(self, match: InternalMatch, candidates: list[tuple[Node, list[Node]]], node_name_match: str) -> Iterator[InternalMatch]:
+    def _extend(
+        self, match: InternalMatch, candidates: list[tuple[Node, list[Node]]], node_name_match: str
+    ) -> Iterator[InternalMatch]:
         """Matches of all anchors, by trying each candidate of the first and going on."""
         if not candidates:
             if all(pn in match.nodes_map for pn in (*self.pattern_placeholder_nodes, *self.pattern_returning_nodes)):
@@ -135,7 +150,12 @@ class SubgraphMatcher:
     def _is_contained(self, nodes_map: dict[Node, Any]) -> bool:
         """Whether only results are used outside of the match."""
         inside = {gn for pn, gn in nodes_map.items() if pn.op != "placeholder"}
-        return all(user in inside for pn, gn in nodes_map.items() if pn.op != "placeholder" and pn not in self.pattern_returning_nodes for user in gn.users)
+        return all(
+            user in inside
+            for pn, gn in nodes_map.items()
+            if pn.op != "placeholder" and pn not in self.pattern_returning_nodes
+            for user in gn.users
+        )
 
     def _without_overlaps(self, matches: list[InternalMatch]) -> list[InternalMatch]:
         kept, taken = [], set()
@@ -154,4 +174,11 @@ def _inner_nodes(match: InternalMatch) -> list[Node]:
 def _all_arguments(node: Node) -> list[Any]:
     """An overload's arguments in the order of its schema, defaults filled in."""
     params = node.target.definition.spec.params
-    return [node.kwargs[p.name] if p.name in node.kwargs else node.args[i] if i < len(node.args) and not p.keyword_only else p.default for i, p in enumerate(params)]
+    return [
+        (
+            node.kwargs[p.name]
+            if p.name in node.kwargs
+            else node.args[i] if i < len(node.args) and not p.keyword_only else p.default
+        )
+        for i, p in enumerate(params)
+    ]

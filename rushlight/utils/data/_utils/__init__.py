@@ -15,4 +15,14 @@ MP_STATUS_CHECK_INTERVAL = 5.0
 
 from . import collate, fetch, pin_memory, worker
 
-__all__ = ["ExceptionWrapper", "HAS_NUMPY", "IS_WINDOWS", "KeyErrorMessage", "MP_STATUS_CHECK_INTERVAL", "collate", "fetch", "pin_memory", "worker"]
+__all__ = [
+    "ExceptionWrapper",
+    "HAS_NUMPY",
+    "IS_WINDOWS",
+    "KeyErrorMessage",
+    "MP_STATUS_CHECK_INTERVAL",
+    "collate",
+    "fetch",
+    "pin_memory",
+    "worker",
+]

@@ -1,9 +1,9 @@
 """How batches travel from a worker to the loader's process, and tasks the other way.
 
 Enters: Python objects. Leaves: the same on the other side. A pipe carries a short pickled message; bytes of tensors and
-of larger NumPy arrays stay where they are, in an arena both processes have mapped (`csrc/shared_arena.cpp`), and the message
-says where. Tensors that are not in the arena yet are copied into it once, views of much larger storages only by the
-part they show. When the arena is full the bytes go through the pipe instead. Refuses: tensors computed in a graph.
+of larger NumPy arrays stay where they are, in an arena both processes have mapped (`csrc/shared_arena.cpp`), and the
+message says where. Tensors that are not in the arena yet are copied into it once, views of much larger storages only by
+the part they show. When the arena is full the bytes go through the pipe instead. Refuses: tensors computed in a graph.
 
 Most batches are lists, tuples and dicts of tensors and plain values: for those the message is a tree of builtins, which
 costs a tenth of pickling tensors one by one. Anything else is pickled whole.
@@ -34,14 +34,16 @@ _LEAST_SHARED = 4096  # a smaller array is cheaper in the message
 arenas: dict[int, SharedArena] = {}
 
 
-# --- messages -----------------------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------------------
 
 
 def _take_storage(key: int, at: int, nbytes: int) -> UntypedStorage:
     return arenas[key].take(at, nbytes)
 
 
-def _take_tensor(storage: UntypedStorage, dtype: Any, offset: int, size: tuple, stride: tuple, requires_grad: bool) -> Tensor:
+def _take_tensor(
+    storage: UntypedStorage, dtype: Any, offset: int, size: tuple, stride: tuple, requires_grad: bool
+) -> Tensor:
     result = empty((0,), None, dtype, "cpu")
     result._set_storage(storage, offset, size, stride)
     return result.requires_grad_() if requires_grad else result
@@ -134,11 +136,12 @@ class BatchPickler(ForkingPickler):
 
     def _give(self, storage: UntypedStorage) -> Any:
         at = self.gifts.give(storage) if storage.device.type == "cpu" else None
-        # By value where it must be, and never as multiprocessing would: a worker may be gone before its file is fetched.
+        # By value where it must be, and never as multiprocessing would:
+        # a worker may be gone before its file is fetched.
         return storage.__reduce_ex__(5) if at is None else (_take_storage, (self.gifts.key, at, storage.nbytes()))
 
 
-# --- trees of builtins ----------------------------------------------------------------------------------------------------
+# --- trees of builtins ------------------------------------------------------------------------------------------------
 
 _LEAVES = frozenset((int, float, bool, complex, str, bytes, type(None)))
 _NAMES = {value: name for name, value in vars(_C).items() if isinstance(value, _C.dtype)}
@@ -204,7 +207,7 @@ def _rebuild(node: tuple, storages: list[UntypedStorage]) -> Any:
     return items if kind == _LIST else tuple(items)
 
 
-# --- both ways ------------------------------------------------------------------------------------------------------------
+# --- both ways --------------------------------------------------------------------------------------------------------
 
 
 def encode(task: Any, data: Any, arena: SharedArena, key: int) -> bytes:
@@ -251,7 +254,7 @@ def _load_with_buffers(payload: bytes, buffers: list[tuple[int, int, int]]) -> A
     return pickle.loads(payload, buffers=[memoryview(_take_storage(*where)) for where in buffers])
 
 
-# --- pipes --------------------------------------------------------------------------------------------------------------
+# --- pipes ------------------------------------------------------------------------------------------------------------
 
 
 def frame(payload: bytes) -> bytes:

@@ -22,7 +22,9 @@ from ....op import find_op
 from ....tensors.interop import as_tensor, tensor
 
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
-default_collate_err_msg_format = "default_collate: expected tensors, arrays, numbers, strings, dicts or lists in the batch, got {}"
+default_collate_err_msg_format = (
+    "default_collate: expected tensors, arrays, numbers, strings, dicts or lists in the batch, got {}"
+)
 
 # In a worker process: calls a function so that the tensors it makes are in memory the loader's process sees.
 call_in_shared: Callable[..., Any] | None = None
@@ -32,7 +34,7 @@ def _call(function: Callable, *args: Any) -> Any:
     return function(*args) if call_in_shared is None else call_in_shared(function, *args)
 
 
-# --- containers ---------------------------------------------------------------------------------------------------------
+# --- containers -------------------------------------------------------------------------------------------------------
 
 
 def _rebuild_mapping(original: Mapping, values: Callable[[], dict]) -> Any:
@@ -64,7 +66,7 @@ def _rebuild_sequence(original: Sequence, values: list) -> Any:
         return values
 
 
-# --- conversion of one sample -------------------------------------------------------------------------------------------
+# --- conversion of one sample -----------------------------------------------------------------------------------------
 
 
 def default_convert(data: Any) -> Any:
@@ -86,7 +88,7 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-# --- collation ----------------------------------------------------------------------------------------------------------
+# --- collation --------------------------------------------------------------------------------------------------------
 
 
 def collate(batch: Any, *, collate_fn_map: dict[type | tuple[type, ...], Callable] | None = None) -> Any:
@@ -107,7 +109,9 @@ def collate(batch: Any, *, collate_fn_map: dict[type | tuple[type, ...], Callabl
             if isinstance(elem, types):
                 return function(batch, collate_fn_map=collate_fn_map)
     if isinstance(elem, Mapping):
-        return _rebuild_mapping(elem, lambda: {key: collate([d[key] for d in batch], collate_fn_map=collate_fn_map) for key in elem})
+        return _rebuild_mapping(
+            elem, lambda: {key: collate([d[key] for d in batch], collate_fn_map=collate_fn_map) for key in elem}
+        )
     if isinstance(elem, tuple) and hasattr(elem, "_fields"):
         return cls(*(collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch)))
     if isinstance(elem, Sequence):

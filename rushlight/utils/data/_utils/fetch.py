@@ -75,6 +75,8 @@ class _DatasetKind:
     Iterable = 1
 
     @staticmethod
-    def create_fetcher(kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable, drop_last: bool) -> _BaseDatasetFetcher:
+    def create_fetcher(
+        kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable, drop_last: bool
+    ) -> _BaseDatasetFetcher:
         maker = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
         return maker(dataset, auto_collation, collate_fn, drop_last)

@@ -30,7 +30,9 @@ class Setup:
         self.__dict__.update(parts)
 
     def fetcher(self) -> Any:
-        return _DatasetKind.create_fetcher(self.kind, self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
+        return _DatasetKind.create_fetcher(
+            self.kind, self.dataset, self.auto_collation, self.collate_fn, self.drop_last
+        )
 
     def seed_datapipe(self, seed: int | None) -> None:
         """Give shuffling datapipes the seed all workers share."""
@@ -40,7 +42,7 @@ class Setup:
             self.dataset = graph_settings().apply_random_seed(self.dataset, generator)
 
 
-# --- seeds ----------------------------------------------------------------------------------------------------------------
+# --- seeds ------------------------------------------------------------------------------------------------------------
 
 
 def _generate_state(base_seed: int, worker_id: int) -> list[int]:
@@ -86,7 +88,7 @@ def _seed_all(base_seed: int, worker_id: int) -> int:
     return seed
 
 
-# --- the loop -------------------------------------------------------------------------------------------------------------
+# --- the loop ---------------------------------------------------------------------------------------------------------
 
 
 class _Worker:

@@ -1,8 +1,8 @@
 """The iterator that loads in worker processes.
 
-Enters: a DataLoader with `num_workers` > 0. Leaves: its batches, by default in the order of the sampler. Each worker has
-two pipes (tasks, results) and an arena, none of them shared with another worker, so one that is killed can leave nothing
-locked. A worker's end is noticed at once, by its pidfd, and raised as RuntimeError.
+Enters: a DataLoader with `num_workers` > 0. Leaves: its batches, by default in the order of the sampler. Each worker
+has two pipes (tasks, results) and an arena, none of them shared with another worker, so one that is killed can leave
+nothing locked. A worker's end is noticed at once, by its pidfd, and raised as RuntimeError.
 
 Workers are gone, with everything they shared, when the iterator is exhausted or dropped, when the loop over it raises,
 at the program's exit, and when this process is killed: their task pipe then reads as ended. Arenas and pipes have no
@@ -37,7 +37,8 @@ from .pin_memory import pin_memory
 from .worker import _IterableDatasetStopIteration, _ResumeIteration, get_worker_info
 
 _keys = itertools.count()
-# Arenas of a loader's last workers: their pages are there already, and filling fresh ones would slow the next pass down.
+# Arenas of a loader's last workers: their pages are there already,
+# and filling fresh ones would slow the next pass down.
 _spare: weakref.WeakKeyDictionary[Any, list[SharedArena]] = weakref.WeakKeyDictionary()
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
@@ -84,7 +85,9 @@ class Link:
         self.process = None
         _links.add(self)
         process = context.Process(
-            target=_worker_loop, args=(setup, task_end, result_end, arena if by_fork else _ArenaForSpawn(arena), self.key), daemon=True
+            target=_worker_loop,
+            args=(setup, task_end, result_end, arena if by_fork else _ArenaForSpawn(arena), self.key),
+            daemon=True,
         )
         if by_fork:
             forking_worker(True)
@@ -162,8 +165,8 @@ def _describe_end(process: Any) -> str:
         return f"DataLoader worker (pid {process.pid}) is killed by signal: {signal.strsignal(-code)}. "
     how = "" if code is None else f" with exit code {code}"
     return (
-        f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly{how}. "
-        "Its traceback, if there was one, went to its own standard error. Rerunning with num_workers=0 may give a better one."
+        f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly{how}. Its traceback, if there was one, went to"
+        " its own standard error. Rerunning with num_workers=0 may give a better one."
     )
 
 
@@ -188,7 +191,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             raise AssertionError("prefetch_factor: expected at least 1 to load in processes")
         self._worker_init_fn = loader.worker_init_fn
         if is_datapipe(self._dataset, "IterDataPipe", "MapDataPipe"):
-            self._worker_init_fn = functools.partial(_sharding_worker_init_fn, loader.worker_init_fn, self._world_size, self._rank)
+            self._worker_init_fn = functools.partial(
+                _sharding_worker_init_fn, loader.worker_init_fn, self._world_size, self._rank
+            )
         self._links: list[Link] = []
         # Forked workers see what this process holds of other arenas now: it stays as it is while they run.
         self._held = leased_storages()
@@ -252,7 +257,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _receive(self, workers: list[int]) -> tuple[int, Any]:
         """(worker, message) from whichever of `workers` has one first. Raises if a worker died or the time is up."""
         if not self._can_resume():
-            raise RuntimeError("DataLoader: the workers of this iterator are gone, or another process's. Make a new iterator.")
+            raise RuntimeError(
+                "DataLoader: the workers of this iterator are gone, or another process's. Make a new iterator."
+            )
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
             for worker in workers:
@@ -269,7 +276,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         for worker in workers:
             ready.register(self._links[worker].results.fileno(), select.POLLIN)
         # Any worker's end is worth waking up for, but one whose stream has ended may leave.
-        watched = {link.ended_fd: i for i, link in enumerate(self._links) if self._workers_status[i] or self._persistent_workers}
+        watched = {
+            link.ended_fd: i
+            for i, link in enumerate(self._links)
+            if self._workers_status[i] or self._persistent_workers
+        }
         for fd in watched:
             ready.register(fd, select.POLLIN)
         limit = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
@@ -284,7 +295,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._shutdown_workers()
         raise RuntimeError(text)
 
-    # --- tasks and results ---------------------------------------------------------------------------------------------
+    # --- tasks and results --------------------------------------------------------------------------------------------
 
     def _next_data(self) -> Any:
         while True:
@@ -340,7 +351,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._workers_num_tasks[worker] += 1
         self._send_idx += 1
 
-    # --- the end -------------------------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------------------------
 
     def _shutdown_workers(self) -> None:
         from . import MP_STATUS_CHECK_INTERVAL

@@ -20,7 +20,13 @@ class WorkerInfo:
     __slots__ = ("id", "num_workers", "seed", "dataset", "rng", "worker_method")
 
     def __init__(
-        self, id: int, num_workers: int, seed: int, dataset: Any, rng: Any = None, worker_method: str | None = "multiprocessing"
+        self,
+        id: int,
+        num_workers: int,
+        seed: int,
+        dataset: Any,
+        rng: Any = None,
+        worker_method: str | None = "multiprocessing",
     ) -> None:
         for name, value in zip(self.__slots__, (id, num_workers, seed, dataset, rng, worker_method)):
             object.__setattr__(self, name, value)
@@ -42,7 +48,7 @@ def get_worker_info() -> WorkerInfo | None:
     return _worker_info
 
 
-# --- what is said between the processes -----------------------------------------------------------------------------------
+# --- what is said between the processes -------------------------------------------------------------------------------
 
 
 class _IterableDatasetStopIteration:

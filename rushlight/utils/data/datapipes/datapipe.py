@@ -55,10 +55,14 @@ class _WithFunctions:
         cls.functions[function_name] = function
 
     @classmethod
-    def register_datapipe_as_function(cls, function_name: str, cls_to_register: Any, enable_df_api_tracing: bool = False) -> None:
+    def register_datapipe_as_function(
+        cls, function_name: str, cls_to_register: Any, enable_df_api_tracing: bool = False
+    ) -> None:
         """Make `pipe.function_name(...)` mean `cls_to_register(pipe, ...)`."""
         if enable_df_api_tracing:
-            raise NotImplementedError("functional_datapipe: enable_df_api_tracing needs dataframe datapipes, which are not supported")
+            raise NotImplementedError(
+                "functional_datapipe: enable_df_api_tracing needs dataframe datapipes, which are not supported"
+            )
         if function_name in cls.functions:
             raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")
 
@@ -77,7 +81,7 @@ class _WithFunctions:
         return [*super().__dir__(), *type(self).functions]
 
 
-# --- one iterator at a time ---------------------------------------------------------------------------------------------
+# --- one iterator at a time -------------------------------------------------------------------------------------------
 
 
 def describe(pipe: Any) -> str:
@@ -168,11 +172,12 @@ def _hook(method: Callable) -> Callable:
     return begin_now
 
 
-# --- the kinds ----------------------------------------------------------------------------------------------------------
+# --- the kinds --------------------------------------------------------------------------------------------------------
 
 
 class IterDataPipe(_WithFunctions, IterableDataset[_T_co]):
-    """A stream of samples, usually made from another one. Subclasses give `__iter__`, and `reset` if they keep state."""
+    """A stream of samples, usually made from another one. Subclasses give `__iter__`,
+    and `reset` if they keep state."""
 
     functions: dict[str, Callable] = {}
     _valid_iterator_id: int | None = None
@@ -204,7 +209,7 @@ class MapDataPipe(_WithFunctions, Dataset[_T_co]):
     functions: dict[str, Callable] = {}
 
 
-# --- inside a loader ----------------------------------------------------------------------------------------------------
+# --- inside a loader --------------------------------------------------------------------------------------------------
 
 
 class _DataPipeSerializationWrapper:

@@ -76,7 +76,11 @@ class StreamWrapper:
         return next(self.file_obj)
 
     def __repr__(self) -> str:
-        return f"StreamWrapper<{self.file_obj!r}>" if self.name is None else f"StreamWrapper<{self.name},{self.file_obj!r}>"
+        return (
+            f"StreamWrapper<{self.file_obj!r}>"
+            if self.name is None
+            else f"StreamWrapper<{self.name},{self.file_obj!r}>"
+        )
 
 
 def match_masks(name: str, masks: str | list[str]) -> bool:
@@ -86,7 +90,9 @@ def match_masks(name: str, masks: str | list[str]) -> bool:
     return any(fnmatch.fnmatch(name, mask) for mask in ([masks] if isinstance(masks, str) else masks))
 
 
-def list_files(root: str, masks: str | list[str], recursive: bool, abspath: bool, non_deterministic: bool) -> Iterator[str]:
+def list_files(
+    root: str, masks: str | list[str], recursive: bool, abspath: bool, non_deterministic: bool
+) -> Iterator[str]:
     """Paths of files under `root`, sorted unless the order does not matter. A file is its own listing."""
     if os.path.isfile(root):
         if match_masks(os.path.basename(root), masks):
@@ -125,7 +131,8 @@ def check_callable(fn: Any) -> None:
     kind = "Lambda" if name.endswith("<lambda>") and "<locals>" not in name else "Local" if "<locals>" in name else None
     if kind is not None:
         warnings.warn(
-            f"{kind} functions cannot be pickled. Use a function of a module, or functools.partial of one.", stacklevel=4
+            f"{kind} functions cannot be pickled. Use a function of a module, or functools.partial of one.",
+            stacklevel=4,
         )
 
 
@@ -140,4 +147,6 @@ def check_parameters(fn: Callable, input_col: Any) -> None:
         signature.bind(*[None] * count)
     except TypeError as e:
         inner = fn.func if isinstance(fn, functools.partial) else fn
-        raise ValueError(f"The function {getattr(inner, '__name__', repr(inner))} cannot take {count} positional values: {e}") from None
+        raise ValueError(
+            f"The function {getattr(inner, '__name__', repr(inner))} cannot take {count} positional values: {e}"
+        ) from None

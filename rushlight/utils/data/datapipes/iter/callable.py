@@ -25,7 +25,8 @@ def call_on_columns(fn: Callable, data: Any, columns: Any) -> Any:
 
 @functional_datapipe("map")
 class MapperIterDataPipe(IterDataPipe[_T_co]):
-    """`fn` of each sample, or of its columns `input_col`; the result replaces them, or goes to `output_col` (-1: the end)."""
+    """`fn` of each sample, or of its columns `input_col`; the result replaces them,
+    or goes to `output_col` (-1: the end)."""
 
     def __init__(self, datapipe: IterDataPipe, fn: Callable, input_col: Any = None, output_col: Any = None) -> None:
         super().__init__()
@@ -71,8 +72,12 @@ class MapperIterDataPipe(IterDataPipe[_T_co]):
 class CollatorIterDataPipe(MapperIterDataPipe):
     """Each batch through a collate function."""
 
-    def __init__(self, datapipe: IterDataPipe, conversion: Any = default_collate, collate_fn: Callable | None = None) -> None:
+    def __init__(
+        self, datapipe: IterDataPipe, conversion: Any = default_collate, collate_fn: Callable | None = None
+    ) -> None:
         fn = conversion if collate_fn is None else collate_fn
         if not callable(fn):
-            raise NotImplementedError("collate: a dict as `conversion` is for dataframes, which are not supported. Pass a function.")
+            raise NotImplementedError(
+                "collate: a dict as `conversion` is for dataframes, which are not supported. Pass a function."
+            )
         super().__init__(datapipe, fn=fn)

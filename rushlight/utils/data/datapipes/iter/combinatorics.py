@@ -20,7 +20,11 @@ class SamplerIterDataPipe(IterDataPipe[_T_co]):
     """What a sampler over `datapipe` yields: indices."""
 
     def __init__(
-        self, datapipe: IterDataPipe, sampler: type[Sampler] = SequentialSampler, sampler_args: tuple | None = None, sampler_kwargs: dict | None = None
+        self,
+        datapipe: IterDataPipe,
+        sampler: type[Sampler] = SequentialSampler,
+        sampler_args: tuple | None = None,
+        sampler_kwargs: dict | None = None,
     ) -> None:
         if not isinstance(datapipe, Sized):
             raise AssertionError("Sampler class requires input datapipe implemented `__len__`")
@@ -39,7 +43,8 @@ class SamplerIterDataPipe(IterDataPipe[_T_co]):
 
 @functional_datapipe("shuffle")
 class ShufflerIterDataPipe(IterDataPipe[_T_co]):
-    """A random one of the `buffer_size` samples read ahead, until none is left. Seeded by `set_seed` or the default generator."""
+    """A random one of the `buffer_size` samples read ahead, until none is left.
+    Seeded by `set_seed` or the default generator."""
 
     def __init__(self, datapipe: IterDataPipe[_T_co], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         super().__init__()

@@ -17,7 +17,13 @@ from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe
 from ..streams import StreamWrapper, check_callable
 
-__all__ = ["ConcaterIterDataPipe", "DemultiplexerIterDataPipe", "ForkerIterDataPipe", "MultiplexerIterDataPipe", "ZipperIterDataPipe"]
+__all__ = [
+    "ConcaterIterDataPipe",
+    "DemultiplexerIterDataPipe",
+    "ForkerIterDataPipe",
+    "MultiplexerIterDataPipe",
+    "ZipperIterDataPipe",
+]
 
 
 def _total(pipe: Any, lengths: Callable[[list[int]], int]) -> int:
@@ -26,7 +32,7 @@ def _total(pipe: Any, lengths: Callable[[list[int]], int]) -> int:
     return lengths([len(dp) for dp in pipe.datapipes])
 
 
-# --- several into one ---------------------------------------------------------------------------------------------------
+# --- several into one -------------------------------------------------------------------------------------------------
 
 
 @functional_datapipe("concat")
@@ -80,7 +86,7 @@ class ZipperIterDataPipe(IterDataPipe[tuple]):
         return _total(self, min)
 
 
-# --- one into several ---------------------------------------------------------------------------------------------------
+# --- one into several -------------------------------------------------------------------------------------------------
 
 
 class _Container(IterDataPipe):
@@ -88,7 +94,11 @@ class _Container(IterDataPipe):
 
     def __init__(self, datapipe: IterDataPipe, num_instances: int, buffer_size: int, name: str) -> None:
         if buffer_size < 0:
-            warnings.warn(f"Unlimited buffer size is set for `{name}`, please be aware of OOM at random places", UserWarning, stacklevel=5)
+            warnings.warn(
+                f"Unlimited buffer size is set for `{name}`, please be aware of OOM at random places",
+                UserWarning,
+                stacklevel=5,
+            )
         self.main_datapipe = datapipe
         self.num_instances = num_instances
         self.buffer_size = buffer_size
@@ -188,7 +198,9 @@ class _ForkerIterDataPipe(_Container):
 class _DemultiplexerIterDataPipe(_Container):
     """Each sample goes to the child that `classifier_fn` names."""
 
-    def __init__(self, datapipe: IterDataPipe, num_instances: int, classifier_fn: Callable, drop_none: bool, buffer_size: int) -> None:
+    def __init__(
+        self, datapipe: IterDataPipe, num_instances: int, classifier_fn: Callable, drop_none: bool, buffer_size: int
+    ) -> None:
         self.classifier_fn = classifier_fn
         self.drop_none = drop_none
         super().__init__(datapipe, num_instances, buffer_size, "demux")
@@ -204,7 +216,9 @@ class _DemultiplexerIterDataPipe(_Container):
 
     def check_room(self) -> None:
         if self.buffer_size >= 0 and sum(map(len, self.buffers)) > self.buffer_size + 1:
-            raise BufferError(f"DemultiplexerIterDataPipe buffer overflow, buffer size {self.buffer_size} is insufficient.")
+            raise BufferError(
+                f"DemultiplexerIterDataPipe buffer overflow, buffer size {self.buffer_size} is insufficient."
+            )
 
 
 class _ChildDataPipe(IterDataPipe):
@@ -252,7 +266,9 @@ def _check_count(num_instances: int) -> None:
 class ForkerIterDataPipe(IterDataPipe):
     """A list of `num_instances` pipes that all read `datapipe` whole; `copy` says what each gets of a sample."""
 
-    def __new__(cls, datapipe: IterDataPipe, num_instances: int, buffer_size: int = 1000, copy: str | None = None) -> Any:
+    def __new__(
+        cls, datapipe: IterDataPipe, num_instances: int, buffer_size: int = 1000, copy: str | None = None
+    ) -> Any:
         _check_count(num_instances)
         if num_instances == 1:
             return datapipe
@@ -265,7 +281,12 @@ class DemultiplexerIterDataPipe(IterDataPipe):
     """A list of `num_instances` pipes; `classifier_fn` says which of them gets a sample, None to `drop_none`."""
 
     def __new__(
-        cls, datapipe: IterDataPipe, num_instances: int, classifier_fn: Callable, drop_none: bool = False, buffer_size: int = 1000
+        cls,
+        datapipe: IterDataPipe,
+        num_instances: int,
+        classifier_fn: Callable,
+        drop_none: bool = False,
+        buffer_size: int = 1000,
     ) -> Any:
         _check_count(num_instances)
         check_callable(classifier_fn)

@@ -20,7 +20,13 @@ _T_co = TypeVar("_T_co", covariant=True)
 class BatcherIterDataPipe(IterDataPipe[DataChunk]):
     """Chunks of `batch_size` consecutive samples; the last may be shorter, or dropped."""
 
-    def __init__(self, datapipe: IterDataPipe, batch_size: int, drop_last: bool = False, wrapper_class: type[DataChunk] = DataChunk) -> None:
+    def __init__(
+        self,
+        datapipe: IterDataPipe,
+        batch_size: int,
+        drop_last: bool = False,
+        wrapper_class: type[DataChunk] = DataChunk,
+    ) -> None:
         if batch_size <= 0:
             raise AssertionError("batch_size: expected at least 1")
         super().__init__()
@@ -73,8 +79,8 @@ class UnBatcherIterDataPipe(IterDataPipe):
 class GrouperIterDataPipe(IterDataPipe[DataChunk]):
     """Chunks of samples with one key, given out when `group_size` are there, or when the buffer is full the largest.
 
-    At the end what is left is given out; a group smaller than `guaranteed_group_size` that the full buffer forces out is
-    an error, or dropped with `drop_remaining`.
+    At the end what is left is given out; a group smaller than `guaranteed_group_size` that the full buffer forces out
+    is an error, or dropped with `drop_remaining`.
     """
 
     def __init__(
@@ -92,7 +98,9 @@ class GrouperIterDataPipe(IterDataPipe[DataChunk]):
         if group_size is not None and buffer_size is not None and not 0 < group_size <= buffer_size:
             raise AssertionError("group_size must be > 0 and <= buffer_size")
         if guaranteed_group_size is not None and (group_size is None or not 0 < guaranteed_group_size <= group_size):
-            raise AssertionError("guaranteed_group_size: expected at least 1 and at most group_size, which must be given")
+            raise AssertionError(
+                "guaranteed_group_size: expected at least 1 and at most group_size, which must be given"
+            )
         self.datapipe = datapipe
         self.group_key_fn = group_key_fn
         self.keep_key = keep_key

@@ -14,7 +14,8 @@ from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
 from ..streams import check_callable
 
 __all__ = [
-    "BatcherMapDataPipe", "ConcaterMapDataPipe", "MapperMapDataPipe", "SequenceWrapperMapDataPipe", "ShufflerIterDataPipe", "ZipperMapDataPipe",
+    "BatcherMapDataPipe", "ConcaterMapDataPipe", "MapperMapDataPipe", "SequenceWrapperMapDataPipe",
+    "ShufflerIterDataPipe", "ZipperMapDataPipe",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -116,7 +117,13 @@ class ZipperMapDataPipe(MapDataPipe[tuple]):
 class BatcherMapDataPipe(MapDataPipe[DataChunk]):
     """Chunks of `batch_size` consecutive samples; the last may be shorter, or dropped."""
 
-    def __init__(self, datapipe: MapDataPipe, batch_size: int, drop_last: bool = False, wrapper_class: type[DataChunk] = DataChunk) -> None:
+    def __init__(
+        self,
+        datapipe: MapDataPipe,
+        batch_size: int,
+        drop_last: bool = False,
+        wrapper_class: type[DataChunk] = DataChunk,
+    ) -> None:
         if batch_size <= 0:
             raise AssertionError("batch_size: expected at least 1")
         super().__init__()
