@@ -73,6 +73,7 @@ LN2, LN10 = math.log(2), math.log(10)
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 
 slope("exp", lambda y, x: y)
+slope("exp_of_negative", lambda y, x: y)
 slope("exp2", lambda y, x: y * LN2)
 slope("expm1", lambda y, x: y + 1)
 slope("log", lambda y, x: 1 / x)
