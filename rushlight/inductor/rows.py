@@ -186,7 +186,8 @@ class Builder:
         self.key("fused", definition, tuple(static), [], parts)
         made = [r for r in (result if isinstance(result, tuple) else (result,)) if r is not None]
         for v, r in zip(node.results, made, strict=True):
-            self.made(v, converted(r.node, v.dtype.code))
+            # A sum over all rows is rounded where its parts meet, after the loop.
+            self.made(v, r.node if r.node.form == "total" else converted(r.node, v.dtype.code))
 
     def widened(self, node: RowNode) -> RowNode:
         """Fused bodies compute half types in single precision from the start."""
