@@ -48,8 +48,9 @@ OPERATIONS: dict[str, Callable] = {
 }
 IN_PLACE: dict[str, Callable] = {
     "add_": lambda m, a, b: a.add_(b), "mul_": lambda m, a, b: a.mul_(b), "div_": lambda m, a, b: a.div_(b),
-    "pow_": lambda m, a, b: a.pow_(b), "lt_": lambda m, a, b: a.lt_(b), "floor_divide_": lambda m, a,
-    b: a.floor_divide_(b), "copy_": lambda m, a, b: a.copy_(b), "isub": lambda m, a, b: operator.isub(a, b),
+    "pow_": lambda m, a, b: a.pow_(b), "lt_": lambda m, a, b: a.lt_(b),
+    "floor_divide_": lambda m, a, b: a.floor_divide_(b), "copy_": lambda m, a, b: a.copy_(b),
+    "isub": lambda m, a, b: operator.isub(a, b),
     "out": lambda m, a, b: m.add(m.ones(2), b, out=a),
 }  # fmt: skip
 

@@ -24,8 +24,9 @@ CODES = {
     for k, name in enumerate(("+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>", "==", "!=", "<", "<="))
 }
 COMPUTE: dict[str, Callable[[int, int], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a,
-    b: a % b, "min": min, "max": max, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "<<": lambda a, b: a << b,
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b, "min": min, "max": max, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
+    "<<": lambda a, b: a << b,
     ">>": lambda a, b: a >> b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
 }  # fmt: skip

@@ -18,8 +18,9 @@ Values = Mapping[str, Any]                    # symbol -> number
 Monomial = tuple[tuple["Atom", int], ...]     # atoms with powers, in order
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a,
-    b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "**": lambda a, b: a**b, "max": max, "min": min,
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "**": lambda a, b: a**b, "max": max,
+    "min": min,
     "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "round": round, "if": lambda c, a, b: a if c else b,
 }  # fmt: skip
 _INFIX = frozenset(("//", "%", "&", "|", "^", "<<", ">>", "**"))

@@ -20,12 +20,20 @@ VIEWS = [
     lambda t: t.select(-1, -1) if t.ndim > 1 else t, lambda t: t.chunk(2, -1)[0], lambda t: t.t() if t.ndim == 2 else t,
 ]  # fmt: skip
 WRITES = [
-    lambda t, o: t.add_(1), lambda t, o: t.mul_(2), lambda t, o: t.copy_(o.sum()), lambda t, o: t.zero_(), lambda t,
-    o: t.fill_(3), lambda t, o: t.sub_(o.mean()), lambda t, o: t.clamp_(min=-2), lambda t,
-    o: t.masked_fill_(t > 1, -1.0), lambda t, o: t.__setitem__(0, 7.0) if t.ndim else t, lambda t, o: t.sigmoid_(),
-    lambda t, o: t.index_fill_(0, rl.tensor([0]), 4.0) if t.ndim else t, lambda t, o: t.neg_(), lambda t,
-    o: t.__iadd__(o.max()),
-]  # fmt: skip
+    lambda t, o: t.add_(1),
+    lambda t, o: t.mul_(2),
+    lambda t, o: t.copy_(o.sum()),
+    lambda t, o: t.zero_(),
+    lambda t, o: t.fill_(3),
+    lambda t, o: t.sub_(o.mean()),
+    lambda t, o: t.clamp_(min=-2),
+    lambda t, o: t.masked_fill_(t > 1, -1.0),
+    lambda t, o: t.__setitem__(0, 7.0) if t.ndim else t,
+    lambda t, o: t.sigmoid_(),
+    lambda t, o: t.index_fill_(0, rl.tensor([0]), 4.0) if t.ndim else t,
+    lambda t, o: t.neg_(),
+    lambda t, o: t.__iadd__(o.max()),
+]
 
 
 def program(choices):
@@ -38,7 +46,8 @@ def program(choices):
             if is_write:
                 WRITES[which % len(WRITES)](t, other)
             elif t.ndim and t.numel() > 1:
-                seen.append(VIEWS[which % len(VIEWS)](t))
+                view = VIEWS[which % len(VIEWS)](t)
+                seen += [view] if view.numel() else []      # some writes need elements
         return [t * 1 for t in seen]
 
     return run

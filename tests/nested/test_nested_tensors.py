@@ -87,9 +87,9 @@ def test_refusals_are_of_the_same_class(text):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x, w: x * x + x.sin(), lambda x, w: rl.nn.functional.linear(x, w), lambda x, w: x.softmax(1), lambda x,
-    w: x.mean(1), lambda x, w: x.amax(1), lambda x, w: x.sum(-1), lambda x, w: x.to_padded_tensor(0.0), lambda x,
-    w: x.transpose(1, 2), lambda x, w: x * w[:2].unsqueeze(1), lambda x, w: x[1],
+    lambda x, w: x * x + x.sin(), lambda x, w: rl.nn.functional.linear(x, w), lambda x, w: x.softmax(1),
+    lambda x, w: x.mean(1), lambda x, w: x.amax(1), lambda x, w: x.sum(-1), lambda x, w: x.to_padded_tensor(0.0),
+    lambda x, w: x.transpose(1, 2), lambda x, w: x * w[:2].unsqueeze(1), lambda x, w: x[1],
     lambda x, w: rl.nn.functional.layer_norm(x, (3,)),
 ])  # fmt: skip
 def test_gradients(function):

@@ -52,10 +52,11 @@ def test_dirac(shape):
 def test_gains_and_errors():
     for name in ("linear", "sigmoid", "tanh", "relu", "selu", "leaky_relu", "conv2d"):
         assert rl.nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
-    for call in (lambda i, t: i.calculate_gain("nope"), lambda i, t: i.xavier_normal_(t.empty(3)), lambda i,
-                 t: i.eye_(t.empty(3)), lambda i, t: i.dirac_(t.empty(3, 3)), lambda i, t: i.orthogonal_(t.empty(3)),
-                 lambda i, t: i.sparse_(t.empty(3), 0.1), lambda i,
-                 t: i.kaiming_normal_(t.empty(3, 3), mode="fan_side")):  # fmt: skip
+    for call in (lambda i, t: i.calculate_gain("nope"), lambda i, t: i.xavier_normal_(t.empty(3)),
+                 lambda i, t: i.eye_(t.empty(3)), lambda i, t: i.dirac_(t.empty(3, 3)),
+                 lambda i, t: i.orthogonal_(t.empty(3)),
+                 lambda i, t: i.sparse_(t.empty(3), 0.1),
+                 lambda i, t: i.kaiming_normal_(t.empty(3, 3), mode="fan_side")):  # fmt: skip
         for t in (torch, rl):
             with pytest.raises(ValueError):
                 call(t.nn.init, t)

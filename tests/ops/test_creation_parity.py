@@ -112,14 +112,15 @@ def test_like_forms_keep_layouts() -> None:
     ]  # fmt: skip
     makers: list[Callable] = [
         lambda m, x: m.zeros_like(x), lambda m, x: m.ones_like(x, dtype=m.float64), lambda m, x: m.empty_like(x),
-        lambda m, x: m.full_like(x, 3), lambda m, x: x.clone(), lambda m,
-        x: m.zeros_like(x, memory_format=m.contiguous_format), lambda m, x: x.clone(memory_format=m.contiguous_format),
-        lambda m, x: x.to(m.float64), lambda m, x: x.double(), lambda m, x: x.contiguous(), lambda m,
-        x: x.new_zeros(2, 3), lambda m, x: x.new_ones((2,), dtype=m.bool), lambda m, x: x.new_full((2,), 7), lambda m,
-        x: x.new_empty(3), lambda m, x: m.empty_like(x, memory_format=m.channels_last), lambda m,
-        x: x.contiguous(memory_format=m.channels_last), lambda m, x: x.to(memory_format=m.channels_last),
-        lambda m, x: x.clone(memory_format=m.channels_last), lambda m, x: x + 1, lambda m, x: x.neg(), lambda m,
-        x: x.new_empty_strided((2, 2), (1, 2)), lambda m, x: x.to(m.float64, copy=True),
+        lambda m, x: m.full_like(x, 3), lambda m, x: x.clone(),
+        lambda m, x: m.zeros_like(x, memory_format=m.contiguous_format),
+        lambda m, x: x.clone(memory_format=m.contiguous_format),
+        lambda m, x: x.to(m.float64), lambda m, x: x.double(), lambda m, x: x.contiguous(),
+        lambda m, x: x.new_zeros(2, 3), lambda m, x: x.new_ones((2,), dtype=m.bool), lambda m, x: x.new_full((2,), 7),
+        lambda m, x: x.new_empty(3), lambda m, x: m.empty_like(x, memory_format=m.channels_last),
+        lambda m, x: x.contiguous(memory_format=m.channels_last), lambda m, x: x.to(memory_format=m.channels_last),
+        lambda m, x: x.clone(memory_format=m.channels_last), lambda m, x: x + 1, lambda m, x: x.neg(),
+        lambda m, x: x.new_empty_strided((2, 2), (1, 2)), lambda m, x: x.to(m.float64, copy=True),
         lambda m, x: x.contiguous(memory_format=m.channels_last_3d), lambda m, x: m.empty_like(x, device="meta"),
         lambda m, x: m.zeros_like(x, requires_grad=True) if x.is_floating_point() else x,
     ]  # fmt: skip
@@ -269,11 +270,11 @@ def test_to_returns_self_where_nothing_changes() -> None:
 
 
 COPIES: list[Callable] = [
-    lambda m, x, y: x.copy_(y), lambda m, x, y: x.t().copy_(y.t()), lambda m, x, y: x.copy_(y[0]), lambda m, x,
-    y: x.copy_(y[:, :1]), lambda m, x, y: x[:, ::2].copy_(y[:, ::2]),
+    lambda m, x, y: x.copy_(y), lambda m, x, y: x.t().copy_(y.t()), lambda m, x, y: x.copy_(y[0]),
+    lambda m, x, y: x.copy_(y[:, :1]), lambda m, x, y: x[:, ::2].copy_(y[:, ::2]),
     lambda m, x, y: x.copy_(x.t().contiguous().t()), lambda m, x, y: x.fill_(2.5), lambda m, x, y: x.fill_(y[0, 0]),
-    lambda m, x, y: x.zero_(), lambda m, x, y: x[1:].fill_(7), lambda m, x, y: m.fill(x, 3), lambda m, x,
-    y: x.copy_(y.to(m.int32)), lambda m, x, y: x.t()[1:3].copy_(y.t()[:2]),
+    lambda m, x, y: x.zero_(), lambda m, x, y: x[1:].fill_(7), lambda m, x, y: m.fill(x, 3),
+    lambda m, x, y: x.copy_(y.to(m.int32)), lambda m, x, y: x.t()[1:3].copy_(y.t()[:2]),
 ]  # fmt: skip
 
 

@@ -277,15 +277,16 @@ def test_advanced_indexing_layouts():
     x = sample(3, 4, 5, 2)
     i, j = torch.tensor([[0, 2], [1, 1]]), torch.tensor([1, 0])
     for fn in (
-        lambda m, t: t[ours_or(m, i)], lambda m, t: t[:, ours_or(m, i)], lambda m,
-        t: t[ours_or(m, i), :, ours_or(m, j)], lambda m, t: t[:, ours_or(m, i), ours_or(m, j)], lambda m,
-        t: t[ours_or(m, j), ..., ours_or(m, j)], lambda m, t: t[0, ours_or(m, i), :, ours_or(m, j)],
-        lambda m, t: t[..., ours_or(m, j)], lambda m, t: t[ours_or(m, i), ours_or(m, j), 1:, None], lambda m,
-        t: t[[2, 0]], lambda m, t: t[[1, 2], [0, 3]], lambda m, t: t[ours_or(m, torch.tensor([], dtype=torch.int64))],
+        lambda m, t: t[ours_or(m, i)], lambda m, t: t[:, ours_or(m, i)],
+        lambda m, t: t[ours_or(m, i), :, ours_or(m, j)], lambda m, t: t[:, ours_or(m, i), ours_or(m, j)],
+        lambda m, t: t[ours_or(m, j), ..., ours_or(m, j)], lambda m, t: t[0, ours_or(m, i), :, ours_or(m, j)],
+        lambda m, t: t[..., ours_or(m, j)], lambda m, t: t[ours_or(m, i), ours_or(m, j), 1:, None],
+        lambda m, t: t[[2, 0]], lambda m, t: t[[1, 2], [0, 3]],
+        lambda m, t: t[ours_or(m, torch.tensor([], dtype=torch.int64))],
         lambda m, t: t[ours_or(m, torch.tensor(1))], lambda m, t: t[t > 0],
-        lambda m, t: t[t[..., 0] > 0], lambda m, t: t[:, t[0, :, 0, 0] > 0], lambda m,
-        t: t[ours_or(m, torch.tensor(True))], lambda m,
-        t: t[ours_or(m, torch.tensor([True, False, True])), ours_or(m, torch.tensor([1, 0]))],
+        lambda m, t: t[t[..., 0] > 0], lambda m, t: t[:, t[0, :, 0, 0] > 0],
+        lambda m, t: t[ours_or(m, torch.tensor(True))],
+        lambda m, t: t[ours_or(m, torch.tensor([True, False, True])), ours_or(m, torch.tensor([1, 0]))],
         lambda m, t: t.permute(3, 1, 0, 2)[ours_or(m, j), :, ours_or(m, j)],
     ):  # fmt: skip
         agree(fn, x)

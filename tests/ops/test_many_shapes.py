@@ -168,11 +168,11 @@ def python_calls(name, call, sizes):
 )
 def test_new_shapes_do_not_reach_python(name):
     calls = {
-        "sum": lambda x, n: x.sum(1), "max": lambda x, n: x.max(1), "index_select": lambda x,
-        n: x.index_select(0, rl.tensor([1, 0])), "cat": lambda x, n: rl.cat((x, x)),
+        "sum": lambda x, n: x.sum(1), "max": lambda x, n: x.max(1),
+        "index_select": lambda x, n: x.index_select(0, rl.tensor([1, 0])), "cat": lambda x, n: rl.cat((x, x)),
         "cumsum": lambda x, n: x.cumsum(0), "matmul": lambda x, n: x @ x.t(), "view": lambda x, n: x.view(n * 8),
-        "softmax": lambda x, n: x.softmax(1), "transpose": lambda x, n: x.transpose(0, 1), "narrow": lambda x,
-        n: x.narrow(0, 1, n - 1), "expand": lambda x, n: x[None].expand(n, n, 8),
+        "softmax": lambda x, n: x.softmax(1), "transpose": lambda x, n: x.transpose(0, 1),
+        "narrow": lambda x, n: x.narrow(0, 1, n - 1), "expand": lambda x, n: x[None].expand(n, n, 8),
         "gather": lambda x, n: x.gather(0, rl.zeros(n, 1, dtype=rl.int64)),
     }  # fmt: skip
     call = calls[name]

@@ -126,8 +126,8 @@ def test_norms_of_layouts_dtypes_and_nothing() -> None:
             lambda m, x, w, b: layer(m, x, (6,), w, b), torch.zeros(shape, dtype=torch.float64), w, b, second=False
         )
     agree(lambda m, x: m.native_layer_norm(x, (6,), None, None, 1e-5), x)
-    for bad in (lambda m, x, w: layer(m, x, (5,)), lambda m, x, w: layer(m, x, ()), lambda m, x,
-                w: layer(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x, (2, 4, 6)),
+    for bad in (lambda m, x, w: layer(m, x, (5,)), lambda m, x, w: layer(m, x, ()),
+                lambda m, x, w: layer(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x, (2, 4, 6)),
                 lambda m, x, w: rms(m, x, (5,)), lambda m, x, w: rms(m, x, (6,), w[:5]), lambda m, x, w: layer(m, x),
                 lambda m, x, w: layer(m, x.to(m.int64), (6,))):  # fmt: skip
         agree(bad, x, w)
@@ -265,11 +265,12 @@ def test_class_losses(name: str) -> None:
 def test_class_losses_refuse_bad_targets(name: str) -> None:
     fn, x, t = CLASSES[name], sample(4, 5), torch.tensor([0, 4, 2, 2])
     bad: list[Callable] = [
-        lambda F, x, t: fn(F, x, t + 1), lambda F, x, t: fn(F, x, t - 1), lambda F, x, t: fn(F, x, t[:3]), lambda F, x,
-        t: fn(F, x, t.unsqueeze(1)), lambda F, x, t: fn(F, x[0], t), lambda F, x, t: fn(F, x, t, weight=x[0, :4]),
-        lambda F, x, t: fn(F, x, t, reduction="median"), lambda F, x, t: fn(F, x, t.float()), lambda F, x,
-        t: fn(F, x, t > 0), lambda F, x, t: fn(F, x, t + 1, ignore_index=5), lambda F, x,
-        t: fn(F, x, t, ignore_index="a"),
+        lambda F, x, t: fn(F, x, t + 1), lambda F, x, t: fn(F, x, t - 1), lambda F, x, t: fn(F, x, t[:3]),
+        lambda F, x, t: fn(F, x, t.unsqueeze(1)), lambda F, x, t: fn(F, x[0], t),
+        lambda F, x, t: fn(F, x, t, weight=x[0, :4]),
+        lambda F, x, t: fn(F, x, t, reduction="median"), lambda F, x, t: fn(F, x, t.float()),
+        lambda F, x, t: fn(F, x, t > 0), lambda F, x, t: fn(F, x, t + 1, ignore_index=5),
+        lambda F, x, t: fn(F, x, t, ignore_index="a"),
     ]  # fmt: skip
     for k, call in enumerate(bad):
         agree(lambda m, x, t, call=call: call(m.nn.functional, x, t), x, t, rtol=1e-11, what=f"case {k}")

@@ -20,8 +20,9 @@ def outcome(module: Any, dtype: str, call: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32", "float64"])
 @pytest.mark.parametrize("call", [
-    lambda m, out: m.arange(0, 5, 0.5, out=out), lambda m, out: m.arange(0, 5, 1.5, out=out), lambda m,
-    out: m.arange(5.5, out=out), lambda m, out: m.arange(5, out=out), lambda m, out: m.linspace(0, 6, 4, out=out),
+    lambda m, out: m.arange(0, 5, 0.5, out=out), lambda m, out: m.arange(0, 5, 1.5, out=out),
+    lambda m, out: m.arange(5.5, out=out), lambda m, out: m.arange(5, out=out),
+    lambda m, out: m.linspace(0, 6, 4, out=out),
     lambda m, out: m.full((2,), 3, out=out), lambda m, out: m.ones(3, out=out), lambda m, out: m.zeros(3, out=out),
     lambda m, out: m.eye(2, out=out), lambda m, out: m.logspace(0, 2, 3, out=out),
 ])  # fmt: skip

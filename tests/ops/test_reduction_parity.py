@@ -189,14 +189,15 @@ def test_ways_to_call():
     x = sample("float64", 3, 4)
     for fn in (
         lambda m, t: t.sum(axis=1), lambda m, t: t.sum((0, 1), keepdim=True), lambda m, t: t.max(dim=1).indices,
-        lambda m, t: t.max(t * 2), lambda m, t: m.min(t, t.flip(0)), lambda m, t: t.var(False), lambda m,
-        t: t.var(0, False, True), lambda m, t: m.std(t, unbiased=False), lambda m, t: t.var(dim=1, correction=0),
-        lambda m, t: t.norm(), lambda m, t: t.norm(1, 0), lambda m, t: t.norm(p="fro", dim=(0, 1)), lambda m,
-        t: t.norm(float("inf")), lambda m, t: m.trace(t), lambda m, t: m.sum(t, ()),
-        lambda m, t: m.any(t > 1, dim=()), lambda m, t: m.all(t > 1, dim=(0, 1)), lambda m,
-        t: m.count_nonzero(t, (0, 1)), lambda m, t: t.amax(), lambda m, t: t.amax(1), lambda m,
-        t: t.argmax(keepdim=True), lambda m, t: t.logsumexp((0, 1)), lambda m, t: tuple(t.max(1)), lambda m,
-        t: m.sum(t, dim=1, out=m.empty(3, dtype=m.float64)),
+        lambda m, t: t.max(t * 2), lambda m, t: m.min(t, t.flip(0)), lambda m, t: t.var(False),
+        lambda m, t: t.var(0, False, True), lambda m, t: m.std(t, unbiased=False),
+        lambda m, t: t.var(dim=1, correction=0),
+        lambda m, t: t.norm(), lambda m, t: t.norm(1, 0), lambda m, t: t.norm(p="fro", dim=(0, 1)),
+        lambda m, t: t.norm(float("inf")), lambda m, t: m.trace(t), lambda m, t: m.sum(t, ()),
+        lambda m, t: m.any(t > 1, dim=()), lambda m, t: m.all(t > 1, dim=(0, 1)),
+        lambda m, t: m.count_nonzero(t, (0, 1)), lambda m, t: t.amax(), lambda m, t: t.amax(1),
+        lambda m, t: t.argmax(keepdim=True), lambda m, t: t.logsumexp((0, 1)), lambda m, t: tuple(t.max(1)),
+        lambda m, t: m.sum(t, dim=1, out=m.empty(3, dtype=m.float64)),
     ):  # fmt: skip
         agree(fn, x)
 

@@ -199,20 +199,23 @@ def test_meta_results_describe_real_ones(names: list[str]) -> None:
 
 
 OTHERS: dict[str, Any] = {
-    "matmul": lambda x, y: x @ y.t(), "addmm": lambda x, y: rl.addmm(x[:, 0], x, y.t()), "softmax": lambda x,
-    y: x.softmax(0), "layer_norm": lambda x, y: rl.layer_norm(x, (4,)),
-    "cat": lambda x, y: rl.cat([x, y], 1), "stack": lambda x, y: rl.stack([x, y]), "gather": lambda x,
-    y: x.gather(1, (y > 0.5).to(rl.int64)), "sort": lambda x, y: x.sort(0),
+    "matmul": lambda x, y: x @ y.t(), "addmm": lambda x, y: rl.addmm(x[:, 0], x, y.t()),
+    "softmax": lambda x, y: x.softmax(0), "layer_norm": lambda x, y: rl.layer_norm(x, (4,)),
+    "cat": lambda x, y: rl.cat([x, y], 1), "stack": lambda x, y: rl.stack([x, y]),
+    "gather": lambda x, y: x.gather(1, (y > 0.5).to(rl.int64)), "sort": lambda x, y: x.sort(0),
     "topk": lambda x, y: x.topk(2, 1), "cumsum": lambda x, y: x.cumsum(1), "tril": lambda x, y: x.tril(),
     "roll": lambda x, y: x.roll(1, 0), "flip": lambda x, y: x.flip(0), "repeat": lambda x, y: x.repeat(2, 1),
-    "index_select": lambda x, y: x.index_select(0, rl.tensor([0, 2], device=x.device)), "expand": lambda x,
-    y: x[:1].expand(5, 4), "split": lambda x, y: x.split(2, 1), "unfold": lambda x, y: x.unfold(1, 2, 1),
+    "index_select": lambda x, y: x.index_select(0, rl.tensor([0, 2], device=x.device)),
+    "expand": lambda x, y: x[:1].expand(5, 4), "split": lambda x, y: x.split(2, 1),
+    "unfold": lambda x, y: x.unfold(1, 2, 1),
     "einsum": lambda x, y: rl.einsum("ij,kj->ik", x, y), "mse_loss": lambda x, y: rl.nn.functional.mse_loss(x, y),
     "where": lambda x, y: rl.where(x > y, x, y), "clone": lambda x, y: x.t().clone(),
-    "masked_fill": lambda x, y: x.masked_fill(y > 0.5, 0.0), "scatter": lambda x,
-    y: x.scatter(1, (y > 0.5).to(rl.int64), 1.0), "linear": lambda x, y: rl.nn.functional.linear(x, y, y[:, 0]),
-    "index_add": lambda x, y: x.index_add(0, rl.tensor([0, 1, 0], device=x.device), y), "logsumexp": lambda x,
-    y: x.logsumexp(1), "diagonal": lambda x, y: x.diagonal(), "log_softmax": lambda x, y: x.log_softmax(1),
+    "masked_fill": lambda x, y: x.masked_fill(y > 0.5, 0.0),
+    "scatter": lambda x, y: x.scatter(1, (y > 0.5).to(rl.int64), 1.0),
+    "linear": lambda x, y: rl.nn.functional.linear(x, y, y[:, 0]),
+    "index_add": lambda x, y: x.index_add(0, rl.tensor([0, 1, 0], device=x.device), y),
+    "logsumexp": lambda x, y: x.logsumexp(1), "diagonal": lambda x, y: x.diagonal(),
+    "log_softmax": lambda x, y: x.log_softmax(1),
 }  # fmt: skip
 
 

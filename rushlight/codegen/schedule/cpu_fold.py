@@ -431,8 +431,8 @@ class FoldNest:
         init = list(fold.first.init(scalars, code))
         start = reduction(
             at.attr, *bounds, names("run", len(init)), init,
-            step=lambda acc: fold.first.step(scalars, acc, element, None), merge=lambda a,
-            b: fold.first.merge(scalars, a, b), blocked=True,
+            step=lambda acc: fold.first.step(scalars, acc, element, None),
+            merge=lambda a, b: fold.first.merge(scalars, a, b), blocked=True,
         )  # fmt: skip
         middle = fold.middle(scalars, [var(f"run{k}", v.dtype) for k, v in enumerate(init)], length)
         known = [var(f"known{k}", v.dtype) for k, v in enumerate(middle)]

@@ -189,8 +189,8 @@ def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: 
     taps = frozenset([w.tap for w in windows])
     folding = Folding(
         LargestAt(), compute, taps, windows=tuple([w.window() for w in windows]),
-        written=frozenset([w.tap for w in windows if w.written]), start=start, result=lambda at, sources,
-        accs: tuple(accs),
+        written=frozenset([w.tap for w in windows if w.written]), start=start,
+        result=lambda at, sources, accs: tuple(accs),
     )  # fmt: skip
     channels = is_channels_last(input, len(windows))
     return Lowered(
