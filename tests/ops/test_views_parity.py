@@ -380,7 +380,7 @@ def test_random_chains_of_views(data: Any) -> None:
         if raised:
             continue
         compare(after, mine)
-        if geometry(after, their_base)[3]:
+        if after.numel() and geometry(after, their_base)[3]:      # without elements, everything lies at no address
             assert geometry(mine, mine_base) == geometry(after, their_base)
         else:   # a copy: its layout is not the views' business
             after, mine = after.clone(memory_format=torch.contiguous_format), mine.clone(
