@@ -102,7 +102,8 @@ def test_parts_of_columns_find_the_rows_packed_before_them(form: str) -> None:
     random = np.random.default_rng(3)
     a, b = random.standard_normal((50, 30)).astype("f4"), random.standard_normal((30, 300)).astype("f4")
     want = product(a, b, "f32")
-    for cuts in ([(0, 8)], [(0, 3), (3, 8)], [(5, 8), (0, 5)], [(k, k + 1) for k in range(8)]):
+    all_ = 4 * -(-50 // (2 * Blocking("f32").height))      # parts of all blocks: tiles are as high as the target's
+    for cuts in ([(0, all_)], [(0, 3), (3, all_)], [(5, all_), (0, 5)], [(k, k + 1) for k in range(all_)]):
         assert np.allclose(product(a, b, "f32", parts=4, form=form, cuts=cuts), want, rtol=0, atol=1e-5)
 
 
