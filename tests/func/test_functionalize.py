@@ -56,22 +56,10 @@ def program(choices):
 def root(node):
     """What a node is a view of: the tracer calls a view that shows all of a tensor in its order by the last such view's
     name."""
-    views = (
-        "squeeze",
-        "unsqueeze",
-        "view",
-        "detach",
-        "alias",
-        "permute",
-        "transpose",
-        "t.",
-        "select",
-        "slice",
-        "split",
-        "unbind",
-        "narrow",
-    )
-    return root(node.args[0]) if node.op == "call_function" and node.target.__name__.startswith(views) else node
+    views = "squeeze unsqueeze view detach alias permute transpose select slice split unbind narrow".split()
+    name = node.target.__name__ if node.op == "call_function" else ""
+    is_view = name == "t" or name.startswith(tuple(views))
+    return root(node.args[0]) if is_view else node
 
 
 def is_functional(graph):
