@@ -9,6 +9,7 @@ and with fullgraph=True programs that cannot be captured.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from . import backends
 
 _MODES = frozenset(("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"))
 _state = {"backend": "inductor"}
+_warned: set[str] = set()       # modes that were said to change nothing
 
 
 def is_dynamo_supported() -> bool:
@@ -42,11 +44,20 @@ def get_default_backend() -> Any:
     return _state["backend"]
 
 
-def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-            backend: str | Callable | None = None,
-                     mode: str | None = None, options: dict[str, Any] | None = None, name: str | None = None,
-                     disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False,
-                     shapes_spec: Any = None) -> Any:  # fmt: skip
+def compile(
+    model: Callable | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+) -> Any:
     """A callable that behaves as `model`. Bare or with arguments, also as a decorator."""
     if mode is not None and options is not None:
         raise RuntimeError("compile: expected mode or options, got both.")
@@ -63,6 +74,17 @@ def compile(model: Callable | None = None, *, fullgraph: bool = False, dynamic: 
         chosen = "eager"
     if shapes_spec is not None:
         raise NotImplementedError("compile: shapes_spec is not supported. dynamic=True captures sizes as symbols.")
+    if isolate_recompiles:
+        raise NotImplementedError(
+            "compile: isolate_recompiles=True is not supported. Each call of compile has a cache of its own."
+        )
+    if mode not in (None, "default") and mode not in _warned:
+        _warned.add(mode)
+        warnings.warn(
+            f"compile: mode={mode!r} is not implemented yet and compiles as 'default' does: nothing is tuned by"
+            " measuring, and no CUDA graph is replayed.",
+            stacklevel=2,
+        )
     choices = {
         "backend": chosen,
         "fullgraph": fullgraph and not disable,
@@ -97,12 +119,14 @@ def optimize(
     **options: Any,
 ) -> Callable:
     """A decorator that compiles with `backend`."""
+    if options:
+        raise TypeError(f"optimize: unexpected keyword argument {next(iter(options))!r}. Use compile(options=...).")
     return functools.partial(compile, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
 
 
 def optimize_assert(backend: str | Callable, **options: Any) -> Callable:
     """The same, where a break in the graph is an error."""
-    return optimize(backend, nopython=True)
+    return optimize(backend, nopython=True, **options)
 
 
 class OptimizedModule(Module):

@@ -251,3 +251,13 @@ def test_options_that_nobody_has_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="shapes_spec"):
         rl.compile(lambda x: x, shapes_spec={})
     assert rl.compile(lambda x: x + 1, backend="inductor", options={"prepare_weights": False})(rl.ones(1)).item() == 2
+
+
+def test_arguments_without_effect_say_so() -> None:
+    with pytest.warns(UserWarning, match="max-autotune.*not implemented"):
+        run = rl.compile(lambda x: x * 2, mode="max-autotune")
+    assert run(rl.ones(2)).tolist() == [2, 2]
+    with pytest.raises(NotImplementedError, match="isolate_recompiles"):
+        rl.compile(lambda x: x, isolate_recompiles=True)
+    with pytest.raises(TypeError, match="guard_export_fn"):
+        rl._dynamo.optimize("eager", guard_export_fn=None)
