@@ -59,8 +59,10 @@ def point_nest(lowered: Lowered) -> Nest:
     return pointwise_nest(lowered.name, [r.code for r in lowered.reads], lowered.outs, values)
 
 
-def schedule_points(lowered: Lowered) -> Schedule:
-    """An aligned body: ranges joined, all but the last flattened into the outer loop."""
+def joined_ranges(lowered: Lowered) -> tuple[list[Axis], list[int], tuple] | None:
+    """The ranges of an aligned body, joined where every operand allows it; None where there are no elements.
+
+    Gives the axes, their sizes and strides as a kernel is given them, and what the kernel's code depends on."""
     memories = lowered.memories
     strides = [m.along() for m in memories]
     axes, other = [], 1
@@ -68,20 +70,28 @@ def schedule_points(lowered: Lowered) -> Schedule:
         axes.append(Axis(lowered.ranges[d], tuple([s[d] for s in strides]), other))
         other *= lowered.ranges[d]
     if other == 0:
-        return Schedule(())
+        return None
     axes = coalesce([a for a in axes if a.size != 1]) or [Axis(1, (0,) * len(memories), 1)]
     params = [a.size for a in axes]
     for r in range(len(memories)):
         params += [a.strides[r] for a in axes]
+    kinds = tuple([type(r.value) for r in lowered.reads if not isinstance(r, Memory)])
+    return axes, params, (lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes), kinds)
+
+
+def schedule_points(lowered: Lowered) -> Schedule:
+    """An aligned body: ranges joined, all but the last flattened into the outer loop."""
+    joined = joined_ranges(lowered)
+    if joined is None:
+        return Schedule(())
+    axes, params, key = joined
     inner = axes[-1].size if len(axes) > 1 else 1
     extent = product(a.size for a in axes[:-1]) if len(axes) > 1 else axes[0].size
-    kinds = tuple([type(r.value) for r in lowered.reads if not isinstance(r, Memory)])
-    key = ("points", lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes), kinds)
-    operand_numbers = tuple(range(len(memories) + len(lowered.outs)))
+    operand_numbers = tuple(range(len(lowered.memories) + len(lowered.outs)))
     return Schedule(
         (
             Launch(
-                key,
+                ("points", *key),
                 lambda: joined_nest(lowered, len(axes)),
                 operand_numbers,
                 (*params, *given_bits(lowered)),

@@ -11,8 +11,8 @@ from __future__ import annotations
 from ...loops.expr import Value, cast, const, idiv, irem, load, var
 from ...loops.lowered import HERE, At, Elements, Lowered, Placed, compute_code
 from ...loops.nest import Check, For, Nest, Statement, Store, operands, rows
-from .cpu_fold import Axis, coalesce, given_bits, given_names, locate, sources_of
-from .cpu_loops import Bound, add_geometry, form_of, nest_with_form
+from .cpu_fold import given_bits, given_names, locate, sources_of
+from .cpu_loops import Bound, add_geometry, form_of, joined_ranges, nest_with_form
 from .cpu_pieces import moves_in_boxes, schedule_pieces
 from .cpu_places import schedule_places
 from .cpu_walk import schedule_walk
@@ -41,23 +41,14 @@ def schedule(lowered: Lowered) -> Schedule:
 
 def schedule_points(lowered: Lowered) -> Schedule:
     """An aligned body: ranges joined where they are one in memory."""
-    memories = lowered.memories
-    strides = [m.along() for m in memories]
-    axes, other = [], 1
-    for d in range(len(lowered.ranges) - 1, -1, -1):
-        axes.append(Axis(lowered.ranges[d], tuple([s[d] for s in strides]), other))
-        other *= lowered.ranges[d]
-    if other == 0:
+    joined = joined_ranges(lowered)
+    if joined is None:
         return Schedule(())
-    axes = coalesce([a for a in axes if a.size != 1]) or [Axis(1, (0,) * len(memories), 1)]
-    params = [a.size for a in axes]
-    for r in range(len(memories)):
-        params += [a.strides[r] for a in axes]
-    key = ("gpu points", lowered.key, tuple([m.code for m in memories]), lowered.outs, len(axes))
-    numbers = tuple(range(len(memories) + len(lowered.outs)))
-    return Schedule(
-        (Launch(key, lambda: points_nest(lowered, len(axes)), numbers, (*params, *given_bits(lowered)), other, 1),)
-    )
+    axes, params, key = joined
+    numbers = tuple(range(len(lowered.memories) + len(lowered.outs)))
+    extent = product(lowered.ranges)
+    given = (*params, *given_bits(lowered))
+    return Schedule((Launch(("gpu points", *key), lambda: points_nest(lowered, len(axes)), numbers, given, extent, 1),))
 
 
 def points_nest(lowered: Lowered, rank: int) -> Nest:
