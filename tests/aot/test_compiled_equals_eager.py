@@ -89,7 +89,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple]]] = {
 
 def loss_of(result: Any) -> Any:
     return sum(
-        (t.float() * t.float()).sum() for t in tree_leaves(result) if t is not None and t.dtype.is_floating_point
+        (t.float() * t.float()).mean() for t in tree_leaves(result) if t is not None and t.dtype.is_floating_point
     )
 
 
