@@ -1,0 +1,370 @@
+"""Where values come from: paths that start at a frame's locals, cells or globals.
+
+Enters: paths, as capture finds them. Leaves: code that loads the value (`emit`), the value itself (`evaluate`), and
+text that reads as Python (`str`). Sources are frozen and compare by what they name. They must be plain to follow:
+nothing that a source does may run code of the user's, but for `Attribute` of an object whose class says so.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import CellType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .emitter import Emitter
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What sources are followed in: the locals of a frame, its globals, and the cells of its free variables."""
+
+    locals: Mapping[str, Any]
+    globals: Mapping[str, Any]
+    cells: Mapping[str, CellType]
+
+
+class Source:
+    """Somewhere a value is found."""
+
+    __slots__ = ()
+
+    def emit(self, emitter: Emitter) -> None:
+        """Write code that pushes the value."""
+        raise NotImplementedError
+
+    def evaluate(self, scope: Scope) -> Any:
+        """The value; whatever error following the path gives."""
+        raise NotImplementedError
+
+    @property
+    def parent(self) -> Source | None:
+        """The source that this one starts from."""
+        return getattr(self, "base", None)
+
+    @property
+    def root(self) -> Source:
+        """The first source of the path."""
+        return self if self.parent is None else self.parent.root
+
+
+@dataclass(frozen=True, slots=True)
+class Local(Source):
+    """A parameter of the frame, by name."""
+
+    name: str
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_local(self.name)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return scope.locals[self.name]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Global(Source):
+    """A global of the frame, or a built-in name."""
+
+    name: str
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_global(self.name)
+
+    def evaluate(self, scope: Scope) -> Any:
+        if self.name in scope.globals:
+            return scope.globals[self.name]
+        return vars(builtins)[self.name]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Source):
+    """What is in the cell of a free variable of the frame's code."""
+
+    name: str
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_deref(self.name)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return scope.cells[self.name].cell_contents
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class CellObject(Source):
+    """The cell of a free variable itself."""
+
+    name: str
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_cell(self.name)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return scope.cells[self.name]
+
+    def __str__(self) -> str:
+        return f"cell({self.name})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant(Source):
+    """One object, known now and kept: the globals of another module, a function found on a class, ...
+
+    `shown` is how a reader would name it.
+    """
+
+    value: Any
+    shown: str = ""
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(self.value)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __str__(self) -> str:
+        return self.shown or f"<{type(self.value).__name__}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute(Source):
+    """base.name, as Python finds it."""
+
+    base: Source
+    name: str
+
+    def emit(self, emitter: Emitter) -> None:
+        self.base.emit(emitter)
+        emitter.load_attr(self.name)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return getattr(self.base.evaluate(scope), self.name)
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class DictOf(Source):
+    """The attributes that an object itself holds, as a dict; no property or __getattr__ is asked."""
+
+    base: Source
+
+    def emit(self, emitter: Emitter) -> None:
+        self.base.emit(emitter)
+        emitter.load_attr("__dict__")
+
+    def evaluate(self, scope: Scope) -> Any:
+        return object.__getattribute__(self.base.evaluate(scope), "__dict__")
+
+    def __str__(self) -> str:
+        return f"{self.base}.__dict__"
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Source):
+    """base[key], for a key that is a literal (or hashed by identity, as classes and enum members are)."""
+
+    base: Source
+    key: Any
+
+    def emit(self, emitter: Emitter) -> None:
+        self.base.emit(emitter)
+        emitter.load_const(self.key)
+        emitter.subscr()
+
+    def evaluate(self, scope: Scope) -> Any:
+        return self.base.evaluate(scope)[self.key]
+
+    def __eq__(self, other: object) -> bool:       # 1, 1.0 and True are other keys here
+        return isinstance(other, Item) and other.base == self.base and type(other.key) is type(self.key) \
+            and other.key == self.key  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.base, self.key))
+
+    def __str__(self) -> str:
+        held = self.base
+        if isinstance(held, DictOf) and isinstance(self.key, str):      # reads as the attribute that it is
+            return f"{held.base}.{self.key}"
+        shown = f"{self.base}"
+        for store in ("._parameters", "._buffers", "._modules"):
+            if shown.endswith(store) and isinstance(self.key, str):
+                inner = shown[: -len(store)]
+                return f"{inner}.{self.key}" if self.key.isidentifier() else f"{inner}[{self.key}]"
+        return f"{self.base}[{self.key!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeOf(Source):
+    """The class of an object."""
+
+    base: Source
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(type)
+        self.base.emit(emitter)
+        emitter.call(1)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return type(self.base.evaluate(scope))
+
+    def __str__(self) -> str:
+        return f"type({self.base})"
+
+
+def key_at(mapping: Mapping, i: int) -> Any:
+    """The i-th key of a dict (or item of a set), in its order."""
+    return next(itertools.islice(mapping, i, None))
+
+
+@dataclass(frozen=True, slots=True)
+class DictKey(Source):
+    """The i-th key of a dict."""
+
+    base: Source
+    i: int
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(key_at)
+        self.base.emit(emitter)
+        emitter.load_const(self.i)
+        emitter.call(2)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return key_at(self.base.evaluate(scope), self.i)
+
+    def __str__(self) -> str:
+        return f"list({self.base})[{self.i}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Length(Source):
+    """len(base)."""
+
+    base: Source
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(len)
+        self.base.emit(emitter)
+        emitter.call(1)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return len(self.base.evaluate(scope))
+
+    def __str__(self) -> str:
+        return f"len({self.base})"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeOf(Source):
+    """The i-th size of a tensor."""
+
+    base: Source
+    i: int
+
+    def emit(self, emitter: Emitter) -> None:
+        self.base.emit(emitter)
+        emitter.load_attr("shape")
+        emitter.load_const(self.i)
+        emitter.subscr()
+
+    def evaluate(self, scope: Scope) -> Any:
+        return self.base.evaluate(scope).shape[self.i]
+
+    def __str__(self) -> str:
+        return f"{self.base}.shape[{self.i}]"
+
+
+@dataclass(frozen=True, slots=True)
+class StrideOf(Source):
+    """The i-th stride of a tensor."""
+
+    base: Source
+    i: int
+
+    def emit(self, emitter: Emitter) -> None:
+        self.base.emit(emitter)
+        emitter.call_method("stride", self.i)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return self.base.evaluate(scope).stride(self.i)
+
+    def __str__(self) -> str:
+        return f"{self.base}.stride({self.i})"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetOf(Source):
+    """Where in its storage a tensor starts."""
+
+    base: Source
+
+    def emit(self, emitter: Emitter) -> None:
+        self.base.emit(emitter)
+        emitter.call_method("storage_offset")
+
+    def evaluate(self, scope: Scope) -> Any:
+        return self.base.evaluate(scope).storage_offset()
+
+    def __str__(self) -> str:
+        return f"{self.base}.storage_offset()"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAttribute(Source):
+    """What a class or its bases hold under a name, unbound: no descriptor is asked."""
+
+    base: Source
+    name: str
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(class_attribute)
+        self.base.emit(emitter)
+        emitter.load_const(self.name)
+        emitter.call(2)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return class_attribute(self.base.evaluate(scope), self.name)
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.name}"
+
+
+def class_attribute(cls: type, name: str) -> Any:
+    """What a class or its bases hold under a name, unbound."""
+    for one in cls.__mro__:
+        if name in one.__dict__:
+            return one.__dict__[name]
+    raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalState(Source):
+    """The modes of the thread and the process: guards on them have no other place."""
+
+    def emit(self, emitter: Emitter) -> None:
+        raise TypeError("dynamo: the state of the process is checked, never loaded")
+
+    def evaluate(self, scope: Scope) -> Any:
+        return None
+
+    def __str__(self) -> str:
+        return "modes"
