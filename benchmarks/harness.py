@@ -56,10 +56,10 @@ class WorkerFailure(Exception):
 class Worker:
     """One measuring process."""
 
-    def __init__(self, library: str, threads: int, patience: float) -> None:
+    def __init__(self, library: str, threads: int, patience: float, clock: str = "wall") -> None:
         self.library, self.patience, self.waiting = library, patience, b""
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=worker_path())
-        command = [sys.executable, "-m", "benchmarks.worker", library, str(threads)]
+        command = [sys.executable, "-m", "benchmarks.worker", library, str(threads), clock]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.version = self.read_answer().get("version", "unknown")
@@ -118,6 +118,7 @@ class Session:
     patience: float = 300.0
     enough: float = 20.0  # seconds spent on one case by either library after which it gets no more turns
     only: str = ""
+    clock: str = "wall"   # or cpu: the time of all threads, for a machine that others use
     batches: tuple[int, ...] = (1, 8)  # of the layers group
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -150,7 +151,7 @@ class Session:
         try:
             worker = workers[library]
             if worker is None:
-                worker = workers[library] = Worker(library, self.threads, self.patience)
+                worker = workers[library] = Worker(library, self.threads, self.patience, self.clock)
                 self.versions[library] = worker.version
             start = time.monotonic()
             reply = worker.ask(case, self.at_least)

@@ -190,9 +190,9 @@ class Floor:
         return max(layer.flops * self.flop, layer.bytes * self.byte)
 
 
-def measure_floor(threads: int, patience: float = 120.0) -> Floor:
+def measure_floor(threads: int, patience: float = 120.0, clock: str = "wall") -> Floor:
     """What this machine can do at most, measured by a process of its own."""
-    worker = Worker("rushlight", threads, patience)
+    worker = Worker("rushlight", threads, patience, clock)
     try:
         best = []
         for name, setup, per in (("peak", PEAK, FLOPS), ("bandwidth", BANDWIDTH, BYTES)):
@@ -211,7 +211,7 @@ def measure_floor(threads: int, patience: float = 120.0) -> Floor:
 def run(session: Session) -> list[Section]:
     """A section per model; rows carry their floor."""
     session = dataclasses.replace(session, rounds=min(session.rounds, 3), processes=1)
-    floor = measure_floor(session.threads)
+    floor = measure_floor(session.threads, clock=session.clock)
     sections: dict[str, tuple[list[Case], dict[str, Layer]]] = {}
     for at in LAYERS:
         for batch in session.batches:

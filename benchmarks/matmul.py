@@ -30,7 +30,11 @@ FLOAT32 = Group("float32", "float32 matmul", (
     *(square(size, "float32") for size in (256, 512, 1024, 2048)), batched(64, 64), batched(16, 256)), worst_bar=0.95)
 BFLOAT16 = Group("bfloat16", "bfloat16 matmul", tuple(square(size, "bfloat16") for size in (512, 1024, 2048)),
                  worst_bar=1.0)
+INT8 = Group("int8", "int8 matmul, summed in int32", tuple(
+    Case(f"{size}x{size}", "torch._int_mm(a, b)",
+         f"a, b = (torch.randint(-128, 128, ({size}, {size}), dtype=torch.int8) for _ in range(2))")
+    for size in (512, 1024)), worst_bar=1.0)
 
 
 def run(session: Session) -> list[Section]:
-    return [session.compare(FLOAT32), session.compare(BFLOAT16)]
+    return [session.compare(FLOAT32), session.compare(BFLOAT16), session.compare(INT8)]

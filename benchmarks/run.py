@@ -65,6 +65,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=2, help="process pairs (default 2)")
     parser.add_argument("--threads", type=int, default=2, help="threads for each library (default 2)")
     parser.add_argument("--time", type=float, default=0.05, help="seconds one turn should last (default 0.05)")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
+                        help="cpu: processor time, which a busy machine distorts less; with --threads 1 (default wall)")
     parser.add_argument("--batches", default="1,8", help="batch sizes of the layers group (default 1,8; 32 takes long)")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON too")
     parser.add_argument("--strict", action="store_true", help="exit with status 1 when a bar is missed")
@@ -82,7 +84,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     session = Session(rounds=options.rounds, processes=options.processes, threads=options.threads,
-                      at_least=options.time, only=options.only, batches=options.batches)
+                      at_least=options.time, only=options.only, clock=options.clock, batches=options.batches)
     sections: list[Section] = []
     neighbours = Neighbours()
     for name in options.groups or (name for name in GROUPS if name not in LONG):

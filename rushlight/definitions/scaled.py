@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight import _C
-from rushlight.op import Composite, find_op
+from rushlight import _C, op
+from rushlight.op import Composite, Extern, find_op
+from rushlight.op.definition import KIND_PLANNED
+from rushlight.op.gemm import Matrix
+from rushlight.op.pointwise import check_devices
+from rushlight.op.quads import quad_steps
 
 FLOAT8 = (_C.float8_e4m3fn, _C.float8_e5m2)
 TENSOR_WISE, ROW_WISE = 0, 1
@@ -108,18 +112,44 @@ def number(choice: Any) -> int:
     return int(getattr(choice, "value", choice))
 
 
-class IntMm(Composite):
+class IntMm(Extern):
     """The product of two int8 matrices, added up in int32."""
 
     schema = "_int_mm(Tensor input, Tensor mat2) -> Tensor"
+    kind = KIND_PLANNED
+    exact_out = True
     method = False
     differentiable = False
 
-    def compute(self, input, mat2):
-        for t in (input, mat2):
+    def plan(self, args):
+        a, b = args
+        check_devices("_int_mm", args)
+        self.check(args)
+        (m, k), n = a.shape, b.shape[1]
+        if k != b.shape[0]:
+            raise RuntimeError(f"_int_mm: inner sizes must agree, got {m}x{k} and {b.shape[0]}x{n}")
+        slots = [("new", _C.int32, (m, n), None, -1, 0)]
+        if a.device.type == "meta":
+            return _C.Plan(2, a.device, slots, [])
+        made = quad_steps(a.device, Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1), m, n, k, 3)
+        if made is None:
+            return None
+        slots += [("temp", _C.int8, (size,), None, -1, 0) for size in made[1]]
+        return _C.Plan(2, a.device, slots, made[0])
+
+    def check(self, args: tuple) -> None:
+        """Refuse what is no int8 matrix."""
+        for t in args:
             if t.dtype is not _C.int8 or t.ndim != 2:
                 raise RuntimeError(f"_int_mm: expected int8 matrices, got {t.dtype.name} of {t.ndim} dims")
-        return input.to(_C.int32) @ mat2.to(_C.int32)
+
+    def run(self, a: Any, b: Any) -> Any:
+        """Matrices that no instruction or no kernel suits are multiplied as int32."""
+        return a.to(_C.int32) @ b.to(_C.int32)
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        self.check(args)
+        return op.batching.product(level, *(t.to(_C.int32) for t in args))
 
 
 class AddmmActivation(Composite):

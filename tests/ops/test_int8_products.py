@@ -1,0 +1,88 @@
+"""_int_mm: int8 matrices, summed in int32, exactly."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import rushlight as rl  # noqa: E402
+from rushlight.codegen import quad_products  # noqa: E402
+from rushlight.codegen.targets import find_target  # noqa: E402
+
+SIZES = [
+    (1, 1, 1), (3, 5, 3), (8, 12, 4), (17, 31, 16), (9, 13, 17), (40, 100, 300), (33, 47, 63), (16, 16, 2100),
+    (130, 64, 1), (0, 3, 4), (3, 0, 4), (3, 4, 0), (300, 70, 90),
+]  # fmt: skip
+
+
+def bytes_of(*shape: int):
+    return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+
+def ours(t):
+    return rl.from_numpy(t.numpy())
+
+
+@pytest.mark.parametrize("m, n, k", SIZES)
+@pytest.mark.parametrize("turned_a", [False, True])
+@pytest.mark.parametrize("turned_b", [False, True])
+def test_products_are_exact(m: int, n: int, k: int, turned_a: bool, turned_b: bool) -> None:
+    torch.manual_seed(0)
+    a, b = bytes_of(*((k, m) if turned_a else (m, k))), bytes_of(*((n, k) if turned_b else (k, n)))
+    x, y = ours(a), ours(b)
+    a, x = (a.t(), x.t()) if turned_a else (a, x)
+    b, y = (b.t(), y.t()) if turned_b else (b, y)
+    made = rl._int_mm(x, y)
+    assert made.dtype is rl.int32 and made.shape == (m, n)
+    assert made.tolist() == (a.int() @ b.int()).tolist()
+
+
+def test_extreme_numbers_and_any_strides() -> None:
+    low = rl.full((20, 2048), -128, dtype=rl.int8)
+    assert rl._int_mm(low, low.t()).eq(128 * 128 * 2048).all()
+    torch.manual_seed(1)
+    a, b = bytes_of(40, 60), bytes_of(60, 50)
+    made = rl._int_mm(ours(a)[::2, ::3], ours(b)[::3, 1::2])
+    assert made.tolist() == (a[::2, ::3].int() @ b[::3, 1::2].int()).tolist()
+    part = rl._int_mm(ours(a)[3:35, 5:44], ours(b)[5:44, 7:41])
+    assert part.tolist() == (a[3:35, 5:44].int() @ b[5:44, 7:41].int()).tolist()
+
+
+def test_out_and_refusals() -> None:
+    a, b = ours(bytes_of(5, 6)), ours(bytes_of(6, 7))
+    out = rl.empty(5, 7, dtype=rl.int32)
+    assert rl._int_mm(a, b, out=out) is out and out.equal(rl._int_mm(a, b))
+    with pytest.raises(RuntimeError, match="int8 matrices, got float32"):
+        rl._int_mm(a.float(), b)
+    with pytest.raises(RuntimeError, match="5x6 and 7x6"):
+        rl._int_mm(a, b.t())
+    assert rl._int_mm(a.to("meta"), b.to("meta")).shape == (5, 7)
+
+
+def test_examples_of_a_batch() -> None:
+    a, b = ours(bytes_of(3, 5, 6)), ours(bytes_of(6, 7))
+    alone = rl.stack([rl._int_mm(x, b) for x in a])
+    assert rl.func.vmap(rl._int_mm, in_dims=(0, None))(a, b).equal(alone)
+
+
+def test_threads_share_a_product_without_changing_it() -> None:
+    torch.manual_seed(2)
+    a, b = ours(bytes_of(300, 520)), ours(bytes_of(520, 410))
+    before = rl.get_num_threads()
+    try:
+        rl.set_num_threads(1)
+        alone = rl._int_mm(a, b)
+        rl.set_num_threads(4)
+        assert rl._int_mm(a, b).equal(alone)
+    finally:
+        rl.set_num_threads(before)
+
+
+def test_kernels_are_code_for_processors_with_dot_products() -> None:
+    from rushlight.codegen.cpu import compile_ir
+
+    target = find_target("aarch64").but(features="+neon,+dotprod")
+    assert "sdot" in compile_ir(quad_products.module_text("int8_product", target.triple), target, "asm")
+    assert "zip1" in compile_ir(quad_products.module_text("pack_quads", target.triple), target, "asm")
+
