@@ -149,7 +149,12 @@ class IntMm(Extern):
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         self.check(args)
-        return op.batching.product(level, *(t.to(_C.int32) for t in args))
+        left, right = (op.batching.front(t, level) for t in args)
+        if right is None:      # rows of all examples are one matrix
+            made = overload.call(left.flatten(0, 1), args[1]).unflatten(0, left.shape[:2])
+        else:
+            made = (args[0] if left is None else left).to(_C.int32) @ right.to(_C.int32)
+        return op.batching.wrapped(made, level)
 
 
 class AddmmActivation(Composite):
