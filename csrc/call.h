@@ -73,6 +73,7 @@ PyObject* find_plan(Overload* op, PyObject** args);
 // A kernel of the plan found an error: raises what a plan of this shape alone calls it.
 void raise_failed_check(Overload* op, PyObject** args, int64_t code);
 void forget_tables(Overload* op);
+uint64_t plan_defaults();            // the defaults (dtype, device, determinism) that plans are made under, as a number
 size_t plan_count(Overload* op);     // of plans for one shape
 PyObject* args_tuple(Overload* op, PyObject** args);
 

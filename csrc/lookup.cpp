@@ -211,6 +211,8 @@ void forget_tables(Overload* op) {   // the tables first: what they hold may cal
   delete static_cast<PlanTable*>(families);
 }
 
+uint64_t plan_defaults() { return (epoch & 0xffffff) | static_cast<uint64_t>(tls.default_device) << 24; }
+
 size_t plan_count(Overload* op) { return op->table ? table(op->table)->used : 0; }
 
 // --- module

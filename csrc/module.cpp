@@ -7,6 +7,7 @@
 #include "device.h"
 #include "dlpack.h"
 #include "extents.h"
+#include "guards.h"
 #include "index.h"
 #include "loader.h"
 #include "quick_module.h"
@@ -34,7 +35,8 @@ PyMODINIT_FUNC PyInit__C() {
       rl::init_extents, rl::init_storage, rl::init_tensor,       rl::init_build,     rl::init_dlpack,
       rl::init_plan,    rl::init_call,    rl::init_lookup,       rl::init_index,     rl::init_tape,
       rl::init_loader,  rl::init_random,  rl::init_blas,         rl::init_lapack,    rl::init_quick_module,
-      rl::init_update,  rl::init_shared,  rl::init_shared_arena, rl::init_checksum,  rl::init_guard};
+      rl::init_update,  rl::init_shared,  rl::init_shared_arena, rl::init_checksum,  rl::init_guard,
+      rl::init_guards,  rl::init_compiled_callable};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

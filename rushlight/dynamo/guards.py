@@ -23,7 +23,26 @@ from ..dispatch import autocast
 from ..dispatch.keys import AUTOCAST
 from ..dispatch.modes import state as modes
 from ..op import levels
-from .sources import GlobalState, Scope, Source
+from .sources import (
+    Attribute,
+    Cell,
+    CellObject,
+    ClassAttribute,
+    Constant,
+    DictKey,
+    DictOf,
+    Global,
+    GlobalState,
+    Item,
+    Length,
+    Local,
+    OffsetOf,
+    Scope,
+    ShapeOf,
+    Source,
+    StrideOf,
+    TypeOf,
+)
 
 
 class Kind(enum.Enum):
@@ -135,19 +154,25 @@ class Modes:
     function_modes: tuple[int, ...]
     dispatch_modes: tuple[int, ...]
     transforms: int
+    words: tuple            # the same and more, as the core has it
 
     @staticmethod
     def now() -> Modes:
         keys = _C.get_thread_keys()
-        state = autocast.state
-        casting = (
-            (tuple(state.enabled.items()), tuple(state.dtypes.items())) if keys[0] & ~keys[1] & AUTOCAST else None
-        )
         return Modes(
-            _C.is_grad_enabled(), _C.is_inference_mode_enabled(), keys, casting, _C.get_default_dtype(),
+            _C.is_grad_enabled(), _C.is_inference_mode_enabled(), keys, _casting_now(), _C.get_default_dtype(),
             default_device(), settings.are_deterministic_algorithms_enabled(),
             tuple(map(id, modes.function_modes)), tuple(map(id, modes.dispatch_modes)), len(levels.state.stack),
+            _C.mode_words(),
         )  # fmt: skip
+
+
+def _casting_now() -> tuple | None:
+    """What mixed precision does on this thread; None where it is off."""
+    keys, excluded = _C.get_thread_keys()
+    if not keys & ~excluded & AUTOCAST:
+        return None
+    return tuple(autocast.state.enabled.items()), tuple(autocast.state.dtypes.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,15 +333,17 @@ def _weakened(guard: Guard) -> Guard:
 
 
 class GuardTree:
-    """The guards of one entry, for a code whose flat locals are `parameters` and whose free variables `freevars`."""
+    """The guards of one entry, for a code whose flat locals are `parameters` and whose free variables `freevars`.
+    `native` is what checks them."""
 
     def __init__(self, guards: Sequence[Guard], parameters: Sequence[str], freevars: Sequence[str] = ()) -> None:
         self.guards = [_weakened(guard) for guard in {guard.key: guard for guard in guards}.values()]
         self.parameters, self.freevars = tuple(parameters), tuple(freevars)
+        self.native = _Builder(self).made()
 
-    def check(self, locals: Sequence[Any], globals: Mapping[str, Any], cells: Sequence[CellType] = ()) -> bool:
+    def check(self, locals: Sequence[Any], globals: dict[str, Any], cells: Sequence[CellType] = ()) -> bool:
         """Whether all guards hold."""
-        return self.explain(locals, globals, cells) is None
+        return self.native.check(locals, globals, tuple(cells or ()))
 
     def explain(
         self, locals: Sequence[Any], globals: Mapping[str, Any], cells: Sequence[CellType] = ()
@@ -329,6 +356,96 @@ class GuardTree:
             if why is not None:
                 return guard, why
         return None
+
+
+class _Builder:
+    """Turns guards into the core's tree: every source once, after the one it starts from."""
+
+    def __init__(self, tree: GuardTree) -> None:
+        self.local = {name: i for i, name in enumerate(tree.parameters)}
+        self.cell = {name: i for i, name in enumerate(tree.freevars)}
+        self.places: dict[Source, int] = {}
+        self.nodes: list[list[Any]] = []        # parent, how, key, slot, checks
+        self.related: list[tuple[str, tuple[int, ...], Any]] = []
+        self.slots = 0
+        # Modes and tensors fail most often, and cost least.
+        first = (Kind.MODES, Kind.TYPE_IS, Kind.TENSOR)
+        for guard in sorted(tree.guards, key=lambda g: g.kind not in first):
+            self.add(guard)
+
+    def made(self) -> Any:
+        return _C.GuardTree([tuple(node) for node in self.nodes], self.related, self.slots)
+
+    def add(self, guard: Guard) -> None:
+        value = guard.value
+        match guard.kind:
+            case Kind.ALIASED:
+                self.related.append(("same", (self.slot(guard.source), self.slot(value)), None))
+            case Kind.NOT_ALIASED:
+                self.related.append(("distinct", tuple(map(self.slot, (guard.source, *value))), None))
+            case Kind.SYMBOLIC:
+                self.related.append(("symbolic", tuple(map(self.slot, value.sources)), value.holds))
+            case _:
+                self.nodes[self.place(guard.source)][4].append(_native_check(guard.kind, value))
+
+    def slot(self, source: Source) -> int:
+        """Where the value of a source is kept for relations."""
+        node = self.nodes[self.place(source)]
+        if node[3] < 0:
+            node[3] = self.slots
+            self.slots += 1
+        return node[3]
+
+    def place(self, source: Source) -> int:
+        found = self.places.get(source)
+        if found is None:
+            parent = -1 if source.parent is None else self.place(source.parent)
+            how, key = self.reading(source)
+            found = self.places[source] = len(self.nodes)
+            self.nodes.append([parent, how, key, -1, []])
+        return found
+
+    def reading(self, source: Source) -> tuple[str, Any]:
+        match source:
+            case Local(name):
+                return "local", self.local[name]
+            case Cell(name):
+                return "cell", self.cell[name]
+            case CellObject(name):
+                return "cell object", self.cell[name]
+            case _:
+                how, field = _READS[type(source)]
+                return how, getattr(source, field) if field else None
+
+
+_READS: dict[type, tuple[str, str]] = {
+    Global: ("global", "name"), Constant: ("constant", "value"), Attribute: ("attribute", "name"),
+    DictOf: ("dict of", ""), Item: ("item", "key"), TypeOf: ("type of", ""), DictKey: ("key", "i"),
+    Length: ("length", ""), ShapeOf: ("shape", "i"), StrideOf: ("stride", "i"), OffsetOf: ("offset", ""),
+    ClassAttribute: ("class attribute", "name"), GlobalState: ("state", ""),
+}  # fmt: skip
+_CHECKS = {
+    Kind.TYPE_IS: "type", Kind.EQUALS: "equals", Kind.LENGTH: "length", Kind.DICT_KEYS: "keys", Kind.HAS_KEY: "has key",
+    Kind.LACKS_KEY: "lacks key", Kind.HAS_ATTR: "has attribute", Kind.LACKS_ATTR: "lacks attribute",
+}  # fmt: skip
+
+
+def _native_check(kind: Kind, value: Any) -> tuple[str, Any]:
+    if kind is Kind.ID_IS:
+        return ("is weakly" if value.is_weak else "is"), value.reference
+    if kind is Kind.PREDICATE:
+        return "predicate", value.holds
+    if kind is Kind.MODES:
+        casting = value.autocast
+        return "modes", (value.words, None if casting is None else lambda: _casting_now() == casting)
+    if kind is Kind.TENSOR:
+        flags = [2 if flag is None else int(flag) for flag in (value.requires_grad, value.is_leaf, value.is_contiguous,
+                                                               value.is_inference, value.is_view)]  # fmt: skip
+        return "tensor", (value.type, value.dtype, value.device, value.sizes, value.strides, *flags)
+    return _CHECKS[kind], value
+
+
+_C.set_same_value(same_value)
 
 
 def mode_guard(where: str = "") -> Guard:

@@ -1,0 +1,544 @@
+// The guard tree. Python hands over a list of nodes (rushlight/dynamo/guards.py): each reads its value from its parent's
+// (an attribute, an item, ...) and holds checks. A walk in that order reads every value once; dicts that did not change
+// since the last walk are not searched again. It replaces a walk in Python that took a microsecond per guard; here a
+// parameter of a module costs tens of nanoseconds. Everything holds the interpreter lock.
+#include "guards.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "boundary.h"
+#include "call.h"
+#include "tape.h"
+
+namespace rl {
+
+namespace {
+
+// ma_version_tag changes with every write to a dict; gone in 3.14.
+#if PY_VERSION_HEX < 0x030e0000
+#define RUSHLIGHT_DICT_VERSIONS 1
+#endif
+
+enum class Read : uint8_t {
+  Local, Global, Cell, CellObject, Constant, Attribute, DictOf, Item, TypeOf, DictKey, Length, Shape, Stride, Offset,
+  ClassAttribute, State
+};
+const char* const kReads[] = {"local",   "global",   "cell",   "cell object", "constant", "attribute", "dict of",
+                              "item",    "type of",  "key",    "length",      "shape",    "stride",    "offset",
+                              "class attribute", "state"};
+
+enum class Test : uint8_t {
+  Type, Is, IsWeak, Equals, Tensor, Length, Keys, HasKey, LacksKey, HasAttr, LacksAttr, Predicate, Modes
+};
+const char* const kTests[] = {"type",    "is",        "is weakly",    "equals",          "tensor",    "length", "keys",
+                              "has key", "lacks key", "has attribute", "lacks attribute", "predicate", "modes"};
+
+// What is relied upon of a tensor; -1 where anything goes.
+struct Layout {
+  DType dtype;
+  Device device;
+  int8_t requires_grad, is_leaf, is_contiguous, is_inference, is_view;
+  std::vector<int64_t> sizes, strides;
+};
+
+struct ModeWords {
+  bool grad, inference, saved_hooks;
+  uint32_t keys, excluded;
+  uint64_t defaults;
+  bool operator==(const ModeWords& o) const {
+    return grad == o.grad && inference == o.inference && saved_hooks == o.saved_hooks && keys == o.keys &&
+           excluded == o.excluded && defaults == o.defaults;
+  }
+};
+
+struct Check {
+  Test test;
+  Ref value;               // what is compared with
+  Ref slow;                // modes: asked when mixed precision is on
+  Py_ssize_t number = 0;
+  Layout layout;
+  ModeWords words;
+};
+
+struct GuardNode {
+  int parent;
+  Read read;
+  Ref key;                 // name, key or object
+  Py_hash_t hash = -1;
+  Py_ssize_t number = 0;   // index
+  std::vector<Check> checks;
+  int slot = -1;           // kept for the relations at the end
+#ifdef RUSHLIGHT_DICT_VERSIONS
+  PyObject* seen_dict = nullptr;      // compared, never followed
+  uint64_t seen_version = 0;
+  PyObject* seen_value = nullptr;     // valid while the dict has that version
+#endif
+};
+
+enum class Relation : uint8_t { Same, Distinct, Symbolic };
+
+struct Related {
+  Relation relation;
+  std::vector<int> slots;
+  Ref function;
+};
+
+struct GuardTree {
+  PyObject_HEAD
+  std::vector<GuardNode>* nodes;
+  std::vector<Related>* related;
+  int slots;
+};
+
+PyTypeObject* GuardTreeType;
+PyObject* same_value;      // guards.same_value, set once by Python
+PyObject* no_arguments;
+
+ModeWords words_now() {
+  return {tls.grad_enabled, tls.inference, tls.saved_hooks, tls.keys, tls.excluded, plan_defaults()};
+}
+
+// --- reading ---------------------------------------------------------------------------------------------------------
+
+// What a node read: a new reference, since checks may run code that lets go of what held it.
+using Value = PyObject*;
+Value shared(PyObject* p) { return Py_XNewRef(p); }
+
+Value read_dict(GuardNode& n, PyObject* dict) {
+#ifdef RUSHLIGHT_DICT_VERSIONS
+  _Py_COMP_DIAG_PUSH
+  _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+  uint64_t version = reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+  _Py_COMP_DIAG_POP
+  if (n.seen_dict == dict && n.seen_version == version) return shared(n.seen_value);
+#endif
+  PyObject* found = n.hash == -1 ? PyDict_GetItemWithError(dict, n.key.p)
+                                 : _PyDict_GetItem_KnownHash(dict, n.key.p, n.hash);
+#ifdef RUSHLIGHT_DICT_VERSIONS
+  if (found) n.seen_dict = dict, n.seen_version = version, n.seen_value = found;
+#endif
+  return shared(found);
+}
+
+Value read_item(GuardNode& n, PyObject* from) {
+  if (PyDict_Check(from) && (PyDict_CheckExact(from) || Py_TYPE(from)->tp_as_mapping == PyDict_Type.tp_as_mapping))
+    return read_dict(n, from);
+  if (n.number >= 0) {      // a plain index
+    if (PyTuple_CheckExact(from))
+      return shared(n.number < PyTuple_GET_SIZE(from) ? PyTuple_GET_ITEM(from, n.number) : nullptr);
+    if (PyList_CheckExact(from))
+      return shared(n.number < PyList_GET_SIZE(from) ? PyList_GET_ITEM(from, n.number) : nullptr);
+  }
+  return PyObject_GetItem(from, n.key.p);
+}
+
+Value read_cell(PyObject* cells, Py_ssize_t i) {
+  if (!cells || i >= PyTuple_GET_SIZE(cells)) return nullptr;
+  return shared(PyCell_GET(PyTuple_GET_ITEM(cells, i)));
+}
+
+Value read_extent(GuardNode& n, PyObject* from) {
+  if (!is_tensor(from)) return nullptr;
+  Tensor* t = as_tensor(from);
+  if (n.read == Read::Offset) return PyLong_FromLongLong(t->offset);
+  if (n.number >= t->ndim) return nullptr;
+  return PyLong_FromLongLong(n.read == Read::Shape ? t->sizes()[n.number] : t->strides()[n.number]);
+}
+
+Value read_key(GuardNode& n, PyObject* from) {
+  if (!PyDict_Check(from)) {
+    Ref walk(PyObject_GetIter(from));
+    PyObject* item = nullptr;
+    for (Py_ssize_t i = 0; walk && i <= n.number; i++) {
+      Py_XDECREF(item);
+      if (!(item = PyIter_Next(walk.p))) return nullptr;
+    }
+    return item;
+  }
+  Py_ssize_t at = 0;
+  PyObject *key = nullptr, *unused;
+  for (Py_ssize_t i = 0; i <= n.number; i++)
+    if (!PyDict_Next(from, &at, &key, &unused)) return nullptr;
+  return shared(key);
+}
+
+Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells) {
+  switch (n.read) {
+    case Read::Local: return shared(n.number < count ? locals[n.number] : nullptr);
+    case Read::Global: {
+      Value found = read_dict(n, globals);
+      return found || PyErr_Occurred() ? found : shared(PyDict_GetItemWithError(PyEval_GetBuiltins(), n.key.p));
+    }
+    case Read::Cell: return read_cell(cells, n.number);
+    case Read::CellObject:
+      return shared(cells && n.number < PyTuple_GET_SIZE(cells) ? PyTuple_GET_ITEM(cells, n.number) : nullptr);
+    case Read::Constant: return shared(n.key.p);
+    case Read::Attribute: return PyObject_GetAttr(from, n.key.p);
+    case Read::DictOf: return PyObject_GenericGetDict(from, nullptr);
+    case Read::Item: return read_item(n, from);
+    case Read::TypeOf: return shared(reinterpret_cast<PyObject*>(Py_TYPE(from)));
+    case Read::DictKey: return read_key(n, from);
+    case Read::Length: {
+      Py_ssize_t length = PyObject_Size(from);
+      return length < 0 ? nullptr : PyLong_FromSsize_t(length);
+    }
+    case Read::Shape:
+    case Read::Stride:
+    case Read::Offset: return read_extent(n, from);
+    case Read::ClassAttribute:
+      return shared(PyType_Check(from) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(from), n.key.p) : nullptr);
+    case Read::State: return shared(Py_None);
+  }
+  return nullptr;
+}
+
+// --- checks ----------------------------------------------------------------------------------------------------------
+
+bool layout_holds(const Layout& l, PyObject* o) {
+  Tensor* t = as_tensor(o);
+  if (t->dtype != l.dtype || t->device != l.device || t->ndim != l.sizes.size()) return false;
+  for (int d = 0; d < t->ndim; d++) {
+    if (l.sizes[d] >= 0 && t->sizes()[d] != l.sizes[d]) return false;
+    if (l.strides[d] >= 0 && t->strides()[d] != l.strides[d] && t->sizes()[d] > 1) return false;
+  }
+  if (tape_requires_grad(t) != (l.requires_grad != 0)) return false;
+  if (l.is_leaf >= 0 && (tape_grad_fn(t) == nullptr) != (l.is_leaf != 0)) return false;
+  if (l.is_contiguous >= 0 && t->contiguous() != (l.is_contiguous != 0)) return false;
+  if (((t->flags & kInference) != 0) != (l.is_inference != 0)) return false;
+  if (l.is_view >= 0 && (t->view != nullptr) != (l.is_view != 0)) return false;
+  return !(t->extra && t->extra->wrapped);      // a value of a transform
+}
+
+bool is_true(PyObject* answer) {      // takes the reference
+  Ref held(answer);
+  return held && PyObject_IsTrue(held.p) == 1;
+}
+
+bool equals(PyObject* value, PyObject* wanted) {
+  if (value == wanted) return true;
+  if (Py_TYPE(value) != Py_TYPE(wanted)) return false;
+  if (PyUnicode_CheckExact(value)) return PyUnicode_Compare(value, wanted) == 0 && !PyErr_Occurred();
+  if (PyLong_CheckExact(value)) return PyObject_RichCompareBool(value, wanted, Py_EQ) == 1;
+  PyObject* args[] = {value, wanted};
+  return is_true(PyObject_Vectorcall(same_value, args, 2, nullptr));
+}
+
+bool has_keys(PyObject* dict, PyObject* keys) {
+  if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+  Py_ssize_t at = 0, i = 0;
+  PyObject *key, *unused;
+  while (PyDict_Next(dict, &at, &key, &unused)) {
+    PyObject* wanted = PyTuple_GET_ITEM(keys, i++);
+    if (key != wanted && (Py_TYPE(key) != Py_TYPE(wanted) || PyObject_RichCompareBool(key, wanted, Py_EQ) != 1))
+      return false;
+  }
+  return true;
+}
+
+bool has_attribute(PyObject* value, PyObject* name, bool wanted) {
+  PyObject* found = PyObject_GetAttr(value, name);
+  if (!found && !PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
+  PyErr_Clear();
+  bool has = found != nullptr;
+  Py_XDECREF(found);
+  return has == wanted;
+}
+
+bool modes_hold(const Check& c) {
+  if (!(words_now() == c.words)) return false;
+  return c.slow.p == Py_None || is_true(PyObject_Vectorcall(c.slow.p, nullptr, 0, nullptr));
+}
+
+bool holds(const Check& c, PyObject* value) {
+  switch (c.test) {
+    case Test::Type: return reinterpret_cast<PyObject*>(Py_TYPE(value)) == c.value.p;
+    case Test::Is: return value == c.value.p;
+    case Test::IsWeak: return value != Py_None && PyWeakref_GET_OBJECT(c.value.p) == value;
+    case Test::Equals: return equals(value, c.value.p);
+    case Test::Tensor:
+      return reinterpret_cast<PyObject*>(Py_TYPE(value)) == c.value.p && layout_holds(c.layout, value);
+    case Test::Length: return PyObject_Size(value) == c.number;
+    case Test::Keys: return has_keys(value, c.value.p);
+    case Test::HasKey: return PySequence_Contains(value, c.value.p) == 1;
+    case Test::LacksKey: return PySequence_Contains(value, c.value.p) == 0;
+    case Test::HasAttr: return has_attribute(value, c.value.p, true);
+    case Test::LacksAttr: return has_attribute(value, c.value.p, false);
+    case Test::Predicate: return is_true(PyObject_CallOneArg(c.value.p, value));
+    case Test::Modes: return modes_hold(c);
+  }
+  return false;
+}
+
+bool all_distinct(const std::vector<int>& slots, const Value* kept) {
+  std::vector<PyObject*> found;
+  found.reserve(slots.size());
+  for (int s : slots) found.push_back(kept[s]);
+  std::sort(found.begin(), found.end());
+  return std::adjacent_find(found.begin(), found.end()) == found.end();
+}
+
+bool relation_holds(const Related& r, const Value* kept) {
+  switch (r.relation) {
+    case Relation::Same: return kept[r.slots[0]] == kept[r.slots[1]];
+    case Relation::Distinct: return all_distinct(r.slots, kept);
+    case Relation::Symbolic: {
+      std::vector<PyObject*> args;
+      for (int s : r.slots) args.push_back(kept[s]);
+      return is_true(PyObject_Vectorcall(r.function.p, args.data(), args.size(), nullptr));
+    }
+  }
+  return false;
+}
+
+// The values of a walk, let go of at its end.
+struct Walk {
+  std::vector<Value> values;
+  ~Walk() {
+    for (Value v : values) Py_XDECREF(v);
+  }
+};
+
+}  // namespace
+
+bool is_guard_tree(PyObject* o) { return Py_TYPE(o) == GuardTreeType; }
+
+bool guards_hold(PyObject* tree, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells) {
+  auto* t = reinterpret_cast<GuardTree*>(tree);
+  std::vector<GuardNode>& nodes = *t->nodes;
+  Walk walk;
+  walk.values.reserve(nodes.size() + static_cast<size_t>(t->slots));
+  for (GuardNode& n : nodes) {
+    Value value = read(n, n.parent < 0 ? nullptr : walk.values[n.parent], locals, count, globals, cells);
+    walk.values.push_back(value);
+    bool good = value && !PyErr_Occurred();
+    for (size_t i = 0; good && i < n.checks.size(); i++) good = holds(n.checks[i], value);
+    if (!good) return PyErr_Clear(), false;
+  }
+  if (t->related->empty()) return true;
+  std::vector<Value> kept(static_cast<size_t>(t->slots));
+  for (size_t i = 0; i < nodes.size(); i++)
+    if (nodes[i].slot >= 0) kept[nodes[i].slot] = walk.values[i];
+  for (const Related& r : *t->related)
+    if (!relation_holds(r, kept.data())) return PyErr_Clear(), false;
+  return true;
+}
+
+namespace {
+
+// --- making one ------------------------------------------------------------------------------------------------------
+
+template <size_t N>
+int place_of(const char* const (&names)[N], PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  for (size_t i = 0; text && i < N; i++)
+    if (!strcmp(names[i], text)) return static_cast<int>(i);
+  if (text) PyErr_Format(PyExc_ValueError, "GuardTree: nothing is called %R", name);
+  return -1;
+}
+
+bool read_open(PyObject* tuple, std::vector<int64_t>& out) {      // None is -1
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, i);
+    out.push_back(item == Py_None ? -1 : PyLong_AsLongLong(item));
+  }
+  return !PyErr_Occurred();
+}
+
+// (type, dtype, device, sizes, strides, flags...) with flags -1 where anything goes.
+bool read_layout(PyObject* spec, Check& c) {
+  PyObject *type, *dtype, *device, *sizes, *strides;
+  Layout& l = c.layout;
+  if (!PyArg_ParseTuple(spec, "OO!O!O!O!bbbbb", &type, DTypeType, &dtype, DeviceType, &device, &PyTuple_Type, &sizes,
+                        &PyTuple_Type, &strides, &l.requires_grad, &l.is_leaf, &l.is_contiguous, &l.is_inference,
+                        &l.is_view))
+    return false;
+  for (int8_t* flag : {&l.is_leaf, &l.is_contiguous, &l.is_view})
+    if (*flag > 1) *flag = -1;
+  c.value = Ref::borrow(type);
+  l.dtype = dtype_of(dtype);
+  l.device = reinterpret_cast<DeviceObject*>(device)->device;
+  return read_open(sizes, l.sizes) && read_open(strides, l.strides);
+}
+
+bool read_words(PyObject* spec, Check& c) {
+  PyObject* slow;
+  unsigned long long defaults;
+  int grad, inference, hooks;
+  if (!PyArg_ParseTuple(spec, "(pppIIK)O", &grad, &inference, &hooks, &c.words.keys, &c.words.excluded, &defaults,
+                        &slow))
+    return false;
+  c.words.grad = grad, c.words.inference = inference, c.words.saved_hooks = hooks, c.words.defaults = defaults;
+  c.slow = Ref::borrow(slow);
+  return true;
+}
+
+bool read_check(PyObject* spec, Check& c) {
+  PyObject *name, *value;
+  if (!PyArg_ParseTuple(spec, "UO", &name, &value)) return false;
+  int test = place_of(kTests, name);
+  if (test < 0) return false;
+  c.test = static_cast<Test>(test);
+  if (c.test == Test::Tensor) return read_layout(value, c);
+  if (c.test == Test::Modes) return read_words(value, c);
+  if (c.test == Test::Length) c.number = PyLong_AsSsize_t(value);
+  if (c.test == Test::Keys && !PyTuple_Check(value)) PyErr_SetString(PyExc_TypeError, "GuardTree: keys are a tuple");
+  if (c.test == Test::IsWeak && !PyWeakref_Check(value))
+    PyErr_SetString(PyExc_TypeError, "GuardTree: expected a weak reference");
+  c.value = Ref::borrow(value);
+  return !PyErr_Occurred();
+}
+
+bool read_node(PyObject* spec, std::vector<GuardNode>& nodes) {
+  PyObject *name, *key, *checks;
+  int parent, slot;
+  if (!PyArg_ParseTuple(spec, "iUOiO!", &parent, &name, &key, &slot, &PyList_Type, &checks)) return false;
+  int kind = place_of(kReads, name);
+  if (kind < 0) return false;
+  Read how = static_cast<Read>(kind);
+  bool is_root = how <= Read::Constant || how == Read::State;
+  if (parent >= static_cast<int>(nodes.size()) || (parent < 0) != is_root)
+    return PyErr_SetString(PyExc_ValueError, "GuardTree: a node comes after its parent"), false;
+  nodes.emplace_back();
+  GuardNode& n = nodes.back();
+  n.parent = parent, n.read = how, n.slot = slot, n.key = Ref::borrow(key), n.number = -1;
+  bool wants_number = how == Read::Local || how == Read::Cell || how == Read::CellObject || how == Read::DictKey ||
+                      how == Read::Shape || how == Read::Stride;
+  if (wants_number || (how == Read::Item && PyLong_CheckExact(key))) n.number = PyLong_AsSsize_t(key);
+  if (PyErr_Occurred() && !wants_number) PyErr_Clear();      // an int too large for an index is a key all the same
+  if (PyUnicode_CheckExact(key)) n.hash = PyObject_Hash(key);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(checks); i++) {
+    n.checks.emplace_back();
+    if (!read_check(PyList_GET_ITEM(checks, i), n.checks.back())) return false;
+  }
+  return !PyErr_Occurred();
+}
+
+bool read_relation(PyObject* spec, GuardTree* tree) {
+  PyObject *name, *slots, *function;
+  if (!PyArg_ParseTuple(spec, "UO!O", &name, &PyTuple_Type, &slots, &function)) return false;
+  static const char* const names[] = {"same", "distinct", "symbolic"};
+  int which = place_of(names, name);
+  if (which < 0) return false;
+  tree->related->emplace_back();
+  Related& r = tree->related->back();
+  r.relation = static_cast<Relation>(which);
+  r.function = Ref::borrow(function);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); i++) {
+    long slot = PyLong_AsLong(PyTuple_GET_ITEM(slots, i));
+    if (slot < 0 || slot >= tree->slots) return PyErr_SetString(PyExc_ValueError, "GuardTree: no such slot"), false;
+    r.slots.push_back(static_cast<int>(slot));
+  }
+  if (r.relation == Relation::Same && r.slots.size() != 2)
+    return PyErr_SetString(PyExc_ValueError, "GuardTree: two values are the same or not"), false;
+  return true;
+}
+
+PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *nodes, *related;
+  int slots;
+  if (!PyArg_ParseTuple(args, "O!O!i", &PyList_Type, &nodes, &PyList_Type, &related, &slots)) return nullptr;
+  Ref made(type->tp_alloc(type, 0));
+  if (!made) return nullptr;
+  auto* tree = reinterpret_cast<GuardTree*>(made.p);
+  tree->nodes = new std::vector<GuardNode>();
+  tree->related = new std::vector<Related>();
+  tree->slots = slots;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); i++)
+    if (!read_node(PyList_GET_ITEM(nodes, i), *tree->nodes)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(related); i++)
+    if (!read_relation(PyList_GET_ITEM(related, i), tree)) return nullptr;
+  for (const GuardNode& n : *tree->nodes)
+    if (n.slot >= slots) return PyErr_SetString(PyExc_ValueError, "GuardTree: no such slot"), nullptr;
+  return made.release();
+}
+
+int tree_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* tree = reinterpret_cast<GuardTree*>(self);
+  Py_VISIT(Py_TYPE(self));
+  if (tree->nodes)
+    for (const GuardNode& n : *tree->nodes) {
+      Py_VISIT(n.key.p);
+      for (const Check& c : n.checks) {
+        Py_VISIT(c.value.p);
+        Py_VISIT(c.slow.p);
+      }
+    }
+  if (tree->related)
+    for (const Related& r : *tree->related) Py_VISIT(r.function.p);
+  return 0;
+}
+
+int tree_clear(PyObject* self) {
+  auto* tree = reinterpret_cast<GuardTree*>(self);
+  auto* nodes = tree->nodes;
+  auto* related = tree->related;
+  tree->nodes = new std::vector<GuardNode>();      // a tree without guards; it is garbage, and nobody asks it again
+  tree->related = new std::vector<Related>();
+  delete nodes;
+  delete related;
+  return 0;
+}
+
+void tree_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  auto* tree = reinterpret_cast<GuardTree*>(self);
+  delete tree->nodes;
+  delete tree->related;
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* tree_check(PyObject* self, PyObject* args) {
+  PyObject *locals, *globals, *cells = no_arguments;
+  if (!PyArg_ParseTuple(args, "OO!|O!", &locals, &PyDict_Type, &globals, &PyTuple_Type, &cells)) return nullptr;
+  Ref flat(PySequence_Tuple(locals));
+  if (!flat) return nullptr;
+  PyObject** items = reinterpret_cast<PyTupleObject*>(flat.p)->ob_item;
+  return PyBool_FromLong(guards_hold(self, items, PyTuple_GET_SIZE(flat.p), globals, cells));
+}
+
+PyMethodDef methods[] = {
+    {"check", guarded<tree_check>, METH_VARARGS,
+     "check(locals, globals, cells=()): whether all guards hold for flat locals and a dict of globals"},
+    {}};
+
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<tree_new>)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(tree_traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(guarded<tree_clear>)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(tree_dealloc)},
+                       {Py_tp_methods, methods},
+                       {0, nullptr}};
+PyType_Spec spec = {"rushlight._C.GuardTree", sizeof(GuardTree), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+
+PyObject* py_mode_words(PyObject*, PyObject*) {
+  ModeWords w = words_now();
+  return Py_BuildValue("OOOIIK", w.grad ? Py_True : Py_False, w.inference ? Py_True : Py_False,
+                       w.saved_hooks ? Py_True : Py_False, w.keys, w.excluded,
+                       static_cast<unsigned long long>(w.defaults));
+}
+
+PyObject* py_set_same_value(PyObject*, PyObject* function) {
+  Py_XSETREF(same_value, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"mode_words", guarded<py_mode_words>, METH_NOARGS, "the modes of this thread and the defaults, as numbers"},
+    {"set_same_value", guarded<py_set_same_value>, METH_O, "set the function that compares values in guards"},
+    {}};
+
+}  // namespace
+
+int init_guards(PyObject* module) {
+  GuardTreeType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!GuardTreeType || !(no_arguments = PyTuple_New(0))) return -1;
+  same_value = Py_NewRef(Py_None);
+  if (PyModule_AddObjectRef(module, "GuardTree", reinterpret_cast<PyObject*>(GuardTreeType))) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace rl
