@@ -1,0 +1,330 @@
+"""Capture: one frame as a graph, guards, and the code that replaces it.
+
+Enters: a code object, its flat locals, globals and cells, and how to compile. Leaves: a `Captured`. The emitted code
+loads what it needs from outside, calls the compiled graph, replays effects, and then returns the frame's result, or
+stops before the instruction at which the graph ends: it then has the values of the stack on its stack (NULL as NULL)
+and the variables that are still read in locals of their names (cells as cell objects), and `break_at` says where.
+Refuses (`Refused`): frames in which nothing can be captured; they run as they are.
+
+The run has no effect outside, so that it is simply made again, up to that instruction, when the graph has to end.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..dispatch import autocast
+from ..fake import ShapeEnv
+from ..fx._lazy_graph_module import _LazyGraphModule
+from ..fx.graph_module import GraphModule
+from ..nn import Module, Parameter
+from ..symbols import symbolic_math
+from .breaks import GraphBreak, Raised
+from .effects import Effects, modes_now, set_modes
+from .emitter import Emitter
+from .frame import NULL, Frame, Unread, decoded
+from .guards import Guard, Kind, Symbolic, mode_guard
+from .instructions import Instruction, liveness, slot_names
+from .interpreter import Machine, Stopped
+from .outside import Outside
+from .rebuild import Rebuilder
+from .recorder import Recorder, without_modes
+from .sources import Cell, CellObject, Constant, Local, ShapeOf, Source
+from .tracing import tracing
+
+_DEBUG = bool(os.environ.get("RUSHLIGHT_DYNAMO_DEBUG"))
+
+
+class Refused(Exception):  # noqa: N818 - no error: the frame runs as it is
+    """Nothing of a frame can be captured."""
+
+    def __init__(self, reason: GraphBreak) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How frames are captured and compiled."""
+
+    backend: Callable[[GraphModule, list[Any]], Callable]     # graph, example inputs -> function of the inputs
+    fullgraph: bool = False
+    # For a tensor: its dims whose sizes are to be symbols; for an int: whether it is to be one.
+    dynamic: Callable[[Source, Any], Any] = field(default=lambda source, value: None)
+
+
+@dataclass(frozen=True)
+class BreakAt:
+    """Where a graph ended: the instruction of the original code that was not captured any more."""
+
+    index: int
+    instruction: Instruction
+    depth: int                 # values on the stack
+    live: tuple[str, ...]      # names of locals and cells that hold values
+    reason: GraphBreak
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a frame became."""
+
+    graph: GraphModule | None
+    guards: list[Guard]
+    emitter: Emitter           # the code, without its end where the graph broke
+    break_at: BreakAt | None
+    num_ops: int
+    inputs: list[Source]
+
+
+def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
+            cells: Sequence[types.CellType], settings: Settings) -> Captured:  # fmt: skip
+    """Capture a frame that is about to run with these locals."""
+    reason: GraphBreak | None = None
+    stop_at: int | None = None
+    while True:
+        attempt = _Attempt(code, flat_locals, globals, cells, settings, stop_at, reason)
+        try:
+            return attempt.run()
+        except GraphBreak as found:
+            if reason is not None:
+                raise Refused(found) from found
+            if settings.fullgraph:
+                raise
+            reason, stop_at = found, attempt.machine.steps - 1
+
+
+class _Attempt:
+    """One run of the interpreter over the frame."""
+
+    def __init__(self, code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
+                 cells: Sequence[types.CellType], settings: Settings, stop_at: int | None,
+                 reason: GraphBreak | None) -> None:  # fmt: skip
+        self.code, self.settings, self.reason = code, settings, reason
+        self.env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self.recorder = Recorder(self.env)
+        self.outside = Outside(self.recorder, self.dynamic)
+        self.machine = Machine(self.recorder, self.outside, globals, stop_at)
+        self.symbols: dict[str, Source] = {}
+        self.equal: list[tuple[Source, Source]] = []
+        arguments = {name: Unread(value, Local(name)) for name, value in flat_locals.items()}
+        self.given, self.cells, self.arguments = flat_locals, cells, arguments
+
+    def dynamic(self, source: Source, value: Any) -> Any:
+        """Whether sizes (or a number) are to be symbols."""
+        found = self.settings.dynamic(source, value)
+        if isinstance(value, Tensor):
+            return tuple(found) if found and value.is_contiguous() else None
+        if not found or value in (0, 1) or value < 0:
+            return None
+        number = self.env.create_symbol(value, str(source))
+        self.env.remember_number(str(source), number)
+        self.recorder.add_number(f"arg{len(self.outside.inputs)}", number)
+        self.outside.inputs.append((source, value))
+        self.outside.guard(Kind.TYPE_IS, source, int)
+        self.note_symbol(number, source)
+        return number
+
+    def note_symbol(self, number: Any, source: Source) -> None:
+        name = getattr(number.expression, "sole_symbol", None)
+        if name is None:
+            return
+        if name in self.symbols:
+            self.equal.append((self.symbols[name], source))
+        else:
+            self.symbols[name] = source
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> Captured:
+        modes = modes_now()
+        guard = mode_guard()
+        casts, autocast.state.casts = autocast.state.casts, {}
+        try:
+            with tracing(), self.recorder.fake_mode, self.recorder, symbolic_math():
+                frame, result = self.interpret()
+                at_end = modes_now()
+            set_modes(modes)
+            with without_modes():
+                return self.finish(frame, result, modes, at_end, guard)
+        finally:
+            set_modes(modes)
+            autocast.state.casts = casts
+            self.machine.close()
+
+    def interpret(self) -> tuple[Frame, Any]:
+        machine = self.machine
+        closure = tuple(
+            self.outside.cell(cell, CellObject(name), Cell(name))
+            for name, cell in zip(self.code.co_freevars, self.cells, strict=True)
+        )
+        frame = Frame(machine, self.code, machine.scope, self.arguments, closure, is_top=True)
+        try:
+            what, value = frame.run()
+        except Stopped:
+            return frame, NULL
+        except Raised as raised:
+            error = raised.exception
+            raise GraphBreak("exception", f"{type(error).__name__}: {error}") from error
+        except (GraphBreak, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if _DEBUG:
+                raise
+            raise GraphBreak("internal", f"{type(error).__name__}: {error}") from error
+        if what == "generator":
+            raise GraphBreak("generator", f"{self.code.co_qualname} is a generator")
+        return frame, value
+
+    # --- the code -----------------------------------------------------------------------------------------------------
+
+    def finish(self, frame: Frame, result: Any, modes: Any, at_end: Any, guard: Guard) -> Captured:
+        emitter = Emitter(self.code, tuple(self.given))
+        rebuilder = Rebuilder(emitter, self.machine)
+        break_at = None
+        effects = Effects(rebuilder)
+        if result is NULL:
+            break_at = self.write_break(frame, rebuilder, effects, at_end != modes, at_end)
+        else:
+            value = emitter.fresh_local("result")
+            rebuilder.load(result)
+            emitter.store_local(value)
+            effects.write()
+            if at_end != modes:
+                self.write_modes(emitter, at_end)
+            emitter.load_local(value)
+            emitter.return_value()
+        body, emitter.instructions = emitter.instructions, []
+        graph, inputs = self.write_graph(emitter, rebuilder, modes, at_end)
+        call, emitter.instructions = emitter.instructions, []
+        for source, name in rebuilder.loaded.items():
+            source.emit(emitter)
+            emitter.store_local(name)
+        emitter.instructions += call + body
+        guards = [guard, *self.outside.guards.values(), *self.symbolic_guards(), *self.alias_guards(effects)]
+        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs)
+
+    def write_modes(self, emitter: Emitter, modes: Any) -> None:
+        emitter.load_const(set_modes)
+        emitter.load_const(modes)
+        emitter.call(1)
+        emitter.pop()
+
+    def write_break(self, frame: Frame, rebuilder: Rebuilder, effects: Effects, has_modes: bool, modes: Any) -> BreakAt:
+        """Everything the rest of the frame needs."""
+        assert self.reason is not None
+        emitter = rebuilder.emitter
+        index = frame.at
+        alive = liveness(frame.instructions)[index]
+        names = [n for n in slot_names(self.code) if n in alive and n in frame.slots and n not in self.code.co_freevars]
+        held = {}
+        for name in names:
+            held[name] = emitter.fresh_local("kept")
+            value = frame.slots[name]
+            if type(value) is Unread:
+                rebuilder.source(value.source)
+            else:
+                rebuilder.load(value)
+            emitter.store_local(held[name])
+        places: list[str | None] = []
+        for value in frame.stack:
+            if value is NULL:
+                places.append(None)
+                continue
+            places.append(emitter.fresh_local("stack"))
+            rebuilder.load(value)
+            emitter.store_local(places[-1])
+        effects.write()
+        if has_modes:
+            self.write_modes(emitter, modes)
+        for name in names:
+            emitter.load_local(held[name])
+            emitter.store_local(name)
+        for place in places:
+            if place is None:
+                emitter.push_null()
+            else:
+                emitter.load_local(place)
+        return BreakAt(index, frame.instructions[index], len(places), tuple(names), self.reason)
+
+    def write_graph(self, emitter: Emitter, rebuilder: Rebuilder, modes: Any, at_end: Any
+                    ) -> tuple[GraphModule | None, list[Source]]:  # fmt: skip
+        """The call of the compiled graph, if there is anything to compute."""
+        recorder = self.recorder
+        outputs = [node for node, _ in sorted(rebuilder.outputs.items(), key=lambda item: item[1])]
+        graph = recorder.graph
+        if at_end != modes:
+            graph.call_function(set_modes, (modes,), {})
+        graph.output(tuple(outputs))
+        inputs = []
+        placeholders = list(graph.find_nodes(op="placeholder"))
+        for node, (source, real) in zip(placeholders, self.outside.inputs, strict=True):
+            if node.users:
+                inputs.append((source, real))
+            else:
+                graph.erase_node(node)
+        if not recorder.calls and not outputs:
+            return None, []
+        root = Module()
+        made = _LazyGraphModule(root, graph, self.code.co_name)
+        made.shape_env = self.env
+        made.meta["static_inputs"] = [i for i, (_, real) in enumerate(inputs) if isinstance(real, Parameter)]
+        made.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
+        compiled = self.settings.backend(made, [real for _, real in inputs])
+        emitter.load_const(compiled)
+        for source, _ in inputs:
+            rebuilder.source(source)
+        if getattr(compiled, "_boxed_call", False):
+            emitter.build_list(len(inputs))
+            emitter.call(1)
+        else:
+            emitter.call(len(inputs))
+        emitter.store_local(rebuilder.results)
+        return made, [source for source, _ in inputs]
+
+    # --- guards -------------------------------------------------------------------------------------------------------
+
+    def symbolic_guards(self) -> list[Guard]:
+        """What was assumed of symbols."""
+        for source, real in self.outside.inputs:
+            if isinstance(real, Tensor):
+                fake = self.outside.by_real[id(real)].twin
+                for d, size in enumerate(fake.shape):
+                    if not isinstance(size, int):
+                        self.note_symbol(size, ShapeOf(source, d))
+        if not self.symbols:
+            return []
+        env, names, sources = self.env, tuple(self.symbols), tuple(self.symbols.values())
+        found = [
+            Guard(a, Kind.SYMBOLIC, Symbolic((a, b), lambda x, y: x == y, f"{a} == {b}")) for a, b in self.equal
+        ]
+
+        def holds(*values: int) -> bool:
+            return min(values) >= 2 and env.holds_for(dict(zip(names, values, strict=True)))
+
+        text = ", ".join(f"{name} = {source}" for name, source in self.symbols.items())
+        shown = " and ".join(map(repr, env.guards)) or "sizes are at least 2"
+        return [*found, Guard(sources[0], Kind.SYMBOLIC, Symbolic(sources, holds, f"{shown} where {text}"))]
+
+    def alias_guards(self, effects: Effects) -> list[Guard]:
+        """That what was found to be several objects is several."""
+        tensors = [s for s, real in self.outside.inputs
+                   if isinstance(real, Tensor) and type(real) is not Parameter and not isinstance(s.root, Constant)]
+        found = [Guard(tensors[0], Kind.NOT_ALIASED, tuple(tensors[1:]))] if len(tensors) > 1 else []
+        for known in effects.changed:
+            others = tuple(
+                other.source for other in self.outside.by_twin.values()
+                if other is not known and type(other.real) is type(known.real)
+                and other.kind == known.kind and not isinstance(other.source, Constant)
+            )
+            if others and not isinstance(known.source, Constant):
+                found.append(Guard(known.source, Kind.NOT_ALIASED, others))
+        return found
+
+
+_ = (_C, decoded)

@@ -1,0 +1,223 @@
+"""What a captured frame changed outside of itself, and the code that changes it again.
+
+Enters: twins, and what they were when they were first read. Leaves: instructions that bring the objects they stand for
+to the same state: members of containers, attributes, cells, globals, modes of the thread. Tensors are written to by the
+graph itself.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+from ..dispatch import autocast
+from .attributes import MISSING
+from .breaks import GraphBreak
+from .outside import Twin
+from .rebuild import Rebuilder
+
+
+class Effects:
+    """Writes the effects of one frame."""
+
+    def __init__(self, rebuilder: Rebuilder) -> None:
+        self.rebuilder, self.emitter = rebuilder, rebuilder.emitter
+        self.machine = rebuilder.machine
+        self.changed: list[Twin] = []
+
+    def write(self) -> int:
+        """All effects; how many there were."""
+        count = 0
+        for known in list(self.machine.outside.by_twin.values()):
+            rule = _RULES.get(known.kind)
+            if rule is not None:
+                done = rule(self, known)
+                count += done
+                if done:
+                    self.changed.append(known)
+        for place, names in self.machine.writes.items():
+            for name, value in names.items():
+                self.act(_set_item, self.machine.scopes[place], name, value, is_known=True)
+                count += 1
+        return count
+
+    def act(self, function: Callable, owner: Any, *args: Any, is_known: bool = False) -> None:
+        """function(owner, *args)"""
+        self.emitter.load_const(function)
+        if is_known:
+            self.emitter.load_const(owner)
+        else:
+            self.rebuilder.push(owner)
+        for value in args:
+            self.rebuilder.push(value)
+            self.machine.kept.append(value)
+        self.emitter.call(1 + len(args))
+        self.emitter.pop()
+        while self.rebuilder.pending:
+            self.rebuilder.pending.pop(0)()
+
+    def list(self, known: Twin) -> int:
+        now = list(known.twin)
+        if known.before is None or _same(now, known.before):
+            return 0
+        self.act(_refill, known.twin, now)
+        return 1
+
+    def dict(self, known: Twin) -> int:
+        before, now = known.before, dict(dict.items(known.twin))
+        if before is None or (list(now) == list(before) and _same(list(now.values()), list(before.values()))):
+            return 0
+        gone = [k for k in before if k not in now]
+        kept = [k for k in before if k in now]
+        if list(now)[:len(kept)] != kept:
+            self.act(_refill_dict, known.twin, now)
+            return 1
+        for key in gone:
+            self.act(_delete_item, known.twin, key)
+        for key, value in now.items():
+            if key not in before or before[key] is not value:
+                self.act(_set_item, known.twin, key, value)
+        return 1
+
+    def set(self, known: Twin) -> int:
+        if known.twin == known.before:
+            return 0
+        self.act(_refill_set, known.twin, list(known.twin))
+        return 1
+
+    def cell(self, known: Twin) -> int:
+        try:
+            now = known.twin.cell_contents
+        except ValueError:
+            if known.before is None:
+                return 0
+            raise GraphBreak("mutation", "a variable of an enclosing function is deleted") from None
+        if now is known.before:
+            return 0
+        self.act(_fill_cell, known.twin, now)
+        return 1
+
+    def object(self, known: Twin) -> int:
+        count = 0
+        own = getattr(known.twin, "__dict__", {})
+        for name, value in list(own.items()):
+            if known.read.get(name, MISSING) is not value:
+                self.act(object.__setattr__, known.twin, name, value)
+                count += 1
+        real = getattr(known.real, "__dict__", {})
+        for name in known.read:
+            if name not in own and name in real:
+                self.act(object.__delattr__, known.twin, name)
+                count += 1
+        count += self.slots(known)
+        if isinstance(known.twin, list):
+            now = list(list.__iter__(known.twin))
+            if not _same(now, known.before):
+                self.act(_refill_base, known.twin, now)
+                count += 1
+        elif isinstance(known.twin, dict):
+            count += self.dict_base(known)
+        return count
+
+    def slots(self, known: Twin) -> int:
+        count = 0
+        for one in type(known.twin).__mro__:
+            for name, found in one.__dict__.items():
+                if not isinstance(found, types.MemberDescriptorType):
+                    continue
+                try:
+                    value = found.__get__(known.twin)
+                except AttributeError:
+                    if name in known.deleted:
+                        self.act(object.__delattr__, known.twin, name)
+                        count += 1
+                    continue
+                if known.read.get(name, MISSING) is not value:
+                    self.act(object.__setattr__, known.twin, name, value)
+                    count += 1
+        return count
+
+    def dict_base(self, known: Twin) -> int:
+        now = dict(dict.items(known.twin))
+        if list(now) == list(known.before) and _same(list(now.values()), list(known.before.values())):
+            return 0
+        self.act(_refill_dict_base, known.twin, now)
+        return 1
+
+
+_RULES: dict[str, Callable[[Effects, Twin], int]] = {
+    "list": Effects.list, "dict": Effects.dict, "set": Effects.set, "cell": Effects.cell, "object": Effects.object,
+}  # fmt: skip
+
+
+def _same(a: list, b: list) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+# --- what the written code calls --------------------------------------------------------------------------------------
+
+
+def _refill(owner: Any, members: list) -> None:
+    if isinstance(owner, collections.deque):
+        owner.clear()
+        owner.extend(members)
+    else:
+        owner[:] = members
+
+
+def _refill_base(owner: list, members: list) -> None:
+    list.__setitem__(owner, slice(None), members)
+
+
+def _refill_dict(owner: dict, now: dict) -> None:
+    owner.clear()
+    owner.update(now)
+
+
+def _refill_dict_base(owner: dict, now: dict) -> None:
+    base = collections.OrderedDict if isinstance(owner, collections.OrderedDict) else dict
+    base.clear(owner)
+    for key, value in now.items():
+        base.__setitem__(owner, key, value)
+
+
+def _refill_set(owner: set, now: list) -> None:
+    owner.clear()
+    owner.update(now)
+
+
+def _set_item(owner: Any, key: Any, value: Any) -> None:
+    owner[key] = value
+
+
+def _delete_item(owner: Any, key: Any) -> None:
+    del owner[key]
+
+
+def _fill_cell(cell: types.CellType, contents: Any) -> None:
+    cell.cell_contents = contents
+
+
+def modes_now() -> tuple:
+    """The modes of the thread that a frame may leave changed."""
+    state = autocast.state
+    casting = tuple((d, state.enabled.get(d, False), state.dtypes[d]) for d in autocast.DEVICES)
+    return _C.is_grad_enabled(), _C.is_inference_mode_enabled(), casting, state.cache_enabled, state.nesting
+
+
+def set_modes(modes: tuple) -> None:
+    """Bring the thread to these modes."""
+    grad, inference, casting, caches, autocast.state.nesting = modes
+    for device, enabled, dtype in casting:
+        if autocast.state.enabled.get(device, False) != enabled:
+            autocast.set_autocast_enabled(device, enabled)
+        if autocast.state.dtypes.get(device) != dtype:
+            autocast.set_autocast_dtype(device, dtype)
+    if autocast.is_autocast_cache_enabled() != caches:
+        autocast.set_autocast_cache_enabled(caches)
+    if _C.is_inference_mode_enabled() != inference:
+        _C._set_inference(inference)
+    _C._set_grad_enabled(grad)

@@ -1,0 +1,400 @@
+"""The machine: symbolic execution of frames on fake tensors and twins.
+
+Enters: a code object, its flat arguments, globals and cells. Leaves: what it returns, with the graph in the recorder,
+the guards and twins in `outside`. Python functions are interpreted, call by call; functions of this framework, of
+built-in types and of modules known to be pure run as they are. Everything else breaks the graph.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib
+import inspect
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..dispatch.modes import below, state as mode_state
+from ..fake import FakeTensor
+from ..nn import Module
+from . import natives
+from .attributes import MISSING, on_class
+from .breaks import GraphBreak, Raised, shown
+from .frame import Frame
+from .operators import Drawn, Generator, Operators
+from .outside import Outside, is_python_class
+from .recorder import READS, Recorder
+from .sources import Attribute, Constant, Item, Source
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Parts of this framework that are interpreted: they look into modules or call the program's functions.
+_INTERPRETED = tuple(
+    _PACKAGE + part
+    for part in (
+        "nn" + os.sep, "autograd" + os.sep + "grad_mode.py", "amp" + os.sep, "distributions" + os.sep, "optim" + os.sep,
+        "utils" + os.sep + "checkpoint.py", "ao" + os.sep, "utils" + os.sep + "_pytree.py",
+    )
+)  # fmt: skip
+_NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
+MOST_FRAMES, MOST_STEPS = 200, 2_000_000
+_UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+class Interpreted:
+    """A Python function in the hands of a built-in one: calls of it come back to the machine."""
+
+    def __init__(self, machine: Machine, function: Any) -> None:
+        self.machine, self.function = machine, function
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.machine.call(self.function, args, kwargs)
+        except Raised as raised:
+            raise raised.exception from raised.exception.__cause__
+
+
+class Callback(Interpreted):
+    """One of our own functions in the hands of a built-in one."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.function(*args, **kwargs)
+        except Raised as raised:
+            raise raised.exception from raised.exception.__cause__
+
+
+class Machine(Operators):
+    """One run of the interpreter."""
+
+    def __init__(self, recorder: Recorder, outside: Outside, scope: dict[str, Any], stop_at: int | None) -> None:
+        self.recorder, self.outside, self.scope, self.stop_at = recorder, outside, scope, stop_at
+        self.frames: list[Frame] = []
+        self.handled: BaseException | None = None
+        self.own: set[int] = set()                  # functions that the program itself made
+        self.kept: list[Any] = []
+        self.writes: dict[int, dict[str, Any]] = {}       # globals written to, by the id of their dict
+        self.scopes: dict[int, dict[str, Any]] = {}
+        self.steps = 0                              # instructions of the top frame so far
+        outside.where = self.location
+
+    def location(self) -> str:
+        """The innermost line of the user's own code."""
+        for frame in reversed(self.frames):
+            if not frame.code.co_filename.startswith(_PACKAGE):
+                return frame.line
+        return self.frames[-1].line if self.frames else ""
+
+    def tick(self, frame: Frame) -> None:
+        """Before each instruction of the top frame."""
+        if self.steps == self.stop_at:
+            raise Stopped
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise GraphBreak("too long", "a loop was unrolled more than two million steps")
+
+    def close(self) -> None:
+        """Let go of what was made: frames and functions refer to each other."""
+        self.frames.clear()
+        self.kept.clear()
+
+    def as_called(self, function: Any) -> Any:
+        """A callable of the program, for built-in functions to call."""
+        return Interpreted(self, function)
+
+    def own_callback(self, function: Callable) -> Any:
+        """A function of ours, for built-in functions to call."""
+        return Callback(self, function)
+
+    # --- native code --------------------------------------------------------------------------------------------------
+
+    def native(self, function: Callable, args: tuple, kwargs: dict[str, Any] | None = None) -> Any:
+        """Run a function as it is; what it raises is the program's."""
+        try:
+            return function(*args, **(kwargs or {}))
+        except (GraphBreak, Raised, Stopped):
+            raise
+        except READS as error:
+            raise GraphBreak("elements", f"{shown(function)} needs the elements of a tensor") from error
+        except RecursionError as error:
+            raise GraphBreak("internal", "the program recurses too deeply") from error
+        except (Exception, GeneratorExit) as error:      # noqa: BLE001 - the program's own
+            raise Raised(error.with_traceback(None)) from None
+
+    def wrapped(self, value: Any) -> Any:
+        """An argument for native code: functions come back to the machine, the program's iterators can be drawn."""
+        if isinstance(value, types.FunctionType) and not self.runs_natively(value):
+            return Interpreted(self, value)
+        if isinstance(value, types.MethodType) and not self.is_native_method(value):
+            return Interpreted(self, value)
+        if isinstance(value, functools.partial):
+            return Interpreted(self, value)
+        return value
+
+    def is_native_method(self, value: types.MethodType) -> bool:
+        return isinstance(value.__func__, types.FunctionType) and self.runs_natively(value.__func__)
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def scope_writes(self, scope: dict[str, Any]) -> dict[str, Any]:
+        return self.writes.get(id(scope), {})
+
+    def load_global(self, frame: Frame, name: str) -> Any:
+        scope = frame.scope
+        written = self.scope_writes(scope)
+        if name in written:
+            return written[name]
+        if name in scope:
+            value = scope[name]
+            if isinstance(value, types.ModuleType):
+                self.outside.guard(natives.ID_IS, frame.global_source(name), value)
+                return value
+            if natives.is_ours(scope.get("__name__")) and not isinstance(value, (Tensor, list, dict, set, Module)):
+                return value
+            return self.outside.admit(value, frame.global_source(name))
+        found = vars(builtins).get(name, MISSING)
+        if found is MISSING:
+            raise Raised(NameError(f"name '{name}' is not defined"))
+        if not natives.is_ours(scope.get("__name__")):
+            self.outside.guard(natives.LACKS_KEY, self.scope_source(scope), name)
+        return found
+
+    def scope_source(self, scope: dict[str, Any]) -> Source:
+        return Constant(scope, str(scope.get("__name__", "globals")))
+
+    def store_global(self, frame: Frame, name: str, value: Any) -> None:
+        self.scopes[id(frame.scope)] = frame.scope
+        self.writes.setdefault(id(frame.scope), {})[name] = value
+
+    def import_name(self, frame: Frame, name: str, names: Any, level: int) -> Any:
+        """`import name`, for modules that are loaded already."""
+        package = frame.scope.get("__package__") or frame.scope.get("__name__", "").rpartition(".")[0]
+        full = name
+        if level:
+            base = package.rsplit(".", level - 1)[0] if level > 1 else package
+            full = f"{base}.{name}" if name else base
+        if full not in sys.modules:
+            raise GraphBreak("native", f"import of {full}, which is not loaded yet")
+        return sys.modules[full] if names else sys.modules[full.partition(".")[0] if not level else full]
+
+    def import_from(self, module: Any, name: str) -> Any:
+        if not hasattr(module, name) and f"{module.__name__}.{name}" in sys.modules:
+            return sys.modules[f"{module.__name__}.{name}"]
+        try:
+            return self.load_attr(module, name)
+        except Raised as raised:
+            if isinstance(raised.exception, AttributeError):
+                raise Raised(ImportError(f"cannot import name {name!r} from {module.__name__!r}")) from None
+            raise
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """function(*args, **kwargs)"""
+        try:
+            rule = natives.SPECIAL.get(function)
+        except TypeError:      # cannot be hashed
+            rule = None
+        if rule is not None:
+            return rule(self, function, args, kwargs)
+        kind = type(function)
+        if kind is types.FunctionType:
+            return self.call_function(function, args, kwargs)
+        if kind is types.MethodType:
+            return self.call_method(function, args, kwargs)
+        if isinstance(function, type):
+            return self.call_class(function, args, kwargs)
+        if kind is Interpreted:
+            return self.call(function.function, args, kwargs)
+        if kind is functools.partial:
+            return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+        if kind is functools._lru_cache_wrapper:
+            return self.call(function.__wrapped__, args, kwargs)
+        if natives.is_native(function):
+            return self.call_native(function, args, kwargs)
+        found = on_class(kind, "__call__")
+        if isinstance(found, types.FunctionType):
+            if found is Module.__call__:
+                return self.call_module(function, args, kwargs)
+            return self.call(found, (function, *args), kwargs)
+        raise GraphBreak("native", f"a call of {shown(function)}, which is not known to be safe")
+
+    def call_method(self, method: types.MethodType, args: tuple, kwargs: dict[str, Any]) -> Any:
+        owner, function = method.__self__, method.__func__
+        if isinstance(owner, FakeTensor) and isinstance(function, types.FunctionType):
+            rule = natives.TENSOR_METHODS.get(function.__name__)
+            if rule is not None:
+                return rule(self, function, (owner, *args), kwargs)
+            if function.__code__.co_filename.startswith(_PACKAGE):
+                return self.native(function, (owner, *map(self.wrapped, args)), kwargs)
+        return self.call(function, (owner, *args), kwargs)
+
+    def call_native(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A function that runs as it is, if that is known to be right."""
+        natives.check(self, function, args, kwargs)
+        args = tuple(self.wrapped(a) for a in args)
+        return self.native(function, args, {k: self.wrapped(v) for k, v in kwargs.items()})
+
+    def call_module(self, module: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """module(...): straight to forward where no hooks are."""
+        if natives.has_hooks(self, module):
+            return self.call(self.load_attr(module, "_call_impl"), args, kwargs)
+        return self.call(self.load_attr(module, "forward"), args, kwargs)
+
+    def runs_natively(self, function: types.FunctionType) -> bool:
+        """Whether a Python function is one of ours that needs no interpreting."""
+        file = function.__code__.co_filename
+        if not file.startswith(_PACKAGE) or id(function) in self.own:
+            return False
+        return file.startswith(_NATIVE) or not file.startswith(_INTERPRETED)
+
+    def call_function(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> Any:
+        code = function.__code__
+        if getattr(function, "_torchdynamo_disable", False):
+            raise GraphBreak("asked for", f"{shown(function)} is marked to run as it is")
+        if self.runs_natively(function):
+            self.check_native_function(function, args, kwargs)
+            given = tuple(self.wrapped(a) for a in args)
+            return self.native(function, given, {k: self.wrapped(v) for k, v in kwargs.items()})
+        if code.co_flags & _UNFIT:
+            raise GraphBreak("not modelled", f"{code.co_qualname} is a coroutine")
+        if len(self.frames) > MOST_FRAMES:
+            raise GraphBreak("too long", f"calls are more than {MOST_FRAMES} deep")
+        frame = Frame(self, code, function.__globals__, self.bind(function, args, kwargs), self.closure_of(function))
+        what, value = frame.run()
+        return Generator(self, frame) if what == "generator" else value
+
+    def check_native_function(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Functions of ours get tensors and plain values; others may be looked into without guards."""
+        if function.__module__.startswith(natives.CALLS_BACK) and any(map(callable, (*args, *kwargs.values()))):
+            raise GraphBreak("not modelled", f"{shown(function)} calls functions of the program")
+        if natives.changes_state(function):
+            raise GraphBreak("native", f"{shown(function)} changes a state that is not of the graph")
+        for value in (*args, *kwargs.values()):
+            known = self.twin_of(value)
+            if known is not None and known.kind == "object":
+                raise GraphBreak("not modelled", f"{shown(function)} looks into {known.source}")
+
+    def own_function(self, function: types.FunctionType) -> types.FunctionType:
+        """Note a function that the program made."""
+        self.own.add(id(function))
+        self.kept.append(function)
+        return function
+
+    def source_of(self, function: types.FunctionType) -> Source:
+        known = self.twin_of(function)
+        return Constant(function, function.__qualname__) if known is None else known.source
+
+    def closure_of(self, function: types.FunctionType) -> tuple[types.CellType, ...]:
+        cells = function.__closure__ or ()
+        if id(function) in self.own or not cells:
+            return cells
+        base = Attribute(self.source_of(function), "__closure__")
+        return tuple(self.outside.cell(cell, Item(base, i)) for i, cell in enumerate(cells))
+
+    def bind(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by the names of the parameters."""
+        code = function.__code__
+        names, count, only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
+        bound = dict(zip(names[:count], args[:count], strict=False))
+        kwargs = dict(kwargs)
+        if len(args) > count and not code.co_flags & inspect.CO_VARARGS:
+            raise self.misfit(function, f"takes {count} positional arguments but {len(args)} were given")
+        defaults = function.__defaults__ or ()
+        first = count - len(defaults)
+        for i, name in enumerate(names[:count]):
+            if name in bound:
+                if name in kwargs and i >= code.co_posonlyargcount:
+                    raise self.misfit(function, f"got multiple values for argument '{name}'")
+            elif name in kwargs and i >= code.co_posonlyargcount:
+                bound[name] = kwargs.pop(name)
+            elif i >= first:
+                bound[name] = self.default(function, "__defaults__", i - first, defaults[i - first])
+            else:
+                raise self.misfit(function, f"missing 1 required positional argument: '{name}'")
+        for name in names[count:count + only]:
+            keyword = function.__kwdefaults__ or {}
+            if name in kwargs:
+                bound[name] = kwargs.pop(name)
+            elif name in keyword:
+                bound[name] = self.default(function, "__kwdefaults__", name, keyword[name])
+            else:
+                raise self.misfit(function, f"missing 1 required keyword-only argument: '{name}'")
+        place = count + only
+        if code.co_flags & inspect.CO_VARARGS:
+            bound[names[place]] = tuple(args[count:])
+            place += 1
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            bound[names[place]] = kwargs
+        elif kwargs:
+            raise self.misfit(function, f"got an unexpected keyword argument '{next(iter(kwargs))}'")
+        return bound
+
+    def default(self, function: types.FunctionType, table: str, key: Any, value: Any) -> Any:
+        if id(function) in self.own or natives.is_ours(function.__module__):
+            return value
+        return self.outside.admit(value, Item(Attribute(self.source_of(function), table), key))
+
+    def misfit(self, function: types.FunctionType, what: str) -> Raised:
+        return Raised(TypeError(f"{function.__qualname__}() {what}"))
+
+    # --- classes ------------------------------------------------------------------------------------------------------
+
+    def call_class(self, kind: type, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """kind(...)"""
+        if natives.is_plain_class(kind):
+            return self.call_native(kind, args, kwargs)
+        maker = on_class(type(kind), "__call__")
+        if isinstance(maker, types.FunctionType):
+            if natives.is_ours(type(kind).__module__):
+                raise GraphBreak("not modelled", f"{shown(kind)} is made")
+            return self.call(maker, (kind, *args), kwargs)
+        if issubclass(kind, Tensor):
+            raise GraphBreak("not modelled", f"a {kind.__name__} is made from its class")
+        new = on_class(kind, "__new__")
+        new = new.__func__ if isinstance(new, staticmethod) else new
+        if isinstance(new, types.FunctionType):
+            made = self.call(new, (kind, *args), kwargs)
+        elif issubclass(kind, BaseException):
+            made = self.native(new, (kind, *args))
+        elif is_python_class(kind) or natives.is_new_safe(kind):
+            made = self.native(kind.__new__, (kind,) if kind.__new__ in natives.BARE_NEWS else (kind, *args))
+        else:
+            raise GraphBreak("native", f"{shown(kind)} is made by code that is not known to be safe")
+        if isinstance(made, kind):
+            init = on_class(type(made), "__init__")
+            if isinstance(init, types.FunctionType):
+                self.call(init, (made, *args), kwargs)
+            elif init is not object.__init__:
+                self.native(init, (made, *(self.iterable(a) for a in args)), kwargs)
+        return made
+
+    def special_method(self, owner: Any, name: str) -> Any:
+        """A special method, found on the class and bound."""
+        found = on_class(type(owner), name)
+        if found is MISSING:
+            raise Raised(TypeError(f"'{type(owner).__name__}' object does not support the context manager protocol"))
+        if isinstance(found, types.FunctionType):
+            return types.MethodType(found, owner)
+        self.check_open(owner, "context")
+        return self.native(getattr, (owner, name))
+
+    def record(self, function: Callable, args: tuple, kwargs: dict[str, Any], target: Any = None) -> Any:
+        """A call that the recorder writes down as one."""
+        def run() -> Any:
+            with below(mode_state.function_modes):
+                return self.recorder.call(function, args, kwargs, target)
+
+        return self.native(run, ())
+
+
+class Stopped(BaseException):  # noqa: N818 - no error
+    """The instruction was reached at which the graph is to end."""
+
+
+_ = (_C, Drawn, importlib)

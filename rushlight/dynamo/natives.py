@@ -1,0 +1,564 @@
+"""Functions that are not interpreted: which of them run as they are, and the rules of those that need care.
+
+Enters: a function that is not written in Python, or is one of this framework's, and its arguments. Leaves: its result,
+by a rule of its own (`SPECIAL`) or by running it. Only what is known to depend on its arguments alone, and to change
+nothing else, runs during capture; any other function breaks the graph.
+"""
+
+from __future__ import annotations
+
+import _collections_abc
+import abc
+import builtins
+import collections
+import contextlib
+import copy
+import dataclasses
+import enum
+import functools
+import inspect
+import itertools
+import math
+import operator
+import re
+import string
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from .. import _C
+from .._C import Tensor
+from ..autograd.function import Function
+from ..base import late
+from ..base.shape import Size, layout, memory_format
+from ..dispatch import autocast
+from ..fake import FakeTensor
+from ..nn import Module
+from ..nn.modules import hooks
+from ..symbols import SymInt
+from ..utils import _pytree
+from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
+from .breaks import GraphBreak, Raised, shown
+from .guards import Kind
+from .operators import Drawn, Generator
+from .outside import is_python_class
+from .sources import Constant, DictOf, Item
+
+if TYPE_CHECKING:
+    from .interpreter import Machine
+
+ID_IS, LACKS_KEY = Kind.ID_IS, Kind.LACKS_KEY
+Rule = Callable[["Machine", Any, tuple, dict[str, Any]], Any]
+SPECIAL: dict[Any, Rule] = {}
+TENSOR_METHODS: dict[str, Rule] = {}
+_Op = type(Tensor.add)
+
+# --- what may run -----------------------------------------------------------------------------------------------------
+
+_FORBIDDEN = {
+    print, input, open, exec, eval, compile, globals, locals, vars, dir, breakpoint, id, __import__, delattr,
+    builtins.__build_class__, memoryview, sys.exc_info,
+}  # fmt: skip
+_PURE_MODULES = frozenset((
+    "builtins", "math", "_operator", "operator", "itertools", "_functools", "functools", "_collections", "collections",
+    "cmath", "_bisect", "_abc", "abc", "re", "_sre", "_string", "enum", "typing", "_typing", "_struct", "binascii",
+    "unicodedata", "_heapq", "types", "_statistics", "_collections_abc", "fractions", "numbers",
+))  # fmt: skip
+_PLAIN_TYPES = (
+    int, float, bool, str, bytes, bytearray, complex, list, tuple, dict, set, frozenset, slice, range, type(None),
+    collections.deque, collections.OrderedDict, collections.defaultdict, Size, type({}.keys()), type({}.values()),
+    type({}.items()), type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(range(0))),
+    type(iter("")), enumerate, zip, map, filter, reversed, itertools.chain, itertools.count, itertools.islice,
+    itertools.repeat, itertools.product, itertools.combinations, itertools.permutations, itertools.cycle,
+    itertools.accumulate, itertools.groupby, itertools.starmap, itertools.takewhile, itertools.dropwhile,
+    itertools.zip_longest, itertools.pairwise, itertools.compress, re.Pattern, re.Match, types.MappingProxyType,
+    types.GenericAlias, operator.itemgetter, operator.attrgetter, operator.methodcaller, _C.dtype, _C.device,
+    type(iter({}.items())), type(iter({}.values())), type(reversed([])), BaseException, Generator, Drawn, type,
+    types.CodeType, property, type(Ellipsis), type(NotImplemented), types.UnionType, types.SimpleNamespace,
+    contextlib.nullcontext, staticmethod, classmethod, types.MethodType, types.FunctionType, object, super,
+    itertools.combinations_with_replacement, itertools.filterfalse, layout, memory_format,
+)  # fmt: skip
+BARE_NEWS = {object.__new__, dict.__new__, list.__new__, collections.OrderedDict.__new__, set.__new__}
+CALLS_BACK = ("rushlight.func", "rushlight.functorch", "rushlight._higher_order_ops", "rushlight.autograd.functional")
+_STATE = ("manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_default_device", "set_num_threads", "save",
+          "load", "use_deterministic_algorithms", "synchronize", "set_printoptions", "fork_rng", "set_stance",
+          "set_default_tensor_type", "set_flush_denormal", "get_rng_state", "initial_seed", "compile")  # fmt: skip
+_METHOD_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+                 types.MethodWrapperType, types.ClassMethodDescriptorType)  # fmt: skip
+
+
+def is_ours(module: str | None) -> bool:
+    """Whether a module is of this framework or the standard library."""
+    return is_stable(module)
+
+
+def changes_state(function: Any) -> bool:
+    """Whether a function of ours does more than compute."""
+    return getattr(function, "__name__", "") in _STATE
+
+
+def is_native(function: Any) -> bool:
+    """Whether a callable is of a kind that `check` can judge."""
+    return isinstance(function, (*_METHOD_TYPES, _Op, operator.itemgetter, operator.attrgetter, operator.methodcaller)) \
+        or type(function).__module__.startswith("rushlight") and not isinstance(function, Module)  # fmt: skip
+
+
+def is_plain_class(kind: type) -> bool:
+    """Whether a class may be called as it is."""
+    return kind in _PLAIN_TYPES or isinstance(kind, enum.EnumMeta) or (
+        issubclass(kind, BaseException) and not isinstance(on_class(kind, "__init__"), types.FunctionType)
+        and not isinstance(on_class(kind, "__new__"), types.FunctionType))
+
+
+def is_new_safe(kind: type) -> bool:
+    """Whether `kind.__new__` of a class with built-in bases only makes an object."""
+    return any(issubclass(kind, base) for base in (tuple, str, int, float, set, frozenset, dict, list))
+
+
+def check(machine: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Break the graph where a function is not known to be safe with these arguments."""
+    if isinstance(function, type):
+        pass
+    elif isinstance(function, _Op) or type(function).__module__.startswith("rushlight"):
+        return
+    else:
+        if function in _FORBIDDEN:
+            raise GraphBreak("native", f"{shown(function)}() is called")
+        owner = getattr(function, "__self__", None)
+        if isinstance(function, types.BuiltinFunctionType) and (owner is None or isinstance(owner, types.ModuleType)):
+            module = function.__module__ or ""
+            if module.partition(".")[0] not in _PURE_MODULES and not module.startswith("rushlight"):
+                raise GraphBreak("native", f"{shown(function)} is not known to be safe")
+        else:
+            kind = getattr(function, "__objclass__", None) or (owner if isinstance(owner, type) else type(owner))
+            if not (kind in _PLAIN_TYPES or issubclass(kind, (Tensor, tuple, BaseException, enum.Enum)) or is_ours(
+                    kind.__module__) and is_python_class(kind)) and not _has_plain_base(kind):
+                raise GraphBreak("native", f"{shown(function)} of {shown(kind)} is not known to be safe")
+    for value in (*args, *kwargs.values()):
+        known = machine.twin_of(value)
+        if known is not None and known.kind == "opaque" and function not in _LOOKS_NOT:
+            raise GraphBreak("opaque object", f"{shown(function)} is called with {known.source}")
+
+
+def _has_plain_base(kind: type) -> bool:
+    return any(issubclass(kind, base) for base in (dict, list, set, str, int, float, collections.deque))
+
+
+_LOOKS_NOT = {isinstance, type, issubclass, callable, list.append, tuple, list, dict}
+
+
+def has_hooks(machine: Machine, module: Any) -> bool:
+    """Whether anybody wants to be called around a module's forward; guards where nobody does."""
+    known = machine.twin_of(module)
+    own = known.real.__dict__ if known is not None else module.__dict__
+    if any(own.get(name) for name in hooks.CALL_HOOKS) or any(hooks.GLOBAL_CALL_HOOKS):
+        return True
+    if any(module.__dict__.get(name) for name in hooks.CALL_HOOKS):
+        return True
+    if known is not None:
+        for name in hooks.CALL_HOOKS:
+            machine.outside.guard(Kind.LENGTH, Item(DictOf(known.source), name), 0)
+    for i, table in enumerate(hooks.GLOBAL_CALL_HOOKS):
+        machine.outside.guard(Kind.LENGTH, Item(Constant(hooks.GLOBAL_CALL_HOOKS, "global hooks"), i), len(table))
+    return own.get("_compiled_call_impl") is not None and False
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def special(*functions: Any) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for function in functions:
+            SPECIAL[function] = rule
+        return rule
+
+    return register
+
+
+def tensor_method(*names: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            TENSOR_METHODS[name] = rule
+        return rule
+
+    return register
+
+
+@special(isinstance)
+def _isinstance(m: Machine, f: Any, args: tuple, kwargs: dict) -> bool:
+    value, kinds = args
+    if isinstance(kinds, types.UnionType):
+        kinds = kinds.__args__
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if isinstance(kind, tuple):
+            if _isinstance(m, f, (value, kind), kwargs):
+                return True
+            continue
+        if isinstance(value, (Tensor, *SYMBOLS)):
+            own = m.class_of(value)
+            if isinstance(kind, type) and (issubclass(own, kind) or (own is not Tensor and kind in own.__mro__)):
+                return True
+            if kind in SYMBOLS and isinstance(value, kind):
+                return True
+            continue
+        check_python = on_class(type(kind), "__instancecheck__")
+        if isinstance(check_python, types.FunctionType) and not is_ours(type(kind).__module__):
+            if m.truth(m.call(check_python, (kind, value), {})):
+                return True
+        elif m.native(isinstance, (value, kind)):
+            return True
+    return False
+
+
+@special(type)
+def _type(m: Machine, f: Any, args: tuple, kwargs: dict) -> type:
+    if len(args) != 1:
+        raise GraphBreak("not modelled", "a class is made")
+    return m.class_of(args[0])
+
+
+@special(getattr)
+def _getattr(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    try:
+        return m.load_attr(args[0], args[1])
+    except Raised as raised:
+        if len(args) == 3 and isinstance(raised.exception, AttributeError):
+            return args[2]
+        raise
+
+
+@special(hasattr)
+def _hasattr(m: Machine, f: Any, args: tuple, kwargs: dict) -> bool:
+    try:
+        m.load_attr(*args)
+    except Raised as raised:
+        if isinstance(raised.exception, AttributeError):
+            return False
+        raise
+    return True
+
+
+@special(setattr)
+def _setattr(m: Machine, f: Any, args: tuple, kwargs: dict) -> None:
+    m.store_attr(*args)
+
+
+@special(object.__setattr__)
+def _object_setattr(m: Machine, f: Any, args: tuple, kwargs: dict) -> None:
+    m.plain_store(*args)
+
+
+@special(object.__getattribute__)
+def _object_getattribute(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.plain_attr(args[0], type(args[0]), args[1])
+
+
+@special(delattr)
+def _delattr(m: Machine, f: Any, args: tuple, kwargs: dict) -> None:
+    m.delete_attr(*args)
+
+
+@special(super)
+def _super(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if not args:
+        frame = m.frames[-1]
+        name = frame.code.co_varnames[0] if frame.code.co_argcount else None
+        first = frame.local(name) if name is not None else None
+        if type(first) is types.CellType:
+            first = first.cell_contents
+        args = frame.cell("__class__").cell_contents, first
+    return m.native(super, args)
+
+
+@special(len)
+def _len(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    value = args[0]
+    if python_method(value, "__len__") and type(value) is not Generator:
+        return m.call(on_class(type(value), "__len__"), (value,), {})
+    if isinstance(value, Tensor) and value.ndim:
+        return value.shape[0]
+    m.check_open(value, "length")
+    return m.native(len, args)
+
+
+@special(iter)
+def _iter(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 1:
+        return m.iterate(args[0])
+    return m.native(iter, (m.wrapped(args[0]), args[1]))
+
+
+@special(next)
+def _next(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.advance(args[0]) if len(args) == 1 else m.next(*args)
+
+
+@special(bool)
+def _bool(m: Machine, f: Any, args: tuple, kwargs: dict) -> bool:
+    return m.truth(args[0]) if args else False
+
+
+@special(int, float)
+def _number(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if args and isinstance(args[0], Tensor):
+        raise GraphBreak("elements", f"{f.__name__}() of a tensor needs its element")
+    if args and isinstance(args[0], SymInt) and f is int:
+        return args[0]
+    for name in ("__int__", "__index__", "__trunc__") if f is int else ("__float__", "__index__"):
+        if args and python_method(args[0], name):
+            return m.native(f, (m.call(on_class(type(args[0]), name), (args[0],), {}),))
+    return m.native(f, args, kwargs)
+
+
+@special(str, repr, format, ascii)
+def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    value = args[0] if args else ""
+    if _holds_tensor(value):
+        raise GraphBreak("elements", "the text of a tensor shows its elements")
+    names = {str: ("__str__", "__repr__"), repr: ("__repr__",), ascii: ("__repr__",)}.get(f, ("__format__", "__str__"))
+    if is_python_class(type(value)) or isinstance(value, enum.Enum):
+        for name in names:
+            found = on_class(type(value), name)
+            if isinstance(found, types.FunctionType):
+                if is_ours(found.__module__) and isinstance(value, enum.Enum):
+                    break
+                return m.call(found, (value, *(args[1:] if name == "__format__" else ())), {})
+        else:
+            raise GraphBreak("not modelled", "the text of an object shows its address")
+    if isinstance(value, (types.FunctionType, types.MethodType, Generator)):
+        raise GraphBreak("not modelled", "the text of an object shows its address")
+    return m.native(f, args, kwargs)
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return True
+    if isinstance(value, dict):
+        return any(map(_holds_tensor, value.values()))
+    return isinstance(value, (list, tuple, set)) and any(map(_holds_tensor, value))
+
+
+@special(hash)
+def _hash(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if python_method(args[0], "__hash__"):
+        return m.call(on_class(type(args[0]), "__hash__"), args, {})
+    if type(args[0]) in (int, str, float, bool, tuple, bytes, type(None), frozenset):
+        return m.native(hash, args)
+    raise GraphBreak("not modelled", "hash() of an object is its address")
+
+
+@special(id)
+def _id(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    raise GraphBreak("not modelled", "id() is another one in each run")
+
+
+@special(abs, round, divmod, pow)
+def _arithmetic(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    name = f"__{f.__name__}__"
+    if python_method(args[0], name):
+        return m.call(on_class(type(args[0]), name), args, kwargs)
+    return m.native(f, args, kwargs)
+
+
+@special(list, tuple, set, frozenset, sorted, enumerate, reversed, any, all, collections.deque, itertools.chain,
+         itertools.islice, zip, itertools.product, itertools.cycle, itertools.zip_longest, itertools.pairwise,
+         itertools.combinations, itertools.permutations, itertools.chain.from_iterable, itertools.compress)  # fmt: skip
+def _iterates(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if f is reversed and python_method(args[0], "__reversed__"):
+        return m.call(on_class(type(args[0]), "__reversed__"), args, {})
+    if f in (any, all):
+        return _any_all(m, f, m.iterable(args[0]))
+    if f is sorted and (kwargs.get("key") is None):
+        args = m.listed(args[0]), *args[1:]
+        if any(is_python_class(type(x)) for x in args[0]):
+            kwargs = {**kwargs, "key": functools.cmp_to_key(_comparison(m))}
+    check(m, f, args, kwargs)
+    given = tuple(m.iterable(a) if isinstance(a, Iterable) or is_python_class(type(a)) else a for a in args)
+    return m.native(f, given, {k: m.wrapped(v) for k, v in kwargs.items()})
+
+
+def _comparison(m: Machine) -> Callable[[Any, Any], int]:
+    def compare(a: Any, b: Any) -> int:
+        return -1 if m.truth(m.binary(operator.lt, a, b)) else 1 if m.truth(m.binary(operator.lt, b, a)) else 0
+
+    return compare
+
+
+def _any_all(m: Machine, f: Any, values: Any) -> bool:
+    wanted = f is any
+    iterator = m.iterate(values)
+    while (value := m.next(iterator, MISSING)) is not MISSING:
+        if m.truth(value) is wanted:
+            return wanted
+    return not wanted
+
+
+@special(sum)
+def _sum(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    total = args[1] if len(args) > 1 else kwargs.get("start", 0)
+    iterator = m.iterate(args[0])
+    while (value := m.next(iterator, MISSING)) is not MISSING:
+        total = m.binary(operator.add, total, value)
+    return total
+
+
+@special(min, max)
+def _extreme(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    given = m.listed(args[0]) if len(args) == 1 else list(args)
+    key = kwargs.get("key")
+    if not given:
+        if "default" in kwargs:
+            return kwargs["default"]
+        raise Raised(ValueError(f"{f.__name__}() arg is an empty sequence"))
+    best, *rest = given
+    scored = best if key is None else m.call(key, (best,), {})
+    for value in rest:
+        score = value if key is None else m.call(key, (value,), {})
+        better = m.binary(operator.lt if f is min else operator.gt, score, scored)
+        if m.truth(better):
+            best, scored = value, score
+    return best
+
+
+@special(map)
+def _map(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    function, *rest = args
+    return map(m.as_called(function), *[m.iterable(a) for a in rest])
+
+
+@special(filter)
+def _filter(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    function, values = args
+
+    def keeps(value: Any) -> bool:
+        return m.truth(value if function is None else m.call(function, (value,), {}))
+
+    return filter(m.own_callback(keeps), m.iterable(values))
+
+
+@special(functools.reduce)
+def _reduce(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    values = m.listed(args[1])
+    if len(args) > 2:
+        values.insert(0, args[2])
+    if not values:
+        raise Raised(TypeError("reduce() of empty iterable with no initial value"))
+    total = values[0]
+    for value in values[1:]:
+        total = m.call(args[0], (total, value), {})
+    return total
+
+
+@special(functools.partial)
+def _partial(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.native(functools.partial, args, kwargs)
+
+
+@special(dict, collections.OrderedDict, dict.update, collections.OrderedDict.update)
+def _dict(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    *owner, = args[:1] if f not in (dict, collections.OrderedDict) else ()
+    rest = args[len(owner):]
+    given = [m.mapping(a) if hasattr(type(a), "keys") else m.iterable(a) for a in rest]
+    return m.native(f, (*owner, *given), kwargs)
+
+
+@special(vars)
+def _vars(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if not args or isinstance(args[0], (type, types.ModuleType)):
+        raise GraphBreak("native", "vars() of a scope is called")
+    return m.load_attr(args[0], "__dict__")
+
+
+@special(print, warnings.warn)
+def _says(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    raise GraphBreak("native", f"{shown(f)}() is called")
+
+
+@special(typing.cast)
+def _cast(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return args[1]
+
+
+@special(dataclasses.is_dataclass, inspect.isclass, inspect.isfunction, inspect.ismethod, callable, issubclass,
+         dataclasses.fields, inspect.isbuiltin, inspect.isroutine)  # fmt: skip
+def _as_it_is(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.native(f, args, kwargs)
+
+
+@special(copy.copy)
+def _copy(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    value = args[0]
+    if type(value) in (list, dict, set, collections.OrderedDict, collections.deque, collections.defaultdict):
+        return value.copy()
+    if not is_python_class(type(value)) and not isinstance(value, Tensor):
+        return m.native(copy.copy, args)
+    if isinstance(value, Tensor) or any(python_method(value, n) for n in ("__copy__", "__reduce__", "__reduce_ex__",
+                                                                         "__getstate__", "__setstate__")):  # fmt: skip
+        raise GraphBreak("not modelled", f"a copy of {shown(type(value))}")
+    made = type(value).__new__(type(value))
+    made.__dict__.update(m.load_attr(value, "__dict__"))
+    return made
+
+
+@special(copy.deepcopy)
+def _deepcopy(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    raise GraphBreak("not modelled", "copy.deepcopy is called")
+
+
+@special(sys.exc_info)
+def _exc_info(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    error = m.handled
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
+
+
+@special(types.MethodType)
+def _method(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.native(types.MethodType, args)
+
+
+# --- this framework's own ---------------------------------------------------------------------------------------------
+
+
+@special(_C._set_grad_enabled, _C._set_inference, autocast.set_autocast_enabled, autocast.set_autocast_dtype,
+         autocast.set_autocast_cache_enabled, autocast.autocast_increment_nesting,
+         autocast.autocast_decrement_nesting, autocast.clear_autocast_cache)  # fmt: skip
+def _state(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    """Modes of the thread change at capture, and at the same place of the graph."""
+    m.recorder.note_state(f, args)
+    return m.native(f, args, kwargs)
+
+
+@special(Module.__call__)
+def _module_call(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.call_module(args[0], args[1:], kwargs)
+
+
+@special(late.provided)
+def _provided(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.native(f, args, kwargs)
+
+
+@tensor_method("detach", "resize_")
+def _detach(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.record(f, args, kwargs, getattr(Tensor, f.__name__))
+
+
+@tensor_method("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__")
+def _reads(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    raise GraphBreak("elements", f"{f.__name__.strip('_')}() needs the elements of a tensor")
+
+
+@tensor_method("__repr__", "__str__", "__format__")
+def _shows(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    raise GraphBreak("elements", "the text of a tensor shows its elements")
+
+
+@tensor_method("register_hook", "backward", "retain_grad", "requires_grad_", "share_memory_", "register_post_accumulate_grad_hook")
+def _on_tape(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    raise GraphBreak("not modelled", f"{f.__name__} of a tensor is called")
+
+
+_ = (_collections_abc, abc, math, string, Function, FakeTensor, _pytree)

@@ -1,0 +1,366 @@
+"""Objects from outside of the captured frame, and the twins that stand for them while it is captured.
+
+Enters: an object and the source it was read from. Leaves: a twin that the interpreter may use and change as if it were
+the object: tensors become inputs of the graph (fakes), containers become copies filled with twins, objects of Python
+classes become bare objects whose attributes are filled in when they are read. Nothing outside is ever written to;
+`effects.py` compares twins with what they stand for at the end. Each read leaves the guards that make it hold again.
+What has no parts that could change (functions, classes, modules, dtypes) stands for itself.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import operator
+import re
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..base.shape import Size, layout, memory_format
+from ..fake import FakeTensor
+from ..nn import Buffer, Parameter
+from ..op import OpDefinition
+from .breaks import GraphBreak, shown
+from .guards import Guard, Kind, TensorLayout
+from .recorder import Recorder
+from .sources import Attribute, Constant, DictOf, Item, Source
+
+_Op = type(_C.Tensor.add)
+CONSTANTS = (int, float, bool, str, bytes, complex, type(None), type(...), type(NotImplemented), _C.dtype, _C.device)
+ITSELF = (
+    type, types.ModuleType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.GenericAlias,
+    types.UnionType, property, classmethod, staticmethod, types.CodeType, re.Pattern, operator.itemgetter,
+    operator.attrgetter, operator.methodcaller, _Op, OpDefinition, functools._lru_cache_wrapper, types.MappingProxyType,
+)  # fmt: skip
+TENSORS = (Tensor, Parameter, Buffer)
+LARGE = 512       # containers with more members are read key by key
+
+
+@dataclass(eq=False)
+class Twin:
+    """What is known of an object from outside, and what stands for it."""
+
+    real: Any
+    twin: Any
+    source: Source
+    kind: str
+    before: Any = None                              # members of a container when it was first read
+    read: dict[str, Any] = field(default_factory=dict)     # attributes of an object, as they were first read
+    deleted: set[str] = field(default_factory=set)
+
+
+class Outside:
+    """All twins of one capture."""
+
+    def __init__(self, recorder: Recorder, dynamic: Callable[[Source, Any], Any]) -> None:
+        self.recorder, self.dynamic = recorder, dynamic
+        self.guards: dict[tuple, Guard] = {}
+        self.by_real: dict[int, Twin] = {}
+        self.by_twin: dict[int, Twin] = {}
+        self.inputs: list[tuple[Source, Any]] = []        # graph inputs in order: where from, and the real value
+        self.kept: list[Any] = []
+        self.where: Callable[[], str] = lambda: ""
+        self.numbers: dict[str, Source] = {}
+        recorder.find_real = self.tensor_of
+
+    # --- guards -------------------------------------------------------------------------------------------------------
+
+    def guard(self, kind: Kind, source: Source, value: Any = None) -> None:
+        """Keep a guard; what is `Constant` cannot change."""
+        if isinstance(source, Constant):
+            return
+        key = kind, source, value if kind in (Kind.LACKS_KEY, Kind.HAS_KEY, Kind.ALIASED) else None
+        if key not in self.guards:
+            self.guards[key] = Guard(source, kind, value, self.where())
+
+    # --- admission ----------------------------------------------------------------------------------------------------
+
+    def admit(self, value: Any, source: Source) -> Any:
+        """The twin of an object that was read from `source`."""
+        kind = type(value)
+        if kind in CONSTANTS or isinstance(value, (layout, memory_format)):
+            return self.constant(value, source)
+        known = self.by_real.get(id(value))
+        if known is not None:
+            self.guard_same(known, source)
+            return known.twin
+        if id(value) in self.by_twin:       # a twin that met its own kind again
+            return value
+        if isinstance(value, Tensor):
+            return self.tensor(value, source)
+        rule = _RULES.get(kind)
+        if rule is not None:
+            return rule(self, value, source)
+        if isinstance(value, ITSELF) or kind.__module__.startswith("typing"):
+            self.guard(Kind.ID_IS, source, value)
+            return self.remember(value, value, source, "itself").twin
+        if isinstance(value, enum.Enum):
+            self.guard(Kind.ID_IS, source, value)
+            return self.remember(value, value, source, "itself").twin
+        if isinstance(value, tuple):
+            return self.tuple_like(value, source)
+        return self.object(value, source)
+
+    def guard_same(self, known: Twin, source: Source) -> None:
+        """The object that was found under another name before."""
+        if source == known.source:
+            return
+        if known.kind == "itself":
+            self.guard(Kind.ID_IS, source, known.real)
+        elif known.kind != "cell":
+            self.guard(Kind.ALIASED, source, known.source)
+
+    def remember(self, real: Any, twin: Any, source: Source, kind: str, before: Any = None) -> Twin:
+        """Note that `twin` stands for `real`."""
+        made = Twin(real, twin, source, kind, before)
+        self.by_real[id(real)] = made
+        self.by_twin[id(twin)] = made
+        self.kept += (real, twin)
+        return made
+
+    def constant(self, value: Any, source: Source) -> Any:
+        """A value that the graph depends on."""
+        if type(value) is int and not isinstance(source, Constant):
+            symbol = self.dynamic(source, value)
+            if symbol is not None:
+                return symbol
+        self.guard(Kind.EQUALS, source, value)
+        return value
+
+    def tensor(self, real: Tensor, source: Source) -> Any:
+        if type(real) not in TENSORS:
+            raise GraphBreak("tensor subclass", f"{source} is a {type(real).__name__}, a tensor with rules of its own")
+        if isinstance(real, FakeTensor):
+            raise GraphBreak("unknown tensor", f"{source} is a tensor without elements")
+        dims = self.dynamic(source, real)
+        fake = self.recorder.add_input(f"arg{len(self.inputs)}", real, dims, str(source))
+        self.inputs.append((source, real))
+        self.guard(Kind.TENSOR, source, TensorLayout.of(real, dims or ()))
+        return self.remember(real, fake, source, "tensor").twin
+
+    def tensor_of(self, real: Tensor) -> FakeTensor | None:
+        """The fake of a tensor that native code found by itself."""
+        known = self.by_real.get(id(real))
+        return None if known is None else known.twin
+
+    def list_like(self, real: Any, source: Source) -> Any:
+        self.guard(Kind.TYPE_IS, source, type(real))
+        self.guard(Kind.LENGTH, source, len(real))
+        if len(real) > LARGE and not all(type(x) in CONSTANTS for x in real):
+            raise GraphBreak("opaque object", f"{source} has {len(real)} members")
+        twin: Any = [] if type(real) is list else collections.deque(maxlen=real.maxlen)
+        known = self.remember(real, twin, source, "list")
+        twin.extend(self.admit(x, Item(source, i)) for i, x in enumerate(real))
+        known.before = list(twin)
+        return twin
+
+    def tuple_like(self, real: tuple, source: Source) -> Any:
+        self.guard(Kind.TYPE_IS, source, type(real))
+        self.guard(Kind.LENGTH, source, len(real))
+        members = [self.admit(x, Item(source, i)) for i, x in enumerate(real)]
+        if type(real) is tuple and all(a is b for a, b in zip(members, real, strict=True)):
+            self.remember(real, real, source, "tuple")
+            return real
+        make = type(real)._make if hasattr(type(real), "_make") else type(real)
+        return self.remember(real, make(members), source, "tuple").twin
+
+    def dict_like(self, real: Any, source: Source) -> Any:
+        self.guard(Kind.TYPE_IS, source, type(real))
+        if len(real) > LARGE:
+            raise GraphBreak("opaque object", f"{source} is a dict of {len(real)} keys")
+        keys = list(real)
+        if not all(is_plain_key(k) for k in keys):
+            raise GraphBreak("opaque object", f"{source} is a dict whose keys are objects")
+        self.guard(Kind.DICT_KEYS, source, tuple(keys))
+        if type(real) is collections.defaultdict:
+            twin: Any = collections.defaultdict(self.admit(real.default_factory, Attribute(source, "default_factory")))
+        else:
+            twin = type(real)()
+        known = self.remember(real, twin, source, "dict")
+        for key in keys:
+            twin[key] = self.admit(real[key], Item(source, key))
+        known.before = dict(twin)
+        return twin
+
+    def set_like(self, real: Any, source: Source) -> Any:
+        self.guard(Kind.TYPE_IS, source, type(real))
+        if len(real) > LARGE or not all(is_plain_key(k) for k in real):
+            raise GraphBreak("opaque object", f"{source} is a set of objects")
+        self.guard(Kind.EQUALS, source, frozenset(real) if type(real) is frozenset else set(real))
+        if type(real) is frozenset:
+            return self.remember(real, real, source, "itself").twin
+        return self.remember(real, set(real), source, "set", set(real)).twin
+
+    def plain(self, real: Any, source: Source) -> Any:
+        """Values of immutable built-in types that hold others."""
+        self.guard(Kind.EQUALS, source, real)
+        return self.remember(real, real, source, "itself").twin
+
+    def function(self, real: types.FunctionType, source: Source) -> Any:
+        if "<locals>" in real.__qualname__ and not isinstance(source, Constant):
+            self.guard(Kind.TYPE_IS, source, types.FunctionType)
+            self.guard(Kind.ID_IS, Attribute(source, "__code__"), real.__code__)
+        else:
+            self.guard(Kind.ID_IS, source, real)
+        return self.remember(real, real, source, "function").twin
+
+    def method(self, real: Any, source: Source) -> Any:
+        self.guard(Kind.TYPE_IS, source, types.MethodType)
+        function = self.admit(real.__func__, Attribute(source, "__func__"))
+        owner = self.admit(real.__self__, Attribute(source, "__self__"))
+        return self.remember(real, types.MethodType(function, owner), source, "method").twin
+
+    def builtin(self, real: Any, source: Source) -> Any:
+        owner = getattr(real, "__self__", None)
+        if owner is None or isinstance(owner, (types.ModuleType, type)):
+            self.guard(Kind.ID_IS, source, real)
+            return self.remember(real, real, source, "itself").twin
+        self.guard(Kind.TYPE_IS, source, type(real))
+        self.guard(Kind.EQUALS, Attribute(source, "__name__"), real.__name__)
+        twin = getattr(self.admit(owner, Attribute(source, "__self__")), real.__name__)
+        return self.remember(real, twin, source, "method").twin
+
+    def partial(self, real: functools.partial, source: Source) -> Any:
+        self.guard(Kind.TYPE_IS, source, functools.partial)
+        function = self.admit(real.func, Attribute(source, "func"))
+        args = self.admit(real.args, Attribute(source, "args"))
+        kwargs = self.admit(real.keywords, Attribute(source, "keywords"))
+        return self.remember(real, functools.partial(function, *args, **kwargs), source, "partial").twin
+
+    def cell(self, real: types.CellType, source: Source, contents_at: Source | None = None) -> types.CellType:
+        """A cell of a closure: what it holds may be changed by the frame."""
+        known = self.by_real.get(id(real))
+        if known is not None:
+            return known.twin
+        twin = types.CellType()
+        known = self.remember(real, twin, source, "cell")
+        try:
+            contents = real.cell_contents
+        except ValueError:
+            return twin
+        twin.cell_contents = known.before = self.admit(
+            contents, contents_at or Attribute(source, "cell_contents"))
+        return twin
+
+    def object(self, real: Any, source: Source) -> Any:
+        """A bare object of the same class; attributes come when they are read."""
+        kind = type(real)
+        if not is_python_class(kind) or hasattr(kind, "__del__"):
+            self.guard(Kind.ID_IS, source, real)
+            return self.remember(real, real, source, "opaque").twin
+        self.guard(Kind.TYPE_IS, source, kind)
+        base = container_base(kind)
+        if base is None:
+            twin = object.__new__(kind)
+            return self.remember(real, twin, source, "object").twin
+        if base not in (dict, collections.OrderedDict, list) or len(real) > LARGE:
+            self.guard(Kind.ID_IS, source, real)
+            return self.remember(real, real, source, "opaque").twin
+        twin = base.__new__(kind)
+        known = self.remember(real, twin, source, "object")
+        self.guard(Kind.LENGTH, source, len(real))
+        if base is list:
+            list.extend(twin, [self.admit(x, Item(source, i)) for i, x in enumerate(list.__iter__(real))])
+            known.before = list(list.__iter__(twin))
+        else:
+            keys = list(base.__iter__(real))
+            if not all(is_plain_key(k) for k in keys):
+                raise GraphBreak("opaque object", f"{source} is a dict whose keys are objects")
+            self.guard(Kind.DICT_KEYS, source, tuple(keys))
+            for k in keys:
+                base.__setitem__(twin, k, self.admit(dict.__getitem__(real, k), Item(source, k)))
+            known.before = dict(dict.items(twin))
+        return twin
+
+    # --- attributes of objects ----------------------------------------------------------------------------------------
+
+    def attribute(self, known: Twin, name: str) -> Any:
+        """An attribute out of the object's own dict; raises KeyError where it has none."""
+        own = known.twin.__dict__
+        if name in own:
+            return own[name]
+        if name in known.deleted:
+            raise KeyError(name)
+        value = known.real.__dict__[name]
+        own[name] = known.read[name] = twin = self.admit(value, Item(DictOf(known.source), name))
+        return twin
+
+    def has_own(self, known: Twin, name: str) -> bool:
+        """Whether an object's own dict has a name, now."""
+        if name in known.twin.__dict__:
+            return True
+        found = name not in known.deleted and name in known.real.__dict__
+        if name not in known.deleted and not found:
+            self.guard(Kind.LACKS_KEY, DictOf(known.source), name)
+        return found
+
+    def fill(self, known: Twin) -> None:
+        """Every attribute, for code that looks at the dict itself."""
+        if hasattr(known.real, "__dict__"):
+            self.guard(Kind.DICT_KEYS, DictOf(known.source), tuple(known.real.__dict__))
+            for name in known.real.__dict__:
+                if name not in known.deleted:
+                    self.attribute(known, name)
+
+    def registered(self, known: Twin, name: str) -> Any:
+        """A parameter, buffer or submodule of a module; raises KeyError where there is none of that name."""
+        for table in ("_parameters", "_buffers", "_modules"):
+            opened = known.twin.__dict__.get(table)
+            if opened is not None:
+                if name in opened:
+                    return opened[name]
+                continue
+            members = known.real.__dict__.get(table)
+            if members is not None and name in members:
+                return self.admit(members[name], Item(Item(DictOf(known.source), table), name))
+        raise KeyError(name)
+
+
+def is_plain_key(key: Any) -> bool:
+    """Whether a key is compared by a value that cannot change."""
+    return type(key) in CONSTANTS or isinstance(key, (type, enum.Enum, types.FunctionType, types.ModuleType)) or (
+        type(key) in (tuple, frozenset) and all(is_plain_key(k) for k in key))
+
+
+@functools.lru_cache(4096)
+def is_python_class(kind: type) -> bool:
+    """Whether objects of a class are all Python: made by `object.__new__` or that of a container, no state in C."""
+    if not kind.__flags__ & 512:      # not a heap type
+        return False
+    return all(
+        base.__flags__ & 512 and base.__module__ not in _C_MODULES or base in (object, dict, list, collections.OrderedDict)
+        for base in kind.__mro__
+    ) and not issubclass(kind, (Tensor, BaseException, type))
+
+
+_C_MODULES = ("_thread", "_io", "select", "_random", "_socket", "numpy")
+
+
+def container_base(kind: type) -> type | None:
+    """The built-in container a class derives from."""
+    return next((b for b in (collections.OrderedDict, dict, list) if issubclass(kind, b)), None)
+
+
+_RULES: dict[type, Callable[[Outside, Any, Source], Any]] = {
+    list: Outside.list_like,
+    collections.deque: Outside.list_like,
+    tuple: Outside.tuple_like,
+    Size: Outside.tuple_like,
+    dict: Outside.dict_like,
+    collections.OrderedDict: Outside.dict_like,
+    collections.defaultdict: Outside.dict_like,
+    set: Outside.set_like,
+    frozenset: Outside.set_like,
+    slice: Outside.plain,
+    range: Outside.plain,
+    types.FunctionType: Outside.function,
+    types.MethodType: Outside.method,
+    types.BuiltinFunctionType: Outside.builtin,
+    functools.partial: Outside.partial,
+}

@@ -1,0 +1,384 @@
+"""Code that makes the values of a captured frame again: what it returns, holds, or wrote somewhere.
+
+Enters: values of the interpreter. Leaves: instructions in an `Emitter`: what comes from outside is loaded from its
+source (before anything is changed), tensors are results of the graph, objects that the frame made are made anew, each
+once. Refuses (breaks the graph): objects whose state cannot be seen, such as generators that have started.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import itertools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..base.shape import Size, layout, memory_format
+from ..fx.experimental.symbolic_sizes import SYMBOLIC
+from .breaks import GraphBreak, shown
+from .emitter import Emitter
+from .interpreter import Interpreted, Machine
+from .outside import ITSELF, is_python_class
+from .sources import Constant, Source
+
+_ITERATORS = (
+    type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(range(0))), type(iter("")), enumerate,
+    zip, map, filter, type(reversed([])), itertools.chain, itertools.count, itertools.islice, itertools.repeat,
+    itertools.product, itertools.cycle, type(iter({}.items())), type(iter({}.values())), type(iter(b"")),
+    itertools.accumulate, itertools.zip_longest, itertools.starmap, itertools.takewhile, itertools.dropwhile,
+    itertools.combinations, itertools.permutations, itertools.pairwise, itertools.compress,
+)  # fmt: skip
+_AS_THEY_ARE = (
+    *ITSELF, enum.Enum, _C.dtype, _C.device, layout, memory_format, range, type(NotImplemented),
+)  # fmt: skip
+
+
+class Rebuilder:
+    """Writes the code of one frame."""
+
+    def __init__(self, emitter: Emitter, machine: Machine) -> None:
+        self.emitter, self.machine = emitter, machine
+        self.outside, self.recorder = machine.outside, machine.recorder
+        self.made: dict[int, str] = {}                   # local that holds what was made for an object, by its id
+        self.loaded: dict[Source, str] = {}              # local that holds what was loaded from a source
+        self.outputs: dict[Any, int] = {}                # place among the results of the graph, by node
+        self.pending: list[Callable[[], None]] = []      # parts to be filled in when the whole is there
+        self.building: set[int] = set()
+        self.results = emitter.fresh_local("results")
+
+    # --- the parts ----------------------------------------------------------------------------------------------------
+
+    def load(self, value: Any) -> None:
+        """Push a value."""
+        self.push(value)
+        while self.pending:
+            self.pending.pop(0)()
+
+    def source(self, source: Source) -> None:
+        """Push what is at a source now, before the frame changed anything."""
+        if isinstance(source, Constant):
+            self.emitter.load_const(source.value)
+            return
+        if source not in self.loaded:
+            self.loaded[source] = self.emitter.fresh_local("loaded")
+        self.emitter.load_local(self.loaded[source])
+
+    def push(self, value: Any) -> None:
+        kind = type(value)
+        known = self.outside.by_twin.get(id(value))
+        if known is not None and known.twin is value:
+            if known.kind == "itself" or known.kind == "opaque":
+                self.emitter.load_const(known.real)
+            else:
+                self.source(known.source)
+            return
+        if kind in (int, float, bool, str, bytes, complex, type(None), type(...)):
+            self.emitter.load_const(value)
+        elif isinstance(value, Tensor):
+            self.result(self.node_of(value))
+        elif isinstance(value, SYMBOLIC):
+            made = self.recorder.argument(value)
+            if isinstance(made, (int, float, bool)):
+                self.emitter.load_const(made)
+            else:
+                self.result(made)
+        elif id(value) in self.made:
+            self.emitter.load_local(self.made[id(value)])
+        elif isinstance(value, _AS_THEY_ARE) and not _is_bound(value):
+            self.emitter.load_const(value)
+        else:
+            self.make(value, kind)
+
+    def node_of(self, value: Tensor) -> Any:
+        node = self.recorder.nodes.get(id(value))
+        if node is None:
+            raise GraphBreak("escape", "a tensor that no op made leaves the frame")
+        return node
+
+    def result(self, node: Any) -> None:
+        place = self.outputs.setdefault(node, len(self.outputs))
+        self.emitter.load_local(self.results)
+        self.emitter.load_const(place)
+        self.emitter.subscr()
+
+    def keep(self, value: Any) -> None:
+        """Note that the top of the stack is `value`, made again."""
+        name = self.made[id(value)] = self.emitter.fresh_local("made")
+        self.machine.kept.append(value)
+        self.emitter.dup()
+        self.emitter.store_local(name)
+
+    def make(self, value: Any, kind: type) -> None:
+        if id(value) in self.building:
+            raise GraphBreak("escape", f"a {kind.__name__} that holds itself leaves the frame")
+        rule = _MAKERS.get(kind)
+        if rule is None:
+            if isinstance(value, tuple):
+                rule = Rebuilder.tuple_like
+            elif isinstance(value, BaseException):
+                rule = Rebuilder.exception
+            elif kind in _ITERATORS:
+                rule = Rebuilder.iterator
+            elif is_python_class(kind) and not kind.__module__.startswith("rushlight.dynamo"):
+                rule = Rebuilder.object
+            else:
+                raise GraphBreak("escape", f"{shown(value)} leaves the frame and cannot be made again")
+        self.building.add(id(value))
+        rule(self, value)
+        self.building.discard(id(value))
+
+    # --- makers -------------------------------------------------------------------------------------------------------
+
+    def members(self, values: Any) -> int:
+        count = 0
+        for value in values:
+            self.push(value)
+            count += 1
+        return count
+
+    def list_of(self, value: list) -> None:
+        if any(id(v) in self.building or v is value for v in value):
+            return self.list_with_itself(value)
+        self.emitter.build_list(self.members(value))
+        return self.keep(value)
+
+    def list_with_itself(self, value: list) -> None:
+        self.emitter.build_list(0)
+        self.keep(value)
+        self.building.discard(id(value))
+        self.later(_refill_list, value, list(value))
+
+    def later(self, function: Callable, owner: Any, contents: Any) -> None:
+        """function(what was made for owner, contents), once everything is there."""
+        def run() -> None:
+            self.emitter.load_const(function)
+            self.push(owner)
+            self.push(contents)
+            self.machine.kept.append(contents)
+            self.emitter.call(2)
+            self.emitter.pop()
+
+        self.pending.append(run)
+
+    def tuple_of(self, value: tuple) -> None:
+        self.emitter.build_tuple(self.members(value))
+        self.keep(value)
+
+    def tuple_like(self, value: tuple) -> None:
+        """Named tuples and their like."""
+        kind = type(value)
+        if is_python_class(kind) or isinstance(kind.__new__, types.FunctionType):
+            self.emitter.load_const(tuple.__new__)
+            self.emitter.load_const(kind)
+            self.emitter.build_tuple(self.members(tuple(value)))
+            self.emitter.call(2)
+        else:
+            self.emitter.load_const(kind)
+            self.emitter.build_tuple(self.members(tuple(value)))
+            self.emitter.call(1)
+        self.keep(value)
+
+    def dict_of(self, value: dict) -> None:
+        kind = type(value)
+        if kind is collections.defaultdict:
+            self.emitter.load_const(kind)
+            self.push(value.default_factory)
+            self.pairs(value)
+            self.emitter.call(2)
+        elif kind is dict:
+            self.pairs(value)
+        else:
+            self.emitter.load_const(kind)
+            self.pairs(value)
+            self.emitter.call(1)
+        self.keep(value)
+
+    def pairs(self, value: dict) -> None:
+        for k, v in dict.items(value):
+            self.push(k)
+            self.push(v)
+        self.emitter.build_dict(len(value))
+
+    def set_of(self, value: Any) -> None:
+        self.emitter.load_const(type(value))
+        self.emitter.build_list(self.members(value))
+        self.emitter.call(1)
+        self.keep(value)
+
+    def deque(self, value: collections.deque) -> None:
+        self.emitter.load_const(collections.deque)
+        self.emitter.build_list(self.members(value))
+        self.emitter.load_const(value.maxlen)
+        self.emitter.call(2)
+        self.keep(value)
+
+    def slice_of(self, value: slice) -> None:
+        self.members((value.start, value.stop, value.step))
+        self.emitter.build_slice(3)
+
+    def function(self, value: types.FunctionType) -> None:
+        if id(value) not in self.machine.own:
+            self.emitter.load_const(value)
+            return
+        self.emitter.load_const(_make_function)
+        self.emitter.load_const(value.__code__)
+        self.emitter.load_const(value.__globals__)
+        self.push(value.__defaults__)
+        self.push(value.__kwdefaults__)
+        self.push(value.__closure__)
+        self.push(dict(value.__dict__))
+        self.emitter.call(6)
+        self.keep(value)
+
+    def cell(self, value: types.CellType) -> None:
+        self.emitter.load_const(types.CellType)
+        self.emitter.call(0)
+        self.keep(value)
+        try:
+            contents = value.cell_contents
+        except ValueError:
+            return
+        self.later(_fill_cell, value, contents)
+
+    def method(self, value: types.MethodType) -> None:
+        self.emitter.load_const(types.MethodType)
+        self.push(value.__func__)
+        self.push(value.__self__)
+        self.emitter.call(2)
+        self.keep(value)
+
+    def builtin(self, value: Any) -> None:
+        self.emitter.load_const(getattr)
+        self.push(value.__self__)
+        self.emitter.load_const(value.__name__)
+        self.emitter.call(2)
+
+    def partial(self, value: functools.partial) -> None:
+        self.emitter.load_const(_make_partial)
+        self.push(value.func)
+        self.push(value.args)
+        self.push(value.keywords)
+        self.emitter.call(3)
+        self.keep(value)
+
+    def interpreted(self, value: Interpreted) -> None:
+        self.push(value.function)
+
+    def super_of(self, value: Any) -> None:
+        self.emitter.load_const(super)
+        self.push(value.__thisclass__)
+        self.push(value.__self__)
+        self.emitter.call(2)
+
+    def exception(self, value: BaseException) -> None:
+        self.emitter.load_const(_make_exception)
+        self.emitter.load_const(type(value))
+        self.push(value.args)
+        self.push(dict(value.__dict__))
+        self.push(value.__cause__)
+        self.emitter.call(4)
+        self.keep(value)
+
+    def iterator(self, value: Any) -> None:
+        """Iterators say themselves how they are made again."""
+        self.machine.kept.append(parts := value.__reduce__())
+        function, args, *state = parts
+        self.emitter.load_const(function)
+        self.emitter.build_tuple(self.members(args))
+        self.emitter.call_spread()
+        self.keep(value)
+        if state and state[0] is not None:
+            self.emitter.dup()
+            self.emitter.load_attr("__setstate__")
+            self.push(state[0])
+            self.emitter.call(1)
+            self.emitter.pop()
+
+    def object(self, value: Any) -> None:
+        """An object of a Python class: made bare, then filled."""
+        kind = type(value)
+        base = next((b for b in (collections.OrderedDict, dict, list) if isinstance(value, b)), object)
+        if hasattr(kind, "__del__"):
+            raise GraphBreak("escape", f"{shown(kind)} has __del__, and would be finalized twice")
+        self.emitter.load_const(base.__new__)
+        self.emitter.load_const(kind)
+        self.emitter.call(1)
+        self.keep(value)
+        self.building.discard(id(value))
+        if base is list:
+            self.later(list.extend, value, list(list.__iter__(value)))
+        elif base is not object:
+            self.later(base.update, value, dict(dict.items(value)))
+        own = dict(getattr(value, "__dict__", {}))
+        if own:
+            self.later(_fill_object, value, own)
+        slots = {}
+        for one in kind.__mro__:
+            for name, found in one.__dict__.items():
+                if isinstance(found, types.MemberDescriptorType):
+                    try:
+                        slots[name] = found.__get__(value)
+                    except AttributeError:
+                        continue
+        if slots:
+            self.later(_fill_slots, value, slots)
+
+
+_MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
+    list: Rebuilder.list_of, tuple: Rebuilder.tuple_of, dict: Rebuilder.dict_of, set: Rebuilder.set_of,
+    frozenset: Rebuilder.set_of, collections.deque: Rebuilder.deque, collections.OrderedDict: Rebuilder.dict_of,
+    collections.defaultdict: Rebuilder.dict_of, slice: Rebuilder.slice_of, types.FunctionType: Rebuilder.function,
+    types.CellType: Rebuilder.cell, types.MethodType: Rebuilder.method, functools.partial: Rebuilder.partial,
+    types.BuiltinFunctionType: Rebuilder.builtin, Interpreted: Rebuilder.interpreted, super: Rebuilder.super_of,
+    Size: Rebuilder.tuple_like, types.MethodWrapperType: Rebuilder.builtin,
+}  # fmt: skip
+
+
+def _is_bound(value: Any) -> bool:
+    return isinstance(value, types.BuiltinFunctionType) and not isinstance(
+        value.__self__, (types.ModuleType, type, type(None)))
+
+
+# --- what the written code calls --------------------------------------------------------------------------------------
+
+
+def _make_function(code: types.CodeType, scope: dict, defaults: Any, keywords: Any, closure: Any, own: dict
+                   ) -> types.FunctionType:  # fmt: skip
+    made = types.FunctionType(code, scope, code.co_name, defaults, closure)
+    made.__kwdefaults__ = keywords
+    made.__dict__.update(own)
+    return made
+
+
+def _make_partial(function: Any, args: tuple, keywords: dict) -> functools.partial:
+    return functools.partial(function, *args, **keywords)
+
+
+def _make_exception(kind: type[BaseException], args: tuple, own: dict, cause: Any) -> BaseException:
+    made = kind.__new__(kind, *args)
+    made.args = args
+    made.__dict__.update(own)
+    if cause is not None:
+        made.__cause__ = cause
+    return made
+
+
+def _refill_list(owner: list, members: list) -> None:
+    owner[:] = members
+
+
+def _fill_cell(cell: types.CellType, contents: Any) -> None:
+    cell.cell_contents = contents
+
+
+def _fill_object(owner: Any, own: dict[str, Any]) -> None:
+    owner.__dict__.update(own)
+
+
+def _fill_slots(owner: Any, slots: dict[str, Any]) -> None:
+    for name, value in slots.items():
+        object.__setattr__(owner, name, value)

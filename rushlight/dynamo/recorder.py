@@ -1,0 +1,191 @@
+"""The graph that capture writes: calls of ops on fake tensors, in order.
+
+Enters: op calls (a `TorchFunctionMode` sees them, whoever makes them), tensors from outside as inputs. Leaves: an
+fx.Graph with an example in each node's `meta["example_value"]`, and the node of each fake tensor. Refuses (breaks the
+graph): tensors of unknown origin, reads of elements, arguments that a graph cannot hold.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..autograd import grad_mode
+from ..base.shape import layout, memory_format
+from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes, state as mode_state
+from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
+from ..fx.experimental.symbolic_sizes import SYMBOLIC, SizeProxies
+from ..fx.graph import Graph
+from ..fx.node import Node
+from ..fx.proxy import GraphAppendingTracer, Proxy
+from .breaks import GraphBreak, shown
+
+READS = (DataDependentOutputException, GuardOnDataDependentSymNode)
+_PLAIN = (int, float, bool, str, bytes, complex, type(None), type(...), _C.dtype, _C.device, range)
+_TARGETS = {"__getitem__": operator.getitem, "__setitem__": operator.setitem}
+
+
+class Recorder(TorchFunctionMode):
+    """One graph."""
+
+    def __init__(self, env: ShapeEnv | None) -> None:
+        super().__init__()
+        self.env = env
+        self.fake_mode = FakeTensorMode(shape_env=env)
+        self.graph = Graph()
+        self.tracer = GraphAppendingTracer(self.graph)
+        self.sizes = SizeProxies()
+        self.nodes: dict[int, Node] = {}        # by the id of the fake tensor
+        self.kept: list[Any] = []               # ids must stay theirs
+        self.find_real: Callable[[Tensor], FakeTensor | None] = lambda t: None
+        self.calls = 0                          # ops so far
+
+    # --- tensors ------------------------------------------------------------------------------------------------------
+
+    def add_input(self, name: str, real: Tensor, dims: Any, source: str) -> FakeTensor:
+        """A placeholder, and the fake tensor that stands for the real one."""
+        with without_modes(), grad_mode.inference_mode(False), grad_mode.enable_grad():
+            fake = self.fake_mode.from_tensor(
+                real.detach(), source=source, static_shapes=not dims, dynamic_dims=dims or None
+            )
+            if real.requires_grad:
+                fake = fake.requires_grad_()
+                if not real.is_leaf:
+                    fake = fake.clone()
+        node = self.graph.placeholder(name)
+        self.track(fake, node)
+        return fake
+
+    def add_number(self, name: str, number: Any) -> Node:
+        """A placeholder for a symbolic number."""
+        node = self.graph.placeholder(name)
+        node.meta["example_value"] = number
+        self.sizes.note(number, Proxy(node, self.tracer), None)
+        return node
+
+    def track(self, fake: Tensor, node: Node) -> None:
+        """From now on `fake` is the value of `node`."""
+        self.nodes[id(fake)] = node
+        self.kept.append(fake)
+        node.meta["example_value"] = fake
+        if self.env is not None:
+            proxy = Proxy(node, self.tracer)
+            for d, size in enumerate(fake.shape):
+                self.sizes.note(size, proxy, d)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        return self.call(func, args, kwargs or {})
+
+    def call(self, func: Any, args: tuple, kwargs: dict[str, Any], target: Any = None) -> Any:
+        """Run a function on fakes, and write it down if tensors come out or are written to."""
+        args = tuple(self.faked(a) for a in args)
+        kwargs = {k: self.faked(v) for k, v in kwargs.items()}
+        try:
+            result = func(*args, **kwargs)
+        except READS as error:
+            raise GraphBreak("elements", f"{shown(func)} needs the elements of a tensor") from error
+        if result is NotImplemented:
+            return result
+        name = getattr(func, "__name__", "")
+        tensors = _tensors_in(result)
+        writes = result is None or (name.endswith("_") and not name.endswith("__")) or "out" in kwargs
+        if not tensors and not (writes and _tensors_in((args, kwargs))):
+            return result
+        self.calls += 1
+        where = target if target is not None else _TARGETS.get(name, func) if _is_slot(func) else func
+        node = self.graph.call_function(
+            where, tuple(self.argument(a) for a in args), {k: self.argument(v) for k, v in kwargs.items()}
+        )
+        return self.bound(result, node)
+
+    def bound(self, result: Any, node: Node) -> Any:
+        """A result whose tensors are known by their nodes."""
+        if isinstance(result, Tensor):
+            if id(result) in self.nodes:
+                return result
+            if not isinstance(result, FakeTensor):
+                with without_modes():
+                    if result.is_meta and not type(result) is FakeTensor:
+                        result = self.fake_mode.wrap(result, _C.device("cpu"), None)
+                    else:
+                        result = self.fake_mode.from_tensor(result, static_shapes=True)
+            self.track(result, node)
+            return result
+        if type(result) in (tuple, list) or (isinstance(result, tuple) and _tensors_in(result)):
+            members = [
+                self.bound(m, self.graph.call_function(operator.getitem, (node, i), {})) if _tensors_in(m) else m
+                for i, m in enumerate(result)
+            ]
+            same = all(a is b for a, b in zip(members, result, strict=True))
+            return result if same else type(result)(members)
+        return result
+
+    def faked(self, a: Any) -> Any:
+        """An argument with fakes in the place of tensors from outside."""
+        if isinstance(a, Tensor):
+            if isinstance(a, FakeTensor):
+                return a
+            found = self.find_real(a)
+            if found is None:
+                raise GraphBreak("unknown tensor", "a tensor of unknown origin takes part in an op")
+            return found
+        if type(a) in (list, tuple):
+            made = [self.faked(x) for x in a]
+            return a if all(x is y for x, y in zip(a, made, strict=True)) else type(a)(made)
+        return a
+
+    def argument(self, a: Any) -> Any:
+        """What a node holds for an argument."""
+        if isinstance(a, Tensor):
+            node = self.nodes.get(id(a))
+            if node is None:
+                raise GraphBreak("unknown tensor", "a tensor that no recorded op made takes part in an op")
+            return node
+        if isinstance(a, SYMBOLIC):
+            made = self.sizes.proxy(a)
+            return made.node if isinstance(made, Proxy) else made
+        if isinstance(a, (list, tuple)):
+            parts = [self.argument(x) for x in a]
+            return parts if isinstance(a, list) else tuple(parts)
+        if type(a) is dict:
+            return {k: self.argument(v) for k, v in a.items()}
+        if type(a) is slice:
+            return slice(self.argument(a.start), self.argument(a.stop), self.argument(a.step))
+        if isinstance(a, _PLAIN) or isinstance(a, (layout, memory_format, type)):
+            return a
+        raise GraphBreak("not modelled", f"an op takes {shown(a)}, which a graph cannot hold")
+
+    def note_state(self, function: Callable, args: tuple) -> None:
+        """A call that changes a mode of the thread, at its place in the graph."""
+        self.graph.call_function(function, args, {})
+
+
+def _is_slot(func: Any) -> bool:
+    return type(func).__name__ in ("wrapper_descriptor", "method_descriptor", "method-wrapper")
+
+
+def _tensors_in(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(_tensors_in(v) for v in value)
+    return isinstance(value, dict) and any(_tensors_in(v) for v in value.values())
+
+
+class without_modes:  # noqa: N801 - used as a function
+    """Inside, no mode sees ops."""
+
+    def __enter__(self) -> None:
+        self.inner = disable_dispatch_modes()
+        self.functions, mode_state.function_modes = mode_state.function_modes, []
+        self.inner.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        mode_state.function_modes = self.functions
+        self.inner.__exit__(*exc)
+
