@@ -13,7 +13,6 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-from .. import _C
 from .._C import Tensor
 from ..fake import FakeTensor
 from ..nn import Buffer, Module, Parameter
@@ -21,7 +20,7 @@ from ..symbols import SymBool, SymFloat, SymInt
 from .breaks import GraphBreak, Raised, shown
 from .outside import Outside, Twin, is_python_class
 from .recorder import Recorder
-from .sources import Attribute, Constant, Item
+from .sources import Attribute, Constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -323,8 +322,8 @@ class Attributes:
         if isinstance(owner, Tensor):
             return self.store_tensor_attr(owner, name, value)
         known = self.twin_of(owner)
-        if isinstance(owner, (type, types.ModuleType)) or (known is not None and known.kind in ("opaque", "itself",
-                                                                                               "function")):  # fmt: skip
+        is_shared = known is not None and known.kind in ("opaque", "itself", "function")
+        if isinstance(owner, (type, types.ModuleType)) or is_shared:
             raise GraphBreak("mutation", f"the attribute {name} of {shown(owner)} is written to")
         setter = on_class(kind, "__setattr__")
         if setter is Module.__setattr__:
@@ -404,4 +403,3 @@ def _data(t: Tensor) -> Tensor:
     return t.detach()
 
 
-_ = (_C, Item)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import _C
 from .._C import Tensor
 from ..dispatch import autocast
 from ..fake import ShapeEnv
@@ -28,7 +27,7 @@ from ..symbols import symbolic_math
 from .breaks import GraphBreak, Raised
 from .effects import Effects, modes_now, set_modes
 from .emitter import Emitter
-from .frame import NULL, Frame, Unread, decoded
+from .frame import NULL, Frame, Unread
 from .guards import Guard, Kind, Symbolic, mode_guard
 from .instructions import Instruction, liveness, slot_names
 from .interpreter import Machine, Stopped
@@ -327,4 +326,3 @@ class _Attempt:
         return found
 
 
-_ = (_C, decoded)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import importlib
 import inspect
 import os
 import sys
@@ -17,16 +16,15 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
 from .._C import Tensor
 from ..dispatch.modes import below, state as mode_state
 from ..fake import FakeTensor
 from ..nn import Module
-from . import natives
+from . import control, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
-from .operators import Drawn, Generator, Operators
+from .operators import Generator, Operators
 from .outside import Outside, is_python_class
 from .recorder import READS, Recorder
 from .sources import Attribute, Constant, Item, Source
@@ -41,6 +39,7 @@ _INTERPRETED = tuple(
     )
 )  # fmt: skip
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
+assert control.OPS, "the instructions that decide are in the table"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -152,7 +151,8 @@ class Machine(Operators):
         if name in scope:
             value = scope[name]
             if isinstance(value, types.ModuleType):
-                self.outside.guard(natives.ID_IS, frame.global_source(name), value)
+                if not natives.is_ours(scope.get("__name__")):
+                    self.outside.guard(natives.ID_IS, frame.global_source(name), value)
                 return value
             if natives.is_ours(scope.get("__name__")) and not isinstance(value, (Tensor, list, dict, set, Module)):
                 return value
@@ -397,4 +397,3 @@ class Stopped(BaseException):  # noqa: N818 - no error
     """The instruction was reached at which the graph is to end."""
 
 
-_ = (_C, Drawn, importlib)

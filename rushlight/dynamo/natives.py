@@ -7,8 +7,6 @@ nothing else, runs during capture; any other function breaks the graph.
 
 from __future__ import annotations
 
-import _collections_abc
-import abc
 import builtins
 import collections
 import contextlib
@@ -18,10 +16,8 @@ import enum
 import functools
 import inspect
 import itertools
-import math
 import operator
 import re
-import string
 import sys
 import types
 import typing
@@ -31,15 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
-from ..autograd.function import Function
 from ..base import late
 from ..base.shape import Size, layout, memory_format
 from ..dispatch import autocast
-from ..fake import FakeTensor
 from ..nn import Module
 from ..nn.modules import hooks
 from ..symbols import SymInt
-from ..utils import _pytree
 from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
@@ -89,6 +82,8 @@ _STATE = ("manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_defa
 _METHOD_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                  types.MethodWrapperType, types.ClassMethodDescriptorType)  # fmt: skip
 
+_CALLABLES = (*_METHOD_TYPES, _Op, operator.itemgetter, operator.attrgetter, operator.methodcaller)
+
 
 def is_ours(module: str | None) -> bool:
     """Whether a module is of this framework or the standard library."""
@@ -102,8 +97,8 @@ def changes_state(function: Any) -> bool:
 
 def is_native(function: Any) -> bool:
     """Whether a callable is of a kind that `check` can judge."""
-    return isinstance(function, (*_METHOD_TYPES, _Op, operator.itemgetter, operator.attrgetter, operator.methodcaller)) \
-        or type(function).__module__.startswith("rushlight") and not isinstance(function, Module)  # fmt: skip
+    return isinstance(function, _CALLABLES) \
+        or (type(function).__module__.startswith("rushlight") and not isinstance(function, Module))  # fmt: skip
 
 
 def is_plain_class(kind: type) -> bool:
@@ -134,8 +129,8 @@ def check(machine: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) 
                 raise GraphBreak("native", f"{shown(function)} is not known to be safe")
         else:
             kind = getattr(function, "__objclass__", None) or (owner if isinstance(owner, type) else type(owner))
-            if not (kind in _PLAIN_TYPES or issubclass(kind, (Tensor, tuple, BaseException, enum.Enum)) or is_ours(
-                    kind.__module__) and is_python_class(kind)) and not _has_plain_base(kind):
+            if not (kind in _PLAIN_TYPES or issubclass(kind, (Tensor, tuple, BaseException, enum.Enum)) or (is_ours(
+                    kind.__module__) and is_python_class(kind))) and not _has_plain_base(kind):
                 raise GraphBreak("native", f"{shown(function)} of {shown(kind)} is not known to be safe")
     for value in (*args, *kwargs.values()):
         known = machine.twin_of(value)
@@ -556,9 +551,9 @@ def _shows(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     raise GraphBreak("elements", "the text of a tensor shows its elements")
 
 
-@tensor_method("register_hook", "backward", "retain_grad", "requires_grad_", "share_memory_", "register_post_accumulate_grad_hook")
+@tensor_method("register_hook", "backward", "retain_grad", "requires_grad_", "share_memory_",
+               "register_post_accumulate_grad_hook")  # fmt: skip
 def _on_tape(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     raise GraphBreak("not modelled", f"{f.__name__} of a tensor is called")
 
 
-_ = (_collections_abc, abc, math, string, Function, FakeTensor, _pytree)

@@ -246,7 +246,7 @@ class Operators(Attributes):
                 raise GraphBreak("elements", "whether a tensor contains a value is asked")
             return any(x is key for x in owner) or self.contained_tensor(owner, key)
         self.check_open(owner, "members")
-        if type(owner) in (list, tuple) and (is_python_class(type(key)) or any(is_python_class(type(x)) for x in owner)):
+        if type(owner) in (list, tuple) and any(is_python_class(type(x)) for x in (key, *owner)):
             return any(x is key or self.truth(self.binary(operator.eq, x, key)) for x in owner)
         return self.native(operator.contains, (owner, key))
 

@@ -23,9 +23,9 @@ from .. import _C
 from .._C import Tensor
 from ..base.shape import Size, layout, memory_format
 from ..fake import FakeTensor
-from ..nn import Buffer, Parameter
+from ..nn import Buffer, Module, Parameter
 from ..op import OpDefinition
-from .breaks import GraphBreak, shown
+from .breaks import GraphBreak
 from .guards import Guard, Kind, TensorLayout
 from .recorder import Recorder
 from .sources import Attribute, Constant, DictOf, Item, Source
@@ -239,6 +239,7 @@ class Outside:
         if known is not None:
             return known.twin
         twin = types.CellType()
+        self.guard(Kind.TYPE_IS, source, types.CellType)
         known = self.remember(real, twin, source, "cell")
         try:
             contents = real.cell_contents
@@ -296,7 +297,8 @@ class Outside:
         if name in known.twin.__dict__:
             return True
         found = name not in known.deleted and name in known.real.__dict__
-        if name not in known.deleted and not found:
+        # Module.__setattr__ keeps registered names out of the dict itself
+        if name not in known.deleted and not found and not self.is_registered(known, name):
             self.guard(Kind.LACKS_KEY, DictOf(known.source), name)
         return found
 
@@ -307,6 +309,11 @@ class Outside:
             for name in known.real.__dict__:
                 if name not in known.deleted:
                     self.attribute(known, name)
+
+    def is_registered(self, known: Twin, name: str) -> bool:
+        """Whether a module has a parameter, buffer or submodule of that name."""
+        return isinstance(known.real, Module) and any(
+            name in known.real.__dict__.get(table, ()) for table in ("_parameters", "_buffers", "_modules"))
 
     def registered(self, known: Twin, name: str) -> Any:
         """A parameter, buffer or submodule of a module; raises KeyError where there is none of that name."""
@@ -334,11 +341,12 @@ def is_python_class(kind: type) -> bool:
     if not kind.__flags__ & 512:      # not a heap type
         return False
     return all(
-        base.__flags__ & 512 and base.__module__ not in _C_MODULES or base in (object, dict, list, collections.OrderedDict)
+        (base.__flags__ & 512 and base.__module__ not in _C_MODULES) or base in _BASES
         for base in kind.__mro__
     ) and not issubclass(kind, (Tensor, BaseException, type))
 
 
+_BASES = (object, dict, list, collections.OrderedDict)
 _C_MODULES = ("_thread", "_io", "select", "_random", "_socket", "numpy")
 
 
@@ -363,4 +371,5 @@ _RULES: dict[type, Callable[[Outside, Any, Source], Any]] = {
     types.MethodType: Outside.method,
     types.BuiltinFunctionType: Outside.builtin,
     functools.partial: Outside.partial,
+    types.CellType: Outside.cell,
 }

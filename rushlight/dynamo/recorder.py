@@ -110,7 +110,7 @@ class Recorder(TorchFunctionMode):
                 return result
             if not isinstance(result, FakeTensor):
                 with without_modes():
-                    if result.is_meta and not type(result) is FakeTensor:
+                    if result.is_meta and type(result) is not FakeTensor:
                         result = self.fake_mode.wrap(result, _C.device("cpu"), None)
                     else:
                         result = self.fake_mode.from_tensor(result, static_shapes=True)
