@@ -29,11 +29,11 @@ from .effects import Effects, modes_now, set_modes
 from .emitter import Emitter
 from .frame import NULL, Frame, Unread
 from .guards import Guard, Kind, Symbolic, mode_guard
-from .instructions import Instruction, liveness, slot_names
 from .interpreter import Machine, Stopped
 from .outside import Outside
 from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
+from .resume import BreakPoint, needed
 from .sources import Cell, CellObject, Constant, Local, ShapeOf, Source
 from .tracing import tracing
 
@@ -63,9 +63,8 @@ class BreakAt:
     """Where a graph ended: the instruction of the original code that was not captured any more."""
 
     index: int
-    instruction: Instruction
-    depth: int                 # values on the stack
-    live: tuple[str, ...]      # names of locals and cells that hold values
+    stack: tuple[bool, ...]    # of each item of the stack, whether it is a value (False: NULL)
+    live: tuple[str, ...]      # variables that have a value; for own cells that is the cell
     reason: GraphBreak
 
 
@@ -218,9 +217,9 @@ class _Attempt:
         """Everything the rest of the frame needs."""
         assert self.reason is not None
         emitter = rebuilder.emitter
-        index = frame.at
-        alive = liveness(frame.instructions)[index]
-        names = [n for n in slot_names(self.code) if n in alive and n in frame.slots and n not in self.code.co_freevars]
+        bound = tuple(name for name in frame.slots if name not in self.code.co_freevars)
+        stack = tuple(value is not NULL for value in frame.stack)
+        names = needed(BreakPoint(self.code, frame.at, stack, frozenset(bound)))
         held = {}
         for name in names:
             held[name] = emitter.fresh_local("kept")
@@ -249,7 +248,7 @@ class _Attempt:
                 emitter.push_null()
             else:
                 emitter.load_local(place)
-        return BreakAt(index, frame.instructions[index], len(places), tuple(names), self.reason)
+        return BreakAt(frame.at, stack, bound, self.reason)
 
     def write_graph(self, emitter: Emitter, rebuilder: Rebuilder, modes: Any, at_end: Any
                     ) -> tuple[GraphModule | None, list[Source]]:  # fmt: skip

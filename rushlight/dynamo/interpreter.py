@@ -230,6 +230,7 @@ class Machine(Operators):
             rule = natives.TENSOR_METHODS.get(function.__name__)
             if rule is not None:
                 return rule(self, function, (owner, *args), kwargs)
+            natives.check_method(function.__name__)
             if function.__code__.co_filename.startswith(_PACKAGE):
                 return self.native(function, (owner, *map(self.wrapped, args)), kwargs)
         return self.call(function, (owner, *args), kwargs)

@@ -27,17 +27,22 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
+from ..autograd import grad as autograd_grad
+from ..autograd.function import Function
 from ..base import late
 from ..base.shape import Size, layout, memory_format
 from ..dispatch import autocast
 from ..nn import Module
 from ..nn.modules import hooks
 from ..symbols import SymInt
+from ..tensors import interop
+from ..utils import checkpoint
 from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
 from .operators import Drawn, Generator
 from .outside import is_python_class
+from .recorder import without_modes
 from .sources import Constant, DictOf, Item
 
 if TYPE_CHECKING:
@@ -119,13 +124,20 @@ def check(machine: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) 
         pass
     elif isinstance(function, _Op) or type(function).__module__.startswith("rushlight"):
         return
+    elif isinstance(getattr(function, "__self__", None), Tensor):
+        check_method(function.__name__)
+    elif issubclass(getattr(function, "__objclass__", int), Tensor):
+        check_method(function.__name__)
     else:
         if function in _FORBIDDEN:
             raise GraphBreak("native", f"{shown(function)}() is called")
         owner = getattr(function, "__self__", None)
         if isinstance(function, types.BuiltinFunctionType) and (owner is None or isinstance(owner, types.ModuleType)):
             module = function.__module__ or ""
-            if module.partition(".")[0] not in _PURE_MODULES and not module.startswith("rushlight"):
+            if module.startswith("rushlight"):
+                if function.__name__.lstrip("_").startswith(("set_", "push_", "pop_")):
+                    raise GraphBreak("native", f"{function.__name__} changes a state that is not of the graph")
+            elif module.partition(".")[0] not in _PURE_MODULES:
                 raise GraphBreak("native", f"{shown(function)} is not known to be safe")
         else:
             kind = getattr(function, "__objclass__", None) or (owner if isinstance(owner, type) else type(owner))
@@ -315,6 +327,8 @@ def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         raise GraphBreak("elements", "the text of a tensor shows its elements")
     names = {str: ("__str__", "__repr__"), repr: ("__repr__",), ascii: ("__repr__",)}.get(f, ("__format__", "__str__"))
     if is_python_class(type(value)) or isinstance(value, enum.Enum):
+        if f is format and (len(args) < 2 or args[1] == ""):
+            names = ("__format__", "__str__", "__repr__")
         for name in names:
             found = on_class(type(value), name)
             if isinstance(found, types.FunctionType):
@@ -536,24 +550,98 @@ def _provided(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.native(f, args, kwargs)
 
 
-@tensor_method("detach", "resize_")
+# Methods of tensors that do more than compute: on the tape, the storage, or with elements.
+UNFIT_METHODS = frozenset((
+    "requires_grad_", "retain_grad", "register_hook", "backward", "set_", "untyped_storage", "storage", "data_ptr",
+    "__array__", "share_memory_", "detach_", "apply_", "map_", "resize_", "__deepcopy__", "__setstate__", "__dlpack__",
+    "as_subclass", "new", "register_post_accumulate_grad_hook", "pin_memory", "__reduce_ex__", "typed_storage",
+    "__reduce__", "_typed_storage", "is_shared", "tolist", "item", "numpy", "__bool__", "__int__", "__float__",
+    "__index__", "__repr__", "__str__", "__format__", "__complex__", "resize_as_", "sparse_resize_", "module_load",
+))  # fmt: skip
+_READS = frozenset(("tolist", "item", "numpy", "__bool__", "__int__", "__float__", "__index__", "__repr__", "__str__",
+                    "__format__", "__array__", "__complex__"))  # fmt: skip
+
+
+def check_method(name: str) -> None:
+    """Break the graph at methods of tensors that a graph cannot hold."""
+    if name in UNFIT_METHODS:
+        kind = "elements" if name in _READS else "not modelled"
+        raise GraphBreak(kind, f"{name.strip('_') if name in _READS else name} of a tensor is called")
+
+
+@tensor_method("detach")
 def _detach(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    return m.record(f, args, kwargs, getattr(Tensor, f.__name__))
+    return m.record(f, args, kwargs, Tensor.detach)
 
 
-@tensor_method("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__")
-def _reads(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    raise GraphBreak("elements", f"{f.__name__.strip('_')}() needs the elements of a tensor")
+@tensor_method("new_tensor")
+def _new_tensor(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return _make_tensor(m, interop.tensor, args[1:], {"dtype": args[0].dtype, "device": args[0].device, **kwargs})
 
 
-@tensor_method("__repr__", "__str__", "__format__")
-def _shows(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    raise GraphBreak("elements", "the text of a tensor shows its elements")
+@special(interop.tensor, interop.as_tensor, interop.asarray)
+def _make_tensor(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    """Tensors from Python values: a node that makes them from the same values."""
+    if args and isinstance(args[0], Tensor):
+        if f is interop.tensor:
+            return m.call(m.load_attr(m.record(Tensor.clone, args[:1], {}), "detach"), (), {}) if not kwargs else _refuse(f)
+        return m.call(m.load_attr(args[0], "to"), (), {k: v for k, v in kwargs.items() if v is not None})
+    if not _is_data(args[:1]):
+        raise GraphBreak("elements", f"{shown(f)} takes tensors or objects apart")
+    return m.record(_without_fakes(f), args, kwargs, f)
 
 
-@tensor_method("register_hook", "backward", "retain_grad", "requires_grad_", "share_memory_",
-               "register_post_accumulate_grad_hook")  # fmt: skip
-def _on_tape(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    raise GraphBreak("not modelled", f"{f.__name__} of a tensor is called")
+def _refuse(f: Any) -> Any:
+    raise GraphBreak("not modelled", f"{shown(f)} of a tensor, with options")
 
 
+def _without_fakes(f: Any) -> Callable:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        with without_modes():
+            return f(*args, **kwargs)
+
+    return make
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_data, value))
+    return type(value) in (int, float, bool, complex)
+
+
+@special(autograd_grad)
+def _grad(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    return m.record(f, args, kwargs)
+
+
+@special(checkpoint.checkpoint)
+def _checkpoint(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    """The function itself: what is kept for backward is for the partitioner to say."""
+    known = ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop")
+    if kwargs.get("context_fn") is not None:
+        raise GraphBreak("not modelled", "checkpoint with a context_fn")
+    return m.call(args[0], args[1:], {k: v for k, v in kwargs.items() if k not in (*known, "context_fn")})
+
+
+@special(Function.apply.__func__)
+def _apply(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    """A custom autograd Function is one node; its forward and backward run as they are."""
+    kind, *rest = args
+    for name in ("forward", "backward", "setup_context", "vjp", "jvp"):
+        method = inspect.getattr_static(kind, name, None)
+        function = getattr(method, "__func__", method)
+        if isinstance(function, types.FunctionType) and not is_ours(function.__module__):
+            _guard_names(m, function)
+    return m.record(kind.apply, tuple(rest), kwargs)
+
+
+def _guard_names(m: Machine, function: types.FunctionType) -> None:
+    """Plain values that a function reads from outside."""
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name, MISSING)
+        if isinstance(value, (int, float, str, bool, type(None))):
+            m.outside.guard(Kind.EQUALS, Item(m.scope_source(function.__globals__), name), value)
+        elif isinstance(value, (Tensor, list, dict, set)):
+            raise GraphBreak("not modelled", f"{shown(function)} reads the global {name}")
+    if function.__closure__:
+        raise GraphBreak("not modelled", f"{shown(function)} is a closure")

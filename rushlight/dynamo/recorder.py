@@ -34,7 +34,7 @@ class Recorder(TorchFunctionMode):
     def __init__(self, env: ShapeEnv | None) -> None:
         super().__init__()
         self.env = env
-        self.fake_mode = FakeTensorMode(shape_env=env)
+        self.fake_mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)     # constants that ops make
         self.graph = Graph()
         self.tracer = GraphAppendingTracer(self.graph)
         self.sizes = SizeProxies()
