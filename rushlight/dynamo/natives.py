@@ -584,15 +584,13 @@ def _make_tensor(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     """Tensors from Python values: a node that makes them from the same values."""
     if args and isinstance(args[0], Tensor):
         if f is interop.tensor:
-            return m.call(m.load_attr(m.record(Tensor.clone, args[:1], {}), "detach"), (), {}) if not kwargs else _refuse(f)
+            if kwargs:
+                raise GraphBreak("not modelled", f"{shown(f)} of a tensor, with options")
+            return m.call(m.load_attr(m.record(Tensor.clone, args[:1], {}), "detach"), (), {})
         return m.call(m.load_attr(args[0], "to"), (), {k: v for k, v in kwargs.items() if v is not None})
     if not _is_data(args[:1]):
         raise GraphBreak("elements", f"{shown(f)} takes tensors or objects apart")
     return m.record(_without_fakes(f), args, kwargs, f)
-
-
-def _refuse(f: Any) -> Any:
-    raise GraphBreak("not modelled", f"{shown(f)} of a tensor, with options")
 
 
 def _without_fakes(f: Any) -> Callable:
@@ -632,7 +630,16 @@ def _apply(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         function = getattr(method, "__func__", method)
         if isinstance(function, types.FunctionType) and not is_ours(function.__module__):
             _guard_names(m, function)
-    return m.record(kind.apply, tuple(rest), kwargs)
+    return m.record(as_target(kind.__name__, kind.apply), tuple(rest), kwargs)
+
+
+def as_target(name: str, call: Callable) -> Callable:
+    """A callable of the program as a function that a graph can name."""
+    def target(*args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    target.__module__, target.__name__, target.__qualname__ = "program", name, name
+    return target
 
 
 def _guard_names(m: Machine, function: types.FunctionType) -> None:

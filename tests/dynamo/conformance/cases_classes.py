@@ -299,7 +299,7 @@ def _(x):
     return x * isinstance([1], Sequence) + isinstance({}, Mapping) + isinstance(x, Iterable)
 
 
-@case("__new__ and singletons")
+@case("a class made inside the function", breaks=True)
 def _(x):
     class Made:
         pass
@@ -426,7 +426,7 @@ def _(x, m):
     y = m["a"](x)
     for layer in m["b"]:
         y = layer(y)
-    return y, len(m), [k for k in m], m["b"][0].weight.shape, "a" in m
+    return y, len(m), [k for k in m.keys()], m["b"][0].weight.shape, "a" in m
 
 
 @case("BatchNorm in training", with_module(lambda: nn.BatchNorm1d(4)))
@@ -524,7 +524,8 @@ def _(x, m):
     return m(x[None])[0]
 
 
-@case("TransformerEncoderLayer", with_module(lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)))
+@case("TransformerEncoderLayer", with_module(
+    lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)))
 def _(x, m):
     return m(x[None])
 
@@ -558,12 +559,12 @@ def _(x):
     return Double.apply(x * 2, 2) + 1
 
 
-@case("torch.func.grad")
+@case("torch.func.grad", breaks=True)
 def _(x):
     return torch.func.grad(lambda t: (t * t).sum())(x)
 
 
-@case("torch.func.vmap")
+@case("torch.func.vmap", breaks=True)
 def _(x):
     return torch.func.vmap(lambda row: row.sum() * row)(x)
 
@@ -590,7 +591,7 @@ def _(x):
 
 @case("factories and random numbers")
 def _(x):
-    return (torch.zeros(2), torch.ones_like(x), torch.full((2,), 3.0), torch.arange(4), torch.rand(3), torch.randn(2, 2),
+    return (torch.zeros(2), torch.ones_like(x), torch.full((2,), 3.0), torch.arange(4), torch.rand(3), torch.randn(2),
             torch.tensor([1.0, 2.0]), torch.eye(2), torch.linspace(0, 1, 3), x.new_ones(2), torch.randint(0, 9, (2,)))
 
 

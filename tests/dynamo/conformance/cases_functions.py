@@ -236,22 +236,25 @@ def _(x):
     return it.throw(ValueError("v"))
 
 
+class Count:
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.n == 0:
+            raise StopIteration
+        self.n -= 1
+        return self.n
+
+
 @case("class-based iterator")
 def _(x):
-    class Count:
-        def __init__(self, n):
-            self.n = n
-
-        def __iter__(self):
-            return self
-
-        def __next__(self):
-            if self.n == 0:
-                raise StopIteration
-            self.n -= 1
-            return self.n
-
-    return x
+    for n in Count(3):
+        x = x + n
+    return x, list(Count(2)), sum(Count(4)), next(Count(5))
 
 
 @case("try, except: raised and caught")
