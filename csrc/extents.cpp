@@ -80,7 +80,7 @@ bool read_program(int num_given, PyObject* constants, PyObject* body, Program* p
     program->body.push_back(
         {static_cast<Code>(word[0]), static_cast<uint16_t>(word[1]), static_cast<uint16_t>(word[2])});
   }
-  if (program->registers() > kMaxRegisters)
+  if (program->registers() > kMaxGraphRegisters)
     return PyErr_SetString(PyExc_ValueError, "program: too many registers"), false;
   return true;
 }

@@ -40,7 +40,8 @@ struct Instruction {
   uint16_t a, b;                     // registers
 };
 
-constexpr int kMaxRegisters = 1024;
+constexpr int kMaxRegisters = 1024;         // of an op's plan, which is looked for on the stack
+constexpr int kMaxGraphRegisters = 1 << 16;  // of any plan: instructions name them in 16 bits
 
 // Registers are the numbers given (sizes and strides of a call's tensors and its integers, by parameter), results, and
 // constants, in this order.

@@ -112,7 +112,8 @@ PlanObject* trace(Overload* op, PyObject** args, Family* family) {
   family->traces++;
   Ref plan(PyObject_CallFunctionObjArgs(tracer, op->definition, tuple.p, nullptr));
   if (!plan) PyErr_Clear();       // the plain way will say what is wrong
-  bool traced = plan && Py_TYPE(plan.p) == PlanType && reinterpret_cast<PlanObject*>(plan.p)->generic;
+  bool traced = plan && Py_TYPE(plan.p) == PlanType && reinterpret_cast<PlanObject*>(plan.p)->generic &&
+                reinterpret_cast<PlanObject*>(plan.p)->generic->program.registers() <= kMaxRegisters;
   if (!traced || family->traces >= kMaxTraces) family->given_up = true;
   return traced ? reinterpret_cast<PlanObject*>(plan.release()) : nullptr;
 }

@@ -534,6 +534,77 @@ static PyObject* plan_call(PyObject* self, PyObject* args, PyObject*) {
   return plan_run(plan, inputs.data(), static_cast<int>(n));
 }
 
+// The plan filled in for the sizes and strides of the inputs in `which`, and `numbers`. New reference; null without an
+// exception where it does not hold for them.
+static PlanObject* fill_for(PlanObject* plan, Tensor** inputs, Py_ssize_t count, PyObject* which, PyObject* numbers,
+                            std::vector<int64_t>& registers) {
+  Generic* generic = plan->generic;
+  registers.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(which); i++) {
+    long at = PyLong_AsLong(PyTuple_GET_ITEM(which, i));
+    if (at < 0 || at >= count)
+      return PyErr_Occurred() ? nullptr : (PyErr_SetString(PyExc_IndexError, "sized: no such input"), nullptr);
+    registers.insert(registers.end(), inputs[at]->geometry, inputs[at]->geometry + 2 * inputs[at]->ndim);
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+    registers.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(numbers, i)));
+    if (registers.back() == -1 && PyErr_Occurred()) return nullptr;
+  }
+  size_t given = registers.size();
+  if (given != static_cast<size_t>(generic->program.num_given)) return nullptr;
+  auto& last = generic->registers;
+  if (!generic->busy && last.size() > given && !memcmp(last.data(), registers.data(), sizeof(int64_t) * given)) {
+    registers = last;
+    return reinterpret_cast<PlanObject*>(Py_NewRef(as_object(plan)));
+  }
+  registers.resize(generic->program.registers() + 1);
+  PlanObject* filled = plan_for_shape(plan, registers.data());
+  if (filled == plan) last = registers;
+  return filled;
+}
+
+// sized(inputs, which, numbers, shown) -> (results, numbers in the registers `shown`), None where the plan does not
+// hold for these sizes, and NotImplemented where one of its kernels found an error that a plan for this shape can name.
+static PyObject* plan_sized(PyObject* self, PyObject* args) {
+  auto* plan = reinterpret_cast<PlanObject*>(self);
+  PyObject *given, *which, *numbers, *shown;
+  if (!PyArg_ParseTuple(args, "OO!O!O!:sized", &given, &PyTuple_Type, &which, &PyTuple_Type, &numbers, &PyTuple_Type,
+                        &shown))
+    return nullptr;
+  Ref list(PySequence_Fast(given, "sized: inputs must be a sequence"));
+  if (!list) return nullptr;
+  if (!plan->generic) return PyErr_SetString(PyExc_RuntimeError, "sized: the plan is for one shape"), nullptr;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(list.p);
+  std::vector<Tensor*> inputs(n);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* o = PySequence_Fast_GET_ITEM(list.p, i);
+    if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "sized: inputs must be tensors"), nullptr;
+    inputs[i] = as_tensor(o);
+  }
+  std::vector<int64_t> registers;
+  Ref filled(as_object(fill_for(plan, inputs.data(), n, which, numbers, registers)));
+  if (!filled) {
+    if (PyErr_Occurred()) return nullptr;
+    Py_RETURN_NONE;
+  }
+  Ref results(plan_run(reinterpret_cast<PlanObject*>(filled.p), inputs.data(), static_cast<int>(n)));
+  if (!results) {
+    if (PyErr_Occurred()) return nullptr;
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  Ref told(PyTuple_New(PyTuple_GET_SIZE(shown)));
+  if (!told) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shown); i++) {
+    long reg = PyLong_AsLong(PyTuple_GET_ITEM(shown, i));
+    if (reg < 0 || reg >= static_cast<long>(registers.size()))
+      return PyErr_SetString(PyExc_IndexError, "sized: no such register"), nullptr;
+    PyObject* value = PyLong_FromLongLong(registers[reg]);
+    if (!value) return nullptr;
+    PyTuple_SET_ITEM(told.p, i, value);
+  }
+  return PyTuple_Pack(2, results.p, told.p);
+}
+
 // timed(*inputs) -> (results, [nanoseconds of each step])
 static PyObject* plan_timed(PyObject* self, PyObject* args) {
   std::vector<int64_t> times;
@@ -589,6 +660,8 @@ static PyGetSetDef plan_getset[] = {
     {}};
 static PyMethodDef plan_methods[] = {
     {"timed", guarded<plan_timed>, METH_VARARGS, "timed(*inputs) -> (results, [nanoseconds of each step])"},
+    {"sized", guarded<plan_sized>, METH_VARARGS,
+     "sized(inputs, which, numbers, shown) -> (results, numbers): a plan for many shapes, run for that of these inputs"},
     {"generalize", guarded<plan_generalize>, METH_VARARGS,
      "generalize(num_given, constants, program): let it hold for many shapes"},
     {}};

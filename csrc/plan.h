@@ -54,6 +54,7 @@ struct Generic {
   Program program;
   std::vector<Patch> patches;
   bool busy = false;                 // a call is running it: another call must not fill it in meanwhile
+  std::vector<int64_t> registers;    // of the call it was filled in for last, where `sized` did
 };
 
 struct PlanObject {

@@ -128,8 +128,8 @@ def compile_callable(function: Callable, modules: Iterable[Module], backend: str
         [*modules, *modules_of(function)],
         lambda captured: compile_captured(captured, config),
         decompositions=config.decompositions,
-        dynamic=bool(dynamic) and backend != "inductor",
-    )  # fmt: skip - the inductor's plans are for sizes that are numbers
+        dynamic=bool(dynamic),
+    )
     compiled.limit = settings.accumulated_recompile_limit if limit is None else limit
     made = Attempted(function, compiled, fullgraph, is_checked)
     _compiled.add(made)

@@ -155,7 +155,9 @@ class RecordingMode(ProxyTorchDispatchMode):
             return super().begin(func, args)
         t = args[0]      # memory that a rule made to write to: it has no value yet
         overload = find_op("empty_strided").overload_list[0]
-        given = (list(t.shape), list(t.stride())), {"dtype": t.dtype, "device": t.device}
+        sizes, strides = [[self.tracer.sizes.proxy(n) if isinstance(n, SYMBOLIC) else n for n in numbers]
+                          for numbers in (t.shape, t.stride())]  # fmt: skip
+        given = (sizes, strides), {"dtype": t.dtype, "device": t.device}
         self.tracer.track(t, self.tracer.create_proxy("call_function", overload, *given, name="empty_strided"))
         return None
 

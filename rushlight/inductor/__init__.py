@@ -1,6 +1,6 @@
 """The inductor: graphs of ops as one native plan.
 
-Enters: a graph of `make_fx` (forward, backward or both) over tensors of known sizes. Leaves: a callable that runs it
+Enters: a graph of `make_fx` (forward, backward or both) over tensors of known or symbolic sizes. Leaves: a callable that runs it
 through one `_C.Plan`, with no Python between kernels. The way of a graph, a file each:
 
     values.py       tensors of the graph: a buffer and how it is looked at
@@ -10,6 +10,7 @@ through one `_C.Plan`, with no Python between kernels. The way of a graph, a fil
                     folds
     join.py         one Lowered of a group, one row program of rows
     emit.py         units as slots and steps of the plan
+    sized.py        graphs with symbolic sizes: one plan for many of them
     compile_fx.py   the whole, and what the rest of the framework calls
 """
 

@@ -15,6 +15,7 @@ from . import settings
 from .emit import Emitter
 from .products import improve
 from .read_graph import Reader, flat
+from .sized import Sized, varies
 from .units import Grouping, summary
 from .values import Buffer, Value
 
@@ -76,18 +77,31 @@ class Compiled:
         return list(zip(self.labels, taken, strict=True))
 
 
-def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
-    """A callable that runs the graph through one plan."""
-    inputs = list(example_inputs)
+def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled | Sized:
+    """A callable that runs the graph through one plan; where sizes of the examples are symbols, for all of them."""
+    if any(varies(x) for x in example_inputs):
+        return Sized(graph_module, example_inputs, compiled_for)
+    return compiled_for(graph_module, example_inputs, [])
+
+
+def compiled_for(
+    graph_module: Any, inputs: Sequence[Any], geometries: Sequence[Any], symbols: dict[str, Any] | None = None
+) -> Compiled:
+    """The graph for inputs of these layouts. `geometries`: sizes and strides of tensors that differ from the inputs'
+    own, and numbers, in which Extents stand for those of other calls; None where there is nothing to say. `symbols`:
+    what the names are that the graph's own formulas use."""
+    inputs = list(inputs)
     used = [k for k, t in enumerate(inputs) if isinstance(t, _C.Tensor)]
     devices = {inputs[k].device for k in used}
     if len(devices) > 1:
         raise RuntimeError(f"inductor: expected the graph's inputs on one device, got {sorted(map(str, devices))}")
     device = next(iter(devices), _C.device("cpu"))
-    values = list(inputs)
+    values = [x if g is None else g for x, g in zip(inputs, geometries or [None] * len(inputs), strict=True)]
     for number, k in enumerate(used):
         t = inputs[k]
-        values[k] = Buffer([int(n) for n in t.shape], [int(s) for s in t.stride()], t.dtype, number).whole()
+        own = [int(n) for n in t.shape], [int(s) for s in t.stride()]
+        sizes, strides = own if values[k] is t else values[k]
+        values[k] = Buffer(sizes, strides, t.dtype, number).whole()
     static = (
         [used.index(k) for k in graph_module.meta.get("static_inputs", ()) if k in used]
         if settings.prepare_weights
@@ -96,7 +110,7 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled:
     for number in static:
         values[used[number]].buffer.is_static = True
     reader = Reader(device)
-    reader.constants, reader.first_constant = [], len(used)
+    reader.constants, reader.first_constant, reader.symbols = [], len(used), symbols
     outputs = flat(reader.read(graph_module, values))
     emitter, order = emitted(reader, [v for v in outputs if isinstance(v, Value)], device)
     places = iter(order)

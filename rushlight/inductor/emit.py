@@ -12,12 +12,13 @@ from typing import Any
 from .. import _C
 from ..codegen.schedule.cpu_rows import schedule_rows
 from ..op import gemm
+from ..op.extents import Extent
 from ..op.pack import lowered_steps, packed
 from .join import group_lowered
-from .read_graph import Node, by_code, map_values
+from .read_graph import Node, by_code, is_value, map_values
 from .rows import row_program
 from .units import Unit
-from .values import Buffer, Value
+from .values import Buffer, Value, named
 
 KERNELS: dict[tuple, Any] = {}
 GIVEN = 1 << 20          # from here on slots are results of the prepared plan
@@ -60,6 +61,8 @@ class Emitter:
         if unit.form not in ("points", "rows", "fold"):
             return False
         inside = unit.made
+        if any(v.varies for n in unit.nodes for v in (*n.inputs, *n.results)):
+            return False
         return all(v.buffer.is_static or v.buffer in inside for n in unit.nodes for v in n.inputs) and any(
             n.inputs for n in unit.nodes
         )
@@ -166,18 +169,23 @@ class Emitter:
                 left.append(step)
                 continue
             source, target = step[1]
-            key = (step[0], moved(source, places), tuple(step[2]))
+            key = (step[0], named(moved(source, places)), named(step[2]))
             if key in self.packed:
                 places[target] = self.packed[key]
                 continue
             number = source[0] if isinstance(source, tuple) else source
             buffer = inputs[number] if number < len(inputs) else None
-            if buffer is not None and buffer.is_static and buffer.is_input:
+            varies = any(isinstance(n, Extent) for n in (*step[2], step[3], *self.sizes_of(places[target][0])))
+            if buffer is not None and buffer.is_static and buffer.is_input and not varies:
                 places[target] = self.packed_once(step, source, places, places[target][0])
             else:
                 left.append(step)
             self.packed[key] = places[target]
         return left
+
+    def sizes_of(self, slot: int) -> tuple:
+        """The sizes of a slot of this plan."""
+        return self.slots[slot - self.num_inputs][2] if slot >= self.num_inputs else ()
 
     def packed_once(self, step: tuple, source: Any, places: Sequence[tuple[int, int]], scratch: int) -> tuple[int, int]:
         """A weight packed by the prepared plan; where this one finds it."""
@@ -198,7 +206,7 @@ class Emitter:
 
         def run(*tensors: Any) -> None:
             left = iter([v.of(t) for v, t in zip(inputs, tensors[:count], strict=True)])
-            made = overload.call(*map_values(node.args, lambda v: next(left), lambda v: isinstance(v, Value)))
+            made = overload.call(*map_values(node.args, lambda v: next(left), is_value))
             for target, source in zip(tensors[count:], (made,) if node.single else made, strict=False):
                 target.copy_(source)
 
@@ -254,6 +262,7 @@ def shown(step: tuple, geometries: Sequence[Value | None]) -> tuple:
     if not callable(kernel):
         return step
     looks = [geometries[o] if isinstance(o, int) and o >= 0 else None for o in operands]
+    looks = [None if v is None or v.is_whole else v.settled() for v in looks]
 
     def call(*tensors: Any) -> None:
         kernel(*[t if v is None else v.of(t) for v, t in zip(looks, tensors, strict=True)])

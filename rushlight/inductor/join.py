@@ -12,7 +12,7 @@ from typing import Any
 from ..loops.expr import cast
 from ..loops.lowered import Given, Lowered, Memory, Number
 from .read_graph import Node
-from .values import Buffer, Value
+from .values import Buffer, Value, named
 
 
 def group_lowered(nodes: Sequence[Node], outs: Sequence[Buffer]) -> tuple[Lowered, list[Value]]:
@@ -39,7 +39,7 @@ def group_lowered(nodes: Sequence[Node], outs: Sequence[Buffer]) -> tuple[Lowere
                 own.append(("made", *made[v.buffer]))
                 continue
             dims = tuple([r.dims[d] for d in order])
-            where = (v.buffer, v.offset, r.sizes, r.strides, dims, r.code)
+            where = (v.buffer, named((v.offset, r.sizes, r.strides)), dims, r.code)
             if where not in known:
                 known[where] = len(reads)
                 reads.append(Memory(f"x{len(reads)}", r.code, r.sizes, r.strides, dims, r.offset))

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..op import gemm
 from ..op.registry import find_op
-from .read_graph import Node, Reader, kept_plan, map_values
-from .values import Buffer, Value
+from .read_graph import Node, Reader
+from .values import Buffer, Value, named
 
 FEWEST_PRODUCTS = 3      # of a sum, or with one weight, from which on it pays to treat them together
 LONGEST_PRODUCT = 256    # steps of k up to which a product is better done with others
@@ -127,13 +127,12 @@ def share_packing(reader: Reader, changing: set[Buffer]) -> None:
             v = n.inputs[1]
             if v.buffer in changing:
                 continue
-            users.setdefault((v.buffer, v.offset, v.sizes, v.strides), []).append(n)
+            users.setdefault(named(v), []).append(n)
     for nodes in users.values():
         if len(nodes) < FEWEST_PRODUCTS and not nodes[0].inputs[1].buffer.is_static:
             continue
         for n in nodes:
-            stands = tuple(map_values(n.args, lambda v: v.stand_in(reader.device), lambda v: isinstance(v, Value)))
             with gemm.packing_apart():
-                plan: Any = kept_plan(n.definition, stands)
+                plan: Any = reader.planned(n.definition, n.args)
             if plan is not None:
                 n.plan = plan

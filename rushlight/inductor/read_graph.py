@@ -7,19 +7,25 @@ nodes that call modules or functions that are no ops.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 from .. import _C
+from ..base import assertions
 from ..loops.lowered import Lowered, NotLowerable
 from ..op.composite import Composite
 from ..op.definition import KIND_PLANNED
+from ..op.extents import Extent, Untraceable, larger, smaller
 from ..op.fused import Fused
 from ..op.pointwise import Pointwise
 from ..op.reduction import Reduction
 from ..op.view import Geometry, View
-from .values import Buffer, Value, fresh
+from ..symbols import SymInt
+from .values import Buffer, Value, fresh, hints, named
 
 
 class Node:
@@ -43,6 +49,14 @@ class Node:
         return f"{self.name}: {self.form} {self.definition.name}"
 
 
+# how a graph asks for sizes, and what it computes with them where Python's own functions would fix a number
+SIZES: dict[str, Callable] = {
+    "sym_size": lambda v, dim: v.sizes[dim], "sym_stride": lambda v, dim: v.strides[dim],
+    "sym_numel": lambda v: math.prod(v.sizes),
+}  # fmt: skip
+NUMBERS: dict[Any, Callable] = {assertions.sym_max: larger, assertions.sym_min: smaller}
+
+
 class Reader:
     """Reads one graph, and those of the composites in it, into one list of nodes."""
 
@@ -64,6 +78,8 @@ class Reader:
                 env[node] = self.constant(attribute(graph_module, node.target))
             elif node.op == "call_function":
                 args, kwargs = map_values((node.args, node.kwargs), lambda n: env[n], is_node)
+                if self.symbols is not None:
+                    args, kwargs = map_values((args, kwargs), self.number, lambda x: isinstance(x, SymInt))
                 env[node] = self.call(node, args, kwargs)
             else:
                 raise NotImplementedError(
@@ -85,6 +101,13 @@ class Reader:
 
     constants: list[Any]
     first_constant: int
+    symbols: dict[str, Any] | None = None      # for many sizes: what each symbol of the trace is
+
+    def number(self, symbolic: Any) -> Any:
+        """A number that the graph holds as a formula of its symbols."""
+        if not symbolic.expression.names <= set(self.symbols):
+            raise NotImplementedError(f"inductor: the size {symbolic} of the graph is that of none of its inputs.")
+        return symbolic.expression.evaluate(self.symbols)
 
     def call(self, fx_node: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         target = fx_node.target
@@ -94,15 +117,17 @@ class Reader:
                     f"inductor: {target} is no op of the registry. Decompose it, or wrap it with"
                     " rushlight.library.custom_op."
                 )
-            return target(*args, **kwargs)       # sizes, items of a tuple of results
+            return NUMBERS.get(target, target)(*args, **kwargs)       # sizes, items of a tuple of results
         overload = target
         bound = bind(overload, args, kwargs)
+        if overload.definition.name in SIZES:
+            return SIZES[overload.definition.name](*bound)
         if isinstance(overload.definition, View):
             return self.view(overload.definition, bound)
         if isinstance(overload.definition, Composite) and overload.definition.is_composite:
             body = self.traced(overload.definition, bound)
             if body is not None:
-                return self.read(body, [v for v in flat(bound) if isinstance(v, Value)])
+                return self.read(body, [v for v in flat(bound) if is_given(v)])
         key = (overload, named(bound))
         node = self.known.get(key)
         if node is None:
@@ -124,14 +149,38 @@ class Reader:
         self.settle(node, None)
         return node.results[0]
 
+    # Asking rules
+    # -------------------------------------------------------------------------------------------------------------
+
+    def stands(self, args: Any) -> tuple:
+        """The arguments with tensors of their layouts in the place of values."""
+        return tuple(map_values(args, lambda v: v.stand_in(self.device), is_value))
+
+    def asked(self, rule: Callable[[tuple], Any], args: tuple) -> Any:
+        """What a rule says of the arguments; where it wants more than sizes that stand for others can give,
+        of the very sizes of this call."""
+        try:
+            return rule(self.stands(args))
+        except Untraceable:
+            return rule(self.stands(settled(args)))
+
+    def planned(self, definition: Any, args: tuple) -> Any:
+        """The plan that eager mode would make, or None."""
+        plan = self.asked(lambda stands: kept_plan(definition, stands), args)
+        if plan is not None and plan.calls_python and not all(keeps_no_sizes(s[0]) for s in plan.parts[0]):
+            plan = kept_plan(definition, self.stands(settled(args)))
+        return plan
+
     # Views and composites
     # -----------------------------------------------------------------------------------------------
 
     def view(self, definition: View, bound: tuple) -> Any:
         source = bound[0]
-        made = definition.geometry(
-            source.stand_in(self.device) if definition.cacheable else self.in_place(source), *bound[1:]
-        )
+        if definition.cacheable:
+            made = self.asked(lambda stands: definition.geometry(*stands), bound)
+        else:
+            first, *rest = settled(bound)
+            made = definition.geometry(self.in_place(first), *rest)
 
         def value(g: Geometry) -> Value:
             dtype = g.dtype or source.dtype
@@ -149,17 +198,23 @@ class Reader:
         from ..fake import DataDependentOutputException  # noqa: PLC0415 - most graphs hold none
         from ..fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415
 
-        def body(*tensors: Any) -> Any:
-            left = iter(tensors)
-            return definition.compute(*map_values(bound, lambda v: next(left), lambda v: isinstance(v, Value)))
+        def body(*given: Any) -> Any:
+            left = iter(given)
+            return definition.compute(*map_values(bound, lambda v: next(left), is_given))
 
-        stands = [v.stand_in(self.device) for v in flat(bound) if isinstance(v, Value)]
+        leaves = [x for x in flat(bound) if is_given(x)]
+        sizes = SymbolicStands(self.device) if any(isinstance(x, Extent) or x.varies for x in leaves) else None
+        stands = [v.stand_in(self.device) for v in leaves] if sizes is None else [*map(sizes.stand_in, leaves)]
         try:
-            found = make_fx(body, tracing_mode="fake")(*stands)
+            found = make_fx(body, tracing_mode="fake" if sizes is None else "symbolic")(*stands)
         except (DataDependentOutputException, NotImplementedError):
             return None
         held = [attribute(found, n.target) for n in found.graph.nodes if n.op == "get_attr"]
-        return None if any(has_no_data(t) for t in held) else found
+        if any(has_no_data(t) for t in held):
+            return None
+        if sizes is not None:
+            sizes.state_conditions()
+        return found
 
     # What a node is
     # -------------------------------------------------------------------------------------------------------
@@ -167,28 +222,27 @@ class Reader:
     def settle(self, node: Node, fx_node: Any) -> None:
         """Find the form of the node, and its results."""
         definition = node.definition
-        stands = tuple(map_values(node.args, lambda v: v.stand_in(self.device), lambda v: isinstance(v, Value)))
         node.single = (
             len(definition.spec.returns) == 1 and not definition.spec.returns[0].endswith("[]")
             if definition.spec.returns
             else True
         )
-        if isinstance(definition, Fused) and self.rows(node, stands):
+        if isinstance(definition, Fused) and self.rows(node):
             return
-        if isinstance(definition, Pointwise) and not definition.is_inplace and self.points(node, stands, fx_node):
+        if isinstance(definition, Pointwise) and not definition.is_inplace and self.points(node, fx_node):
             return
-        if isinstance(definition, Reduction) and self.fold(node, stands):
+        if isinstance(definition, Reduction) and self.fold(node):
             return
-        self.steps(node, stands)
+        self.steps(node)
 
-    def points(self, node: Node, stands: tuple, fx_node: Any) -> bool:
+    def points(self, node: Node, fx_node: Any) -> bool:
         definition = node.definition
-        if definition.returns_itself(stands):
+        if self.asked(definition.returns_itself, node.args):
             node.form, node.results = "nothing", [node.inputs[0]]
             self.nodes.pop()
             return True
         try:
-            lowered = definition.lower(stands)
+            lowered = self.asked(definition.lower, node.args)
         except NotLowerable:
             return False
         if definition.divisor and lowered.reads[0].code[0] in "iu":     # integer division looks for zeros first
@@ -202,9 +256,9 @@ class Reader:
         node.single = len(node.results) == 1
         return True
 
-    def fold(self, node: Node, stands: tuple) -> bool:
+    def fold(self, node: Node) -> bool:
         try:
-            lowered = node.definition.lower(stands)
+            lowered = self.asked(node.definition.lower, node.args)
         except NotLowerable:
             return False
         if len(node.inputs) != 1 or not lowered.aligned:
@@ -214,35 +268,31 @@ class Reader:
         node.single = len(node.results) == 1
         return True
 
-    def rows(self, node: Node, stands: tuple) -> bool:
+    def rows(self, node: Node) -> bool:
         """A fused body over contiguous rows."""
         if not all(v.is_contiguous for v in node.inputs):
             return False
-        plan = kept_plan(node.definition, stands)
+        plan = self.planned(node.definition, node.args)
         if plan is None:
             return False
         self.adopt(node, plan)
         node.form = "rows"
         return True
 
-    def steps(self, node: Node, stands: tuple) -> None:
+    def steps(self, node: Node) -> None:
         """The plan that eager mode would make; dense copies of the operands first where it has none for these
         layouts."""
-        plan = kept_plan(node.definition, stands) if node.definition.kind == KIND_PLANNED else None
+        is_planned = node.definition.kind == KIND_PLANNED
+        plan = self.planned(node.definition, node.args) if is_planned else None
         if plan is not None:
             node.form = "steps"
             self.adopt(node, plan)
             return
         self.nodes.pop()
-        if (
-            any(not v.is_contiguous for v in node.inputs)
-            and not node.definition.is_inplace
-            and node.definition.kind == KIND_PLANNED
-        ):
-            node.args = tuple(map_values(node.args, self.dense, lambda v: isinstance(v, Value)))
+        if any(not v.is_contiguous for v in node.inputs) and not node.definition.is_inplace and is_planned:
+            node.args = tuple(map_values(node.args, self.dense, is_value))
             node.inputs = [v for v in flat(node.args) if isinstance(v, Value)]
-            stands = tuple(map_values(node.args, lambda v: v.stand_in(self.device), lambda v: isinstance(v, Value)))
-            plan = kept_plan(node.definition, stands)
+            plan = self.planned(node.definition, node.args)
         self.nodes.append(node)
         if plan is not None:
             node.form = "steps"
@@ -259,7 +309,7 @@ class Reader:
         overload = find_op("_laid_out").overload_list[0]
         node = Node("dense", overload, (value, None), [value])
         self.nodes.append(node)
-        self.steps(node, (value.stand_in(self.device), None))
+        self.steps(node)
         return node.results[0]
 
     def adopt(self, node: Node, plan: Any) -> None:
@@ -281,14 +331,13 @@ class Reader:
         """An op without a plan: run in Python, its results copied to where the plan keeps them."""
         from ..fake import FakeTensorMode  # noqa: PLC0415
 
-        node.form = "call"
+        node.form, node.args = "call", settled(node.args)
+        node.inputs = [v for v in flat(node.args) if isinstance(v, Value)]
         if node.definition.is_inplace:
             node.results, node.writes = [node.inputs[0]], [node.inputs[0].buffer]
             return
         with FakeTensorMode() as mode:
-            fakes = map_values(
-                node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), lambda v: isinstance(v, Value)
-            )
+            fakes = map_values(node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), is_value)
             made = node.overload.call(*fakes)
         node.single = isinstance(made, _C.Tensor)
         if node.definition.name == "empty_like":      # memory, and nothing to run
@@ -321,10 +370,28 @@ def bind(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
 def result_strides(fx_node: Any, shape: Sequence[int]) -> tuple[int, ...] | None:
     """The strides that tracing saw, if it saw them and memory of its own can have them."""
     seen = fx_node.meta.get("val") if fx_node is not None else None
-    if not isinstance(seen, _C.Tensor) or tuple(seen.shape) != tuple(shape):
+    if not isinstance(seen, _C.Tensor) or seen.ndim != len(shape):
+        return None
+    if any(type(n) is not int for n in (*shape, *seen.shape, *seen.stride())):
+        return strides_in_order(seen, shape)
+    if tuple(seen.shape) != tuple(shape):
         return None
     strides = tuple([int(s) for s in seen.stride()])
     return strides if is_dense(shape, strides) else None
+
+
+def strides_in_order(seen: Any, shape: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Strides of these sizes with the dims in the order that tracing saw, where that was a dense one.
+
+    Which order it is depends on the call that was traced, and any order is right."""
+    sizes, strides = [[n if type(n) is int else n.hint for n in numbers] for numbers in (seen.shape, seen.stride())]
+    if None in sizes or None in strides or not is_dense(sizes, strides):
+        return None
+    made, step = [0] * len(shape), 1
+    for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
+        made[d] = step
+        step = step * shape[d]
+    return tuple(made)
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -371,6 +438,83 @@ def map_values(structure: Any, function: Callable, chosen: Callable[[Any], bool]
     return structure
 
 
+def is_value(x: Any) -> bool:
+    return isinstance(x, Value)
+
+
+def is_given(x: Any) -> bool:
+    """Whether an argument of a composite is an input of its body's graph."""
+    return isinstance(x, (Value, Extent))
+
+
+class SymbolicStands:
+    """Arguments of a body that is traced for many sizes: fakes whose sizes are symbols where ours are Extents."""
+
+    def __init__(self, device: Any) -> None:
+        from ..fake import FakeTensorMode  # noqa: PLC0415 - most graphs are for one size
+        from ..symbols import ShapeEnv  # noqa: PLC0415
+
+        self.device, self.seen = device, []
+        self.env = ShapeEnv(duck_shape=False)
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
+
+    def stand_in(self, x: Any) -> Any:
+        self.seen.append(x)
+        source = f"arg{len(self.seen)}"
+        if isinstance(x, Extent):
+            made = self.env.create_symbol(x.hint, source)
+            self.env.remember_number(source, made)
+            return made
+        bare = _C.empty(hints(x.sizes), hints(x.strides), x.dtype, self.device)
+        dims = [d for d, n in enumerate(x.sizes) if isinstance(n, Extent)]
+        if dims:
+            return self.mode.from_tensor(bare, source=source, dynamic_dims=dims)
+        self.seen.pop()
+        return self.mode.from_tensor(bare, source=source, static_shapes=True)
+
+    def state_conditions(self) -> None:
+        """What the trace assumed of its symbols holds for our numbers, and is a condition on them from now on."""
+        shown = [x if isinstance(x, Extent) else x.stand_in(self.device) for x in self.seen]
+        for x in shown:
+            for n in (x,) if isinstance(x, Extent) else x.shape:
+                if isinstance(n, Extent) and n.hint > 1:
+                    assert n > 1, "the hint is"       # sizes 0 and 1 were traced as numbers
+        refused = self.env.why_not(*shown)
+        if refused is not None:
+            raise Untraceable(refused)
+
+
+def settled(structure: Any) -> Any:
+    """The structure with its numbers as they are in this call, for which alone the plan then holds."""
+    varies = any(v.varies if isinstance(v, Value) else isinstance(v, Extent) for v in flat(structure))
+    if not varies:
+        return structure
+    return map_values(
+        structure,
+        lambda x: x.settled() if isinstance(x, Value) else int(x),
+        lambda x: isinstance(x, (Value, Extent)),
+    )
+
+
+# what a function of a plan may hold besides other functions and containers: none of it comes from a size
+_PLAIN = (int, float, complex, str, bytes, type, type(None), type(math), _C.dtype, _C.device, _C.Generator, _C.Overload)
+
+
+def keeps_no_sizes(function: Any, depth: int = 4) -> bool:
+    """Whether a step's function (or kernel) holds nothing that could stand for a size of the call."""
+    if isinstance(function, _PLAIN) or type(function) is type(len):
+        return True
+    if isinstance(function, (tuple, list, set)):
+        return depth > 0 and all(keeps_no_sizes(x, depth - 1) for x in function)
+    if isinstance(function, partial):
+        return all(keeps_no_sizes(x, depth - 1) for x in (function.func, function.args, [*function.keywords.values()]))
+    if not isinstance(function, FunctionType) or not depth:
+        return False
+    cells = [c.cell_contents for c in function.__closure__ or ()]
+    given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    return all(keeps_no_sizes(x, depth - 1) for x in (*cells, *given))
+
+
 def flat(structure: Any) -> list[Any]:
     """The leaves of a structure, in order."""
     if isinstance(structure, (list, tuple)):
@@ -378,15 +522,6 @@ def flat(structure: Any) -> list[Any]:
     if isinstance(structure, dict):
         return [leaf for x in structure.values() for leaf in flat(x)]
     return [structure]
-
-
-def named(structure: Any) -> Any:
-    """Arguments as something to look them up by."""
-    if isinstance(structure, Value):
-        return (structure.buffer, structure.sizes, structure.strides, structure.offset, structure.dtype)
-    if isinstance(structure, (list, tuple)):
-        return tuple([named(x) for x in structure])
-    return (type(structure), str(structure) if isinstance(structure, float) else structure)
 
 
 def has_no_data(t: Any) -> bool:

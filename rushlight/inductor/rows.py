@@ -15,7 +15,7 @@ from ..loops.lowered import Lowered, Memory, Number, TwoPass, compute_code
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
 from ..op.fused import INNER, OUTER, Stand, like
 from .read_graph import Node
-from .values import Buffer, Value
+from .values import Buffer, Value, named
 
 FEWEST_ROWS = 16         # rows are what threads share: few of them are better folded otherwise
 
@@ -130,7 +130,7 @@ class Builder:
     def read(self, value: Value, kind: str) -> RowNode:
         if value.buffer in self.nodes:
             return self.nodes[value.buffer]
-        where = (value.buffer, value.offset, kind, value.dtype)
+        where = (value.buffer, named(value.offset), kind, value.dtype)
         if where not in self.known:
             code = value.dtype.code
             self.known[where] = RowNode("leaf", kind, code, operand=len(self.inputs))

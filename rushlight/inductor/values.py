@@ -2,7 +2,7 @@
 
 Enters: sizes, strides and dtypes as tracing found them. Leaves: `Buffer`s (one allocation each, or an input of the
 graph) and `Value`s, geometries over them. A view is another Value of the same Buffer; so is what an in-place op
-returns.
+returns. Sizes may be `Extent`s (op/extents.py): numbers that stand for those of other calls.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..loops.inline import row_major
+from ..op.extents import Extent, outlined
 
 
 class Buffer:
@@ -45,6 +46,11 @@ class Value:
         )
 
     @property
+    def varies(self) -> bool:
+        """Whether one of its numbers stands for others."""
+        return any(isinstance(n, Extent) for n in (*self.sizes, *self.strides, self.offset))
+
+    @property
     def is_whole(self) -> bool:
         """Whether it is the buffer as allocated."""
         b = self.buffer
@@ -61,7 +67,14 @@ class Value:
 
     def stand_in(self, device: Any) -> Any:
         """A tensor of this layout for rules to look at; what is in it means nothing."""
-        return _C.empty(self.sizes, self.strides, self.dtype, device)
+        if not self.varies:
+            return _C.empty(self.sizes, self.strides, self.dtype, device)
+        made = _C.empty(hints(self.sizes), hints(self.strides), self.dtype, device)
+        return outlined(made, self.sizes, self.strides)
+
+    def settled(self) -> Value:
+        """The same for these very numbers, which are conditions from now on."""
+        return Value(self.buffer, map(int, self.sizes), map(int, self.strides), int(self.offset), self.dtype)
 
     def of(self, tensor: Any) -> Any:
         """These elements of the tensor that holds the buffer."""
@@ -74,3 +87,20 @@ class Value:
 def fresh(sizes: Sequence[int], strides: Sequence[int] | None, dtype: Any) -> Value:
     """A new buffer of this layout (None: row-major), whole."""
     return Buffer(sizes, row_major([max(n, 1) for n in sizes]) if strides is None else strides, dtype).whole()
+
+
+def hints(numbers: Sequence[Any]) -> tuple[int, ...]:
+    """What the numbers are in the call that is traced."""
+    return tuple([n.hint if isinstance(n, Extent) else n for n in numbers])
+
+
+def named(structure: Any) -> Any:
+    """Arguments as something to look them up by."""
+    if isinstance(structure, Value):
+        of = structure
+        return (of.buffer, named(of.sizes), named(of.strides), named(of.offset), of.dtype)
+    if isinstance(structure, (list, tuple)):
+        return tuple([named(x) for x in structure])
+    if isinstance(structure, Extent):
+        return (Extent, structure.register)
+    return (type(structure), str(structure) if isinstance(structure, float) else structure)

@@ -45,7 +45,8 @@ class Untraceable(Exception):  # noqa: N818 - not an error: the call is planned 
 class Trace:
     """What a rule did with the sizes of a call."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST, patience: int = PATIENCE) -> None:
+        self.most, self.patience = most, patience
         self.hints: list[int] = []                          # what each register holds for this call
         # how it comes to be: given (None), or an operation on registers and constants
         self.steps: list[tuple[str, Any, Any] | None] = []
@@ -63,7 +64,7 @@ class Trace:
         return Extent(self, self.num_given - 1, value)
 
     def append(self, step: tuple[str, Any, Any], value: int) -> int:
-        if not self.open or len(self.steps) > MOST or not _fits(value):
+        if not self.open or len(self.steps) > self.most or not _fits(value):
             raise Untraceable
         self.steps.append(step)
         self.hints.append(value)
@@ -71,7 +72,7 @@ class Trace:
 
     def count(self) -> None:
         self.asked += 1
-        if self.asked > PATIENCE:
+        if self.asked > self.patience:
             raise Untraceable("too many questions")
 
     def compute(self, name: str, a: Any, b: Any) -> Any:
@@ -114,6 +115,21 @@ class Trace:
         return list(constants), words
 
 
+def larger(a: Any, b: Any) -> Any:
+    """The larger of two numbers, without a condition."""
+    return _extreme("max", a, b)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller of two numbers, without a condition."""
+    return _extreme("min", a, b)
+
+
+def _extreme(name: str, a: Any, b: Any) -> Any:
+    trace = next((x.trace for x in (a, b) if isinstance(x, Extent)), None)
+    return COMPUTE[name](a, b) if trace is None else trace.compute(name, a, b)
+
+
 def _number(x: Any) -> int:
     return x.hint if isinstance(x, Extent) else x
 
@@ -133,6 +149,8 @@ def _fits(x: int) -> bool:
 
 def _operator(name: str, reflected: bool = False) -> Callable:
     def call(self: Extent, other: Any) -> Any:
+        if isinstance(other, float):
+            return COMPUTE[name](other, self.settle()) if reflected else COMPUTE[name](self.settle(), other)
         if not isinstance(other, (int, Extent)):
             return NotImplemented
         a, b = (other, self) if reflected else (self, other)
@@ -154,6 +172,9 @@ def _simplified(name: str, a: Any, b: Any) -> Any:
 
 def _comparison(name: str, swapped: bool = False) -> Callable:
     def call(self: Extent, other: Any) -> Any:
+        if isinstance(other, float) and self.trace.open:
+            a, b = (other, self.settle()) if swapped else (self.settle(), other)
+            return COMPUTE[name](a, b)
         # what an earlier trace left in a cache equals nothing
         if not isinstance(other, (int, Extent)) or not self.trace.open:
             return NotImplemented if not isinstance(other, (int, Extent)) else name == "!="
@@ -308,9 +329,13 @@ def outline(trace: Trace, t: Any) -> Outline:
     """A tensor whose sizes and strides are the next numbers of the trace."""
     if t._keys:      # a tensor that stands for another
         raise Untraceable(type(t))
+    return outlined(t, tuple(map(trace.given, t.shape)), tuple(map(trace.given, t.stride())))
+
+
+def outlined(t: Any, sizes: tuple, strides: tuple) -> Outline:
+    """A tensor that shows these sizes and strides."""
     made = _C.shallow_copy(t, True, Outline)
-    sizes, strides = t.shape, t.stride()
-    made.extents = tuple(map(trace.given, sizes)), tuple(map(trace.given, strides))
+    made.extents = sizes, strides
     return made
 
 

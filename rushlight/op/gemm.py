@@ -25,6 +25,7 @@ from ..loops import expr
 from ..loops.lowered import Fold, Folding, Lowered, Memory
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
+from .extents import larger, smaller
 from .pack import compile_for, lowered_steps
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
@@ -260,12 +261,12 @@ def tiled_steps(
     form = "packed" if not own else "direct" if b.col == 1 and m <= DIRECT_ROWS else "own"
     # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
     least = PART_STRIPS if not own else 1 if k <= SLICE else OWN_STRIPS
-    chunks = max(1, m * n * k // CHUNK)
+    chunks = larger(1, m * n * k // CHUNK)
     most = 4 if not own or strips // least * batch < 2 else 1       # blocks that are there for threads to share
-    blocks = max(-(-lines // BLOCK_STRIPS), min(-(-lines // BLOCK_LINES), most, chunks))
+    blocks = larger(-(-lines // BLOCK_STRIPS), smaller(smaller(-(-lines // BLOCK_LINES), most), chunks))
     block = -(-lines // blocks)
     blocks = -(-lines // block)
-    parts = max(1, min(strips // least, chunks // blocks, -(-ITEMS // (blocks * batch))))
+    parts = larger(1, smaller(smaller(strips // least, chunks // blocks), -(-ITEMS // (blocks * batch))))
     part = -(-strips // parts)
     parts = -(-strips // part)
     shared = 1 if b.batch == 0 else batch
@@ -276,12 +277,12 @@ def tiled_steps(
     if addend is not None:
         params += [addend.row, addend.col, addend.batch]
         slots[2:2] = [addend.slot]
-    grain = max(1, CHUNK * blocks * parts // (m * n * k))
+    grain = larger(1, CHUNK * blocks * parts // (m * n * k))
     product = (product_kernel(code, form, addend is not None), slots, params, batch * blocks * parts, grain, -1)
     if own:
         return [product], 0
     groups = -(-strips // TOGETHER)
-    grain = max(1, PACK_GRAIN // (k * cut.width * TOGETHER))
+    grain = larger(1, PACK_GRAIN // (k * cut.width * TOGETHER))
     pack = (
         pack_kernel(code),
         [b.slot, scratch],

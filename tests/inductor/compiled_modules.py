@@ -35,7 +35,7 @@ def run(module: Any, call: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[li
     )
 
 
-def check(record: Any, sample: Any, training: bool) -> None:
+def check(record: Any, sample: Any, training: bool, dynamic: bool = False) -> None:
     """Raise where the compiled module differs; `Outcome` where it cannot be captured."""
     memo: dict[Any, Any] = {}
     module, _ = _build(record, sample, memo)
@@ -44,7 +44,7 @@ def check(record: Any, sample: Any, training: bool) -> None:
     args, kwargs = ours(given.args, memo), {k: ours(v, memo) for k, v in given.kwargs.items()}
     other = copy.deepcopy(module)
     expected = run(module, module, args, kwargs)
-    compiled = rl.compile(other, fullgraph=True)
+    compiled = rl.compile(other, fullgraph=True, dynamic=dynamic)
     try:
         got = run(other, compiled, args, kwargs)
     except (rl._dynamo.exc.Unsupported, NotImplementedError) as refused:
@@ -63,13 +63,13 @@ def check(record: Any, sample: Any, training: bool) -> None:
                 )
 
 
-def checked(record: Any) -> tuple[int, list[str]]:
+def checked(record: Any, dynamic: bool = False) -> tuple[int, list[str]]:
     """How many inputs of a record agree, and why the others were refused."""
     agreed, refused = 0, []
     for training in (True, False):
         for sample in samples(record, training)[:2]:
             try:
-                check(record, sample, training)
+                check(record, sample, training, dynamic)
                 agreed += 1
             except Outcome as reason:
                 refused.append(str(reason))

@@ -31,10 +31,10 @@ SHOWN = [
 ]
 
 
-def check(name: str) -> int:
+def check(name: str, dynamic: bool = False) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        agreed, refused = checked(RECORDS[name])
+        agreed, refused = checked(RECORDS[name], dynamic)
     assert not refused or name in REFUSED, refused[0]
     assert agreed or name in REFUSED
     return agreed
@@ -48,3 +48,8 @@ def test_a_module(name: str) -> None:
 @pytest.mark.slow
 def test_all_modules() -> None:
     assert sum([check(name) for name in RECORDS]) >= 420
+
+
+@pytest.mark.slow
+def test_all_modules_with_symbolic_sizes() -> None:
+    assert sum([check(name, dynamic=True) for name in RECORDS]) >= 420
