@@ -1,7 +1,7 @@
 """The inductor: graphs of ops as one native plan.
 
-Enters: a graph of `make_fx` (forward, backward or both) over tensors of known or symbolic sizes. Leaves: a callable that runs it
-through one `_C.Plan`, with no Python between kernels. The way of a graph, a file each:
+Enters: a graph of `make_fx` (forward, backward or both) over tensors of known or symbolic sizes. Leaves: a callable
+that runs it through one `_C.Plan`, with no Python between kernels. The way of a graph, a file each:
 
     values.py       tensors of the graph: a buffer and how it is looked at
     read_graph.py   nodes of the graph: definitions with their arguments bound; views are geometry, composites are their

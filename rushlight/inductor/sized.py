@@ -125,9 +125,12 @@ class Member:
                  inputs: Sequence[Any]) -> None:  # fmt: skip
         self.compiled, self.numbers = compiled, numbers
         self.which = tuple([compiled.used.index(k) for k in which])
-        self.others = [(k, type(x), x) for k, x in enumerate(inputs) if not isinstance(x, _C.Tensor) and k not in numbers]
+        given = {k for k, x in enumerate(inputs) if isinstance(x, _C.Tensor)} | set(numbers)
+        self.others = [(k, type(x), x) for k, x in enumerate(inputs) if k not in given]
         self.is_shown = [isinstance(k, tuple) and isinstance(k[0], Extent) for k in compiled.outputs]
-        self.shown = tuple([k[0].register for k, is_shown in zip(compiled.outputs, self.is_shown) if is_shown])
+        self.shown = tuple([
+            k[0].register for k, is_shown in zip(compiled.outputs, self.is_shown, strict=True) if is_shown
+        ])
         constants, words = trace.program()
         compiled.plan.generalize(trace.num_given, constants, words)
 
