@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from .. import _C
+from ..codegen.targets import vector_bits
 from ..loops.expr import PART
 from ..op import OpDefinition, find_op, fourier
 from ..op.butterflies import KINDS, fits, pairs_nest, room_for, table_of, transform_nest
@@ -24,6 +25,9 @@ from ..op.pack import BY_CODE, compile_for
 from ..op.reduction import GRAIN, as_step
 
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
+# the same where few lanes share it (16 bytes), for rows of which there are MANY times as many as lanes
+LONGEST_OF_FEW_LANES = 32768
+MANY = 4
 FEW = 256        # points from which one row alone is worth two kernels
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
 IN_PLAN = 4096   # rows up to which a plan carries the table of roots itself
@@ -173,10 +177,11 @@ def direct_plan(input: Any, dim: Any, kind: str, scale: float) -> Any:
     width = input.shape[-1]
     n = 2 * (width - 1) if kind == "real" else width
     count = input.numel() // width
+    code = to_complex(input.dtype).code
     if (
-        fits_lanes(n)
-        and not fits(points(kind, width))
-        and (n < FEW or 2 * count >= fourier.lanes(to_complex(input.dtype).code))
+        in_one_kernel(n, count, code)
+        and (not fits(points(kind, width)) or rows_share(n, count, code, 1 if kind in ("forward", "inverse") else 2))
+        and (n < FEW or 2 * count >= fourier.lanes(code))
     ):
         shape = (*input.shape[:-1], {"half": n // 2 + 1}.get(kind, n))
         form = kind if kind in ("half", "whole", "real") else "rows"
@@ -315,6 +320,19 @@ def fits_lanes(n: int) -> bool:
     return n <= LONGEST and fourier.smooth(n)
 
 
+def in_one_kernel(n: int, count: int, code: str) -> bool:
+    """The same for `count` rows: many may be longer where vectors are short."""
+    if n <= LONGEST or vector_bits() > 128:
+        return fits_lanes(n)
+    return n <= LONGEST_OF_FEW_LANES and count >= MANY * fourier.lanes(code) and fourier.smooth(n)
+
+
+def rows_share(n: int, count: int, code: str, each: int = 1) -> bool:
+    """Whether rows go a lane to each (or to two, of real numbers) although a row of a power of two has a kernel of its
+    own, whose vectors go along it: those lose more time to shuffles the shorter they are."""
+    return vector_bits() == 128 and count >= each * fourier.lanes(code) and in_one_kernel(n, count, code)
+
+
 @cache
 def halves(n: int, code: str) -> tuple[int, int] | None:
     """Two factors of `n`, near each other, that rows of lanes can be made of; None if there are none."""
@@ -332,17 +350,18 @@ def complex_rows(x: Any, inverse: bool, scale: float) -> Any:
     """The transform of dense rows; None where no kernel does it."""
     n, code = x.shape[-1], x.dtype.code
     count = x.numel() // max(n, 1)
-    parts = halves(n, code) if n >= FEW and (n > LONGEST or 2 * count < fourier.lanes(code)) else None
+    suits = in_one_kernel(n, count, code)
+    parts = halves(n, code) if n >= FEW and (not suits or 2 * count < fourier.lanes(code)) else None
     if parts is not None:
         n1, n2 = parts
         turned = in_lanes(x.reshape(count, n1, n2), "turned", n1, 1.0, inverse, turns_table(n1, n2, code))
         return in_lanes(turned, "across", n2, scale, inverse).reshape(x.shape)
-    if fits_lanes(n):
+    if suits:
         return in_lanes(x, "rows", n, scale, inverse)
     if n < 2:
         return None
     m = fourier.convolution_length(n)
-    if m <= LONGEST:
+    if in_one_kernel(m, count, code):
         return in_lanes(x, "chirp", n, scale, inverse)
     if halves(m, code) is None:
         return None
@@ -413,15 +432,16 @@ def library(name: str, x: Any, dim: int, shape: list[int], dtype: Any, **options
     return made
 
 
-def library_is_faster(n: int, code: str, is_real: bool = False, inverse: bool = False) -> bool:
-    """Whether rows of `n` are the library's though there are kernels for them, as measured (one thread, AVX-512).
+def library_is_faster(n: int, count: int, code: str, is_real: bool = False, inverse: bool = False) -> bool:
+    """Whether `count` rows of `n` are the library's though there are kernels for them, as measured (one thread,
+    AVX-512 and NEON).
 
     Rows longer than the scratch memory that a cache holds are two passes over memory. In double precision, half as many
     to a register, these cost more than the library's one until rows leave its cache as well. Odd lengths of real
-    numbers are transformed as complex ones, twice the work, which the library does not need. By type, factors and
-    length alone: the number of rows or of threads must not change a row's result.
+    numbers are transformed as complex ones, twice the work, which the library does not need. By type, factors,
+    length and number of rows alone: the number of threads must not change a result.
     """
-    if n <= LONGEST:
+    if n <= LONGEST or in_one_kernel(n if fourier.smooth(n) else fourier.convolution_length(n), count, code):
         return False
     return (code == "c128" and n < FAR) or (is_real and n % 2 == 1 and (inverse or fourier.smooth(n)))
 
@@ -442,10 +462,11 @@ def complex_along(x: Any, dim: int, forward: bool, scale: float) -> Any:
     n, inner = x.shape[dim], math.prod(x.shape[dim + 1 :])
     if dim < x.ndim - 1 and fits_lanes(n) and inner >= fourier.lanes(x.dtype.code):
         return in_lanes(x.contiguous().reshape(-1, n, inner), "columns", n, scale, not forward).reshape(x.shape)
-    if fits(n):
+    count, code = x.numel() // max(n, 1), x.dtype.code
+    if fits(n) and not rows_share(n, count, code):
         return by_rows(x, dim, lambda r: transform_rows(r, "forward" if forward else "inverse", scale))
     made = (
-        None if library_is_faster(n, x.dtype.code) else by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
+        None if library_is_faster(n, count, code) else by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
     )
     if made is not None:
         return made
@@ -457,12 +478,13 @@ def complex_along(x: Any, dim: int, forward: bool, scale: float) -> Any:
 
 def real_rows(x: Any, kind: str, scale: float) -> Any:
     """`half` or `whole` spectra of dense real rows; None where no kernel makes them."""
-    n = x.shape[-1]
-    if n % 2 == 0 and fits(n // 2):
+    n, code = x.shape[-1], to_complex(x.dtype).code
+    count = x.numel() // max(n, 1)
+    if n % 2 == 0 and fits(n // 2) and not rows_share(n, count, code, 2):
         return transform_rows(x, kind, scale)
-    if fits_lanes(n):
+    if in_one_kernel(n, count, code):
         return in_lanes(x, kind, n, scale, False)
-    if library_is_faster(n, to_complex(x.dtype).code, True):
+    if library_is_faster(n, count, code, True):
         return None
     pairs = (
         complex_rows(find_op("view_as_complex")(x.reshape(*x.shape[:-1], n // 2, 2)), False, 1.0)
@@ -496,11 +518,12 @@ def whole_along(x: Any, dim: int, scale: float) -> Any:
 
 def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
     """`n` real numbers of every dense half spectrum; None where no kernel makes them."""
-    if n % 2 == 0 and fits(n // 2):
+    count, code = x.numel() // max(x.shape[-1], 1), x.dtype.code
+    if n % 2 == 0 and fits(n // 2) and not rows_share(n, count, code, 2):
         return transform_rows(x, "real", scale)
-    if fits_lanes(n):
+    if in_one_kernel(n, count, code):
         return in_lanes(x, "real", n, scale, True)
-    if library_is_faster(n, x.dtype.code, True, True):
+    if library_is_faster(n, count, code, True, True):
         return None
     if n % 2 == 0 and (pairs := complex_rows(pairs_of_spectrum(x), True, scale)) is not None:
         return find_op("view_as_real")(pairs).reshape(*x.shape[:-1], n)

@@ -51,6 +51,9 @@ from .butterflies import Pair, times, turned
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 RADICES = (8, 7, 6, 5, 4, 3, 2)
 LARGEST_PRIME = 97      # a stage of one prime costs as many products as it has points; above, a chirp costs less
+# What a stage of eight costs where registers hold 16 bytes: eight points, their roots and what is between do not fit
+# the 32 there are. Less than a four and a two, more than half of three fours.
+EIGHT = 4.75
 PRODUCT = 1             # the "radix" of the stage between the two transforms of a chirp
 KINDS = ("rows", "columns", "turned", "across", "half", "whole", "real", "chirp")
 IN, ROOTS, STAGES, OUT, ROOM = range(5)
@@ -71,6 +74,8 @@ def lanes(code: str) -> int:
 def radices(n: int) -> tuple[int, ...]:
     """The stages of a transform of `n` points, the cheapest together; () if some prime is too large."""
     def cost(r: int) -> float:
+        if r == 8 and vector_bits() == 128:
+            return EIGHT
         return 2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8, 16) else 1.4) if r in RADICES else 2.0 + r
 
     best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
@@ -102,10 +107,12 @@ def smooth(n: int) -> bool:
 @cache
 def convolution_length(n: int) -> int:
     """The cheapest length of small factors that holds a convolution of `n` points: at least 2n - 1."""
+    odd = 1.4 if vector_bits() == 128 else 1.0       # what sixes and sevens cost more, where registers are few
+
     def price(m: int) -> float:
         stages = radices(m)
         return (
-            m * sum(2 + 0.5 * math.log2(r) for r in stages)
+            m * sum(2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8) else odd) for r in stages)
             if stages and all(r in RADICES for r in stages)
             else math.inf
         )

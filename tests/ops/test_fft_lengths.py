@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import codegen
+from rushlight.codegen.targets import vector_bits
 from rushlight.definitions import fft_rows
 from rushlight.op import fourier
 
@@ -141,10 +142,28 @@ def test_the_library_and_the_kernels_agree_where_either_may_be_used(
 def test_which_lengths_are_the_librarys() -> None:
     """Those it was faster at; never a length that one kernel's scratch memory holds."""
     faster = fft_rows.library_is_faster
-    assert all(faster(n, "c128", is_real) for n in (4199, 15000, 30030, 100000) for is_real in (False, True))
-    assert faster(4199, "c64", True) and faster(4199, "c64", True, True) and faster(10007, "c64", True, True)
-    assert not faster(4199, "c64") and not faster(15000, "c64", True) and not faster(1 << 20, "c128")
-    assert not any(faster(n, "c128", True) for n in (2, 1000, 1331, 2048))
+    assert all(faster(n, 3, "c128", is_real) for n in (4199, 15000, 30030, 100000) for is_real in (False, True))
+    assert faster(4199, 3, "c64", True) and faster(4199, 3, "c64", True, True) and faster(10007, 3, "c64", True, True)
+    assert not faster(4199, 3, "c64") and not faster(15000, 3, "c64", True) and not faster(1 << 20, 3, "c128")
+    assert not any(faster(n, 3, "c128", True) for n in (2, 1000, 1331, 2048))
+    assert faster(15000, 100, "c128") == faster(10007, 100, "c128", True) == (vector_bits() > 128)   # few lanes
+
+
+@pytest.mark.parametrize("n", [32, 64, 128, 512, 2048, 4096, 4200, 10000])
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+def test_rows_alone_and_together(n: int, kind: str) -> None:
+    """Rows of a power of two have kernels of their own, many share one; long rows go in one kernel if they are many."""
+    z, x = sample(21, n, kind)
+    both, real = rl.from_numpy(z), rl.from_numpy(x)
+    half = np.ascontiguousarray(z[:, : n // 2 + 1])
+    bound = BOUND * EPSILON[kind] * math.log2(2 * n)
+    for count in (1, 3, 5, 21):
+        assert error(rl.fft.fft(both[:count]), np.fft.fft(z[:count])) <= bound
+        assert error(rl.fft.ifft(both[:count]), np.fft.ifft(z[:count])) <= bound
+        assert error(rl.fft.rfft(real[:count]), np.fft.rfft(x[:count])) <= bound
+        assert error(rl.fft.fft(real[:count]), np.fft.fft(x[:count])) <= bound
+        assert error(rl.fft.irfft(rl.from_numpy(half[:count]), n), np.fft.irfft(half[:count], n)) <= bound
+    assert error(rl.fft.fft(both, dim=0), np.fft.fft(z, axis=0)) <= bound
 
 
 def test_a_kernel_holds_only_the_stages_of_its_length() -> None:
