@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from ..op import ops
 from ..op.registry import tables
+from .aten_overloads import aten_overload
 
 BUILTIN = ("aten", "rushlight", "prims")
 
@@ -47,8 +48,12 @@ class OpOverloadPacket:
             if label == name:
                 return overload
         # one schema here stands for several there
-        if self._namespace in BUILTIN and name in pytorch_overloads().get(self.__name__, ()):
-            return found[0]
+        if self._namespace in BUILTIN:
+            other = aten_overload(self.__name__, name)
+            if other is not None:
+                return other
+            if name in pytorch_overloads().get(self.__name__, ()):
+                return found[0]
         raise AttributeError(
             f"The underlying op of '{self}' has no overload name '{name}'. Overloads: {self.overloads()}"
         )

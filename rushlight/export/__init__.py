@@ -1,7 +1,22 @@
-"""`torch.export`: whole-graph capture is not written yet; its names exist and refuse when used."""
+"""rushlight.export: a model and example arguments as one graph of ATen ops, which saves, loads and runs elsewhere.
+
+Enters: modules. Leaves: `ExportedProgram`s. See docs/export.md.
+"""
 
 from __future__ import annotations
 
 from ..base.refusals import names_of
+from .capture import export
+from .dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
+from .exported_program import (
+    ExportedProgram,
+    ModuleCallEntry,
+    ModuleCallSignature,
+    default_decompositions,
+)
+from .graph_signature import ExportBackwardSignature, ExportGraphSignature
 
-globals().update(names_of("torch.export"))
+__all__ = [
+    "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+    "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "export",
+]  # fmt: skip

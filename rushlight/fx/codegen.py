@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from .. import _C
 from .._C import Tensor
 from ..base import environment
+from ..dispatch.aten_overloads import AtenOverload
 from ..utils import _pytree as pytree
 from ..utils._dtype_abbrs import dtype_abbrs
 from . import _pytree as fx_pytree
@@ -253,7 +254,7 @@ class _Writer:
             return repr(arg)
         if isinstance(arg, tuple) and hasattr(arg, "_fields"):
             return self.add_global(qualified_name(type(arg)), type(arg)) + repr(tuple(arg))
-        if isinstance(arg, (_C.Overload, _C.Op)):
+        if isinstance(arg, (_C.Overload, _C.Op, AtenOverload)):
             return self.add_global(qualified_name(arg), arg)
         if isinstance(arg, enum.Enum):
             return f"{self.add_global(type(arg).__name__, type(arg))}.{arg.name}"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _C
+from ..dispatch.aten_overloads import AtenOverload
 from .graph import Graph
 from .node import Node, map_aggregate
 from .spelling import is_ours, package, qualified_name
@@ -43,7 +44,7 @@ class GraphRecord(NamedTuple):
 
 
 def _record_function(x: Any) -> Any:
-    if isinstance(x, (_C.Op, _C.Overload)) or hasattr(x, "_qualified_op_name"):
+    if isinstance(x, (_C.Op, _C.Overload, AtenOverload)) or hasattr(x, "_qualified_op_name"):
         if not is_ours(x):
             raise RuntimeError(
                 f"GraphModule: {x} was made for one transform and has no name, so a graph that calls it cannot be"

@@ -16,6 +16,7 @@ from .. import _C
 from .._C import Tensor
 from ..base import assertions
 from ..base.shape import layout, memory_format
+from ..dispatch.aten_overloads import AtenOverload
 from ..utils._dtype_abbrs import dtype_abbrs
 from .immutable_collections import immutable_dict, immutable_list
 from .spelling import plain_text, qualified_name, type_text
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
 
 BaseArgumentTypes = str | int | float | bool | complex | _C.dtype | Tensor | _C.device | Any
-base_types = (str, int, float, bool, complex, _C.dtype, Tensor, _C.device, layout, memory_format, _C.Overload)
+base_types = (str, int, float, bool, complex, _C.dtype, Tensor, _C.device, layout, memory_format, _C.Overload, AtenOverload)
 Target = Callable[..., Any] | str
 Argument = Any
 ArgumentT = TypeVar("ArgumentT", bound=Any)
@@ -343,7 +344,7 @@ class Node:
             return target
         name = getattr(target, "__name__", None)
         module = getattr(target, "__module__", None)
-        if name is not None and not isinstance(target, (_C.Op, _C.Overload)):
+        if name is not None and not isinstance(target, (_C.Op, _C.Overload, AtenOverload)):
             if module == "builtins" and getattr(builtins, name, None) is target:
                 return f"builtins.{name}"
             if module == "_operator":
@@ -407,12 +408,16 @@ class Node:
 
 def _mutates(target: Any) -> bool:
     """Whether an overload writes to its arguments."""
+    if isinstance(target, AtenOverload):
+        return target.inplace
     return isinstance(target, _C.Overload) and (target.inplace or any(p.mutated for p in target.definition.spec.params))
 
 
 def _draws(target: Any) -> bool:
     """Whether a target draws random numbers: running it moves the generator on."""
     overloads = (
-        target.overload_list if isinstance(target, _C.Op) else [target] if isinstance(target, _C.Overload) else ()
+        target.overload_list
+        if isinstance(target, _C.Op)
+        else [target] if isinstance(target, (_C.Overload, AtenOverload)) else ()
     )
     return any(o.definition.batch == "random" for o in overloads)

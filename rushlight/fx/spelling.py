@@ -21,6 +21,7 @@ from .. import _C, fft, linalg, special
 from .._C import Tensor
 from ..base import homes, late
 from ..base.shape import Size, layout, memory_format
+from ..dispatch.aten_overloads import AtenOverload
 from ..dispatch.namespaces import namespace
 from ..nn import functional
 from ..op import ops, published
@@ -103,7 +104,7 @@ def qualified_name(func: Callable) -> str:
     """The dotted name under which a function can be found."""
     if isinstance(func, _C.Op):
         return op_name(func)
-    if isinstance(func, _C.Overload):
+    if isinstance(func, (_C.Overload, AtenOverload)):
         return f"torch.ops.{func}"
     if hasattr(func, "_qualified_op_name"):
         return f"torch.ops.{func._qualified_op_name.replace('::', '.')}"
@@ -139,7 +140,7 @@ def _module_of(func: Callable, name: str) -> str:
 
 def is_ours(obj: Any) -> bool:
     """Whether a thing is found under the name `torch` in generated code."""
-    if isinstance(obj, _C.Overload):
+    if isinstance(obj, (_C.Overload, AtenOverload)):
         return is_found_by_name(obj)
     if isinstance(obj, _C.Op) or hasattr(obj, "_qualified_op_name"):
         return True
@@ -202,7 +203,7 @@ def plain_text(value: Any) -> str:
 def is_method_of_tensor(func: Any) -> bool:
     """Whether a call of `func` is a method call in PyTorch: an operator form,
     or an op that is published as a method alone."""
-    if isinstance(func, _C.Overload):
+    if isinstance(func, (_C.Overload, AtenOverload)):
         return False
     if not isinstance(func, _C.Op):
         name = getattr(func, "__name__", "")

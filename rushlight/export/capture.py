@@ -1,0 +1,249 @@
+"""export: a module and example arguments, run once on fake tensors, as an ExportedProgram.
+
+Enters: a module, arguments, which sizes may vary. Leaves: the program. Refuses: programs that look at elements while
+they are traced, that change attributes, or that fix sizes declared dynamic: always naming the user's line or argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._C import Tensor
+from .._dynamo.exc import UserError
+from .._dynamo.external_utils import tracing
+from ..aot.module_state import ModuleState
+from ..aot.refused import NotCaptured, user_line
+from ..autograd.grad_mode import no_grad
+from ..fake import DataDependentOutputException, FakeTensor, GuardOnDataDependentSymNode
+from ..fx.experimental.symbolic_sizes import SYMBOLIC
+from ..fx.graph_module import GraphModule
+from ..fx.node import Node
+from ..nn import Module, Parameter
+from ..symbols import symbolic_math
+from ..utils import _pytree as pytree
+from .dynamic_shapes import leaf_shapes, named_arguments
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, argument_of
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from .recording import ExportTracer, Recorder, module_stack
+from .sizes import Sizes
+
+
+def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
+           strict: bool = False, preserve_module_call_signature: Sequence[str] = (),
+           prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
+    """The whole of `mod(*args, **kwargs)` as one graph of ATen ops.
+
+    `dynamic_shapes` says which sizes may vary, by argument: `{"x": {0: Dim("batch", max=64)}}`, a tuple in the order of
+    the arguments, or a `ShapesCollection`. All others are those of the examples.
+    """
+    if not isinstance(mod, Module):
+        raise ValueError(f"export: expected a Module, got {type(mod).__name__}. Put a function into a module's forward.")
+    if not isinstance(args, tuple):
+        raise UserError(f"export: expected example arguments as a tuple, got {type(args).__name__}. Write (x,) for one.")
+    if strict:
+        raise NotImplementedError("export(strict=True) reads bytecode, which is not written yet. Use strict=False.")
+    if preserve_module_call_signature:
+        raise NotImplementedError("export(preserve_module_call_signature=...) is not written yet; leave it empty.")
+    if prefer_deferred_runtime_asserts_over_guards:
+        raise NotImplementedError(
+            "export(prefer_deferred_runtime_asserts_over_guards=True): what the program assumes of sizes is checked "
+            "when module() is called, before it runs. Leave it False."
+        )
+    return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).run()
+
+
+class _Export:
+    """One export."""
+
+    def __init__(self, mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> None:
+        self.mod, self.args, self.kwargs = mod, args, kwargs
+        self.shapes = leaf_shapes(mod, args, kwargs, dynamic_shapes)
+        self.sizes = Sizes()
+        self.state = ModuleState([mod])
+        self.tracer = ExportTracer(_constant_names(mod))
+        self.tracer.env, self.tracer.snapshots = self.sizes.env, self.sizes.mode
+        self.sizes.mode.on_scalar = self.tracer.note_element
+        self.inputs: list[InputSpec] = []
+
+    def run(self) -> ExportedProgram:
+        held = self.held_tensors()
+        leaves = self.arguments()
+        recorder = Recorder(self.tracer)
+        with self.sizes.mode, no_grad(), symbolic_math(), tracing(), module_stack(self.tracer, self.mod) as entered:
+            result = self.traced(recorder, held, leaves)
+        return self.program(result, entered)
+
+    # --- inputs -------------------------------------------------------------------------------------------------------
+
+    def held_tensors(self) -> list[Any]:
+        """A fake for every parameter and buffer, in the order of the module's state; each a placeholder."""
+        fakes: dict[int, FakeTensor] = {}
+        hidden = _hidden_buffers(self.mod)
+        named = [*((InputKind.PARAMETER, n, t) for n, t in self.mod.named_parameters()),
+                 *((InputKind.BUFFER, n, t) for n, t in self.mod.named_buffers())]  # fmt: skip
+        for kind, path, t in named:
+            prefix = "p" if kind is InputKind.PARAMETER else "b"
+            proxy = self.tracer.create_proxy("placeholder", f"{prefix}_{path.replace('.', '_')}", (), {})
+            persistent = None if kind is InputKind.PARAMETER else path not in hidden
+            fake = fakes.get(id(t))
+            if fake is None:
+                fake = fakes[id(t)] = self.sizes.mode.from_tensor(t.detach(), static_shapes=True)
+                fake.requires_grad_(t.requires_grad)
+                self.tracer.track(fake, proxy)
+            else:
+                self.tracer.note_value(proxy, fake)
+            self.inputs.append(InputSpec(kind, TensorArgument(proxy.node.name), path, persistent))
+        return [fakes.get(id(t), t) for t in self.state.tensors()]
+
+    def arguments(self) -> list[Any]:
+        """The leaves of the arguments as the trace sees them; each a placeholder."""
+        combined = named_arguments(self.mod, self.args, self.kwargs)
+        paths = [_joined(path) for path, _ in pytree.tree_flatten_with_path(combined)[0]]
+        leaves = pytree.tree_leaves(combined)
+        made = []
+        for value, shape, name in zip(leaves, self.shapes, paths, strict=True):
+            proxy = self.tracer.create_proxy("placeholder", name, (), {})
+            if self.tracer.first_argument is None:
+                self.tracer.first_argument = proxy.node
+            fake = self.sizes.argument(value, shape, name)
+            if isinstance(fake, Tensor):
+                self.tracer.track(fake, proxy)
+                arg: Any = TensorArgument(proxy.node.name)
+            else:
+                self.tracer.sizes.note(fake, proxy, None)
+                proxy.node.meta["val"] = fake
+                is_symbol = isinstance(fake, SYMBOLIC)
+                arg = argument_of(fake, proxy.node) if is_symbol else ConstantArgument(proxy.node.name, fake)
+                if not is_symbol and not isinstance(fake, (int, float, bool, str, type(None))):
+                    raise UserError(
+                        f"export: argument {name} is a {type(fake).__name__}. Arguments are tensors, numbers, strings, "
+                        "None, and containers of them; register a dataclass with export.register_dataclass."
+                    )
+            self.inputs.append(InputSpec(InputKind.USER_INPUT, arg, None))
+            made.append(fake)
+        return made
+
+    # --- the trace ----------------------------------------------------------------------------------------------------
+
+    def traced(self, recorder: Recorder, held: list[Any], leaves: list[Any]) -> Any:
+        spec = pytree.tree_structure((self.args, self.kwargs))
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        try:
+            with self.state.exchanged(held):
+                result = recorder.run_recorded(lambda: self.mod(*args, **kwargs))
+        except NotCaptured as error:
+            raise UserError(str(error).replace("compile: ", "export: ").replace("uncompiled", "out")) from error
+        except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
+            line = user_line(error.__traceback__)
+            raise UserError(
+                f"export: the program needs the elements of a tensor while it is traced{f' at {line}' if line else ''}. "
+                "A graph cannot hold Python that depends on them: keep the choice in tensors (torch.where), or state "
+                f"what holds with torch._check. ({error})"
+            ) from error
+        self.tracer.record_checks()
+        return result
+
+    # --- the program --------------------------------------------------------------------------------------------------
+
+    def program(self, result: Any, entered: list[tuple[str, Module]]) -> ExportedProgram:
+        leaves, out_spec = pytree.tree_flatten(result)
+        nodes = [self.node_of(leaf, i) for i, leaf in enumerate(leaves)]
+        outputs = [OutputSpec(OutputKind.USER_OUTPUT, _output_argument(leaf, node), None)
+                   for leaf, node in zip(leaves, nodes, strict=True)]  # fmt: skip
+        graph = self.tracer.graph
+        graph.output(tuple(nodes))
+        ranges = self.sizes.settle()
+        graph.eliminate_dead_code()
+        constants = {path: t for path, (t, _) in self.tracer.constants.items()}
+        at = next((i for i, s in enumerate(self.inputs) if s.kind is InputKind.USER_INPUT), len(self.inputs))
+        self.inputs[at:at] = [
+            InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), path)
+            for path, (_, node) in self.tracer.constants.items()
+        ]
+        state = _state(self.mod)
+        constants |= {n: t.detach() for n, t in self.mod.named_buffers() if n in _hidden_buffers(self.mod)}
+        in_spec = pytree.tree_structure((self.args, self.kwargs))
+        names = _names_of_arguments(self.mod, self.args, self.kwargs)
+        calls = [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, names))]
+        calls += [ModuleCallEntry(path) for path, _ in entered if path]
+        return ExportedProgram(
+            GraphModule(Module(), graph), graph, ExportGraphSignature(self.inputs, outputs), state, ranges, calls,
+            (self.args, self.kwargs), constants, shape_env=self.sizes.env,
+        )  # fmt: skip
+
+    def node_of(self, leaf: Any, position: int) -> Any:
+        if isinstance(leaf, Tensor):
+            return self.tracer.proxy_of(leaf).node
+        if isinstance(leaf, SYMBOLIC):
+            made = self.tracer.sizes.proxy(leaf)
+            node = getattr(made, "node", made)
+            if isinstance(node, Node):
+                node.meta["val"] = leaf
+            return node
+        if isinstance(leaf, (int, float, bool, str, type(None))):
+            return leaf
+        raise UserError(
+            f"export: result {position} is a {type(leaf).__name__}. Results are tensors, numbers, strings, None, and "
+            "containers of them; register a dataclass with export.register_dataclass."
+        )
+
+
+def _output_argument(leaf: Any, node: Any) -> Any:
+    return argument_of(leaf, node) if isinstance(node, Node) else ConstantArgument("", node)
+
+
+def _joined(path: Sequence[Any]) -> str:
+    """The name of a leaf: `d_q` for d["q"], `pair_0` for pair[0]."""
+    parts = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+    text = "_".join(parts)
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in text)
+
+
+def _names_of_arguments(mod: Module, args: tuple, kwargs: dict[str, Any]) -> list[str]:
+    signature = inspect.signature(mod.forward)
+    bound = signature.bind(*args, **kwargs).arguments
+    names: list[str] = []
+    for name, value in bound.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}_{i}" for i in range(len(value))]
+        elif kind is not inspect.Parameter.VAR_KEYWORD and name not in kwargs:
+            names.append(name)
+    return [*names, *kwargs]
+
+
+def _hidden_buffers(mod: Module) -> set[str]:
+    """Buffers that no state dict has."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, m in mod.named_modules()
+        for name in m._non_persistent_buffers_set
+    }
+
+
+def _state(mod: Module) -> dict[str, Any]:
+    """The state dict, parameters as such."""
+    found = dict(mod.named_parameters(remove_duplicate=False))
+    hidden = _hidden_buffers(mod)
+    found |= {n: t.detach() for n, t in mod.named_buffers(remove_duplicate=False) if n not in hidden}
+    return found
+
+
+def _constant_names(mod: Module) -> dict[int, str]:
+    """Tensors that modules hold as plain attributes: where."""
+    found: dict[int, str] = {}
+    for path, m in mod.named_modules():
+        for name, value in m.__dict__.items():
+            if isinstance(value, Tensor) and not isinstance(value, Parameter):
+                found.setdefault(id(value), f"{path}.{name}" if path else name)
+    return found

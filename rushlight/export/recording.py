@@ -1,0 +1,237 @@
+"""Recording a program as calls of ATen ops: what it calls, not what those calls are made of.
+
+Enters: a function to run on fake tensors, and which placeholder each of them is. Leaves: nodes in a graph. Calls are
+seen twice: as the program makes them (a function mode), and as they reach kernels (a dispatch mode). What PyTorch has a
+signature for is recorded as the first sees it; of everything else its parts, as the second sees them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..definitions.einsum import einsum
+from ..dispatch import autocast
+from ..dispatch.aten_overloads import aten_call
+from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode
+from ..fx.experimental.proxy_tensor import PythonKeyTracer
+from ..fx.graph import Graph
+from ..fx.node import Node, map_aggregate
+from ..fx.proxy import Proxy
+from ..fx.spelling import public_module
+from ..nn import Module, Parameter
+from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
+from ..op import find_op, levels
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class ExportTracer(PythonKeyTracer):
+    """Records nodes; tensors that are neither arguments nor made by ops become placeholders for constants."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        super().__init__()
+        self.graph = Graph(tracer_cls=PythonKeyTracer)
+        self.tensor_attrs = {}
+        self.names = names                                        # tensors that modules hold: where
+        self.constants: dict[str, tuple[Tensor, Node]] = {}
+        self.first_argument: Node | None = None                   # constants stand before it
+
+    def create_arg(self, a: Any) -> Any:
+        return self.proxy_of(a).node if isinstance(a, Parameter) else super().create_arg(a)
+
+    def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:
+        node = super().create_node(kind, *args, **kwargs)
+        if kind == "call_function":
+            node.meta["stack_trace"] = user_lines() or node.meta.get("stack_trace")
+        return node
+
+    def create_proxy_for_constant(self, t: Tensor) -> Proxy:
+        path = self.names.get(id(t), f"lifted_tensor_{sum(n.startswith('lifted_tensor_') for n in self.constants)}")
+        before = self.first_argument or next(iter(self.graph.nodes))
+        with self.graph.inserting_before(before):
+            proxy = self.create_proxy("placeholder", f"c_{path.replace('.', '_')}", (), {})
+        self.constants[path] = (t, proxy.node)
+        self.note_value(proxy, t)
+        return proxy
+
+
+def user_lines() -> str:
+    """Where the program is: its own lines, the outermost first."""
+    found, frame = [], sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if frame.f_code.co_name == "run_recorded" and name == __file__:
+            break
+        if not name.startswith((_PACKAGE, "<")):
+            line = frame.f_lineno
+            text = linecache.getline(name, line).strip()
+            found.append(f'File "{name}", line {line}, in {frame.f_code.co_name}' + (f"\n    {text}" if text else ""))
+        frame = frame.f_back
+    return "\n  ".join(reversed(found))
+
+
+class _Calls(TorchFunctionMode):
+    """What the program calls."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        return self.recorder.called(func, args, kwargs or {})
+
+
+class _Kernels(TorchDispatchMode):
+    """What reaches kernels."""
+
+    records = True
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        return self.recorder.reached(func, args, kwargs or {})
+
+
+class Recorder:
+    """Turns calls into nodes."""
+
+    def __init__(self, tracer: ExportTracer, rules: Callable[[Any], Callable | None] = lambda target: None) -> None:
+        self.tracer, self.rules = tracer, rules
+        self.calls, self.kernels = _Calls(self), _Kernels(self)
+        self.is_quiet = False
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Inside, what reaches kernels is part of a call that has a node."""
+        before, self.is_quiet = self.is_quiet, True
+        try:
+            yield
+        finally:
+            self.is_quiet = before
+
+    def called(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of the program."""
+        if self.is_quiet:
+            return func(*args, **kwargs)
+        if isinstance(func, _C.Op):
+            return self.op(func, args, kwargs)
+        if func is einsum and args and isinstance(args[0], str):
+            tensors = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
+            return self.op(find_op("einsum"), (args[0], list(tensors)), {})
+        inner = getattr(func, "__wrapped__", None)
+        if inner is None:
+            return func(*args, **kwargs)      # written in C: its parts are seen when they reach kernels
+        with self.calls:
+            return inner(*args, **kwargs)
+
+    def op(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if autocast.is_active() or levels.state.stack:      # what runs is not what is called
+            return func(*args, **kwargs)
+        overload, bound, out = next(
+            ((o, *b) for o in func.overload_list if (b := o.bind(args, kwargs)) is not None), (None, None, None)
+        )
+        if overload is None:
+            return func(*args, **kwargs)      # which says what is wrong
+        if out is not None:
+            kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+            with self.calls:
+                return out.copy_(func(*args, **kwargs))
+        if overload.name == "div" and not isinstance(bound[0], Tensor) and len(bound) == 2:
+            with self.calls:
+                return bound[1].reciprocal() * bound[0]
+        made = aten_call(overload, bound)
+        if made is None:
+            if overload.definition.is_composite:
+                with self.calls:
+                    return overload.definition.run(*bound)
+            return func(*args, **kwargs)
+        rule = self.rules(made[0])
+        if rule is not None:
+            with self.calls:
+                result = rule(*made[1], **made[2])
+            if result is not NotImplemented:
+                return result
+        return self.node(made, lambda: func(*args, **kwargs))
+
+    def reached(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call below the program's own."""
+        if self.is_quiet:
+            return func(*args, **kwargs)
+        params = func.definition.spec.params
+        bound = [args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params)]
+        made = aten_call(func, bound) or (func, args, kwargs)
+        return self.node(made, lambda: func(*args, **kwargs))
+
+    def node(self, made: tuple[Any, tuple, dict[str, Any]], run: Callable[[], Any]) -> Any:
+        """A node for a call, which runs."""
+        target, args, kwargs = made
+        given = map_aggregate((args, kwargs), self.tracer.proxy_of)
+        name = target._opname if hasattr(target, "_opname") else None
+        proxy = self.tracer.create_proxy("call_function", target, given[0], given[1], name=name)
+        proxy.node.meta["torch_fn"] = (f"{proxy.node.name}", f"OpOverload.{name}")
+        with self.quiet():
+            result = run()
+        self.track(result, proxy)
+        return result
+
+    def track(self, result: Any, proxy: Proxy) -> None:
+        if isinstance(result, Tensor):
+            self.tracer.track(result, proxy)
+        elif isinstance(result, (tuple, list)):
+            proxy.node.meta["val"] = result
+            for i, member in enumerate(result):
+                if isinstance(member, (Tensor, tuple, list)):
+                    self.track(member, proxy[i])
+        else:
+            proxy.node.meta["val"] = result
+            self.tracer.sizes.note(result, proxy, None)
+
+    def run_recorded(self, function: Callable[[], Any]) -> Any:
+        """Run a function, recording what it calls."""
+        with self.kernels, self.calls:
+            return function()
+
+
+run_recorded = Recorder.run_recorded
+
+
+@contextlib.contextmanager
+def module_stack(tracer: ExportTracer, root: Module) -> Iterator[list[tuple[str, Module]]]:
+    """Inside, nodes know which modules they are called in. The list, filled on the way, has every call of a module."""
+    paths = {id(m): name for name, m in root.named_modules()}
+    counts: dict[str, int] = {}
+    entered: list[tuple[str, Module]] = []
+    tracer.module_stack = OrderedDict()
+
+    def enter(module: Module, args: Any) -> None:
+        path = paths.get(id(module))
+        if path is None:
+            path = f"_{type(module).__name__}_{len(counts)}"
+        seen = counts.get(path, 0)
+        counts[path] = seen + 1
+        label = f"{path}@{seen}" if seen else path
+        entered.append((label, module))
+        key = "L__self__" + "".join(f"_{part}" for part in label.split(".") if part)
+        kind = f"{public_module(type(module))}.{type(module).__qualname__}"
+        tracer.module_stack[key] = (label, kind)
+
+    def leave(module: Module, args: Any, output: Any) -> None:
+        if tracer.module_stack:
+            tracer.module_stack.popitem()
+
+    handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]
+    try:
+        yield entered
+    finally:
+        for handle in handles:
+            handle.remove()
