@@ -5,7 +5,7 @@ Enters: modules. Leaves: `ExportedProgram`s. See docs/export.md.
 
 from __future__ import annotations
 
-from ..base.refusals import names_of
+from .archive import load, save
 from .capture import export
 from .dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
 from .exported_program import (
@@ -19,4 +19,5 @@ from .graph_signature import ExportBackwardSignature, ExportGraphSignature
 __all__ = [
     "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
     "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "export",
+    "load", "save",
 ]  # fmt: skip

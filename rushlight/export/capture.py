@@ -16,10 +16,11 @@ from .._dynamo.external_utils import tracing
 from ..aot.module_state import ModuleState
 from ..aot.refused import NotCaptured, user_line
 from ..autograd.grad_mode import no_grad
+from ..base.assertions import _assert_scalar
 from ..fake import DataDependentOutputException, FakeTensor, GuardOnDataDependentSymNode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
-from ..fx.node import Node
+from ..fx.node import Node, map_aggregate
 from ..nn import Module, Parameter
 from ..symbols import symbolic_math
 from ..utils import _pytree as pytree
@@ -164,6 +165,7 @@ class _Export:
         graph.output(tuple(nodes))
         ranges = self.sizes.settle()
         graph.eliminate_dead_code()
+        note_numbers(graph)
         constants = {path: t for path, (t, _) in self.tracer.constants.items()}
         at = next((i for i, s in enumerate(self.inputs) if s.kind is InputKind.USER_INPUT), len(self.inputs))
         self.inputs[at:at] = [
@@ -196,6 +198,15 @@ class _Export:
             f"export: result {position} is a {type(leaf).__name__}. Results are tensors, numbers, strings, None, and "
             "containers of them; register a dataclass with export.register_dataclass."
         )
+
+
+def note_numbers(graph: Any) -> None:
+    """Values of the nodes that compute sizes."""
+    for node in graph.nodes:
+        if node.op == "call_function" and "val" not in node.meta and node.target is not _assert_scalar:
+            args = map_aggregate(node.args, lambda a: a.meta.get("val") if isinstance(a, Node) else a)
+            is_size = getattr(node.target, "_opname", "") == "sym_size"
+            node.meta["val"] = args[0].shape[args[1]] if is_size else node.target(*args)
 
 
 def _output_argument(leaf: Any, node: Any) -> Any:
