@@ -84,17 +84,6 @@ SYSTEMS = (
     ),
     System(
         "Export",
-        "whole-graph capture is not written yet",
-        {
-            "torch.export": (
-                "AdditionalInputs Constraint CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature "
-                "ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection "
-                "UnflattenedModule default_decompositions draft_export export load register_dataclass save unflatten"
-            ),
-        },
-    ),
-    System(
-        "Export",
         "ONNX export is not written yet",
         {
             "torch.onnx.symbolic_helper": "_get_tensor_sizes _is_none _maybe_get_const _unimplemented quantized_args",

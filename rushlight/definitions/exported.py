@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight.definitions.einsum import contract
 from rushlight.op import Composite, find_op
+from rushlight.op.pointwise import broadcast_sizes
 
 
 class _Exported(Composite):
@@ -96,6 +97,16 @@ class Einsum(_Exported):
 
     def compute(self, equation, tensors, path):
         return contract(equation, list(tensors))
+
+
+class BroadcastTensors(_Exported):
+    """`broadcast_tensors`, of a list."""
+
+    schema = "broadcast_tensors(Tensor[] tensors) -> Tensor[]"
+
+    def compute(self, tensors):
+        sizes = broadcast_sizes("broadcast_tensors", [t.shape for t in tensors])
+        return [t.expand(sizes) for t in tensors]
 
 
 class OldConvolution(_Exported):

@@ -164,40 +164,41 @@ Tensor(a!); bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); bl
 ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); blackman_window.periodic(int
 window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
 pin_memory=None); block_diag(Tensor[] tensors); bmm(self, Tensor mat2); bmm.dtype(self, Tensor mat2, ScalarType
-out_dtype); broadcast_to(Tensor(a) self, SymInt[] size); bucketize.Scalar(Scalar self, Tensor boundaries, *, bool
-out_int32=False, bool right=False); bucketize.Tensor(self, Tensor boundaries, *, bool out_int32=False, bool
-right=False); cartesian_prod(Tensor[] tensors); cat(Tensor[] tensors, int dim=0); cauchy_(Tensor(a!) self, float
-median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!); cdist(Tensor x1, Tensor x2, float p=2., int?
-compute_mode=None); ceil(self); ceil_(Tensor(a!) self) -> Tensor(a!); celu(self, Scalar alpha=1.); celu_(Tensor(a!)
-self, Scalar alpha=1.) -> Tensor(a!); chain_matmul(Tensor[] matrices); chalf(self, *, MemoryFormat?
-memory_format=None); channel_shuffle(self, SymInt groups); cholesky(self, bool upper=False); cholesky_inverse(self,
-bool upper=False); cholesky_solve(self, Tensor input2, bool upper=False); chunk(Tensor(a -> *) self, int chunks, int
-dim=0) -> Tensor(a)[]; clamp(self, Scalar? min=None, Scalar? max=None); clamp.Tensor(self, Tensor? min=None, Tensor?
-max=None); clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!); clamp_.Tensor(Tensor(a!) self,
-Tensor? min=None, Tensor? max=None) -> Tensor(a!); clamp_max(self, Scalar max); clamp_max.Tensor(self, Tensor max);
-clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!); clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!);
-clamp_min(self, Scalar min); clamp_min.Tensor(self, Tensor min); clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!);
-clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!); clip(self, Scalar? min=None, Scalar? max=None);
-clip.Tensor(self, Tensor? min=None, Tensor? max=None); clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) ->
-Tensor(a!); clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!); clone(self, *,
-MemoryFormat? memory_format=None); coalesce(Tensor(a) self); col2im(self, SymInt[2] output_size, int[2] kernel_size,
-int[2] dilation, int[2] padding, int[2] stride); column_stack(Tensor[] tensors); combinations(self, int r=2, bool
-with_replacement=False); complex(Tensor real, Tensor imag); concat(Tensor[] tensors, int dim=0); concatenate(Tensor[]
-tensors, int dim=0); conj(Tensor(a) self); conj_physical(self); constant_pad_nd(self, SymInt[] pad, Scalar value=0);
-contiguous(Tensor(a) self, *, MemoryFormat memory_format=0); conv1d(Tensor input, Tensor weight, Tensor? bias=None,
-SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1); conv1d.padding(Tensor input,
-Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding="valid", SymInt[1] dilation=[1], SymInt groups=1);
-conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2]
-dilation=[1, 1], SymInt groups=1); conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1,
-1], str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1); conv3d(Tensor input, Tensor weight, Tensor?
-bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1);
-conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding="valid",
-SymInt[3] dilation=[1, 1, 1], SymInt groups=1); conv_tbc(self, Tensor weight, Tensor bias, int pad=0);
-conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1]
-output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]); conv_transpose2d.input(Tensor input, Tensor weight,
-Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1,
-SymInt[2] dilation=[1, 1]); conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1,
-1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]);
+out_dtype); broadcast_tensors(Tensor[] tensors) -> Tensor[]; broadcast_to(Tensor(a) self, SymInt[] size);
+bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False); bucketize.Tensor(self,
+Tensor boundaries, *, bool out_int32=False, bool right=False); cartesian_prod(Tensor[] tensors); cat(Tensor[] tensors,
+int dim=0); cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!);
+cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None); ceil(self); ceil_(Tensor(a!) self) -> Tensor(a!);
+celu(self, Scalar alpha=1.); celu_(Tensor(a!) self, Scalar alpha=1.) -> Tensor(a!); chain_matmul(Tensor[] matrices);
+chalf(self, *, MemoryFormat? memory_format=None); channel_shuffle(self, SymInt groups); cholesky(self, bool
+upper=False); cholesky_inverse(self, bool upper=False); cholesky_solve(self, Tensor input2, bool upper=False);
+chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]; clamp(self, Scalar? min=None, Scalar? max=None);
+clamp.Tensor(self, Tensor? min=None, Tensor? max=None); clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) ->
+Tensor(a!); clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!); clamp_max(self, Scalar
+max); clamp_max.Tensor(self, Tensor max); clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!);
+clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!); clamp_min(self, Scalar min); clamp_min.Tensor(self,
+Tensor min); clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!); clamp_min_.Tensor(Tensor(a!) self, Tensor min) ->
+Tensor(a!); clip(self, Scalar? min=None, Scalar? max=None); clip.Tensor(self, Tensor? min=None, Tensor? max=None);
+clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!); clip_.Tensor(Tensor(a!) self, Tensor?
+min=None, Tensor? max=None) -> Tensor(a!); clone(self, *, MemoryFormat? memory_format=None); coalesce(Tensor(a) self);
+col2im(self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride);
+column_stack(Tensor[] tensors); combinations(self, int r=2, bool with_replacement=False); complex(Tensor real, Tensor
+imag); concat(Tensor[] tensors, int dim=0); concatenate(Tensor[] tensors, int dim=0); conj(Tensor(a) self);
+conj_physical(self); constant_pad_nd(self, SymInt[] pad, Scalar value=0); contiguous(Tensor(a) self, *, MemoryFormat
+memory_format=0); conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0],
+SymInt[1] dilation=[1], SymInt groups=1); conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1]
+stride=[1], str padding="valid", SymInt[1] dilation=[1], SymInt groups=1); conv2d(Tensor input, Tensor weight, Tensor?
+bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1);
+conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid", SymInt[2]
+dilation=[1, 1], SymInt groups=1); conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1],
+SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1); conv3d.padding(Tensor input, Tensor
+weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding="valid", SymInt[3] dilation=[1, 1, 1], SymInt
+groups=1); conv_tbc(self, Tensor weight, Tensor bias, int pad=0); conv_transpose1d(Tensor input, Tensor weight, Tensor?
+bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1]
+dilation=[1]); conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1],
+SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]);
+conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3]
+padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]);
 convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool
 transposed, SymInt[] output_padding, SymInt groups); convolution_backward(Tensor grad_output, Tensor input, Tensor
 weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[]

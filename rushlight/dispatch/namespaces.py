@@ -12,7 +12,7 @@ from typing import Any
 from .. import _C
 from ..op import ops
 from ..op.registry import tables
-from .aten_overloads import aten_overload
+from .aten_overloads import overload_of
 
 BUILTIN = ("aten", "rushlight", "prims")
 
@@ -49,7 +49,7 @@ class OpOverloadPacket:
                 return overload
         # one schema here stands for several there
         if self._namespace in BUILTIN:
-            other = aten_overload(self.__name__, name)
+            other = overload_of(self, name)
             if other is not None:
                 return other
             if name in pytorch_overloads().get(self.__name__, ()):

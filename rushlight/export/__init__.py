@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from .archive import load, save
 from .capture import export
+from .dataclass_trees import register_dataclass
+from .decompositions import CustomDecompTable
+from .draft import draft_export
 from .dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
 from .exported_program import (
     ExportedProgram,
@@ -15,9 +18,11 @@ from .exported_program import (
     default_decompositions,
 )
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature
+from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 __all__ = [
-    "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
-    "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "export",
-    "load", "save",
+    "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
+    "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
+    "UnflattenedModule", "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass",
+    "save", "unflatten",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """`.pt2` files: a zip archive with a program's graph as JSON and its tensors as plain bytes.
 
-Enters: an ExportedProgram and where to write it; or a file. Leaves: the file; or the program. Files of PyTorch 2.13 load
-here, and ours there, as far as both have the ops. Nothing in a file is run. Refuses: archives that are cut off, damaged,
-foreign, or whose records do not fit their description.
+Enters: an ExportedProgram and where to write it; or a file. Leaves: the file; or the program. Files of PyTorch 2.13
+load here, and ours there, as far as both have the ops. Nothing in a file is run. Refuses: archives that are cut off,
+damaged, foreign, or whose records do not fit their description.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _bytes_of(t: Tensor) -> bytes:
 
 def load(f: Any, *, extra_files: dict[str, Any] | None = None,
          expected_opset_version: dict[str, int] | None = None) -> ExportedProgram:  # fmt: skip
-    """The program in a file (a path, or something to read from). Names in `extra_files` are filled with what was saved."""
+    """The program in a file (a path, or something to read from). `extra_files` is filled by its names."""
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
         raise FileNotFoundError(f"load: there is no file {os.fspath(f)!r}")
     try:

@@ -16,16 +16,15 @@ from .._dynamo.external_utils import tracing
 from ..aot.module_state import ModuleState
 from ..aot.refused import NotCaptured, user_line
 from ..autograd.grad_mode import no_grad
-from ..base.assertions import _assert_scalar
 from ..fake import DataDependentOutputException, FakeTensor, GuardOnDataDependentSymNode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
-from ..fx.node import Node, map_aggregate
+from ..fx.node import Node
 from ..nn import Module, Parameter
 from ..symbols import symbolic_math
 from ..utils import _pytree as pytree
 from .dynamic_shapes import leaf_shapes, named_arguments
-from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, argument_of
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -37,6 +36,7 @@ from .graph_signature import (
 )
 from .recording import ExportTracer, Recorder, module_stack
 from .sizes import Sizes
+from .values import argument_of, note_numbers
 
 
 def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
@@ -48,9 +48,13 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
     the arguments, or a `ShapesCollection`. All others are those of the examples.
     """
     if not isinstance(mod, Module):
-        raise ValueError(f"export: expected a Module, got {type(mod).__name__}. Put a function into a module's forward.")
+        raise ValueError(
+            f"export: expected a Module, got {type(mod).__name__}. Put a function into a module's forward."
+        )
     if not isinstance(args, tuple):
-        raise UserError(f"export: expected example arguments as a tuple, got {type(args).__name__}. Write (x,) for one.")
+        raise UserError(
+            f"export: expected example arguments as a tuple, got {type(args).__name__}. Write (x,) for one."
+        )
     if strict:
         raise NotImplementedError("export(strict=True) reads bytecode, which is not written yet. Use strict=False.")
     if preserve_module_call_signature:
@@ -94,7 +98,7 @@ class _Export:
                  *((InputKind.BUFFER, n, t) for n, t in self.mod.named_buffers())]  # fmt: skip
         for kind, path, t in named:
             prefix = "p" if kind is InputKind.PARAMETER else "b"
-            proxy = self.tracer.create_proxy("placeholder", f"{prefix}_{path.replace('.', '_')}", (), {})
+            proxy = self.tracer.add_input(f"{prefix}_{path.replace('.', '_')}")
             persistent = None if kind is InputKind.PARAMETER else path not in hidden
             fake = fakes.get(id(t))
             if fake is None:
@@ -113,7 +117,7 @@ class _Export:
         leaves = pytree.tree_leaves(combined)
         made = []
         for value, shape, name in zip(leaves, self.shapes, paths, strict=True):
-            proxy = self.tracer.create_proxy("placeholder", name, (), {})
+            proxy = self.tracer.add_input(name)
             if self.tracer.first_argument is None:
                 self.tracer.first_argument = proxy.node
             fake = self.sizes.argument(value, shape, name)
@@ -147,8 +151,8 @@ class _Export:
         except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
             line = user_line(error.__traceback__)
             raise UserError(
-                f"export: the program needs the elements of a tensor while it is traced{f' at {line}' if line else ''}. "
-                "A graph cannot hold Python that depends on them: keep the choice in tensors (torch.where), or state "
+                f"export: the program needs the elements of a tensor while it is traced{f' at {line}' if line else ''}."
+                " A graph cannot hold Python that depends on them: keep the choice in tensors (torch.where), or state "
                 f"what holds with torch._check. ({error})"
             ) from error
         self.tracer.record_checks()
@@ -198,15 +202,6 @@ class _Export:
             f"export: result {position} is a {type(leaf).__name__}. Results are tensors, numbers, strings, None, and "
             "containers of them; register a dataclass with export.register_dataclass."
         )
-
-
-def note_numbers(graph: Any) -> None:
-    """Values of the nodes that compute sizes."""
-    for node in graph.nodes:
-        if node.op == "call_function" and "val" not in node.meta and node.target is not _assert_scalar:
-            args = map_aggregate(node.args, lambda a: a.meta.get("val") if isinstance(a, Node) else a)
-            is_size = getattr(node.target, "_opname", "") == "sym_size"
-            node.meta["val"] = args[0].shape[args[1]] if is_size else node.target(*args)
 
 
 def _output_argument(leaf: Any, node: Any) -> Any:

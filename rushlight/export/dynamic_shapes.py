@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -294,7 +294,7 @@ def _walk(path: str, value: Any, shape: Any) -> list[Any]:
         return [None]
     if shape is None:
         return [None] * len(pytree.tree_leaves(value))
-    children, context = pytree.SUPPORTED_NODES[pytree._get_node_type(value)].flatten_fn(value)
+    children, _ = pytree.SUPPORTED_NODES[pytree._get_node_type(value)].flatten_fn(value)
     if isinstance(value, dict):
         if not isinstance(shape, dict) or set(shape) != set(value):
             raise UserError(f"dynamic_shapes{path}: expected a dict with the keys {list(value)}, got {shape!r}")
@@ -376,5 +376,3 @@ def _suggested(name: str, text: str, scope: dict[str, Any]) -> Any:
     root = scope.setdefault(other, Dim(other))
     return root * int(factor) if star else root
 
-
-LeafFilter = Callable[[Any], bool]

@@ -15,19 +15,12 @@ from typing import Any, NamedTuple
 from .._C import Tensor
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
-from ..fx.node import Node
 from ..nn import Module, Parameter
-from ..utils import _pytree as pytree
-from .graph_signature import (
-    ConstantArgument,
-    ExportGraphSignature,
-    InputKind,
-    SymBoolArgument,
-    SymFloatArgument,
-    SymIntArgument,
-    TensorArgument,
-)
+from .decompositions import decomposed, default_table
+from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind
+from .recording import keep_name
 from .sizes import Guards, ValueRange
+from .unlift import unlifted
 
 __all__ = ["CallSpec", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
 
@@ -178,9 +171,7 @@ class ExportedProgram:
         return Guards(names, values, self._range_constraints, self._shape_env)
 
     def module(self, check_guards: bool = True) -> GraphModule:
-        """A module that runs the program, with its parameters and buffers. Arguments are checked, unless told not to."""
-        from .unlift import unlifted  # noqa: PLC0415 - it takes a program
-
+        """A module that runs the program, with its parameters and buffers; it checks arguments unless told not to."""
         return unlifted(self, check_guards)
 
     def run_decompositions(self, decomp_table: Mapping[Any, Callable] | None = None,
@@ -188,8 +179,6 @@ class ExportedProgram:
         """The program without writes, its ops replaced by those of the table (default: `default_decompositions()`)."""
         if decompose_custom_triton_ops:
             raise NotImplementedError("run_decompositions: there are no Triton ops here to decompose")
-        from .decompositions import decomposed  # noqa: PLC0415 - it makes programs
-
         return decomposed(self, default_decompositions() if decomp_table is None else decomp_table)
 
     # --- copies and checks --------------------------------------------------------------------------------------------
@@ -232,10 +221,20 @@ class ExportedProgram:
             dialect=dialect or self._dialect,
         )  # fmt: skip
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
+        made = copy.deepcopy(self._graph_module, memo)
+        signature = copy.deepcopy(self._graph_signature, memo)
+        for node, spec in zip(made.graph.find_nodes(op="placeholder"), signature.input_specs, strict=True):
+            keep_name(node, spec.arg.name)
+        made.recompile()
+        return self._update(made, signature, state_dict=copy.deepcopy(self._state_dict, memo),
+                            constants=copy.deepcopy(self._constants, memo))  # fmt: skip
+
     def __str__(self) -> str:
         code = self._graph_module.print_readable(print_output=False, colored=False).replace("\n", "\n    ")
         signature = str(self._graph_signature).replace("\n", "\n    ")
-        return f"ExportedProgram:\n    {code}\nGraph signature: {signature}\nRange constraints: {self._range_constraints}\n"
+        ranges = f"Range constraints: {self._range_constraints}\n"
+        return f"ExportedProgram:\n    {code}\nGraph signature: {signature}\n{ranges}"
 
     def print_readable(self) -> str:
         """Print the program as text, and return it."""
@@ -246,28 +245,4 @@ class ExportedProgram:
 
 def default_decompositions() -> dict[Any, Callable]:
     """The table of `run_decompositions`: composites as core ATen ops. Delete entries to keep ops whole."""
-    from .decompositions import default_table  # noqa: PLC0415 - it makes programs
-
     return default_table()
-
-
-def argument_of(value: Any, node: Any) -> Any:
-    """The spec of a value of the graph."""
-    if not isinstance(node, Node):
-        return ConstantArgument("", node)
-    kinds = {"SymInt": SymIntArgument, "SymFloat": SymFloatArgument, "SymBool": SymBoolArgument}
-    kind = kinds.get(type(value).__name__)
-    if isinstance(value, Tensor) or value is None:
-        return TensorArgument(node.name)
-    return kind(node.name) if kind else TensorArgument(node.name)
-
-
-def flat_arguments(in_spec: Any, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-    """Leaves of arguments of the structure that was exported; keywords in its order."""
-    names = in_spec.child(1).context
-    if set(names) == set(kwargs):
-        kwargs = {n: kwargs[n] for n in names}
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    if spec != in_spec:
-        raise TypeError(f"the program was exported for arguments of the structure {in_spec}, got {spec}")
-    return leaves

@@ -37,6 +37,7 @@ from .graph_signature import (
     SymIntArgument,
     TensorArgument,
 )
+from .recording import keep_name
 from .size_text import read_size
 from .sizes import ValueRange
 from .writing import VERSION
@@ -52,7 +53,7 @@ def read(said: Mapping[str, Any], state: dict[str, Any], constants: dict[str, An
     try:
         return _Reader(said).program(state, constants, example_inputs)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"load: the file's description of the program is damaged or of another form ({error!r})") from error
+        raise ValueError(f"load: the description of the program is damaged or of another form ({error!r})") from error
 
 
 def _only(entry: Mapping[str, Any]) -> tuple[str, Any]:
@@ -176,12 +177,15 @@ class _Reader:
 
     # --- the graph ----------------------------------------------------------------------------------------------------
 
-    def program(self, state: dict[str, Any], constants: dict[str, Any], example_inputs: tuple | None) -> ExportedProgram:
+    def program(
+        self, state: dict[str, Any], constants: dict[str, Any], example_inputs: tuple | None
+    ) -> ExportedProgram:
         signature = self.module["signature"]
         inputs = [self.input_spec(s) for s in signature["input_specs"]]
         for spec, entry in zip(inputs, self.json["inputs"], strict=True):
+            _only(entry)
             node = self.graph.placeholder(spec.arg.name)
-            kind, _ = _only(entry)
+            keep_name(node, spec.arg.name)
             fixed = isinstance(spec.arg, ConstantArgument)
             self.put(spec.arg.name, node, spec.arg.value if fixed else self.value_of(spec.arg.name))
             if node.name != spec.arg.name:
@@ -190,6 +194,9 @@ class _Reader:
             self.call(entry)
         returned = [self.argument(a) for a in self.json["outputs"]]
         self.graph.output(tuple(returned))
+        for node in reversed(self.graph.find_nodes(op="call_function", target=operator.getitem)):
+            if not node.users:
+                self.graph.erase_node(node)
         outputs = [self.output_spec(s) for s in signature["output_specs"]]
         ranges = {symbol(n): ValueRange(r.get("min_val") or 0, r.get("max_val"))
                   for n, r in self.said["range_constraints"].items()}  # fmt: skip
@@ -207,8 +214,8 @@ class _Reader:
         name = entry["target"]
         target = _ASSERTIONS.get(name) or codes.NUMBERS.get(name) or self.op(name)
         args, kwargs = [], {}
-        keyword_only = {p.name for p in target._schema.arguments if p.kwarg_only} if isinstance(target,
-                                                                                              AtenOverload) else set()  # fmt: skip
+        params = target._schema.arguments if isinstance(target, AtenOverload) else ()
+        keyword_only = {p.name for p in params if p.kwarg_only}
         for given in entry["inputs"]:
             value = self.argument(given["arg"])
             if given.get("kind", 1) == 2 or given["name"] in keyword_only:

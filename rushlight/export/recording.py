@@ -19,8 +19,9 @@ from .. import _C
 from .._C import Tensor
 from ..definitions.einsum import einsum
 from ..dispatch import autocast
-from ..dispatch.aten_overloads import aten_call
+from ..dispatch.aten_calls import aten_call
 from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode
+from ..fake import FakeTensor
 from ..fx.experimental.proxy_tensor import PythonKeyTracer
 from ..fx.graph import Graph
 from ..fx.node import Node, map_aggregate
@@ -42,7 +43,15 @@ class ExportTracer(PythonKeyTracer):
         self.tensor_attrs = {}
         self.names = names                                        # tensors that modules hold: where
         self.constants: dict[str, tuple[Tensor, Node]] = {}
+        self.twins: dict[int, FakeTensor] = {}
+        self.line: str | None = None                              # where the program is, if that is known already
         self.first_argument: Node | None = None                   # constants stand before it
+
+    def add_input(self, name: str) -> Proxy:
+        """A placeholder of this name, which may be a word of Python's."""
+        proxy = self.create_proxy("placeholder", name, (), {})
+        keep_name(proxy.node, name)
+        return proxy
 
     def create_arg(self, a: Any) -> Any:
         return self.proxy_of(a).node if isinstance(a, Parameter) else super().create_arg(a)
@@ -50,17 +59,36 @@ class ExportTracer(PythonKeyTracer):
     def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:
         node = super().create_node(kind, *args, **kwargs)
         if kind == "call_function":
-            node.meta["stack_trace"] = user_lines() or node.meta.get("stack_trace")
+            line = user_lines() if self.line is None else self.line
+            if line:
+                node.meta["stack_trace"] = line
         return node
+
+    def twin(self, t: Any) -> Any:
+        """A fake in the place of a tensor from outside: what is computed from it is recorded, not computed."""
+        if not isinstance(t, Tensor) or isinstance(t, FakeTensor):
+            return t
+        if id(t) not in self.twins:
+            made = self.snapshots.from_tensor(t.detach(), static_shapes=True)
+            self.track(made, self.create_proxy_for_constant(t))
+            self.twins[id(t)] = made
+            self.kept.append(t)
+        return self.twins[id(t)]
 
     def create_proxy_for_constant(self, t: Tensor) -> Proxy:
         path = self.names.get(id(t), f"lifted_tensor_{sum(n.startswith('lifted_tensor_') for n in self.constants)}")
         before = self.first_argument or next(iter(self.graph.nodes))
         with self.graph.inserting_before(before):
-            proxy = self.create_proxy("placeholder", f"c_{path.replace('.', '_')}", (), {})
+            proxy = self.add_input(f"c_{path.replace('.', '_')}")
         self.constants[path] = (t, proxy.node)
         self.note_value(proxy, t)
         return proxy
+
+
+def keep_name(node: Node, name: str) -> None:
+    """Call a placeholder by its own name where no other node has it: `input` too."""
+    if node.name != name and name.isidentifier() and all(n.name != name for n in node.graph.nodes):
+        node.name = node.target = name
 
 
 def user_lines() -> str:
@@ -123,6 +151,7 @@ class Recorder:
         """A call of the program."""
         if self.is_quiet:
             return func(*args, **kwargs)
+        args, kwargs = map_aggregate((args, kwargs), self.tracer.twin)
         if isinstance(func, _C.Op):
             return self.op(func, args, kwargs)
         if func is einsum and args and isinstance(args[0], str):
@@ -149,6 +178,8 @@ class Recorder:
         if overload.name == "div" and not isinstance(bound[0], Tensor) and len(bound) == 2:
             with self.calls:
                 return bound[1].reciprocal() * bound[0]
+        if overload.name == "contiguous" and bound[0].is_contiguous():
+            return bound[0]
         made = aten_call(overload, bound)
         if made is None:
             if overload.definition.is_composite:
@@ -212,14 +243,18 @@ def module_stack(tracer: ExportTracer, root: Module) -> Iterator[list[tuple[str,
     counts: dict[str, int] = {}
     entered: list[tuple[str, Module]] = []
     tracer.module_stack = OrderedDict()
+    open_calls: list[tuple[str, str]] = []     # path and label of the modules that run
 
     def enter(module: Module, args: Any) -> None:
         path = paths.get(id(module))
         if path is None:
             path = f"_{type(module).__name__}_{len(counts)}"
-        seen = counts.get(path, 0)
-        counts[path] = seen + 1
-        label = f"{path}@{seen}" if seen else path
+        outer, called = open_calls[-1] if open_calls else ("", "")
+        own = called + path[len(outer) :] if outer and path.startswith(f"{outer}.") else path
+        seen = counts.get(own, 0)
+        counts[own] = seen + 1
+        label = f"{own}@{seen}" if seen else own
+        open_calls.append((path, label))
         entered.append((label, module))
         key = "L__self__" + "".join(f"_{part}" for part in label.split(".") if part)
         kind = f"{public_module(type(module))}.{type(module).__qualname__}"
@@ -228,6 +263,7 @@ def module_stack(tracer: ExportTracer, root: Module) -> Iterator[list[tuple[str,
     def leave(module: Module, args: Any, output: Any) -> None:
         if tracer.module_stack:
             tracer.module_stack.popitem()
+            open_calls.pop()
 
     handles = [register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True)]
     try:

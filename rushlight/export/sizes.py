@@ -45,8 +45,8 @@ class Sizes:
         """A leaf of the arguments as the trace sees it."""
         if isinstance(value, Tensor):
             entries = shape if shape is not None else (None,) * value.ndim
-            sizes = tuple(self.size(n, e, f"{name}.size({d})") for d, (n, e) in enumerate(zip(value.shape, entries,
-                                                                                              strict=True)))  # fmt: skip
+            pairs = enumerate(zip(value.shape, entries, strict=True))
+            sizes = tuple(self.size(n, e, f"{name}.size({d})") for d, (n, e) in pairs)
             if not any(isinstance(s, SymInt) for s in sizes):
                 return self.mode.from_tensor(value, static_shapes=True)
             fixed = self.mode.from_tensor(value.detach(), static_shapes=True)
@@ -67,8 +67,8 @@ class Sizes:
                         "are fixed. Use an example of size 2 or more."
                     )
                 return result
-            self.hinted[str(result)] = (entry, source)
-            self.sources[str(result)] = source
+            self.hinted[_name(result)] = (entry, source)
+            self.sources[_name(result)] = source
             return result
         return seen
 
@@ -86,15 +86,15 @@ class Sizes:
                     "and sizes 0 and 1 are fixed. Use an example of size 2 or more."
                 )
             self.roots[root.__name__] = (root, made)
-            self.sources[str(made)] = source
+            self.sources[_name(made)] = source
         known, number = self.roots[root.__name__]
         if (known.min, known.max) != (root.min, root.max):
             raise UserError(f"export: two Dims are called {root.__name__!r} and have other limits: {known!r}, {root!r}")
-        if self.env.hints[str(number)] != value:
-            other = self.sources[str(number)]
+        if self.env.hints[_name(number)] != value:
+            other = self.sources[_name(number)]
             raise UserError(
                 f"export: {other} and {source} are both declared to be Dim {root.__name__!r}, but the examples have "
-                f"{self.env.hints[str(number)]} and {value}"
+                f"{self.env.hints[_name(number)]} and {value}"
             )
         return number * entry.factor + entry.offset
 
@@ -104,14 +104,15 @@ class Sizes:
         """Ranges by symbol; refuses where dims declared dynamic are not."""
         wrong, fixes = [], []
         for name, (dim, number) in self.roots.items():
-            what, fix = self._problem(name, dim, str(number))
+            what, fix = self._problem(name, dim, _name(number))
             if what:
                 wrong.append(what)
                 fixes.append(fix)
         for name, (hint, source) in self.hinted.items():
             fixed = self.env.simplify(symbol(name)).constant
             if hint.type is _DimHintType.DYNAMIC and fixed is not None:
-                wrong.append(f"{source} is declared Dim.DYNAMIC, but the program fixes it to {fixed}{self._where(name)}")
+                where = self._where(name)
+                wrong.append(f"{source} is declared Dim.DYNAMIC, but the program fixes it to {fixed}{where}")
                 fixes.append(f"{source}: use Dim.AUTO or Dim.STATIC")
         if wrong:
             raise UserError(
@@ -131,7 +132,7 @@ class Sizes:
                 f"{name} = {simplified.constant}",
             )
         if simplified.sole_symbol not in (None, number):
-            other = next((n for n, (_, s) in self.roots.items() if str(s) == simplified.sole_symbol), None)
+            other = next((n for n, (_, s) in self.roots.items() if _name(s) == simplified.sole_symbol), None)
             if other is not None:
                 return f"Dims {name!r} and {other!r} must be equal{self._where(number)}", f"{name} = {other}"
         if simplified.sole_symbol is None and len(simplified.names) == 1:
@@ -143,7 +144,7 @@ class Sizes:
         declared_low = max(dim.min, 2)
         is_tight = (low or 0) > declared_low or (high is not None and (dim.max is None or high < dim.max))
         if not is_tight:
-            return "", ""
+            return self._uneven(name, number)
         limits = [f"min={low}"] if (low or 0) > declared_low else [f"min={dim.min}"] if dim.min else []
         limits += [f"max={high}"] if high is not None else []
         return (
@@ -152,6 +153,20 @@ class Sizes:
             f"{name} = Dim({', '.join([repr(name), *limits])})",
         )
 
+    def _uneven(self, name: str, number: str) -> tuple[str, str]:
+        """Whether the program works for multiples only."""
+        for guard in self.env.guards:
+            if guard.truth.names != {number} or "%" not in repr(guard.truth):
+                continue
+            factor = next((k for k in range(2, 4097) if all(guard.holds({number: k * i}) for i in (1, 2, 3))), None)
+            if factor is not None and not guard.holds({number: factor + 1}):
+                return (
+                    f"{self.sources[number]} (Dim {name!r}) must be a multiple of {factor} ({guard!r} at "
+                    f"{guard.location})",
+                    f"{name} = {factor}*_{name}",
+                )
+        return "", ""
+
     def _where(self, name: str) -> str:
         guard = next((g for g in self.env.guards if name in g.truth.names), None)
         return f" ({guard!r} at {guard.location})" if guard is not None else ""
@@ -159,7 +174,7 @@ class Sizes:
     def ranges(self) -> dict[Expression, ValueRange]:
         """Between which numbers each symbol that is left lies."""
         found: dict[Expression, ValueRange] = {}
-        declared = {str(number): dim for dim, number in self.roots.values()}
+        declared = {_name(number): dim for dim, number in self.roots.values()}
         for name in self.env.hints:
             if self.env.simplify(symbol(name)).sole_symbol != name:
                 continue
@@ -168,6 +183,13 @@ class Sizes:
             own = declared[name].min if name in declared else (self.hinted[name][0].min or 0)
             found[symbol(name)] = ValueRange(own if (low or 0) <= 2 else low, high)
         return found
+
+
+def _name(number: SymInt) -> str:
+    """The symbol that a number was made as, whatever is known of it since."""
+    name = number.formula.sole_symbol
+    assert name is not None, f"{number} was made as a symbol"
+    return name
 
 
 def _multiple(e: Expression, name: str) -> str:
@@ -199,8 +221,8 @@ class Guards:
                 _note(name, known, value, symbols, later)
             elif type(known) is not type(value) or known != value:
                 raise RuntimeError(
-                    f"{name} was {known!r} when the program was exported, and is part of it; got {value!r}. Export once "
-                    "for each value."
+                    f"{name} was {known!r} when the program was exported, and is part of it; got {value!r}. Export"
+                    " once for each value."
                 )
         numbers = {n: v for n, (v, _) in symbols.items()}
         for where, expected, size in later:
@@ -256,7 +278,7 @@ def _note(where: str, expected: Any, size: int, symbols: dict, later: list) -> N
         symbols[name] = (size, where)
         return
     atoms = list(e.names)
-    if name is None and len(atoms) == 1 and atoms[0] not in symbols:      # a multiple of a symbol with no size of its own
+    if name is None and len(atoms) == 1 and atoms[0] not in symbols:      # of a symbol with no size of its own
         one, two = e.evaluate({atoms[0]: 1}), e.evaluate({atoms[0]: 2})
         value, rest = divmod(size - (2 * one - two), two - one)
         if rest:

@@ -14,7 +14,9 @@ from ..fx.graph_module import GraphModule
 from ..nn import Module, Parameter
 from ..op import find_op
 from .graph_signature import InputKind, OutputKind
+from .recording import keep_name
 from .sizes import Guards
+from .values import flat_arguments
 
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
@@ -44,6 +46,7 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
     for node, spec in zip(program.graph.find_nodes(op="placeholder"), specs, strict=True):
         if spec.kind is InputKind.USER_INPUT:
             copied[node] = graph.placeholder(node.name)
+            keep_name(copied[node], node.name)
             inputs.append(copied[node])
         else:
             _attach(root, spec, program.tensor_of(spec))
@@ -68,8 +71,6 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
 
 
 def _checked(module: Unlifted, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    from .exported_program import flat_arguments  # noqa: PLC0415 - a program makes this module
-
     spec = module.graph._codegen.pytree_info.in_spec
     leaves = flat_arguments(spec, args, kwargs)
     module._guards.check(leaves)

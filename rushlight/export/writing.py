@@ -289,8 +289,8 @@ def _plain(value: Any) -> dict[str, Any]:
 def _named(arg: Any) -> dict[str, Any]:
     if isinstance(arg, ConstantArgument):
         return _plain(arg.value)
-    return {"as_sym_int": {"as_name": arg.name}} if isinstance(arg, SymIntArgument) else {"as_tensor":
-                                                                                          {"name": arg.name}}  # fmt: skip
+    is_number = isinstance(arg, SymIntArgument)
+    return {"as_sym_int": {"as_name": arg.name}} if is_number else {"as_tensor": {"name": arg.name}}
 
 
 def _output(spec: Any) -> dict[str, Any]:

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
 
 BaseArgumentTypes = str | int | float | bool | complex | _C.dtype | Tensor | _C.device | Any
-base_types = (str, int, float, bool, complex, _C.dtype, Tensor, _C.device, layout, memory_format, _C.Overload, AtenOverload)
+base_types = (
+    str, int, float, bool, complex, _C.dtype, Tensor, _C.device, layout, memory_format, _C.Overload, AtenOverload,
+)  # fmt: skip
 Target = Callable[..., Any] | str
 Argument = Any
 ArgumentT = TypeVar("ArgumentT", bound=Any)

@@ -1,0 +1,292 @@
+"""Decomposing a program: its graph run once more on fake tensors, ops replaced by rules, writes by values.
+
+Enters: a program and a table from overloads to functions. Leaves: a program whose graph writes to nothing: what was
+written to buffers and arguments is returned, and the signature says where it goes. The default table turns composites
+into core ATen ops, as PyTorch's does.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..autograd.grad_mode import no_grad
+from ..base.shape import contiguous_format
+from ..dispatch.aten_calls import aten_overload
+from ..dispatch.aten_overloads import AtenOverload
+from ..fake import FakeTensorMode
+from ..fx.experimental.symbolic_sizes import SYMBOLIC
+from ..fx.graph_module import GraphModule
+from ..fx.node import Node, map_aggregate
+from ..nn import Module
+from ..op import find_op
+from ..symbols import symbolic_math
+from .functional import Functional
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from .recording import ExportTracer, Recorder
+from .values import argument_of, note_numbers
+
+
+def decomposed(program: Any, table: Mapping[Any, Callable]) -> Any:
+    """The program by the rules of a table, without writes."""
+    return _Decompose(program, table).run()
+
+
+class _Decompose:
+    """One run."""
+
+    def __init__(self, program: Any, table: Mapping[Any, Callable]) -> None:
+        self.program = program
+        rules = {_key(op): rule for op, rule in table.items()}
+        self.mode = _mode_of(program)
+        self.tracer = ExportTracer({})
+        self.tracer.env, self.tracer.snapshots = program._shape_env, self.mode
+        self.recorder = Recorder(self.tracer, lambda target: rules.get(_key(target)))
+        self.functional = Functional(self.recorder)
+        self.values: dict[Node, Any] = {}
+
+    def run(self) -> Any:
+        with self.mode, no_grad(), symbolic_math():
+            placeholders = self.inputs()
+            nodes = [n for n in self.program.graph.nodes if n.op not in ("placeholder", "output")]
+            self.recorder.run_recorded(lambda: [self.call(n) for n in nodes])
+            return self.finished(placeholders)
+
+    def inputs(self) -> list[Any]:
+        made = []
+        for node in self.program.graph.find_nodes(op="placeholder"):
+            proxy = self.tracer.add_input(node.name)
+            value = node.meta.get("val")
+            if isinstance(value, Tensor):
+                value = self.mode.empty(tuple(value.shape), value.stride(), value.dtype, value.device)
+                self.tracer.track(value, proxy)
+                self.functional.own(value)
+            else:
+                self.tracer.sizes.note(value, proxy, None)
+                proxy.node.meta["val"] = value
+            self.values[node] = value
+            made.append((node, proxy.node, value))
+        return made
+
+    def call(self, node: Node) -> None:
+        """One node of the program."""
+        args, kwargs = map_aggregate((node.args, node.kwargs), lambda a: self.values[a] if isinstance(a, Node) else a)
+        self.tracer.module_stack = node.meta.get("nn_module_stack") or {}
+        self.tracer.line = node.meta.get("stack_trace")
+        if node.op == "get_attr":
+            self.values[node] = functools.reduce(getattr, node.target.split("."), self.program.graph_module)
+        elif node.target is operator.getitem or not isinstance(node.target, (AtenOverload, _C.Overload)):
+            self.values[node] = node.target(*args, **kwargs)
+        else:
+            self.values[node] = self.functional.call(node.target, args, kwargs)
+
+    def finished(self, placeholders: list[Any]) -> Any:
+        signature = self.program.graph_signature
+        written = [(spec, self.functional.current(value))
+                   for spec, (_, _, value) in zip(signature.input_specs, placeholders, strict=True)
+                   if isinstance(value, Tensor) and self.functional.is_written(value)]  # fmt: skip
+        self.tracer.record_checks()
+        outputs, returned = [], []
+        for spec, value in written:
+            node = self.node_of(value)
+            kind, target = _mutation(spec)
+            outputs.append(OutputSpec(kind, TensorArgument(node.name), target))
+            returned.append(node)
+        for old, spec in zip(self.program.graph.output_node().args[0], signature.output_specs, strict=True):
+            value = self.values[old] if isinstance(old, Node) else old
+            node = self.node_of(self.functional.current(value) if isinstance(value, Tensor) else value)
+            arg = argument_of(value, node) if isinstance(node, Node) else ConstantArgument("", node)
+            outputs.append(OutputSpec(spec.kind, arg, spec.target))
+            returned.append(node)
+        graph = self.tracer.graph
+        graph.output(tuple(returned))
+        graph.eliminate_dead_code()
+        note_numbers(graph)
+        inputs = [InputSpec(s.kind, s.arg, s.target, s.persistent) for s in signature.input_specs]
+        constants = dict(self.program.constants)
+        at = next((i for i, s in enumerate(inputs) if s.kind is InputKind.USER_INPUT), len(inputs))
+        for path, (t, node) in self.tracer.constants.items():
+            name = path
+            while name in constants:
+                name += "_"
+            constants[name] = t
+            inputs.insert(at, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), name))
+            at += 1
+        return self.program._update(
+            GraphModule(Module(), graph), ExportGraphSignature(inputs, outputs), constants=constants, dialect="ATEN"
+        )
+
+    def node_of(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.tracer.proxy_of(value).node
+        if isinstance(value, SYMBOLIC):
+            made = self.tracer.sizes.proxy(value)
+            return getattr(made, "node", made)
+        return value
+
+
+def _mode_of(program: Any) -> FakeTensorMode:
+    """The mode that the program's fakes belong to, or one like it."""
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if hasattr(value, "fake_mode"):
+            return value.fake_mode
+    return FakeTensorMode(allow_non_fake_inputs=True, shape_env=program._shape_env)
+
+
+def _mutation(spec: InputSpec) -> tuple[OutputKind, str]:
+    if spec.kind is InputKind.BUFFER:
+        return OutputKind.BUFFER_MUTATION, str(spec.target)
+    if spec.kind is InputKind.PARAMETER:
+        return OutputKind.PARAMETER_MUTATION, str(spec.target)
+    if spec.kind is InputKind.USER_INPUT:
+        return OutputKind.USER_INPUT_MUTATION, spec.arg.name
+    raise ValueError(f"run_decompositions: the program writes to the constant {spec.target}. Make it a buffer.")
+
+
+def _key(op: Any) -> str:
+    """What overloads are looked up by: their names."""
+    return str(op)
+
+
+# --- the default table ------------------------------------------------------------------------------------------------
+
+
+class CustomDecompTable(dict):
+    """A table from overloads to functions; `ops.aten.linear` as a key stands for all of its overloads."""
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        """Take an op out, so that it stays whole."""
+        for own in [k for k in self if k is key or _key(k) == _key(key)]:
+            return super().pop(own)
+        return super().pop(key, *default)
+
+    def __delitem__(self, key: Any) -> None:
+        own = next((k for k in self if _key(k) == _key(key)), key)
+        super().__delitem__(own)
+
+    def materialize(self) -> dict[Any, Callable]:
+        """A plain dict of it."""
+        return dict(self)
+
+
+def default_table() -> CustomDecompTable:
+    """Composites as core ATen ops. A copy: entries may be deleted."""
+    found = CustomDecompTable()
+    for name, rule in RULES.items():
+        op, _, label = name.partition(".")
+        overload = aten_overload(op, label or "default")
+        if overload is not None:
+            found[overload] = rule
+    return found
+
+
+def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    turned = weight.permute([1, 0])
+    rows = input.reshape([-1, input.shape[-1]]) if input.ndim != 2 else input
+    made = find_op("mm")(rows, turned) if bias is None else find_op("addmm")(bias, rows, turned)
+    return made if input.ndim == 2 else made.view([*input.shape[:-1], weight.shape[0]])
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    if a.ndim == 2 and b.ndim == 2:
+        return find_op("mm")(a, b)
+    if a.ndim == 3 and b.ndim == 3 and a.shape[0] == b.shape[0]:
+        return find_op("bmm")(a, b)
+    if a.ndim < 2 or b.ndim < 2:
+        return NotImplemented
+    if b.ndim == 2:
+        return find_op("mm")(a.reshape([-1, a.shape[-1]]), b).view([*a.shape[:-1], b.shape[-1]])
+    pairs = zip(_padded(a.shape[:-2], b.ndim - 2), _padded(b.shape[:-2], a.ndim - 2), strict=True)
+    batch = [n if isinstance(m, int) and m == 1 else m for m, n in pairs]
+    left = a.expand([*batch, *a.shape[-2:]]).reshape([-1, *a.shape[-2:]])
+    right = b.expand([*batch, *b.shape[-2:]]).reshape([-1, *b.shape[-2:]])
+    return find_op("bmm")(left, right).view([*batch, a.shape[-2], b.shape[-1]])
+
+
+def _padded(sizes: Any, count: int) -> list[Any]:
+    return [*[1] * (count - len(sizes)), *sizes]
+
+
+def _convolution(dims: int) -> Callable:
+    def rule(input: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,), dilation: Any = (1,),
+             groups: int = 1) -> Any:  # fmt: skip
+        def full(x: Any) -> list[int]:
+            return list(x) * dims if len(x) == 1 else list(x)
+
+        if input.ndim != dims + 2:
+            return NotImplemented
+        return find_op("convolution")(
+            input, weight, bias, full(stride), full(padding), full(dilation), False, [0] * dims, groups
+        )
+
+    return rule
+
+
+def _batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float,
+                cudnn_enabled: bool = False) -> Any:  # fmt: skip
+    if training or mean is None:
+        return NotImplemented
+    return find_op("_native_batch_norm_legit_no_training")(input, weight, bias, mean, var, momentum, eps)[0]
+
+
+def _layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+                cudnn_enable: bool = True) -> Any:  # fmt: skip
+    return find_op("native_layer_norm")(input, normalized_shape, weight, bias, eps)[0]
+
+
+def _softmax(name: str) -> Callable:
+    def rule(input: Any, dim: int, dtype: Any = None) -> Any:
+        return find_op(name)(input if dtype is None else input.to(dtype), dim, False)
+
+    return rule
+
+
+def _flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    if not input.ndim:
+        return input.view([1])
+    first, last = start_dim % input.ndim, end_dim % input.ndim
+    joined = functools.reduce(operator.mul, input.shape[first : last + 1], 1)
+    return input.reshape([*input.shape[:first], joined, *input.shape[last + 1 :]])
+
+
+def _transpose(input: Any, dim0: int, dim1: int) -> Any:
+    if not input.ndim:
+        return NotImplemented
+    order = list(range(input.ndim))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return input.permute(order)
+
+
+def _dropout(input: Any, p: float, train: bool) -> Any:
+    return NotImplemented if train and p else input.clone()
+
+
+def _max_pool2d(input: Any, *args: Any) -> Any:
+    return find_op("max_pool2d_with_indices")(input, *args)[0]
+
+
+RULES: dict[str, Callable] = {
+    "linear": _linear, "matmul": _matmul, "conv1d": _convolution(1), "conv2d": _convolution(2),
+    "conv3d": _convolution(3), "batch_norm": _batch_norm, "layer_norm": _layer_norm,
+    "softmax.int": _softmax("_softmax"), "log_softmax.int": _softmax("_log_softmax"),
+    "flatten.using_ints": _flatten, "transpose.int": _transpose,
+    "dropout": _dropout, "max_pool2d": _max_pool2d,
+    "t": lambda x: x.permute([1, 0]) if x.ndim == 2 else NotImplemented,
+    "contiguous": lambda x, memory_format=None: x.clone(memory_format=memory_format or contiguous_format),
+    "chunk": lambda x, chunks, dim=0: x.split(-(-x.shape[dim] // chunks), dim),
+    "stack": lambda xs, dim=0: find_op("cat")([x.unsqueeze(dim) for x in xs], dim),
+}  # fmt: skip
+

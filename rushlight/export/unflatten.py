@@ -1,0 +1,240 @@
+"""An exported program as a tree of modules again, with the names and calls that the original had.
+
+Enters: an ExportedProgram whose nodes know the modules they were called in. Leaves: `UnflattenedModule`: every module
+that was called is a GraphModule in its place; parameters and buffers are where they were. A module called several times
+has a copy for each call (`block`, `block@1`, ...) that shares its tensors.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from typing import Any
+
+from .._C import Tensor
+from ..fx.graph import Graph
+from ..fx.graph_module import GraphModule
+from ..fx.node import Node
+from ..nn import Module, Parameter
+from ..op import find_op
+from ..utils import _pytree as pytree
+from .exported_program import ExportedProgram
+from .graph_signature import InputKind, OutputKind
+from .values import flat_arguments
+
+_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+class FlatArgsAdapter(abc.ABC):
+    """Turns arguments of one structure into those of the structure that was exported."""
+
+    @abc.abstractmethod
+    def adapt(self, target_spec: Any, input_spec: Any, input_args: list[Any],
+              metadata: dict[str, Any] | None = None, obj: Any = None) -> list[Any]:  # fmt: skip
+        """The leaves, for `target_spec`."""
+
+    def get_flat_arg_paths(self) -> list[str]:
+        """Paths of attributes that are arguments too; none unless overridden."""
+        return []
+
+
+class UnflattenedModule(Module):
+    """A program as modules. Submodules may be exchanged for others that compute the same."""
+
+    def __init__(self, export_module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> None:
+        super().__init__()
+        self.adapter = flat_args_adapter
+        self.spec = export_module.call_spec
+        self.guards = export_module.guards()
+        made = _Tree(export_module).module()
+        for name, child in made._modules.items():
+            self.add_module(name, child)
+        for name, parameter in made._parameters.items():
+            self.register_parameter(name, parameter)
+        for name, buffer in made._buffers.items():
+            self.register_buffer(name, buffer, persistent=name not in made._non_persistent_buffers_set)
+        self.graph = made.graph
+        self.graph.owning_module = self
+        self._run = type(made).forward
+        self.check_input_constraints = True
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self.adapter is not None:
+            leaves, spec = pytree.tree_flatten((args, kwargs))
+            leaves = self.adapter.adapt(self.spec.in_spec, spec, leaves)
+        else:
+            leaves = flat_arguments(self.spec.in_spec, args, kwargs)
+        if self.check_input_constraints:
+            self.guards.check(leaves)
+        return pytree.tree_unflatten(list(self._run(self, *leaves)), self.spec.out_spec)
+
+    def print_readable(self, print_output: bool = True) -> str:
+        """The code of the outermost graph."""
+        text = str(self.graph)
+        if print_output:
+            print(text)
+        return text
+
+
+def unflatten(module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> UnflattenedModule:
+    """The program with the modules of the original."""
+    if not isinstance(module, ExportedProgram):
+        raise TypeError(f"unflatten: expected an ExportedProgram, got {type(module).__name__}")
+    return UnflattenedModule(module, flat_args_adapter)
+
+
+class _Tree:
+    """Builds the modules of a program."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self.program = program
+        placeholders = program.graph.find_nodes(op="placeholder")
+        self.specs = dict(zip(placeholders, program.graph_signature.input_specs, strict=True))
+
+    def module(self) -> GraphModule:
+        nodes = [n for n in self.program.graph.nodes if n.op not in ("placeholder", "output")]
+        inputs = [n for n, s in self.specs.items() if s.kind is InputKind.USER_INPUT]
+        returned = self.program.graph.output_node().args[0]
+        written, results = [], []
+        for node, spec in zip(returned, self.program.graph_signature.output_specs, strict=True):
+            if spec.kind is OutputKind.USER_OUTPUT:
+                results.append(node)
+            else:
+                written.append((node, spec))
+        root = self.level("", nodes, inputs, results, written)
+        self.attach_everything(root)
+        return root
+
+    def attach_everything(self, root: Module) -> None:
+        """State that no graph uses stays where it was."""
+        for node, spec in self.specs.items():
+            if spec.kind in _STATE and not node.users:
+                _attach(root, spec.target, self.program.tensor_of(spec), spec)
+
+    def level(self, path: str, nodes: list[Node], inputs: list[Node], results: list[Any],
+              written: Iterable[Any] = ()) -> GraphModule:  # fmt: skip
+        """The graph module of one module's own nodes and calls."""
+        root, graph, copied = Module(), Graph(), {}
+        for node in inputs:
+            copied[node] = graph.placeholder(node.name)
+            copied[node].meta = dict(node.meta)
+        for child, members in _grouped(path, nodes):
+            if child is None:
+                copied[members[0]] = graph.node_copy(members[0], lambda n: self.get(n, path, root, graph, copied))
+            else:
+                self.called(path, child, members, nodes, results, written, root, graph, copied)
+        for node, spec in written:
+            target = next(n for n, s in self.specs.items() if s.target == spec.target or n.name == spec.target)
+            graph.call_function(find_op("copy_").overload_list[0], (
+                self.get(target, path, root, graph, copied), self.get(node, path, root, graph, copied)))  # fmt: skip
+        outs = [self.get(r, path, root, graph, copied) if isinstance(r, Node) else r for r in results]
+        graph.output(tuple(outs) if not path or len(outs) != 1 else outs[0])
+        made = GraphModule(root, graph, "Unflattened")
+        return made
+
+    def called(self, path: str, child: str, members: list[Node], nodes: list[Node], results: list[Any],
+               written: Iterable[Any], root: Module, graph: Graph, copied: dict[Node, Node]) -> None:  # fmt: skip
+        """A call of a module inside."""
+        inside = set(members)
+        needed: list[Node] = []
+        for node in members:
+            for used in node.all_input_nodes:
+                state = self.specs.get(used)
+                if used not in inside and used not in needed and not (state is not None and state.kind in _STATE):
+                    needed.append(used)
+        asked = {r for r in (*results, *(n for n, _ in written)) if isinstance(r, Node)}
+        outs = [n for n in members if n in asked or any(u not in inside and u.op != "output" for u in n.users)]
+        made = self.level(child, members, needed, outs)
+        name = child[len(path) + 1 :] if path else child
+        _put(root, name, made)
+        given = tuple(self.get(n, path, root, graph, copied) for n in needed)
+        call = graph.call_module(name, given)
+        for i, out in enumerate(outs):
+            copied[out] = call if len(outs) == 1 else graph.call_function(_getitem, (call, i))
+
+    def get(self, node: Node, path: str, root: Module, graph: Graph, copied: dict[Node, Node]) -> Any:
+        """A node in a level's graph; state becomes an attribute of the level it belongs to."""
+        if node in copied:
+            return copied[node]
+        spec = self.specs[node]
+        inside = _without_calls(path)
+        name = spec.target[len(inside) + 1 :] if inside and spec.target.startswith(f"{inside}.") else spec.target
+        name = name if not inside or spec.target.startswith(f"{inside}.") else spec.target.replace(".", "_")
+        _attach(root, name, self.program.tensor_of(spec), spec)
+        copied[node] = graph.get_attr(name)
+        return copied[node]
+
+
+def _getitem(values: Any, index: int) -> Any:
+    return values[index]
+
+
+def _without_calls(path: str) -> str:
+    """The path of a module without which call of it this is."""
+    return ".".join(part.partition("@")[0] for part in path.split(".")) if path else path
+
+
+def _stack_of(node: Node) -> list[str]:
+    return [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
+
+
+def _child_of(path: str, node: Node) -> str | None:
+    """The module under `path` that a node was called in; None if it is the module's own."""
+    stack = [p for p in _stack_of(node) if p]
+    if path:
+        stack = stack[stack.index(path) + 1 :] if path in stack else []
+    return stack[0] if stack else None
+
+
+def _grouped(path: str, nodes: list[Node]) -> list[tuple[str | None, list[Node]]]:
+    """Runs of nodes of one call; own nodes one by one."""
+    groups: list[tuple[str | None, list[Node]]] = []
+    for node in nodes:
+        child = _child_of(path, node)
+        before = groups[-1] if groups else (None, [])
+        if child is None and before[0] is not None and not _stack_of(node) and node.all_input_nodes[:1] and (
+            node.all_input_nodes[0] in before[1]
+        ):
+            groups[-1][1].append(node)        # a part of the results of a call
+        elif child is not None and groups and groups[-1][0] == child:
+            groups[-1][1].append(node)
+        else:
+            groups.append((child, [node]))
+    seen: set[str] = set()
+    for i, (child, members) in enumerate(groups):
+        if child is not None and child in seen:      # interrupted by others: its own nodes from here on
+            groups[i : i + 1] = [(None, [m]) for m in members]
+        elif child is not None:
+            seen.add(child)
+    return groups
+
+
+def _put(root: Module, name: str, module: Module) -> None:
+    *path, last = name.split(".")
+    owner = root
+    for part in path:
+        if part not in owner._modules:
+            owner.add_module(part, Module())
+        owner = owner._modules[part]
+    previous = owner._modules.get(last)
+    if previous is not None:
+        for key, child in previous._modules.items():
+            module._modules.setdefault(key, child)
+    owner._modules[last] = module
+
+
+def _attach(root: Module, name: str, value: Any, spec: Any) -> None:
+    *path, last = name.split(".")
+    owner = root
+    for part in path:
+        if part not in owner._modules:
+            owner.add_module(part, Module())
+        owner = owner._modules[part]
+    if last in owner._parameters or last in owner._buffers:
+        return
+    if isinstance(value, Parameter):
+        owner.register_parameter(last, value)
+    elif isinstance(value, Tensor):
+        owner.register_buffer(last, value, persistent=spec.kind is InputKind.BUFFER and bool(spec.persistent))
+
+
