@@ -137,9 +137,7 @@ class Attributes:
         if what is types.MemberDescriptorType:
             return self.slot(owner, name, found, known)
         if what is types.GetSetDescriptorType and name == "__dict__":
-            if known is not None:
-                self.outside.fill(known)
-            return owner.__dict__
+            return self.own_dict(owner)
         if what in (types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
                     types.ClassMethodDescriptorType, types.BuiltinFunctionType):  # fmt: skip
             return self.native(getattr, (owner, name))
@@ -152,6 +150,13 @@ class Attributes:
         if get is not MISSING:
             return self.native(getattr, (owner, name))
         return self.class_value(kind, name, found)
+
+    def own_dict(self, owner: Any) -> dict[str, Any]:
+        """The attributes that an object itself holds, all of them."""
+        known = self.twin_of(owner)
+        if known is not None:
+            self.outside.fill(known)
+        return owner.__dict__
 
     def bound(self, function: Any, owner: Any) -> Any:
         """A function as a method, where it can be one."""
@@ -237,6 +242,8 @@ class Attributes:
                     return types.MethodType(found.__func__, kind)
                 if type(found) is staticmethod:
                     return found.__func__
+                if name in ("__getattribute__", "__setattr__", "__delattr__"):
+                    return functools.partial(found, this)       # rules of ours, on the object itself
                 if hasattr(type(found), "__get__"):
                     return self.native(found.__get__, (this, kind))
                 return self.class_value(one, name, found)
@@ -378,14 +385,18 @@ class Attributes:
     def delete_attr(self, owner: Any, name: str) -> None:
         """del owner.name"""
         kind = type(owner)
-        known = self.twin_of(owner)
         remover = on_class(kind, "__delattr__")
         if not is_python_class(kind):
             raise GraphBreak("mutation", f"the attribute {name} of {shown(owner)} is deleted")
         if isinstance(remover, types.FunctionType) and remover is not Module.__delattr__:
             self.call(remover, (owner, name), {})
             return
-        self.load_attr(owner, name)      # the error, where there is none
+        self.plain_delete(owner, name)
+
+    def plain_delete(self, owner: Any, name: str) -> None:
+        """As object.__delattr__ does."""
+        known = self.twin_of(owner)
+        self.plain_attr(owner, type(owner), name)      # the error, where there is none
         if known is not None:
             known.deleted.add(name)
             known.read.setdefault(name, MISSING)

@@ -42,6 +42,12 @@ class Effects:
             for name, value in names.items():
                 self.act(_set_item, self.machine.scopes[place], name, value, is_known=True)
                 count += 1
+        for function, args, kwargs in self.machine.deferred:
+            for value in (function, args, kwargs):      # called from the code itself: warnings name their caller
+                self.rebuilder.push(value)
+            self.emitter.call_spread(has_kwargs=True)
+            self.emitter.pop()
+            count += 1
         return count
 
     def act(self, function: Callable, owner: Any, *args: Any, is_known: bool = False) -> None:

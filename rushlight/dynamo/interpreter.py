@@ -10,6 +10,8 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import logging
+import operator
 import os
 import sys
 import types
@@ -25,7 +27,7 @@ from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
 from .operators import Generator, Operators
-from .outside import Outside, is_python_class
+from .outside import Outside, is_plain_key, is_python_class
 from .recorder import READS, Recorder
 from .sources import Attribute, Constant, Item, Source
 
@@ -79,6 +81,7 @@ class Machine(Operators):
         self.kept: list[Any] = []
         self.writes: dict[int, dict[str, Any]] = {}       # globals written to, by the id of their dict
         self.scopes: dict[int, dict[str, Any]] = {}
+        self.deferred: list[tuple[Any, tuple, dict]] = []      # what is said: calls to make behind the graph
         self.steps = 0                              # instructions of the top frame so far
         outside.where = self.location
 
@@ -214,7 +217,9 @@ class Machine(Operators):
         if kind is functools.partial:
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
         if kind is functools._lru_cache_wrapper:
-            return self.call(function.__wrapped__, args, kwargs)
+            return self.call_cached(function, args, kwargs)
+        if kind is operator.attrgetter:
+            return natives.get_attributes(self, function, args)
         if natives.is_native(function):
             return self.call_native(function, args, kwargs)
         found = on_class(kind, "__call__")
@@ -224,8 +229,18 @@ class Machine(Operators):
             return self.call(found, (function, *args), kwargs)
         raise GraphBreak("native", f"a call of {shown(function)}, which is not known to be safe")
 
+    def call_cached(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A function whose results are kept: of plain arguments they are what they are; of others it is called."""
+        if all(is_plain_key(a) for a in (*args, *kwargs.values())):
+            result = self.native(function, args, kwargs)
+            return self.outside.admit(result, Constant(result, function.__qualname__))
+        return self.call(function.__wrapped__, args, kwargs)
+
     def call_method(self, method: types.MethodType, args: tuple, kwargs: dict[str, Any]) -> Any:
         owner, function = method.__self__, method.__func__
+        if isinstance(owner, logging.Logger) and getattr(function, "__name__", "") in natives.LOG_METHODS:
+            natives.defer(self, method, args, kwargs)
+            return None
         if isinstance(owner, FakeTensor) and isinstance(function, types.FunctionType):
             rule = natives.TENSOR_METHODS.get(function.__name__)
             if rule is not None:
@@ -238,6 +253,8 @@ class Machine(Operators):
     def call_native(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A function that runs as it is, if that is known to be right."""
         natives.check(self, function, args, kwargs)
+        for value in args:
+            self.prepare(value)
         args = tuple(self.wrapped(a) for a in args)
         return self.native(function, args, {k: self.wrapped(v) for k, v in kwargs.items()})
 

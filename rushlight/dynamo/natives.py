@@ -41,7 +41,7 @@ from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
 from .operators import Drawn, Generator
-from .outside import is_python_class
+from .outside import ITSELF, is_plain_key, is_python_class
 from .recorder import without_modes
 from .sources import Constant, DictOf, Item
 
@@ -134,7 +134,7 @@ def check(machine: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) 
         owner = getattr(function, "__self__", None)
         if isinstance(function, types.BuiltinFunctionType) and (owner is None or isinstance(owner, types.ModuleType)):
             module = function.__module__ or ""
-            if module.startswith("rushlight"):
+            if module.partition(".")[0] in ("rushlight", "torch"):
                 if function.__name__.lstrip("_").startswith(("set_", "push_", "pop_")):
                     raise GraphBreak("native", f"{function.__name__} changes a state that is not of the graph")
             elif module.partition(".")[0] not in _PURE_MODULES:
@@ -261,6 +261,11 @@ def _object_setattr(m: Machine, f: Any, args: tuple, kwargs: dict) -> None:
 @special(object.__getattribute__)
 def _object_getattribute(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.plain_attr(args[0], type(args[0]), args[1])
+
+
+@special(object.__delattr__)
+def _object_delattr(m: Machine, f: Any, args: tuple, kwargs: dict) -> None:
+    m.plain_delete(*args)
 
 
 @special(delattr)
@@ -483,7 +488,28 @@ def _vars(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 @special(print, warnings.warn)
 def _says(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    raise GraphBreak("native", f"{shown(f)}() is called")
+    defer(m, f, args, kwargs)
+
+
+def defer(m: Machine, f: Any, args: tuple, kwargs: dict) -> None:
+    """What is only said is said behind the graph, where it is known by then what to say."""
+    values = (*args, *kwargs.values())
+    if any(is_python_class(type(v)) or _holds_tensor(v) for v in values) or kwargs.get("file") is not None:
+        raise GraphBreak("native", f"{shown(f)} is called with tensors or objects")
+    m.deferred.append((f, tuple(_plain_copy(v) for v in args), {k: _plain_copy(v) for k, v in kwargs.items()}))
+
+
+def _plain_copy(value: Any) -> Any:
+    """What a value is now: containers may change before it is said."""
+    if type(value) in (list, tuple, set):
+        return type(value)(map(_plain_copy, value))
+    if type(value) is dict:
+        return {k: _plain_copy(v) for k, v in value.items()}
+    return value
+
+
+LOG_METHODS = frozenset(("debug", "info", "warning", "warn", "error", "critical", "log", "warning_once", "info_once",
+                         "warning_advice"))  # fmt: skip
 
 
 @special(typing.cast)
@@ -492,7 +518,8 @@ def _cast(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 
 @special(dataclasses.is_dataclass, inspect.isclass, inspect.isfunction, inspect.ismethod, callable, issubclass,
-         dataclasses.fields, inspect.isbuiltin, inspect.isroutine)  # fmt: skip
+         dataclasses.fields, inspect.isbuiltin, inspect.isroutine, inspect.signature, inspect.unwrap,
+         inspect.getattr_static)  # fmt: skip
 def _as_it_is(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.native(f, args, kwargs)
 
@@ -514,7 +541,46 @@ def _copy(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 @special(copy.deepcopy)
 def _deepcopy(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    raise GraphBreak("not modelled", "copy.deepcopy is called")
+    memo = args[1] if len(args) > 1 else kwargs.get("memo")
+    return _deep(m, args[0], {} if memo is None else memo)
+
+
+def _deep(m: Machine, value: Any, memo: dict) -> Any:
+    """copy.deepcopy, for what holds no tensors."""
+    if id(value) in memo:
+        return memo[id(value)]
+    kind = type(value)
+    if isinstance(value, Tensor):
+        raise GraphBreak("not modelled", "copy.deepcopy of a tensor")
+    if kind in (list, collections.deque):
+        made: Any = kind()
+        memo[id(value)] = made
+        made.extend(_deep(m, v, memo) for v in value)
+    elif kind is tuple:
+        made = tuple(_deep(m, v, memo) for v in value)
+    elif kind in (dict, collections.OrderedDict):
+        made = memo[id(value)] = kind()
+        for k, v in value.items():
+            made[_deep(m, k, memo)] = _deep(m, v, memo)
+    elif kind in (set, frozenset):
+        made = kind(_deep(m, v, memo) for v in value)
+    elif python_method(value, "__deepcopy__"):
+        made = m.call(on_class(kind, "__deepcopy__"), (value, memo), {})
+    elif not is_python_class(kind):
+        made = value if is_plain_key(value) or isinstance(value, ITSELF) else _refuse_copy(value)
+    elif any(python_method(value, n) for n in ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")) or (
+            isinstance(value, (dict, list)) or hasattr(kind, "__slots__")):
+        made = _refuse_copy(value)
+    else:
+        made = memo[id(value)] = object.__new__(kind)
+        made.__dict__.update({k: _deep(m, v, memo) for k, v in m.own_dict(value).items()})
+    memo[id(value)] = made
+    m.kept.append(value)
+    return made
+
+
+def _refuse_copy(value: Any) -> Any:
+    raise GraphBreak("not modelled", f"copy.deepcopy of {shown(type(value))}")
 
 
 @special(sys.exc_info)
@@ -526,6 +592,18 @@ def _exc_info(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 @special(types.MethodType)
 def _method(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.native(types.MethodType, args)
+
+
+def get_attributes(m: Machine, f: operator.attrgetter, args: tuple) -> Any:
+    """operator.attrgetter(...)(object)"""
+    names = f.__reduce__()[1]
+    found = []
+    for name in names:
+        value = args[0]
+        for part in name.split("."):
+            value = m.load_attr(value, part)
+        found.append(value)
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 # --- this framework's own ---------------------------------------------------------------------------------------------

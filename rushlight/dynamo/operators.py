@@ -217,6 +217,7 @@ class Operators(Attributes):
             owner[key] = self.call(factory, (), {})
         if python_method(key, "__index__"):
             key = self.call(on_class(type(key), "__index__"), (key,), {})
+        self.prepare(key)
         return self.native(operator.getitem, (owner, key))
 
     def set_item(self, owner: Any, key: Any, value: Any) -> None:
@@ -225,6 +226,7 @@ class Operators(Attributes):
             self.call(on_class(type(owner), "__setitem__"), (owner, key, value), {})
             return
         self.check_open(owner, "items")
+        self.prepare(key)
         self.native(operator.setitem, (owner, key, value))
 
     def delete_item(self, owner: Any, key: Any) -> None:
@@ -248,12 +250,20 @@ class Operators(Attributes):
         self.check_open(owner, "members")
         if type(owner) in (list, tuple) and any(is_python_class(type(x)) for x in (key, *owner)):
             return any(x is key or self.truth(self.binary(operator.eq, x, key)) for x in owner)
+        self.prepare(key)
         return self.native(operator.contains, (owner, key))
 
     def contained_tensor(self, owner: Any, key: Any) -> bool:
         if any(isinstance(x, (Tensor, int, float)) for x in owner):
             raise GraphBreak("elements", "tensors are compared by their elements")
         return False
+
+    def prepare(self, value: Any) -> None:
+        """Objects that compare or hash themselves in Python, in the hands of native code: all there is of them."""
+        if is_python_class(type(value)) and (python_method(value, "__hash__") or python_method(value, "__eq__")):
+            known = self.twin_of(value)
+            if known is not None and known.kind == "object":
+                self.outside.fill(known)
 
     def check_open(self, owner: Any, what: str) -> None:
         """Break where an object cannot be looked into."""

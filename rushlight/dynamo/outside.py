@@ -263,6 +263,8 @@ class Outside:
         if base not in (dict, collections.OrderedDict, list) or len(real) > LARGE:
             self.guard(Kind.ID_IS, source, real)
             return self.remember(real, real, source, "opaque").twin
+        if len(real) and any("__getitem__" in one.__dict__ for one in kind.__mro__[:kind.__mro__.index(base)]):
+            raise GraphBreak("opaque object", f"{source} is a {kind.__qualname__}, which has items by rules of its own")
         twin = base.__new__(kind)
         known = self.remember(real, twin, source, "object")
         self.guard(Kind.LENGTH, source, len(real))
@@ -331,8 +333,9 @@ class Outside:
 
 def is_plain_key(key: Any) -> bool:
     """Whether a key is compared by a value that cannot change."""
-    return type(key) in CONSTANTS or isinstance(key, (type, enum.Enum, types.FunctionType, types.ModuleType)) or (
-        type(key) in (tuple, frozenset) and all(is_plain_key(k) for k in key))
+    return type(key) in CONSTANTS or isinstance(key, (*ITSELF, enum.Enum, types.FunctionType)) or (
+        type(key) in (tuple, frozenset) and all(is_plain_key(k) for k in key)
+    ) or type(key).__module__ == "typing"
 
 
 @functools.lru_cache(4096)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
 import operator
+import time
 
 import rushlight as torch
 
 from .harness import case, tensors
 
 SCALE = 3
+logger = logging.getLogger("conformance")
+logger.propagate = False
+logger.addHandler(logging.NullHandler())
 TABLE = {"relu": torch.relu, "tanh": torch.tanh}
 counter = 0
 names: list[str] = []
@@ -396,10 +402,38 @@ def _(x):
     return x * n if n > 3 else x
 
 
-@case("print in the middle", breaks=True)
+@case("print of plain values is said behind the graph")
 def _(x):
     y = x + 1
-    print("in the middle", end="")
+    print("rows", y.shape[0], [1, 2], end="", sep="-")
+    return y * 2
+
+
+@case("print of a tensor", breaks=True)
+def _(x):
+    y = x + 1
+    print(y.detach().sum(), end="")
+    return y * 2
+
+
+@case("warnings.warn")
+def _(x):
+    import warnings
+    with warnings.catch_warnings() if False else contextlib.nullcontext():
+        warnings.warn("said once", UserWarning, stacklevel=1)
+    return x * 2
+
+
+@case("logging")
+def _(x):
+    logger.warning("size %d", x.shape[0])
+    return x * 2
+
+
+@case("a function of the time module", breaks=True)
+def _(x):
+    y = x + 1
+    time.monotonic()
     return y * 2
 
 

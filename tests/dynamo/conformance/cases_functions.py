@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 
 import rushlight as torch
 
@@ -530,7 +531,7 @@ def _(x):
 def _(x, manager):
     with manager:
         x = x * 2
-        print("", end="")
+        time.monotonic()
         x = x + 1
     return x
 
@@ -539,7 +540,7 @@ def _(x, manager):
 def _(x):
     with torch.no_grad():
         y = x * 2
-        print("", end="")
+        time.monotonic()
         z = y * 3
     return z, z.requires_grad, x * 2
 
@@ -548,7 +549,7 @@ def _(x):
 def _(x):
     try:
         y = x * 2
-        print("", end="")
+        time.monotonic()
         raise ValueError("v")
     except ValueError:
         y = y + 1
@@ -557,7 +558,7 @@ def _(x):
 
 def prints(t):
     t = t + 1
-    print("", end="")
+    time.monotonic()
     return t * 2
 
 
@@ -572,7 +573,7 @@ def _(x):
 def _(x):
     for i in range(3):
         x = x + i
-        print("", end="")
+        time.monotonic()
     return x * 2
 
 
@@ -591,7 +592,7 @@ def _(x):
         return n
 
     bump()
-    print("", end="")
+    time.monotonic()
     return x * bump(), n
 
 

@@ -7,9 +7,11 @@ says how many graph breaks it may have (none, mostly).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import enum
+import io
 import types
 from collections import deque
 from collections.abc import Callable
@@ -55,8 +57,10 @@ def outcome(function: Callable, args: tuple, kwargs: dict, observe: Callable | N
     """Everything a call does."""
     found: dict[str, Any] = {}
     torch.manual_seed(3)
+    said = io.StringIO()
     try:
-        result = function(*args, **kwargs)
+        with contextlib.redirect_stdout(said):
+            result = function(*args, **kwargs)
         loss = sum((t.sum() for t in leaves(result) if t.requires_grad), torch.zeros(()))
         if loss.requires_grad:
             loss.backward()
@@ -66,6 +70,7 @@ def outcome(function: Callable, args: tuple, kwargs: dict, observe: Callable | N
     found["arguments"] = frozen(args)
     found["gradients"] = [None if t.grad is None else t.grad.clone() for t in leaves(args)]
     found["observed"] = frozen(observe()) if observe is not None else None
+    found["said"] = said.getvalue()
     found["grad mode"] = torch.is_grad_enabled()
     return found
 
