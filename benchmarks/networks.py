@@ -217,3 +217,78 @@ def vit(torch: Any, layers: int = 12, width: int = 192, heads: int = 3, classes:
             return self.head(self.norm(self.blocks(x))[:, 0])
 
     return ViT()
+
+
+def gpt2(torch: Any, vocabulary: int = 50257, length: int = 1024, width: int = 768, depth: int = 12) -> Any:
+    """GPT-2 of 124M parameters: learned positions, pre-norm blocks, causal attention, the head tied to the embedding;
+    (tokens, targets) to the loss."""
+    nn, functional = torch.nn, torch.nn.functional
+    heads = width // 64
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.inside, self.outside = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: Any) -> Any:
+            batch, steps = x.shape[:2]
+            q, k, v = self.attend(self.ln1(x)).split(width, dim=2)
+            q, k, v = (t.view(batch, steps, heads, width // heads).transpose(1, 2) for t in (q, k, v))
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.project(y.transpose(1, 2).reshape(batch, steps, width))
+            return x + self.outside(functional.gelu(self.inside(self.ln2(x)), approximate="tanh"))
+
+    class GPT2(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+            self.blocks = nn.ModuleList([Block() for _ in range(depth)])
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+            self.head.weight = self.tokens.weight
+
+        def forward(self, tokens: Any, targets: Any) -> Any:
+            x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+            for block in self.blocks:
+                x = block(x)
+            logits = self.head(self.norm(x))
+            return functional.cross_entropy(logits.view(-1, vocabulary), targets.view(-1))
+
+    return GPT2()
+
+
+def resnet50(torch: Any, classes: int = 1000) -> Any:
+    """ResNet-50 for 224x224 images: four stages of bottleneck blocks."""
+    nn = torch.nn
+
+    class Block(nn.Module):
+        def __init__(self, inside: int, middle: int, stride: int) -> None:
+            super().__init__()
+            outside = 4 * middle
+            self.conv1, self.bn1 = nn.Conv2d(inside, middle, 1, bias=False), nn.BatchNorm2d(middle)
+            self.conv2 = nn.Conv2d(middle, middle, 3, stride, 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(middle)
+            self.conv3, self.bn3 = nn.Conv2d(middle, outside, 1, bias=False), nn.BatchNorm2d(outside)
+            self.relu = nn.ReLU(inplace=True)
+            self.shortcut = nn.Sequential()
+            if stride != 1 or inside != outside:
+                self.shortcut = nn.Sequential(
+                    nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+                )
+
+        def forward(self, x: Any) -> Any:
+            y = self.relu(self.bn1(self.conv1(x)))
+            y = self.relu(self.bn2(self.conv2(y)))
+            y = self.bn3(self.conv3(y))
+            y += self.shortcut(x)
+            return self.relu(y)
+
+    blocks: list[Any] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    blocks.append(nn.MaxPool2d(3, 2, 1))
+    inside = 64
+    for middle, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for i in range(count):
+            blocks.append(Block(inside, middle, stride if i == 0 else 1))
+            inside = 4 * middle
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, classes))

@@ -271,14 +271,15 @@ int row_threads(const Kernel* kernel, const RushlightLaunch& l, int elements) {
       std::max<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(divided(each, elements > 1 ? 2 : 4))))));
 }
 
-// Whether rows start where vectors may: what multiplies them is whole vectors, and so are the operands' first elements.
-bool is_aligned(const Kernel* kernel, const RushlightLaunch& l) {
-  if (kernel->vector <= 1) return false;
+// The variant of rows: 1 where they start where vectors may (what multiplies them is whole vectors, and so are the
+// first elements of operands that go in vectors), 2 where single elements come first, 0 for single elements throughout.
+uint64_t row_variant(const Kernel* kernel, const RushlightLaunch& l) {
+  if (kernel->vector <= 1) return 0;
   for (int k = 0; k < l.num_operands; k++)
-    if (l.constant_bytes[k] || place(l.operands[k]) % 16) return false;
+    if (kernel->itemsizes[k] && (l.constant_bytes[k] || place(l.operands[k]) % 16)) return 0;
   for (int number : kernel->multiples)
-    if (number >= l.num_params || l.params[number] % kernel->vector) return false;
-  return true;
+    if (number >= l.num_params || l.params[number] % kernel->vector) return kernel->peels ? 2 : 0;
+  return 1;
 }
 
 int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
@@ -287,7 +288,7 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   void* operands[kMostArguments];
   if (l.num_operands + l.num_params + 2 > kMostArguments)
     return snprintf(message, sizeof(message), "a kernel has too many arguments"), RUSHLIGHT_FAILED;
-  Variant* variant = find_variant(kernel, unit, is_aligned(kernel, l));
+  Variant* variant = find_variant(kernel, unit, row_variant(kernel, l));
   if (!variant) return RUSHLIGHT_PYTHON_ERROR;
   int n = 0, status = RUSHLIGHT_OK;
   for (int k = 0; k < l.num_operands; k++) {
@@ -478,13 +479,15 @@ bool read_numbers(PyObject* given, std::vector<int>& numbers) {
   return !PyErr_Occurred();
 }
 
-// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads): the address of a kernel that stays.
+// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels): the address of a kernel, which
+// stays.
 PyObject* py_kernel(PyObject*, PyObject* args) {
   PyObject *maker, *itemsizes, *multiples;
-  int form, vector, row_param, most_threads;
-  if (!PyArg_ParseTuple(args, "OiiOiOi", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads))
+  int form, vector, row_param, most_threads, peels;
+  if (!PyArg_ParseTuple(args, "OiiOiOip", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads,
+                        &peels))
     return nullptr;
-  auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, {}};
+  auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, peels != 0, {}};
   if (!read_numbers(itemsizes, kernel->itemsizes) || !read_numbers(multiples, kernel->multiples)) return nullptr;
   return PyLong_FromVoidPtr(kernel);
 }
@@ -494,7 +497,7 @@ PyMethodDef functions[] = {
      "cuda_open(path): how many units the driver has, and the address of their table"},
     {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
     {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,
-     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads): a kernel's address"},
+     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels): a kernel's address"},
     {}};
 
 }  // namespace

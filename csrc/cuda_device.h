@@ -25,10 +25,11 @@ struct Kernel {
   int form;
   int vector;  // of a product, its type as cuBLAS numbers them; otherwise elements in 16 bytes of the widest operand; 1
                // where a kernel has no form in vectors
-  std::vector<int> itemsizes;     // of operands
+  std::vector<int> itemsizes;     // of operands; 0 for those of rows that do not go in vectors
   int row_param;                  // which parameter says how long rows are; -1: none
   std::vector<int> multiples;     // parameters that must be whole vectors for the variant in vectors
   int most_threads;
+  bool peels;                     // whether vectors may come after single elements, where rows start anywhere
   std::vector<Variant> variants;
 };
 

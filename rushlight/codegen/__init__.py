@@ -62,10 +62,10 @@ def emit_object(nest: Nest, target: str = "host") -> bytes:
     return compile_ir(emit_llvm(nest, target), resolve_target(target), "object")
 
 
-def emit_ptx(nest: Nest, in_vectors: bool = False) -> str:
+def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
     """PTX text of a kernel whose loops blocks and threads share; nvptx.py says how, and what its arguments are.
 
-    `in_vectors`: rows start where vectors of 16 bytes may, as nvptx_vectors.py says.
+    `in_vectors`: rows start where vectors of 16 bytes may, as nvptx_vectors.py says; with `peels`, anywhere.
     """
     if not in_vectors:
         return emit_asm(nest, "nvptx64")
@@ -75,7 +75,7 @@ def emit_ptx(nest: Nest, in_vectors: bool = False) -> str:
 
     verify(nest)
     target = resolve_target("nvptx64")
-    return compile_ir(lower_for_gpu(nest, target, in_vectors=True), target, "asm")
+    return compile_ir(lower_for_gpu(nest, target, True, peels), target, "asm")
 
 
 def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:

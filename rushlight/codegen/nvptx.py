@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..loops.expr import Value, const, eq, idiv, replace, var
-from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store
+from ..loops.expr import Value, const, eq, idiv, irem, min_, replace, var
+from ..loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store
 from . import primitives as p
 from .lower import Lowering, assigned_names, expand_calls
-from .nvptx_vectors import definitions, read_in_vectors, vector_form
+from .nvptx_vectors import base_of, definitions, read_in_vectors, vector_form
 from .registers import Reg
 from .targets import Target
 
@@ -47,7 +47,7 @@ def shared_by_block(body: Sequence[Statement]) -> list[For | Reduce]:
     the same for all threads, or a loop of such statements that all threads go through together; otherwise none."""
     found: list[For | Reduce] = []
     for s in body:
-        if isinstance(s, (Local, Assign, Store)):
+        if isinstance(s, (Local, Assign, Store, Check)):
             continue
         if isinstance(s, (For, Reduce)) and s.vector and not assigned_names(s.body):
             found.append(s)
@@ -59,15 +59,28 @@ def shared_by_block(body: Sequence[Statement]) -> list[For | Reduce]:
     return found
 
 
-def lower_for_gpu(nest: Nest, target: Target, in_vectors: bool = False) -> str:
-    """LLVM IR text of the kernel; named calls are expanded first. `in_vectors`: what `vector_form` asks for holds."""
-    return GpuLowering(expand_calls(nest, target), target, in_vectors).text()
+def lower_for_gpu(nest: Nest, target: Target, in_vectors: bool = False, peels: bool = False) -> str:
+    """LLVM IR text of the kernel; named calls are expanded first. `in_vectors`: what `vector_form` asks for holds,
+    or with `peels` what `peel_form` asks for: loops start with single elements."""
+    return GpuLowering(expand_calls(nest, target), target, in_vectors, peels).text()
+
+
+def initial(s: For | Reduce) -> tuple[Value, ...]:
+    """What a reduction starts with; nothing for a loop."""
+    return tuple(s.init) if isinstance(s, Reduce) else ()
+
+
+def renamed(value: Value, s: Reduce, names: Sequence[str]) -> Value:
+    """A step of a reduction whose accumulators have other names."""
+    return replace(
+        value, {var(acc, v.dtype): var(name, v.dtype) for acc, name, v in zip(s.accs, names, s.init, strict=True)}
+    )
 
 
 class GpuLowering(Lowering):
     """The lowering of one nest whose loops threads share."""
 
-    def __init__(self, nest: Nest, target: Target, in_vectors: bool = False) -> None:
+    def __init__(self, nest: Nest, target: Target, in_vectors: bool = False, peels: bool = False) -> None:
         self.sharing = sharing(nest)
         self.shared_loops = (
             nest.loop.body
@@ -75,12 +88,14 @@ class GpuLowering(Lowering):
             else shared_by_block(nest.loop.body) if self.sharing == ROWS else ()
         )
         self.vector = vector_form(nest, self.shared_loops)[0] if in_vectors and self.sharing == ROWS else 1
+        self.peels = peels
         self.is_inside = False     # a loop that threads share: what is there is one thread's
         self.is_alone = False      # a branch of one thread
         self.grouped: For | None = None   # the loop over several points at once, and the name of a point
         self.grouped_var = ""
         self.grouped_places: list[Value] = []
         self.grouped_loop: For | Reduce | None = None    # one that goes in vectors
+        self.grouped_names: tuple[str, ...] = ()
         super().__init__(nest, target)
 
     def tile(self, s: Statement) -> None:
@@ -168,39 +183,75 @@ class GpuLowering(Lowering):
         return rest
 
     def in_vectors(self, s: For | Reduce) -> For | Reduce:
-        """Most of a loop, neighbours side by side in vectors, several vectors a step; the rest of it is returned."""
-        group = var("threads") * const(TOGETHER * self.vector, "i64")
-        whole, name = idiv(s.stop - s.start, group), f"{s.var}.group"
-        zero = const(0, "i64")
-        names = tuple([f"{acc}.most" for acc in s.accs]) if isinstance(s, Reduce) else ()
-        self.grouped = (
-            Reduce(name, zero, whole, names, s.init, s.step, s.merge) if names else For(name, zero, whole, s.body)
-        )
-        self.grouped_loop = s
-        inside, self.is_inside = self.is_inside, True
-        super().loop(self.grouped)
-        self.is_inside = inside
-        start = s.start + whole * group
+        """Most of a loop, neighbours side by side in vectors: several vectors a step, then single ones; what is left
+        of it is returned. With `peels` the loop starts with the elements before the first that may start a vector."""
+        zero, size, start, init = const(0, "i64"), const(self.vector, "i64"), s.start, initial(s)
+        if self.peels:
+            over = irem(replace(base_of(s, definitions(self.nest.loop.body)), {var(s.var): start}), size)
+            start = min_(s.stop, start + irem(size - over, size))
+            init = self.part(s, "head", s.start, start, init)
+        count, threads = idiv(s.stop - start, size), var("threads")
+        groups, group = idiv(count, threads * const(TOGETHER, "i64")), threads * const(TOGETHER, "i64")
+        places = [var("thread") + threads * const(k, "i64") for k in range(TOGETHER)]
+        turn = var(f"{s.var}.group")
+        init = self.vectors(s, "group", zero, groups, init, [start + (turn * group + at) * size for at in places])
+        one = start + var(f"{s.var}.one") * size
+        init = self.vectors(s, "one", groups * group, count, init, [one], shared=True)
+        start = start + count * size
         if isinstance(s, Reduce):
-            now = tuple([var(acc, value.dtype) for acc, value in zip(names, s.init, strict=True)])
-            rest: For | Reduce = Reduce(s.var, start, s.stop, s.accs, now, s.step, s.merge)
+            rest: For | Reduce = Reduce(s.var, start, s.stop, s.accs, init, s.step, s.merge)
         else:
             rest = For(s.var, start, s.stop, s.body, s.vector)
         self.shared_loops = (*self.shared_loops, rest)
         return rest
 
+    def part(
+        self, s: For | Reduce, name: str, start: Value, stop: Value, init: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        """Some elements of a loop, one by one; what a reduction has then."""
+        names = self.names_of(s, name)
+        made = (
+            Reduce(s.var, start, stop, names, init, tuple([renamed(v, s, names) for v in s.step]), s.merge)
+            if isinstance(s, Reduce)
+            else For(s.var, start, stop, s.body, s.vector)
+        )
+        self.shared_loops = (*self.shared_loops, made)
+        super().loop(made)
+        return tuple([var(n, v.dtype) for n, v in zip(names, init, strict=True)])
+
+    def names_of(self, s: For | Reduce, name: str) -> tuple[str, ...]:
+        return tuple([f"{acc}.{name}" for acc in s.accs]) if isinstance(s, Reduce) else ()
+
+    def vectors(
+        self, s: For | Reduce, name: str, start: Value, stop: Value, init: tuple[Value, ...], places: list[Value],
+        shared: bool = False,
+    ) -> tuple[Value, ...]:  # fmt: skip
+        """A loop over vectors that start at `places`; its turns are all threads' or, `shared`, each one thread's."""
+        names, turn = self.names_of(s, name), f"{s.var}.{name}"
+        self.grouped = (
+            Reduce(turn, start, stop, names, init, s.step, s.merge)
+            if isinstance(s, Reduce)
+            else For(turn, start, stop, s.body)
+        )
+        if shared:
+            self.shared_loops = (*self.shared_loops, self.grouped)
+        self.grouped_loop, self.grouped_places, self.grouped_names = s, places, names
+        inside, self.is_inside = self.is_inside, not shared
+        super().loop(self.grouped)
+        self.is_inside = inside
+        return tuple([var(n, v.dtype) for n, v in zip(names, init, strict=True)])
+
     def vector_steps(self) -> None:
         """The body of such a loop: vectors are read, their elements worked on one by one, and results written."""
-        s, size = self.grouped_loop, const(self.vector, "i64")
-        first = s.start + var(f"{s.var}.group") * var("threads") * const(TOGETHER * self.vector, "i64")
-        places = [first + (var("threads") * const(k, "i64") + var("thread")) * size for k in range(TOGETHER)]
+        s, places, names = self.grouped_loop, self.grouped_places, self.grouped_names
         loads = read_in_vectors(s, definitions(self.nest.loop.body))
+        inside, self.is_inside = self.is_inside, True
         read = []
         for place in places:
             self.step_to(s.var, place)
             read.append({load: self.read_vector(load) for load in loads})
         if isinstance(s, Reduce):
-            self.env.update({acc: self.env[f"{acc}.most"] for acc in s.accs})
+            self.env.update({acc: self.env[name] for acc, name in zip(s.accs, names, strict=True)})
             self.forget(set(s.accs))
         for place, vectors in zip(places, read, strict=True):
             made: list[list[Reg]] = []
@@ -215,10 +266,11 @@ class GpuLowering(Lowering):
             for k, one in enumerate(s.body):
                 self.write_vector(one, [values[k] for values in made])
         if isinstance(s, Reduce):
-            self.env.update({f"{acc}.most": self.env.pop(acc) for acc in s.accs})
-            self.forget({*s.accs, *[f"{acc}.most" for acc in s.accs]})
+            self.env.update({name: self.env.pop(acc) for acc, name in zip(s.accs, names, strict=True)})
+            self.forget({*s.accs, *names})
         del self.env[s.var]
         self.forget({s.var} | {("operand", one.operand) for one in s.body})
+        self.is_inside = inside
 
     def step_to(self, name: str, place: Value) -> None:
         self.env[name] = self.evaluate(place)

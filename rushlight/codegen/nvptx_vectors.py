@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..loops.expr import Value, walk
+from ..loops.expr import Value, const, walk
 from ..loops.nest import For, Local, Nest, Reduce, Statement, Store
 from . import primitives as p
 
@@ -41,6 +41,27 @@ def vector_form(nest: Nest, loops: Sequence[For | Reduce]) -> tuple[int, tuple[i
         return 1, ()
     numbers = tuple([k for k, name in enumerate(nest.params) if name in factors])
     return min(MOST, BYTES // min(sizes)), numbers
+
+
+def peel_form(nest: Nest, loops: Sequence[For | Reduce]) -> bool:
+    """Whether a loop can start with single elements where rows start anywhere: all that moves with it does so alike."""
+    known = definitions(nest.loop.body)
+    if vector_form(nest, loops)[0] == 1:
+        return False
+    for s in loops:
+        stores = [one for one in s.body if isinstance(one, Store)]
+        moving = {index for _, index in accesses(s, stores) if coefficient(index, s.var, known) == 1}
+        if len(moving) > 1:
+            return False
+    return True
+
+
+def base_of(s: For | Reduce, known: Mapping[str, Value]) -> Value:
+    """The index of all that moves with such a loop."""
+    stores = [one for one in s.body if isinstance(one, Store)]
+    return next(
+        (index for _, index in accesses(s, stores) if coefficient(index, s.var, known) == 1), const(0, "i64")
+    )
 
 
 def accesses(s: For | Reduce, stores: Sequence[Store]) -> list[tuple[int, Value]]:
@@ -99,4 +120,4 @@ def factors_of(value: Value, name: str, params: Sequence[str], known: Mapping[st
     return None if None in parts else parts[0] | parts[1]
 
 
-__all__ = ["definitions", "read_in_vectors", "vector_form"]
+__all__ = ["accesses", "base_of", "coefficient", "definitions", "peel_form", "read_in_vectors", "vector_form"]

@@ -14,6 +14,7 @@ from typing import Any
 from .. import _C
 from ..base.assertions import sym_sqrt
 from ..base.shape import reaches
+from ..devices import handlers
 from ..op import Composite, Meta, find_op
 from .normalize import _AlongDim
 
@@ -194,7 +195,9 @@ def check_inputs(query: Any, key: Any, value: Any, mask: Any) -> None:
 
 def fits_flash(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) -> bool:
     """Whether the form that holds no scores can serve this call."""
-    if query.ndim != 4 or key.ndim != 4 or value.ndim != 4 or query.device.type not in ("cpu", "meta"):
+    if query.ndim != 4 or key.ndim != 4 or value.ndim != 4:
+        return False
+    if query.device.type not in ("cpu", "meta") and not fits_device(query, value, mask):
         return False
     (batch, heads, length, width), (_, own, keys, _) = query.shape, key.shape
     if key.shape[:3] != value.shape[:3] or key.shape[0] != batch or key.shape[3] != width:
@@ -210,6 +213,20 @@ def fits_flash(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) ->
         mask.ndim <= 4
         and not mask.requires_grad
         and all(m in (1, f) for m, f in zip(reversed(mask.shape), reversed(full), strict=False))
+    )
+
+
+WIDEST = 128     # rows of a device's own attention, in elements
+
+
+def fits_device(query: Any, value: Any, mask: Any) -> bool:
+    """Whether a plugged-in device has a form of its own for this call."""
+    return (
+        mask is None
+        and query.dtype in HALF
+        and query.shape[2] > 1
+        and all(t.shape[3] <= WIDEST and t.shape[3] % 8 == 0 for t in (query, value))
+        and handlers[query.device.type].own("attention") is not None
     )
 
 

@@ -9,7 +9,6 @@ causal attention hides are skipped.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from ..op import Composite, Extern, find_op
 from ..op.batching import batch, expanded, folded
 from ..op.definition import KIND_PLANNED
 from ..op.pointwise import compile_for
-from .attention import masked_scores, repeat_heads
+from .attention_device import backward_on_device, dense, forward_on_device, gradients, like_query
 from .normalize import through_body
 
 WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a chunk
@@ -98,15 +97,6 @@ def rows_of(t: Any) -> tuple[int, ...]:
     """Strides of `t`, with a row stride a product accepts where there is one row only."""
     a, b, row, col = t.stride()
     return (a, b, max(row, t.shape[-1]), col)
-
-
-def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a new tensor."""
-    strides, reach = [], 1
-    for n in reversed(shape):
-        strides.append(reach)
-        reach *= n
-    return tuple(reversed(strides))
 
 
 def mask_strides(mask: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -204,6 +194,8 @@ class FlashAttention(_Flash):
     def plan(self, args):
         query, key, value, dropout_p, is_causal, mask, scale = args
         self.check(query, key, value, dropout_p)
+        if query.device.type not in ("cpu", "meta"):
+            return forward_on_device(query, key, value, is_causal, mask, scale, self.wrap)
         if (
             query.dtype.code not in ("f32", "f64")
             or 0 in query.shape
@@ -260,14 +252,6 @@ class FlashAttention(_Flash):
         return {"query": made[0], "key": made[1], "value": made[2]}
 
 
-def like_query(query: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of the result: heads lie inside positions where the query's do."""
-    if query.stride(1) < query.stride(2) and shape[1] > 1 and shape[2] > 1:
-        heads, length, width = shape[1:]
-        return (length * heads * width, width, heads * width, 1)
-    return dense(shape)
-
-
 class FlashAttentionBackward(_Flash):
     """Gradients of attention for query, key and value, from the weights recomputed block by block."""
 
@@ -280,6 +264,8 @@ class FlashAttentionBackward(_Flash):
     def plan(self, args):
         grad, query, key, value, out, log, dropout_p, is_causal, mask, scale = args
         self.check(query, key, value, dropout_p)
+        if query.device.type not in ("cpu", "meta"):
+            return backward_on_device(grad, query, key, value, out, log, is_causal, mask, scale, self.wrap)
         if (
             query.dtype.code not in ("f32", "f64")
             or 0 in query.shape
@@ -338,32 +324,6 @@ class FlashAttentionBackward(_Flash):
             {"grad_out": grad_out, "query": query, "key": key, "value": value},
         )
         return body
-
-
-def gradients(
-    g: Any, query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None, g_log: Any = None
-) -> tuple[Any, Any, Any]:
-    """The gradients as differentiable expressions that hold all scores; `g_log` is the gradient of the logarithms."""
-    factor = 1.0 / sym_sqrt(query.shape[-1]) if scale is None else scale
-    keys, values = repeat_heads(query, key), repeat_heads(query, value)
-    scores = (query * factor) @ keys.transpose(-2, -1)
-    if is_causal:
-        scores = scores.masked_fill(scores.new_ones(scores.shape[-2:], dtype=_C.bool).tril().logical_not(), -math.inf)
-    if mask is not None:
-        scores = masked_scores(scores, mask)
-    weights = find_op("_safe_softmax")(scores, -1)
-    slopes = find_op("_softmax_backward")(g @ values.transpose(-2, -1), weights, -1)
-    slopes = (slopes if g_log is None else slopes + weights * g_log.unsqueeze(-1)) * factor
-    d_key, d_value = slopes.transpose(-2, -1) @ query, weights.transpose(-2, -1) @ g
-    return slopes @ keys, ungrouped(d_key, key), ungrouped(d_value, value)
-
-
-def ungrouped(d: Any, like: Any) -> Any:
-    """Gradients of repeated heads, summed over the repetitions."""
-    heads = like.shape[1]
-    return d if d.shape[1] == heads else d.reshape(d.shape[0], heads, -1, *d.shape[2:]).sum(2)
-
-
 
 
 # --- the forms of other devices, by their names -----------------------------------------------------------------------

@@ -17,6 +17,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from .. import _C, op
+from ..devices import handlers
 from ..op import Extern, Meta, find_op
 from ..op.convolve import PLANNED, overlap_steps, suits_overlap, walk_steps, weight_steps
 from ..op.convolve_walk import Walk, Weights, Window, array_of, forward_axes, mirrored_axes
@@ -214,6 +215,10 @@ class Convolution(Extern):
             return _C.Plan(inputs, input.device, slots, [])
         code = input.dtype.code
         check_memory(shape, input.dtype, input.device)
+        if input.device.type != "cpu" and handlers[input.device.type].own("convolution") is not None:
+            tensors = range(inputs + 1)
+            rest = args[3:] if bias is not None else (None, *args[3:])
+            return _C.Plan(inputs, input.device, slots, [(on_device("convolution", rest), tensors, [], 1, 1, -1)])
         if input.device.type != "cpu" or code not in PLANNED or (bias is not None and not bias._is_contiguous()):
             return None
         if transposed and has_gaps(window):
@@ -441,6 +446,10 @@ class ConvolutionWeight(Extern):
         if grad.is_meta or not prod(shape):
             return _C.Plan(2, grad.device, slots, [])
         code = grad.dtype.code
+        if grad.device.type != "cpu" and grad.numel() and handlers[grad.device.type].own(self.name) is not None:
+            strides = result_strides(input, grad, shape)
+            slots = [("new", grad.dtype, shape, strides, -1, 0)]
+            return _C.Plan(2, grad.device, slots, [(on_device(self.name, tuple(rest)), range(3), [], 1, 1, -1)])
         if grad.device.type != "cpu" or code not in PLANNED or not grad.numel():
             return None
         channels, outs = input.shape[1] // groups, grad.shape[1] // groups
@@ -489,6 +498,18 @@ class ConvolutionWeight(Extern):
             else None
         )
         return {"grad": to_grad, "input": to_input}
+
+
+def on_device(name: str, rest: tuple) -> Any:
+    """A step that calls a plugged-in device's own function, or the host where it does not take these arguments."""
+
+    def run(*tensors: Any) -> None:
+        *given, out = tensors
+        if handlers[out.device.type].own(name)(out, *given, *rest) is NotImplemented:
+            handlers[out.device.type].fall_back(name)
+            out.copy_(find_op(name)(*[t.to("cpu") for t in given], *rest))
+
+    return run
 
 
 def with_bias(result: Any, bias: Any) -> Any:

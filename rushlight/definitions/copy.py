@@ -62,6 +62,9 @@ class Clone(_Move):
     def vjp(self, s, g):
         return {"input": g}
 
+    def passes_gradient(self, index: int) -> bool:
+        return True
+
     def plan(self, args):
         input, memory_format = args
         if memory_format in (None, preserve_format) and input._is_dense():

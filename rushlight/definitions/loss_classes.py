@@ -100,8 +100,8 @@ def check_classes(name: str, input: Any, target: Any) -> None:
 
 
 def check_targets(name: str, index: Any, classes: int, error: type[Exception] = IndexError) -> None:
-    """Raise for a target that is no class."""
-    if not readable(index) or not index.numel():
+    """Raise for a target that is no class. On a device the kernels that use it find out: nothing is waited for here."""
+    if not readable(index) or index.device.type != "cpu" or not index.numel():
         return
     wrong = (index < 0) | (index >= classes)
     if bool(wrong.any()):
@@ -111,9 +111,9 @@ def check_targets(name: str, index: Any, classes: int, error: type[Exception] = 
 
 
 def without_ignored(index: Any, ignore_index: int) -> tuple[Any, Any]:
-    """The index with some class where it is ignored, and which rows count; None where all do."""
+    """The index with some class where it is ignored, and which rows count; None where all do, if asking is free."""
     ignored = index == ignore_index
-    if not readable(index) or bool(ignored.any()):
+    if not readable(index) or index.device.type != "cpu" or bool(ignored.any()):
         return index.masked_fill(ignored, 0), ignored.logical_not()
     return index, None
 

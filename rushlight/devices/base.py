@@ -113,7 +113,8 @@ class Device:
         called as f(out, *args).
 
         `out` is a tensor, or a tuple of them, to be filled; None where the result's size depends on data (nonzero):
-        then it is returned. Asked once per op. None: products run as a generated kernel; for other ops see `fall_back`.
+        then it is returned. Convolutions and attention may return NotImplemented for arguments they do not take.
+        Asked once per op. None: products run as a generated kernel; for other ops see `fall_back`.
         """
         return None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
-from ..codegen.schedule.cpu_rows import schedule_rows
+from ..codegen.schedule import schedule_rows
 from ..op import gemm
 from ..op.extents import Extent
 from ..op.pack import lowered_steps, packed

@@ -67,15 +67,18 @@ class Extern(OpDefinition):
 def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
     """A library op on a plugged-in device: by the device's own function, or by `compute` on the host, copied back.
 
-    The outputs that the device's function fills are those that `compute` makes of meta tensors.
+    The outputs that the device's function fills are those that `compute` makes of meta tensors; it may return others,
+    or NotImplemented for arguments it does not take.
     """
     own = handlers[device.type].own_or_report(name)
-    if own is None:
-        return _moved(compute(*_moved(args, "cpu")), device)
-    shapes = compute(*_moved(args, "meta"))
-    outs = _moved(shapes, device, lambda t, place: _C.empty(tuple(t.shape), t.stride(), t.dtype, place))
-    own(outs, *args)
-    return outs
+    if own is not None:
+        shapes = compute(*_moved(args, "meta"))
+        outs = _moved(shapes, device, lambda t, place: _C.empty(tuple(t.shape), t.stride(), t.dtype, place))
+        made = own(outs, *args)
+        if made is not NotImplemented:
+            return outs if made is None else made
+        handlers[device.type].fall_back(name)
+    return _moved(compute(*_moved(args, "cpu")), device)
 
 
 def _moved(value: Any, place: Any, move: Any = None) -> Any:

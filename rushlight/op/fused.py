@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from .. import _C
 from ..base.shape import surely
 from ..base.show import is_shown, show
-from ..codegen.schedule.cpu_rows import schedule_rows
+from ..codegen.schedule import schedule_rows
 from ..loops.lowered import Lowered, NotLowerable, TwoPass, compute_code
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
 from .definition import KIND_PLANNED, OpDefinition
@@ -316,6 +316,6 @@ class TracedRows:
                 slots.append(("temp", t.dtype, tuple(t.shape), None, -1, 0))
                 copies += copy_steps(device, t, k, (moved[k], 0), None)
         if moved:
-            steps[0] = (steps[0][0], [moved.get(k, k) for k in steps[0][1]], *steps[0][2:])
+            steps = [(step[0], [moved.get(k, k) for k in step[1]], *step[2:]) for step in steps]
         on_error = (lambda index: definition.bad_index(index, cols)) if self.rows.bound is not None else None
         return _C.Plan(len(tensors), device, slots, [*copies, *steps], self.single, wrap, on_error)

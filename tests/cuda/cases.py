@@ -58,6 +58,14 @@ CASES = {
     "embedding": lambda x, y, on: F.embedding(on(idx(1, 5, 1, 7)), x),
     "index_add": lambda x, y, on: x.index_add(0, on(idx(2, 2, 5)), y[:3]),
     "scatter_add": lambda x, y, on: x.scatter_add(1, on((rl.arange(37 * 129) % 7).reshape(37, 129)), y),
+    "index_add half": lambda x, y, on: x.bfloat16().index_add(0, on(idx(2, 2, 5)), y[:3].bfloat16()).float(),
+    "index_add_ of a view": lambda x, y, on: x.detach().half().t().contiguous().t()[1:, ::2].clone().index_add_(
+        0, on(idx(2, 2, 5)), y.detach()[:3, ::2].half()).float(),
+    "embedding half": lambda x, y, on: F.embedding(on(idx(1, 5, 1, 7)), x.bfloat16()).float(),
+    "cross_entropy half": lambda x, y, on: F.cross_entropy(x.bfloat16(), on(rl.arange(37))).float(),
+    "cross_entropy ignored": lambda x, y, on: F.cross_entropy(x, on(rl.arange(37)), ignore_index=3),
+    "layer_norm half": lambda x, y, on: F.layer_norm(x.bfloat16(), (129,), y[0].bfloat16(), y[1].bfloat16()).float(),
+    "softmax half": lambda x, y, on: F.softmax(x.half(), -1).float(),
     "scatter": lambda x, y, on: x.scatter(1, on(rl.arange(37).reshape(37, 1)), 2.0),
     "index_put": lambda x, y, on: x.index_put((on(idx(2, 3)),), y[:2]),
     "masked_fill": lambda x, y, on: x.masked_fill(y > 0, 1.5),
@@ -87,6 +95,12 @@ CASES = {
 }  # fmt: skip
 LOOSE = {
     "half",
+    "index_add half",
+    "index_add_ of a view",
+    "embedding half",
+    "cross_entropy half",
+    "layer_norm half",
+    "softmax half",
     "bfloat16",
     "mm half",
     "mm bfloat16",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.schedule import SCHEDULERS, gpu
+from rushlight.codegen.schedule import ROW_SCHEDULERS, SCHEDULERS, gpu, gpu_rows
 from rushlight.devices import register
 from tests.devices.reference_device import ReferenceDevice
 
@@ -15,6 +15,7 @@ from .cases import CASES, compare
 DEVICE = ReferenceDevice("gpuform")
 register(DEVICE)
 SCHEDULERS["gpuform"] = gpu.schedule
+ROW_SCHEDULERS["gpuform"] = gpu_rows.schedule_rows
 
 
 @pytest.mark.filterwarnings("ignore:.*computed on the host")

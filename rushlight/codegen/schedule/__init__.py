@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from ...base.show import show, shown_words
 from ...loops.lowered import Lowered
+from ...loops.row_program import RowProgram
 from ...loops.show_lowered import show_lowered
-from . import cpu, gpu
+from . import cpu, cpu_rows, gpu, gpu_rows
 from .launch import Launch, Schedule, Temp
 
 SCHEDULERS = {"cpu": cpu.schedule, "cuda": gpu.schedule}
+ROW_SCHEDULERS = {"cuda": gpu_rows.schedule_rows}
 
 
 def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
@@ -27,4 +29,11 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
     return made
 
 
-__all__ = ["SCHEDULERS", "Launch", "Schedule", "Temp", "schedule"]
+def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu") -> Schedule:
+    """How a row program runs on a device of kind `target`, over `count` rows of `cols` elements."""
+    if target in ROW_SCHEDULERS:
+        return ROW_SCHEDULERS[target](program, count, cols)
+    return cpu_rows.schedule_rows(program, count, cols, target)
+
+
+__all__ = ["ROW_SCHEDULERS", "SCHEDULERS", "Launch", "Schedule", "Temp", "schedule", "schedule_rows"]

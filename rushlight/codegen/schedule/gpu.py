@@ -8,8 +8,11 @@ otherwise they run in order, in one thread.
 
 from __future__ import annotations
 
-from ...loops.expr import Value, cast, const, idiv, irem, load, var
-from ...loops.lowered import HERE, At, Elements, Lowered, Placed, compute_code
+from collections.abc import Sequence
+from typing import Any
+
+from ...loops.expr import Value, cast, const, idiv, irem, load, var, walk
+from ...loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
 from ...loops.nest import Check, For, Nest, Statement, Store, operands, rows
 from .cpu_fold import given_bits, given_names, locate, sources_of
 from .cpu_loops import Bound, add_geometry, form_of, joined_ranges, nest_with_form
@@ -21,6 +24,7 @@ from .launch import Launch, Schedule, Temp, names, product
 
 ZERO = const(0, "i64")
 ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic instruction
+HALF = ("f16", "bf16")
 
 
 def schedule(lowered: Lowered) -> Schedule:
@@ -112,24 +116,64 @@ def gather_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest, 
 
 
 def schedule_scatter(lowered: Lowered) -> Schedule:
-    """A thread for each position where sums can be atomic; otherwise one for all positions that may meet."""
-    space, scatter = lowered.ranges, lowered.scatter
+    """A thread for each position where sums can be atomic; otherwise one for all positions that may meet. Sums of half
+    types are kept in single precision meanwhile."""
+    space, target = lowered.ranges, lowered.scatter.target
     if any(n == 0 for n in space):
         return Schedule(())
+    is_wide = target.code in HALF and is_sum(lowered)
+    if is_wide:
+        lowered = lowered.but(scatter=lowered.scatter.but(target=target.but(code="f32", strides=dense(target.sizes))))
+    scatter = lowered.scatter
     bound, kinds = Bound(lowered), scatter.target.classes()
     dims = [d for d in range(len(space)) if space[d] != 1]
-    key = ("gpu scatter", lowered.key, bound.key, tuple(dims), kinds, scatter.serial)
+    key = ("gpu scatter", lowered.key, bound.key, tuple(dims), kinds, scatter.serial, scatter.target.code)
     made = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, dims))
     checked, atomic = form_of(key)
     shared = [d for d in dims if atomic or d not in scatter.serial]
     values = [*bound.values]
     add_geometry("out", scatter.target.sizes, scatter.target.strides, kinds, [], values)
     values.extend([space[d] for d in dims])
-    inputs = len(bound.codes)
-    cell = inputs + 1 if checked else -1
-    numbers = (*range(inputs + 1), *([cell] if checked else []))
-    temps = (Temp("i64", (1,)),) if checked else ()
-    return Schedule((Launch(key, made, numbers, tuple(values), product([space[d] for d in shared]), 1, cell),), temps)
+    out = len(bound.codes)
+    temps = [Temp("f32", scatter.target.sizes)] if is_wide else []
+    cell = out + 1 + len(temps) if checked else -1
+    temps += [Temp("i64", (1,))] if checked else []
+    numbers = (*range(out), out + is_wide, *([cell] if checked else []))
+    launches = [Launch(key, made, numbers, tuple(values), product([space[d] for d in shared]), 1, cell)]
+    if is_wide:
+        launches = [moved(target, out, True), *launches, moved(target, out, False)]
+    return Schedule(tuple(launches), tuple(temps))
+
+
+def dense(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a tensor without gaps."""
+    strides, reach = [], 1
+    for n in reversed(sizes):
+        strides.append(reach)
+        reach = reach * n
+    return tuple(reversed(strides))
+
+
+def moved(target: Memory, out: int, widens: bool) -> Launch:
+    """The tensor at number `out` copied to the dense one behind it in single precision, or back."""
+    sizes, strides = target.sizes, target.strides
+    if strides == dense(sizes):
+        sizes, strides = (product(sizes),), (1,)
+    rank, params = len(sizes), (*sizes, *strides)
+    numbers = (out, out + 1) if widens else (out + 1, out)
+    key = ("gpu moved", target.code, rank, widens)
+    return Launch(key, lambda: moved_nest(target.code, rank, widens), numbers, params, product(target.sizes), 1)
+
+
+def moved_nest(code: str, rank: int, widens: bool) -> Nest:
+    sizes, strides = names("n", rank), names("s", rank)
+    place = locate(var("i"), sizes, strides) if rank else ZERO
+    if widens:
+        store, codes = Store(1, var("i"), cast(load(0, place, code), "f32")), (code, "f32")
+    else:
+        store, codes = Store(1, place, cast(load(0, var("i"), "f32"), code)), ("f32", code)
+    return Nest("widen" if widens else "narrow", operands([codes[0]], [codes[1]]), (*sizes, *strides),
+                rows(store, vector=True))  # fmt: skip
 
 
 def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: list[int]) -> tuple[Nest, bool, bool]:
@@ -148,7 +192,7 @@ def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: l
     place, value = scatter.writes(at, out, bound.sources)
     index, compute = out.place(place), compute_code(code)
     if atomic:
-        store = Store(out.operand, index, cast(value, code), "add")
+        store = Store(out.operand, index, cast(addend(lowered, bound.sources, cast(value, compute)), code), "add")
     else:
         result = scatter.combine(cast(load(out.operand, index, code), compute), cast(value, compute), bound.sources)
         store = Store(out.operand, index, cast(cast(result, compute), code))
@@ -160,9 +204,17 @@ def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: l
     return Nest(lowered.name, made, tuple(params), rows(*body)), bool(checks), atomic
 
 
+def addend(lowered: Lowered, sources: Sequence[Any], new: Value) -> Value | None:
+    """What a position adds to the element that is there; None where it does something else to it."""
+    old = var("old", new.dtype)
+    made = lowered.scatter.combine(old, new, sources)
+    if made.op != "add" or old not in made.args:
+        return None
+    other = made.args[made.args[0] is old]
+    return None if old in walk([other]) else other
+
+
 def is_sum(lowered: Lowered) -> bool:
     """Whether values are added to what is there."""
-    code = compute_code(lowered.scatter.target.code)
-    old, new = var("old", code), var("new", code)
-    made = lowered.scatter.combine(old, new, Bound(lowered).sources)
-    return made in (old + new, new + old)
+    new = var("new", compute_code(lowered.scatter.target.code))
+    return addend(lowered, Bound(lowered).sources, new) is not None

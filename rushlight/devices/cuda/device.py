@@ -1,8 +1,8 @@
 """The CUDA device: NVIDIA's units through the core's table, with kernels generated as PTX.
 
 Enters: the driver. Leaves: `CudaDevice`, which `devices.base` registers when CUDA is first asked for. Matrix products
-are cuBLAS's where that is installed (libraries.py);
-other library ops run on the host and say so (RUSHLIGHT_SHOW=fallback).
+are cuBLAS's, convolutions and attention cuDNN's where these are installed; other library ops run on the host and say
+so (RUSHLIGHT_SHOW=fallback).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 from ..base import Device
 from .driver import Driver
 from .kernels import Kernel, load
+
+OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
 
 
 class CudaDevice(Device):
@@ -39,6 +41,18 @@ class CudaDevice(Device):
     def memory_info(self, index: int) -> tuple[int, int]:
         """Bytes free and bytes in all on a unit."""
         return self.driver.memory_info(index)
+
+    def implementation(self, op: str) -> Any:
+        if op not in OWN:
+            return None
+        from . import attention, convolution, cudnn  # the library is opened, which not every program needs
+
+        if cudnn.find() is None:
+            return None
+        return {
+            "attention": attention.forward, "attention_backward": attention.backward,
+            "convolution": convolution.convolution, "_convolution_weight": convolution.convolution_weight,
+        }[op]  # fmt: skip
 
     def product(self, code: str) -> Any:
         from . import libraries  # looks for wheels, which not every program needs

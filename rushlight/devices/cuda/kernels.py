@@ -13,14 +13,15 @@ from ... import _C, codegen
 from ...base.show import show, shown_words
 from ...codegen.nvptx import POINTS, ROWS, shared_by_block, sharing
 from ...codegen.nvptx_points import PointClass, vector_length
-from ...codegen.nvptx_vectors import vector_form
+from ...codegen.nvptx_vectors import accesses, coefficient, definitions, peel_form, vector_form
 from ...codegen.primitives import SIZE
 from ...loops.expr import const
-from ...loops.nest import Nest
+from ...loops.nest import Nest, Store
 from .driver import Driver
 
 FORMS = {POINTS: 0, ROWS: 1}
 MOST_THREADS = 512
+PEELED = 2           # the variant of rows that start anywhere
 ZERO = const(0, "i64")
 
 
@@ -32,7 +33,9 @@ class Kernel:
             nest = Nest(re.sub(r"\W", "_", nest.name), nest.operands, nest.params, nest.loop, nest.point)
         self.nest, self.driver = nest, driver
         self.form = sharing(nest)
-        self.vectors = vector_form(nest, shared_by_block(nest.loop.body)) if self.form == ROWS else (1, ())
+        loops = shared_by_block(nest.loop.body) if self.form == ROWS else ()
+        self.vectors = vector_form(nest, loops) if loops else (1, ())
+        self.peels = bool(loops) and peel_form(nest, loops)
 
     def variant(self, unit: int, key: int) -> tuple[int, int, int]:
         """(function, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
@@ -43,7 +46,7 @@ class Kernel:
         if self.form == POINTS:
             ptx, times = codegen.emit_point_ptx(self.nest, self.point_class(key))
         else:
-            ptx = codegen.emit_ptx(self.nest, in_vectors=bool(key))
+            ptx = codegen.emit_ptx(self.nest, in_vectors=bool(key), peels=key == PEELED)
             elements = self.vectors[0] if key else 1
         if "asm" in words:
             show("asm", self.nest.name, ptx)
@@ -53,6 +56,18 @@ class Kernel:
         """What the core's key of a pointwise launch says."""
         kinds = tuple([key >> 6 + 2 * k & 3 for k in range(len(self.nest.operands))])
         return PointClass(key & 15, kinds, bool(key & 32), bool(key & 16))
+
+    def moving(self) -> set[int]:
+        """Operands that are read or written in vectors; of a pointwise kernel, all."""
+        if self.form != ROWS:
+            return set(range(len(self.nest.operands)))
+        known = definitions(self.nest.loop.body)
+        return {
+            operand
+            for s in shared_by_block(self.nest.loop.body)
+            for operand, index in accesses(s, [one for one in s.body if isinstance(one, Store)])
+            if coefficient(index, s.var, known)
+        }
 
     def row_param(self) -> int:
         """Which parameter says how long a row is; -1 where none does."""
@@ -67,6 +82,8 @@ def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
     """The core's kernel of a nest, and what makes its variants."""
     kernel = Kernel(nest, driver)
     form = FORMS.get(kernel.form, 2)
-    sizes = [SIZE[o.code] for o in kernel.nest.operands]
+    moving = kernel.moving()
+    sizes = [SIZE[o.code] if k in moving else 0 for k, o in enumerate(kernel.nest.operands)]
     vector = vector_length(kernel.nest) if kernel.form == POINTS else kernel.vectors[0]
-    return _C.cuda_kernel(kernel, form, vector, sizes, kernel.row_param(), kernel.vectors[1], MOST_THREADS), kernel
+    made = (kernel, form, vector, sizes, kernel.row_param(), kernel.vectors[1], MOST_THREADS, kernel.peels)
+    return _C.cuda_kernel(*made), kernel

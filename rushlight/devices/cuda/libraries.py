@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 from ... import _C
@@ -29,23 +30,32 @@ def folders() -> list[Path]:
     return [folder for root in roots for folder in sorted(root.glob("*/lib"), reverse=True)]
 
 
+def places(names: Sequence[str]) -> list[str]:
+    """Where a library may be: in NVIDIA's wheels, then where the system looks."""
+    return [
+        path
+        for name in names
+        for path in [*(str(folder / name) for folder in folders() if (folder / name).exists()), name]
+    ]
+
+
 @functools.cache
 def has_blas() -> bool:
     """Whether cuBLAS is installed; it is opened then."""
-    for name in NAMES:
-        for path in [*(str(folder / name) for folder in folders() if (folder / name).exists()), name]:
-            try:
-                light = Path(path).with_name(name.replace("cublas", "cublasLt"))
-                if light.exists():      # which cuBLAS looks for by its plain name
-                    ctypes.CDLL(str(light), ctypes.RTLD_GLOBAL)
-                _C.cuda_blas(path)
-                return True
-            except OSError:
-                continue
+    for path in places(NAMES):
+        try:
+            name = Path(path).name
+            light = Path(path).with_name(name.replace("cublas", "cublasLt"))
+            if light.exists():      # which cuBLAS looks for by its plain name
+                ctypes.CDLL(str(light), ctypes.RTLD_GLOBAL)
+            _C.cuda_blas(path)
+            return True
+        except OSError:
+            continue
     return False
 
 
 @functools.cache
 def product(code: str) -> int | None:
     """The kernel of products of a type; None where the library has none."""
-    return _C.cuda_kernel(None, PRODUCT, TYPES[code], (), -1, (), 1) if code in TYPES and has_blas() else None
+    return _C.cuda_kernel(None, PRODUCT, TYPES[code], (), -1, (), 1, False) if code in TYPES and has_blas() else None

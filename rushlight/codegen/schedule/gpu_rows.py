@@ -1,0 +1,99 @@
+"""GPU schedules of row programs: a block for each row; sums over rows by a thread for each column.
+
+Enters: a `RowProgram` (loops/row_program.py), how many rows there are and how long they are. Leaves: one launch over
+the rows for the results that belong to them. Sums over rows that need nothing but operands are launches of their own,
+in chunks of rows whose sums a third adds up; others are kept by blocks that take several rows each.
+"""
+
+from __future__ import annotations
+
+from ...loops.expr import cast, const, idiv, irem, load, min_, replace, var
+from ...loops.nest import For, Local, Nest, Store, operands, reduction, rows
+from ...loops.row_program import ROW, RowProgram, reachable
+from .cpu_rows import RowNest, sum_rows_nest
+from .launch import Launch, Schedule, Temp
+
+THREADS = 1 << 18        # that keep a unit busy
+BLOCKS = 528             # the same, of blocks
+FEWEST = 16              # rows that are worth a chunk
+
+
+def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
+    """How a GPU runs the program over `count` rows of `cols` elements."""
+    inputs, outs, totals = len(program.operands), len(program.results), program.totals()
+    place = inputs + outs
+    apart = all(
+        node.form != "fold" and node.form != "pick" for k in totals for node in reachable([program.results[k][0]])
+    )
+    most = max(1, THREADS // max(1, cols)) if apart else BLOCKS
+    per_chunk = max(FEWEST if apart else 1, -(-count // most))
+    chunks = -(-count // per_chunk) if totals else 0
+    temps = [Temp(program.compute, (chunks, cols)) for _ in totals]
+    partial = {k: place + n for n, k in enumerate(totals)}
+    error = -1
+    if program.bound is not None:
+        error = place + len(temps)
+        temps.append(Temp("i64", (1,)))
+    checked = [error] if error >= 0 else []
+    launches = []
+    if apart and totals:
+        mine = [k for k in range(outs) if k not in totals]
+        if mine:
+            left = program.but(key=("without totals", program.key), results=tuple([program.results[k] for k in mine]))
+            numbers = (*range(inputs), *[inputs + k for k in mine], *checked)
+            launches.append(Launch(("rows", left.key, False), lambda: RowNest(left, False).nest(), numbers, (cols,),
+                                   count, 1, error))  # fmt: skip
+        numbers = (*range(inputs), *[partial[k] for k in totals])
+        params = (cols, count, per_chunk, chunks)
+        launches.append(
+            Launch(("column sums", program.key), lambda: column_sums(program), numbers, params, chunks * cols, 1)
+        )
+    else:
+        numbers = (*range(inputs), *[partial.get(k, inputs + k) for k in range(outs)], *checked)
+        params = (cols, count, per_chunk) if totals else (cols,)
+        extent = chunks if totals else count
+        launches.append(Launch(("rows", program.key, False), lambda: RowNest(program, False).nest(), numbers, params,
+                               extent, 1, error))  # fmt: skip
+    for k in totals:
+        code = program.results[k][1]
+        launches.append(
+            Launch(("gpu sum_rows", program.compute, code), lambda code=code: block_sums(program.compute, code),
+                   (partial[k], inputs + k), (cols, chunks), cols, 1)
+        )  # fmt: skip
+    return Schedule(tuple(launches), tuple(temps))
+
+
+def column_sums(program: RowProgram) -> Nest:
+    """Sums of chunks of rows, a thread for each column of each chunk."""
+    totals, made = program.totals(), RowNest(program, False)
+    column, chunk = irem(var("c"), var("cols")), idiv(var("c"), var("cols"))
+    start = chunk * var("per_chunk")
+    accs = [f"acc{k}" for k in totals]
+    zero = const(0, program.compute)
+    rowwise = [(n, o) for n, o in enumerate(program.operands) if o.kind == ROW]
+
+    def step(now: list) -> list:
+        made.row = var("i")
+        found = {var(f"in{n}", o.read): cast(load(n, var("i"), o.code), o.read) for n, o in rowwise}
+        values = [made.value(program.results[k][0].parts[0], var("j")) for k in totals]
+        return [a + cast(replace(v, found), program.compute) for a, v in zip(now, values, strict=True)]
+
+    fold = reduction(
+        "i", var("start"), min_(var("start") + var("per_chunk"), var("rows")), accs, [zero] * len(totals), step,
+        lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
+    )  # fmt: skip
+    first = len(program.operands)
+    stores = [Store(first + n, var("c"), var(f"acc{k}", program.compute)) for n, k in enumerate(totals)]
+    body = (Local("j", column), Local("start", start), fold, *stores)
+    signature = operands([o.code for o in program.operands], [program.compute] * len(totals))
+    return Nest(
+        f"{program.name}_sums", signature, ("cols", "rows", "per_chunk", "chunks"), rows(*body, name="c", vector=True)
+    )
+
+
+def block_sums(compute: str, code: str) -> Nest:
+    """Column sums of a [chunks, cols] array, a block for each."""
+    nest = sum_rows_nest(compute, code)
+    loop = nest.loop
+    return Nest("sum_rows_block", nest.operands, nest.params, For(loop.var, loop.start, loop.stop, loop.body))
+

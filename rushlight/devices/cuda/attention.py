@@ -1,0 +1,168 @@
+"""Attention by cuDNN: products, mask and softmax as one graph, so that scores never reach memory.
+
+Enters: query, key and value [batch, heads, length, width] of a half type, with rows of whole 16 bytes; fewer heads of
+key and value are shared by groups of query heads. Leaves: the result and, per query, the logarithm of its summed
+exponentials in single precision; backward, the three gradients. Answers NotImplemented for what the library does not
+do: callers then hold all scores.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from ... import _C
+from .cudnn import Graph, Prepared, find
+
+WIDEST = 128
+Layout = tuple[tuple[int, ...], tuple[int, ...]]     # sizes and strides
+
+
+def fits(query: Any, key: Any, value: Any) -> bool:
+    """Whether these tensors can go to the library."""
+    return (
+        query.dtype in (_C.float16, _C.bfloat16)
+        and query.shape[3] % 8 == 0
+        and value.shape[3] % 8 == 0
+        and 0 < query.shape[3] <= WIDEST
+        and 0 < value.shape[3] <= WIDEST
+        and query.shape[2] > 1
+        and all(readable(t) for t in (query, key, value))
+        and find() is not None
+    )
+
+
+def readable(t: Any) -> bool:
+    """Whether rows lie whole in memory, at 16 bytes."""
+    *outer, last = t.stride()
+    return last == 1 and all(s % 8 == 0 for s in outer) and t.data_ptr() % 16 == 0
+
+
+def aligned(t: Any) -> Any:
+    """The tensor, or a copy that can be read."""
+    return t if readable(t) else t.contiguous()
+
+
+def layout(t: Any) -> Layout:
+    return tuple(t.shape), tuple(t.stride())
+
+
+def turned(of: Layout) -> Layout:
+    """Rows and columns of each matrix exchanged."""
+    (*a, n, m), (*b, s, t) = of
+    return (*a, m, n), (*b, t, s)
+
+
+def forward(outs: tuple, query: Any, key: Any, value: Any, causal: bool, scale: float) -> Any:
+    """Fill (result, logarithms)."""
+    if not fits(query, key, value) or not readable(outs[0]):
+        return NotImplemented
+    prepared = forward_graph(
+        query.device, query.dtype.code, layout(query), layout(key), layout(value), layout(outs[0]), causal, scale
+    )
+    if prepared is None:
+        return NotImplemented
+    prepared.run(query, key, value, *outs)
+    return outs
+
+
+def backward(
+    outs: tuple, grad: Any, query: Any, key: Any, value: Any, out: Any, log: Any, causal: bool, scale: float
+) -> Any:
+    """Fill the gradients of query, key and value. As many heads of key as of query."""
+    grad, out = aligned(grad), aligned(out)
+    if not fits(query, key, value) or not all(readable(t) for t in outs):
+        return NotImplemented
+    prepared = backward_graph(
+        query.device, query.dtype.code, layout(query), layout(key), layout(value), layout(out), layout(grad),
+        tuple([layout(t) for t in outs]), causal, scale,
+    )  # fmt: skip
+    if prepared is None:
+        return NotImplemented
+    space = _C.empty((*query.shape[:3], 1), None, _C.float32, query.device)
+    sums = _C.empty(tuple(query.shape), None, _C.float32, query.device)
+    sums.zero_()      # blocks add to it
+    prepared.run(query, key, value, out, grad, log, space, sums, *outs)
+    return outs
+
+
+@functools.lru_cache(maxsize=512)
+def forward_graph(
+    device: Any, code: str, query: Layout, key: Layout, value: Layout, out: Layout, causal: bool, scale: float
+) -> Prepared | None:
+    """The graph of a geometry; None where the library has no engine for it."""
+    g = Graph(find())
+    (batch, heads, length, _), keys = query[0], key[0][2]
+    scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
+    q, k, v = g.tensor(code, *query), g.tensor(code, *turned(key)), g.tensor(code, *value)
+    result, log = g.tensor(code, *out), g.tensor("f32", row)
+
+    def virtual(sizes: tuple[int, ...] = scores, of: str = "f32") -> Any:
+        return g.tensor(of, sizes, virtual=True)
+
+    s = g.point("mul", g.matmul(q, k, virtual()), virtual(), g.value(scale))
+    if causal:
+        s = below_diagonal(g, s, scores)
+    top = g.reduce("max", s, virtual(row))
+    e = g.point("exp", g.point("sub", s, virtual(), top), virtual())
+    total = g.reduce("sum", e, virtual(row))
+    g.point("add", top, log, g.point("log", total, virtual(row)))
+    weights = g.point("div", e, virtual(of=code), total)
+    g.matmul(weights, v, result)
+    return prepared(g, device)
+
+
+def below_diagonal(g: Graph, s: Any, scores: tuple[int, ...]) -> Any:
+    """Scores of keys behind the query become -inf."""
+    row = g.point("index", s, g.tensor("i32", scores, virtual=True), axis=2)
+    col = g.point("index", s, g.tensor("i32", scores, virtual=True), axis=3)
+    seen = g.point("ge", row, g.tensor("b1", scores, virtual=True), col)
+    return g.point("select", s, g.tensor("f32", scores, virtual=True), g.value(-math.inf), t=seen)
+
+
+@functools.lru_cache(maxsize=512)
+def backward_graph(
+    device: Any, code: str, query: Layout, key: Layout, value: Layout, out: Layout, grad: Layout,
+    outs: tuple[Layout, ...], causal: bool, scale: float,
+) -> Prepared | None:  # fmt: skip
+    """The graph of the gradients of a geometry."""
+    g = Graph(find())
+    (batch, heads, length, width), keys, wide = query[0], key[0][2], value[0][3]
+    scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
+    q, k, v = g.tensor(code, *query), g.tensor(code, *turned(key)), g.tensor(code, *turned(value))
+    o, d_o, log = g.tensor(code, *out), g.tensor(code, *grad), g.tensor("f32", row)
+    inner, sums = g.tensor("f32", row), g.tensor("f32", query[0])
+    d_q, d_k, d_v = [g.tensor(code, *one) for one in outs]
+    factor = g.value(scale)
+
+    def virtual(sizes: tuple[int, ...] = scores) -> Any:
+        return g.tensor("f32", sizes, virtual=True)
+
+    def flipped(x: Any) -> Any:
+        sizes, strides = turned((scores, (heads * length * keys, length * keys, keys, 1)))
+        return g.turn(x, g.tensor(code, sizes, strides, virtual=True))
+
+    products = g.point("mul", d_o, virtual((batch, heads, length, wide)), o)
+    g.point("mul", g.reduce("sum", products, virtual(row)), inner, g.value(1.0))
+    s = g.point("mul", g.matmul(q, k, virtual()), virtual(), factor)
+    s = g.point("sub", s, virtual(), log)
+    if causal:
+        s = below_diagonal(g, s, scores)
+    weights = g.point("exp", s, virtual())
+    g.matmul(flipped(weights), d_o, d_v)
+    slopes = g.point("sub", g.matmul(d_o, v, virtual()), virtual(), inner)
+    slopes = g.point("mul", slopes, virtual(), weights)
+    slopes = g.point("mul", slopes, virtual(), factor)
+    g.matmul(flipped(slopes), q, d_k)
+    rows = g.turn(k, g.tensor("f32", (batch, key[0][1], keys, width), key[1], virtual=True))
+    g.matmul(slopes, rows, sums)
+    g.point("identity", sums, d_q)
+    return prepared(g, device)
+
+
+def prepared(g: Graph, device: Any) -> Prepared | None:
+    try:
+        return g.prepare(device)
+    except RuntimeError:
+        return None

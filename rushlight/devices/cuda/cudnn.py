@@ -1,0 +1,267 @@
+"""cuDNN's graphs: operations described once for a geometry, then run with addresses.
+
+Enters: tensors described by sizes and strides, and operations over them. Leaves: a `Prepared`, which `run` starts on
+the current stream with the tensors it is given. Refuses: what no engine of the library does, by RuntimeError; callers
+then compute otherwise. The library is opened when first asked for; `find()` is None where it is not installed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ... import _C
+from . import libraries
+
+# Kinds of descriptors, of attributes' values and of numbers, as the library's interface counts them.
+POINTWISE, CONVOLUTION, ENGINE_CONFIG, HEURISTIC, PLAN = 0, 1, 3, 4, 5
+FORWARD, BACKWARD_FILTER, BACKWARD_DATA, OP_POINTWISE, GRAPH, PACK, TENSOR = 10, 11, 12, 13, 15, 16, 17
+MATMUL, OP_MATMUL, REDUCTION, OP_REDUCTION, RESHAPE = 18, 19, 21, 22, 31
+HANDLE, DATA_TYPE, BOOLEAN, INT64, FLOAT, POINTER, CONV_MODE, HEURISTIC_MODE = 0, 1, 2, 3, 4, 6, 7, 8
+POINTWISE_MODE, DESCRIPTOR, REDUCTION_OPERATOR = 14, 15, 18
+DATA = {"f32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 4, "bf16": 9, "b1": 11}
+MODES = {
+    "add": 0, "mul": 1, "div": 6, "sub": 9, "exp": 13, "log": 15, "identity": 21, "ge": 303, "index": 501,
+    "select": 601,
+}  # fmt: skip
+C_TYPES = {
+    HANDLE: ctypes.c_void_p, DATA_TYPE: ctypes.c_int, BOOLEAN: ctypes.c_bool, INT64: ctypes.c_int64,
+    FLOAT: ctypes.c_float, POINTER: ctypes.c_void_p, CONV_MODE: ctypes.c_int, HEURISTIC_MODE: ctypes.c_int,
+    POINTWISE_MODE: ctypes.c_int, DESCRIPTOR: ctypes.c_void_p, REDUCTION_OPERATOR: ctypes.c_int,
+}  # fmt: skip
+INSTANT, THOROUGH = 0, 3        # how engines are ranked
+ALIGNMENT = 16
+CONFIGS = 16                    # engines that are looked at
+
+
+class Library:
+    """The library, and a handle of it for each thread and unit."""
+
+    def __init__(self, path: str) -> None:
+        self.functions = ctypes.CDLL(path)
+        self.functions.cudnnGetVersion.restype = ctypes.c_size_t
+        self.own = threading.local()
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call a function; raises what it answers."""
+        status = getattr(self.functions, name)(*args)
+        if status:
+            text = ctypes.create_string_buffer(1024)
+            self.functions.cudnnGetLastErrorString(text, ctypes.c_size_t(len(text)))
+            raise RuntimeError(f"cudnn: {name} failed ({status}): {text.value.decode(errors='replace')}")
+
+    def handle(self, device: Any) -> ctypes.c_void_p:
+        """This thread's handle for a unit, queueing on the unit's current stream."""
+        known = self.own.__dict__.setdefault("handles", {})
+        _C.cuda_enter(device.index)
+        if device.index not in known:
+            made = ctypes.c_void_p()
+            self.call("cudnnCreate", ctypes.byref(made))
+            known[device.index] = [made, None]
+        entry, stream = known[device.index], _C.stream_handle(device)
+        if entry[1] != stream:
+            self.call("cudnnSetStream", entry[0], ctypes.c_void_p(stream))
+            entry[1] = stream
+        return entry[0]
+
+
+@functools.cache
+def find() -> Library | None:
+    """The library; None where it is not installed."""
+    for path in libraries.places(("libcudnn.so.9",)):
+        try:
+            return Library(path)
+        except OSError:
+            continue
+    return None
+
+
+class Descriptor:
+    """One descriptor of the library, which is destroyed with it."""
+
+    def __init__(self, library: Library, kind: int) -> None:
+        self.library, self.address = library, ctypes.c_void_p()
+        self.kept: list[Any] = []          # what it names must live as long
+        library.call("cudnnBackendCreateDescriptor", kind, ctypes.byref(self.address))
+
+    def set(self, attribute: int, kind: int, *values: Any) -> Descriptor:
+        """Give an attribute its values."""
+        if kind == DESCRIPTOR:
+            self.kept.extend(values)
+            values = tuple([v.address.value for v in values])
+        elif kind == HANDLE:
+            values = tuple([v.value for v in values])
+        array = (C_TYPES[kind] * max(1, len(values)))(*values)
+        self.library.call(
+            "cudnnBackendSetAttribute", self.address, attribute, kind, ctypes.c_int64(len(values)), array
+        )
+        return self
+
+    def done(self) -> Descriptor:
+        """Finish it; it can be used then."""
+        self.library.call("cudnnBackendFinalize", self.address)
+        return self
+
+    def number(self, attribute: int) -> int:
+        """An attribute that is one integer."""
+        found, count = ctypes.c_int64(), ctypes.c_int64()
+        self.library.call(
+            "cudnnBackendGetAttribute", self.address, attribute, INT64, ctypes.c_int64(1), ctypes.byref(count),
+            ctypes.byref(found),
+        )  # fmt: skip
+        return found.value
+
+    def __del__(self) -> None:
+        if self.address:
+            self.library.functions.cudnnBackendDestroyDescriptor(self.address)
+
+
+class Graph:
+    """Operations in the making. Tensors are numbered as they are described."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.count = 0
+        self.operations: list[Descriptor] = []
+        self.given: list[int] = []                     # numbers of tensors that a run brings, in the order described
+        self.values: list[tuple[int, float]] = []      # numbers by value
+
+    def tensor(
+        self, code: str, sizes: Sequence[int], strides: Sequence[int] | None = None, virtual: bool = False
+    ) -> Descriptor:
+        """A tensor: one that a run brings, or with `virtual` one that never reaches memory."""
+        made = Descriptor(self.library, TENSOR).set(901, DATA_TYPE, DATA[code]).set(902, INT64, *sizes)
+        made.set(903, INT64, *(dense(sizes) if strides is None else strides))
+        made.set(906, INT64, self.count).set(900, INT64, ALIGNMENT)
+        if virtual:
+            made.set(907, BOOLEAN, True)
+        else:
+            self.given.append(self.count)
+        self.count += 1
+        return made.done()
+
+    def value(self, number: float) -> Descriptor:
+        """A single-precision number that travels with every run."""
+        made = Descriptor(self.library, TENSOR).set(901, DATA_TYPE, DATA["f32"]).set(902, INT64, 1, 1, 1, 1)
+        made.set(903, INT64, 1, 1, 1, 1).set(906, INT64, self.count).set(900, INT64, ALIGNMENT).set(908, BOOLEAN, True)
+        self.values.append((self.count, number))
+        self.count += 1
+        return made.done()
+
+    def matmul(self, a: Descriptor, b: Descriptor, c: Descriptor) -> Descriptor:
+        """c = a @ b."""
+        kind = Descriptor(self.library, MATMUL).set(1500, DATA_TYPE, DATA["f32"]).done()
+        made = Descriptor(self.library, OP_MATMUL).set(1520, DESCRIPTOR, a).set(1521, DESCRIPTOR, b)
+        self.operations.append(made.set(1522, DESCRIPTOR, c).set(1523, DESCRIPTOR, kind).done())
+        return c
+
+    def point(
+        self, mode: str, x: Descriptor, y: Descriptor, b: Descriptor | None = None, *, t: Descriptor | None = None,
+        axis: int | None = None,
+    ) -> Descriptor:  # fmt: skip
+        """y = x `mode` b, element by element; `t` chooses between x and b; `axis` is that of an index."""
+        kind = Descriptor(self.library, POINTWISE).set(0, POINTWISE_MODE, MODES[mode])
+        kind.set(1, DATA_TYPE, DATA["b1" if mode == "ge" else "f32"])
+        if axis is not None:
+            kind.set(9, INT64, axis)
+        made = Descriptor(self.library, OP_POINTWISE).set(750, DESCRIPTOR, kind.done())
+        made.set(751, DESCRIPTOR, x).set(753, DESCRIPTOR, y)
+        for attribute, other in ((752, b), (758, t)):
+            if other is not None:
+                made.set(attribute, DESCRIPTOR, other)
+        self.operations.append(made.set(754, FLOAT, 1.0).set(755, FLOAT, 1.0).done())
+        return y
+
+    def reduce(self, how: str, x: Descriptor, y: Descriptor) -> Descriptor:
+        """y = the sum, or the largest, of the elements of x that fall onto each of y's."""
+        kind = Descriptor(self.library, REDUCTION).set(1601, DATA_TYPE, DATA["f32"])
+        kind.set(1600, REDUCTION_OPERATOR, {"sum": 0, "max": 3}[how]).done()
+        made = Descriptor(self.library, OP_REDUCTION).set(1612, DESCRIPTOR, kind)
+        self.operations.append(made.set(1610, DESCRIPTOR, x).set(1611, DESCRIPTOR, y).done())
+        return y
+
+    def turn(self, x: Descriptor, y: Descriptor) -> Descriptor:
+        """y is x with other sizes and strides."""
+        made = Descriptor(self.library, RESHAPE).set(2200, DESCRIPTOR, x).set(2201, DESCRIPTOR, y).done()
+        self.operations.append(made)
+        return y
+
+    def convolve(
+        self, kind: int, attributes: Sequence[int], tensors: Sequence[Descriptor], stride: Sequence[int],
+        padding: Sequence[int], dilation: Sequence[int], compute: str,
+    ) -> None:  # fmt: skip
+        """A convolution, or the gradient of its input or of its weight. `attributes` say what `tensors` are."""
+        how = Descriptor(self.library, CONVOLUTION).set(100, DATA_TYPE, DATA[compute]).set(101, CONV_MODE, 1)
+        how.set(106, INT64, len(stride)).set(105, INT64, *padding).set(104, INT64, *padding)
+        how.set(102, INT64, *dilation).set(103, INT64, *stride).done()
+        description, alpha, beta = {FORWARD: (702, 700, 701), BACKWARD_DATA: (708, 706, 707),
+                                    BACKWARD_FILTER: (714, 712, 713)}[kind]  # fmt: skip
+        made = Descriptor(self.library, kind).set(description, DESCRIPTOR, how)
+        for attribute, tensor in zip(attributes, tensors, strict=True):
+            made.set(attribute, DESCRIPTOR, tensor)
+        self.operations.append(made.set(alpha, FLOAT, 1.0).set(beta, FLOAT, 0.0).done())
+
+    def prepare(self, device: Any, mode: int = THOROUGH, most: int = 1 << 33) -> Prepared:
+        """The first of the library's engines for the graph that works, with at most `most` bytes of its own."""
+        handle = self.library.handle(device)
+        graph = Descriptor(self.library, GRAPH).set(801, DESCRIPTOR, *self.operations).set(800, HANDLE, handle).done()
+        why = RuntimeError("cudnn: no engine for this graph")
+        for tried in (mode, 2):         # then those without a promise of speed
+            ranked = Descriptor(self.library, HEURISTIC).set(201, DESCRIPTOR, graph).set(200, HEURISTIC_MODE, tried)
+            try:
+                configs = self.configs(ranked.done())
+            except RuntimeError as error:
+                why = error
+                continue
+            for config in configs:
+                try:
+                    plan = Descriptor(self.library, PLAN).set(401, DESCRIPTOR, config).done()
+                    if plan.number(402) <= most:
+                        plan.kept += [ranked, graph]
+                        return Prepared(plan, self.given, self.values)
+                except RuntimeError as error:
+                    why = error
+        raise why
+
+    def configs(self, ranked: Descriptor) -> list[Descriptor]:
+        """What the library suggests, the best first."""
+        found = [Descriptor(self.library, ENGINE_CONFIG) for _ in range(CONFIGS)]
+        array = (ctypes.c_void_p * CONFIGS)(*[one.address.value for one in found])
+        count = ctypes.c_int64()
+        self.library.call(
+            "cudnnBackendGetAttribute", ranked.address, 202, DESCRIPTOR, ctypes.c_int64(CONFIGS), ctypes.byref(count),
+            array,
+        )  # fmt: skip
+        return found[: count.value]
+
+
+class Prepared:
+    """A graph that can run."""
+
+    def __init__(self, plan: Descriptor, given: Sequence[int], values: Sequence[tuple[int, float]]) -> None:
+        self.plan, self.library, self.size = plan, plan.library, plan.number(402)
+        self.numbers = [ctypes.c_float(v) for _, v in values]
+        self.ids = (*given, *[k for k, _ in values])
+        self.tail = [ctypes.addressof(number) for number in self.numbers]
+
+    def run(self, *tensors: Any) -> None:
+        """Queue it on the current stream, over the tensors described, in their order."""
+        device = tensors[0].device
+        handle = self.library.handle(device)
+        space = _C.empty((self.size,), None, _C.uint8, device) if self.size else None
+        pack = Descriptor(self.library, PACK).set(1000, INT64, *self.ids)
+        pack.set(1001, POINTER, *[t.data_ptr() for t in tensors], *self.tail)
+        pack.set(1003, POINTER, space.data_ptr() if space is not None else None).done()
+        self.library.call("cudnnBackendExecute", handle, self.plan.address, pack.address)
+
+
+def dense(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a new tensor."""
+    strides, reach = [], 1
+    for n in reversed(sizes):
+        strides.append(reach)
+        reach *= n
+    return tuple(reversed(strides))
