@@ -54,11 +54,13 @@ class ContextProp:
 
 
 class Switch(ContextProp):
-    """A switch that only remembers: one of a few values, or any of a type."""
+    """A switch that remembers one of a few values, or any of a type, and tells `told`."""
 
-    def __init__(self, name: str, value: Any, allowed: Any = bool) -> None:
+    def __init__(
+        self, name: str, value: Any, allowed: Any = bool, told: Callable[[Any], None] | None = None
+    ) -> None:
         super().__init__(lambda: self.value, self.assign)
-        self.name, self.value, self.allowed = name, value, allowed
+        self.name, self.value, self.allowed, self.told = name, value, allowed, told
 
     def assign(self, value: Any) -> None:
         if isinstance(self.allowed, tuple):
@@ -67,6 +69,8 @@ class Switch(ContextProp):
         elif not isinstance(value, self.allowed):
             raise RuntimeError(f"{self.name} must be of type {self.allowed.__name__}, got {type(value).__name__}")
         self.value = value
+        if self.told is not None:
+            self.told(value)
 
 
 class PropModule(types.ModuleType):

@@ -21,6 +21,7 @@ class _Settings:
     warn_only: bool = False
     warn_always: bool = False
     precision: str = "highest"
+    conv_tf32: bool = True
     interop_threads: int = 1
     einsum_strategy: str | None = "auto"   # how opt_einsum chooses the order of contractions; None: from left to right
     fills_memory: bool = True
@@ -122,6 +123,16 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """The precision that was asked for."""
     return _settings.precision
+
+
+def set_conv_tf32(allowed: bool) -> None:
+    """Whether float32 convolutions may be rounded to TF32 on CUDA devices."""
+    _settings.conv_tf32 = allowed
+
+
+def conv_tf32() -> bool:
+    """Whether they may."""
+    return _settings.conv_tf32
 
 
 def set_warn_always(b: bool, /) -> None:

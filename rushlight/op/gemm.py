@@ -26,6 +26,7 @@ from ..loops.lowered import Fold, Folding, Lowered, Memory
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
 from .extents import larger, smaller
+from .gemm_padded import Matrix, padded_steps
 from .pack import compile_for, lowered_steps
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
@@ -57,9 +58,6 @@ TILE_SLICE, TILE_GROUP = 16, 1
 # elements between rows from which the left operand is packed: its lines would fall into too few cache sets
 TILE_PITCH = 2048
 
-# elements that lines of half types should be multiples of on a device, and sizes from which padding them pays
-PADDED, WORTH_PADDING = 8, 512
-
 _blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
 
@@ -78,29 +76,6 @@ def blas_kernels() -> dict[str, int]:
             raise RuntimeError("matmul: the scipy-openblas64 package holds no library in its lib folder. Reinstall it.")
         _blas.update(_C.load_blas(os.path.join(folder, library), "scipy_", "64_"))
     return _blas
-
-
-class Matrix(Record):
-    """One operand of a (batched) product: a slot, its two strides and its batch stride, in elements."""
-
-    slot: int
-    row: int
-    col: int
-    batch: int = 0
-
-    def leading(self, rows_: int, cols: int) -> tuple[int, bool] | None:
-        """Leading dimension and whether it is transposed; None if a BLAS cannot read it."""
-        if (self.col == 1 and self.row >= max(1, cols)) or (cols == 1 and rows_ == 1):
-            return max(self.row, cols, 1), False
-        if rows_ == 1 and self.col == 1:
-            return max(cols, 1), False
-        if cols == 1 and self.row >= 1:
-            return (self.row, False) if self.row >= 1 else None
-        if self.row == 1 and self.col >= max(1, rows_):
-            return max(self.col, rows_, 1), True
-        if rows_ == 1 and self.col >= 1:
-            return self.col, True
-        return None
 
 
 def steps(
@@ -171,51 +146,6 @@ def own_step(
     return [(kernel, [a.slot, b.slot, c.slot], params, 1, 1, -1)]
 
 
-def padded_steps(
-    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int
-) -> tuple[list[tuple], int] | None:  # fmt: skip
-    """A large product of half types on a device with a kernel of its own, where lines of a matrix start anywhere: such
-    a matrix goes through one whose lines start at whole 16 bytes, which the library multiplies several times faster.
-    Steps, and elements of slot `scratch`; None where all lines do, or the copies do not pay."""
-    if code not in ("f16", "bf16") or (kernel := own_kernel(device, code)) is None:
-        return None
-    if m < WORTH_PADDING or n < WORTH_PADDING or k < WORTH_PADDING:
-        return None
-    sizes = ((m, k), (k, n), (m, n))
-    lines = [x.leading(*size) for x, size in zip((a, b, c), sizes, strict=True)]
-    if None in lines or lines[2][1] or all(line % PADDED == 0 for line, _ in lines):
-        return None
-    before, after, given, used = [], [], [], 0
-    for x, (rows_, cols), (line, turned) in zip((a, b, c), sizes, lines, strict=True):
-        if line % PADDED == 0:
-            given.append((x.slot, line, int(turned)))
-            continue
-        count, length = (cols, rows_) if turned else (rows_, cols)
-        pitch = -(-length // PADDED) * PADDED
-        place = (scratch, used * 2)
-        if x is c:
-            after.append(lines_step(code, device, place, x.slot, count, length, pitch, line))
-        else:
-            before.append(lines_step(code, device, x.slot, place, count, length, line, pitch))
-        given.append((place, pitch, int(turned)))
-        used += count * pitch
-    (left, lda, ta), (right, ldb, tb), (out, ldc, _) = given
-    bits = struct.unpack("<qq", struct.pack("<dd", 1.0, 0.0))
-    params = [m, n, k, lda, ta, 0, ldb, tb, 0, ldc, 0, 1, *bits]
-    return [*before, (kernel, [left, right, out], params, 1, 1, -1), *after], used
-
-
-def lines_step(
-    code: str, device: Any, source: Any, target: Any, count: int, length: int, step: int, target_step: int
-) -> tuple:
-    """A step that copies lines to another distance from each other."""
-    key = ("lines", code, device.type)
-    if key not in _small_kernels:
-        made = compile_for(device, pointwise_nest("copy", [code], [code], [expr.arg(0, code)]))
-        _small_kernels[key] = made if isinstance(made, int) else ("handle", made)
-    return (_small_kernels[key], [source, target], [length, 2, 2, step * 2, target_step * 2], count, 1, -1)
-
-
 def panel_step(
     code: str,
     a: Matrix,
@@ -273,8 +203,9 @@ def packed_steps(
     """c = a @ b (+ addend) where columns of `b` are consecutive, as in `linear`: steps, and elements of slot `scratch`.
 
     None where a BLAS or another kernel is better."""
-    if device.type != "cpu":
-        return padded_steps(code, device, a, b, c, m, n, k, scratch) if addend is None else None
+    if device.type not in ("cpu", "meta"):
+        kernel = own_kernel(device, code) if addend is None else None
+        return None if kernel is None else padded_steps(kernel, code, device, a, b, c, (m, n, k), scratch)
     made = tiled_steps(code, device, a, b, c, m, n, k, scratch, 1, addend)
     if made is not None:
         return made

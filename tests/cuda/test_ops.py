@@ -12,6 +12,67 @@ F = rl.nn.functional
 pytestmark = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA device")
 
 
+@pytest.fixture(autouse=True)
+def exact_convolutions():
+    with rl.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
+def relative(a, b):
+    return ((a.cpu().double() - b.double()).norm() / b.double().norm()).item()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("heads", "own", "length", "keys", "width"), [
+    (4, 4, 256, 256, 64), (6, 2, 100, 150, 32), (2, 2, 65, 65, 128), (2, 2, 33, 33, 20), (2, 1, 1, 40, 64),
+])  # fmt: skip
+def test_attention_of_half_types(causal, heads, own, length, keys, width):
+    rl.manual_seed(0)
+    shapes = ((2, length, heads, width), (2, keys, own, width), (2, keys, own, width))
+    given = [rl.randn(shape).bfloat16() for shape in shapes]
+    g = rl.randn(2, heads, length, width).bfloat16()
+    results = []
+    for device, dtype in (("cuda", rl.bfloat16), ("cpu", rl.float64)):
+        tensors = [t.to(device).to(dtype).transpose(1, 2).requires_grad_() for t in given]
+        out = F.scaled_dot_product_attention(*tensors, is_causal=causal, enable_gqa=heads != own)
+        out.backward(g.to(device).to(dtype))
+        results.append([out.detach(), *[t.grad for t in tensors]])
+    for got, expected in zip(*results, strict=True):
+        assert relative(got, expected) < 1.5e-2
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.bfloat16])
+@pytest.mark.parametrize(("stride", "padding", "dilation", "groups"), [(1, 1, 1, 1), (2, 1, 1, 1), (1, 2, 2, 4)])
+def test_convolution(last, dtype, stride, padding, dilation, groups):
+    rl.manual_seed(0)
+    x, w, b = rl.randn(2, 8, 13, 11), rl.randn(12, 8 // groups, 3, 3), rl.randn(12)
+    order = rl.channels_last if last else rl.contiguous_format
+    results = []
+    for device, own in (("cuda", dtype), ("cpu", rl.float64)):
+        tensors = [t.to(dtype).to(device).to(own) for t in (x, w, b)]
+        tensors = [t.to(memory_format=order) if t.ndim == 4 else t for t in tensors]
+        tensors = [t.requires_grad_() for t in tensors]
+        y = F.conv2d(*tensors, stride, padding, dilation, groups)
+        y.square().sum().backward()
+        results.append([y.detach(), *[t.grad for t in tensors]])
+        assert not last or tensors[1].grad.is_contiguous(memory_format=order) or device == "cpu"
+    for got, expected in zip(*results, strict=True):
+        assert relative(got, expected) < {rl.float32: 1e-5, rl.float64: 1e-12, rl.bfloat16: 2e-2}[dtype]
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.bfloat16])
+@pytest.mark.parametrize("last", [False, True])
+def test_gradient_of_max_pool(dtype, last):
+    x = rl.randn(2, 8, 13, 11).to(dtype)
+    results = []
+    for device in ("cuda", "cpu"):
+        y = x.to(device).contiguous(memory_format=rl.channels_last if last else rl.contiguous_format).requires_grad_()
+        F.max_pool2d(y, 3, 2, 1).sum().backward()
+        results.append(y.grad.cpu())
+    assert (results[0] == results[1]).all()
+
+
 @pytest.mark.filterwarnings("ignore:.*computed on the host")
 @pytest.mark.parametrize("name", CASES)
 def test_op(name):
@@ -43,7 +104,7 @@ def test_large_sums(shape):
         assert (y.amax(d).cpu() == x.amax(d)).all() and (y.argmax(d).cpu() == x.argmax(d)).all()
 
 
-@pytest.mark.parametrize("shape", [(3, 7), (64, 1000), (128, 4096), (2, 100_000), (16, 33)])
+@pytest.mark.parametrize("shape", [(3, 7), (64, 1000), (128, 4096), (2, 100_000), (16, 33), (33, 50257), (9, 777)])
 @pytest.mark.parametrize("dtype", [rl.float32, rl.bfloat16])
 def test_rows(shape, dtype):
     rl.manual_seed(0)
@@ -52,6 +113,12 @@ def test_rows(shape, dtype):
     tolerance = 1e-5 if dtype is rl.float32 else 2e-2
     for f in (lambda t: F.softmax(t, -1), lambda t: F.log_softmax(t, -1), lambda t: F.layer_norm(t, t.shape[-1:])):
         assert rl.allclose(f(y).cpu().float(), f(x).float(), rtol=tolerance, atol=tolerance)
+    target, grads = rl.arange(shape[0]) % shape[1], []
+    for t in (x, y):
+        leaf = t.requires_grad_()
+        F.cross_entropy(leaf, target.to(leaf.device)).backward()
+        grads.append(leaf.grad.cpu().float())
+    assert rl.allclose(*grads, rtol=tolerance, atol=tolerance / 100)
 
 
 def test_checks_are_raised_when_the_device_is_waited_for():

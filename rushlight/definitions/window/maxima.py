@@ -19,9 +19,11 @@ from rushlight.loops.nest import Check, For, Local, Nest, Statement, Store, oper
 from rushlight.op import Loops, find_op
 from rushlight.op.definition import KIND_PLANNED, OpDefinition
 from rushlight.op.memory import check_memory
+from rushlight.op.pack import BY_CODE
 from rushlight.op.pointwise import compile_for
 from rushlight.op.reduction import GRAIN, as_step, product
 
+from . import maxima_threads
 from .axes import unpack
 from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense
 from .ranges import WindowRange, window_ranges
@@ -235,6 +237,14 @@ class WindowMaxBackward(OpDefinition):
         slots: list[tuple] = [("new", g.dtype, shape, channels_last_strides(shape) if channels else None, 0, 0)]
         if device.type == "meta" or 0 in shape:
             return _C.Plan(2, device, slots, [])
+        if maxima_threads.suits(device, g.dtype.code):
+            planes = (product(g.shape[g.ndim - count :]), product(sizes))
+            sizes = (g.numel(), product(shape), *planes, shape[1] if channels else 1)
+            made = maxima_threads.steps(
+                self.kernels, device, g.dtype.code, indices.dtype.code, channels, checked, sizes, slots,
+                lambda code, n: ("temp", BY_CODE[code], (n,), None, 0, 0),
+            )  # fmt: skip
+            return _C.Plan(2, device, slots, made, True, None, bad_position if checked else None)
         key = (g.dtype.code, indices.dtype.code, channels, checked, device.type)
         kernel = self.kernels.get(key)
         if kernel is None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import _C
+from ...base.settings import conv_tf32
 from . import cudnn
 from .cudnn import BACKWARD_DATA, BACKWARD_FILTER, FORWARD, Graph, Prepared
 
@@ -32,7 +33,8 @@ def convolution(
     made = out if matches(out, last) else fresh(out, last)
     numbers = tuple([spread(v, input.ndim - 2) for v in (stride, padding, dilation)])
     kind = BACKWARD_DATA if transposed else FORWARD
-    plan = prepared(kind, input.device, input.dtype.code, layout(x), layout(w), layout(made), *numbers, groups)
+    plan = prepared(kind, input.device, input.dtype.code, layout(x), layout(w), layout(made), *numbers, groups,
+                    exact(input))  # fmt: skip
     if plan is None:
         return NotImplemented
     plan.run(x, w, made)
@@ -55,8 +57,9 @@ def convolution_weight(
     made = out if matches(out, last) else fresh(out, last)
     numbers = tuple([spread(v, input.ndim - 2) for v in (stride, padding, dilation)])
     plan = prepared(
-        BACKWARD_FILTER, grad.device, grad.dtype.code, layout(x), layout(g), layout(made), *numbers, groups
-    )
+        BACKWARD_FILTER, grad.device, grad.dtype.code, layout(x), layout(g), layout(made), *numbers, groups,
+        exact(grad),
+    )  # fmt: skip
     if plan is None:
         return NotImplemented
     plan.run(x, g, made)
@@ -72,7 +75,7 @@ PARTS = {FORWARD: (704, 703, 705), BACKWARD_DATA: (711, 709, 710), BACKWARD_FILT
 @functools.lru_cache(maxsize=2048)
 def prepared(
     kind: int, device: Any, code: str, first: Layout, second: Layout, out: Layout, stride: tuple[int, ...],
-    padding: tuple[int, ...], dilation: tuple[int, ...], groups: int,
+    padding: tuple[int, ...], dilation: tuple[int, ...], groups: int, exact: bool,
 ) -> Prepared | None:  # fmt: skip
     """The plan of a geometry; None where the library has no engine for it."""
     g = Graph(cudnn.find())
@@ -81,9 +84,14 @@ def prepared(
         stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)
     g.convolve(kind, PARTS[kind], tensors, stride, padding, dilation, "f64" if code == "f64" else "f32")
     try:
-        return g.prepare(device, most=MOST)
+        return g.prepare(device, most=MOST, exact=exact)
     except RuntimeError:
         return None
+
+
+def exact(t: Any) -> bool:
+    """Whether numbers must not be rounded to TF32."""
+    return t.dtype is _C.float32 and not conv_tf32()
 
 
 def serves(a: Any, b: Any) -> bool:

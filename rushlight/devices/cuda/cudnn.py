@@ -17,11 +17,11 @@ from ... import _C
 from . import libraries
 
 # Kinds of descriptors, of attributes' values and of numbers, as the library's interface counts them.
-POINTWISE, CONVOLUTION, ENGINE_CONFIG, HEURISTIC, PLAN = 0, 1, 3, 4, 5
+POINTWISE, CONVOLUTION, ENGINE, ENGINE_CONFIG, HEURISTIC, PLAN = 0, 1, 2, 3, 4, 5
 FORWARD, BACKWARD_FILTER, BACKWARD_DATA, OP_POINTWISE, GRAPH, PACK, TENSOR = 10, 11, 12, 13, 15, 16, 17
 MATMUL, OP_MATMUL, REDUCTION, OP_REDUCTION, RESHAPE = 18, 19, 21, 22, 31
 HANDLE, DATA_TYPE, BOOLEAN, INT64, FLOAT, POINTER, CONV_MODE, HEURISTIC_MODE = 0, 1, 2, 3, 4, 6, 7, 8
-POINTWISE_MODE, DESCRIPTOR, REDUCTION_OPERATOR = 14, 15, 18
+DOUBLE, NOTE, POINTWISE_MODE, DESCRIPTOR, REDUCTION_OPERATOR = 5, 11, 14, 15, 18
 DATA = {"f32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 4, "bf16": 9, "b1": 11}
 MODES = {
     "add": 0, "mul": 1, "div": 6, "sub": 9, "exp": 13, "log": 15, "identity": 21, "ge": 303, "index": 501,
@@ -29,12 +29,14 @@ MODES = {
 }  # fmt: skip
 C_TYPES = {
     HANDLE: ctypes.c_void_p, DATA_TYPE: ctypes.c_int, BOOLEAN: ctypes.c_bool, INT64: ctypes.c_int64,
-    FLOAT: ctypes.c_float, POINTER: ctypes.c_void_p, CONV_MODE: ctypes.c_int, HEURISTIC_MODE: ctypes.c_int,
-    POINTWISE_MODE: ctypes.c_int, DESCRIPTOR: ctypes.c_void_p, REDUCTION_OPERATOR: ctypes.c_int,
+    FLOAT: ctypes.c_float, DOUBLE: ctypes.c_double, POINTER: ctypes.c_void_p, CONV_MODE: ctypes.c_int,
+    HEURISTIC_MODE: ctypes.c_int, POINTWISE_MODE: ctypes.c_int, DESCRIPTOR: ctypes.c_void_p,
+    REDUCTION_OPERATOR: ctypes.c_int,
 }  # fmt: skip
 INSTANT, THOROUGH = 0, 3        # how engines are ranked
 ALIGNMENT = 16
-CONFIGS = 16                    # engines that are looked at
+CONFIGS, NOTES = 32, 16         # engines that are looked at, and what they say of themselves
+MATRIX_UNITS = 0                # a note: products are rounded as matrix units round them
 
 
 class Library:
@@ -202,10 +204,12 @@ class Graph:
         made = Descriptor(self.library, kind).set(description, DESCRIPTOR, how)
         for attribute, tensor in zip(attributes, tensors, strict=True):
             made.set(attribute, DESCRIPTOR, tensor)
-        self.operations.append(made.set(alpha, FLOAT, 1.0).set(beta, FLOAT, 0.0).done())
+        number = DOUBLE if compute == "f64" else FLOAT
+        self.operations.append(made.set(alpha, number, 1.0).set(beta, number, 0.0).done())
 
-    def prepare(self, device: Any, mode: int = THOROUGH, most: int = 1 << 33) -> Prepared:
-        """The first of the library's engines for the graph that works, with at most `most` bytes of its own."""
+    def prepare(self, device: Any, mode: int = THOROUGH, most: int = 1 << 33, exact: bool = False) -> Prepared:
+        """The first of the library's engines for the graph that works, with at most `most` bytes of its own; `exact`:
+        one that rounds no operand to fewer digits for matrix units."""
         handle = self.library.handle(device)
         graph = Descriptor(self.library, GRAPH).set(801, DESCRIPTOR, *self.operations).set(800, HANDLE, handle).done()
         why = RuntimeError("cudnn: no engine for this graph")
@@ -217,6 +221,8 @@ class Graph:
                 why = error
                 continue
             for config in configs:
+                if exact and uses_matrix_units(config):
+                    continue
                 try:
                     plan = Descriptor(self.library, PLAN).set(401, DESCRIPTOR, config).done()
                     if plan.number(402) <= most:
@@ -236,6 +242,20 @@ class Graph:
             array,
         )  # fmt: skip
         return found[: count.value]
+
+
+def uses_matrix_units(config: Descriptor) -> bool:
+    """Whether an engine says that it multiplies on matrix units."""
+    library, count = config.library, ctypes.c_int64()
+    engine = Descriptor(library, ENGINE)
+    array = (ctypes.c_void_p * 1)(engine.address.value)
+    one, many = ctypes.c_int64(1), ctypes.c_int64(NOTES)
+    library.call(
+        "cudnnBackendGetAttribute", config.address, 300, DESCRIPTOR, one, ctypes.byref(count), array
+    )
+    notes = (ctypes.c_int * NOTES)()
+    library.call("cudnnBackendGetAttribute", engine.address, 1303, NOTE, many, ctypes.byref(count), notes)
+    return MATRIX_UNITS in notes[: count.value]
 
 
 class Prepared:
