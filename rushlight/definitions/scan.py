@@ -112,16 +112,29 @@ class CumMax(Scan):
         return Types(input.dtype.code, compute_code(input.dtype.code), (input.dtype, _C.int64))
 
     def init(self, s, code):
-        return (s.const(lowest(code), code), s.const(0, "i64"))
+        return self.start(s, s.const(lowest(code), code))
+
+    def start(self, s: Any, worst: Any) -> tuple:
+        return (worst, worst, s.const(0, "i64")) if worst.dtype[0] == "f" else (worst, s.const(0, "i64"))
+
+    def better(self, s: Any, new: Any, old: Any) -> Any:
+        return s.maximum(old, new)
 
     def beats(self, s: Any, new: Any, old: Any) -> Any:
         return new >= old
 
     def step(self, s, acc, x, index):
-        takes = self.beats(s, x, acc[0])
-        if x.dtype[0] == "f":
-            takes = s.isnan(x) | (~s.isnan(acc[0]) & takes)
-        return (s.where(takes, x, acc[0]), s.where(takes, index, acc[1]))
+        """Floats have their extreme so far in a state of its own: elements wait for one instruction, not for what is
+        chosen by it. It may be a zero of the other sign than the element that counts."""
+        if x.dtype[0] != "f":
+            takes = self.beats(s, x, acc[0])
+            return (s.where(takes, x, acc[0]), s.where(takes, index, acc[1]))
+        extreme = self.better(s, x, acc[0])
+        takes = s.eq(x, extreme) | s.isnan(x)
+        return (extreme, s.where(takes, x, acc[1]), s.where(takes, index, acc[2]))
+
+    def emit(self, s, acc):
+        return acc[-2:]
 
     saved_results = (1,)
 
@@ -137,7 +150,10 @@ class CumMin(CumMax):
     schema = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices)"
 
     def init(self, s, code):
-        return (s.const(highest(code), code), s.const(0, "i64"))
+        return self.start(s, s.const(highest(code), code))
+
+    def better(self, s, new, old):
+        return s.minimum(old, new)
 
     def beats(self, s, new, old):
         return new <= old

@@ -40,6 +40,29 @@ def test_scans_read_strided_rows_and_give_nan_its_place() -> None:
     assert rl.equal(values[0], x[0].cummax(0)[0])   # a row alone is walked on its own
 
 
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.float16, rl.int32])
+def test_running_extremes_keep_signs_nan_and_the_last_of_equals(dtype: rl.dtype) -> None:
+    rows = [[1.0, 1.0, 0.0, 2.0, 2.0, -3.0, 2.0], [-1.0, -2.0, -2.0, -1.0, 5.0, 5.0, 4.0]] * 10
+    x = rl.tensor(rows, dtype=dtype).repeat(1, 6)
+    for found, sign in ((x.cummax(1), 1), (x.cummin(1), -1)):
+        for r in range(2):
+            best, at = None, -1
+            for j, v in enumerate(x[r].tolist()):
+                if best is None or sign * v >= sign * best:
+                    best, at = v, j
+                assert found[0][r, j].item() == best and found[1][r, j].item() == at
+    if not dtype.is_floating_point:
+        return
+    inf, nan = float("inf"), float("nan")
+    x = rl.tensor([0.0, -0.0, -inf, 0.0, -0.0, -1.0, nan, 7.0, nan, inf], dtype=dtype)
+    values, where = x.cummax(0)
+    assert where.tolist() == [0, 1, 1, 3, 4, 4, 6, 6, 8, 8]
+    assert values.signbit().tolist()[:6] == [False, True, True, False, True, True] and values[6:].isnan().all()
+    values, where = rl.tensor([inf, inf, nan, 0.0], dtype=dtype).cummin(0)
+    assert where.tolist() == [0, 1, 2, 2] and values[:2].tolist() == [inf, inf] and values[2:].isnan().all()
+    assert rl.tensor([-inf, -inf], dtype=dtype).cummax(0)[1].tolist() == [0, 1]
+
+
 def test_scans_do_not_depend_on_threads() -> None:
     threads, x = rl.get_num_threads(), rl.randn(100, 4000)
     try:

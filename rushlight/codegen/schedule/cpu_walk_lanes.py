@@ -23,10 +23,14 @@ SHORT = 32          # points below which a row is walked on its own
 def lanes_of(lowered: Lowered) -> int:
     """Rows walked together: a register of the largest elements; 0 if some have another size than 4 and 8 bytes.
 
-    More rows would be more streams of memory than processors read ahead in.
+    More rows would be more streams of memory than processors read ahead in. Registers of 16 bytes hold too few states
+    that are wider than elements: exchanging them there and back takes longer than waiting.
     """
     codes = [lowered.memories[0].code, *lowered.outs]
     if any(code not in ("f32", "f64", "i32", "i64") for code in codes):
+        return 0
+    widest = max(SIZE[state.dtype] for state in lowered.walk.init())
+    if vector_bits() == 128 and widest > SIZE[codes[0]]:
         return 0
     return vector_bits() // 8 // max(SIZE[code] for code in codes)
 
