@@ -18,9 +18,10 @@ from ..fake import FakeTensor
 from ..nn import Buffer, Module, Parameter
 from ..symbols import SymBool, SymFloat, SymInt
 from .breaks import GraphBreak, Raised, shown
+from .guards import Kind
 from .outside import Outside, Twin, is_python_class
 from .recorder import Recorder
-from .sources import Attribute, Constant
+from .sources import Attribute, ClassAttribute, Constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,8 @@ class Attributes:
             return self.super_attr(owner, name)
         if kind is types.FunctionType or kind is types.MethodType:
             return self.function_attr(owner, name)
+        if name == "__traceback__" and isinstance(owner, BaseException):
+            raise GraphBreak("not modelled", "a traceback shows frames that did not run")
         if not is_python_class(kind) and not isinstance(owner, (BaseException, enum.Enum)):
             known = self.twin_of(owner)
             if known is not None and known.kind == "opaque" and not isinstance(owner, types.ModuleType):
@@ -122,8 +125,10 @@ class Attributes:
     def from_descriptor(self, owner: Any, kind: type, name: str, found: Any, known: Twin | None) -> Any:
         """What something that a class holds gives for an object of it."""
         what = type(found)
+        if what in (types.FunctionType, property, classmethod, staticmethod):
+            self.guard_class(kind, name, found)
         if what is types.FunctionType:
-            return types.MethodType(self.class_value(kind, name, found), owner)
+            return types.MethodType(found, owner)
         if what is property:
             if found.fget is None:
                 raise Raised(AttributeError(f"property '{name}' of '{kind.__name__}' object has no getter"))
@@ -131,7 +136,7 @@ class Attributes:
         if what is classmethod:
             return self.bound(found.__func__, kind)
         if what is staticmethod:
-            return self.class_value(kind, name, found.__func__)
+            return found.__func__
         if what is functools.cached_property:
             return self.cached(owner, name, found)
         if what is types.MemberDescriptorType:
@@ -150,6 +155,11 @@ class Attributes:
         if get is not MISSING:
             return self.native(getattr, (owner, name))
         return self.class_value(kind, name, found)
+
+    def guard_class(self, kind: type, name: str, found: Any) -> None:
+        """That a class still has this method."""
+        if not is_stable(kind.__module__):
+            self.outside.guard(Kind.ID_IS, ClassAttribute(Constant(kind, kind.__qualname__), name), found)
 
     def own_dict(self, owner: Any) -> dict[str, Any]:
         """The attributes that an object itself holds, all of them."""

@@ -26,7 +26,7 @@ from . import control, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
-from .operators import Generator, Operators
+from .operators import Generator, Operators, unwatched
 from .outside import Outside, is_plain_key, is_python_class
 from .recorder import READS, Recorder
 from .sources import Attribute, Constant, Item, Source
@@ -40,10 +40,20 @@ _INTERPRETED = tuple(
         "utils" + os.sep + "checkpoint.py", "ao" + os.sep, "utils" + os.sep + "_pytree.py",
     )
 )  # fmt: skip
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
 assert control.OPS, "the instructions that decide are in the table"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+def _watch(frame: types.FrameType, event: str, arg: Any) -> None:
+    """What a built-in function may call while it runs: this framework and the standard library."""
+    if event == "call":
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, _STANDARD, "<frozen")) or "site-packages" in file:
+            raise GraphBreak("python called back", f"a built-in function calls {frame.f_code.co_qualname}")
 
 
 class Interpreted:
@@ -55,7 +65,8 @@ class Interpreted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return self.machine.call(self.function, args, kwargs)
+            with unwatched():
+                return self.machine.call(self.function, args, kwargs)
         except Raised as raised:
             raise raised.exception from raised.exception.__cause__
 
@@ -65,7 +76,8 @@ class Callback(Interpreted):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return self.function(*args, **kwargs)
+            with unwatched():
+                return self.function(*args, **kwargs)
         except Raised as raised:
             raise raised.exception from raised.exception.__cause__
 
@@ -115,16 +127,30 @@ class Machine(Operators):
 
     # --- native code --------------------------------------------------------------------------------------------------
 
-    def native(self, function: Callable, args: tuple, kwargs: dict[str, Any] | None = None) -> Any:
-        """Run a function as it is; what it raises is the program's."""
+    def native(self, function: Callable, args: tuple, kwargs: dict[str, Any] | None = None,
+               is_watched: bool = True) -> Any:  # fmt: skip
+        """Run a function as it is; what it raises is the program's. Python of the program that it would call, unseen by
+        the interpreter, breaks the graph."""
+        is_op = not is_watched or isinstance(function, _Op) or any(isinstance(a, Tensor) for a in args)
+        before = None if is_op else sys.getprofile()
         try:
-            return function(*args, **(kwargs or {}))
+            if is_op:
+                return function(*args, **(kwargs or {}))
+            sys.setprofile(_watch)
+            try:
+                return function(*args, **(kwargs or {}))
+            finally:
+                sys.setprofile(before)
         except (GraphBreak, Raised, Stopped):
             raise
         except READS as error:
             raise GraphBreak("elements", f"{shown(function)} needs the elements of a tensor") from error
         except RecursionError as error:
             raise GraphBreak("internal", "the program recurses too deeply") from error
+        except NotImplementedError as error:
+            if is_op:      # of fakes, maybe, and not of real tensors
+                raise GraphBreak("not modelled", f"{shown(function)}: {error}") from error
+            raise Raised(error.with_traceback(None)) from None
         except (Exception, GeneratorExit) as error:      # noqa: BLE001 - the program's own
             raise Raised(error.with_traceback(None)) from None
 
@@ -232,7 +258,10 @@ class Machine(Operators):
     def call_cached(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A function whose results are kept: of plain arguments they are what they are; of others it is called."""
         if all(is_plain_key(a) for a in (*args, *kwargs.values())):
-            result = self.native(function, args, kwargs)
+            try:
+                result = function(*args, **kwargs)
+            except Exception as error:      # noqa: BLE001 - the program's own
+                raise Raised(error.with_traceback(None)) from None
             return self.outside.admit(result, Constant(result, function.__qualname__))
         return self.call(function.__wrapped__, args, kwargs)
 
@@ -255,8 +284,10 @@ class Machine(Operators):
         natives.check(self, function, args, kwargs)
         for value in args:
             self.prepare(value)
-        args = tuple(self.wrapped(a) for a in args)
-        return self.native(function, args, {k: self.wrapped(v) for k, v in kwargs.items()})
+        if natives.calls_back(function):
+            args = tuple(self.wrapped(a) for a in args)
+            kwargs = {k: self.wrapped(v) for k, v in kwargs.items()}
+        return self.native(function, args, kwargs)
 
     def call_module(self, module: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """module(...): straight to forward where no hooks are."""
@@ -367,6 +398,8 @@ class Machine(Operators):
         """kind(...)"""
         if natives.is_plain_class(kind):
             return self.call_native(kind, args, kwargs)
+        if hasattr(kind, "__del__"):
+            raise GraphBreak("not modelled", f"objects of {shown(kind)} have __del__, and are finalized when they go")
         maker = on_class(type(kind), "__call__")
         if isinstance(maker, types.FunctionType):
             if natives.is_ours(type(kind).__module__):
@@ -408,7 +441,7 @@ class Machine(Operators):
             with below(mode_state.function_modes):
                 return self.recorder.call(function, args, kwargs, target)
 
-        return self.native(run, ())
+        return self.native(run, (), is_watched=False)
 
 
 class Stopped(BaseException):  # noqa: N818 - no error

@@ -157,6 +157,14 @@ def _has_plain_base(kind: type) -> bool:
 _LOOKS_NOT = {isinstance, type, issubclass, callable, list.append, tuple, list, dict}
 
 
+def calls_back(function: Any) -> bool:
+    """Whether a built-in function calls functions that it is given."""
+    module = getattr(function, "__module__", None) or getattr(type(function), "__module__", "")
+    return module in ("functools", "_functools", "itertools", "re", "builtins", "_operator") and not isinstance(
+        getattr(function, "__self__", None), (dict, set, tuple, collections.deque)
+    ) and getattr(function, "__name__", "") not in ("append", "extend", "insert", "index", "remove", "count")
+
+
 def has_hooks(machine: Machine, module: Any) -> bool:
     """Whether anybody wants to be called around a module's forward; guards where nobody does."""
     known = machine.twin_of(module)
@@ -386,10 +394,12 @@ def _iterates(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     if f in (any, all):
         return _any_all(m, f, m.iterable(args[0]))
     if f is sorted and (kwargs.get("key") is None):
-        args = m.listed(args[0]), *args[1:]
+        args = (list(args[0]) if m.is_outer_set(args[0]) else m.listed(args[0])), *args[1:]
         if any(is_python_class(type(x)) for x in args[0]):
-            kwargs = {**kwargs, "key": functools.cmp_to_key(_comparison(m))}
+            kwargs = {**kwargs, "key": functools.cmp_to_key(m.own_callback(_comparison(m)))}
     check(m, f, args, kwargs)
+    if f in (sorted, set, frozenset):      # the order in which a set is gone through does not matter
+        args = tuple(list(a) if m.is_outer_set(a) else a for a in args)
     given = tuple(m.iterable(a) if isinstance(a, Iterable) or is_python_class(type(a)) else a for a in args)
     return m.native(f, given, {k: m.wrapped(v) for k, v in kwargs.items()})
 
@@ -585,8 +595,9 @@ def _refuse_copy(value: Any) -> Any:
 
 @special(sys.exc_info)
 def _exc_info(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    error = m.handled
-    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
+    if m.handled is not None:
+        raise GraphBreak("not modelled", "sys.exc_info() shows frames that did not run")
+    return None, None, None
 
 
 @special(types.MethodType)

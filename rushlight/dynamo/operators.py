@@ -7,7 +7,9 @@ truth of a tensor's elements.
 
 from __future__ import annotations
 
+import enum
 import operator
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +21,17 @@ from .outside import is_python_class
 
 _REFLECTED = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": "le"}
 _NAMES = {"and_": "and", "or_": "or"}
+
+
+class unwatched:  # noqa: N801 - used as a function
+    """Inside, built-in code has handed control back to the machine."""
+
+    def __enter__(self) -> None:
+        self.before = sys.getprofile()
+        sys.setprofile(None)
+
+    def __exit__(self, *exc: Any) -> None:
+        sys.setprofile(self.before)
 
 
 class Generator:
@@ -71,8 +84,9 @@ class Generator:
         outer, machine.handled = machine.handled, self.handled
         self.is_running = True
         try:
-            prepare()
-            what, value = self.frame.run()
+            with unwatched():
+                prepare()
+                what, value = self.frame.run()
         except Raised as raised:
             self.is_done = True
             error = raised.exception
@@ -101,7 +115,8 @@ class Drawn:
 
     def __next__(self) -> Any:
         try:
-            return self.machine.advance(self.iterator)
+            with unwatched():
+                return self.machine.advance(self.iterator)
         except Raised as raised:
             raise raised.exception from raised.exception.__cause__
 
@@ -143,6 +158,8 @@ class Operators(Attributes):
 
     def binary(self, function: Callable, a: Any, b: Any) -> Any:
         """function(a, b), for a function of `operator`."""
+        self.check_open(a, "value")
+        self.check_open(b, "value")
         if not (is_python_class(type(a)) or is_python_class(type(b))):
             if type(a) in (list, tuple) and function in (operator.eq, operator.ne) and type(a) is type(b):
                 return self.same_members(function, a, b)
@@ -273,8 +290,15 @@ class Operators(Attributes):
 
     # --- iteration ----------------------------------------------------------------------------------------------------
 
+    def is_outer_set(self, value: Any) -> bool:
+        """Whether a value is a set from outside, whose order another run need not have."""
+        known = self.twin_of(value) if type(value) in (set, frozenset) else None
+        return known is not None and len(value) > 1
+
     def iterate(self, value: Any) -> Any:
         """iter(value)"""
+        if self.is_outer_set(value):
+            raise GraphBreak("not modelled", "the order of a set from outside decides")
         if python_method(value, "__iter__"):
             return self.call(on_class(type(value), "__iter__"), (value,), {})
         if type(value) in (Generator, Drawn):
@@ -282,7 +306,7 @@ class Operators(Attributes):
         self.check_open(value, "members")
         if on_class(type(value), "__iter__") is MISSING and python_method(value, "__getitem__"):
             return self.by_numbers(value)
-        if isinstance(value, type) and not isinstance(value, __import__("enum").EnumMeta):
+        if isinstance(value, type) and not isinstance(value, enum.EnumMeta):
             raise GraphBreak("not modelled", f"iteration over the class {shown(value)}")
         return self.native(iter, (value,))
 
@@ -319,6 +343,8 @@ class Operators(Attributes):
         """Something that built-in functions can iterate over."""
         if type(value) in (Generator, Drawn) or not is_python_class(type(value)):
             self.check_open(value, "members")
+            if self.is_outer_set(value):
+                raise GraphBreak("not modelled", "the order of a set from outside decides")
             return value
         made = self.iterate(value)
         return Drawn(self, made) if python_method(made, "__next__") and type(made) is not Generator else made

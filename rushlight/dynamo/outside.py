@@ -72,8 +72,8 @@ class Outside:
     # --- guards -------------------------------------------------------------------------------------------------------
 
     def guard(self, kind: Kind, source: Source, value: Any = None) -> None:
-        """Keep a guard; what is `Constant` cannot change."""
-        if isinstance(source, Constant):
+        """Keep a guard; what is `Constant` is always the same object."""
+        if isinstance(source, Constant) and kind in (Kind.TYPE_IS, Kind.ID_IS, Kind.EQUALS):
             return
         key = kind, source, value if kind in (Kind.LACKS_KEY, Kind.HAS_KEY, Kind.ALIASED) else None
         if key not in self.guards:
@@ -161,14 +161,17 @@ class Outside:
         return twin
 
     def tuple_like(self, real: tuple, source: Source) -> Any:
+        if type(real) is tuple and real and all(type(x) in CONSTANTS for x in real):
+            self.guard(Kind.EQUALS, source, real)
+            return self.remember(real, real, source, "itself").twin
         self.guard(Kind.TYPE_IS, source, type(real))
         self.guard(Kind.LENGTH, source, len(real))
         members = [self.admit(x, Item(source, i)) for i, x in enumerate(real)]
         if type(real) is tuple and all(a is b for a, b in zip(members, real, strict=True)):
             self.remember(real, real, source, "tuple")
             return real
-        make = type(real)._make if hasattr(type(real), "_make") else type(real)
-        return self.remember(real, make(members), source, "tuple").twin
+        twin = tuple.__new__(type(real), members) if type(real).__flags__ & 512 else type(real)(members)
+        return self.remember(real, twin, source, "tuple").twin
 
     def dict_like(self, real: Any, source: Source) -> Any:
         self.guard(Kind.TYPE_IS, source, type(real))
@@ -258,7 +261,11 @@ class Outside:
         self.guard(Kind.TYPE_IS, source, kind)
         base = container_base(kind)
         if base is None:
-            twin = object.__new__(kind)
+            try:
+                twin = object.__new__(kind)
+            except TypeError:      # a base made in C
+                self.guard(Kind.ID_IS, source, real)
+                return self.remember(real, real, source, "opaque").twin
             return self.remember(real, twin, source, "object").twin
         if base not in (dict, collections.OrderedDict, list) or len(real) > LARGE:
             self.guard(Kind.ID_IS, source, real)
@@ -341,8 +348,11 @@ def is_plain_key(key: Any) -> bool:
 @functools.lru_cache(4096)
 def is_python_class(kind: type) -> bool:
     """Whether objects of a class are all Python: made by `object.__new__` or that of a container, no state in C."""
-    if not kind.__flags__ & 512:      # not a heap type
+    if not kind.__flags__ & 512 or kind.__flags__ & 256:      # made in C
         return False
+    slots = sum(isinstance(v, types.MemberDescriptorType) for one in kind.__mro__ for v in one.__dict__.values())
+    if kind.__basicsize__ > 32 + 8 * slots + max(base.__basicsize__ for base in _BASES if issubclass(kind, base)):
+        return False      # state in C
     return all(
         (base.__flags__ & 512 and base.__module__ not in _C_MODULES) or base in _BASES
         for base in kind.__mro__

@@ -10,9 +10,9 @@ import pytest
 from rushlight.dynamo.capture import Refused, Settings, capture
 from rushlight.dynamo.guards import GuardTree
 
-from . import cases_classes, cases_containers, cases_control, cases_functions, harness
+from . import cases_classes, cases_containers, cases_control, cases_edges, cases_functions, harness
 
-assert cases_classes and cases_containers and cases_control and cases_functions
+assert cases_classes and cases_containers and cases_control and cases_edges and cases_functions
 
 
 class Broke(Exception):

@@ -1,0 +1,239 @@
+"""A captured function follows what changes outside: each change fails a guard, and it is captured anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+
+from .conformance import harness
+from .conformance.test_conformance import captured
+
+FACTOR = 2
+LIMITS = {"low": 1, "high": 2}
+ORDER = ["a", "b"]
+
+
+class Settings:
+    gain = 3
+
+    def __init__(self) -> None:
+        self.shift = 1
+
+    def apply(self, x):
+        return x * self.gain + self.shift
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.flag = True
+
+    def forward(self, x):
+        return self.inner(x) if self.flag else x
+
+
+def follows(function: Callable, change: Callable[[], None], undo: Callable[[], None], *args) -> None:
+    """Run captured, change something, run again: each time as the function itself."""
+    made = captured(function)
+    try:
+        for _ in range(2):
+            harness.assert_same(harness.frozen(made(*args)), harness.frozen(function(*args)), "before")
+        change()
+        harness.assert_same(harness.frozen(made(*args)), harness.frozen(function(*args)), "after")
+    finally:
+        undo()
+    harness.assert_same(harness.frozen(made(*args)), harness.frozen(function(*args)), "again")
+
+
+X = torch.arange(12.0).reshape(3, 4)
+
+
+def set_global(name, value):
+    return lambda: globals().__setitem__(name, value)
+
+
+def uses_global(x):
+    return x * FACTOR
+
+
+def uses_dict(x):
+    return x + sum(v for k, v in LIMITS.items() if k != "none")
+
+
+def uses_list(x):
+    return x * len(ORDER), "".join(ORDER)
+
+
+def uses_object(x, s):
+    return s.apply(x)
+
+
+def uses_module(x, m):
+    return m(x)
+
+
+def uses_grad_mode(x):
+    return x * 2, torch.is_grad_enabled()
+
+
+def uses_builtin(x):
+    return x * len(ORDER)
+
+
+def test_global_number():
+    follows(uses_global, set_global("FACTOR", 5), set_global("FACTOR", 2), X)
+
+
+@pytest.mark.parametrize("change", [lambda: LIMITS.update(low=9), lambda: LIMITS.update(new=4)])
+def test_global_dict(change):
+    follows(uses_dict, change, lambda: (LIMITS.clear(), LIMITS.update(low=1, high=2)), X)
+
+
+@pytest.mark.parametrize("change", [lambda: ORDER.append("c"), ORDER.reverse])
+def test_global_list(change):
+    follows(uses_list, change, lambda: ORDER.__setitem__(slice(None), ["a", "b"]), X)
+
+
+def test_attribute_of_an_object():
+    s = Settings()
+    follows(uses_object, lambda: setattr(s, "shift", 8), lambda: setattr(s, "shift", 1), X, s)
+
+
+def test_attribute_of_a_class():
+    s = Settings()
+    follows(uses_object, lambda: setattr(Settings, "gain", 8), lambda: setattr(Settings, "gain", 3), X, s)
+
+
+def test_instance_attribute_over_a_class_attribute():
+    s = Settings()
+    follows(uses_object, lambda: setattr(s, "gain", 8), lambda: delattr(s, "gain"), X, s)
+
+
+def test_method_exchanged_on_the_class():
+    s, old = Settings(), Settings.apply
+    follows(uses_object, lambda: setattr(Settings, "apply", lambda self, x: x - 1),
+            lambda: setattr(Settings, "apply", old), X, s)  # fmt: skip
+
+
+def test_method_exchanged_on_the_object():
+    s = Settings()
+    follows(uses_object, lambda: setattr(s, "apply", lambda x: x - 1), lambda: delattr(s, "apply"), X, s)
+
+
+def test_flag_of_a_module():
+    m = Net()
+    follows(uses_module, lambda: setattr(m, "flag", False), lambda: setattr(m, "flag", True), X, m)
+
+
+def test_hook_added_to_a_submodule():
+    m, handles = Net(), []
+    follows(uses_module, lambda: handles.append(m.inner.register_forward_hook(lambda mod, a, out: out * 2)),
+            lambda: handles.pop().remove(), X, m)  # fmt: skip
+
+
+def test_forward_exchanged_on_a_submodule():
+    m = Net()
+    follows(uses_module, lambda: setattr(m.inner, "forward", torch.relu), lambda: delattr(m.inner, "forward"), X, m)
+
+
+def test_submodule_exchanged():
+    m = Net()
+    old = m.inner
+    follows(uses_module, lambda: setattr(m, "inner", nn.Tanh()), lambda: setattr(m, "inner", old), X, m)
+
+
+def test_parameter_written_to_without_a_new_capture():
+    m = Net()
+    made = captured(uses_module)
+    made(X, m)
+    with torch.no_grad():
+        m.inner.weight.mul_(2)
+    torch.testing.assert_close(made(X, m), m(X))
+
+
+def test_parameter_frozen():
+    m = Net()
+    follows(uses_module, lambda: m.inner.weight.requires_grad_(False), lambda: m.inner.weight.requires_grad_(), X, m)
+
+
+def test_training_flag():
+    m = nn.Dropout(1.0)
+    follows(uses_module, m.eval, m.train, X, m)
+
+
+def test_grad_mode():
+    made = captured(uses_grad_mode)
+    x = X.clone().requires_grad_()
+    assert made(x)[0].requires_grad
+    with torch.no_grad():
+        assert not made(x)[0].requires_grad and made(x)[1] is False
+    assert made(x)[0].requires_grad
+
+
+def test_builtin_hidden_by_a_global():
+    follows(uses_builtin, set_global("len", lambda v: 100), lambda: globals().pop("len"), X)
+
+
+def test_closure_variable():
+    k = 2
+
+    def scaled(x):
+        return x * k
+
+    def change():
+        nonlocal k
+        k = 7
+
+    def undo():
+        nonlocal k
+        k = 2
+
+    follows(scaled, change, undo, X)
+
+
+@pytest.mark.parametrize("other", [torch.ones(2, 4), torch.ones(3, 4, dtype=torch.float64), torch.ones(4, 3).t(),
+                                   torch.ones(3, 4).requires_grad_(), nn.Parameter(torch.ones(3, 4))])  # fmt: skip
+def test_other_tensors(other):
+    def function(x):
+        return x.reshape(-1) * x.shape[0], x.dtype, x.is_contiguous(), x.requires_grad, isinstance(x, nn.Parameter)
+
+    made = captured(function)
+    for x in (X, other, X, other):
+        harness.assert_same(harness.frozen(made(x)), harness.frozen(function(x)), "")
+
+
+def test_other_types_of_numbers():
+    def function(x, n):
+        return x * n, type(n).__name__
+
+    made = captured(function)
+    for n in (1, 1.0, True, 2, 1):
+        harness.assert_same(harness.frozen(made(X, n)), harness.frozen(function(X, n)), repr(n))
+
+
+def test_aliased_arguments():
+    def function(a, b):
+        a.append(1)
+        return X * len(b), a is b
+
+    made = captured(function)
+    one: list = []
+    assert made([], [])[1] is False
+    assert made(one, one)[1] is True and one == [1]
+    assert made([], [])[1] is False
+
+
+def test_aliased_tensors():
+    def function(a, b):
+        a.add_(1)
+        return b * 2, a is b
+
+    made = captured(function)
+    for _ in range(2):
+        a, b = torch.zeros(2), torch.zeros(2)
+        assert made(a, b)[0].sum() == 0 and made(a, a)[1] is True and made(a, a)[0].sum() == 12
