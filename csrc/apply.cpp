@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "call.h"
+#include "region.h"
 #include "tape.h"
 #include "unlocked.h"
 
@@ -268,6 +269,8 @@ bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
     case NodeKind::Function:
     case NodeKind::Callable:
       return apply_python(n, grads, out);
+    case NodeKind::Region:
+      return region_apply(n, grads, out);
     case NodeKind::Accumulate:
       return accumulate_grad(n, grads[0]);
   }

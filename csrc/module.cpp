@@ -12,6 +12,7 @@
 #include "loader.h"
 #include "quick_module.h"
 #include "random.h"
+#include "region.h"
 #include "shared.h"
 #include "symbolic.h"
 #include "tape.h"
@@ -36,7 +37,7 @@ PyMODINIT_FUNC PyInit__C() {
       rl::init_plan,    rl::init_call,    rl::init_lookup,       rl::init_index,     rl::init_tape,
       rl::init_loader,  rl::init_random,  rl::init_blas,         rl::init_lapack,    rl::init_quick_module,
       rl::init_update,  rl::init_shared,  rl::init_shared_arena, rl::init_checksum,  rl::init_guard,
-      rl::init_guards,  rl::init_compiled_callable};
+      rl::init_guards,  rl::init_compiled_callable, rl::init_region};
   for (auto part : parts)
     if (part(module)) {
       Py_DECREF(module);

@@ -291,6 +291,8 @@ PyObject* node_name(Node* n) {
       return PyUnicode_FromString("CopySlices");
     case NodeKind::Error:
       return PyUnicode_FromString("Error");
+    case NodeKind::Region:
+      return PyUnicode_FromString("CompiledFunctionBackward");
     case NodeKind::Function:
     case NodeKind::Callable: {
       PyObject* named = n->op ? PyObject_GetAttrString(n->op, "_node_name") : nullptr;

@@ -42,7 +42,7 @@ struct Saved {
   uint16_t output_nr = 0;        // Output, OutputCopy: which output
 };
 
-enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable };
+enum class NodeKind : uint8_t { Op, Accumulate, Function, CopySlices, Error, Callable, Region };
 
 // Rarely used state of a node.
 struct NodeExtra {
@@ -74,7 +74,7 @@ struct Node {
   uint32_t num_saved;
   uint32_t num_edges;
   uint32_t num_sizes;
-  PyObject* op;  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: the inner Node
+  PyObject* op;  // Op: the Overload; Function: the context; Accumulate: the leaf; CopySlices: inner Node; Region
   NodeExtra* extra;
   PyObject* weakrefs;
   // Engine scratch, valid while `task` is the id of a live task.

@@ -17,17 +17,19 @@ from contextlib import contextmanager
 from types import MethodType
 from typing import Any
 
+from .. import _C
 from .._decomp import core_aten_decompositions
 from .._dynamo import config as settings, decorators, exc
 from ..base import late
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Module
+from ..utils import _pytree as pytree
 from .compile_graph import AotConfig, compile_captured
 from .min_cut import min_cut_rematerialization_partition
 from .partition import Partition
 from .refused import NotCaptured, TooOften
-from .specialized import Specialized, is_traced_elsewhere
+from .specialized import PLAIN, Specialized, is_traced_elsewhere
 
 
 def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
@@ -48,6 +50,7 @@ def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[st
         return made(args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
+    call.native_parts = getattr(made, "native_parts", None)  # type: ignore[attr-defined]
     return call
 
 
@@ -154,9 +157,17 @@ class Attempted:
         self.is_given_up = self.is_said = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.is_given_up or decorators.stance == "force_eager" or settings.disable or is_traced_elsewhere():
+        if self.is_given_up or decorators.stance == "force_eager" or settings.disable:
             return self.function(*args, **kwargs)
         compiled = self.compiled
+        quick = None if kwargs or self.runs_as_it_is else _C.call_key(compiled.modules, args, PLAIN)
+        if quick is not None:      # plain tensors, and no mode or transform around the call
+            known = compiled.quick.get(quick[1])
+            if known is not None:
+                made = known[0](quick[0])
+                return made[0] if known[1] is None else pytree.tree_unflatten(made, known[1])
+        if is_traced_elsewhere():
+            return self.function(*args, **kwargs)
         try:
             call, entry = compiled.prepare(args, kwargs)
         except TooOften as error:
@@ -170,8 +181,9 @@ class Attempted:
             self.is_given_up = True
             self.warn(error)
             return self.function(*args, **kwargs)
+        if quick is not None:
+            compiled.remember(quick[1], call, entry)
         return self.function(*args, **kwargs) if self.runs_as_it_is else call.run(entry)
-
 
     def warn(self, error: Exception) -> None:
         """Say once why it does not run compiled."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..autograd.function import _FRESH, _NOT_DIFFERENTIABLE, Function
+from ..autograd.function import _FRESH, _NOT_DIFFERENTIABLE
 from ..autograd.grad_mode import no_grad
 from .metadata import GraphMeta, OutputInfo, OutputKind
 from .partition import Partition
@@ -33,6 +33,11 @@ class CompiledRegion:
     ) -> None:
         self.meta, self.forward, self.partition = meta, forward, partition
         self._compile_backward, self._backward = compile_backward, None
+        saved = () if partition is None else tuple([(_PLACES[s.place], s.index) for s in partition.saved])
+        wants = tuple(meta.differentiable) if meta.is_joint else (False,) * meta.num_results
+        self.native = _C.Region(
+            native_graph(forward), wants, saved, meta.gradients, lambda: native_graph(self.backward), refusing
+        )
         self.plain = not meta.mutated and all(
             o.kind is OutputKind.NEW and o.source == i for i, o in enumerate(meta.outputs)
         )
@@ -47,13 +52,9 @@ class CompiledRegion:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         meta = self.meta
-        if meta.is_joint:
-            made = _Boundary.apply(self, *inputs)
-        else:
-            with no_grad():
-                made = self.forward(list(inputs))
+        made = self.native(inputs)
         if self.plain:
-            return list(made)
+            return made
         for i, info in enumerate(meta.inputs):
             if info.layout_after is not None:
                 look_otherwise(inputs[i], info.layout_after)
@@ -66,6 +67,12 @@ class CompiledRegion:
         for info in self.meta.outputs:
             results.append(output(info, inputs, made, results))
         return results
+
+
+def native_graph(compiled: Compiled) -> Any:
+    """A compiled graph as the core runs it: the parts of its plan where it has them, else the function."""
+    parts = getattr(compiled, "native_parts", None)
+    return compiled if parts is None else parts
 
 
 def write_back(target: Tensor, value: Tensor, is_differentiable: bool) -> None:
@@ -105,40 +112,15 @@ def output(info: OutputInfo, inputs: list[Any], made: Sequence[Any], earlier: li
     return source.as_strided(*layout)
 
 
-class _Boundary(Function):
-    """The node a compiled region leaves on the tape."""
+_PLACES = {"input": 0, "result": 1, "extra": 2}
 
-    @staticmethod
-    def forward(ctx: Any, region: CompiledRegion, *inputs: Any) -> tuple:
-        partition, meta = region.partition, region.meta
-        made = region.forward(list(inputs))
-        results = tuple(made[: partition.num_results])
-        tensors, others = [], []
-        for saved in partition.saved:
-            value = (
-                inputs[saved.index]
-                if saved.place == "input"
-                else results[saved.index] if saved.place == "result" else made[partition.num_results + saved.index]
-            )
-            (tensors if isinstance(value, Tensor) else others).append(value)
-        ctx.save_for_backward(*tensors)
-        ctx.region, ctx.others = region, others
-        ctx.strides = [results[i].stride() if results[i]._is_dense() else None for i in meta.tangents]
-        ctx.mark_non_differentiable(
-            *[r for r, wants in zip(results, meta.differentiable, strict=True) if isinstance(r, Tensor) and not wants]
-        )
-        return results
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple:
-        with no_grad():
-            made = _run_backward(ctx, grads)
-        if not _C.is_grad_enabled():
-            return made
-        results = tuple(g.detach() if isinstance(g, Tensor) else g for g in made)
-        roles = tuple(_FRESH if isinstance(g, Tensor) else _NOT_DIFFERENTIABLE for g in results)
-        _C._function_node(_refuse_twice, _C._collect_edges(*grads), results, roles, (), True)
-        return results
+def refusing(grads: tuple, made: tuple) -> tuple:
+    """Gradients that were asked for with a graph: theirs refuses to be used."""
+    results = tuple(g.detach() if isinstance(g, Tensor) else g for g in made)
+    roles = tuple(_FRESH if isinstance(g, Tensor) else _NOT_DIFFERENTIABLE for g in results)
+    _C._function_node(_refuse_twice, _C._collect_edges(*grads), results, roles, (), True)
+    return results
 
 
 def _refuse_twice(*grads: Any) -> None:
@@ -146,24 +128,3 @@ def _refuse_twice(*grads: Any) -> None:
         "compile: the backward of a compiled function is a graph without a history, so it cannot be differentiated"
         " again. Run that part uncompiled (compiler.disable, or backend='eager') for gradients of gradients."
     )
-
-
-def _run_backward(ctx: Any, grads: tuple) -> tuple:
-    region: CompiledRegion = ctx.region
-    meta, partition = region.meta, region.partition
-    tensors, others = iter(ctx.saved_tensors), iter(ctx.others)
-    values = [next(tensors) if saved.is_tensor else next(others) for saved in partition.saved]
-    tangents = [laid_out(grads[i], strides) for i, strides in zip(meta.tangents, ctx.strides, strict=True)]
-    made = region.backward([*values, *tangents])
-    found = dict(zip(meta.gradients, made, strict=True))
-    return (None, *(found.get(i) for i in range(len(meta.inputs))))
-
-
-def laid_out(grad: Tensor, strides: tuple | None) -> Tensor:
-    """A tangent in memory as the backward was traced for: as the result is, where that is dense."""
-    if strides is None:
-        return grad.contiguous()
-    if grad.stride() == strides:
-        return grad
-    made = _C.empty(tuple(grad.shape), strides, grad.dtype, grad.device)
-    return made.copy_(grad)

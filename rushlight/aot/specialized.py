@@ -29,7 +29,8 @@ from .module_state import ModuleState
 from .refused import NotCaptured, TooOften
 from .runtime import CompiledRegion
 
-_PLAIN = (Tensor, Parameter, Buffer)
+PLAIN = (Tensor, Parameter, Buffer)
+MOST_QUICK = 1024     # calls that are told apart by their sizes
 _VALUES = (int, float, bool, str, bytes, complex, type(None), _C.dtype, _C.device)
 
 
@@ -68,6 +69,8 @@ class Specialized:
         self.limit: int | None = None      # how often it may be captured
         self.captures = 0
         self.by_rank: dict[Any, list[Entry]] = {}     # with symbolic sizes: entries that may serve other sizes
+        # calls with nothing but tensors, to results that are the graph's own: by what the core says of them
+        self.quick: dict[bytes, tuple[Any, Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_traced_elsewhere():
@@ -79,6 +82,14 @@ class Specialized:
         """A call, and what runs it."""
         call = _Call(self, args, kwargs)
         return call, self.find(call)
+
+    def remember(self, key: bytes, call: _Call, entry: Entry) -> None:
+        """Let calls like this one go straight to the graph, where it needs nothing around it."""
+        if entry.lifted or not entry.region.plain or call.leaves is not None:
+            return
+        if len(self.quick) >= MOST_QUICK:
+            self.quick.clear()
+        self.quick[key] = entry.region.native, None if entry.is_one_leaf else entry.out_spec
 
     def find(self, call: _Call) -> Entry:
         """What runs a call; captured and compiled if nothing fits."""
@@ -135,13 +146,14 @@ class Specialized:
     def reset(self) -> None:
         """Forget what was compiled."""
         self.cache.clear()
+        self.quick.clear()
         self.by_rank.clear()
         self.captures = 0
 
 
 def _layouts(tensors: list[Tensor]) -> Any:
     """What a graph depends on of tensors that are no arguments."""
-    found = _C.layout_key(tensors, _PLAIN) if tensors else None
+    found = _C.layout_key(tensors, PLAIN) if tensors else None
     return None if found is None else found[1]
 
 
@@ -163,9 +175,9 @@ class _Call:
             values = tuple([None if isinstance(x, Tensor) else _value_key(x) for x in self.leaves])
             given = [x for x in self.leaves if isinstance(x, Tensor)]
         self.all, self.num_own = [*own, *given], len(own)
-        found = _C.layout_key(self.all, _PLAIN)
+        found = _C.layout_key(self.all, PLAIN)
         if found is None:
-            odd = next(t for t in self.all if type(t) not in _PLAIN)
+            odd = next(t for t in self.all if type(t) not in PLAIN)
             raise NotCaptured(
                 f"compile: an argument is a {type(odd).__name__}, a tensor with rules of its own, which cannot be"
                 " captured yet"

@@ -71,6 +71,16 @@ class Compiled:
             self.kept, self.seen = tuple([results[k] for k in self.taken]), versions
         return (*given, *self.constants, *self.kept)
 
+    @property
+    def native_parts(self) -> tuple | None:
+        """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept): what the core needs to
+        run the graph by itself; None where results are put in order here."""
+        if not self.is_plain:
+            return None
+        if self.preparation is None:
+            return self.plan, self.used, self.constants, None, (), ()
+        return self.plan, self.used, self.constants, self.preparation, self.static, tuple(self.taken)
+
     def times(self, inputs: Sequence[Any]) -> list[tuple[str, int]]:
         """What each step belongs to, and the nanoseconds it took in one run."""
         _, taken = self.plan.timed(*self.arguments(inputs))

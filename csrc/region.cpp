@@ -1,0 +1,414 @@
+// A compiled function: its two graphs, what is kept between them, and the node that joins them on the tape. In Python
+// (an autograd.Function) this took longer than a small network takes to run. Everything holds the lock.
+#include "region.h"
+
+#include "boundary.h"
+#include "plan.h"
+
+namespace rl {
+namespace {
+
+// One compiled graph: a plan and what it is called with, or a function of the list of inputs.
+struct Graph {
+  PyObject* function = nullptr;          // null where `plan` is there
+  PlanObject* plan = nullptr;
+  PlanObject* preparation = nullptr;     // makes what depends on static inputs alone
+  PyObject* constants = nullptr;         // tuple: inputs of the plan behind those of the graph
+  PyObject* kept = nullptr;              // tuple: what the preparation made, the last inputs of the plan
+  std::vector<int> used, statics, taken; // inputs of the graph that the plan reads; which of them are static; results
+                                         // of the preparation that are kept
+  std::vector<PyObject*> seen;           // the static inputs that were prepared, strong
+  std::vector<uint32_t> versions;
+  bool exists() const { return function || plan; }
+};
+
+enum class Place : uint8_t { Input, Result, Extra };
+struct Kept {
+  Place place;
+  int index;
+};
+
+struct Region {
+  PyObject_HEAD
+  Graph forward, backward;
+  PyObject* make_backward;               // callable() -> what `read_graph` reads; asked when it is first needed
+  PyObject* refuse;                      // callable(gradients, results): results whose history refuses to go on
+  std::vector<bool>* differentiable;     // of each result
+  std::vector<Kept>* saved;
+  std::vector<int>* gradients;           // which input each result of the backward belongs to
+};
+PyTypeObject* RegionType;
+
+bool read_ints(PyObject* tuple, std::vector<int>* out) {
+  if (!PyTuple_Check(tuple)) return PyErr_SetString(PyExc_TypeError, "Region: expected a tuple of ints"), false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++)
+    out->push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(tuple, i))));
+  return !PyErr_Occurred();
+}
+
+// A callable, or (plan, used, constants, preparation or None, statics, taken).
+bool read_graph(PyObject* given, Graph* g) {
+  if (!PyTuple_Check(given)) {
+    if (!PyCallable_Check(given)) return PyErr_SetString(PyExc_TypeError, "Region: a graph is no callable"), false;
+    g->function = Py_NewRef(given);
+    return true;
+  }
+  PyObject *plan, *used, *constants, *preparation, *statics, *taken;
+  if (!PyArg_ParseTuple(given, "O!OO!OOO", PlanType, &plan, &used, &PyTuple_Type, &constants, &preparation, &statics,
+                        &taken))
+    return false;
+  if (!read_ints(used, &g->used) || !read_ints(statics, &g->statics) || !read_ints(taken, &g->taken)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); i++)
+    if (!is_tensor(PyTuple_GET_ITEM(constants, i)))
+      return PyErr_SetString(PyExc_TypeError, "Region: constants must be tensors"), false;
+  g->plan = reinterpret_cast<PlanObject*>(Py_NewRef(plan));
+  g->constants = Py_NewRef(constants);
+  if (preparation != Py_None) {
+    if (Py_TYPE(preparation) != PlanType) return PyErr_SetString(PyExc_TypeError, "Region: expected a Plan"), false;
+    g->preparation = reinterpret_cast<PlanObject*>(Py_NewRef(preparation));
+  }
+  return true;
+}
+
+void clear(Graph& g) {
+  Py_CLEAR(g.function);
+  Py_CLEAR(g.plan);
+  Py_CLEAR(g.preparation);
+  Py_CLEAR(g.constants);
+  Py_CLEAR(g.kept);
+  for (PyObject* o : g.seen) Py_DECREF(o);
+  g.seen.clear();
+}
+
+// What depends on static inputs is made again where one of them is another tensor, or was written to.
+bool prepare(Graph& g, Tensor** inputs, int count) {
+  bool same = g.kept && g.seen.size() == g.statics.size();
+  for (size_t i = 0; same && i < g.statics.size(); i++) {
+    Tensor* t = inputs[g.statics[i]];
+    same = g.seen[i] == as_object(t) && g.versions[i] == t->current_version();
+  }
+  if (same) return true;
+  Ref made(plan_run(g.preparation, inputs, count));
+  if (!made) return false;
+  PyObject* kept = PyTuple_New(static_cast<Py_ssize_t>(g.taken.size()));
+  if (!kept) return false;
+  for (size_t i = 0; i < g.taken.size(); i++)
+    PyTuple_SET_ITEM(kept, i, Py_NewRef(PyTuple_GET_ITEM(made.p, g.taken[i])));
+  Py_XSETREF(g.kept, kept);
+  std::vector<PyObject*> before;
+  before.swap(g.seen);
+  g.versions.clear();
+  for (int k : g.statics) {
+    g.seen.push_back(Py_NewRef(as_object(inputs[k])));
+    g.versions.push_back(inputs[k]->current_version());
+  }
+  for (PyObject* o : before) Py_DECREF(o);
+  return true;
+}
+
+// The results, as a list or tuple. Inputs are borrowed.
+PyObject* run(Graph& g, PyObject* const* inputs, Py_ssize_t count) {
+  GradModeGuard no_grad(false);
+  if (g.function) {
+    Ref list(PyList_New(count));
+    if (!list) return nullptr;
+    for (Py_ssize_t i = 0; i < count; i++) PyList_SET_ITEM(list.p, i, Py_NewRef(inputs[i]));
+    Ref made(PyObject_CallOneArg(g.function, list.p));
+    if (!made) return nullptr;
+    return PySequence_Fast(made.p, "a compiled graph must return a list of results");
+  }
+  std::vector<Tensor*> given;
+  given.reserve(g.used.size() + 8);
+  for (int k : g.used) {
+    if (k >= count || !is_tensor(inputs[k]))
+      return PyErr_Format(PyExc_TypeError, "a compiled graph expected a tensor as input %d", k), nullptr;
+    given.push_back(as_tensor(inputs[k]));
+  }
+  auto add = [&](PyObject* tuple) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) given.push_back(as_tensor(PyTuple_GET_ITEM(tuple, i)));
+  };
+  add(g.constants);
+  Ref kept;                              // another thread may prepare anew meanwhile
+  if (g.preparation) {
+    if (!prepare(g, given.data(), static_cast<int>(given.size()))) return nullptr;
+    kept = Ref(Py_NewRef(g.kept));
+    add(kept.p);
+  }
+  return plan_run(g.plan, given.data(), static_cast<int>(given.size()));
+}
+
+Region* as_region(PyObject* o) { return reinterpret_cast<Region*>(o); }
+
+// --- recording ------------------------------------------------------------------------------------------------------
+
+// Node::sizes() of a region: sizes of the results that get a gradient, then their strides (-1: not dense).
+bool attach_results(Region* r, Node* n, PyObject** results, uint32_t dims) {
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < n->num_outputs; i++) {
+    if (!(*r->differentiable)[i]) continue;
+    Tensor* t = as_tensor(results[i]);
+    int64_t* strides = n->sizes() + dims + next;
+    node_set_output(n, i, t, &next);
+    if (t->flags & kDenseNonOverlapping) memcpy(strides, t->strides(), sizeof(int64_t) * t->ndim);
+    else if (t->ndim) strides[0] = -1;
+    tape_give_history(t, n, i);
+  }
+  return true;
+}
+
+bool save(Region* r, Node* n, PyObject* const* inputs, PyObject** made) {
+  Saved* s = n->saved();
+  for (const Kept& kept : *r->saved) {
+    bool ok;
+    if (kept.place == Place::Result && (*r->differentiable)[kept.index])
+      ok = saved_pack_output(n, s++, as_tensor(made[kept.index]), static_cast<uint32_t>(kept.index));
+    else
+      ok = saved_pack_input(s++, kept.place == Place::Input    ? inputs[kept.index]
+                                 : kept.place == Place::Result ? made[kept.index]
+                                                               : made[n->num_outputs + kept.index]);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+bool record(Region* r, PyObject* const* inputs, Py_ssize_t count, std::vector<Edge>& edges, PyObject** made) {
+  auto results = static_cast<uint32_t>(r->differentiable->size());
+  uint32_t dims = 0;
+  for (uint32_t i = 0; i < results; i++) {
+    if (!(*r->differentiable)[i]) continue;
+    if (!is_tensor(made[i])) return PyErr_SetString(PyExc_TypeError, "a result with a gradient is no tensor"), false;
+    dims += as_tensor(made[i])->ndim;
+  }
+  Node* n = node_new(NodeKind::Region, reinterpret_cast<PyObject*>(r), static_cast<uint32_t>(count),
+                     static_cast<uint32_t>(r->saved->size()), results, 2 * dims);
+  if (!n) return false;
+  Ref holder(as_object(n));
+  for (Py_ssize_t i = 0; i < count; i++) std::swap(n->edges()[i], edges[i]);
+  return attach_results(r, n, made, dims) && save(r, n, inputs, made);
+}
+
+struct EdgeList {
+  std::vector<Edge> edges;
+  ~EdgeList() {
+    for (Edge& e : edges) Py_XDECREF(e.node);
+  }
+};
+
+// A result that is an input, or has a history from elsewhere, is another tensor to the caller.
+bool detach_results(Region* r, PyObject* results, PyObject* const* inputs, Py_ssize_t count) {
+  PyObject** items = PySequence_Fast_ITEMS(results);
+  for (size_t i = 0; i < r->differentiable->size(); i++) {
+    if (!is_tensor(items[i])) continue;
+    bool is_own = !as_tensor(items[i])->requires_grad() && !as_tensor(items[i])->view;
+    for (Py_ssize_t k = 0; is_own && k < count; k++) is_own = items[i] != inputs[k];
+    if (is_own) continue;
+    PyObject* bare = call_method(items[i], "detach");
+    if (!bare) return false;
+    Py_SETREF(items[i], bare);
+  }
+  return true;
+}
+
+// region(inputs) -> (results that are the function's, ...) where inputs is a list
+PyObject* region_call(PyObject* self, PyObject* args, PyObject*) {
+  PyObject* list;
+  if (!PyArg_ParseTuple(args, "O!:Region", &PyList_Type, &list)) return nullptr;
+  Region* r = as_region(self);
+  Py_ssize_t count = PyList_GET_SIZE(list);
+  std::vector<PyObject*> inputs(PySequence_Fast_ITEMS(list), PySequence_Fast_ITEMS(list) + count);
+  Ref hold(PyList_GetSlice(list, 0, count));   // a graph that is a function may empty its list
+  if (!hold) return nullptr;
+  bool records = false;
+  if (tls.grad_enabled)
+    for (bool wants : *r->differentiable) records |= wants;
+  EdgeList before;   // taken first: graphs may write to inputs
+  if (records) {
+    records = false;
+    for (PyObject* o : inputs) {
+      Edge e;
+      if (is_tensor(o) && is_differentiable(as_tensor(o)->dtype)) e = tape_edge(as_tensor(o));
+      if (!e.node && PyErr_Occurred()) return nullptr;
+      records |= e.node != nullptr;
+      before.edges.push_back(e);
+    }
+  }
+  Ref made(run(r->forward, inputs.data(), count));
+  if (!made) return nullptr;
+  auto results = static_cast<Py_ssize_t>(r->differentiable->size());
+  if (PySequence_Fast_GET_SIZE(made.p) < results)
+    return PyErr_SetString(PyExc_RuntimeError, "a compiled graph returned fewer results than it has"), nullptr;
+  if (records) {
+    if (!detach_results(r, made.p, inputs.data(), count)) return nullptr;
+    if (!record(r, inputs.data(), count, before.edges, PySequence_Fast_ITEMS(made.p))) return nullptr;
+  }
+  Ref own(PyList_New(results));
+  for (Py_ssize_t i = 0; own && i < results; i++)
+    PyList_SET_ITEM(own.p, i, Py_NewRef(PySequence_Fast_GET_ITEM(made.p, i)));
+  return own.release();
+}
+
+// --- the backward ---------------------------------------------------------------------------------------------------
+
+// A gradient in memory as the backward was traced for: as the result is, where that is dense.
+PyObject* laid_out(Node* n, uint32_t i, PyObject* grad, uint32_t dims) {
+  const OutputMeta& m = n->outputs()[i];
+  const int64_t* strides = n->sizes() + dims + m.first_size;
+  bool is_dense = !m.ndim || strides[0] >= 0;
+  if (!grad) {   // one that did not arrive counts as zeros
+    Ref t(as_object(tensor_empty(n->sizes() + m.first_size, is_dense ? strides : nullptr, m.ndim, m.dtype, m.device)));
+    return t ? call_method(t.p, "zero_") : nullptr;
+  }
+  Tensor* g = as_tensor(grad);
+  bool fits = is_dense || g->contiguous();
+  for (int d = 0; fits && is_dense && d < m.ndim; d++) fits = g->sizes()[d] == 1 || g->strides()[d] == strides[d];
+  if (fits) return Py_NewRef(grad);
+  Ref copy(as_object(tensor_empty(g->sizes(), is_dense ? strides : nullptr, g->ndim, g->dtype, g->device)));
+  return copy ? call_method(copy.p, "copy_", grad) : nullptr;
+}
+
+struct Values {
+  std::vector<PyObject*> items;
+  ~Values() {
+    for (PyObject* o : items) Py_XDECREF(o);
+  }
+  bool add(PyObject* owned) { return owned && (items.push_back(owned), true); }
+};
+
+PyObject* gradients_of(Region* r, Node* n, PyObject** grads) {
+  GradModeGuard no_grad(false);
+  uint32_t dims = n->num_sizes / 2;
+  Values values;
+  for (uint32_t i = 0; i < n->num_saved; i++)
+    if (!values.add(saved_unpack(n, n->saved() + i, "a tensor of the compiled function"))) return nullptr;
+  for (uint32_t i = 0; i < n->num_outputs; i++)
+    if ((*r->differentiable)[i] && !values.add(laid_out(n, i, grads[i], dims))) return nullptr;
+  if (!r->backward.exists()) {
+    Ref made(PyObject_CallNoArgs(r->make_backward));
+    if (!made || (!r->backward.exists() && !read_graph(made.p, &r->backward))) return nullptr;
+  }
+  return run(r->backward, values.items.data(), static_cast<Py_ssize_t>(values.items.size()));
+}
+
+// For gradients of gradients, which are refused when they are wanted.
+PyObject* refusing(Region* r, Node* n, PyObject** grads, PyObject* made) {
+  Ref given(PyTuple_New(n->num_outputs));
+  for (uint32_t i = 0; given && i < n->num_outputs; i++)
+    PyTuple_SET_ITEM(given.p, i, Py_NewRef(grads[i] ? grads[i] : Py_None));
+  Ref all(given ? PySequence_Tuple(made) : nullptr);
+  Ref result(all ? PyObject_CallFunctionObjArgs(r->refuse, given.p, all.p, nullptr) : nullptr);
+  return result ? PySequence_Fast(result.p, "expected a tuple of gradients") : nullptr;
+}
+
+}  // namespace
+
+bool region_apply(Node* n, PyObject** grads, PyObject** out) {
+  Region* r = as_region(n->op);
+  Ref made(gradients_of(r, n, grads));
+  if (made && tls.grad_enabled) made = Ref(refusing(r, n, grads, made.p));
+  if (!made) return false;
+  if (PySequence_Fast_GET_SIZE(made.p) < static_cast<Py_ssize_t>(r->gradients->size()))
+    return PyErr_SetString(PyExc_RuntimeError, "a compiled backward returned fewer gradients than it has"), false;
+  for (size_t k = 0; k < r->gradients->size(); k++) {
+    PyObject* g = PySequence_Fast_GET_ITEM(made.p, static_cast<Py_ssize_t>(k));
+    auto at = static_cast<uint32_t>((*r->gradients)[k]);
+    if (is_tensor(g) && at < n->num_edges && n->edges()[at].node) Py_XSETREF(out[at], Py_NewRef(g));
+  }
+  return true;
+}
+
+namespace {
+
+// --- module ---------------------------------------------------------------------------------------------------------
+
+bool read_saved(PyObject* list, std::vector<Kept>* saved) {
+  Ref fast(PySequence_Fast(list, "Region: saved must be a sequence"));
+  if (!fast) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.p); i++) {
+    int place, index;
+    if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(fast.p, i), "ii", &place, &index)) return false;
+    if (place < 0 || place > 2 || index < 0) return PyErr_SetString(PyExc_ValueError, "Region: no such place"), false;
+    saved->push_back({static_cast<Place>(place), index});
+  }
+  return true;
+}
+
+// Region(forward, differentiable, saved, gradients, make_backward, refuse)
+PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *forward, *differentiable, *saved, *gradients, *make_backward, *refuse;
+  if (!PyArg_ParseTuple(args, "OO!OOOO:Region", &forward, &PyTuple_Type, &differentiable, &saved, &gradients,
+                        &make_backward, &refuse))
+    return nullptr;
+  Ref made(type->tp_alloc(type, 0));
+  if (!made) return nullptr;
+  Region* r = as_region(made.p);
+  new (&r->forward) Graph;
+  new (&r->backward) Graph;
+  r->differentiable = new std::vector<bool>;
+  r->saved = new std::vector<Kept>;
+  r->gradients = new std::vector<int>;
+  r->make_backward = Py_NewRef(make_backward);
+  r->refuse = Py_NewRef(refuse);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(differentiable); i++)
+    r->differentiable->push_back(PyTuple_GET_ITEM(differentiable, i) == Py_True);
+  if (!read_graph(forward, &r->forward) || !read_saved(saved, r->saved) || !read_ints(gradients, r->gradients))
+    return nullptr;
+  return made.release();
+}
+
+int region_traverse(PyObject* self, visitproc visit, void* arg) {
+  Region* r = as_region(self);
+  Py_VISIT(Py_TYPE(self));
+  for (Graph* g : {&r->forward, &r->backward}) {
+    Py_VISIT(g->function);
+    Py_VISIT(g->plan);
+    Py_VISIT(g->constants);
+  }
+  Py_VISIT(r->make_backward);
+  Py_VISIT(r->refuse);
+  return 0;
+}
+
+int region_clear(PyObject* self) {
+  Region* r = as_region(self);
+  clear(r->forward);
+  clear(r->backward);
+  Py_CLEAR(r->make_backward);
+  Py_CLEAR(r->refuse);
+  return 0;
+}
+
+void region_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  region_clear(self);
+  Region* r = as_region(self);
+  r->forward.~Graph();
+  r->backward.~Graph();
+  delete r->differentiable;
+  delete r->saved;
+  delete r->gradients;
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* region_true(PyObject*, void*) { Py_RETURN_TRUE; }
+
+PyGetSetDef getset[] = {{"_boxed_call", region_true, nullptr, "its arguments are one list", nullptr}, {}};
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<region_new>)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(region_dealloc)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(region_traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(region_clear)},
+                       {Py_tp_call, reinterpret_cast<void*>(guarded<region_call>)},
+                       {Py_tp_getset, getset},
+                       {Py_tp_doc, const_cast<char*>("A compiled forward and backward: one node on the tape.")},
+                       {0, nullptr}};
+PyType_Spec spec = {"rushlight._C.Region", sizeof(Region), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+
+}  // namespace
+
+int init_region(PyObject* module) {
+  RegionType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return RegionType ? PyModule_AddObjectRef(module, "Region", as_object(RegionType)) : -1;
+}
+
+}  // namespace rl
