@@ -2,7 +2,8 @@
 
 Enters: a GraphModule over torch functions, and example inputs (real tensors, numbers where they are symbols). Leaves: a
 function of the list of inputs that returns the list of results, with gradients. Graphs whose sizes are symbols are
-compiled for each set of sizes. What cannot be traced (or would write to shared memory) runs op by op.
+captured with symbols too, again only where what was assumed of them does not hold. What cannot be traced (or would
+write to shared memory) runs op by op.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .capture import capture
 from .compile_graph import AotConfig, compile_captured
 from .refused import NotCaptured
 from .specialized import autocast_state, without_autocast
+
+MOST_SIZES = 1024
 
 
 def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]], Callable]:
@@ -49,7 +52,9 @@ class CompiledGraph:
         self.is_symbolic = any(
             _is_symbolic(node.meta.get("example_value")) for node in gm.graph.find_nodes(op="placeholder")
         )
-        self.regions: dict[Any, tuple | None] = {}
+        self.regions: dict[Any, tuple | None] = {}     # by sizes; with symbols, many of them share one
+        self.dims = [_symbolic_dims(node.meta.get("example_value")) for node in gm.graph.find_nodes(op="placeholder")]
+        self.general: list[tuple[Any, tuple]] = []     # with symbols: what was assumed of them, and what then runs
         self.only: tuple | None = None
         self.casts = autocast_state() is not None
 
@@ -67,19 +72,36 @@ class CompiledGraph:
         """What runs inputs of these sizes."""
         key = tuple([tuple(x.shape) if isinstance(x, Tensor) else x for x in inputs]) if self.is_symbolic else None
         if key not in self.regions:
-            self.regions[key] = self.compiled(inputs)
+            if len(self.regions) >= MOST_SIZES:
+                self.regions.clear()
+            self.regions[key] = self.found_or_compiled(inputs)
             if not self.is_symbolic:
                 self.only = self.regions[key]
         return self.regions[key]
 
-    def compiled(self, inputs: list[Any]) -> tuple | None:
+    def found_or_compiled(self, inputs: list[Any]) -> tuple | None:
+        """What runs inputs whose sizes were not met before."""
+        if not self.is_symbolic:
+            return self.compiled(inputs)
+        varying = [x for x, dims in zip(inputs, self.dims, strict=True) if dims]
+        found = next((made for env, made in self.general if env.accepts(*varying)), None)
+        return self.compiled(inputs, dynamic=True) or self.compiled(inputs) if found is None else found
+
+    def compiled(self, inputs: list[Any], dynamic: bool = False) -> tuple | None:
         def flat(values: list[Any]) -> list[Any]:
             return list(self.gm.forward(*values))
 
         records = _C.is_grad_enabled()
         try:
             with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(records):
-                captured = capture(flat, inputs, wants_grad=records, decompositions=self.config.decompositions)
+                captured = capture(
+                    flat,
+                    inputs,
+                    wants_grad=records,
+                    decompositions=self.config.decompositions,
+                    dynamic=dynamic,
+                    dynamic_dims=self.dims if dynamic else None,
+                )
         except NotCaptured:
             return None
         mutated = captured.meta.mutated
@@ -87,13 +109,21 @@ class CompiledGraph:
             captured.graph.meta["static_inputs"] = sorted({*self.gm.meta.get("static_inputs", ())} - {*mutated})
         if mutated and _shares_memory(inputs, mutated):
             return None
-        return compile_captured(captured, self.config), list(captured.lifted), mutated
+        made = compile_captured(captured, self.config), list(captured.lifted), mutated
+        if dynamic:
+            self.general.append((captured.shape_env, made))
+        return made
+
+
+def _symbolic_dims(value: Any) -> tuple[int, ...]:
+    """Which sizes of a tensor are symbols; for a number that is one, something."""
+    if isinstance(value, Tensor):
+        return tuple([d for d, n in enumerate(value.shape) if not isinstance(n, int)])
+    return () if isinstance(value, int) else (0,)
 
 
 def _is_symbolic(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return any(not isinstance(n, int) for n in value.shape)
-    return not isinstance(value, int)
+    return bool(_symbolic_dims(value))
 
 
 def _shares_memory(inputs: Sequence[Any], mutated: Sequence[int]) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.aot import backends, graph_backend
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor.compile_fx import compile_graph
 from rushlight.inductor.sized import Sized
@@ -165,3 +166,21 @@ def test_inference_prepares_weights_once_for_all_sizes() -> None:
         model[0].weight.mul_(2)
         x = rl.randn(40, 64)
         rl.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_graph_with_symbols_is_captured_once() -> None:
+    def loss(x: rl.Tensor, w: rl.Tensor, times: int) -> tuple:
+        return ((x @ w).relu().sum(0) * times / x.shape[0],)
+
+    graph = make_fx(loss, tracing_mode="symbolic")(rl.randn(6, 8), rl.randn(8, 5), 3)
+    for node in graph.graph.find_nodes(op="placeholder"):
+        node.meta["example_value"] = node.meta.get("val")
+    example = [rl.randn(6, 8, requires_grad=True), rl.randn(8, 5, requires_grad=True), 3]
+    made = graph_backend.compile_with(backends.config_of("inductor", None))(graph, example)
+    for count, times in ((6, 3), (9, 2), (4, 7), (30, 4)):
+        x, w = rl.randn(count, 8, requires_grad=True), rl.randn(8, 5, requires_grad=True)
+        got, expected = made([x, w, times]), loss(x, w, times)
+        rl.testing.assert_close(got[0], expected[0])
+        for a, b in zip(*[rl.autograd.grad(r[0].sum(), (x, w)) for r in (got, expected)], strict=True):
+            rl.testing.assert_close(a, b)
+    assert len(made.compiled.general) == 1
