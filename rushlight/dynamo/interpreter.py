@@ -29,6 +29,7 @@ from .frame import Frame
 from .operators import Generator, Operators, unwatched
 from .outside import Outside, is_plain_key, is_python_class
 from .recorder import READS, Recorder
+from .regions import Transformed
 from .sources import Attribute, Constant, Item, Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -37,7 +38,8 @@ _INTERPRETED = tuple(
     _PACKAGE + part
     for part in (
         "nn" + os.sep, "autograd" + os.sep + "grad_mode.py", "amp" + os.sep, "distributions" + os.sep, "optim" + os.sep,
-        "utils" + os.sep + "checkpoint.py", "ao" + os.sep, "utils" + os.sep + "_pytree.py",
+        "utils" + os.sep + "checkpoint.py", "func" + os.sep + "stateless.py",
+        "ao" + os.sep, "utils" + os.sep + "_pytree.py",
     )
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -238,6 +240,8 @@ class Machine(Operators):
             return self.call_method(function, args, kwargs)
         if isinstance(function, type):
             return self.call_class(function, args, kwargs)
+        if kind is Transformed:
+            return function.call(self, args, kwargs)
         if kind is Interpreted:
             return self.call(function.function, args, kwargs)
         if kind is functools.partial:

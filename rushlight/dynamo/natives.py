@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from .. import _C
+from .. import _C, func
 from .._C import Tensor
 from ..autograd import grad as autograd_grad
 from ..autograd.function import Function
@@ -36,13 +36,15 @@ from ..nn import Module
 from ..nn.modules import hooks
 from ..symbols import SymInt
 from ..tensors import interop
+from ..torch_names import control_flow
 from ..utils import checkpoint
 from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
 from .operators import Drawn, Generator
 from .outside import ITSELF, is_plain_key, is_python_class
-from .recorder import without_modes
+from .recorder import as_target, without_modes
+from .regions import Transformed, call_region
 from .sources import Constant, DictOf, Item
 
 if TYPE_CHECKING:
@@ -350,7 +352,7 @@ def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
                 return m.call(found, (value, *(args[1:] if name == "__format__" else ())), {})
         else:
             raise GraphBreak("not modelled", "the text of an object shows its address")
-    if isinstance(value, (types.FunctionType, types.MethodType, Generator)):
+    if isinstance(value, (types.FunctionType, types.MethodType, Generator, Identity)):
         raise GraphBreak("not modelled", "the text of an object shows its address")
     return m.native(f, args, kwargs)
 
@@ -372,9 +374,14 @@ def _hash(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     raise GraphBreak("not modelled", "hash() of an object is its address")
 
 
+class Identity(int):
+    """What id() gives: good for telling objects apart, and nothing else. It cannot leave the frame."""
+
+
 @special(id)
 def _id(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    raise GraphBreak("not modelled", "id() is another one in each run")
+    m.kept.append(args[0])
+    return Identity(id(args[0]))
 
 
 @special(abs, round, divmod, pow)
@@ -722,15 +729,6 @@ def _apply(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.record(as_target(kind.__name__, kind.apply), tuple(rest), kwargs)
 
 
-def as_target(name: str, call: Callable) -> Callable:
-    """A callable of the program as a function that a graph can name."""
-    def target(*args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs)
-
-    target.__module__, target.__name__, target.__qualname__ = "program", name, name
-    return target
-
-
 def _guard_names(m: Machine, function: types.FunctionType) -> None:
     """Plain values that a function reads from outside."""
     for name in function.__code__.co_names:
@@ -741,3 +739,33 @@ def _guard_names(m: Machine, function: types.FunctionType) -> None:
             raise GraphBreak("not modelled", f"{shown(function)} reads the global {name}")
     if function.__closure__:
         raise GraphBreak("not modelled", f"{shown(function)} is a closure")
+
+
+# --- functions of functions -------------------------------------------------------------------------------------------
+
+
+@special(func.vmap, func.grad, func.grad_and_value, func.jacrev, func.jacfwd, func.hessian)
+def _transform(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if not args:
+        return functools.partial(f, **kwargs)
+    if any(isinstance(v, Tensor) for v in (*args[1:], *kwargs.values())):
+        raise GraphBreak("not modelled", f"{shown(f)} with tensors as options")
+    return Transformed(f, *args[:1], args[1:], kwargs)
+
+
+@special(func.jvp, func.vjp, func.linearize)
+def _transform_now(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if f is not func.jvp:
+        raise GraphBreak("not modelled", f"{shown(f)} returns a function that belongs to its run")
+    function, *rest = args
+    return call_region(m, "jvp", [function], lambda fs, a, k: func.jvp(fs[0], *a, **k), tuple(rest), kwargs)
+
+
+@special(control_flow.cond)
+def _cond(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    names = ("pred", "true_fn", "false_fn", "operands")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    pred, operands = given["pred"], tuple(given.get("operands", ()))
+    if not isinstance(pred, Tensor):
+        return m.call(given["true_fn"] if m.truth(pred) else given["false_fn"], operands, {})
+    raise GraphBreak("elements", "cond of a tensor looks at its element")

@@ -23,6 +23,7 @@ from .breaks import GraphBreak, shown
 from .emitter import Emitter
 from .interpreter import Interpreted, Machine
 from .outside import ITSELF, is_python_class
+from .regions import Transformed
 from .sources import Constant, Source
 
 _ITERATORS = (
@@ -265,6 +266,13 @@ class Rebuilder:
         self.emitter.call(3)
         self.keep(value)
 
+    def transformed(self, value: Transformed) -> None:
+        self.emitter.load_const(value.transform)
+        self.push((value.function, *value.args))
+        self.push(dict(value.kwargs))
+        self.emitter.call_spread(has_kwargs=True)
+        self.keep(value)
+
     def interpreted(self, value: Interpreted) -> None:
         self.push(value.function)
 
@@ -334,7 +342,7 @@ _MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     collections.defaultdict: Rebuilder.dict_of, slice: Rebuilder.slice_of, types.FunctionType: Rebuilder.function,
     types.CellType: Rebuilder.cell, types.MethodType: Rebuilder.method, functools.partial: Rebuilder.partial,
     types.BuiltinFunctionType: Rebuilder.builtin, Interpreted: Rebuilder.interpreted, super: Rebuilder.super_of,
-    Size: Rebuilder.tuple_like, types.MethodWrapperType: Rebuilder.builtin,
+    Transformed: Rebuilder.transformed, Size: Rebuilder.tuple_like, types.MethodWrapperType: Rebuilder.builtin,
 }  # fmt: skip
 
 

@@ -189,3 +189,11 @@ class without_modes:  # noqa: N801 - used as a function
         mode_state.function_modes = self.functions
         self.inner.__exit__(*exc)
 
+
+def as_target(name: str, call: Callable) -> Callable:
+    """A callable of the program as a function that a graph can name."""
+    def target(*args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    target.__module__, target.__name__, target.__qualname__ = "program", name, name
+    return target

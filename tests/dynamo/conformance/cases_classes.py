@@ -559,14 +559,49 @@ def _(x):
     return Double.apply(x * 2, 2) + 1
 
 
-@case("torch.func.grad", breaks=True)
+@case("torch.func.grad")
 def _(x):
     return torch.func.grad(lambda t: (t * t).sum())(x)
 
 
-@case("torch.func.vmap", breaks=True)
+@case("torch.func.vmap")
 def _(x):
     return torch.func.vmap(lambda row: row.sum() * row)(x)
+
+
+@case("torch.func: argnums, has_aux, closures, in_dims, nesting")
+def _(x):
+    w = x * 2
+    f = torch.func
+    g, aux = f.grad(lambda a, b: ((a * b * w).sum(), a + 1), argnums=1, has_aux=True)(x, x * 3)
+    v = f.vmap(lambda col, s: col * s + w[:, 0], in_dims=(1, None), out_dims=1)(x, torch.tensor(2.0))
+    n = f.vmap(f.grad(lambda row: (row ** 2).sum()))(x)
+    return g, aux, v, n
+
+
+@case("torch.func.jacrev, jacfwd, jvp")
+def _(x):
+    f = torch.func
+    row = x[0]
+    return (f.jacrev(lambda r: r * r)(row), f.jacfwd(lambda r: r * r * r)(row),
+            f.jvp(lambda r: r.sin(), (row,), (torch.ones_like(row),)))
+
+
+@case("torch.func.functional_call", with_module(MLP))
+def _(x, m):
+    params = {k: v * 2 for k, v in m.named_parameters()}
+    return torch.func.functional_call(m, params, (x,))
+
+
+@case("cond on a Python value")
+def _(x):
+    return torch.cond(x.shape[0] > 2, lambda t: t * 2, lambda t: t + 1, (x,))
+
+
+@case("cond on a tensor", breaks=True)
+def _(x):
+    y = x + 1
+    return torch.cond(y.sum() > 0, lambda t: t * 2, lambda t: t + 1, (y,))
 
 
 @case("autograd.grad inside")

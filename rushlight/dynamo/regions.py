@@ -1,0 +1,175 @@
+"""Functions inside of a graph: what `vmap`, `grad`, `cond` and their like call becomes a graph of its own.
+
+Enters: a transform (or a control-flow op), the program's function, and its arguments. The transform runs once on fakes;
+the function that it calls is interpreted, its ops recorded in a graph of its own, in which tensors from around it are
+further inputs. Leaves: one node that runs the transform with that graph in the place of the function. Refuses (breaks
+the graph): functions that are called more than once, and tensors that leave by another way than as results.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .._C import Tensor
+from ..dispatch.modes import below, state as mode_state
+from ..fx._lazy_graph_module import _LazyGraphModule
+from ..fx.node import Node
+from ..nn import Module
+from ..utils import _pytree as pytree
+from .breaks import GraphBreak, Raised, shown
+from .operators import unwatched
+from .recorder import Recorder, as_target
+
+if TYPE_CHECKING:
+    from .interpreter import Machine
+
+
+class RegionRecorder(Recorder):
+    """The graph of a function inside of another graph."""
+
+    def __init__(self, parent: Recorder) -> None:
+        super().__init__(parent.env)
+        self.parent, self.fake_mode = parent, parent.fake_mode
+        self.lifted: dict[int, Tensor] = {}      # tensors from around, by id, in the order of their placeholders
+        self.inner: list[Node] = []
+
+    def add_argument(self, t: Tensor) -> None:
+        """One of the function's own arguments."""
+        node = self.graph.placeholder(f"inner_{len(self.inner)}")
+        self.inner.append(node)
+        self.track(t, node)
+
+    def faked(self, a: Any) -> Any:
+        return a if isinstance(a, Tensor) and (hasattr(a, "_wrapped") or id(a) in self.nodes) else self.parent.faked(a)
+
+    def argument(self, a: Any) -> Any:
+        if isinstance(a, Tensor) and id(a) not in self.nodes:
+            self.parent.argument(a)      # refuses tensors of unknown origin
+            node = self.graph.placeholder(f"lifted_{len(self.lifted)}")
+            self.lifted[id(a)] = a
+            self.track(a, node)
+        return super().argument(a)
+
+    def bound(self, result: Any, node: Node) -> Any:
+        if isinstance(result, Tensor) and id(result) not in self.nodes:
+            self.track(result, node)
+            return result
+        return super().bound(result, node)
+
+
+class Traced:
+    """A function of the program, to be called by a transform: interpreted, and kept as a graph."""
+
+    def __init__(self, machine: Machine, function: Any) -> None:
+        self.machine, self.function = machine, function
+        self.recorder: RegionRecorder | None = None
+        self.spec: Any = None
+        self.places: list[Any] = []      # of the result's leaves: an int for a tensor of the graph, or the value
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.recorder is not None:
+            raise GraphBreak("not modelled", f"{shown(self.function)} is called more than once by a transform")
+        machine, outer = self.machine, self.machine.recorder
+        self.recorder = machine.recorder = made = RegionRecorder(outer)
+        try:
+            with unwatched(), made:
+                for leaf in pytree.tree_leaves((args, kwargs)):
+                    if isinstance(leaf, Tensor):
+                        made.add_argument(leaf)
+                result = machine.call(self.function, args, kwargs)
+                self.close(made, result)
+            return result
+        except Raised as raised:
+            raise raised.exception from raised.exception.__cause__
+        finally:
+            machine.recorder = outer
+
+    def close(self, made: RegionRecorder, result: Any) -> None:
+        leaves, self.spec = pytree.tree_flatten(result)
+        outputs: list[Node] = []
+        for leaf in leaves:
+            if isinstance(leaf, Tensor):
+                self.places.append(len(outputs))
+                outputs.append(made.argument(leaf))
+            else:
+                self.places.append((leaf,))
+        made.graph.output(tuple(outputs))
+        first = next(iter(made.graph.nodes))
+        placeholders = [*made.inner, *(made.nodes[key] for key in made.lifted)]
+        for node in reversed(placeholders):
+            if node is not first:
+                first.prepend(node)
+                first = node
+
+    def runner(self) -> Callable[[list[Any]], Callable]:
+        """A function from the lifted tensors to what the transform calls at run time."""
+        assert self.recorder is not None, "the function was never called"
+        graph = _LazyGraphModule(Module(), self.recorder.graph, "region")
+        places, spec = self.places, self.spec
+
+        def with_lifted(lifted: list[Any]) -> Callable:
+            def run(*args: Any, **kwargs: Any) -> Any:
+                inner = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+                made = graph.forward(*inner, *lifted)
+                return pytree.tree_unflatten([made[p] if isinstance(p, int) else p[0] for p in places], spec)
+
+            return run
+
+        return with_lifted
+
+
+class Transformed:
+    """`transform(function, **options)`, not called yet."""
+
+    def __init__(self, transform: Callable, function: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        self.transform, self.function, self.args, self.kwargs = transform, function, args, kwargs
+
+    def call(self, machine: Machine, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The call, as one node."""
+        def run(functions: list[Any], given: tuple, named: dict[str, Any]) -> Any:
+            return self.transform(functions[0], *self.args, **self.kwargs)(*given, **named)
+
+        return call_region(machine, self.transform.__name__, [self.function], run, args, kwargs)
+
+
+def call_region(machine: Machine, name: str, functions: list[Any], run: Callable[[list[Any], tuple, dict], Any],
+                args: tuple, kwargs: dict[str, Any]) -> Any:  # fmt: skip
+    """Record `run(functions, args, kwargs)` as one node, the functions as graphs."""
+    recorder = machine.recorder
+    traced = [Traced(machine, f) for f in functions]
+
+    def native() -> Any:
+        with below(mode_state.function_modes):
+            return run(traced, args, kwargs)
+
+    result = machine.native(native, (), is_watched=False)
+    if any(one.recorder is None for one in traced):
+        raise GraphBreak("not modelled", f"{name} does not call its function")
+    given, spec = pytree.tree_flatten((args, kwargs))
+    at = [i for i, leaf in enumerate(given) if isinstance(leaf, Tensor)]
+    constants = [None if isinstance(leaf, Tensor) else leaf for leaf in given]
+    lifted = [list(one.recorder.lifted.values()) for one in traced if one.recorder is not None]
+    runners = [one.runner() for one in traced]
+    counts = [len(one) for one in lifted]
+
+    def region(*tensors: Any) -> tuple:
+        filled = list(constants)
+        for i, t in zip(at, tensors, strict=False):
+            filled[i] = t
+        rest, start = [], len(at)
+        for make, count in zip(runners, counts, strict=True):
+            rest.append(make(list(tensors[start:start + count])))
+            start += count
+        inner_args, inner_kwargs = pytree.tree_unflatten(filled, spec)
+        return tuple(t for t in pytree.tree_leaves(run(rest, inner_args, inner_kwargs)) if isinstance(t, Tensor))
+
+    inputs = [given[i] for i in at] + [t for one in lifted for t in one]
+    node = recorder.graph.call_function(as_target(name, region), tuple(recorder.argument(t) for t in inputs), {})
+    recorder.calls += 1
+    made = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
+    for i, t in enumerate(made):
+        if id(t) not in recorder.nodes:
+            recorder.track(t, recorder.graph.call_function(operator.getitem, (node, i), {}))
+    return result
