@@ -15,6 +15,7 @@ class _Number(OpDefinition):
     function = method = False
     out = False
     differentiable = False
+    gives_number = True      # fake tensors answer themselves: their sizes may be symbols
 
 
 class SymSize(_Number):

@@ -13,6 +13,7 @@ from typing import Any
 from ..codegen.schedule.launch import product
 from ..loops.lowered import Lowered, Memory, Number, TwoPass, compute_code
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
+from ..op.extents import Extent
 from ..op.fused import INNER, OUTER, Stand, like
 from .read_graph import Node
 from .values import Buffer, Value, named
@@ -82,6 +83,8 @@ def as_tensors(args: tuple) -> tuple:
 def is_reachable(node: Node, shape: Shape) -> bool:
     """Whether the node can be part of a program over these rows."""
     if node.form == "points":
+        if any(isinstance(r, Number) and isinstance(r.value, Extent) for r in node.lowered.reads):
+            return False          # numbers are part of a row program; those of other calls are other numbers
         kinds = [shape.kind(v) for v in node.inputs]
         result = node.results[0]
         if not result.is_contiguous or result.sizes not in (shape.sizes, (*shape.outer, *(1,) * shape.inner)):
