@@ -11,10 +11,11 @@ from typing import Any
 
 from .. import _C
 from ..base.show import is_shown, show
+from ..op import find_op
 from . import settings
 from .emit import Emitter
 from .products import improve
-from .read_graph import Reader, flat
+from .read_graph import Reader, flat, is_node
 from .sized import Sized, varies
 from .units import Grouping, summary
 from .values import Buffer, Value
@@ -121,11 +122,29 @@ def compiled_for(
         values[used[number]].buffer.is_static = True
     reader = Reader(device)
     reader.constants, reader.first_constant, reader.symbols = [], len(used), symbols
-    outputs = flat(reader.read(graph_module, values))
+    outputs = separate(reader, graph_module, flat(reader.read(graph_module, values)))
     emitter, order = emitted(reader, [v for v in outputs if isinstance(v, Value)], device)
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
     return Compiled(emitter, numbered, reader.constants, used, static)
+
+
+def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]:
+    """The outputs, with copies of those that are equal calls made once: the program has them in memory of their own."""
+    (end,) = graph_module.graph.find_nodes(op="output")
+    shown = flat(end.args[0])
+    if len(shown) != len(outputs):
+        return outputs
+    homes: dict[Any, int] = {}
+    found = []
+    for node, value in zip(shown, outputs, strict=True):
+        example = node.meta.get("val") if is_node(node) and isinstance(value, Value) else None
+        if isinstance(example, _C.Tensor):
+            memory = _C.Tensor.untyped_storage(example)._cdata
+            if homes.setdefault(value.buffer, memory) != memory:
+                value = reader.op(find_op("clone"), value)
+        found.append(value)
+    return found
 
 
 def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emitter, list[int]]:

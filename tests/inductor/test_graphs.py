@@ -227,3 +227,9 @@ def test_second_derivatives() -> None:
         return rl.autograd.grad((inner * inner).sum(), [x, w])
 
     check(f, rl.randn(4, 5, requires_grad=True), rl.randn(4, 5, requires_grad=True))
+
+
+def test_equal_calls_are_results_in_memory_of_their_own() -> None:
+    a, b = rl.compile(lambda x: (x + 2, x + 2))(rl.ones(3))
+    a.zero_()
+    assert b.tolist() == [3.0, 3.0, 3.0]
