@@ -109,6 +109,15 @@ static PyObject* quick_paths(PyObject*, PyObject* cls) {
   Py_RETURN_NONE;
 }
 
+// Whether a call of a module does more than run its forward: hooks of its own or of all modules.
+static PyObject* module_is_hooked(PyObject*, PyObject* self) {
+  PyObject* dict = PyObject_GenericGetDict(self, nullptr);
+  if (!dict) return nullptr;
+  bool hooked = is_hooked(dict);
+  Py_DECREF(dict);
+  return PyErr_Occurred() ? nullptr : PyBool_FromLong(hooked);
+}
+
 static PyObject* set_module_class(PyObject*, PyObject* args) {
   PyObject *cls, *hooks;
   if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &cls, &PyTuple_Type, &hooks)) return nullptr;
@@ -131,6 +140,7 @@ static PyObject* set_module_class(PyObject*, PyObject* args) {
 }
 
 static PyMethodDef functions[] = {
+    {"module_is_hooked", guarded<module_is_hooked>, METH_O, "whether a module has hooks, or all modules have"},
     {"quick_paths", guarded<quick_paths>, METH_O,
      "Let a subclass of nn.Module be called, and its registered attributes be read, quickly."},
     {"set_module_class", guarded<set_module_class>, METH_VARARGS,

@@ -16,7 +16,12 @@ late.provide({
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "compile": "_dynamo.eval_frame:compile",                         # Module.compile
     "compile_callable": "aot.backends:compile_callable",             # what compile() does with a function
-    "forget what is compiled": "aot.backends:reset",
+    "graph backend": "aot.backends:graph_backend",                   # set_stance(force_backend=...)
+    "compile_module": "aot.backends:compile_module",                 # and with a module
+    "forget what is compiled": "dynamo.convert:reset",
+    "dynamo settings": "_dynamo.config",                             # what dynamo.convert is told
+    "dynamo errors": "_dynamo.exc",
+    "stance of compile": "_dynamo.decorators:current_stance",
     "functorch settings": "_functorch.config",                       # the memory budget of the min-cut partition
     "inductor settings": "inductor.settings",                        # compile(options=...)
     "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"

@@ -11,8 +11,10 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import _C
 from .._C import Tensor
-from . import config
+from ..base import late
+from . import backends, config
 
 _STANCES = frozenset(
     (
@@ -25,6 +27,7 @@ _STANCES = frozenset(
     )
 )
 stance = "default"
+forced_backend: Any = None
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
@@ -93,35 +96,45 @@ def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> An
     return config.patch(arg1, arg2, **kwargs)
 
 
-def _mark_dims(name: str, t: Any, index: Any) -> None:
+def _mark_dims(name: str, t: Any, index: Any, mark: str) -> None:
     if not isinstance(t, Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(t).__name__}")
-    for dim in index if isinstance(index, (list, tuple)) else () if index is None else (index,):
+    dims = set(getattr(t, mark, ()))
+    for dim in index if isinstance(index, (list, tuple, range)) else (index,):
         if not -t.ndim <= dim < max(t.ndim, 1):
             raise IndexError(f"{name}: dim {dim} is out of range for a tensor of {t.ndim} dims")
+        dims.add(dim % t.ndim)
+    setattr(t, mark, dims)
 
 
 def mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...], *, hint_override: int | None = None,
                  min: int | None = None, max: int | None = None, specialize_on: Any = None) -> None:  # fmt: skip
     """These sizes vary from call to call."""
-    _mark_dims("mark_dynamic", t, index)
+    if specialize_on is not None:
+        raise NotImplementedError("mark_dynamic: specialize_on is not supported. Compile the special cases apart.")
+    _mark_dims("mark_dynamic", t, index, "_dynamo_dynamic_indices")
 
 
 def maybe_mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...]) -> None:
     """These sizes may vary from call to call."""
-    _mark_dims("maybe_mark_dynamic", t, index)
+    _mark_dims("maybe_mark_dynamic", t, index, "_dynamo_weak_dynamic_indices")
 
 
 def mark_static(t: Any, index: int | list[int] | tuple[int, ...] | None = None) -> None:
     """These sizes stay; for a module class, its integer attributes do."""
     if isinstance(t, Tensor):
-        _mark_dims("mark_static", t, index)
+        _mark_dims("mark_static", t, range(t.ndim) if index is None else index, "_dynamo_static_indices")
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:
     """This tensor stays where it is in memory."""
     if not isinstance(t, Tensor):
         raise TypeError(f"mark_static_address: expected a Tensor, got {type(t).__name__}")
+
+
+def current_stance() -> tuple[str, Any]:
+    """What compiled functions do now, and the backend that is forced on them, if one is."""
+    return stance, forced_backend
 
 
 class set_stance:  # noqa: N801 - PyTorch's name
@@ -134,22 +147,31 @@ class set_stance:  # noqa: N801 - PyTorch's name
             raise RuntimeError(f"invalid torch.compile stance '{stance}'; expected one of {sorted(_STANCES)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("stance: force_backend goes with the stance 'default' only")
-        self.stance = stance
-        self._before = globals()["stance"]
-        globals()["stance"] = stance
+        if skip_guard_eval_unsafe:
+            raise NotImplementedError("set_stance: skip_guard_eval_unsafe=True is not supported: guards are checked.")
+        self.stance, self.backend = stance, force_backend
+        self._before = current_stance()
+        _choose(stance, force_backend)
 
     def __enter__(self) -> None:
-        globals()["stance"] = self.stance
+        _choose(self.stance, self.backend)
 
     def __exit__(self, *exc: object) -> None:
-        globals()["stance"] = self._before
+        _choose(*self._before)
 
     def __call__(self, fn: Callable) -> Callable:
-        globals()["stance"] = self._before     # as a decorator it is for the function alone
+        _choose(*self._before)     # as a decorator it is for the function alone
 
         @functools.wraps(fn)
         def within(*args: Any, **kwargs: Any) -> Any:
-            with set_stance(self.stance):
+            with set_stance(self.stance, force_backend=self.backend):
                 return fn(*args, **kwargs)
 
         return within
+
+
+def _choose(name: str, backend: Any) -> None:
+    global stance, forced_backend
+    stance = name
+    forced_backend = None if backend is None else late.provided("graph backend")(backends.lookup(backend))
+    _C.disable_compiled(name == "force_eager")

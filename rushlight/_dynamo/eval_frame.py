@@ -1,9 +1,8 @@
-"""`compile()`: callables with the semantics of the original, captured by tracing and run by a backend.
+"""`compile()`: callables with the semantics of the original, captured from their bytecode and run by a backend.
 
-Enters: a function or module, and PyTorch's options. Leaves: a wrapper of the function, or an `OptimizedModule` around
-the module. Both capture the program for each kind of arguments by running it on fake tensors (`aot`), until bytecode is
-captured. Refuses: unknown backends and modes, options together with a mode,
-and with fullgraph=True programs that cannot be captured.
+Enters: a function or module, and PyTorch's options. Leaves: a callable that stands in for the function
+(`dynamo.convert`), or an `OptimizedModule` around the module. Refuses: unknown backends and modes, options together
+with a mode, and with fullgraph=True programs that cannot be captured whole.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .. import _C
 from ..base import late
+from ..dynamo import instructions
 from ..nn import Module
-from . import backends
+from . import backends, config
 
 _MODES = frozenset(("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"))
 _state = {"backend": "inductor"}
@@ -23,8 +24,8 @@ _warned: set[str] = set()       # modes that were said to change nothing
 
 
 def is_dynamo_supported() -> bool:
-    """Whether functions can be captured here: by tracing."""
-    return True
+    """Whether functions can be captured here: on versions of CPython whose bytecode is known."""
+    return instructions.IS_SUPPORTED
 
 
 def is_inductor_supported() -> bool:
@@ -70,8 +71,8 @@ def compile(
     if not callable(model):
         raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
     chosen = backends.lookup(_state["backend"] if backend is None else backend)
-    if disable:
-        chosen = "eager"
+    if disable or config.disable:
+        return model
     if shapes_spec is not None:
         raise NotImplementedError("compile: shapes_spec is not supported. dynamic=True captures sizes as symbols.")
     if isolate_recompiles:
@@ -87,27 +88,14 @@ def compile(
         )
     choices = {
         "backend": chosen,
-        "fullgraph": fullgraph and not disable,
+        "fullgraph": fullgraph,
         "dynamic": dynamic,
         "options": options,
         "limit": recompile_limit,
     }
-    return OptimizedModule(model, choices) if isinstance(model, Module) else _wrapped(model, choices)
-
-
-def _wrapped(fn: Callable, choices: dict[str, Any]) -> Callable:
-    run: Callable | None = None
-
-    @functools.wraps(fn)
-    def compiled(*args: Any, **kwargs: Any) -> Any:
-        nonlocal run
-        if run is None:
-            run = late.provided("compile_callable")(fn, (), **choices)
-        return run(*args, **kwargs)
-
-    compiled._torchdynamo_orig_callable = fn  # type: ignore[attr-defined]
-    compiled._torchdynamo_inline = fn  # type: ignore[attr-defined]
-    return compiled
+    if isinstance(model, Module):
+        return OptimizedModule(model, choices)
+    return late.provided("compile_callable")(model, **choices)
 
 
 def optimize(
@@ -143,12 +131,15 @@ class OptimizedModule(Module):
         self.__dict__["_is_made"] = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.__dict__["_run"] is None:
-            original = self._modules["_orig_mod"]
-            self.__dict__["_run"] = late.provided("compile_callable")(
-                original, (original,), **self.__dict__["_choices"]
-            )
-        return self.__dict__["_run"](*args, **kwargs)
+        fields = self.__dict__
+        run = fields["_run"]
+        original = fields["_modules"]["_orig_mod"]
+        if run is None:
+            run = fields["_run"] = late.provided("compile_module")(original, **fields["_choices"])
+        quick, whole = run
+        if quick is None or _C.module_is_hooked(original):
+            return whole(*args, **kwargs)
+        return quick(*args, **kwargs)
 
     forward = __call__
 

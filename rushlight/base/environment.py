@@ -37,7 +37,7 @@ VARIABLES = {
             OURS,
             "layers that print themselves to stderr, separated by commas",
             "",
-            ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback"),
+            ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback", "recompiles", "breaks"),
         ),
         Variable(
             "RUSHLIGHT_CUDA_DRIVER",
@@ -75,6 +75,11 @@ VARIABLES = {
             "TORCH_FORCE_WEIGHTS_ONLY_LOAD", PYTORCH, "`1` makes every `load` refuse to run what a file says", "0"
         ),
         Variable("TORCH_HOME", PYTORCH, "folder for what `hub` downloads; otherwise `torch` below `$XDG_CACHE_HOME`"),
+        Variable(
+            "TORCH_LOGS",
+            PYTORCH,
+            "`recompiles` and `graph_breaks`, separated by commas, are printed as RUSHLIGHT_SHOW prints its words",
+        ),
         Variable(
             "TORCH_MP_PARALLEL_START",
             PYTORCH,

@@ -149,9 +149,12 @@ def needed(point: BreakPoint) -> tuple[str, ...]:
     return tuple(sorted(name for name in live & point.bound if name not in free))
 
 
-def emit_break(emitter: Emitter, point: BreakPoint, resume: Callable[[CodeType], Any]) -> None:
+def emit_break(
+    emitter: Emitter, point: BreakPoint, resume: Callable[[CodeType], Any], called: Callable[[Any], Any] | None = None
+) -> None:
     """Write the instruction and what follows, to the end of the function. The code so far has put back the stack and
-    the variables that are `needed`. `resume` gives the callable for the code of a resume function."""
+    the variables that are `needed`. `resume` gives the callable for the code of a resume function; `called` what to
+    call in the place of a callable, where the instruction is a call."""
     check(point)
     point = original(point)
     program = _program(point.code)
@@ -159,6 +162,8 @@ def emit_break(emitter: Emitter, point: BreakPoint, resume: Callable[[CodeType],
     one = program.instructions[point.at]
     emitter.positions = one.positions
     emitter.handler = rest.handler(one.handler)
+    if called is not None:
+        _exchange_callee(emitter, one, point.stack, called)
     stack = _run(emitter, program, point.at, point.stack)
     jumped = emitter.instructions[-1] if one.target is not None else None
     emitter.handler = None
@@ -180,6 +185,25 @@ def emit_break(emitter: Emitter, point: BreakPoint, resume: Callable[[CodeType],
         _emit_tail_call(emitter, BreakPoint(point.code, goal, stack[1], point.bound), resume)
     for copy in rest.listed():
         emitter.append(copy)
+
+
+def _exchange_callee(emitter: Emitter, one: Instruction, stack: tuple[bool, ...], called: Callable) -> None:
+    """Write: the callable of the call that follows becomes called(callable)."""
+    count = one.arg or 0
+    match one.name:
+        case "CALL" | "CALL_KW":
+            place = count + 2 + (one.name == "CALL_KW")
+            if VERSION < (3, 13) and not stack[-place]:      # NULL, callable; otherwise a method and its self
+                place -= 1
+        case "CALL_FUNCTION_EX":
+            place = 2 + (count & 1) + (VERSION >= (3, 13))
+        case _:
+            return
+    emitter.load_const(called)
+    emitter.copy(place + 1)
+    emitter.call(1)
+    emitter.swap(place + 1)
+    emitter.pop()
 
 
 def _run(emitter: Emitter, program: _Program, at: int, stack: tuple[bool, ...]) -> tuple[tuple[bool, ...], ...]:

@@ -1,0 +1,383 @@
+"""From a function to a callable that runs what was compiled for it: `compiled`, and what happens when no guards hold.
+
+Enters: a function and `Choices`. Leaves: a `_C.CompiledCallable`. A call for which nothing compiled fits comes to
+`Conversion.miss`, which captures the frame, completes its code where the graph breaks, and adds an entry; or lets the
+original run: when it was compiled too often, when nothing of it can be captured, inside of another capture. Sizes and
+numbers that were different the last time are captured as symbols. Refuses, with fullgraph: any break.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import os
+import sysconfig
+import threading
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..base import environment, late, show
+from ..nn import Module, Parameter
+from . import resume
+from .breaks import GraphBreak
+from .capture import Captured, Refused, Settings, capture
+from .guards import GuardTree
+from .report import Report, Step
+from .sources import Source
+
+_NOT_COMPILED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LIBRARY = sysconfig.get_path("stdlib")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What `compile()` was told. `backend` makes a function of a graph and example inputs."""
+
+    backend: Callable[[Any, list[Any]], Callable]
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    limit: int | None = None           # how often one function may be compiled; None: as the settings say
+    arguments: dict[str, Any] = field(default_factory=dict)     # of compile(), to make the same again
+    report: Report | None = None       # explain(): told of everything that is compiled
+
+
+class _Captures(threading.local):
+    running = False
+
+
+_here = _Captures()
+_lock = threading.RLock()
+_all: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _renew_lock() -> None:
+    """A child process has only the thread that forked: whoever held the lock is not there."""
+    global _lock
+    _lock = threading.RLock()
+    _here.running = False
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def compiled(function: Callable, choices: Choices) -> Any:
+    """A callable that behaves as `function` and runs compiled."""
+    if type(function) is _C.CompiledCallable:
+        function = function.function
+    if getattr(function, "_torchdynamo_disable", False):
+        return function
+    if type(function) is types.FunctionType:
+        return _wrap(function, Conversion(choices, Family(function)))
+    if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
+        return types.MethodType(compiled(function.__func__, choices), function.__self__)
+    call = vars(type(function)).get("__call__")
+    if type(call) is types.FunctionType and not isinstance(function, Module):
+        return types.MethodType(compiled(call, choices), function)
+
+    def call_it(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    made = _wrap(call_it, Conversion(choices, Family(call_it)))
+    functools.update_wrapper(made, function, [n for n in functools.WRAPPER_ASSIGNMENTS if hasattr(function, n)], ())
+    return made
+
+
+def compiled_module(module: Module, choices: Choices) -> tuple[Any, Any]:
+    """What a call of a module runs: its forward where nothing stands between (None if there is no plain one), and the
+    whole call."""
+    forward = getattr(type(module), "forward", None)
+    is_plain = type(module).__call__ is Module.__call__ and type(forward) is types.FunctionType \
+        and "forward" not in vars(module)  # fmt: skip
+    quick = types.MethodType(compiled(forward, choices), module) if is_plain else None
+    return quick, compiled(module, choices)
+
+
+def _wrap(function: types.FunctionType, conversion: Conversion) -> Any:
+    made = _C.CompiledCallable(function, conversion.miss)
+    functools.update_wrapper(made, function)
+    made._torchdynamo_orig_callable = made._torchdynamo_inline = function
+    if function.__code__.co_flags & _NOT_COMPILED:
+        made.as_is = True
+    _all.add(made)
+    return made
+
+
+def reset() -> None:
+    """Forget everything that was compiled."""
+    for made in list(_all):
+        reset_one(made)
+
+
+def reset_one(made: Any) -> None:
+    """Forget what was compiled for one callable, and what was learned about its sizes."""
+    conversion = made.on_miss.__self__
+    with _lock:
+        made.clear_entries()
+        conversion.forget()
+        if made.function.__code__.co_flags & _NOT_COMPILED:
+            made.as_is = True
+
+
+class Family:
+    """A function and the functions that go on behind its breaks, and those that its code calls there."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self.resumed: dict[Any, Any] = {}
+        self.name = function.__qualname__
+
+
+class Conversion:
+    """What is known of one callable: its entries, and the sizes and numbers it met."""
+
+    def __init__(self, choices: Choices, family: Family) -> None:
+        self.choices, self.family = choices, family
+        self.forget()
+
+    def forget(self) -> None:
+        self.trees: list[GuardTree] = []
+        self.met: dict[Source, Any] = {}
+        self.family.resumed.clear()
+        self.is_full = self.was_met = False
+
+    # -- a call that nothing fits ---------------------------------------------------------------------------------
+
+    def miss(self, made: Any, locals: tuple) -> Any:
+        """The function to run on these locals; None: the original."""
+        if self.is_full or _here.running:
+            return None
+        stance, forced = late.provided("stance of compile")()
+        if stance != "default" and not self._may_compile(stance):
+            return None
+        config = late.provided("dynamo settings")
+        if config.disable:
+            return None
+        with _lock:
+            _here.running = True
+            try:
+                return self._convert(made, locals, config, forced or self.choices.backend)
+            finally:
+                _here.running = False
+
+    def _may_compile(self, stance: str) -> bool:
+        if stance == "fail_on_recompile" and self.trees:
+            raise late.provided("dynamo errors").RecompileError(
+                f"compile: {self.family.name} would be compiled again, and set_stance('fail_on_recompile') forbids it."
+            )
+        if stance in ("eager_then_compile", "aot_eager_then_compile") and not self.was_met:
+            self.was_met = True      # the first call runs as it is
+            return False
+        return stance != "force_eager" and not (stance == "eager_on_recompile" and self.trees)
+
+    def _convert(self, made: Any, locals: tuple, config: Any, backend: Callable) -> Any:
+        function = made.function
+        if self.trees and not self._may_recompile(made, locals, config):
+            return None
+        started = time.perf_counter()
+        given = dict(zip(made.parameters, locals, strict=True))
+        try:
+            captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
+                               Settings(backend, self.choices.fullgraph, self.dynamic))  # fmt: skip
+            completed = self._completed(captured, function)
+        except (GraphBreak, Refused, resume.CannotResume) as found:
+            return self._refused(made, found)
+        tree = GuardTree(captured.guards, made.parameters, function.__code__.co_freevars)
+        self.trees.append(tree)
+        made.add_entry(tree.native, completed)
+        if self.choices.report is not None:
+            self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
+        return completed
+
+    def _refused(self, made: Any, found: Exception | GraphBreak) -> None:
+        reason = found.reason if isinstance(found, Refused) else found
+        if self.choices.report is not None:
+            self.choices.report.refused(made.function, reason)
+        if self.choices.fullgraph:
+            raise unsupported(reason) from found
+        made.as_is = True
+        if is_told("breaks"):
+            show.show("breaks", self.family.name, f"runs as it is: {reason}")
+
+    # -- recompiling ----------------------------------------------------------------------------------------------
+
+    def _may_recompile(self, made: Any, locals: tuple, config: Any) -> bool:
+        """Whether one more entry is allowed; says why it is needed."""
+        limit = self.choices.limit if self.choices.limit is not None else config.recompile_limit
+        reasons = self.reasons(made, locals)
+        if is_told("recompiles"):
+            show.show("recompiles", f"{self.family.name} ({location(made.function)})", "\n".join(reasons))
+        errors = late.provided("dynamo errors")
+        if config.error_on_recompile:
+            raise errors.RecompileError(f"compile: {self.family.name} would be compiled again. " + "; ".join(reasons))
+        if len(self.trees) < limit:
+            return True
+        said = (
+            f"compile: {self.family.name} ({location(made.function)}) was compiled {len(self.trees)} times, which is"
+            f" the limit (recompile_limit). The last reason: {reasons[-1] if reasons else 'unknown'}. dynamic=True"
+            " captures sizes as symbols."
+        )
+        if self.choices.fullgraph or config.fail_on_recompile_limit_hit:
+            raise errors.FailOnRecompileLimitHit(said)
+        self.is_full = True      # what is compiled still serves; nothing is added
+        warnings.warn(said + " Other calls run uncompiled.", stacklevel=4)
+        return False
+
+    def reasons(self, made: Any, locals: tuple) -> list[str]:
+        """For each entry, why it does not serve these locals."""
+        found = []
+        for tree in self.trees:
+            failed = tree.explain(locals, made.function.__globals__, made.function.__closure__ or ())
+            if failed is not None:
+                guard, why = failed
+                found.append(why + (f"    # {guard.where}" if guard.where else ""))
+        return found
+
+    def dynamic(self, source: Source, value: Any) -> Any:
+        """For a tensor, its dims to be captured as symbols; for an int, whether it is to be one: marked so, asked for,
+        or different from the last time."""
+        if isinstance(value, Tensor):
+            return self._dynamic_dims(source, value)
+        before = self.met.setdefault(source, value)
+        if before is not _VARIES and before != value:
+            self.met[source] = _VARIES
+        config = late.provided("dynamo settings")
+        if config.specialize_int or self.choices.dynamic is False:
+            return False
+        return self.choices.dynamic is True or (config.automatic_dynamic_shapes and self.met[source] is _VARIES)
+
+    def _dynamic_dims(self, source: Source, t: Tensor) -> tuple[int, ...]:
+        marked = getattr(t, "_dynamo_dynamic_indices", frozenset())
+        fixed = getattr(t, "_dynamo_static_indices", frozenset())
+        if isinstance(t, Parameter):
+            return tuple(sorted(marked))
+        sizes = self.met.get(source)
+        if sizes is None or len(sizes) != t.ndim:
+            sizes = tuple(t.shape)
+        else:
+            sizes = tuple(a if a is _VARIES or a == b else _VARIES for a, b in zip(sizes, t.shape, strict=True))
+        self.met[source] = sizes
+        automatic = late.provided("dynamo settings").automatic_dynamic_shapes and self.choices.dynamic is not False
+        weakly = getattr(t, "_dynamo_weak_dynamic_indices", frozenset())
+        return tuple(
+            d for d, size in enumerate(sizes)
+            if d in marked or (d not in fixed and self.choices.dynamic is not False and (
+                self.choices.dynamic or d in weakly or (automatic and size is _VARIES)))
+        )  # fmt: skip
+
+    # -- the code -------------------------------------------------------------------------------------------------
+
+    def _completed(self, captured: Captured, function: types.FunctionType) -> types.FunctionType:
+        """The emitted function, with the break at its end if there is one."""
+        emitter = captured.emitter
+        stop = captured.break_at
+        if stop is not None:
+            point = resume.BreakPoint(function.__code__, stop.index, stop.stack, frozenset(stop.live))
+            resume.emit_break(emitter, point, lambda code: self._resumed(code, function), self._called)
+            if is_told("breaks"):
+                show.show("breaks", self.family.name, str(stop.reason))
+        return emitter.function(function.__globals__, function.__closure__)
+
+    def _resumed(self, code: types.CodeType, function: types.FunctionType) -> Any:
+        found = self.family.resumed.get(code)
+        if found is None:
+            rest = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+            found = self.family.resumed[code] = _wrap(rest, Conversion(self.choices, self.family))
+        return found
+
+    def _called(self, callee: Any) -> Any:
+        """What emitted code calls in the place of a callable that capture did not look into: its compiled form."""
+        return through(callee, self.choices)
+
+
+_VARIES: Any = type("Varies", (), {"__repr__": lambda self: "varies"})()
+
+
+# -- functions that compiled code calls ----------------------------------------------------------------------------
+
+_callees: weakref.WeakKeyDictionary[types.FunctionType, dict[int, Any]] = weakref.WeakKeyDictionary()
+_closures: weakref.WeakKeyDictionary[types.CodeType, int] = weakref.WeakKeyDictionary()
+_MANY = 8      # functions of one code with other cells each time are made anew for every call: not worth compiling
+
+
+def through(callee: Any, choices: Choices) -> Any:
+    """A callable with its Python function compiled; anything else as it is."""
+    kind = type(callee)
+    if kind is types.FunctionType:
+        return _compiled_callee(callee, choices)
+    if kind is types.MethodType and type(callee.__func__) is types.FunctionType:
+        inner = _compiled_callee(callee.__func__, choices)
+        return callee if inner is callee.__func__ else types.MethodType(inner, callee.__self__)
+    if isinstance(callee, Module):
+        forward = plain_forward(callee)
+        return callee if forward is None else through(forward, choices)
+    return callee
+
+
+def plain_forward(module: Module) -> Any:
+    """The bound forward that a call of a module comes to; None where hooks or a __call__ of its own are between."""
+    if type(module).__call__ is not Module.__call__ or _C.module_is_hooked(module):
+        return None
+    return module.forward
+
+
+def _compiled_callee(function: types.FunctionType, choices: Choices) -> Any:
+    code = function.__code__
+    if getattr(function, "_torchdynamo_disable", False) or code.co_flags & _NOT_COMPILED or is_own(code):
+        return function
+    found = _callees.get(function)
+    if found is None:
+        if function.__closure__:
+            _closures[code] = _closures.get(code, 0) + 1
+            if _closures[code] > _MANY:
+                return function
+        found = _callees[function] = {}
+    made = found.get(id(choices))
+    if made is None:
+        made = found[id(choices)] = _wrap(function, Conversion(choices, Family(function)))
+    return made
+
+
+def is_own(code: types.CodeType) -> bool:
+    """Whether code belongs to this package (but for the forwards of modules) or to the standard library: it is run,
+    and never compiled by itself."""
+    file = code.co_filename
+    if file.startswith(_PACKAGE):
+        return code.co_name != "forward"
+    return file.startswith("<frozen") or (file.startswith(_LIBRARY) and "site-packages" not in file)
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+def is_told(word: str) -> bool:
+    """Whether RUSHLIGHT_SHOW, or PyTorch's TORCH_LOGS, asks for this."""
+    theirs = {"breaks": "graph_breaks"}.get(word, word)
+    return show.is_shown(word) or theirs in [w.strip().lstrip("+") for w in environment.get("TORCH_LOGS").split(",")]
+
+
+def location(function: types.FunctionType) -> str:
+    code = resume.original_code(function.__code__)
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def unsupported(reason: Any) -> Exception:
+    """The error that fullgraph=True makes of a break."""
+    lines = [f"compile(fullgraph=True): the graph breaks: {getattr(reason, 'reason', reason)}"]
+    where = getattr(reason, "location", "")
+    if where:
+        lines.append(f"  at {where}")
+        file, _, rest = where.rpartition(":")
+        number = rest.split(" ")[0]
+        text = linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+        lines += [f"    {text}"] if text else []
+    if getattr(reason, "hint", ""):
+        lines.append(f"  {reason.hint}")
+    return late.provided("dynamo errors").Unsupported("\n".join(lines))
