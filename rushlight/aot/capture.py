@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from .._dynamo.external_utils import tracing
 from ..autograd import grad as autograd_grad, grad_mode
 from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
+from ..dynamo.tracing import without_saving_hooks
 from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
@@ -190,25 +191,11 @@ def _traced(trace: _Trace) -> Captured:
     # casts of parameters that mixed precision keeps would be fakes
     outside, autocast.state.casts = autocast.state.casts, {}
     try:
-        with _without_saving_hooks():
+        with without_saving_hooks():
             return trace.run()
     finally:
         autocast.state.casts = outside
         trace.release()
-
-
-@contextlib.contextmanager
-def _without_saving_hooks() -> Iterator[None]:
-    """Inside, hooks on saved tensors that are active outside see nothing: what a trace saves are fakes."""
-    try:
-        _C._push_saved_hooks(None, None)
-    except RuntimeError:     # hooks are forbidden here, so none are active
-        yield
-        return
-    try:
-        yield
-    finally:
-        _C._pop_saved_hooks()
 
 
 def _check_escaped(made: list[weakref.ref]) -> None:

@@ -2,19 +2,22 @@
 
 Enters: a GraphModule over torch functions, and example inputs (real tensors, numbers where they are symbols). Leaves: a
 function of the list of inputs that returns the list of results, with gradients. Graphs whose sizes are symbols are
-captured with symbols too, again only where what was assumed of them does not hold. What cannot be traced (or would
-write to shared memory) runs op by op.
+compiled once; where compiling assumed more of the sizes than Dynamo's guards say, sizes that do not fit are compiled
+for again. What cannot be traced (or would write to
+shared memory) runs op by op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
 from ..autograd import grad_mode
 from ..fx._lazy_graph_module import _LazyGraphModule
+from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from .capture import capture
 from .compile_graph import AotConfig, compile_captured
@@ -49,12 +52,11 @@ class CompiledGraph:
 
     def __init__(self, gm: GraphModule, config: AotConfig) -> None:
         self.gm, self.config = gm, config
-        self.is_symbolic = any(
-            _is_symbolic(node.meta.get("example_value")) for node in gm.graph.find_nodes(op="placeholder")
-        )
-        self.regions: dict[Any, tuple | None] = {}     # by sizes; with symbols, many of them share one
-        self.dims = [_symbolic_dims(node.meta.get("example_value")) for node in gm.graph.find_nodes(op="placeholder")]
-        self.general: list[tuple[Any, tuple]] = []     # with symbols: what was assumed of them, and what then runs
+        examples = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
+        self.dims = [_symbolic_dims(value) for value in examples]
+        self.is_symbolic = any(self.dims)
+        self.envs: list[tuple[Any, tuple]] = []      # what each region assumed of sizes
+        self.regions: dict[Any, tuple | None] = {}
         self.only: tuple | None = None
         self.casts = autocast_state() is not None
 
@@ -62,46 +64,46 @@ class CompiledGraph:
         found = self.only if self.only is not None else self.region_for(inputs)
         if found is None or (found[2] and _shares_memory(inputs, found[2])):
             return self.gm.forward(*inputs)
-        region, lifted, _ = found
-        if self.casts:
-            with without_autocast():     # the graph has its casts
-                return region([*inputs, *lifted] if lifted else inputs)
-        return region([*inputs, *lifted] if lifted else inputs)
+        region, lifted, _, numbers = found
+        with without_autocast() if self.casts else nullcontext():     # the graph has its casts
+            results = region([*inputs, *lifted] if lifted else inputs)
+        return self.with_numbers(results, inputs, *numbers) if numbers else results
+
+    def with_numbers(self, results: Sequence[Any], inputs: list[Any], env: Any, formulas: dict[int, Any]) -> list[Any]:
+        """Results that are numbers are computed from the sizes, not by the graph."""
+        values = env.bind(self.sized(inputs))
+        return [formulas[i].evaluate(values) if i in formulas else result for i, result in enumerate(results)]
+
+    def sized(self, inputs: list[Any]) -> list[Any]:
+        """The inputs that have symbols."""
+        return [x for x, d in zip(inputs, self.dims, strict=True) if d or type(x) is int]
 
     def region_for(self, inputs: list[Any]) -> tuple | None:
         """What runs inputs of these sizes."""
-        key = tuple([tuple(x.shape) if isinstance(x, Tensor) else x for x in inputs]) if self.is_symbolic else None
+        if not self.is_symbolic:
+            self.regions[None] = self.only = self.compiled(inputs)
+            return self.only
+        key = tuple([x.shape if isinstance(x, Tensor) else x for x, d in zip(inputs, self.dims, strict=True) if d])
         if key not in self.regions:
             if len(self.regions) >= MOST_SIZES:
                 self.regions.clear()
-            self.regions[key] = self.found_or_compiled(inputs)
-            if not self.is_symbolic:
-                self.only = self.regions[key]
+            found = next((region for env, region in self.envs if env.accepts(*self.sized(inputs))), None)
+            self.regions[key] = found or self.compiled(inputs)
         return self.regions[key]
 
-    def found_or_compiled(self, inputs: list[Any]) -> tuple | None:
-        """What runs inputs whose sizes were not met before."""
-        if not self.is_symbolic:
-            return self.compiled(inputs)
-        varying = [x for x, dims in zip(inputs, self.dims, strict=True) if dims]
-        found = next((made for env, made in self.general if env.accepts(*varying)), None)
-        return self.compiled(inputs, dynamic=True) or self.compiled(inputs) if found is None else found
+    def compiled(self, inputs: list[Any]) -> tuple | None:
+        formulas: dict[int, Any] = {}
 
-    def compiled(self, inputs: list[Any], dynamic: bool = False) -> tuple | None:
         def flat(values: list[Any]) -> list[Any]:
-            return list(self.gm.forward(*values))
+            results = list(self.gm.forward(*values))
+            formulas.update({i: r.expression for i, r in enumerate(results) if isinstance(r, SYMBOLIC)})
+            return [None if i in formulas else r for i, r in enumerate(results)]
 
         records = _C.is_grad_enabled()
         try:
             with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(records):
-                captured = capture(
-                    flat,
-                    inputs,
-                    wants_grad=records,
-                    decompositions=self.config.decompositions,
-                    dynamic=dynamic,
-                    dynamic_dims=self.dims if dynamic else None,
-                )
+                captured = capture(flat, inputs, wants_grad=records, decompositions=self.config.decompositions,
+                                   dynamic=self.is_symbolic, dynamic_dims=self.dims)  # fmt: skip
         except NotCaptured:
             return None
         mutated = captured.meta.mutated
@@ -109,21 +111,18 @@ class CompiledGraph:
             captured.graph.meta["static_inputs"] = sorted({*self.gm.meta.get("static_inputs", ())} - {*mutated})
         if mutated and _shares_memory(inputs, mutated):
             return None
-        made = compile_captured(captured, self.config), list(captured.lifted), mutated
-        if dynamic:
-            self.general.append((captured.shape_env, made))
+        numbers = (captured.shape_env, formulas) if formulas else ()
+        made = compile_captured(captured, self.config), list(captured.lifted), mutated, numbers
+        if self.is_symbolic:
+            self.envs.append((captured.shape_env, made))
         return made
 
 
 def _symbolic_dims(value: Any) -> tuple[int, ...]:
-    """Which sizes of a tensor are symbols; for a number that is one, something."""
+    """The dims of an input whose sizes are symbols; a number that is one counts as a dim."""
     if isinstance(value, Tensor):
-        return tuple([d for d, n in enumerate(value.shape) if not isinstance(n, int)])
-    return () if isinstance(value, int) else (0,)
-
-
-def _is_symbolic(value: Any) -> bool:
-    return bool(_symbolic_dims(value))
+        return tuple(d for d, n in enumerate(value.shape) if not isinstance(n, int))
+    return () if isinstance(value, (int, float)) else (0,)
 
 
 def _shares_memory(inputs: Sequence[Any], mutated: Sequence[int]) -> bool:

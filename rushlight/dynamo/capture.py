@@ -125,11 +125,11 @@ class _Attempt:
         self.recorder.add_number(f"arg{len(self.outside.inputs)}", number)
         self.outside.inputs.append((source, value))
         self.outside.guard(Kind.TYPE_IS, source, int)
-        self.note_symbol(number, source)
+        self.note_symbol(number.expression, source)
         return number
 
-    def note_symbol(self, number: Any, source: Source) -> None:
-        name = getattr(number.expression, "sole_symbol", None)
+    def note_symbol(self, size: Any, source: Source) -> None:
+        name = size.sole_symbol
         if name is None:
             return
         if name in self.symbols:
@@ -289,15 +289,14 @@ class _Attempt:
 
     def symbolic_guards(self) -> list[Guard]:
         """What was assumed of symbols."""
-        for source, real in self.outside.inputs:
-            if isinstance(real, Tensor):
-                fake = self.outside.by_real[id(real)].twin
-                for d, size in enumerate(fake.shape):
-                    if not isinstance(size, int):
-                        self.note_symbol(size, ShapeOf(source, d))
+        sources = {str(source): source for source, real in self.outside.inputs if isinstance(real, Tensor)}
+        for given in self.env.inputs:      # as they were first: sizes that became numbers are guarded too
+            if given.strides is not None and given.source in sources:
+                for d, size in enumerate(given.sizes):
+                    self.note_symbol(size, ShapeOf(sources[given.source], d))
         if not self.symbols:
             return []
-        env, names, sources = self.env, tuple(self.symbols), tuple(self.symbols.values())
+        env, names, places = self.env, tuple(self.symbols), tuple(self.symbols.values())
         found = [
             Guard(a, Kind.SYMBOLIC, Symbolic((a, b), lambda x, y: x == y, f"{a} == {b}")) for a, b in self.equal
         ]
@@ -307,7 +306,7 @@ class _Attempt:
 
         text = ", ".join(f"{name} = {source}" for name, source in self.symbols.items())
         shown = " and ".join(map(repr, env.guards)) or "sizes are at least 2"
-        return [*found, Guard(sources[0], Kind.SYMBOLIC, Symbolic(sources, holds, f"{shown} where {text}"))]
+        return [*found, Guard(places[0], Kind.SYMBOLIC, Symbolic(places, holds, f"{shown} where {text}"))]
 
     def alias_guards(self, effects: Effects) -> list[Guard]:
         """That what was found to be several objects is several."""

@@ -31,7 +31,8 @@ from .breaks import GraphBreak
 from .capture import Captured, Refused, Settings, capture
 from .guards import GuardTree
 from .report import Report, Step
-from .sources import Source
+from .sources import Local, Source
+from .tracing import without_saving_hooks
 
 _NOT_COMPILED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -184,8 +185,9 @@ class Conversion:
         started = time.perf_counter()
         given = dict(zip(made.parameters, locals, strict=True))
         try:
-            captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
-                               Settings(backend, self.choices.fullgraph, self.dynamic))  # fmt: skip
+            with without_saving_hooks():
+                captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
+                                   Settings(backend, self.choices.fullgraph, self.dynamic))  # fmt: skip
             completed = self._completed(captured, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(made, found)
@@ -251,7 +253,9 @@ class Conversion:
         config = late.provided("dynamo settings")
         if config.specialize_int or self.choices.dynamic is False:
             return False
-        return self.choices.dynamic is True or (config.automatic_dynamic_shapes and self.met[source] is _VARIES)
+        if self.choices.dynamic is True and isinstance(source, Local):      # attributes are settings, as a rule
+            return True
+        return config.automatic_dynamic_shapes and self.met[source] is _VARIES
 
     def _dynamic_dims(self, source: Source, t: Tensor) -> tuple[int, ...]:
         marked = getattr(t, "_dynamo_dynamic_indices", frozenset())

@@ -205,6 +205,11 @@ class Outside:
         self.guard(Kind.EQUALS, source, real)
         return self.remember(real, real, source, "itself").twin
 
+    def compiled(self, real: Any, source: Source) -> Any:
+        """A function that is compiled by itself is looked into as if it were not."""
+        self.guard(Kind.ID_IS, source, real)
+        return self.admit(real.function, Attribute(source, "function"))
+
     def function(self, real: types.FunctionType, source: Source) -> Any:
         if "<locals>" in real.__qualname__ and not isinstance(source, Constant):
             self.guard(Kind.TYPE_IS, source, types.FunctionType)
@@ -381,6 +386,7 @@ _RULES: dict[type, Callable[[Outside, Any, Source], Any]] = {
     slice: Outside.plain,
     range: Outside.plain,
     types.FunctionType: Outside.function,
+    _C.CompiledCallable: Outside.compiled,
     types.MethodType: Outside.method,
     types.BuiltinFunctionType: Outside.builtin,
     functools.partial: Outside.partial,

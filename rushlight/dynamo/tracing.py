@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .. import _C
+
 
 class _State(threading.local):
     depth = 0     # captures now on this thread's stack
@@ -27,3 +29,17 @@ def tracing() -> Iterator[None]:
         yield
     finally:
         _state.depth -= 1
+
+
+@contextmanager
+def without_saving_hooks() -> Iterator[None]:
+    """Inside, hooks on saved tensors that are active outside see nothing: what capture saves are fakes."""
+    try:
+        _C._push_saved_hooks(None, None)
+    except RuntimeError:     # hooks are forbidden here, so none are active
+        yield
+        return
+    try:
+        yield
+    finally:
+        _C._pop_saved_hooks()

@@ -27,7 +27,8 @@ class Counting:
 
 def test_captured_once_for_each_kind_of_arguments() -> None:
     backend = Counting()
-    f = rl.compile(lambda x, n=1, flag=True: x * n if flag else x + n, backend=backend, fullgraph=True)
+    f = rl.compile(lambda x, n=1, flag=True: x * n if flag else x + n, backend=backend, fullgraph=True, dynamic=False,
+                   recompile_limit=20)  # fmt: skip
     calls = [
         (rl.ones(2),), (rl.zeros(2),), (rl.ones(3),), (rl.ones(2, dtype=rl.float64),), (rl.ones(2, 2),),
         (rl.ones(2, 2).t(),), (rl.ones(4, 2)[::2],), (rl.ones(2, requires_grad=True),), (rl.ones(2), 2),
@@ -51,8 +52,8 @@ def test_backend_gets_a_graph_of_ops_and_examples() -> None:
     rl.compile(net, backend=backend, fullgraph=True)(rl.ones(1, 3))
     (gm,) = backend.graphs
     assert isinstance(gm, rl.fx.GraphModule)
-    assert next(str(n.target) for n in gm.graph.nodes if n.op == "call_function") == "aten.linear.default"
-    assert [tuple(t.shape) for t in backend.inputs] == [(2, 3), (2,), (1, 3)]
+    assert next(n.target for n in gm.graph.nodes if n.op == "call_function") is nn.functional.linear
+    assert sorted(tuple(t.shape) for t in backend.inputs) == [(1, 3), (2,), (2, 3)]
 
 
 def test_registered_backend_by_name() -> None:
@@ -113,14 +114,14 @@ def _reads_elements(x: Any) -> Any:
 
 
 def test_programs_that_read_elements() -> None:
-    with pytest.raises(exc.Unsupported, match=r"test_compile_front\.py:\d+: if x\.sum\(\) > 0.*torch\.where"):
+    with pytest.raises(exc.Unsupported, match=r"(?s)test_compile_front\.py:\d+.*if x\.sum\(\) > 0.*torch\.where"):
         rl.compile(_reads_elements, fullgraph=True)(rl.ones(2))
-    f = rl.compile(_reads_elements, backend="aot_eager")
-    with pytest.warns(UserWarning, match="uncompiled"):
+    backend = Counting()
+    f = rl.compile(_reads_elements, backend=backend)
+    for _ in range(2):
         assert f(rl.ones(2)).tolist() == [2.0, 2.0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")     # said once
         assert f(-rl.ones(2)).tolist() == [-2.0, -2.0]
+    assert len(backend.graphs) == 3      # up to the question, and each of its ways
 
 
 def test_state_kept_in_attributes_is_not_lost() -> None:
@@ -135,13 +136,9 @@ def test_state_kept_in_attributes_is_not_lost() -> None:
             return x + self.calls
 
     net = Counter()
-    with pytest.raises(exc.Unsupported, match=r"Counter\.(calls|seen)"):
-        rl.compile(net, fullgraph=True)(rl.ones(1))
-    assert net.calls == 0 and net.seen == []
-    run = rl.compile(net)
-    with pytest.warns(UserWarning, match="uncompiled"):
-        assert [run(rl.zeros(1)).item() for _ in range(3)] == [1, 2, 3]
-    assert type(net.seen[0]) is rl.Tensor
+    run = rl.compile(net, fullgraph=True)
+    assert [run(rl.zeros(1)).item() for _ in range(3)] == [1, 2, 3]
+    assert net.calls == 3 and [type(t) for t in net.seen] == [rl.Tensor] * 3
 
 
 def test_backward_inside_is_refused_or_run_as_it_is() -> None:
@@ -152,11 +149,10 @@ def test_backward_inside_is_refused_or_run_as_it_is() -> None:
         loss.backward()
         return loss.detach()
 
-    with pytest.raises(exc.Unsupported, match=r"backward\(\)"):
+    with pytest.raises(exc.Unsupported, match="backward"):
         rl.compile(step, fullgraph=True)(rl.ones(1, 2))
     assert net.weight.grad is None
-    with pytest.warns(UserWarning, match="uncompiled"):
-        rl.compile(step)(rl.ones(1, 2))
+    rl.compile(step)(rl.ones(1, 2))
     assert net.weight.grad.tolist() == [[1.0, 1.0]]
 
 
@@ -165,13 +161,10 @@ def test_activations_kept_by_hooks_are_real() -> None:
     kept: list[Any] = []
     net[0].register_forward_hook(lambda module, args, result: kept.append(result))
     run = rl.compile(net, backend="aot_eager")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        run(rl.ones(1, 2))
-        run(rl.ones(1, 2))
-    assert [type(t) for t in kept[-2:]] == [rl.Tensor, rl.Tensor]
-    with pytest.raises(exc.Unsupported, match="keeps a tensor"):
-        rl.compile(net, backend="aot_eager", fullgraph=True)(rl.ones(1, 2))
+    run(rl.ones(1, 2))
+    run(rl.ones(1, 2))
+    assert [type(t) for t in kept] == [rl.Tensor, rl.Tensor]
+    assert rl.equal(kept[0], net[0].forward(rl.ones(1, 2)))
 
 
 def test_errors_of_the_program_are_its_own() -> None:
@@ -221,13 +214,12 @@ def test_tensor_subclasses_run_as_they_are() -> None:
     x = rl.ones(2).as_subclass(Loud)
     with pytest.raises(exc.Unsupported, match="Loud"):
         rl.compile(lambda x: x + 1, fullgraph=True)(x)
-    with pytest.warns(UserWarning, match="uncompiled"):
-        assert type(rl.compile(lambda x: x + 1)(x)) is Loud
+    assert type(rl.compile(lambda x: x + 1)(x)) is Loud
 
 
 def test_captured_as_often_as_allowed() -> None:
     backend = Counting()
-    f = rl.compile(lambda x: x * 2, backend=backend, recompile_limit=2)
+    f = rl.compile(lambda x: x * 2, backend=backend, recompile_limit=2, dynamic=False)
     f(rl.ones(1)), f(rl.ones(2))
     with pytest.warns(UserWarning, match="recompile_limit"):
         assert f(rl.ones(3)).tolist() == [2.0] * 3
