@@ -89,8 +89,7 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
     if backend == "inductor":
         with inductor_options(options or {}):     # refuses unknown ones now
             compiler = functools.partial(run_inductor, options=options)
-        # Its plans are for sizes that are numbers.
-        return AotConfig(compiler, compiler, partition=within_budget, takes_symbols=False)
+        return AotConfig(compiler, compiler, partition=within_budget)
     if backend == "aot_eager_decomp_partition":
         return AotConfig(run_graph, run_graph, partition=within_budget, decompositions=core_aten_decompositions())
     return AotConfig(run_graph, run_graph)

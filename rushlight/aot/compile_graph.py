@@ -30,7 +30,6 @@ class AotConfig:
     partition: Callable[..., Any] = default_partition
     partition_options: Mapping[str, Any] = field(default_factory=dict)
     decompositions: Mapping[Any, Callable] = field(default_factory=dict)
-    takes_symbols: bool = True      # whether the compilers take graphs whose sizes are symbols
 
 
 def compile_captured(captured: Captured, config: AotConfig) -> CompiledRegion:
