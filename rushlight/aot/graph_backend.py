@@ -25,6 +25,7 @@ from .refused import NotCaptured
 from .specialized import autocast_state, without_autocast
 
 MOST_SIZES = 1024
+_C.Region._boxed_call = True      # it takes its arguments as one list
 
 
 def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]], Callable]:
@@ -36,6 +37,8 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
             return gm.forward
         made = CompiledGraph(gm, config)
         made.region_for(example_inputs)
+        if made.is_native():      # nothing to do around it
+            return made.only[0].native
 
         def call(inputs: list[Any]) -> Sequence[Any]:
             return made(inputs)
@@ -55,7 +58,7 @@ class CompiledGraph:
         examples = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
         self.dims = [_symbolic_dims(value) for value in examples]
         self.is_symbolic = any(self.dims)
-        self.envs: list[tuple[Any, tuple]] = []      # what each region assumed of sizes
+        self.general: list[tuple[Any, tuple]] = []      # what each region assumed of sizes
         self.regions: dict[Any, tuple | None] = {}
         self.only: tuple | None = None
         self.casts = autocast_state() is not None
@@ -68,6 +71,13 @@ class CompiledGraph:
         with without_autocast() if self.casts else nullcontext():     # the graph has its casts
             results = region([*inputs, *lifted] if lifted else inputs)
         return self.with_numbers(results, inputs, *numbers) if numbers else results
+
+    def is_native(self) -> bool:
+        """Whether a call is a call of the native region, and nothing else."""
+        if self.only is None or self.casts:
+            return False
+        region, lifted, mutated, numbers = self.only
+        return region.plain and not lifted and not mutated and not numbers
 
     def with_numbers(self, results: Sequence[Any], inputs: list[Any], env: Any, formulas: dict[int, Any]) -> list[Any]:
         """Results that are numbers are computed from the sizes, not by the graph."""
@@ -87,7 +97,7 @@ class CompiledGraph:
         if key not in self.regions:
             if len(self.regions) >= MOST_SIZES:
                 self.regions.clear()
-            found = next((region for env, region in self.envs if env.accepts(*self.sized(inputs))), None)
+            found = next((region for env, region in self.general if env.accepts(*self.sized(inputs))), None)
             self.regions[key] = found or self.compiled(inputs)
         return self.regions[key]
 
@@ -114,7 +124,7 @@ class CompiledGraph:
         numbers = (captured.shape_env, formulas) if formulas else ()
         made = compile_captured(captured, self.config), list(captured.lifted), mutated, numbers
         if self.is_symbolic:
-            self.envs.append((captured.shape_env, made))
+            self.general.append((captured.shape_env, made))
         return made
 
 
