@@ -13,6 +13,7 @@ from ..op import Composite, Extern, find_op
 from ..op.definition import KIND_PLANNED
 from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps, tiled_steps, vector_steps
 from ..op.pointwise import check_devices, compile_for
+from ..op.quads import quad_steps
 
 _HALF = (_C.float16, _C.bfloat16)
 TILED = 1 << 18                 # multiply-adds from which packing for tile registers pays
@@ -320,6 +321,51 @@ class Mv(_Product):
 
     def vjp(self, g, input, vec):
         return {"input": left_gradient(g, input, vec), "vec": right_gradient(g, input, vec)}
+
+
+class IntMm(Extern):
+    """The product of two int8 matrices, added up in int32."""
+
+    schema = "_int_mm(Tensor input, Tensor mat2) -> Tensor"
+    kind = KIND_PLANNED
+    exact_out = True
+    method = False
+    differentiable = False
+
+    def plan(self, args):
+        a, b = args
+        check_devices("_int_mm", args)
+        self.check(args)
+        (m, k), n = a.shape, b.shape[1]
+        if k != b.shape[0]:
+            raise RuntimeError(f"_int_mm: inner sizes must agree, got {m}x{k} and {b.shape[0]}x{n}")
+        slots = [("new", _C.int32, (m, n), None, -1, 0)]
+        if a.device.type == "meta":
+            return _C.Plan(2, a.device, slots, [])
+        made = quad_steps(a.device, Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1), m, n, k, 3)
+        if made is None:
+            return None
+        slots += [("temp", _C.int8, (size,), None, -1, 0) for size in made[1]]
+        return _C.Plan(2, a.device, slots, made[0])
+
+    def check(self, args: tuple) -> None:
+        """Refuse what is no int8 matrix."""
+        for t in args:
+            if t.dtype is not _C.int8 or t.ndim != 2:
+                raise RuntimeError(f"_int_mm: expected int8 matrices, got {t.dtype.name} of {t.ndim} dims")
+
+    def run(self, a: Any, b: Any) -> Any:
+        """Matrices that no instruction or no kernel suits are multiplied as int32."""
+        return a.to(_C.int32) @ b.to(_C.int32)
+
+    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
+        self.check(args)
+        left, right = (op.batching.front(t, level) for t in args)
+        if right is None:      # rows of all examples are one matrix
+            made = overload.call(left.flatten(0, 1), args[1]).unflatten(0, left.shape[:2])
+        else:
+            made = (args[0] if left is None else left).to(_C.int32) @ right.to(_C.int32)
+        return op.batching.wrapped(made, level)
 
 
 class Dot(_Product):

@@ -1,19 +1,15 @@
-"""Matrix products of numbers that carry a scale: float8 and int8.
+"""Matrix products of numbers that carry a scale: float8.
 
-Enters: matrices and the factors their elements stand for. Leaves: composites that multiply in float32 (int32 for
-int8). Refuses: scales of other shapes than one number, one per row or one per column, and swizzled layouts.
+Enters: matrices and the factors their elements stand for. Leaves: composites that multiply in float32.
+Refuses: scales of other shapes than one number, one per row or one per column, and swizzled layouts.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from rushlight import _C, op
-from rushlight.op import Composite, Extern, find_op
-from rushlight.op.definition import KIND_PLANNED
-from rushlight.op.gemm import Matrix
-from rushlight.op.pointwise import check_devices
-from rushlight.op.quads import quad_steps
+from rushlight import _C
+from rushlight.op import Composite, find_op
 
 FLOAT8 = (_C.float8_e4m3fn, _C.float8_e5m2)
 TENSOR_WISE, ROW_WISE = 0, 1
@@ -110,51 +106,6 @@ class ScaledMmV2(Composite):
 def number(choice: Any) -> int:
     """An enumeration's value, whoever made it."""
     return int(getattr(choice, "value", choice))
-
-
-class IntMm(Extern):
-    """The product of two int8 matrices, added up in int32."""
-
-    schema = "_int_mm(Tensor input, Tensor mat2) -> Tensor"
-    kind = KIND_PLANNED
-    exact_out = True
-    method = False
-    differentiable = False
-
-    def plan(self, args):
-        a, b = args
-        check_devices("_int_mm", args)
-        self.check(args)
-        (m, k), n = a.shape, b.shape[1]
-        if k != b.shape[0]:
-            raise RuntimeError(f"_int_mm: inner sizes must agree, got {m}x{k} and {b.shape[0]}x{n}")
-        slots = [("new", _C.int32, (m, n), None, -1, 0)]
-        if a.device.type == "meta":
-            return _C.Plan(2, a.device, slots, [])
-        made = quad_steps(a.device, Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1), m, n, k, 3)
-        if made is None:
-            return None
-        slots += [("temp", _C.int8, (size,), None, -1, 0) for size in made[1]]
-        return _C.Plan(2, a.device, slots, made[0])
-
-    def check(self, args: tuple) -> None:
-        """Refuse what is no int8 matrix."""
-        for t in args:
-            if t.dtype is not _C.int8 or t.ndim != 2:
-                raise RuntimeError(f"_int_mm: expected int8 matrices, got {t.dtype.name} of {t.ndim} dims")
-
-    def run(self, a: Any, b: Any) -> Any:
-        """Matrices that no instruction or no kernel suits are multiplied as int32."""
-        return a.to(_C.int32) @ b.to(_C.int32)
-
-    def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
-        self.check(args)
-        left, right = (op.batching.front(t, level) for t in args)
-        if right is None:      # rows of all examples are one matrix
-            made = overload.call(left.flatten(0, 1), args[1]).unflatten(0, left.shape[:2])
-        else:
-            made = (args[0] if left is None else left).to(_C.int32) @ right.to(_C.int32)
-        return op.batching.wrapped(made, level)
 
 
 class AddmmActivation(Composite):

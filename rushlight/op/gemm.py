@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _C
-from ..codegen import tile_packs, tiled_products, tiles, transpose
+from ..codegen import few_rows, tile_packs, tiled_products, tiles, transpose
 from ..codegen.schedule.cpu_product import BLOCK_STRIPS, SLICE, TOGETHER, Blocking, Finish, pack_nest, product_nest
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
@@ -45,6 +45,8 @@ ROW_BLOCK = 128                 # rows of a tall left operand that meet every st
 # multiply-adds from which packing both operands pays; half as many where one must be packed anyway
 TILED_WORK = 1 << 20
 TILED_SIDE = 8                   # rows and columns likewise
+# elements of the right operand from which few rows have kernels of their own: its rows are runs, or its columns
+FEW_ROWS_FROM = (1 << 15, 1 << 11)
 DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
 BLOCK_LINES = 4                  # strips of rows that are worth a block
 OWN_STRIPS = 4                   # the same where parts pack the columns themselves
@@ -230,6 +232,9 @@ def tiled_steps(
     """c = a @ b (+ addend) in packed strips and register tiles: steps, and elements of slot `scratch`.
 
     None for types without tiles, for layouts that are no lines, and for sizes where packing does not pay."""
+    few = few_rows_step(code, device, a, b, c, m, n, k, batch, addend)
+    if few is not None:
+        return [few], 0
     least = TILED_WORK if b.col == 1 else TILED_WORK // 2
     if device.type != "cpu" or code not in SIZES or m * n * k <= least or m < TILED_SIDE or n < TILED_SIDE:
         return None
@@ -273,6 +278,28 @@ def tiled_steps(
         -1,
     )
     return [pack, product], shared * strips * cut.width * k
+
+
+def few_rows_step(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None
+) -> tuple | None:
+    """A step of few rows times matrices that are read once, where they lie (codegen/few_rows.py).
+
+    None where there are more rows or one, for small matrices, other layouts, and where lanes are no operands."""
+    if device.type != "cpu" or code not in SIZES or machine() not in ("aarch64", "arm64") or _packs_apart.wanted:
+        return None
+    along = b.col != 1
+    if not 2 <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0] or a.col != 1 or c.col != 1:
+        return None
+    if (along and b.row != 1) or (addend is not None and addend.col != 1):
+        return None
+    part = max(1, CHUNK // (m * k)) if along else few_rows.PART_BYTES // SIZES[code]
+    parts = -(-n // part)
+    d = c if addend is None else addend
+    params = [n, k, a.row, b.col if along else b.row, c.row, d.row, int(addend is not None)]
+    params += [part, parts, a.batch, b.batch, c.batch, d.batch]
+    kernel = few_rows.few_rows_kernel(code, m, along).address
+    return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
 
 
 @functools.cache

@@ -1,0 +1,216 @@
+"""Products of few rows with a matrix as it lies in memory, where multiply-add takes one lane of a vector (AArch64).
+
+Enters: a dtype, the number of rows (2 to MOST), and which way the right operand's memory runs. Leaves: a `Kernel` with
+the usual ABI whose parallel range is parts of the columns, matrix after matrix; its operands are left, right, result
+and addend. Refuses nothing, but expects: rows of the left operand, of the result and of the addend consecutive, and the
+right one's rows (`across`) or columns (`along`).
+
+The matrix is read once, in few long runs, which processors read ahead: packing it would cost as much as multiplying.
+across: some rows of it at a time multiply into rows of the result, a part of which stays in the first-level cache.
+along: dot products of all rows with a few columns, summed in registers over a slice of k that stays there.
+What an element is made of depends on k alone, not on where parts begin.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..loops.digest import digest
+from ..loops.record import Record
+from . import cache
+from .cache import Kernel
+from .tile_functions import ELEMENTS
+from .tiles import argument
+from .writer import ABI, Number, Reg, Writer, declarations
+
+MOST = 8                     # rows
+STEP_BYTES = 32              # of a row of the left operand whose elements wait in registers
+LINE = 64                    # bytes that one prefetch asks for
+PART_BYTES = 2048            # of a row of the result, where all of them wait in the first-level cache
+SLICE_BYTES = 4096           # of a row of the left operand, likewise
+SUMS = 24                    # vectors of sums
+COLUMNS = 6                  # of dot products at a time, at most: memory is read in as many places
+PARAMS = (
+    "n", "k", "lda", "ldb", "ldc", "ldd", "adds",             # sizes, strides, whether there is an addend
+    "part", "parts", "batch_a", "batch_b", "batch_c", "batch_d",
+)  # fmt: skip
+
+
+class FewRows(Record):
+    """What the kernel cache asks of a nest: a name, parameters and a digest."""
+
+    name: str
+    params: tuple[str, ...]
+    code: str
+    rows: int
+    along: bool
+
+    def digest(self) -> bytes:
+        """What the text depends on; the cache's key holds the generator's sources besides."""
+        return digest(repr(self).encode())
+
+
+@functools.cache
+def few_rows_kernel(code: str, rows: int, along: bool) -> Kernel:
+    """c = a @ b (+ d) of so many rows."""
+    return cache.kernel(FewRows(f"few_rows_{rows}_{int(along)}", PARAMS, code, rows, along), _object)
+
+
+def _object(product: FewRows) -> bytes:
+    from .cpu import compile_ir, host_target
+
+    return compile_ir(module_text(product.code, product.rows, product.along, host_target().triple), host_target())
+
+
+def module_text(code: str, rows: int, along: bool, triple: str) -> str:
+    """LLVM IR of the kernel."""
+    text = _Writer(code, rows, f"few_rows_{rows}_{int(along)}")
+    body = text.along() if along else text.across()
+    return f'target triple = "{triple}"\n{declarations(text.lanes, text.element)}{body}\n'
+
+
+class _Writer:
+    def __init__(self, code: str, rows: int, name: str) -> None:
+        self.element, self.size = ELEMENTS[code]
+        self.rows, self.lanes = rows, 16 // self.size
+        self.step = STEP_BYTES // self.size
+        self.vector = f"<{self.lanes} x {self.element}>"
+        self.w = w = Writer(name, ABI)
+        self.given = [argument(w, "ptrs", k, "ptr") for k in range(4)]
+        self.p = {name: argument(w, "params", k) for k, name in enumerate(PARAMS)}
+        self.adds = w.compare("ne", self.p["adds"], 0)
+
+    def begin(self, item: Reg) -> tuple[Reg, Reg]:
+        """The columns [first, past) of an item, and its operands as self.a, .b, .c and .d."""
+        w, p = self.w, self.p
+        matrix, part = w.div(item, p["parts"]), w.rem(item, p["parts"])
+        for name, base in zip("abcd", self.given, strict=True):
+            setattr(self, name, w.at(base, w.mul(matrix, p[f"batch_{name}"]), self.element))
+        first = w.mul(part, p["part"])
+        return first, w.min(w.add(first, p["part"]), p["n"])
+
+    def at(self, base: Reg, row: Number, pitch: str, column: Number) -> Reg:
+        return self.w.at(base, self.w.add(self.w.mul(self.p[pitch], row), column), self.element)
+
+    def load(self, kind: str, place: Reg) -> Reg:
+        return self.w.load(kind, place, self.size)
+
+    # Runs along the columns
+
+    def across(self) -> str:
+        w, p = self.w, self.p
+        deep = w.sub(p["k"], w.rem(p["k"], self.step))
+        with w.loop(w["begin"], w["end"]) as item:
+            first, past = self.begin(item.i)
+            self.start_rows(first, past)
+            with w.loop(0, deep, self.step) as k:
+                self.add_rows(k.i, self.step, first, past)
+            with w.loop(deep, p["k"]) as k:
+                self.add_rows(k.i, 1, first, past)
+        return w.text()
+
+    def start_rows(self, first: Reg, past: Reg) -> None:
+        """The addend, or zeros."""
+        w = self.w
+        for r in range(self.rows):
+            with w.loop(first, past) as j:
+                old = self.load(self.element, self.at(self.d, r, "ldd", j.i))
+                value = w.select(self.adds, old, Reg("0.0", self.element))
+                w.store(value, self.at(self.c, r, "ldc", j.i), self.size)
+
+    def add_rows(self, k: Reg, count: int, first: Reg, past: Reg) -> None:
+        """The products of `count` rows of the right operand, from row k on."""
+        w, lanes = self.w, self.lanes
+        factors = self.left_factors(k, count)
+        sources = [self.at(self.b, w.add(k, u), "ldb", 0) for u in range(count)]
+        targets = [self.at(self.c, r, "ldc", 0) for r in range(self.rows)]
+        ahead = w.mul(self.p["ldb"], self.step)
+        run = LINE // self.size if count > 1 else lanes
+        whole = w.add(first, w.mul(w.div(w.sub(past, first), run), run))
+        with w.loop(first, whole, run) as j:
+            if count > 1:
+                for source in sources:
+                    w.prefetch(w.at(source, w.add(j.i, ahead), self.element))
+            for v in range(0, run, lanes):
+                self.multiply(w.add(j.i, v), sources, targets, factors, self.vector)
+        with w.loop(whole, past) as j:
+            self.multiply(j.i, sources, targets, factors, self.element)
+
+    def left_factors(self, k: Reg, count: int) -> list[list[tuple[Reg, int]]]:
+        """For every row, vectors and the lanes in them of `count` elements from k on."""
+        made = []
+        for r in range(self.rows):
+            if count == 1:
+                made.append([(self.w.splat(self.load(self.element, self.at(self.a, r, "lda", k)), self.lanes), 0)])
+                continue
+            held = [
+                self.load(self.vector, self.at(self.a, r, "lda", self.w.add(k, u))) for u in range(0, count, self.lanes)
+            ]
+            made.append([(held[u // self.lanes], u % self.lanes) for u in range(count)])
+        return made
+
+    def multiply(self, j: Reg, sources: list[Reg], targets: list[Reg], factors: list, kind: str) -> None:
+        """One vector of columns, or one column; sums of different rows by turns, for each waits for the one before."""
+        w = self.w
+        places = [w.at(target, j, self.element) for target in targets]
+        totals = [self.load(kind, place) for place in places]
+        for u, source in enumerate(sources):
+            value = self.load(kind, w.at(source, j, self.element))
+            for r, held in enumerate(factors):
+                several, lane = held[u]
+                if kind == self.element:
+                    factor = w.new(kind, f"extractelement {several}, i64 {lane}")
+                else:
+                    factor = w.lane(several, lane, self.lanes)
+                totals[r] = w.fma(value, factor, totals[r])
+        for total, place in zip(totals, places, strict=True):
+            w.store(total, place, self.size)
+
+    # Runs along k
+
+    def along(self) -> str:
+        w, p = self.w, self.p
+        together = max(1, min(COLUMNS, SUMS // self.rows))
+        slice_ = SLICE_BYTES // self.size
+        with w.loop(w["begin"], w["end"]) as item:
+            first, past = self.begin(item.i)
+            whole = w.add(first, w.mul(w.div(w.sub(past, first), together), together))
+            with w.loop(0, p["k"], slice_) as k0:
+                deep = w.min(w.sub(p["k"], k0.i), slice_)
+                with w.loop(first, whole, together) as j:
+                    self.dots(k0.i, deep, j.i, together)
+                with w.loop(whole, past) as j:
+                    self.dots(k0.i, deep, j.i, 1)
+        return w.text()
+
+    def dots(self, k0: Reg, deep: Reg, j: Reg, count: int) -> None:
+        """All rows times `count` columns, over a slice of k."""
+        w, lanes = self.w, self.lanes
+        left = [self.at(self.a, r, "lda", k0) for r in range(self.rows)]
+        right = [self.at(self.b, w.add(j, q), "ldb", k0) for q in range(count)]
+        zero = Reg("zeroinitializer", self.vector)
+        whole = w.sub(deep, w.rem(deep, lanes))
+        with w.loop(0, whole, lanes, carry=[zero] * (self.rows * count)) as k:
+            columns = [self.load(self.vector, w.at(x, k.i, self.element)) for x in right]
+            sums = list(k.carry)
+            for r, x in enumerate(left):
+                row = self.load(self.vector, w.at(x, k.i, self.element))
+                for q in range(count):
+                    sums[r * count + q] = w.fma(row, columns[q], sums[r * count + q])
+            k.next = sums
+        totals = [w.horizontal(s) for s in k.carry]
+        with w.loop(whole, deep, carry=totals) as k:
+            sums = list(k.carry)
+            for r, x in enumerate(left):
+                one = self.load(self.element, w.at(x, k.i, self.element))
+                for q in range(count):
+                    other = self.load(self.element, w.at(right[q], k.i, self.element))
+                    sums[r * count + q] = w.fma(one, other, sums[r * count + q])
+            k.next = sums
+        begins = w.compare("eq", k0, 0)
+        for n, total in enumerate(k.carry):
+            place = self.at(self.c, n // count, "ldc", w.add(j, n % count))
+            added = self.load(self.element, self.at(self.d, n // count, "ldd", w.add(j, n % count)))
+            added = w.select(self.adds, added, Reg("0.0", self.element))
+            old = w.select(begins, added, self.load(self.element, place))
+            w.store(w.fadd(old, total), place, self.size)

@@ -1,0 +1,70 @@
+"""Products of two to eight rows with a matrix that is read where it lies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.codegen import few_rows
+from rushlight.codegen.targets import find_target
+
+SIZES = [(513, 300), (700, 1100), (129, 2051), (1030, 67)]
+TOLERANCE = {"f4": 2.0**-21, "f8": 2.0**-50}
+
+
+def sample(seed: int, *shape: int, dtype: str) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("rows", range(2, 10))
+@pytest.mark.parametrize("n, k", SIZES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products_of_few_rows(rows: int, n: int, k: int, dtype: str) -> None:
+    a, b, bias = (sample(s, *shape, dtype=dtype) for s, shape in enumerate(((rows, k), (k, n), (n,))))
+    exact = a.astype("f8") @ b.astype("f8")
+    # of every element's sum of absolute products
+    bound = TOLERANCE[dtype] * (np.abs(a).astype("f8") @ np.abs(b).astype("f8") + 1)
+    x, y, z = (rl.from_numpy(t) for t in (a, b, bias))
+    turned = rl.from_numpy(np.ascontiguousarray(b.T))
+    for right in (y, turned.t()):
+        assert (np.abs((x @ right).numpy() - exact) <= bound).all()
+        assert (np.abs(rl.addmm(z, x, right).numpy() - (exact + bias)) <= bound + np.abs(bias) * 1e-6).all()
+    added = rl.nn.functional.linear(x, turned, z)
+    assert (np.abs(added.numpy() - (exact + bias)) <= bound + np.abs(bias) * 1e-6).all()
+    wide = rl.from_numpy(np.concatenate([a, a], 1))[:, :k]           # rows that lie apart
+    assert wide.stride(0) == 2 * k and (wide @ y).equal(x @ y) and (wide @ turned.t()).equal(x @ turned.t())
+
+
+def test_columns_and_threads_do_not_change_an_element() -> None:
+    a, b = (rl.from_numpy(sample(7, *shape, dtype="f4")) for shape in ((6, 900), (900, 1700)))
+    threads = rl.get_num_threads()
+    try:
+        for right in (b, b.t().contiguous().t()):
+            rl.set_num_threads(1)
+            alone = a @ right
+            rl.set_num_threads(3)
+            assert (a @ right).equal(alone)
+            assert (a @ right[:, 37:1241]).equal(alone[:, 37:1241])
+    finally:
+        rl.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_batches_are_products_one_after_another(turned: bool) -> None:
+    a, b = rl.from_numpy(sample(3, 5, 4, 300, dtype="f4")), rl.from_numpy(sample(4, 5, 300, 700, dtype="f4"))
+    b = b.transpose(1, 2).contiguous().transpose(1, 2) if turned else b
+    assert (a @ b).equal(rl.stack([x @ y for x, y in zip(a, b, strict=True)]))
+    assert (a @ b[2]).shape == (5, 4, 700) and rl.allclose((a @ b[2:3])[1], a[1] @ b[2], atol=1e-4)
+    assert (a.transpose(0, 1) @ b[0]).shape == (4, 5, 700)
+
+
+@pytest.mark.parametrize("code", ["f32", "f64"])
+def test_kernels_take_lanes_and_keep_sums_in_registers(code: str) -> None:
+    from rushlight.codegen.cpu import compile_ir
+
+    target = find_target("aarch64")
+    for along in (False, True):
+        text = compile_ir(few_rows.module_text(code, few_rows.MOST, along, target.triple), target, "asm")
+        products = [line for line in text.splitlines() if "fmla" in line]
+        assert products and along != any("[1]" in line for line in products)
