@@ -38,6 +38,8 @@ class Kernel:
 
 
 _LOADED: dict[bytes, Kernel] = {}
+# What each address was made of: whoever takes plans to other machines asks for the same kernels there.
+_SOURCES: dict[int, Nest] = {}
 
 
 @functools.cache
@@ -73,7 +75,13 @@ def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Ke
             _warn_once(problem)
     # Two threads may have made it; everyone must see one Kernel. One step for the interpreter:
     # no lock to find held after a fork.
+    _SOURCES[address] = nest
     return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
+
+
+def source_of(address: int) -> Nest | None:
+    """The nest (or what stands for one) that the kernel at an address was made of; None for other addresses."""
+    return _SOURCES.get(address)
 
 
 def load_code(code: bytes) -> dict[str, int]:
