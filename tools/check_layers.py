@@ -110,6 +110,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("distributed", "cuda", "mps", "xpu", "mtia"),
     ("ao",),
     ("export", "onnx", "serve", "lazy", "jit", "quantization", "profiler", "package"),
+    ("freestanding",),
     ("compat",),
     ("torch_names.home_rows", "wiring"),
     ("",),

@@ -184,7 +184,7 @@ class _Export:
         calls += [ModuleCallEntry(path) for path, _ in entered if path]
         return ExportedProgram(
             GraphModule(Module(), graph), graph, ExportGraphSignature(self.inputs, outputs), state, ranges, calls,
-            (self.args, self.kwargs), constants, shape_env=self.sizes.env,
+            (self.args, self.kwargs), constants, shape_env=self.sizes.env, dim_names=self.sizes.names(),
         )  # fmt: skip
 
     def node_of(self, leaf: Any, position: int) -> Any:

@@ -64,7 +64,8 @@ class ExportedProgram:
                  state_dict: dict[str, Any], range_constraints: Mapping[Any, ValueRange],
                  module_call_graph: list[ModuleCallEntry], example_inputs: tuple | None = None,
                  constants: dict[str, Any] | None = None, *, verifiers: Sequence[Any] | None = None,
-                 shape_env: Any = None, dialect: str = "TRAINING") -> None:  # fmt: skip
+                 shape_env: Any = None, dialect: str = "TRAINING",
+                 dim_names: Mapping[str, str] | None = None) -> None:  # fmt: skip
         if verifiers:
             raise NotImplementedError("ExportedProgram: verifiers of its own are not supported; call validate()")
         self._graph_module = root if isinstance(root, GraphModule) and root.graph is graph else GraphModule(root, graph)
@@ -73,6 +74,7 @@ class ExportedProgram:
         self._module_call_graph, self._example_inputs = list(module_call_graph), example_inputs
         self._constants = dict(constants or {})
         self._shape_env, self._dialect = shape_env, dialect
+        self._dim_names = dict(dim_names or {})          # symbols by the names their Dims have
         self.validate()
 
     # --- parts --------------------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class ExportedProgram:
             self._state_dict if state_dict is None else state_dict, copy.copy(self._range_constraints),
             copy.copy(self._module_call_graph), self._example_inputs,
             self._constants if constants is None else constants, shape_env=self._shape_env,
-            dialect=dialect or self._dialect,
+            dialect=dialect or self._dialect, dim_names=self._dim_names,
         )  # fmt: skip
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:

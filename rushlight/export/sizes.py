@@ -171,6 +171,10 @@ class Sizes:
         guard = next((g for g in self.env.guards if name in g.truth.names), None)
         return f" ({guard!r} at {guard.location})" if guard is not None else ""
 
+    def names(self) -> dict[str, str]:
+        """Symbols by the names of their Dims."""
+        return {_name(number): name for name, (_, number) in self.roots.items()}
+
     def ranges(self) -> dict[Expression, ValueRange]:
         """Between which numbers each symbol that is left lies."""
         found: dict[Expression, ValueRange] = {}

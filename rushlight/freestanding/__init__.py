@@ -50,14 +50,14 @@ class Artifact(NamedTuple):
         )
 
 
-def aot_compile(program: ExportedProgram | Module, args: tuple | None = None, kwargs: Mapping[str, Any] | None = None, *,
-                target: str = "host", dynamic_shapes: Any = None, name: str = "model", folder: str | os.PathLike = ".",
-                link: bool | None = None) -> Artifact:  # fmt: skip
+def aot_compile(program: ExportedProgram | Module, args: tuple | None = None,
+                kwargs: Mapping[str, Any] | None = None, *, target: str = "host", dynamic_shapes: Any = None,
+                name: str = "model", folder: str | os.PathLike = ".", link: bool | None = None) -> Artifact:  # fmt: skip
     """Compile a program for a target and write its files to `folder`.
 
-    Targets: host, x86-64 (AVX2), x86-64-avx512, aarch64, riscv64 (with vectors), wasm32. `link`: also a shared library,
-    with the compiler driver on PATH that makes code for the target (None: if there is one). Sizes that vary need a
-    `max`.
+    Targets: host, x86-64 (AVX2), x86-64-avx512, aarch64, riscv64 (with vectors), wasm32. `link`: also a shared
+    library, with the compiler driver on PATH that makes code for the target (None: if there is one). Sizes that vary
+    need a `max`.
     """
     chosen = _target(target)
     if not name.isidentifier() or not name.isascii():
@@ -87,7 +87,7 @@ def _target(name: str) -> Target:
 
 def _written(name: str, made: Prepared, target: Target, folder: str, link: bool | None) -> Artifact:
     os.makedirs(folder, exist_ok=True)
-    code = built(name, made.members, target)
+    code = built(name, made.members, target, list(made.dims.values()))
     loader, is_wasm = None, target.triple.startswith("wasm")
     if is_wasm:
         code, end = exporting(code, [f"{name}_run", f"{name}_workspace_size"])
@@ -98,7 +98,7 @@ def _written(name: str, made: Prepared, target: Target, folder: str, link: bool 
     weights = _put(folder, f"{name}.weights", sealed(made.weights))
     library = None if is_wasm or link is False else _linked(name, object_path, folder, target, link is True)
     return Artifact(name, target.name, object_path, header, cpp, weights, library, loader, len(code),
-                    len(made.weights), _workspace(made))  # fmt: skip
+                    len(made.weights), made.workspace)  # fmt: skip
 
 
 def _put(folder: str, name: str, data: bytes) -> str:
@@ -106,16 +106,6 @@ def _put(folder: str, name: str, data: bytes) -> str:
     with open(path, "wb") as file:
         file.write(data)
     return path
-
-
-def _workspace(made: Prepared) -> int:
-    """Bytes of the largest workspace, as the sizes that plans were made with have it."""
-    from .layout import ALIGNMENT, hint  # noqa: PLC0415 - beside its one use
-
-    return max(
-        sum(-(-max(map(hint, sizes), default=0) // ALIGNMENT) * ALIGNMENT for sizes in m.layout.bins)
-        for m in made.members
-    )
 
 
 def _linked(name: str, object_path: str, folder: str, target: Target, is_wanted: bool) -> str | None:

@@ -1,8 +1,8 @@
 """The driver: a plan as LLVM IR that calls its kernels one after the other, with plain pointers and numbers.
 
-Enters: members (plans, each with the sizes it holds for), layouts, and the functions of the kernels. Leaves: the text of
-a module with `<name>_run` and `<name>_workspace_size`. A member begins by checking that it holds for the sizes of the
-call; the first that does runs. No memory is asked for, nothing is called but kernels.
+Enters: members (plans, each with the sizes it holds for), layouts, and the functions of the kernels. Leaves: the text
+of a module with `<name>_run` and `<name>_workspace_size`. A member begins by checking that it holds for the sizes of
+the call; the first that does runs. No memory is asked for, nothing is called but kernels.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Member:
 class Driver:
     """Writes the text."""
 
-    def __init__(self, name: str, kernels: dict[int, str], triple: str) -> None:
-        self.name, self.kernels, self.triple = name, kernels, triple
+    def __init__(self, name: str, kernels: dict[int, str], triple: str, limits: Sequence[tuple[int, int]]) -> None:
+        self.name, self.kernels, self.triple, self.limits = name, kernels, triple, limits
         self.globals: list[str] = []
         self.constants: dict[bytes, str] = {}
         self.functions: list[str] = []
@@ -105,13 +105,13 @@ class Driver:
         return "\n".join([*lines, "none:", "  ret i32 1", "}"])
 
     def size(self) -> str:
-        count = len(self.functions)
+        count, nothing = len(self.functions), ", ".join(["ptr null"] * 4)
         lines = [f"define i64 @{self.name}_workspace_size(ptr %dims) {{", "entry:", "  %space = alloca i64",
                  "  store i64 -1, ptr %space", "  br label %try0"]  # fmt: skip
         for k in range(count):
             lines += [
                 f"try{k}:",
-                f"  %r{k} = call i32 @{self.name}_plan{k}(ptr null, ptr null, ptr null, ptr null, ptr %dims, ptr %space)",
+                f"  %r{k} = call i32 @{self.name}_plan{k}({nothing}, ptr %dims, ptr %space)",
                 f"  %no{k} = icmp eq i32 %r{k}, 1",
                 f"  br i1 %no{k}, label %{f'try{k + 1}' if k + 1 < count else 'done'}, label %done",
             ]
@@ -162,6 +162,11 @@ class _Function:
         trace = self.member.trace
         if trace is None:
             return
+        for k, (low, high) in enumerate(self.driver.limits):
+            own = self.dim(k)
+            for n, (relation, limit) in enumerate((("sge", low), ("sle", high))):
+                held, label = self.put(f"icmp {relation} i64 {own}, {limit}"), f"l{k}_{n}"
+                self.lines += [f"  br i1 {held}, label %{label}, label %no", f"{label}:"]
         for k, entry in enumerate(self.member.given):
             self.registers[k] = entry(self) if callable(entry) else str(entry)
         for k, step in enumerate(trace.steps):

@@ -32,8 +32,8 @@ def machine(target: Target) -> Any:
     )  # fmt: skip
 
 
-def built(name: str, members: Sequence[Member], target: Target) -> bytes:
-    """The object of a program."""
+def built(name: str, members: Sequence[Member], target: Target, limits: Sequence[tuple[int, int]] = ()) -> bytes:
+    """The object of a program; `limits` are those of its dims."""
     with cpu._LOCK:
         builder = machine(target)
         kernels: dict[int, str] = {}
@@ -49,7 +49,7 @@ def built(name: str, members: Sequence[Member], target: Target) -> bytes:
             elif "@rl_fma_" in text:
                 _inline(module, builder)
             modules.append(module)
-        whole = _parsed(Driver(name, kernels, target.triple).text(members), builder)
+        whole = _parsed(Driver(name, kernels, target.triple, limits).text(members), builder)
         for module in modules:
             whole.link_in(module)
         for function in whole.functions:

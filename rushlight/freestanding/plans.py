@@ -20,7 +20,7 @@ from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.interpreter import Interpreter
 from ..inductor.compile_fx import compiled_for
 from ..inductor.sized import MOST_REGISTERS, PATIENCE, size, stride
-from ..op.extents import COMPUTE, Trace, Untraceable
+from ..op.extents import COMPUTE, Extent, Trace, Untraceable
 from ..symbols import SymInt
 from ..utils._pytree import tree_leaves
 from .driver import COMPARE, Member
@@ -48,6 +48,7 @@ class Prepared(NamedTuple):
     inputs: list[Argument]
     outputs: list[Argument]
     dims: dict[str, tuple[int, int]]      # name of a dim -> its limits
+    workspace: int                        # bytes, for the largest sizes
 
 
 class _Weights:
@@ -104,6 +105,7 @@ class _Preparation:
                 raise NotFreestanding(
                     f"aot_compile: argument {node.name} is a number. Make it a tensor, or fix it when exporting."
                 )
+        self.lifted: list[Tensor] = []
         self.symbols = self.find_symbols()
         self.weights = _Weights()
 
@@ -144,7 +146,8 @@ class _Preparation:
                 *range(len(self.state)), *range(len(self.state) + len(self.nodes), self.num_inputs)
             ]  # fmt: skip
             members = [self.fixed(examples)] if not self.symbols else self.sized()
-        return Prepared(members, bytes(self.weights.data), self.inputs(), self.outputs(), self.named_dims())
+        space = self.workspace(members)
+        return Prepared(members, bytes(self.weights.data), self.inputs(), self.outputs(), self.named_dims(), space)
 
     @property
     def num_inputs(self) -> int:
@@ -240,19 +243,34 @@ class _Preparation:
                 found.append((node, [*map(int, example.shape), *map(int, example.stride())]))
         return found
 
+    def workspace(self, members: Sequence[Member]) -> int:
+        """Bytes of workspace for the largest sizes."""
+        values = {n: high for n, (_, high) in self.symbols.items()}
+        member = members[0] if not values else next(m for m in members if self.registers(m, values) is not None)
+        registers = self.registers(member, values) if values else []
+        total = 0
+        for sizes in member.layout.bins:
+            most = max([registers[n.register] if isinstance(n, Extent) else int(n) for n in sizes], default=0)
+            total += -(-most // ALIGNMENT) * ALIGNMENT
+        return total
+
     def holds(self, member: Member, values: dict[str, int]) -> bool:
         """Whether a member's conditions hold for sizes."""
+        return self.registers(member, values) is not None
+
+    def registers(self, member: Member, values: dict[str, int]) -> list[int] | None:
+        """The numbers of a member for sizes; None where it does not hold for them."""
         registers = [n for _, numbers in self.given(values) for n in numbers]
         for step in member.trace.steps[len(registers) :]:
             name, *parts = step
             a, b = (p[0] if isinstance(p, tuple) else registers[p] for p in parts)
             if name in ("//", "%") and b == 0:
-                return False
+                return None
             made = COMPUTE[name](a, b)
             if name in COMPARE and not made:
-                return False
+                return None
             registers.append(int(made))
-        return True
+        return registers
 
     def for_sizes(self, values: dict[str, int]) -> Member:
         """A member for these sizes, and all others that its conditions admit."""
@@ -273,14 +291,14 @@ class _Preparation:
                     [stride(known[d], numbers[k][d]) for d in range(rank, 2 * rank)],
                 )
             compiled = compiled_for(self.graph, inputs, geometries, first)
+            entries = [entry for k in which for entry in self.entries_of(self.nodes[k - len(self.state)])]
+            return self.member(compiled, inputs, trace, entries)
         except Untraceable as error:
             raise NotFreestanding(
                 f"aot_compile: the program cannot be compiled for many sizes ({error}). Export it for one."
             ) from error
         finally:
             trace.open = False
-        entries = [entry for k in which for entry in self.entries_of(self.nodes[k - len(self.state)])]
-        return self.member(compiled, inputs, trace, entries)
 
     def entries_of(self, node: Any) -> list[Any]:
         """How the driver finds sizes and strides of an argument: from the dims of the call."""
@@ -323,7 +341,12 @@ class _Preparation:
 
     def names(self) -> dict[str, str]:
         """Symbols by the names of the dims they come from."""
-        return {n: f"dim{k}" for k, n in enumerate(self.symbols)}
+        taken = {n.name for n in self.nodes} | {"weights", "workspace", "inputs", "outputs", "dims"}
+        found: dict[str, str] = {}
+        for k, n in enumerate(self.symbols):
+            name = self.program._dim_names.get(n, f"dim{k}")
+            found[n] = f"dim{k}" if name in taken or name in found.values() else name
+        return found
 
     def named_dims(self) -> dict[str, tuple[int, int]]:
         return {self.names()[n]: limits for n, limits in self.symbols.items()}

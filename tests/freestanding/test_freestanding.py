@@ -1,0 +1,242 @@
+"""Ahead of time: what is written runs without Python and without Rushlight, and equals eager mode within rounding."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from benchmarks import networks
+from rushlight import nn
+from rushlight.export import Dim, export
+from rushlight.freestanding import NotFreestanding, aot_compile
+from tests.freestanding.running import Library, cpp_program, in_node, needs
+
+TARGETS = ("x86-64", "x86-64-avx512", "aarch64", "riscv64", "wasm32")
+
+
+def mlp():
+    rl.manual_seed(0)
+    return nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 7), nn.Softmax(-1)).eval()
+
+
+def resnet():
+    rl.manual_seed(0)
+    return networks.resnet18(rl).eval(), rl.randn(1, 3, 32, 32)
+
+
+def gpt():
+    rl.manual_seed(0)
+    model = networks.gpt(rl, layers=2, width=64, heads=4, vocabulary=50, context=32).eval()
+    return model, rl.randint(0, 50, (2, 16))
+
+
+def result(model, x) -> np.ndarray:
+    with rl.no_grad():
+        return model(x).numpy()
+
+
+# --- here -------------------------------------------------------------------------------------------------------------
+
+
+@needs("cc")
+def test_a_shared_library_equals_eager(tmp_path):
+    model, x = mlp(), rl.randn(5, 20)
+    made = aot_compile(model, (x,), name="mlp", folder=tmp_path)
+    out = np.zeros((5, 7), np.float32)
+    run = Library(made)
+    assert run([x.numpy()], [out]) == 0
+    np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
+    assert run.size() == made.workspace_size and made.code_size < 100_000
+
+
+@needs("cc")
+def test_batch_sizes_vary(tmp_path):
+    model = mlp()
+    program = export(model, (rl.randn(4, 20),), dynamic_shapes=({0: Dim("batch", min=1, max=40)},))
+    made = aot_compile(program, name="mlp", folder=tmp_path)
+    run = Library(made)
+    for n in (1, 2, 3, 8, 17, 40):
+        x, out = rl.randn(n, 20), np.zeros((n, 7), np.float32)
+        assert run([x.numpy()], [out], n) == 0
+        np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
+        assert run.size(n) <= made.workspace_size
+    assert run.size(0) == run.size(41) == -1
+    assert run([x.numpy()], [out], 41) == 1
+
+
+@needs("cc")
+@pytest.mark.parametrize("make", [resnet, gpt], ids=["resnet18", "gpt"])
+def test_networks_equal_eager(make, tmp_path):
+    model, x = make()
+    expected = result(model, x)
+    out = np.zeros_like(expected)
+    assert Library(aot_compile(model, (x,), name="net", folder=tmp_path))([x.numpy()], [out]) == 0
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
+
+
+@needs("cc")
+def test_several_arguments_and_results(tmp_path):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("shift", rl.arange(4.0))
+            self.scale = rl.tensor(3.0)
+
+        def forward(self, x, mask, *, index):
+            y = rl.where(mask, x + self.shift, -x) * self.scale
+            return {"y": y.t(), "picked": y[index], "same": x, "total": y.sum(1).view(1, -1)}
+
+    model = Two()
+    x, mask, index = rl.randn(3, 4), rl.tensor([[True], [False], [True]]), rl.tensor([2, 0])
+    made = aot_compile(model, (x, mask), {"index": index}, name="two", folder=tmp_path)
+    expected = [np.ascontiguousarray(t.numpy()) for t in model(x, mask, index=index).values()]
+    outs = [np.zeros_like(e) for e in expected]
+    run = Library(made)
+    assert run([x.numpy(), mask.numpy(), index.numpy()], outs) == 0
+    for out, e in zip(outs, expected, strict=True):
+        np.testing.assert_allclose(out, e, rtol=1e-6)
+    assert run([x.numpy(), mask.numpy(), np.array([2, 9])], outs) == 2      # an index out of range
+
+
+# --- from C and C++ ---------------------------------------------------------------------------------------------------
+
+
+@needs("g++")
+def test_the_cpp_class_runs_and_refuses_other_weights(tmp_path):
+    model, x = mlp(), rl.randn(6, 20)
+    shapes = ({0: Dim("batch", max=16)},)
+    made = aot_compile(model, (x,), dynamic_shapes=shapes, name="mlp", folder=tmp_path, link=False)
+    assert made.library is None
+    program = cpp_program(made, tmp_path, dims=(6,))
+    x.numpy().tofile(tmp_path / "x.bin")
+    run = subprocess.run([program, made.weights, tmp_path / "x.bin"], capture_output=True, check=True)
+    out = np.frombuffer(run.stdout, np.float32).reshape(6, 7)
+    np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
+    data = bytearray((tmp_path / "mlp.weights").read_bytes())
+    data[200] ^= 1
+    for wrong in (bytes(data), bytes(data[:100]), b"", bytes(len(data))):
+        (tmp_path / "wrong.weights").write_bytes(wrong)
+        command = [program, tmp_path / "wrong.weights", tmp_path / "x.bin"]
+        run = subprocess.run(command, capture_output=True, check=False)
+        assert run.returncode == 1 and b"not the weights file" in run.stderr
+    x.numpy()[:5].tofile(tmp_path / "x.bin")
+    run = subprocess.run([program, made.weights, tmp_path / "x.bin"], capture_output=True, check=False)
+    assert run.returncode == 1 and b"expected [batch, 20]" in run.stderr
+
+
+@needs("gcc")
+def test_c_needs_the_header_and_the_object_alone(tmp_path):
+    made = aot_compile(mlp(), (rl.randn(2, 20),), name="mlp", folder=tmp_path, link=False)
+    (tmp_path / "main.c").write_text("""#include "mlp.h"
+#include <stdio.h>
+static _Alignas(64) unsigned char weights[MLP_WEIGHTS_SIZE], space[1 << 20];
+int main(int argc, char **argv) {
+  float x[MLP_INPUT_COUNT()] = {0}, y[MLP_OUT0_COUNT()];
+  FILE *f = fopen(argv[argc - 1], "rb");
+  if (!f || fread(weights, 1, sizeof weights, f) != sizeof weights) return 3;
+  if (!mlp_check_weights(weights, sizeof weights) || mlp_workspace_size(0) > (int64_t)sizeof space) return 4;
+  if (mlp_call(weights, space, x, y)) return 5;
+  printf("%.6f\\n", y[0] + y[1] + y[2] + y[3] + y[4] + y[5] + y[6]);
+  return 0;
+}
+""")
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", str(tmp_path / "main.c"), made.object, "-o",
+               str(tmp_path / "main")]  # fmt: skip
+    subprocess.run(command, check=True)
+    assert subprocess.run([tmp_path / "main", made.weights], capture_output=True, check=True).stdout == b"1.000000\n"
+
+
+# --- other machines ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_has_an_object(target, tmp_path):
+    made = aot_compile(mlp(), (rl.randn(2, 20),), target=target, name="mlp", folder=tmp_path, link=False)
+    data = open(made.object, "rb").read()
+    if target == "wasm32":
+        assert data[:8] == b"\0asm\1\0\0\0" and made.javascript is not None
+        return
+    machine = {"x86-64": 62, "x86-64-avx512": 62, "aarch64": 183, "riscv64": 243}[target]
+    assert data[:4] == b"\x7fELF" and struct.unpack_from("<H", data, 18)[0] == machine
+    assert b"mlp_run" in data and b"fma" not in data.replace(b"vfma", b"")
+
+
+@needs("node")
+@pytest.mark.parametrize("name", ["mlp", "resnet18", "gpt"])
+def test_webassembly_runs_in_node(name, tmp_path):
+    model, x = (mlp(), rl.randn(3, 20)) if name == "mlp" else resnet() if name == "resnet18" else gpt()
+    made = aot_compile(model, (x,), target="wasm", name="net", folder=tmp_path)
+    expected = result(model, x)
+    out = in_node(made, tmp_path, x.numpy(), expected.shape)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
+
+
+@needs("node")
+def test_webassembly_with_batch_sizes_that_vary(tmp_path):
+    model, x = mlp(), rl.randn(9, 20)
+    made = aot_compile(model, (x,), dynamic_shapes=({0: Dim("batch", max=16)},), target="wasm", name="net",
+                       folder=tmp_path)  # fmt: skip
+    out = in_node(made, tmp_path, x.numpy(), (9, 7), (9,))
+    np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "riscv64", "x86_64"])
+def test_other_processors_run_under_an_emulator(machine, tmp_path):
+    compiler, emulator = f"{machine}-linux-gnu-g++", f"qemu-{machine}"
+    for tool in (compiler, emulator):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} not installed")
+    model, x = mlp(), rl.randn(4, 20)
+    made = aot_compile(model, (x,), target=machine, name="mlp", folder=tmp_path, link=False)
+    program = cpp_program(made, tmp_path, compiler=compiler, options=("-static",))
+    x.numpy().tofile(tmp_path / "x.bin")
+    options = ["-cpu", "rv64,v=true,vlen=128,elen=64,vext_spec=v1.0"] if machine == "riscv64" else ["-cpu", "max"]
+    run = subprocess.run([emulator, *options, program, made.weights, tmp_path / "x.bin"], capture_output=True,
+                         check=True)  # fmt: skip
+    out = np.frombuffer(run.stdout, np.float32).reshape(4, 7)
+    np.testing.assert_allclose(out, result(model, x), rtol=1e-4, atol=1e-5)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", rl.zeros(()))
+
+    def forward(self, x):
+        self.n.add_(1)
+        return x + self.n
+
+
+class Numbers(nn.Module):
+    def forward(self, x):
+        return x, x.shape[0]
+
+
+def test_what_cannot_go_along_is_refused(tmp_path):
+    x = rl.randn(4, 20)
+    with pytest.raises(NotFreestanding, match="writes to n"):
+        aot_compile(Counts(), (x,), folder=tmp_path)
+    with pytest.raises(NotFreestanding, match="random numbers"):
+        aot_compile(nn.Dropout(), (x,), folder=tmp_path)
+    with pytest.raises(NotFreestanding, match="max"):
+        aot_compile(mlp(), (x,), dynamic_shapes=({0: Dim("batch")},), folder=tmp_path)
+    with pytest.raises(NotFreestanding, match="returns a number"):
+        aot_compile(Numbers(), (x,), folder=tmp_path)
+    with pytest.raises(ValueError, match="unknown target 'z80'"):
+        aot_compile(mlp(), (x,), target="z80", folder=tmp_path)
+    with pytest.raises(ValueError, match="identifier"):
+        aot_compile(mlp(), (x,), name="my model", folder=tmp_path)
+    with pytest.raises(ValueError, match="example arguments"):
+        aot_compile(mlp(), folder=tmp_path)
+    with pytest.raises(ValueError, match="already"):
+        aot_compile(export(mlp(), (x,)), (x,), folder=tmp_path)
+    with pytest.raises(TypeError, match="expected an ExportedProgram"):
+        aot_compile(len, (x,), folder=tmp_path)
