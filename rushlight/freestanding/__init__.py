@@ -50,9 +50,17 @@ class Artifact(NamedTuple):
         )
 
 
-def aot_compile(program: ExportedProgram | Module, args: tuple | None = None,
-                kwargs: Mapping[str, Any] | None = None, *, target: str = "host", dynamic_shapes: Any = None,
-                name: str = "model", folder: str | os.PathLike = ".", link: bool | None = None) -> Artifact:  # fmt: skip
+def aot_compile(
+    program: ExportedProgram | Module,
+    args: tuple | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    target: str = "host",
+    dynamic_shapes: Any = None,
+    name: str = "model",
+    folder: str | os.PathLike = ".",
+    link: bool | None = None,
+) -> Artifact:
     """Compile a program for a target and write its files to `folder`.
 
     Targets: host, x86-64 (AVX2), x86-64-avx512, aarch64, riscv64 (with vectors), wasm32. `link`: also a shared
