@@ -19,7 +19,7 @@ from ..nn import Buffer, Module, Parameter
 from ..symbols import SymBool, SymFloat, SymInt
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
-from .outside import Outside, Twin, is_python_class
+from .outside import Outside, Twin, dict_of, has_dict, is_python_class
 from .recorder import Recorder
 from .sources import Attribute, ClassAttribute, Constant
 
@@ -111,12 +111,12 @@ class Attributes:
         found = on_class(kind, name)
         if found is not MISSING and is_data_descriptor(found):
             return self.from_descriptor(owner, kind, name, found, known)
-        if known is not None and known.kind == "object" and hasattr(owner, "__dict__"):
+        if known is not None and known.kind == "object" and has_dict(owner):
             if self.outside.has_own(known, name):
                 return self.outside.attribute(known, name)
         else:
-            own = getattr(owner, "__dict__", None)
-            if own is not None and name in own:
+            own = dict_of(owner)
+            if name in own:
                 return own[name]
         if found is MISSING:
             raise Raised(AttributeError(f"'{kind.__name__}' object has no attribute '{name}'", name=name, obj=owner))
@@ -145,7 +145,7 @@ class Attributes:
             return self.own_dict(owner)
         if what in (types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
                     types.ClassMethodDescriptorType, types.BuiltinFunctionType):  # fmt: skip
-            return self.native(getattr, (owner, name))
+            return self.native(found.__get__, (owner, kind))
         if isinstance(owner, enum.Enum) and what is enum.property:
             return self.native(getattr, (owner, name))
         get = on_class(what, "__get__")
@@ -166,7 +166,7 @@ class Attributes:
         known = self.twin_of(owner)
         if known is not None:
             self.outside.fill(known)
-        return owner.__dict__
+        return dict_of(owner)
 
     def bound(self, function: Any, owner: Any) -> Any:
         """A function as a method, where it can be one."""
@@ -174,7 +174,7 @@ class Attributes:
 
     def cached(self, owner: Any, name: str, found: functools.cached_property) -> Any:
         value = self.call(found.func, (owner,), {})
-        owner.__dict__[name] = value
+        dict_of(owner)[name] = value
         return value
 
     def slot(self, owner: Any, name: str, found: Any, known: Twin | None) -> Any:
@@ -198,8 +198,8 @@ class Attributes:
             if known is not None:
                 return self.outside.registered(known, name)
             for table in ("_parameters", "_buffers", "_modules"):
-                if table in owner.__dict__ and name in owner.__dict__[table]:
-                    return owner.__dict__[table][name]
+                if name in dict_of(owner).get(table, ()):
+                    return dict_of(owner)[table][name]
         except KeyError:
             pass
         raise Raised(AttributeError(f"'{kind.__name__}' object has no attribute '{name}'", name=name, obj=owner))
@@ -376,8 +376,8 @@ class Attributes:
         """Plain values of modules; what has to be registered goes the module's own way."""
         known = self.twin_of(owner)
         tables = [t for t in ("_parameters", "_buffers", "_modules")
-                  if name in ((known.real.__dict__ if known is not None else owner.__dict__).get(t) or ())
-                  or name in (owner.__dict__.get(t) or ())]  # fmt: skip
+                  if name in (dict_of(known.real if known is not None else owner).get(t) or ())
+                  or name in (dict_of(owner).get(t) or ())]  # fmt: skip
         kind = self.class_of(value)
         if not tables and not issubclass(kind, (Parameter, Buffer, Module)):
             self.plain_store(owner, name, value)

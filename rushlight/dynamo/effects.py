@@ -16,7 +16,7 @@ from .. import _C
 from ..dispatch import autocast
 from .attributes import MISSING
 from .breaks import GraphBreak
-from .outside import Twin
+from .outside import Twin, dict_of
 from .rebuild import Rebuilder
 
 
@@ -108,12 +108,12 @@ class Effects:
 
     def object(self, known: Twin) -> int:
         count = 0
-        own = getattr(known.twin, "__dict__", {})
+        own = dict_of(known.twin)
         for name, value in list(own.items()):
             if known.read.get(name, MISSING) is not value:
                 self.act(object.__setattr__, known.twin, name, value)
                 count += 1
-        real = getattr(known.real, "__dict__", {})
+        real = dict_of(known.real)
         for name in known.read:
             if name not in own and name in real:
                 self.act(object.__delattr__, known.twin, name)

@@ -42,7 +42,7 @@ from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
 from .operators import Drawn, Generator
-from .outside import ITSELF, is_plain_key, is_python_class
+from .outside import ITSELF, dict_of, is_plain_key, is_python_class
 from .recorder import as_target, without_modes
 from .regions import Transformed, call_region
 from .sources import Constant, DictOf, Item
@@ -170,17 +170,17 @@ def calls_back(function: Any) -> bool:
 def has_hooks(machine: Machine, module: Any) -> bool:
     """Whether anybody wants to be called around a module's forward; guards where nobody does."""
     known = machine.twin_of(module)
-    own = known.real.__dict__ if known is not None else module.__dict__
+    own = dict_of(known.real if known is not None else module)
     if any(own.get(name) for name in hooks.CALL_HOOKS) or any(hooks.GLOBAL_CALL_HOOKS):
         return True
-    if any(module.__dict__.get(name) for name in hooks.CALL_HOOKS):
+    if any(dict_of(module).get(name) for name in hooks.CALL_HOOKS):
         return True
     if known is not None:
         for name in hooks.CALL_HOOKS:
             machine.outside.guard(Kind.LENGTH, Item(DictOf(known.source), name), 0)
     for i, table in enumerate(hooks.GLOBAL_CALL_HOOKS):
         machine.outside.guard(Kind.LENGTH, Item(Constant(hooks.GLOBAL_CALL_HOOKS, "global hooks"), i), len(table))
-    return own.get("_compiled_call_impl") is not None and False
+    return False
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -548,11 +548,11 @@ def _copy(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         return value.copy()
     if not is_python_class(type(value)) and not isinstance(value, Tensor):
         return m.native(copy.copy, args)
-    if isinstance(value, Tensor) or any(python_method(value, n) for n in ("__copy__", "__reduce__", "__reduce_ex__",
+    if isinstance(value, (Tensor, dict, list)) or any(python_method(value, n) for n in ("__copy__", "__reduce__", "__reduce_ex__",
                                                                          "__getstate__", "__setstate__")):  # fmt: skip
         raise GraphBreak("not modelled", f"a copy of {shown(type(value))}")
-    made = type(value).__new__(type(value))
-    made.__dict__.update(m.load_attr(value, "__dict__"))
+    made = object.__new__(type(value))
+    dict_of(made).update(m.own_dict(value))
     return made
 
 
@@ -590,7 +590,7 @@ def _deep(m: Machine, value: Any, memo: dict) -> Any:
         made = _refuse_copy(value)
     else:
         made = memo[id(value)] = object.__new__(kind)
-        made.__dict__.update({k: _deep(m, v, memo) for k, v in m.own_dict(value).items()})
+        dict_of(made).update({k: _deep(m, v, memo) for k, v in m.own_dict(value).items()})
     memo[id(value)] = made
     m.kept.append(value)
     return made

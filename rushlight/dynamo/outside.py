@@ -53,6 +53,7 @@ class Twin:
     before: Any = None                              # members of a container when it was first read
     read: dict[str, Any] = field(default_factory=dict)     # attributes of an object, as they were first read
     deleted: set[str] = field(default_factory=set)
+    is_filled: bool = False         # every attribute was read: what the twin has is all there is
 
 
 class Outside:
@@ -297,20 +298,22 @@ class Outside:
 
     def attribute(self, known: Twin, name: str) -> Any:
         """An attribute out of the object's own dict; raises KeyError where it has none."""
-        own = known.twin.__dict__
+        own = dict_of(known.twin)
         if name in own:
             return own[name]
-        if name in known.deleted:
+        if name in known.deleted or known.is_filled:
             raise KeyError(name)
-        value = known.real.__dict__[name]
+        value = dict_of(known.real)[name]
         own[name] = known.read[name] = twin = self.admit(value, Item(DictOf(known.source), name))
         return twin
 
     def has_own(self, known: Twin, name: str) -> bool:
         """Whether an object's own dict has a name, now."""
-        if name in known.twin.__dict__:
+        if name in dict_of(known.twin):
             return True
-        found = name not in known.deleted and name in known.real.__dict__
+        if known.is_filled:
+            return False
+        found = name not in known.deleted and name in dict_of(known.real)
         # Module.__setattr__ keeps registered names out of the dict itself
         if name not in known.deleted and not found and not self.is_registered(known, name):
             self.guard(Kind.LACKS_KEY, DictOf(known.source), name)
@@ -318,29 +321,43 @@ class Outside:
 
     def fill(self, known: Twin) -> None:
         """Every attribute, for code that looks at the dict itself."""
-        if hasattr(known.real, "__dict__"):
-            self.guard(Kind.DICT_KEYS, DictOf(known.source), tuple(known.real.__dict__))
-            for name in known.real.__dict__:
+        if has_dict(known.real) and not known.is_filled:
+            self.guard(Kind.DICT_KEYS, DictOf(known.source), tuple(dict_of(known.real)))
+            for name in dict_of(known.real):
                 if name not in known.deleted:
                     self.attribute(known, name)
+            known.is_filled = True
 
     def is_registered(self, known: Twin, name: str) -> bool:
         """Whether a module has a parameter, buffer or submodule of that name."""
         return isinstance(known.real, Module) and any(
-            name in known.real.__dict__.get(table, ()) for table in ("_parameters", "_buffers", "_modules"))
+            name in dict_of(known.real).get(table, ()) for table in ("_parameters", "_buffers", "_modules"))
 
     def registered(self, known: Twin, name: str) -> Any:
         """A parameter, buffer or submodule of a module; raises KeyError where there is none of that name."""
         for table in ("_parameters", "_buffers", "_modules"):
-            opened = known.twin.__dict__.get(table)
+            opened = dict_of(known.twin).get(table)
             if opened is not None:
                 if name in opened:
                     return opened[name]
                 continue
-            members = known.real.__dict__.get(table)
+            members = dict_of(known.real).get(table)
             if members is not None and name in members:
                 return self.admit(members[name], Item(Item(DictOf(known.source), table), name))
         raise KeyError(name)
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """What an object itself holds; no code of its class is asked."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+
+
+def has_dict(value: Any) -> bool:
+    """Whether an object has a dict of its own."""
+    return bool(type(value).__dictoffset__)
 
 
 def is_plain_key(key: Any) -> bool:

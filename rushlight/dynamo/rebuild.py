@@ -22,7 +22,7 @@ from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from .breaks import GraphBreak, shown
 from .emitter import Emitter
 from .interpreter import Interpreted, Machine
-from .outside import ITSELF, is_python_class
+from .outside import ITSELF, dict_of, is_python_class
 from .regions import Transformed
 from .sources import Constant, Source
 
@@ -246,6 +246,9 @@ class Rebuilder:
         self.later(_fill_cell, value, contents)
 
     def method(self, value: types.MethodType) -> None:
+        if isinstance(value.__self__, Tensor):      # the method of a fake; the tensor has its own
+            self.builtin(value)
+            return
         self.emitter.load_const(types.MethodType)
         self.push(value.__func__)
         self.push(value.__self__)
@@ -321,7 +324,7 @@ class Rebuilder:
             self.later(list.extend, value, list(list.__iter__(value)))
         elif base is not object:
             self.later(base.update, value, dict(dict.items(value)))
-        own = dict(getattr(value, "__dict__", {}))
+        own = dict(dict_of(value))
         if own:
             self.later(_fill_object, value, own)
         slots = {}
@@ -384,7 +387,7 @@ def _fill_cell(cell: types.CellType, contents: Any) -> None:
 
 
 def _fill_object(owner: Any, own: dict[str, Any]) -> None:
-    owner.__dict__.update(own)
+    dict_of(owner).update(own)
 
 
 def _fill_slots(owner: Any, slots: dict[str, Any]) -> None:
