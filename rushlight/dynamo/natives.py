@@ -548,8 +548,8 @@ def _copy(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         return value.copy()
     if not is_python_class(type(value)) and not isinstance(value, Tensor):
         return m.native(copy.copy, args)
-    if isinstance(value, (Tensor, dict, list)) or any(python_method(value, n) for n in ("__copy__", "__reduce__", "__reduce_ex__",
-                                                                         "__getstate__", "__setstate__")):  # fmt: skip
+    own = ("__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+    if isinstance(value, (Tensor, dict, list)) or any(python_method(value, n) for n in own):
         raise GraphBreak("not modelled", f"a copy of {shown(type(value))}")
     made = object.__new__(type(value))
     dict_of(made).update(m.own_dict(value))
