@@ -18,6 +18,7 @@ struct Graph {
   std::vector<int> used, statics, taken; // inputs of the graph that the plan reads; which of them are static; results
                                          // of the preparation that are kept
   std::vector<PyObject*> seen;           // the static inputs that were prepared, strong
+  std::vector<PyObject*> memory;         // and their memory, which `t.data = other` exchanges; strong
   std::vector<uint32_t> versions;
   bool exists() const { return function || plan; }
 };
@@ -76,8 +77,10 @@ void clear(Graph& g) {
   Py_CLEAR(g.preparation);
   Py_CLEAR(g.constants);
   Py_CLEAR(g.kept);
-  for (PyObject* o : g.seen) Py_DECREF(o);
-  g.seen.clear();
+  for (auto* list : {&g.seen, &g.memory}) {
+    for (PyObject* o : *list) Py_DECREF(o);
+    list->clear();
+  }
 }
 
 // What depends on static inputs is made again where one of them is another tensor, or was written to.
@@ -85,7 +88,8 @@ bool prepare(Graph& g, Tensor** inputs, int count) {
   bool same = g.kept && g.seen.size() == g.statics.size();
   for (size_t i = 0; same && i < g.statics.size(); i++) {
     Tensor* t = inputs[g.statics[i]];
-    same = g.seen[i] == as_object(t) && g.versions[i] == t->current_version();
+    same = g.seen[i] == as_object(t) && g.versions[i] == t->current_version() &&
+           as_tensor(g.memory[i])->data() == t->data() && !(t->flags & kInference);   // those count no writes
   }
   if (same) return true;
   Ref made(plan_run(g.preparation, inputs, count));
@@ -94,15 +98,26 @@ bool prepare(Graph& g, Tensor** inputs, int count) {
   if (!kept) return false;
   for (size_t i = 0; i < g.taken.size(); i++)
     PyTuple_SET_ITEM(kept, i, Py_NewRef(PyTuple_GET_ITEM(made.p, g.taken[i])));
-  Py_XSETREF(g.kept, kept);
-  std::vector<PyObject*> before;
-  before.swap(g.seen);
-  g.versions.clear();
+  Ref made_kept(kept);
+  std::vector<PyObject*> seen, memory;
+  std::vector<uint32_t> versions;
   for (int k : g.statics) {
-    g.seen.push_back(Py_NewRef(as_object(inputs[k])));
-    g.versions.push_back(inputs[k]->current_version());
+    PyObject* alias = call_method(as_object(inputs[k]), "detach");
+    if (!alias) {
+      for (auto* list : {&seen, &memory})
+        for (PyObject* o : *list) Py_DECREF(o);
+      return false;
+    }
+    memory.push_back(alias);
+    seen.push_back(Py_NewRef(as_object(inputs[k])));
+    versions.push_back(inputs[k]->current_version());
   }
-  for (PyObject* o : before) Py_DECREF(o);
+  g.versions.swap(versions);
+  g.seen.swap(seen);
+  g.memory.swap(memory);
+  Py_XSETREF(g.kept, made_kept.release());
+  for (auto* list : {&seen, &memory})
+    for (PyObject* o : *list) Py_DECREF(o);
   return true;
 }
 

@@ -65,11 +65,12 @@ class Compiled:
         given = inputs if len(self.used) == len(inputs) else [inputs[k] for k in self.used]
         if self.preparation is None:
             return (*given, *self.constants) if self.constants else given
-        versions = [(given[k], given[k]._version) for k in self.static]
+        now = [(given[k], given[k]._version, given[k].data_ptr()) for k in self.static]
         seen = self.seen
-        if seen is None or any(a is not b or m != n for (a, m), (b, n) in zip(seen, versions, strict=True)):
+        if seen is None or any(a[0] is not b[0] or a[1:] != b[1:] for a, b in zip(seen, now, strict=True)):
             results = self.preparation(*given, *self.constants)
-            self.kept, self.seen = tuple([results[k] for k in self.taken]), versions
+            self.kept, self.seen = tuple([results[k] for k in self.taken]), now
+            self.memory = [given[k].detach() for k in self.static]      # what `t.data = other` leaves must not return
         return (*given, *self.constants, *self.kept)
 
     @property

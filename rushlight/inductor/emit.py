@@ -11,14 +11,14 @@ from typing import Any
 
 from .. import _C
 from ..codegen.schedule import schedule_rows
-from ..op import gemm
-from ..op.extents import Extent
 from ..op.pack import lowered_steps, packed
+from . import packing
 from .join import group_lowered
+from .packing import moved
 from .read_graph import Node, by_code, is_value, map_values
 from .rows import row_program
 from .units import Unit
-from .values import Buffer, Value, named
+from .values import Buffer, Value
 
 KERNELS: dict[tuple, Any] = {}
 GIVEN = 1 << 20          # from here on slots are results of the prepared plan
@@ -82,6 +82,20 @@ class Emitter:
             b.slot = slot
         for b in outs:
             b.slot, b.is_static = self.take(b.slot), True
+
+    def before(self, operand: Any) -> Any:
+        """An operand of this plan as the prepared plan numbers it: an input, or one of its own results."""
+        slot, start = packing.split(operand)
+        own = self.given[slot - GIVEN] if slot >= GIVEN else slot
+        return (own, start) if isinstance(operand, tuple) else own
+
+    def is_temporary(self, slot: int) -> bool:
+        """Whether a slot is memory between steps of this plan."""
+        return self.num_inputs <= slot < GIVEN and self.slots[slot - self.num_inputs][0] == "temp"
+
+    def sizes_of(self, slot: int) -> tuple:
+        """The sizes of a slot of this plan."""
+        return self.slots[slot - self.num_inputs][2] if self.is_temporary(slot) else ()
 
     def home(self, buffer: Buffer) -> int:
         """The slot of a buffer; a new one the first time."""
@@ -158,45 +172,8 @@ class Emitter:
                 (self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results))
             )
         geometries = [*node.inputs, *[None] * len(node.plan.outputs)]
-        own = self.unpacked(steps, places, [v.buffer for v in node.inputs])
+        own = packing.unpacked(self, steps, places, [v.buffer for v in node.inputs])
         self.add([shown(step, geometries) for step in own], places, on_error)
-
-    def unpacked(self, steps: Sequence[tuple], places: list[tuple[int, int]], inputs: Sequence[Buffer]) -> list[tuple]:
-        """The steps without those that pack what was packed before: the earlier copy takes the place of theirs."""
-        left = []
-        for step in steps:
-            if step[0] not in gemm.pack_kernels:
-                left.append(step)
-                continue
-            source, target = step[1]
-            key = (step[0], named(moved(source, places)), named(step[2]))
-            if key in self.packed:
-                places[target] = self.packed[key]
-                continue
-            number = source[0] if isinstance(source, tuple) else source
-            buffer = inputs[number] if number < len(inputs) else None
-            varies = any(isinstance(n, Extent) for n in (*step[2], step[3], *self.sizes_of(places[target][0])))
-            if buffer is not None and buffer.is_static and buffer.is_input and not varies:
-                places[target] = self.packed_once(step, source, places, places[target][0])
-            else:
-                left.append(step)
-            self.packed[key] = places[target]
-        return left
-
-    def sizes_of(self, slot: int) -> tuple:
-        """The sizes of a slot of this plan."""
-        return self.slots[slot - self.num_inputs][2] if slot >= self.num_inputs else ()
-
-    def packed_once(self, step: tuple, source: Any, places: Sequence[tuple[int, int]], scratch: int) -> tuple[int, int]:
-        """A weight packed by the prepared plan; where this one finds it."""
-        kind, dtype, sizes, *_ = self.slots[scratch - self.num_inputs]
-        assert kind == "temp", "packed operands are temporaries of their product"
-        other = self.preparing()
-        slot = other.slot("new", dtype, sizes)
-        kernel, _, params, extent, grain, error = step[:6]
-        other.steps.append((kernel, [moved(source, places), slot], params, extent, grain, error))
-        other.labels.append("packing")
-        return self.take(slot), 0
 
     def call(self, node: Node) -> None:
         """A Python call between kernels."""
@@ -245,15 +222,6 @@ class Emitter:
                 for s in self.steps
             ]
         return _C.Plan(first + count, self.device, self.slots, self.steps, False)
-
-
-def moved(operand: Any, places: Sequence[tuple[int, int]]) -> Any:
-    """An operand of a part's step as the whole numbers it."""
-    number, offset = operand if isinstance(operand, tuple) else (operand, 0)
-    if number < 0:
-        return operand
-    slot, start = places[number]
-    return (slot, start + offset) if start or offset else slot
 
 
 def shown(step: tuple, geometries: Sequence[Value | None]) -> tuple:

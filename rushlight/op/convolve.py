@@ -32,7 +32,7 @@ from .convolve_tiles import (
     weight_suits_tiles,
 )
 from .convolve_walk import WORK, Array, Axis, Walk, Weights, Window
-from .pointwise import compile_for
+from .pack import compile_for, packer
 
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
 TAPS = 4                 # neighbouring taps that are worth reading where they lie
@@ -52,7 +52,7 @@ def pack_step(
     """A step that lays weights out as [group, panel, channel, tap, output of the panel], zeros past the last output."""
     kernel = _pack_kernels.get((code, height))
     if kernel is None:
-        kernel = _pack_kernels[code, height] = compile_for(_C.device("cpu"), pack_nest(code, height))
+        kernel = _pack_kernels[code, height] = packer(compile_for(_C.device("cpu"), pack_nest(code, height)))
     missing = 3 - len(weights.spatial)
     spatial = (0,) * missing + weights.spatial
     d, h, w = walk.axes
@@ -200,7 +200,7 @@ def packed_weights(
     ]
     grain = max(1, 32768 // (convolve.SOME * walk.taps * padded))
     step = (
-        kernel_of(convolve.ROWS, code).address,
+        packer(kernel_of(convolve.ROWS, code).address),
         [weights.slot, (-1, 0), spot],
         params,
         walk.groups * parts,

@@ -16,6 +16,7 @@ from ..codegen.library.interface import kernel_of, tile_of
 from ..codegen.library.winograd import HIGH, WIDE
 from ..loops.record import Record
 from .convolve_walk import WORK, Axis, Walk, Weights
+from .pack import packer
 
 # --- one channel per group --------------------------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
     start = sum(-2 * n for n in strides if n < 0)
     made = [
         (
-            kernel_of(winograd.WEIGHTS_KERNEL, "f32").address,
+            packer(kernel_of(winograd.WEIGHTS_KERNEL, "f32").address),
             [weights.slot, spots[0]],
             [outs, channels, out_panels, weights.out, weights.channel, *strides, start],
             out_panels,

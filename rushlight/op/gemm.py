@@ -27,7 +27,7 @@ from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, 
 from ..loops.record import Record
 from .extents import larger, smaller
 from .gemm_padded import Matrix, padded_steps
-from .pack import compile_for, lowered_steps
+from .pack import compile_for, lowered_steps, packer
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
@@ -305,12 +305,7 @@ def few_rows_step(
 @functools.cache
 def pack_kernel(code: str) -> int:
     """The kernel that packs a right operand for all."""
-    made = compile_for(_C.device("cpu"), pack_nest(code))
-    pack_kernels.add(made)
-    return made
-
-
-pack_kernels: set[int] = set()
+    return packer(compile_for(_C.device("cpu"), pack_nest(code)))
 
 
 class _Wishes(threading.local):
@@ -398,9 +393,10 @@ def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[tupl
             runs = -(-wide // transpose.ROWS)
             places = [(b.slot, first * b.col * size), (scratch, first * k * size)]
             params = [wide, k, b.col, wide, runs, wide * b.col, wide * k]
-            made.append((transpose.transpose_kernel(size).address, places, params, count * runs, max(1, 2048 // k), -1))
+            turn = packer(transpose.transpose_kernel(size).address)
+            made.append((turn, places, params, count * runs, max(1, 2048 // k), -1))
             continue
-        copy = compile_for(_C.device("cpu"), pointwise_nest("copy", [code], [code], [expr.arg(0, code)]))
+        copy = packer(compile_for(_C.device("cpu"), pointwise_nest("copy", [code], [code], [expr.arg(0, code)])))
         for at in range(first, first + count * wide, wide):
             places = [(b.slot, at * size), (scratch, at * k * size)]
             made.append((copy, places, [wide, size, size, b.row * size, wide * size], k, max(1, 32768 // wide), -1))

@@ -31,6 +31,15 @@ def as_step(kernel: Any) -> Any:
     return kernel if isinstance(kernel, int) else ("handle", kernel)
 
 
+packers: set[int] = set()      # kernels that read all their operands but the last, and write that
+
+
+def packer(kernel: int) -> int:
+    """A kernel that lays an operand out for another one: where the operand stays the same, once is enough."""
+    packers.add(kernel)
+    return kernel
+
+
 Place = tuple[int, int]      # a slot, and bytes before the first element
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor.compile_fx import compile_graph
+from rushlight.op.pack import packers
 
 
 def compiled(function, static, *inputs):
@@ -75,3 +78,25 @@ def test_a_compiled_module_sees_training_and_loading_of_weights() -> None:
         rl.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
         model[0].weight.data = rl.randn(256, 64)
         rl.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel, groups, channels", [(3, 1, 16), (1, 1, 16), (5, 2, 8), (3, 16, 16)])
+def test_weights_of_convolutions_are_laid_out_once(kernel: int, groups: int, channels: int) -> None:
+    rl.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(channels, 16, kernel, padding=kernel // 2, groups=groups), nn.ReLU(), nn.Conv2d(16, 4, kernel)
+    ).eval()
+    compiled, x = rl.compile(model, fullgraph=True), rl.randn(2, channels, 24, 24)
+    with rl.no_grad():
+        rl.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+        model[0].weight.mul_(2)
+        rl.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+        model[2].weight.data = rl.randn_like(model[2].weight)
+        for _ in range(2):
+            rl.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_no_step_packs_what_is_prepared() -> None:
+    made = compiled(lambda w, x: F.linear(x, w), [rl.randn(64, 64)], rl.randn(16, 64))
+    assert made.preparation is not None
+    assert not [s for s in made.steps if s[0] in packers]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.op import gemm
+from rushlight.op.pack import packers
 from tests.inductor.harness import check, kernels
 
 
@@ -38,7 +38,7 @@ def test_weights_used_again_are_packed_once() -> None:
         return [rl.nn.functional.linear(x, w, b) for x in inputs]
 
     made = check(f, weight, bias, *[rl.randn(16, 256) for _ in range(4)], rtol=1e-4, atol=1e-4)
-    packs = [s for s in made.steps if s[0] in gemm.pack_kernels]
+    packs = [s for s in made.steps if s[0] in packers]
     assert len(packs) == 1 and sum("linear" in k for k in kernels(made)) == 5
 
 
