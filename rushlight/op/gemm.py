@@ -298,7 +298,7 @@ def few_rows_step(
     d = c if addend is None else addend
     params = [n, k, a.row, b.col if along else b.row, c.row, d.row, int(addend is not None)]
     params += [part, parts, a.batch, b.batch, c.batch, d.batch]
-    kernel = few_rows.few_rows_kernel(code, m, along).address
+    kernel = few_rows.few_rows_kernel(code, int(m), along).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
 
 
