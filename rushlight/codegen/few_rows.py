@@ -2,8 +2,8 @@
 
 Enters: a dtype, the number of rows (2 to MOST), and which way the right operand's memory runs. Leaves: a `Kernel` with
 the usual ABI whose parallel range is parts of the columns, matrix after matrix; its operands are left, right, result
-and addend. Refuses nothing, but expects: rows of the left operand, of the result and of the addend consecutive, and the
-right one's rows (`across`) or columns (`along`).
+and addend. Refuses nothing, but expects: rows of the left operand and of the result consecutive, and the right one's
+rows (`across`) or columns (`along`).
 
 The matrix is read once, in few long runs, which processors read ahead: packing it would cost as much as multiplying.
 across: some rows of it at a time multiply into rows of the result, a part of which stays in the first-level cache.
@@ -31,7 +31,7 @@ SLICE_BYTES = 4096           # of a row of the left operand, likewise
 SUMS = 24                    # vectors of sums
 COLUMNS = 6                  # of dot products at a time, at most: memory is read in as many places
 PARAMS = (
-    "n", "k", "lda", "ldb", "ldc", "ldd", "adds",             # sizes, strides, whether there is an addend
+    "n", "k", "lda", "ldb", "ldc", "ldd", "step_d", "adds",             # sizes, strides, whether there is an addend
     "part", "parts", "batch_a", "batch_b", "batch_c", "batch_d",
 )  # fmt: skip
 
@@ -114,7 +114,7 @@ class _Writer:
         w = self.w
         for r in range(self.rows):
             with w.loop(first, past) as j:
-                old = self.load(self.element, self.at(self.d, r, "ldd", j.i))
+                old = self.load(self.element, self.at(self.d, r, "ldd", w.mul(j.i, self.p["step_d"])))
                 value = w.select(self.adds, old, Reg("0.0", self.element))
                 w.store(value, self.at(self.c, r, "ldc", j.i), self.size)
 
@@ -210,7 +210,8 @@ class _Writer:
         begins = w.compare("eq", k0, 0)
         for n, total in enumerate(k.carry):
             place = self.at(self.c, n // count, "ldc", w.add(j, n % count))
-            added = self.load(self.element, self.at(self.d, n // count, "ldd", w.add(j, n % count)))
+            column = w.mul(w.add(j, n % count), self.p["step_d"])
+            added = self.load(self.element, self.at(self.d, n // count, "ldd", column))
             added = w.select(self.adds, added, Reg("0.0", self.element))
             old = w.select(begins, added, self.load(self.element, place))
             w.store(w.fadd(old, total), place, self.size)

@@ -32,12 +32,15 @@ from .convolve_tiles import (
     weight_suits_tiles,
 )
 from .convolve_walk import WORK, Array, Axis, Walk, Weights, Window
+from .gemm import Matrix, tiled_steps
 from .pack import compile_for, packer
 
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
 TAPS = 4                 # neighbouring taps that are worth reading where they lie
 PACKED_FROM = 256        # pixels from which packing weights as rows pays where channels lie apart
 OUTS = 128               # outputs that are worth packing their windows once more
+MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel are a matrix product
+FEW_OUTS = 8             # and outputs, whatever the pixels
 PLANNED = ("f32", "f64")
 
 
@@ -213,13 +216,42 @@ def packed_weights(
     return step, Placed(spot, places, near, near), walk.groups * panels * tile.rows * pitch
 
 
-def walk_steps(
+def product_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
+) -> tuple[list[tuple], int] | None:
+    """Steps of a (collapsed) walk whose windows are single pixels: a matrix product for every image.
+
+    None for other walks, where pixels are no run of memory, or many to a weight: packing weights for them costs little;
+    and where vectors are wide: there weights are read where they lie, which a product would pack."""
+    tile = tile_of(code)
+    if not tile.by_lane or walk.groups != 1 or not all(a.is_plain for a in walk.axes):
+        return None
+    if walk.pixels > MANY_PIXELS * max(walk.channels, walk.outs) and walk.outs > FEW_OUTS:
+        return None
+    d, h, w = walk.axes
+    s, r, size = walk.source, walk.result, tile.size
+    if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
+        return None
+    left = Matrix(weights.slot, weights.out, weights.channel)
+    right = Matrix((s.slot, s.offset * size), s.channel, 1, s.image)
+    out = Matrix((r.slot, r.offset * size), r.channel, 1, r.image)
+    added = None if bias is None else Matrix(bias, 1, 0)
+    return tiled_steps(
+        code, _C.device("cpu"), left, right, out, walk.outs, w.count, walk.channels, (scratch, offset * size),
+        walk.images, added,
+    )  # fmt: skip
+
+
+def walk_steps(
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, as_product: bool = True
 ) -> tuple[list[tuple], int]:
-    """Steps computing one walk, and the elements of packed weights it puts at `offset` of slot `scratch`."""
+    """Steps computing one walk, and the elements it puts at `offset` of slot `scratch`, packed weights if not
+    `as_product`."""
     walk = walk.collapsed()
     if not walk.pixels or not walk.outs or not walk.groups:
         return [], 0
+    if as_product and (made := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
+        return made
     if suits_depthwise(walk):
         step = depthwise_step(code, walk, weights, bias)
         if step is not None:
@@ -388,7 +420,7 @@ def overlap_steps(
         some = min(count, images - first)
         rows = Array(source.slot, source.image, source.group, source.channel, source.spatial, first * source.image)
         walk = Walk(plain, rows, Array(scratch, each, 0, pixels, strides), some, 1, channels, outs[0] * taps)
-        product, needed = walk_steps(code, walk, matrix, None, scratch, count * each)
+        product, needed = walk_steps(code, walk, matrix, None, scratch, count * each, False)
         params = [
             outs[0], *three(sizes, 1), *three(outs[1:], 1), *three(window.kernel, 1), *three(window.stride, 1),
             *three(window.padding, 0), *three(window.dilation, 1), result.image, result.channel,

@@ -226,8 +226,8 @@ def packed_steps(
 
 
 def tiled_steps(
-    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, scratch: int,
-    batch: int = 1, addend: Matrix | None = None,
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int,
+    scratch: int | tuple[int, int], batch: int = 1, addend: Matrix | None = None,
 ) -> tuple[list[tuple], int] | None:  # fmt: skip
     """c = a @ b (+ addend) in packed strips and register tiles: steps, and elements of slot `scratch`.
 
@@ -264,7 +264,7 @@ def tiled_steps(
         params += [addend.row, addend.col, addend.batch]
         slots[2:2] = [addend.slot]
     grain = larger(1, CHUNK * blocks * parts // (m * n * k))
-    product = (product_kernel(code, form, addend is not None), slots, params, batch * blocks * parts, grain, -1)
+    product = (product_kernel(code, form, addend_kind(addend)), slots, params, batch * blocks * parts, grain, -1)
     if own:
         return [product], 0
     groups = -(-strips // TOGETHER)
@@ -291,12 +291,12 @@ def few_rows_step(
     along = b.col != 1
     if not 2 <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0] or a.col != 1 or c.col != 1:
         return None
-    if (along and b.row != 1) or (addend is not None and addend.col != 1):
+    if along and b.row != 1:
         return None
     part = max(1, CHUNK // (m * k)) if along else few_rows.PART_BYTES // SIZES[code]
     parts = -(-n // part)
     d = c if addend is None else addend
-    params = [n, k, a.row, b.col if along else b.row, c.row, d.row, int(addend is not None)]
+    params = [n, k, a.row, b.col if along else b.row, c.row, d.row, d.col, int(addend is not None)]
     params += [part, parts, a.batch, b.batch, c.batch, d.batch]
     kernel = few_rows.few_rows_kernel(code, int(m), along).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
@@ -325,10 +325,20 @@ def packing_apart() -> Iterator[None]:
         _packs_apart.wanted = before
 
 
+def addend_kind(addend: Matrix | None) -> str:
+    """How sums get an addend: not at all, one for all of a row, or any."""
+    if addend is None:
+        return ""
+    return "row" if addend.col == 0 and vector_bits() == 128 else "any"
+
+
 @functools.cache
-def product_kernel(code: str, form: str, adds: bool) -> int:
-    """The kernel of products in one of the forms of `product_nest`; sums may get an addend."""
-    finish = Finish("addend", (code,), lambda total, reads: total + reads[0]) if adds else None
+def product_kernel(code: str, form: str, adds: str) -> int:
+    """The kernel of products in one of the forms of `product_nest`; sums may get an addend (`addend_kind`)."""
+    finish = None
+    if adds:
+        name = "addend" if adds == "any" else "row_addend"
+        finish = Finish(name, (code,), lambda total, reads: total + reads[0], adds == "row")
     return compile_for(_C.device("cpu"), product_nest(code, finish, form))
 
 

@@ -239,3 +239,40 @@ def test_large_channels_last_tensors_agree(groups: int) -> None:
         assert want.stride() == got.stride()
         gradients_agree(lambda m, x, w, b: m.conv2d(x, w, b, *rest), x, w, b, second=False)
         agree(lambda m, x, w: m.conv_transpose2d(x, w, None, stride, 1, 0, groups), x, w, rtol=1e-12)
+
+
+# images, channels, outputs, spatial sizes
+SINGLE_PIXELS = [
+    (1, 300, 70, (7, 7)), (3, 130, 200, (5, 6)), (2, 64, 2, (40, 33)), (2, 512, 33, (50,)), (1, 150, 140, (2, 3, 4)),
+    (9, 160, 100, (3, 3)), (1, 1100, 24, (4, 4)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("images, channels, outs, spatial", SINGLE_PIXELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_windows_of_one_pixel(images: int, channels: int, outs: int, spatial: tuple[int, ...], dtype: Any) -> None:
+    x, bias = sample(images, channels, *spatial, dtype=dtype), sample(outs, dtype=dtype, seed=2)
+    w = sample(outs, channels, *(1 for _ in spatial), dtype=dtype, seed=1)
+    call = f"conv{len(spatial)}d"
+    rtol = 1e-5 if dtype is torch.float32 else 1e-12
+    exact = (w.flatten(1).double() @ x.flatten(2).double()).reshape(images, outs, *spatial)
+    compare(exact, getattr(rl, call)(ours(x), ours(w)).double(), rtol=rtol)
+    compare(exact + bias.double().reshape(-1, *(1 for _ in spatial)),
+            getattr(rl, call)(ours(x), ours(w), ours(bias)).double(), rtol=rtol)  # fmt: skip
+    if dtype is torch.float64:
+        gradients_agree(lambda m, x, w, b: getattr(m, call)(x, w, b), x, w, bias)
+    wide = ours(sample(images, 2 * channels, *spatial, dtype=dtype))      # images apart, channels of each together
+    part = wide[:, channels // 2 : channels // 2 + channels]
+    compare(theirs(getattr(rl, call)(part.contiguous(), ours(w))), getattr(rl, call)(part, ours(w)), rtol=rtol)
+
+
+def test_threads_do_not_change_windows_of_one_pixel() -> None:
+    x, w = ours(sample(4, 300, 7, 7, dtype=torch.float32)), ours(sample(280, 300, 1, 1, dtype=torch.float32, seed=1))
+    threads = rl.get_num_threads()
+    try:
+        rl.set_num_threads(1)
+        alone = rl.conv2d(x, w)
+        rl.set_num_threads(4)
+        assert rl.conv2d(x, w).equal(alone)
+    finally:
+        rl.set_num_threads(threads)

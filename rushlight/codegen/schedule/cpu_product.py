@@ -35,6 +35,7 @@ class Blocking:
     def __init__(self, code: str, bits: int = 0) -> None:
         bits = bits or vector_bits()
         self.height, self.vectors = TILES[bits]
+        self.is_narrow = bits == 128
         self.lanes = bits // 8 // ELEMENTS[code][1]
         self.width = self.vectors * self.lanes                              # columns of a tile, and of a strip
         # elements between values of k of packed rows
@@ -173,15 +174,25 @@ class _Product:
         )  # fmt: skip
         if self.finish is None:
             return [multiply]
-        done = self.finish.loop(self.code, self.c, at, corner, high, wide, s.attr)
+        done: Statement = self.finish.loop(self.code, self.c, at, corner, high, wide, s.attr)
+        if self.cut.is_narrow:     # vectors of an unknown number of columns go four at a time, more than there are
+            whole = self.finish.loop(self.code, self.c, at, corner, high, self.width, f"{s.attr}w")
+            done = If(ge(wide, self.width), (whole,), (done,))
         return [multiply, If(ge(k0 + deep, var("k")), (done,))]
 
 
 class Finish:
-    """What becomes of a sum before it is stored for good: `value(sum, reads)`, of operands laid out like the result."""
+    """What becomes of a sum before it is stored for good: `value(sum, reads)`, of operands laid out like the result, or
+    (`per_row`) one number for every row of it."""
 
-    def __init__(self, name: str, codes: tuple[str, ...], value: Callable[[Value, list[Value]], Value]) -> None:
-        self.name, self.codes, self.value = name, codes, value
+    def __init__(
+        self,
+        name: str,
+        codes: tuple[str, ...],
+        value: Callable[[Value, list[Value]], Value],
+        per_row: bool = False,
+    ) -> None:
+        self.name, self.codes, self.value, self.per_row = name, codes, value, per_row
         self.params = tuple(f"{what}{k}" for k in range(len(codes)) for what in ("f_row", "f_col", "f_batch"))
 
     def loop(
@@ -192,7 +203,8 @@ class Finish:
         reads = []
         for k, own in enumerate(self.codes):
             row, column = (corner[0] + r) * var(f"f_row{k}"), (corner[1] + q) * var(f"f_col{k}")
-            reads.append(load(2 + k, var("matrix") * var(f"f_batch{k}") + row + column, own))
+            place = var("matrix") * var(f"f_batch{k}") + row
+            reads.append(load(2 + k, place if self.per_row else place + column, own))
         place = at + r * var("row") + q
         inner = For(q.attr, ZERO, wide, (Store(c, place, self.value(load(c, place, code), reads)),), vector=True)
         return For(r.attr, ZERO, high, (inner,))
