@@ -10,56 +10,6 @@
 
 namespace rl {
 
-const DTypeInfo kDTypes[] = {
-    {"bool", "b1", "Bool", 1, false, false, false},
-    {"uint8", "u8", "Byte", 1, false, false, false},
-    {"int8", "i8", "Char", 1, false, false, true},
-    {"int16", "i16", "Short", 2, false, false, true},
-    {"int32", "i32", "Int", 4, false, false, true},
-    {"int64", "i64", "Long", 8, false, false, true},
-    {"float16", "f16", "Half", 2, true, false, true},
-    {"float32", "f32", "Float", 4, true, false, true},
-    {"float64", "f64", "Double", 8, true, false, true},
-    {"complex64", "c64", "ComplexFloat", 8, false, true, true},
-    {"complex128", "c128", "ComplexDouble", 16, false, true, true},
-    {"bfloat16", "bf16", "BFloat16", 2, true, false, true},
-    {"uint16", "u16", "UInt16", 2, false, false, false},
-    {"uint32", "u32", "UInt32", 4, false, false, false},
-    {"uint64", "u64", "UInt64", 8, false, false, false},
-    {"float8_e4m3fn", "f8e4m3fn", "Float8_e4m3fn", 1, true, false, true},
-    {"float8_e5m2", "f8e5m2", "Float8_e5m2", 1, true, false, true},
-    {"complex32", "c32", "ComplexHalf", 4, false, true, true},
-    {"float8_e4m3fnuz", "f8e4m3fnuz", "Float8_e4m3fnuz", 1, true, false, true},
-    {"float8_e5m2fnuz", "f8e5m2fnuz", "Float8_e5m2fnuz", 1, true, false, true},
-    {"float8_e8m0fnu", "f8e8m0fnu", "Float8_e8m0fnu", 1, true, false, false},
-    {"float4_e2m1fn_x2", "f4e2m1fnx2", "Float4_e2m1fn_x2", 1, true, false, true},
-    {"qint8", "q8", "QInt8", 1, false, false, true},
-    {"quint8", "qu8", "QUInt8", 1, false, false, false},
-    {"qint32", "q32", "QInt32", 4, false, false, true},
-    {"quint4x2", "qu4x2", "QUInt4x2", 1, false, false, false},
-    {"quint2x4", "qu2x4", "QUInt2x4", 1, false, false, false},
-    {"bits1x8", "bits1x8", "Bits1x8", 1, false, false, false},
-    {"bits2x4", "bits2x4", "Bits2x4", 1, false, false, false},
-    {"bits4x2", "bits4x2", "Bits4x2", 1, false, false, false},
-    {"bits8", "bits8", "Bits8", 1, false, false, false},
-    {"bits16", "bits16", "Bits16", 2, false, false, false},
-    {"int1", "i1", "Int1", 1, false, false, true},
-    {"int2", "i2", "Int2", 1, false, false, true},
-    {"int3", "i3", "Int3", 1, false, false, true},
-    {"int4", "i4", "Int4", 1, false, false, true},
-    {"int5", "i5", "Int5", 1, false, false, true},
-    {"int6", "i6", "Int6", 1, false, false, true},
-    {"int7", "i7", "Int7", 1, false, false, true},
-    {"uint1", "u1", "UInt1", 1, false, false, false},
-    {"uint2", "u2", "UInt2", 1, false, false, false},
-    {"uint3", "u3", "UInt3", 1, false, false, false},
-    {"uint4", "u4", "UInt4", 1, false, false, false},
-    {"uint5", "u5", "UInt5", 1, false, false, false},
-    {"uint6", "u6", "UInt6", 1, false, false, false},
-    {"uint7", "u7", "UInt7", 1, false, false, false},
-};
-static_assert(sizeof(kDTypes) / sizeof(kDTypes[0]) == static_cast<size_t>(DType::Count), "every dtype has its row");
-
 thread_local ThreadState tls;
 bool anomaly_enabled = false;
 

@@ -10,8 +10,8 @@ _collects = _gc.isenabled()
 _gc.disable()
 
 # A checkout in which nothing was built. (tools/make_tables.py brings the core it was given along.)
-if f"{__name__}._C" not in _sys.modules and not any(
-    _finder.find_spec(f"{__name__}._C", __path__) for _finder in _sys.meta_path
+if not all(
+    any(_finder.find_spec(f"{__name__}.{_part}", __path__) for _finder in _sys.meta_path) for _part in ("_C", "_extras")
 ):
     from .base import core_finder as _core_finder
 
@@ -24,6 +24,7 @@ _homes.install(_home_rows.ROWS, _home_rows.INTERNAL, _home_rows.NOT_ALIASED, _ho
 
 from . import (  # noqa: F401
     _C,
+    _extras,  # adds its names to those of _C: before anything that takes them from there
     autograd,
     definitions as _definitions,
     dispatch as _dispatch,

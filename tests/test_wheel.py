@@ -125,7 +125,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     assert tracked
     missing = sorted(str(path.relative_to(ROOT)) for path in tracked if str(path.relative_to(ROOT)) not in held)
     assert not missing
-    assert [name for name in held if re.fullmatch(r"rushlight/_C\..*\.so", name)]
+    assert len([name for name in held if re.fullmatch(r"rushlight/(_C|_extras)\..*\.so", name)]) == 2
     assert not [name for name in held if name.startswith(("tests/", "csrc/", "benchmarks/", "tools/", "docs/"))]
 
 

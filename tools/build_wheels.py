@@ -38,10 +38,13 @@ MACHINES = ("x86_64", "aarch64")
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORM = f"manylinux_{GLIBC[0]}_{GLIBC[1]}"
 MOST_BYTES = 4 << 20
+MODULES = ("_C", "_extras")
+NATIVE = rf"rushlight/({'|'.join(MODULES)})\.[^/]*\.so"
 WANTED = (
     "rushlight/py.typed",
     "rushlight/__init__.pyi",
     "rushlight/op/ops.tables",
+    "rushlight/devices/device_table.h",
     "rushlight/compat/shim/torch/__init__.py",
 )
 LIBRARIES = {
@@ -65,8 +68,8 @@ class Target(NamedTuple):
         return f"cp{self.version.replace('.', '')}"
 
     @property
-    def module(self) -> str:
-        return f"_C.cpython-{self.version.replace('.', '')}-{self.machine}-linux-gnu.so"
+    def suffix(self) -> str:
+        return f".cpython-{self.version.replace('.', '')}-{self.machine}-linux-gnu.so"
 
 
 # --- what there is to build for ---------------------------------------------------------------------------------------
@@ -148,8 +151,8 @@ def headers_for(target: Target, folder: Path) -> tuple[str, ...]:
     return (target.headers[0], str(folder / "headers"))
 
 
-def compile_module(target: Target, jobs: int, keep: Path | None) -> Path:
-    """The native module of a target."""
+def compile_modules(target: Target, jobs: int, keep: Path | None) -> list[Path]:
+    """The native modules of a target."""
     folder = (keep or Path(tempfile.mkdtemp(prefix="rushlight-"))) / f"{target.tag}-{target.machine}"
     folder.mkdir(parents=True, exist_ok=True)
     command = compiler(folder, target.machine)
@@ -173,10 +176,10 @@ def compile_module(target: Target, jobs: int, keep: Path | None) -> Path:
         "-DCMAKE_SYSTEM_NAME=Linux",
         f"-DCMAKE_SYSTEM_PROCESSOR={target.machine}",
         f"-DRUSHLIGHT_PYTHON_HEADERS={';'.join(headers)}",
-        f"-DRUSHLIGHT_PYTHON_SUFFIX={target.module.removeprefix('_C')}",
+        f"-DRUSHLIGHT_PYTHON_SUFFIX={target.suffix}",
     )
     run("cmake", "--build", folder / "build", "--parallel", str(jobs))
-    return folder / "build" / target.module
+    return [folder / "build" / f"{name}{target.suffix}" for name in MODULES]
 
 
 def base_wheel(folder: Path) -> Path:
@@ -196,8 +199,8 @@ def base_wheel(folder: Path) -> Path:
     return made
 
 
-def with_module(base: Path, target: Target, module: Path, out: Path) -> Path:
-    """The base wheel with another native module, and the tags and the record that go with it."""
+def with_modules(base: Path, target: Target, modules: list[Path], out: Path) -> Path:
+    """The base wheel with other native modules, and the tags and the record that go with them."""
     name, version = base.name.split("-")[:2]
     made = out / f"{name}-{version}-{target.tag}-{target.tag}-{PLATFORM}_{target.machine}.whl"
     info = f"{name}-{version}.dist-info"
@@ -214,9 +217,10 @@ def with_module(base: Path, target: Target, module: Path, out: Path) -> Path:
             if path == f"{info}/WHEEL":
                 text = re.sub(r"(?m)^Tag: .*\n", "", source.read(path).decode()).rstrip("\n")
                 add(path, f"{text}\nTag: {target.tag}-{target.tag}-{PLATFORM}_{target.machine}\n".encode())
-            elif path != f"{info}/RECORD" and not (path.startswith("rushlight/_C.") and path.endswith(".so")):
+            elif path != f"{info}/RECORD" and not re.fullmatch(NATIVE, path):
                 add(path, source.read(path))
-        add(f"rushlight/{target.module}", module.read_bytes(), 0o755)
+        for module in modules:
+            add(f"rushlight/{module.name}", module.read_bytes(), 0o755)
         rows.append(f"{info}/RECORD,,\n")
         wheel.writestr(f"{info}/RECORD", "\n".join(rows))
     return made
@@ -250,11 +254,12 @@ def audit(wheel: Path) -> list[str]:
             for name in sorted(names - sources)
             if name.endswith((".py", ".pyi"))
         ][:5]
-        module = f"rushlight/_C.cpython-{version}-{machine}-linux-gnu.so"
-        if module not in names:
-            return [*wrong, f"it lacks {module}"]
+        modules = [f"rushlight/{name}.cpython-{version}-{machine}-linux-gnu.so" for name in MODULES]
+        if lacking := [f"it lacks {module}" for module in modules if module not in names]:
+            return [*wrong, *lacking]
         wrong += audit_paths(archive)
-        wrong += audit_module(Path(archive.extract(module, folder)), machine, floor)
+        for module in modules:
+            wrong += audit_module(Path(archive.extract(module, folder)), machine, floor)
     shown = subprocess.run([sys.executable, "-m", "auditwheel", "show", str(wheel)], capture_output=True, text=True)
     if not shown.returncode and f"manylinux_{floor[0]}_{floor[1]}_{machine}" not in shown.stdout:
         wrong.append(f"auditwheel gives it another platform: {' '.join(shown.stdout.split())[:200]}")
@@ -333,7 +338,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         base = options.base or base_wheel(Path(folder))
         for target in targets_of(options):
-            wheel = with_module(base, target, compile_module(target, options.jobs, options.keep), options.out)
+            wheel = with_modules(base, target, compile_modules(target, options.jobs, options.keep), options.out)
             if not is_sound(wheel):
                 wheel.unlink()
                 failed += 1

@@ -28,7 +28,7 @@ SOURCE_SUFFIXES = {".py", ".cpp", ".h", ".cu"}
 CHECKED_FOLDERS = (PACKAGE, "csrc", "tests", "tools", "benchmarks", "docs", "examples")
 
 # From the bottom up. A module may import only from lines before its own, or from its own package. Names on
-# one line do not see each other. `_C` is the native core; "" is rushlight/__init__.py itself.
+# one line do not see each other. `_C` is the native core, which `_extras` completes; "" is rushlight/__init__.py.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("base.environment",),
     (
@@ -47,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("base.refusals",),
     ("_jit_internal",),
-    ("_C",),
+    ("_C", "_extras"),
     ("base.settings",),
     ("symbols",),
     ("base.shape",),
@@ -321,7 +321,8 @@ class Tree:
         base = absolute("." * node.level + (node.module or ""), source.package)
         # `from package import submodule` depends on the submodule, not on everything the package holds.
         names = [f"{base}.{alias.name}" for alias in node.names]
-        return [name if name in self.sources or name == f"{PACKAGE}._C" else base for name in names]
+        native = (f"{PACKAGE}._C", f"{PACKAGE}._extras")
+        return [name if name in self.sources or name in native else base for name in names]
 
     def imports_of(self, source: Source) -> Iterator[Import]:
         """Every import in a file, those for the type checker alone left out."""

@@ -1,6 +1,6 @@
 """Build the native module in place, so that the source tree can be imported without installing it.
 
-Enters: csrc/*.cpp and CMakeLists.txt. Leaves: rushlight/_C.<abi>.so, and the objects of the last build under
+Enters: csrc/*.cpp and CMakeLists.txt. Leaves: rushlight/_C.<abi>.so, _extras, and the objects of the last build under
 build/dev*/ so that the next run compiles only what changed. It refuses to install anything: cmake must be
 present (`pip install cmake ninja`, or the system's); ninja and ccache are used when found.
 
@@ -29,7 +29,7 @@ PACKAGE = ROOT / "rushlight"
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Build rushlight/_C in place.")
+    parser = argparse.ArgumentParser(description="Build the native modules of rushlight in place.")
     parser.add_argument("--asan", action="store_true", help="build with AddressSanitizer")
     parser.add_argument("--debug", action="store_true", help="asserts and debug information, little optimisation")
     parser.add_argument("--lto", action="store_true", help="optimise across translation units")
@@ -91,18 +91,21 @@ def configure(options: argparse.Namespace, cmake: str, python: str, folder: Path
         sys.exit(f"dev_build: cmake could not configure the build\n{done.stdout or ''}{done.stderr or ''}")
 
 
-def compile_module(options: argparse.Namespace, cmake: str, folder: Path) -> Path:
-    """Run the build and return the module it made."""
+def compile_modules(options: argparse.Namespace, cmake: str, folder: Path) -> list[Path]:
+    """Run the build and return the modules it made."""
     # ccache: relative paths in the hash let other checkouts of the same sources share the objects.
     environment = dict(os.environ, CCACHE_BASEDIR=str(ROOT), CCACHE_NOHASHDIR="1")
     command = [cmake, "--build", str(folder), "--parallel", str(options.jobs)]
     command += ["--verbose"] if options.verbose else []
     if subprocess.run(command, env=environment).returncode:
         sys.exit("dev_build: compilation failed (see above)")
-    made = sorted(folder.glob("_C.*.so"), key=lambda path: path.stat().st_mtime)
-    if not made:
-        sys.exit(f"dev_build: the build finished, but left no _C.*.so in {folder}")
-    return made[-1]
+    found = []
+    for name in ("_C", "_extras"):
+        built = sorted(folder.glob(f"{name}.*.so"), key=lambda path: path.stat().st_mtime)
+        if not built:
+            sys.exit(f"dev_build: the build finished, but left no {name}.*.so in {folder}")
+        found.append(built[-1])
+    return found
 
 
 def install(module: Path, folder: Path) -> Path:
@@ -128,13 +131,15 @@ def main() -> None:
         if options.clean and folder.exists():
             shutil.rmtree(folder)
         configure(options, cmake, python, folder)
-        module = compile_module(options, cmake, folder)
-        target = install(module, PACKAGE)
+        modules = compile_modules(options, cmake, folder)
+        targets = [install(module, PACKAGE) for module in modules]
         editable = packages / PACKAGE.name
-        # `pip install -e .` keeps its module there and prefers it to the one in the tree: replace it as well.
-        if (editable / module.name).exists() and not (editable / "__init__.py").exists():
-            install(module, editable)
-    print(f"dev_build: {target.relative_to(ROOT)} ({target.stat().st_size // 1024} KiB)")
+        # `pip install -e .` keeps its modules there and prefers them to those in the tree: replace them as well.
+        if (editable / modules[0].name).exists() and not (editable / "__init__.py").exists():
+            for module in modules:
+                install(module, editable)
+    for target in targets:
+        print(f"dev_build: {target.relative_to(ROOT)} ({target.stat().st_size // 1024} KiB)")
     if options.asan:
         # libstdc++ as well: the sanitizer must find the real __cxa_throw before a library that throws is loaded.
         names = ("libasan.so", "libstdc++.so")

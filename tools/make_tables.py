@@ -1,9 +1,9 @@
 """Write the tables of ops that a wheel ships, so that the first import of an installation is a quick one.
 
-Enters: the native module just built, and the sources of this tree. Leaves: one file, which the build installs as
+Enters: the native modules just built, and the sources of this tree. Leaves: one file, which the build installs as
 rushlight/op/ops.tables. CMake runs this while a wheel is built; by hand:
 
-    python tools/make_tables.py rushlight/_C.*.so ops.tables
+    python tools/make_tables.py rushlight/_C.*.so rushlight/_extras.*.so ops.tables
     python tools/make_tables.py --check ops.tables          whether a file is of this tree's sources
 
 The file holds a checksum of the sources that it was made from, and `rushlight.op.registry` takes it for these alone.
@@ -23,14 +23,15 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = str(ROOT / "rushlight" / "definitions")
 
 
-def use_module(path: str) -> None:
-    """Let `rushlight._C` be this file, wherever it is."""
-    loader = importlib.machinery.ExtensionFileLoader("rushlight._C", path)
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_file_location("rushlight._C", path, loader=loader)
-    )
-    sys.modules["rushlight._C"] = module
-    loader.exec_module(module)
+class Built:
+    """A finder: modules called `names` are these files, wherever they are."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.files = files
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        file = self.files.get(name)
+        return None if file is None else importlib.util.spec_from_file_location(name, file)
 
 
 def make_tables(target: str) -> None:
@@ -48,7 +49,7 @@ def is_current(file: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 2:
+    if len(arguments) != (2 if arguments[:1] == ["--check"] else 3):
         print(__doc__, file=sys.stderr)
         return 2
     sys.path.insert(0, str(ROOT))
@@ -59,8 +60,8 @@ def main(arguments: list[str]) -> int:
             current = is_current(arguments[1])
             print(f"make_tables: {arguments[1]} is {'of these sources' if current else 'out of date'}")
             return int(not current)
-        use_module(arguments[0])
-        make_tables(arguments[1])
+        sys.meta_path.insert(0, Built({"rushlight._C": arguments[0], "rushlight._extras": arguments[1]}))
+        make_tables(arguments[2])
     return 0
 
 

@@ -24,13 +24,15 @@ def use_installed_copy(package_path: list[str]) -> None:
             package_path[:] = [installed]
             return
     raise ImportError(
-        f"rushlight: expected the native core _C in {here} or in an installed copy, got neither. Run `pip install -e .`"
-        " (or `python tools/dev_build.py`) in the source tree.",
+        f"rushlight: expected the native modules _C and _extras in {here} or in an installed copy, got neither. Run"
+        " `pip install -e .` (or `python tools/dev_build.py`) in the source tree.",
         name="rushlight._C",
     )
 
 
-def _core(folder: str) -> str | None:
-    return next(
-        (path for suffix in EXTENSION_SUFFIXES if os.path.exists(path := os.path.join(folder, "_C" + suffix))), None
+def _core(folder: str) -> bool:
+    """Whether both native modules are there: the core, and what it is completed by."""
+    return all(
+        any(os.path.exists(os.path.join(folder, name + suffix)) for suffix in EXTENSION_SUFFIXES)
+        for name in ("_C", "_extras")
     )

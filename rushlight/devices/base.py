@@ -171,8 +171,8 @@ class Device:
             )
 
     def native(self) -> Any:
-        """The address of a table of C functions (csrc/device_table.h), as an int or a capsule: memory, copies and
-        launches then go there without Python, and `load` returns ints. None: the methods of this object are called."""
+        """The address of a table of C functions (device_table.h, beside this file), as an int or a capsule: memory,
+        copies and launches then go there without Python, and `load` returns ints. None: the methods are called."""
         return None
 
     # Management

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rushlight
 import rushlight as torch
 from rushlight import codegen
 from rushlight.devices import Device, register
@@ -16,7 +21,7 @@ KERNEL = ctypes.CFUNCTYPE(None, P, P, ctypes.c_int64, ctypes.c_int64)
 
 
 class Launch(ctypes.Structure):
-    """RushlightLaunch of csrc/device_table.h."""
+    """RushlightLaunch of device_table.h."""
 
     _fields_ = [
         ("kernel", P), ("num_operands", ctypes.c_int32), ("num_params", ctypes.c_int32),
@@ -34,7 +39,7 @@ LATER = ("synchronize", "new_stream", "record", "wait", "finish", "query", "forg
 
 
 class Table(ctypes.Structure):
-    """RushlightDevice of csrc/device_table.h."""
+    """RushlightDevice of device_table.h."""
 
     _fields_ = [
         ("version", ctypes.c_uint32),
@@ -114,3 +119,20 @@ def test_tables_of_another_version_are_refused():
         register(NativeDevice("nativeold", 77))
     with pytest.raises(RuntimeError, match="expected one of|no 'nativeold' device"):
         torch.empty(1, device="nativeold")
+
+
+def test_the_header_lies_in_the_package_and_is_plain_c(tmp_path):
+    """Whoever writes a device in another language includes it from there; the structures above are those it states."""
+    header = Path(rushlight.devices.__path__[0]) / "device_table.h"
+    text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
+    members = text.partition("typedef struct RushlightDevice {")[2].partition("}")[0].split(";")
+    fields = [re.search(r"\(\*(\w+)\)|(\w+)$", m.strip()) for m in members]
+    assert [name for name, *_ in Table._fields_] == [f[1] or f[2] for f in fields if f]
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    source = tmp_path / "device.c"
+    source.write_text('#include "device_table.h"\nRushlightDevice table = {RUSHLIGHT_DEVICE_VERSION};\n')
+    command = [compiler, "-std=c99", "-Wall", "-Werror", "-fsyntax-only", "-I", str(header.parent), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

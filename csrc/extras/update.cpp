@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core.h"
 #include "plan.h"
 #include "pool.h"
 #include "unlocked.h"
@@ -78,7 +79,7 @@ struct Walk {
 };
 
 bool is_plain(Tensor* t) {
-  return !(t->keys & ~tls.excluded) && t->device.type == kCPU && (t->storage->data || !t->numel) &&
+  return !(t->keys & ~thread_state().excluded) && t->device.type == kCPU && (t->storage->data || !t->numel) &&
          !(t->flags & kInference);
 }
 
@@ -255,7 +256,8 @@ PyObject* update_call(PyObject* object, PyObject* args, PyObject*) {
   if (grads && PySequence_Fast_GET_SIZE(grads.p) != PySequence_Fast_GET_SIZE(params.p))
     return PyErr_SetString(PyExc_ValueError, "update: grads must be as many as params"), nullptr;
   // A mode or a transform wants to see every op; autocast has no say in these.
-  bool leave = (tls.keys & ~tls.excluded & ~static_cast<uint32_t>(kKeyAutocast)) || !PyDict_Check(state);
+  const ThreadState& thread = thread_state();
+  bool leave = (thread.keys & ~thread.excluded & ~static_cast<uint32_t>(kKeyAutocast)) || !PyDict_Check(state);
   Walk walk(2 + static_cast<int>(PyTuple_GET_SIZE(self->tensor_keys)),
             static_cast<int>(PyTuple_GET_SIZE(self->scalar_keys)));
   walk.entries.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(params.p)));
