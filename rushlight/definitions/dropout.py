@@ -15,6 +15,7 @@ from ..base.tracebacks import users_level
 from ..dispatch import modes
 from ..op import Composite, Extern, find_op
 from ..op.extern import Spec
+from ..op.random_level import draws_are_ops
 from .random import draw, fill_bernoulli, to_single
 
 # The negative saturation value of selu, which alpha dropout preserves.
@@ -30,7 +31,7 @@ def check_probability(name: str, p: float, error: type[Exception] = RuntimeError
 def bernoulli(target: Any, p: float, one: float = 1.0) -> Any:
     """`one` with probability p, else zero, in `target`. Modes see ops,
     so that a traced program draws anew when it runs."""
-    if not modes.state.dispatch_modes:
+    if not modes.state.dispatch_modes and not draws_are_ops():
         return fill_bernoulli(target, p, None, one)
     drawn = find_op("bernoulli_")(target, p)
     return drawn if one == 1 else drawn.mul_(one)

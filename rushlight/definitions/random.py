@@ -15,12 +15,10 @@ from typing import Any
 
 from .. import _C
 from ..base.dtype import finfo, iinfo
-from ..base.promotion import default_dtype
 from ..base.tracebacks import users_level
 from ..devices import default_device, handlers
-from ..op import Composite, OpDefinition, find_op, levels
-from ..op.definition import KIND_PLANNED
-from ..op.factory import check_options, check_sizes
+from ..op import Composite, OpDefinition, Spec, find_op, levels
+from ..op.factory import Factory, check_options, check_sizes
 from ..op.out import resize_output
 from ..op.random_level import draw_into
 
@@ -379,6 +377,78 @@ class RandomFullFill(Fill):
         return draw("full", generator, input)
 
 
+# --- the same as new tensors, which is what functional programs hold instead of fills ---------------------------------
+
+
+class Filled(Composite):
+    """A tensor like `input`, which gives shape, dtype and device alone, filled by the op that is called so with `_`."""
+
+    function = method = out = False
+    differentiable = False
+    batch = "random"
+    is_composite = False     # drawing is no op of the body: recorders must see this one
+
+    def compute(self, input: Any, *args: Any) -> Any:
+        *own, generator = args
+        target = find_op("empty_like")(input.detach())
+        return find_op(self.spec.name.removesuffix("_functional") + "_")(target, *own, generator=generator)
+
+
+class Uniform(Filled):
+    """Uniform numbers in [from, to), shaped like `input`."""
+
+    schema = "uniform(Tensor input, float from=0, float to=1, *, Generator? generator=None) -> Tensor"
+
+
+class NormalFunctional(Filled):
+    """Normal numbers, shaped like `input`."""
+
+    schema = "normal_functional(Tensor input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor"
+
+
+class LogNormal(Filled):
+    """Exponentials of normal numbers, shaped like `input`."""
+
+    schema = "log_normal(Tensor input, float mean=1, float std=2, *, Generator? generator=None) -> Tensor"
+
+
+class Cauchy(Filled):
+    """Numbers from the Cauchy distribution, shaped like `input`."""
+
+    schema = "cauchy(Tensor input, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor"
+
+
+class Exponential(Filled):
+    """Exponential numbers of rate `lambd`, shaped like `input`."""
+
+    schema = "exponential(Tensor input, float lambd=1, *, Generator? generator=None) -> Tensor"
+
+
+class Geometric(Filled):
+    """Numbers of trials up to the first success of probability p, shaped like `input`."""
+
+    schema = "geometric(Tensor input, float p, *, Generator? generator=None) -> Tensor"
+
+
+class Random(Filled):
+    """Integers, shaped like `input`: in [from, to), in [0, to), or up to the last one the dtype counts to."""
+
+    schema = (
+        "random.from(Tensor input, int from, int? to, *, Generator? generator=None) -> Tensor",
+        "random.to(Tensor input, int to, *, Generator? generator=None) -> Tensor",
+        "random(Tensor input, *, Generator? generator=None) -> Tensor",
+    )
+
+
+class BernoulliFunctional(Filled):
+    """Ones, of probability p, or of that which `p` (broadcast) gives each element, and zeros, laid out like `input`."""
+
+    schema = (
+        "bernoulli_functional(Tensor input, float p=0.5, *, Generator? generator=None) -> Tensor",
+        "bernoulli_functional.Tensor(Tensor input, Tensor p, *, Generator? generator=None) -> Tensor",
+    )
+
+
 # --- factories --------------------------------------------------------------------------------------------------------
 
 OPTIONS = (
@@ -391,47 +461,43 @@ LIKE_OPTIONS = (
 )
 
 
-class RandomFactory(OpDefinition):
+class RandomFactory(Factory):
     """A new tensor (or `out`) filled by a law. Own parameters come first, `size` being the last of them.
 
     A plain call becomes a plan: the core allocates and comes back for the draws alone.
     """
 
-    kind = KIND_PLANNED
-    method = False
     out = False
-    differentiable = False
     batch = "random"
-
-    def default(self) -> Any:
-        """The dtype when none is given."""
-        return default_dtype()
 
     def law(self, dtype: Any, *own: Any) -> tuple:
         """The sampler and its parameters; receives the own parameters without the size."""
         raise NotImplementedError
 
-    def plan(self, args: tuple) -> Any:
-        *own, generator, out, dtype, layout, device, pin_memory, requires_grad = args
-        if generator is not None or out is not None or requires_grad:
-            return None
-        check_options(self.name, layout, pin_memory)
-        size = self.size(own)
+    def is_planned(self, args: tuple) -> bool:
+        *_, generator, out, _, _, _, _, requires_grad = args
+        return generator is None and out is None and not requires_grad
+
+    def split(self, args: tuple) -> tuple[tuple, Any, Any, bool]:
+        own, dtype, device, requires_grad = super().split(args)
+        return own[:-2], dtype, device, requires_grad      # without generator and out
+
+    def made(self, own: tuple, dtype: Any, device: Any) -> tuple[Spec, Any]:
+        left = list(own)
+        size = self.size(left)
         check_sizes(self.name, size)
-        dtype, place = dtype or self.default(), default_device() if device is None else _C.device(device)
-        law = self.law(dtype, *own)
-        step = (lambda target: draw_law(law, target, None), [0], [], 1, 1, -1)
-        if place.type == "cpu" and not dtype.is_complex:
-            name, *parameters = law
-            step = (lambda target: _C.sample(None, name, (target,), *parameters), *step[1:])
-        return _C.Plan(0, place, [("new", dtype, size, None, -1, 0)], [step])
+        law = self.law(dtype, *left)
+        if device.type != "cpu" or dtype.is_complex:
+            return Spec(size, dtype), lambda target: draw_law(law, target, None)
+        name, *parameters = law
+        return Spec(size, dtype), lambda target: _C.sample(None, name, (target,), *parameters)
 
     def run(self, *args: Any) -> Any:
         *own, generator, out, dtype, layout, device, pin_memory, requires_grad = args
         check_options(self.name, layout, pin_memory)
         size = self.size(own)
         check_sizes(self.name, size)
-        target = empty_target(self.name, size, out, dtype, device, self.default())
+        target = empty_target(self.name, size, out, dtype, device, self.dtype())
         draw_law(self.law(target.dtype, *own), target, generator)
         if out is not None:
             _C.bump_version(out)
@@ -487,7 +553,7 @@ class Randint(RandomFactory):
         f"randint.low(int low, int high, any size, {OPTIONS}) -> Tensor",
     )
 
-    def default(self):
+    def dtype(self, *own):
         return _C.int64
 
     def law(self, dtype, *bounds):
@@ -499,7 +565,7 @@ class Randperm(RandomFactory):
 
     schema = f"randperm(int n, {OPTIONS}) -> Tensor"
 
-    def default(self):
+    def dtype(self, *own):
         return _C.int64
 
     def size(self, own):

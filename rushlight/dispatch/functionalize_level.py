@@ -25,7 +25,7 @@ def interpret(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: li
     """One call at a functionalize level."""
     if overload.name in RESHAPED and behind(args[0], level) is not None:
         return look_otherwise(level, args[0], find_op(overload.name[:-1])(*args))
-    if is_differentiated_body(overload):
+    if is_differentiated_body(overload) and not is_draw(overload):
         return levels.map_tensors(
             lambda t: t if behind(t, level) is not None else levels.functional(level, t), overload.run(*args)
         )
@@ -34,6 +34,11 @@ def interpret(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: li
     values = levels.map_args(lambda t: current(level, t), args)
     result = levels.below(level, called, level, overload, values)
     return wrapped(level, overload, args, values, result)
+
+
+def is_draw(overload: Any) -> bool:
+    """Whether the op draws random numbers by itself: its body would draw them once, when it is traced."""
+    return overload.definition.batch == "random" and not overload.definition.is_composite
 
 
 def behind(t: Any, level: FunctionalizeLevel) -> Functional | None:
@@ -160,6 +165,8 @@ def write(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: list[A
 def functional_form(overload: Any, values: tuple) -> Any:
     """What an in-place op leaves in its target, as a tensor of its own."""
     target, definition = values[0], overload.definition
+    if is_draw(overload):      # a fill: it forgets what was there
+        return laid_out(filled(overload, values), target)
     name = definition.spec.name if definition.is_inplace else overload.name.removesuffix("_")
     if not definition.is_inplace and not (name in ops and same_parameters(name, definition.spec)):
         result = target.clone()      # no form of its own: what is written is a copy
@@ -177,6 +184,16 @@ def functional_form(overload: Any, values: tuple) -> Any:
             f" {list(target.shape)}"
         )
     return laid_out(result if result.dtype is target.dtype else result.to(target.dtype), target)
+
+
+def filled(overload: Any, values: tuple) -> Any:
+    """What a fill leaves in its target: numbers come in the order of the target's memory."""
+    spec = overload.definition.spec
+    name = spec.name.removesuffix("_")
+    # `normal` is another op; `bernoulli` gives dense rows, and takes one probability
+    if name == "normal" or (name == "bernoulli" and (spec.overload or not values[0].is_contiguous())):
+        name += "_functional"
+    return call(find_op(name), overload, values)
 
 
 def same_parameters(name: str, spec: Any) -> bool:

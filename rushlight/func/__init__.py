@@ -3,6 +3,7 @@
 from .batch_norm import replace_all_batch_norm_modules_
 from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from .functionalization import functionalize
+from .random_state import with_random_state
 from .rearranging import rearrange
 from .stateless import debug_unwrap, functional_call, stack_module_state
 from .vectorize import vmap
@@ -10,4 +11,5 @@ from .vectorize import vmap
 __all__ = [
     "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
     "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+    "with_random_state",
 ]  # fmt: skip

@@ -73,6 +73,17 @@ class FunctionalizeLevel(Level):
         self.removes_views = removes_views
 
 
+class RandomStateLevel(Level):
+    """A `with_random_state`: ops inside draw from `state`, a tensor, and leave the one that follows it there."""
+
+    kind = "random_state"
+    __slots__ = ("state",)
+
+    def __init__(self, random_state: Any) -> None:
+        super().__init__()
+        self.state = random_state
+
+
 class Tracked:
     """Behind a tensor of a grad level: the same tensor one level down."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .levels import Batch, Dual, VmapLevel, state
+from .levels import Batch, Dual, RandomStateLevel, VmapLevel, state
 
 
 def random_error(name: str) -> None:
@@ -21,11 +21,21 @@ def random_error(name: str) -> None:
     )
 
 
+def draws_are_ops() -> bool:
+    """Whether bodies must draw by ops, because what draws is given the state of the generator."""
+    return any(isinstance(level, RandomStateLevel) for level in state.stack)
+
+
 def draw_into(name: str, out: Any, fill: Callable[[Any], Any]) -> Any:
     """fill(tensor) for the tensor behind all levels of `out`."""
     for level in state.stack:
         if isinstance(level, VmapLevel) and level.randomness == "error":
             random_error(name)
+        if isinstance(level, RandomStateLevel):
+            raise NotImplementedError(
+                f"with_random_state: {name} draws where no op can be given the state, as in a vmap inside. Transform"
+                " the whole with vmap instead, or draw outside of it."
+            )
     _draw(out, fill)
     return out
 
