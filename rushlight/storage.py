@@ -217,14 +217,18 @@ _CASTS = {"bfloat16": _C.bfloat16, "bool": _C.bool, "byte": _C.uint8, "char": _C
           "long": _C.int64, "short": _C.int16, "float8_e4m3fn": _C.float8_e4m3fn,
           "float8_e5m2": _C.float8_e5m2}  # fmt: skip
 
+
+def _type(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the storage's class, or its elements converted."""
+    return f"{_C.get_display_module()}.storage.UntypedStorage" if dtype is None else _converted(self, dtype)
+
+
 _METHODS: dict[str, Any] = {
     "copy_": _copy, "clone": _clone, "fill_": _fill, "tolist": lambda self: list(moved(self, "cpu").tobytes()),
     "element_size": lambda self: 1, "untyped": lambda self: self, "new": lambda self: UntypedStorage(0, self.device),
     "cpu": lambda self: moved(self, "cpu"), "to": lambda self, *, device, non_blocking=False: moved(self, device),
     "byteswap": _byteswap, "get_device": lambda self: -1 if self.device.index is None else self.device.index,
-    "type": lambda self, dtype=None,
-    non_blocking=False: f"{_C.get_display_module()}.storage.UntypedStorage" if dtype is None else _converted(self,
-        dtype),
+    "type": _type,
     "cuda": _to_cuda, "pin_memory": _pinned, "is_pinned": lambda self, device="cuda": False,
     "filename": property(lambda self: _mapped_files.get(self.data_ptr())),
     "from_file": classmethod(from_file), "from_buffer": classmethod(_from_buffer), "is_cuda": False, "is_hpu": False,

@@ -219,9 +219,10 @@ def fit_gamma() -> None:
 def fit_bessel() -> None:
     for order, name in ((0, "I0E"), (1, "I1E")):
         # The factor 1 + x levels both out: terms of mixed signs would cancel.
-        emit(f"{name}_NEAR", f"exp(-x) I{order}(x) (1 + x) / x**{order} in x - 4, 0 <= x <= 8",
-             lambda u,
-             n=order: mp.exp(-u - 4) * mp.besseli(n, u + 4) * (u + 5) / (u + 4) ** n if u > -4 else 1 / (1 + n),
+        def near(u, n=order):
+            return mp.exp(-u - 4) * mp.besseli(n, u + 4) * (u + 5) / (u + 4) ** n if u > -4 else 1 / (1 + n)
+
+        emit(f"{name}_NEAR", f"exp(-x) I{order}(x) (1 + x) / x**{order} in x - 4, 0 <= x <= 8", near,
              "-4", "4", f64=31, lite=22)  # fmt: skip
         emit(f"{name}_FAR", f"sqrt(x) exp(-x) I{order}(x) in 1/x - 1/16, x >= 8",
              lambda u, n=order: scaled_bessel(n, 1 / max(u + mp.mpf("0.0625"), mp.mpf(10) ** -6)),

@@ -83,9 +83,10 @@ CASES = {
     "mm half": lambda x, y, on: (x.half() @ y.half().t()).float(),
     "mm bfloat16": lambda x, y, on: (x.bfloat16() @ y.bfloat16().t()).float(),
     "mm double": lambda x, y, on: x.double() @ y.double().t(), "einsum": lambda x, y, on: rl.einsum("ij,kj->ik", x, y),
-    "outer": lambda x, y, on: rl.outer(x[0], y[0]), "attention": lambda x, y,
-    on: F.scaled_dot_product_attention(x[:, :128].reshape(1, 37, 4, 32), y[:, :128].reshape(1, 37, 4, 32),
-                                       x[:, :128].reshape(1, 37, 4, 32)),
+    "outer": lambda x, y, on: rl.outer(x[0], y[0]),
+    "attention": lambda x, y, on: F.scaled_dot_product_attention(
+        *[t[:, :128].reshape(1, 37, 4, 32) for t in (x, y, x)]
+    ),
     "conv": lambda x, y, on: F.conv2d(x.reshape(1, 1, 37, 129), y[:3, :3].reshape(1, 1, 3, 3)),
     "max_pool": lambda x, y, on: F.max_pool2d(x.reshape(1, 1, 37, 129), 2),
     "avg_pool": lambda x, y, on: F.avg_pool2d(x.reshape(1, 1, 37, 129), 3),

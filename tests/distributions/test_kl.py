@@ -30,12 +30,14 @@ MAKERS = {
     "Geometric": lambda t, s: t.distributions.Geometric(numbers(t, 2, low=0.1, high=0.9, seed=s)),
     "Gumbel": lambda t, s: t.distributions.Gumbel(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
     "HalfNormal": lambda t, s: t.distributions.HalfNormal(numbers(t, 2, seed=s)),
-    "Independent": lambda t,
-    s: t.distributions.Independent(t.distributions.Normal(gauss(t, 2, 3, seed=s), numbers(t, 2, 3, seed=s)), 1),
+    "Independent": lambda t, s: t.distributions.Independent(
+        t.distributions.Normal(gauss(t, 2, 3, seed=s), numbers(t, 2, 3, seed=s)), 1
+    ),
     "Laplace": lambda t, s: t.distributions.Laplace(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
     "LogNormal": lambda t, s: t.distributions.LogNormal(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
-    "LowRankMultivariateNormal": lambda t,
-    s: t.distributions.LowRankMultivariateNormal(gauss(t, 2, 3, seed=s), gauss(t, 3, 2, seed=s), numbers(t, 3, seed=s)),
+    "LowRankMultivariateNormal": lambda t, s: t.distributions.LowRankMultivariateNormal(
+        gauss(t, 2, 3, seed=s), gauss(t, 3, 2, seed=s), numbers(t, 3, seed=s)
+    ),
     "MultivariateNormal": lambda t, s: t.distributions.MultivariateNormal(gauss(t, 2, 3, seed=s), spd(t, 2, seed=s)),
     "Normal": lambda t, s: t.distributions.Normal(gauss(t, 2, seed=s), numbers(t, 2, seed=s)),
     "OneHotCategorical": lambda t, s: t.distributions.OneHotCategorical(numbers(t, 2, 4, seed=s)),

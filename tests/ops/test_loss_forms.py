@@ -100,12 +100,12 @@ LABELS = [[1, 2, 2, 3], [4, 4, 1, 5], [1, 1, 1, 1], [2, 3, 4, 5]]
 @pytest.mark.parametrize("zero_infinity", [False, True])
 def test_ctc_with_padded_targets(zero_infinity: bool) -> None:
     for reduction in ("none", "mean", "sum"):
-        gradients_agree(
-            lambda m, x,
-            r=reduction: m.nn.functional.ctc_loss(x, m.tensor(LABELS), m.tensor([12, 10, 7, 3]), m.tensor([4, 3, 4, 4]),
-                                                  reduction=r, zero_infinity=zero_infinity),
-            LOGS, second=False, rtol=1e-8,
-        )  # fmt: skip
+
+        def loss(m, x, r=reduction):
+            lengths = m.tensor([12, 10, 7, 3]), m.tensor([4, 3, 4, 4])
+            return m.nn.functional.ctc_loss(x, m.tensor(LABELS), *lengths, reduction=r, zero_infinity=zero_infinity)
+
+        gradients_agree(loss, LOGS, second=False, rtol=1e-8)
 
 
 def test_ctc_with_joined_targets_empty_ones_and_no_batch() -> None:

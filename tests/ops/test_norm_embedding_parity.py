@@ -144,11 +144,11 @@ def test_embedding_bag_forms(mode: str) -> None:
 
 
 def test_embedding_bag_weights_samples() -> None:
-    gradients_agree(
-        lambda m, w,
-        p: m.nn.functional.embedding_bag(m.tensor([1, 2, 0, 3]), w, m.tensor([0, 1]), mode="sum", per_sample_weights=p),
-        sample(5, 4), sample(4), second=False,
-    )  # fmt: skip
+    def bag(m, w, p):
+        picked, starts = m.tensor([1, 2, 0, 3]), m.tensor([0, 1])
+        return m.nn.functional.embedding_bag(picked, w, starts, mode="sum", per_sample_weights=p)
+
+    gradients_agree(bag, sample(5, 4), sample(4), second=False)
 
 
 @pytest.mark.parametrize("call", [

@@ -43,12 +43,15 @@ MADE = {
     "cyclic exp": lambda S, o: S.CyclicLR(o, 0.01, 0.1, 4, mode="exp_range", gamma=0.9),
     "cyclic function": lambda S, o: S.CyclicLR(o, 0.01, 0.1, 4, scale_fn=Factor(0.9), scale_mode="iterations"),
     "one cycle": lambda S, o: S.OneCycleLR(o, [0.1, 0.2], total_steps=30),
-    "one cycle in three": lambda S,
-    o: S.OneCycleLR(o, 0.1, epochs=10, steps_per_epoch=3, three_phase=True, anneal_strategy="linear"),
-    "sequential": lambda S,
-    o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9), S.StepLR(o, 2)], [4, 10]),
-    "nested": lambda S,
-    o: S.ChainedScheduler([S.SequentialLR(o, [S.LinearLR(o), S.StepLR(o, 2)], [3]), S.ExponentialLR(o, 0.9)]),
+    "one cycle in three": lambda S, o: S.OneCycleLR(
+        o, 0.1, epochs=10, steps_per_epoch=3, three_phase=True, anneal_strategy="linear"
+    ),
+    "sequential": lambda S, o: S.SequentialLR(
+        o, [S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9), S.StepLR(o, 2)], [4, 10]
+    ),
+    "nested": lambda S, o: S.ChainedScheduler(
+        [S.SequentialLR(o, [S.LinearLR(o), S.StepLR(o, 2)], [3]), S.ExponentialLR(o, 0.9)]
+    ),
     "chained": lambda S, o: S.ChainedScheduler([S.ConstantLR(o, 0.1, 4), S.ExponentialLR(o, 0.9)], optimizer=o),
 }  # fmt: skip
 FOR_EPOCHS = (

@@ -43,10 +43,12 @@ def run(context_fn=None, times=1):
     return (x.grad.tolist(), y.grad.tolist()), calls.names
 
 
+def keep_products(ctx, op, *args, **kwargs):
+    return CheckpointPolicy.PREFER_SAVE if op.name == "matmul" else CheckpointPolicy.PREFER_RECOMPUTE
+
+
 @pytest.mark.parametrize("policy", [
-    [rl.ops.aten.mm.default], lambda ctx, op, *args,
-    **kwargs: CheckpointPolicy.PREFER_SAVE if op.name == "matmul" else CheckpointPolicy.PREFER_RECOMPUTE,
-    lambda ctx, op, *args, **kwargs: op.name == "matmul",
+    [rl.ops.aten.mm.default], keep_products, lambda ctx, op, *args, **kwargs: op.name == "matmul",
 ])  # fmt: skip
 def test_chosen_ops_run_once(policy):
     plain, before = run()

@@ -136,15 +136,17 @@ CALLS = {
     "histogram_raw": lambda w, t: w.add_histogram_raw("h", 0.0, 9.0, 10, 45.0, 285.0, [1.0, 5.0, 10.0], [1, 4, 5], 1),
     "text": lambda w, t: w.add_text("t", "grüße **bold**", 1),
     "audio": lambda w, t: w.add_audio("s", (t.arange(100).float() / 50 - 1)[None], 1, sample_rate=8000),
-    "pr_curve": lambda w,
-    t: w.add_pr_curve("p", t.tensor([0, 1, 1, 0, 1]), t.tensor([0.1, 0.8, 0.55, 0.3, 0.9]), 1, num_thresholds=11),
+    "pr_curve": lambda w, t: w.add_pr_curve(
+        "p", t.tensor([0, 1, 1, 0, 1]), t.tensor([0.1, 0.8, 0.55, 0.3, 0.9]), 1, num_thresholds=11
+    ),
     "pr_curve_raw": lambda w, t: w.add_pr_curve_raw("p", *([np.linspace(0, 1, 5)] * 6), 1, num_thresholds=5),
     "multiline": lambda w, t: w.add_custom_scalars_multilinechart(["a", "b"], category="c", title="d"),
     "margin": lambda w, t: w.add_custom_scalars_marginchart(["a", "b", "c"]),
     "layout": lambda w, t: w.add_custom_scalars({"x": {"y": ["Multiline", ["a"]], "z": ["Margin", ["a", "b", "c"]]}}),
-    "mesh": lambda w,
-    t: w.add_mesh("m", t.ones(1, 4, 3), colors=t.ones(1, 4, 3, dtype=t.int32), faces=t.ones(1, 2, 3, dtype=t.int32),
-                  config_dict={"b": 1, "a": 2}),
+    "mesh": lambda w, t: w.add_mesh(
+        "m", t.ones(1, 4, 3), colors=t.ones(1, 4, 3, dtype=t.int32), faces=t.ones(1, 2, 3, dtype=t.int32),
+        config_dict={"b": 1, "a": 2},
+    ),
     "tensor": lambda w, t: w.add_tensor("x", t.arange(6).reshape(2, 3), 1),
     "tensor_bool": lambda w, t: w.add_tensor("x", t.tensor([True, False]), 1),
     "tensor_complex": lambda w, t: w.add_tensor("x", t.tensor([1 + 2j]), 1),
