@@ -1,7 +1,7 @@
 """Attention on plugged-in devices: by a function of the device's own, or holding all scores.
 
-Enters: what the ops of attention_flash.py get, on a device that is not the CPU. Leaves: plans of one step, a call of
-the device's `attention` (forward) or `attention_backward`:
+Enters: what the ops of attention_flash.py get, on a device that is not the CPU. Leaves: the one step of their plans, a
+call of the device's `attention` (forward) or `attention_backward`:
 
     attention((result, logarithms), query, key, value, causal, scale)
     attention_backward((grad_query, grad_key, grad_value), grad, query, key, value, result, logarithms, causal, scale)
@@ -12,6 +12,7 @@ which fill their first argument or return NotImplemented. The forms made of matr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .. import _C
@@ -21,13 +22,9 @@ from ..op import find_op
 from .attention import HALF, causal_mask, masked_scores, repeat_heads
 
 
-def forward_on_device(
-    query: Any, key: Any, value: Any, is_causal: bool, mask: Any, scale: float | None, wrap: Any
-) -> Any:
-    """The plan of the result and the logarithms."""
-    shape, wide = (*query.shape[:3], value.shape[3]), _C.float32 if query.dtype in HALF else query.dtype
-    strides = like_query(query, shape)
-    slots = [("new", query.dtype, shape, strides, -1, 0), ("new", wide, tuple(query.shape[:3]), None, -1, 0)]
+def forward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -> Callable:
+    """What fills the result and the logarithms, given the op's tensors and these."""
+    wide = _C.float32 if query.dtype in HALF else query.dtype
     own = None if mask is not None else handlers[query.device.type].own("attention")
 
     def run(query: Any, key: Any, value: Any, *rest: Any) -> None:
@@ -46,17 +43,11 @@ def forward_on_device(
         out.copy_(find_op("_safe_softmax")(scores, -1) @ v)
         log.copy_(scores.logsumexp(-1))
 
-    first = 3 if mask is None else 4
-    return _C.Plan(first, query.device, slots, [(run, list(range(first + 2)), [], 1, 1, -1)], False, wrap)
+    return run
 
 
-def backward_on_device(
-    grad: Any, query: Any, key: Any, value: Any, out: Any, log: Any, is_causal: bool, mask: Any, scale: float | None,
-    wrap: Any,
-) -> Any:  # fmt: skip
-    """The plan of the gradients."""
-    shapes = [tuple(t.shape) for t in (query, key, value)]
-    slots = [("new", query.dtype, shape, like_query(query, shape), -1, 0) for shape in shapes]
+def backward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -> Callable:
+    """What fills the gradients, given the op's tensors and these."""
     own = None if mask is not None else handlers[query.device.type].own("attention_backward")
 
     def run(grad: Any, query: Any, key: Any, value: Any, out: Any, log: Any, *rest: Any) -> None:
@@ -77,8 +68,7 @@ def backward_on_device(
         for target, source in zip((d_query, d_key, d_value), made, strict=True):
             target.copy_(source)
 
-    first = 6 if mask is None else 7
-    return _C.Plan(first, query.device, slots, [(run, list(range(first + 3)), [], 1, 1, -1)], False, wrap)
+    return run
 
 
 def gradients(

@@ -9,6 +9,7 @@ causal attention hides are skipped.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ from .. import _C
 from ..base.assertions import sym_sqrt
 from ..codegen.schedule.cpu_attention import GROUP, STRIPS, Cut, dense_nest, forward_nest
 from ..codegen.schedule.cpu_attention_backward import backward_nest, inner_nest
-from ..op import Composite, Extern, find_op
+from ..codegen.schedule.launch import Launch, Schedule, Temp
+from ..op import Composite, Library, Spec, find_op
 from ..op.batching import batch, expanded, folded
-from ..op.definition import KIND_PLANNED
-from ..op.pointwise import compile_for
-from .attention_device import backward_on_device, dense, forward_on_device, gradients, like_query
+from .attention import HALF
+from .attention_device import backward_step, dense, forward_step, gradients, like_query
 from .normalize import through_body
 
 WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a chunk
@@ -30,15 +31,11 @@ ITEMS = 8                       # blocks of queries there should be, for threads
 FEW_QUERIES = 3                 # up to which each reads keys and values for itself
 FEW_ROWS = 16                   # of which copying costs more than reading them far apart
 NESTS = {"forward": forward_nest, "backward": backward_nest, "inner": inner_nest, "dense": dense_nest}
-_kernels: dict[tuple, int] = {}
 
 
-def kernel(name: str, *key: Any) -> int:
-    """The address of a generated kernel."""
-    found = _kernels.get((name, *key))
-    if found is None:
-        found = _kernels[name, *key] = compile_for(_C.device("cpu"), NESTS[name](*key))
-    return found
+def launch(key: tuple, operands: Sequence[int], params: Sequence[int], extent: int, grain: int) -> Launch:
+    """A kernel of NESTS, named by the first part of its key."""
+    return Launch(key, functools.partial(NESTS[key[0]], *key[1:]), tuple(operands), tuple(params), extent, grain)
 
 
 @dataclass(frozen=True)
@@ -104,13 +101,12 @@ def mask_strides(mask: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (0, 0, 0, 0) if mask is None else tuple(mask.expand(shape).stride())
 
 
-class _Flash(Extern):
+class _Flash(Library):
     """What both directions share: they are planned for single and double precision;
     half types are computed in single."""
 
     batch = "fold"
     example_ndim = 3
-    kind = KIND_PLANNED
     method = False
     out = False
 
@@ -136,6 +132,14 @@ class _Flash(Extern):
                 " together"
             )
 
+    @staticmethod
+    def has_kernels(query: Any, key: Any, value: Any, mask: Any, read: Sequence[Any]) -> bool:
+        """Whether kernels take such tensors, `read` being those whose rows they multiply; else `run` makes others."""
+        if query.dtype.code not in ("f32", "f64") or query.device.type not in ("cpu", "meta"):
+            return False
+        if 0 in query.shape or 0 in key.shape or not value.shape[3]:
+            return False
+        return all(readable(t) for t in read) and (mask is None or mask.dtype in (query.dtype, _C.bool))
 
     @staticmethod
     def widened(dtype: Any, tensors: Sequence[Any]) -> list[Any]:
@@ -150,13 +154,18 @@ class _Flash(Extern):
         return mask if mask is None or mask.dtype in (_C.bool, wide) else mask.to(wide)
 
 
-class Heads:
-    """Operands of a plan in the making: where rows lie, and copies of those that products cannot read there."""
+def is_elsewhere(t: Any) -> bool:
+    """Whether a tensor is on a plugged-in device, whose own function is asked first."""
+    return t.device.type not in ("cpu", "meta")
 
-    def __init__(self, sizes: Sizes, dtype: Any, next_slot: int) -> None:
-        self.sizes, self.dtype, self.next_slot = sizes, dtype, next_slot
-        self.slots: list[tuple] = []
-        self.steps: list[tuple] = []
+
+class Heads:
+    """Operands of a schedule in the making: where rows lie, and copies of those that products cannot read there."""
+
+    def __init__(self, sizes: Sizes, next_slot: int) -> None:
+        self.sizes, self.next_slot = sizes, next_slot
+        self.temps: list[Temp] = []
+        self.launches: list[Launch] = []
 
     def whole(self, t: Any, slot: int) -> tuple[int, tuple]:
         """Slot and strides of `t` with rows of whole vectors, side by side: copied if they are not and are many."""
@@ -167,8 +176,8 @@ class Heads:
         row = -(-width // lanes) * lanes
         params = [heads, length, width, *rows_of(t)[:3], row]
         grain = max(1, COPIES // (length * row))
-        self.steps.append((kernel("dense", self.sizes.code), [slot, self.next_slot], params, batch * heads, grain, -1))
-        self.slots.append(("temp", self.dtype, (batch, heads, length, row), None, -1, 0))
+        self.launches.append(launch(("dense", self.sizes.code), [slot, self.next_slot], params, batch * heads, grain))
+        self.temps.append(Temp(self.sizes.code, (batch, heads, length, row)))
         self.next_slot += 1
         return self.next_slot - 1, (heads * length * row, length * row, row)
 
@@ -191,31 +200,28 @@ class FlashAttention(_Flash):
         " is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"
     )
 
-    def plan(self, args):
-        query, key, value, dropout_p, is_causal, mask, scale = args
+    def meta(self, query, key, value, dropout_p, is_causal, mask, scale):
         self.check(query, key, value, dropout_p)
-        if query.device.type not in ("cpu", "meta"):
-            return forward_on_device(query, key, value, is_causal, mask, scale, self.wrap)
-        if (
-            query.dtype.code not in ("f32", "f64")
-            or 0 in query.shape
-            or 0 in key.shape
-            or not value.shape[3]
-            or query.device.type not in ("cpu", "meta")
-        ):
-            return None
-        if not all(readable(t) for t in (query, key, value)) or (
-            mask is not None and mask.dtype not in (query.dtype, _C.bool)
-        ):
-            return None
+        shape, log = (*query.shape[:3], value.shape[3]), query.dtype
+        if is_elsewhere(query) and query.dtype in HALF:
+            log = _C.float32
+        return Spec(shape, query.dtype, like_query(query, shape)), Spec(tuple(query.shape[:3]), log)
+
+    def is_planned(self, args):
+        return is_elsewhere(args[0]) or self.has_kernels(*args[:3], args[5], args[:3])
+
+    def steps(self, args, room):
+        if not is_elsewhere(args[0]):
+            return super().steps(args, room)
+        query, _, _, _, is_causal, mask, scale = args
+        return [(forward_step(query, is_causal, mask, scale), list(range(room.next)), [], 1, 1, -1)]
+
+    def launches(self, args):
+        query, key, value, _, is_causal, mask, scale = args
         s = Sizes.of(query, key, value, mask, is_causal, scale)
-        shape = (*query.shape[:3], s.value_width)
-        result = like_query(query, shape)
-        slots = [("new", query.dtype, shape, result, -1, 0), ("new", query.dtype, tuple(query.shape[:3]), None, -1, 0)]
+        result = like_query(query, (*query.shape[:3], s.value_width))
         first = 4 if mask is not None else 3
-        if query.device.type == "meta":
-            return _C.Plan(first, query.device, slots, [], False, self.wrap)
-        heads = Heads(s, query.dtype, first + len(slots))
+        heads = Heads(s, first + 2)
         form = "rows" if s.length <= FEW_QUERIES else "tiles"
         value_slot, value_strides = (2, rows_of(value)[:3]) if form == "rows" else heads.whole(value, 2)
         block, blocks = (1, s.length) if form == "rows" else query_blocks(s)
@@ -223,9 +229,9 @@ class FlashAttention(_Flash):
         params += [*rows_of(query)[:3], *rows_of(key)[:3], *value_strides, *result[:3]]
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
         work = block * s.keys * (s.width + s.value_width)
-        step = (kernel("forward", s.code, s.causal, s.mask, form), [0, 1, value_slot, *range(3, first + 2)], params,
-                s.batch * s.heads * s.group * blocks, max(1, WORK // work), -1)  # fmt: skip
-        return _C.Plan(first, query.device, slots + heads.slots, [*heads.steps, step], False, self.wrap)
+        operands, extent = (0, 1, value_slot, *range(3, first + 2)), s.batch * s.heads * s.group * blocks
+        forward = launch(("forward", s.code, s.causal, s.mask, form), operands, params, extent, max(1, WORK // work))
+        return Schedule((*heads.launches, forward), tuple(heads.temps))
 
     def run(self, query, key, value, dropout_p, is_causal, mask, scale):
         given = (query, key, value, mask)
@@ -261,36 +267,31 @@ class FlashAttentionBackward(_Flash):
         " -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"
     )
 
-    def plan(self, args):
-        grad, query, key, value, out, log, dropout_p, is_causal, mask, scale = args
+    def meta(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
         self.check(query, key, value, dropout_p)
-        if query.device.type not in ("cpu", "meta"):
-            return backward_on_device(grad, query, key, value, out, log, is_causal, mask, scale, self.wrap)
-        if (
-            query.dtype.code not in ("f32", "f64")
-            or 0 in query.shape
-            or 0 in key.shape
-            or not value.shape[3]
-            or query.device.type not in ("cpu", "meta")
-        ):
-            return None
-        if (
-            not all(readable(t) for t in (grad, query, key, value, out))
-            or not log._is_contiguous()
-            or (mask is not None and mask.dtype not in (query.dtype, _C.bool))
-        ):
-            return None
+        strides = [like_query(query, tuple(t.shape)) if is_elsewhere(query) else None for t in (query, key, value)]
+        return tuple([Spec(tuple(t.shape), query.dtype, s) for t, s in zip((query, key, value), strides, strict=True)])
+
+    def is_planned(self, args):
+        return is_elsewhere(args[1]) or (
+            self.has_kernels(*args[1:4], args[8], args[:5]) and args[5]._is_contiguous()
+        )
+
+    def steps(self, args, room):
+        if not is_elsewhere(args[1]):
+            return super().steps(args, room)
+        is_causal, mask, scale = args[7:]
+        return [(backward_step(args[1], is_causal, mask, scale), list(range(room.next)), [], 1, 1, -1)]
+
+    def launches(self, args):
+        grad, query, key, value, out, _, _, is_causal, mask, scale = args
         s = Sizes.of(query, key, value, mask, is_causal, scale)
-        slots = [("new", query.dtype, tuple(t.shape), None, -1, 0) for t in (query, key, value)]
         first = 7 if mask is not None else 6
-        if query.device.type == "meta":
-            return _C.Plan(first, query.device, slots, [], False, self.wrap)
         inner, count = first + 3, s.batch * s.heads * s.group
-        slots.append(("temp", query.dtype, tuple(query.shape[:3]), None, -1, 0))
         sums = [s.heads * s.group, s.length, s.value_width, *rows_of(grad)[:3], *rows_of(out)[:3]]
         grain = max(1, COPIES // (s.length * s.value_width))
-        sums_step = (kernel("inner", s.code), [0, 4, inner], sums, count, grain, -1)
-        heads = Heads(s, query.dtype, first + len(slots))
+        inner_sums = launch(("inner", s.code), [0, 4, inner], sums, count, grain)
+        heads = Heads(s, inner + 1)
         given = [heads.whole(t, slot) for slot, t in enumerate((grad, query, key))]
         params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, bits_of(s.scale)]
         places = [*[p for _, p in given], rows_of(value)[:3], *[dense(t.shape)[:3] for t in (query, key, value)]]
@@ -298,9 +299,10 @@ class FlashAttentionBackward(_Flash):
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
         work = s.group * s.length * s.keys * (s.width + s.value_width)
         operands = [*[slot for slot, _ in given], 3, 5, inner, *([] if mask is None else [6]), *range(first, first + 3)]
-        compiled = kernel("backward", s.code, s.causal, s.mask)
-        step = (compiled, operands, params, s.batch * s.heads, max(1, WORK // work), -1)
-        return _C.Plan(first, query.device, slots + heads.slots, [*heads.steps, sums_step, step], False, self.wrap)
+        key = ("backward", s.code, s.causal, s.mask)
+        backward = launch(key, operands, params, s.batch * s.heads, max(1, WORK // work))
+        temps = (Temp(s.code, tuple(query.shape[:3])), *heads.temps)
+        return Schedule((*heads.launches, inner_sums, backward), temps)
 
     def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
         given = (grad, query, key, value, out, log, mask)

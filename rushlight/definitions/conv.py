@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 from .. import _C, op
 from ..devices import handlers
-from ..op import Extern, Meta, find_op
+from ..op import Library, Meta, Spec, find_op
 from ..op.convolve import PLANNED, overlap_steps, suits_overlap, walk_steps, weight_steps
 from ..op.convolve_walk import Walk, Weights, Window, array_of, forward_axes, mirrored_axes
-from ..op.definition import KIND_PLANNED
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
 from ..op.levels import behind
+from ..op.library import Room
 from ..op.memory import check_memory
 from ..op.pointwise import check_devices
 from .copy import ordered_strides, prefers_channels_last
@@ -126,14 +126,13 @@ def check_shapes(
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class Convolution(Extern):
+class Convolution(Library):
     """Sums of an input under a moving kernel; transposed, the map that takes an output's gradient to the input's."""
 
     schema = (
         "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool"
         " transposed, int[] output_padding, int groups) -> Tensor"
     )
-    kind = KIND_PLANNED
     method = False
     out = False
 
@@ -202,32 +201,30 @@ class Convolution(Extern):
         check_shapes(name, input, weight, bias, window, transposed, extra)
         return window, extra
 
-    def plan(self, args):
-        input, weight, bias, *_, transposed, _, groups = args
-        window, extra = self.checked(*args)
+    def meta(self, input, weight, bias, *rest):
+        *_, transposed, _, groups = rest
+        window, extra = self.checked(input, weight, bias, *rest)
         sizes = out_sizes(tuple(input.shape[2:]), window, transposed, extra)
         outs = weight.shape[1] * groups if transposed else weight.shape[0]
         shape = (input.shape[0], outs, *sizes)
-        strides = result_strides(input, weight, shape)
-        inputs = 2 if bias is None else 3
-        slots = [("new", input.dtype, shape, strides, -1, 0)]
-        if input.is_meta or not prod(shape):
-            return _C.Plan(inputs, input.device, slots, [])
-        code = input.dtype.code
+        return Spec(shape, input.dtype, result_strides(input, weight, shape))
+
+    def steps(self, args, room):
+        input, weight, bias, *_, transposed, _, _ = args
+        window, _ = self.checked(*args)
+        shape, strides = room.slots[0][2:4]
         check_memory(shape, input.dtype, input.device)
         if input.device.type != "cpu" and handlers[input.device.type].own("convolution") is not None:
-            tensors = range(inputs + 1)
             rest = args[3:] if bias is not None else (None, *args[3:])
-            return _C.Plan(inputs, input.device, slots, [(on_device("convolution", rest), tensors, [], 1, 1, -1)])
-        if input.device.type != "cpu" or code not in PLANNED or (bias is not None and not bias._is_contiguous()):
+            return [(on_device("convolution", rest), list(range(room.next)), [], 1, 1, -1)]
+        kernels = input.device.type == "cpu" and input.dtype.code in PLANNED
+        if not kernels or (bias is not None and not bias._is_contiguous()) or (transposed and has_gaps(window)):
             return None
-        if transposed and has_gaps(window):
-            return None
-        temps = Temporaries(inputs, input.device)
-        source, place = temps.dense(input, 0)
+        inputs, copies = room.inputs, []
+        source, place = dense(input, 0, room, copies)
         rows = ordered_strides(shape, range(len(shape) - 1, -1, -1))
         turns = strides is not None and prod(shape) >= TURNED
-        target = temps.new(input.dtype, shape) if turns else inputs
+        target = room.temp(input.dtype, shape) if turns else inputs
         made, needed = conv_steps(
             source,
             place,
@@ -238,15 +235,15 @@ class Convolution(Extern):
             window,
             transposed,
             target,
-            temps.next,
+            room.next,
         )
-        temps.new(input.dtype, (needed,))
-        steps = [*temps.steps, *made]
+        room.temp(input.dtype, (needed,))
+        steps = [*copies, *made]
         if turns:   # channels go last, where they lie densely
             order = (0, *range(2, len(shape)), 1)
             turned = Dense(tuple(shape[d] for d in order), tuple(rows[d] for d in order), input.dtype)
             steps += copy_steps(input.device, turned, target, (inputs, 0), tuple(strides[d] for d in order))
-        return _C.Plan(inputs, input.device, [*slots, *temps.slots], steps)
+        return steps
 
     def run(self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
         rest = (stride, padding, dilation, transposed, output_padding, groups)
@@ -370,32 +367,15 @@ class Dense(NamedTuple):
         return self.strides
 
 
-class Temporaries:
-    """Slots a plan needs besides its results, and the steps that fill those of copied operands."""
-
-    def __init__(self, inputs: int, device: Any) -> None:
-        self.inputs, self.device = inputs, device
-        self.slots: list[tuple] = []
-        self.steps: list[tuple] = []
-
-    @property
-    def next(self) -> int:
-        """The slot that `new` will give."""
-        return self.inputs + 1 + len(self.slots)
-
-    def new(self, dtype: Any, shape: tuple[int, ...]) -> int:
-        self.slots.append(("temp", dtype, shape, None, -1, 0))
-        return self.inputs + len(self.slots)
-
-    def dense(self, t: Any, slot: int) -> tuple[Any, int]:
-        """A tensor and its slot as kernels read it best: copied, if it is large and its columns lie apart."""
-        if t.stride()[-1] == 1 or t.shape[-1] == 1 or t.numel() < TURNED:
-            return t, slot
-        shape = tuple(t.shape)
-        made = Dense(shape, ordered_strides(shape, range(len(shape) - 1, -1, -1)), t.dtype)
-        place = self.new(t.dtype, shape)
-        self.steps += copy_steps(self.device, t, slot, (place, 0), None)
-        return made, place
+def dense(t: Any, slot: int, room: Room, copies: list[tuple]) -> tuple[Any, int]:
+    """A tensor and its slot as kernels read it best: copied first, if it is large and its columns lie apart."""
+    if t.stride()[-1] == 1 or t.shape[-1] == 1 or t.numel() < TURNED:
+        return t, slot
+    shape = tuple(t.shape)
+    made = Dense(shape, ordered_strides(shape, range(len(shape) - 1, -1, -1)), t.dtype)
+    place = room.temp(t.dtype, shape)
+    copies += copy_steps(room.device, t, slot, (place, 0), None)
+    return made, place
 
 
 def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -405,14 +385,13 @@ def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int
     return None
 
 
-class ConvolutionWeight(Extern):
+class ConvolutionWeight(Library):
     """Gradient of a convolution's weight, from the gradient of its result and its input."""
 
     schema = (
         "_convolution_weight(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation,"
         " int groups) -> Tensor"
     )
-    kind = KIND_PLANNED
     function = method = out = False
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
@@ -435,26 +414,29 @@ class ConvolutionWeight(Extern):
             groups,
         )
 
-    def plan(self, args):
-        grad, input, *rest = args
+    def meta(self, grad, input, *rest):
         check_types("conv", input, grad, None)
         window = self.window(*rest)
         check_numbers("conv", window, ())
-        groups = window.groups
-        shape = (grad.shape[1], input.shape[1] // groups, *window.kernel)
-        slots = [("new", grad.dtype, shape, None, -1, 0)]
-        if grad.is_meta or not prod(shape):
-            return _C.Plan(2, grad.device, slots, [])
-        code = grad.dtype.code
-        if grad.device.type != "cpu" and grad.numel() and handlers[grad.device.type].own(self.name) is not None:
-            strides = result_strides(input, grad, shape)
-            slots = [("new", grad.dtype, shape, strides, -1, 0)]
-            return _C.Plan(2, grad.device, slots, [(on_device(self.name, tuple(rest)), range(3), [], 1, 1, -1)])
+        shape = (grad.shape[1], input.shape[1] // window.groups, *window.kernel)
+        own = self.is_own(grad)
+        return Spec(shape, grad.dtype, result_strides(input, grad, shape) if own else None)
+
+    def is_own(self, grad: Any) -> bool:
+        """Whether a plugged-in device has a function for it."""
+        device = grad.device.type
+        return device not in ("cpu", "meta") and grad.numel() > 0 and handlers[device].own(self.name) is not None
+
+    def steps(self, args, room):
+        grad, input, *rest = args
+        if self.is_own(grad):
+            return [(on_device(self.name, tuple(rest)), list(range(room.next)), [], 1, 1, -1)]
+        window, code, copies = self.window(*rest), grad.dtype.code, []
         if grad.device.type != "cpu" or code not in PLANNED or not grad.numel():
             return None
+        groups = window.groups
         channels, outs = input.shape[1] // groups, grad.shape[1] // groups
-        temps = Temporaries(2, grad.device)
-        (upper, above), (lower, below) = temps.dense(grad, 0), temps.dense(input, 1)
+        (upper, above), (lower, below) = dense(grad, 0, room, copies), dense(input, 1, room, copies)
         axes = tuple(forward_axes(tuple(input.shape[2:]), tuple(grad.shape[2:]), window))
         walk = Walk(
             axes,
@@ -465,9 +447,9 @@ class ConvolutionWeight(Extern):
             channels,
             outs,
         )
-        steps, needed = weight_steps(code, walk, 2, temps.next)
-        temps.new(grad.dtype, (needed,))
-        return _C.Plan(2, grad.device, [*slots, *temps.slots], [*temps.steps, *steps])
+        steps, needed = weight_steps(code, walk, 2, room.next)
+        room.temp(grad.dtype, (needed,))
+        return [*copies, *steps]
 
     def run(self, grad, input, kernel_size, stride, padding, dilation, groups):
         rest = (kernel_size, stride, padding, dilation, groups)

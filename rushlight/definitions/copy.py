@@ -65,11 +65,9 @@ class Clone(_Move):
     def passes_gradient(self, index: int) -> bool:
         return True
 
-    def plan(self, args):
+    def is_planned(self, args):
         input, memory_format = args
-        if memory_format in (None, preserve_format) and input._is_dense():
-            return super().plan(args)
-        return None   # another layout: made below
+        return memory_format in (None, preserve_format) and input._is_dense()   # another layout: made below
 
     def run(self, input, memory_format):
         strides = strides_for(input, memory_format)
@@ -148,9 +146,8 @@ class Copy(_Overwrite):
     def vjp(self, s, g):
         return {"input": s.const(0, g.dtype), "src": g}
 
-
-    def plan(self, args):
-        return super().plan(args) if args[0].device == args[1].device else None
+    def is_planned(self, args):
+        return args[0].device == args[1].device
 
     def run(self, input, src, non_blocking):
         """Between devices: a dense block of bytes travels, conversion and layout happen on one side."""
@@ -200,14 +197,11 @@ class Fill(_Overwrite):
     def vjp(self, s, g):
         return {"input": s.const(0, g.dtype), "value": g}
 
-
-    def plan(self, args):
-        value = args[1]
+    def check(self, value):
         if isinstance(value, _C.Tensor) and value.ndim:
             raise RuntimeError(
                 f"fill_: expected a number or a 0-dimensional value, got a tensor with {value.ndim} dimensions."
             )
-        return super().plan(args)
 
 
 class Zero(_Move):
@@ -245,16 +239,11 @@ class To(_Move):
         input, dtype, _, copy, memory_format = args
         return memory_format in (None, preserve_format) and input.dtype is dtype and not copy
 
-    def plan(self, args):
+    def is_planned(self, args):
         input, dtype, _, _copy, memory_format = args
-        if dtype is None:
-            return None
-        if memory_format in (None, preserve_format):
-            if self.returns_itself(args):
-                return _C.PointwisePlan(None, [], [])
-            if input._is_dense() or input.is_meta:
-                return super().plan(args)
-        return None
+        if dtype is None or memory_format not in (None, preserve_format):
+            return False
+        return self.returns_itself(args) or input._is_dense() or input.is_meta
 
     def run(self, input, dtype, non_blocking, copy, memory_format):
         dtype = dtype or input.dtype

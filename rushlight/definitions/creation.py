@@ -13,18 +13,16 @@ from ..base.shape import INTS, contiguous_format, preserve_format, strided
 from ..devices import default_device
 from ..loops import expr
 from ..loops.lowered import At, Lowered, Number
-from ..op import Composite, find_op
-from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, marker, marking_steps
-from ..op.pack import lowered_steps
+from ..op import Composite, Spec, find_op
+from ..op.factory import OPTIONS, Factory, check_options, check_sizes, fresh, marker
 from .copy import strides_for
 
 
 class _MaybeSparse(Factory):
     """Factories that also make sparse tensors, which hold nothing yet."""
 
-    def plan(self, args):
-        layout = args[2]
-        return super().plan(args) if layout is None or layout is strided else None
+    def is_planned(self, args):
+        return args[2] is None or args[2] is strided
 
     def run(self, size, dtype, layout, device, pin_memory, requires_grad, *rest):
         if layout is None or layout is strided:
@@ -73,7 +71,7 @@ class Empty(_MaybeSparse):
         own, dtype, device, requires_grad = super().split(args[:-1])
         return (*own, args[-1]), dtype, device, requires_grad
 
-    def make(self, own, dtype, device):
+    def made(self, own, dtype, device):
         size, memory_format = own
         check_sizes("empty", size)
         strides = None
@@ -81,7 +79,7 @@ class Empty(_MaybeSparse):
             if memory_format is preserve_format:
                 raise RuntimeError("empty: preserve_format is not supported; there is nothing to preserve")
             strides = strides_for(_C.empty(size, None, dtype, "meta"), memory_format)
-        return _C.Plan(0, device, [("new", dtype, size, strides, -1, 0)], marking_steps(dtype, math.prod(size), device))
+        return Spec(size, dtype, strides), None
 
     def dtype(self, *own):
         return default_dtype()
@@ -93,7 +91,7 @@ class EmptyStrided(Factory):
     schema = f"empty_strided(int[] size, int[] stride, {OPTIONS}) -> Tensor"
     out = False
 
-    def make(self, own, dtype, device):
+    def made(self, own, dtype, device):
         size, stride = own
         check_sizes("empty_strided", size)
         if len(size) != len(stride):
@@ -103,8 +101,7 @@ class EmptyStrided(Factory):
             )
         if any(s < 0 for s in stride):
             raise RuntimeError(f"empty_strided: strides must not be negative, got {list(stride)}")
-        span = 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
-        return _C.Plan(0, device, [("new", dtype, size, stride, -1, 0)], marking_steps(dtype, span, device))
+        return Spec(size, dtype, stride), None
 
 
 class EmptyPermuted(Factory):
@@ -113,7 +110,7 @@ class EmptyPermuted(Factory):
     schema = f"empty_permuted(int[] size, int[] physical_layout, {OPTIONS}) -> Tensor"
     out = False
 
-    def make(self, own, dtype, device):
+    def made(self, own, dtype, device):
         size, order = own
         check_sizes("empty_permuted", size)
         if len(size) != len(order):
@@ -131,9 +128,7 @@ class EmptyPermuted(Factory):
                 raise RuntimeError(f"Duplicate dim not allowed: {d} in physical_layout {list(order)}")
             stride[d] = step
             step *= max(size[d], 1)
-        return _C.Plan(
-            0, device, [("new", dtype, size, tuple(stride), -1, 0)], marking_steps(dtype, math.prod(size), device)
-        )
+        return Spec(size, dtype, tuple(stride)), None
 
 
 # --- sequences --------------------------------------------------------------------------------------------------------
@@ -144,17 +139,13 @@ def whole(n: Any) -> Any:
     return n if isinstance(n, INTS) else sym_int(n)
 
 
-_sequence_kernels: dict[tuple, Any] = {}
-
-
-def _sequence_plan(
+def sequence(
     name: str, count: int, dtype: Any, device: Any, compute: str, element: Any, numbers: list[Any], counts: tuple = ()
-) -> Any:
-    """A plan filling element i with element(i, the numbers as `compute`, the counts),
-    all of them given when it runs."""
-    slots: list[tuple] = [("new", dtype, (count,), None, -1, 0)]
+) -> tuple[Spec, Lowered | None]:
+    """`count` elements, number i being element(i, the numbers as `compute`, the counts); these are given when a kernel
+    runs."""
     if device.type == "meta":     # before the numbers, which may be symbolic, are looked at
-        return _C.Plan(0, device, slots, [])
+        return Spec((count,), dtype), None
     whole = {"i64": int, "c128": complex}.get(compute, float)
     given = [Number(f"number{k}", compute, n if isinstance(n, _C.Extent) else whole(n)) for k, n in enumerate(numbers)]
     given += [Number(f"count{k}", "i64", n) for k, n in enumerate(counts)]
@@ -163,7 +154,7 @@ def _sequence_plan(
         return (element(at[0] if at else expr.const(0, "i64"), *[s.value for s in sources]),)
 
     made = Lowered(name, (name, compute), (count,), (count,), (dtype.code,), tuple(given), body, aligned=False)
-    return _C.Plan(0, device, slots, lowered_steps(made, device, _sequence_kernels, slots))
+    return Spec((count,), dtype), made
 
 
 class Arange(Factory):
@@ -181,7 +172,7 @@ class Arange(Factory):
     def dtype(self, *own):
         return _C.int64 if all(isinstance(v, INTS) for v in own) else default_dtype()
 
-    def make(self, own, dtype, device):
+    def made(self, own, dtype, device):
         start, end, step = self.bounds(own)
         if dtype.is_complex or dtype is _C.bool:
             raise NotImplementedError(f"arange: not implemented for dtype {dtype.name}")
@@ -206,7 +197,7 @@ class Arange(Factory):
             start, step = whole(start), whole(step)
         else:
             start, step = sym_float(start), sym_float(step)
-        return _sequence_plan(
+        return sequence(
             "arange", count, dtype, device, compute, lambda i, a, b: a + expr.cast(i, compute) * b, [start, step]
         )
 
@@ -244,7 +235,7 @@ class Linspace(Factory):
             default_dtype().to_complex() if isinstance(start, complex) or isinstance(end, complex) else default_dtype()
         )
 
-    def make(self, own, dtype, device):
+    def made(self, own, dtype, device):
         start, end, steps = own
         if steps < 0:
             raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
@@ -269,7 +260,7 @@ class Linspace(Factory):
                 expr.select(first, expr.imag(forward), expr.imag(back)),
             )
 
-        return _sequence_plan(
+        return sequence(
             "linspace", steps, dtype, device, compute, element, [start, end, step], (steps - 1, max(steps // 2, 1))
         )
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from ..codegen.schedule.launch import Launch, Schedule
 from ..loops.expr import Value, cast, const, eq, load, max_, min_, select, var
 from ..loops.nest import For, Local, Nest, Store, operands, rows
-from ..op import Composite, OpDefinition, find_op
+from ..op import Composite, Library, Spec, find_op
 from ..op.batching import expanded, wrapped
-from ..op.definition import KIND_PLANNED
 from ..op.levels import shape_is_enough
-from ..op.pointwise import compile_for, scalars
-from ..op.reduction import as_step
+from ..op.pointwise import scalars
 from .loss import check_reduction, reduced
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -28,7 +27,7 @@ IMPOSSIBLE = float("-inf")
 EDGE = 2                 # columns of -inf before the first position: what the recursion reads there
 
 
-class CtcScores(OpDefinition):
+class CtcScores(Library):
     """Log of the summed weight of all paths that reach each position of the extended labels at each time.
 
     `skip` is 0 where a path may come from two positions before, else -inf. Time runs from `start` in steps of `step`.
@@ -37,23 +36,17 @@ class CtcScores(OpDefinition):
     schema = (
         "_ctc_scores(Tensor log_probs, Tensor labels, Tensor skip, Tensor lengths, Tensor start, int step) -> Tensor"
     )
-    kind = KIND_PLANNED
     function = method = out = differentiable = False
 
-    def plan(self, args: tuple) -> Any:
+    def meta(self, log_probs, labels, skip, lengths, start, step):
+        times, items, _ = log_probs.shape
+        return Spec((items, times, labels.shape[1] + EDGE), log_probs.dtype)
+
+    def launches(self, args: tuple) -> Schedule:
         log_probs, labels, *_, step = args
         times, items, classes = log_probs.shape
-        width = labels.shape[1]
-        slots = [("new", log_probs.dtype, (items, times, width + EDGE), None, -1, 0)]
-        device = log_probs.device
-        steps = []
-        if device.type != "meta" and items and times:
-            kernels = self.__dict__.setdefault("kernels", {})
-            key = (log_probs.dtype.code, device.type)
-            if key not in kernels:
-                kernels[key] = as_step(compile_for(device, scores_nest(log_probs.dtype.code)))
-            steps = [(kernels[key], list(range(6)), [times, items, classes, width, step], items, 1, -1)]
-        return _C.Plan(5, device, slots, steps)
+        code, params = log_probs.dtype.code, (times, items, classes, labels.shape[1], step)
+        return Schedule((Launch((code,), lambda: scores_nest(code), tuple(range(6)), params, items, 1),))
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         """Examples are more items."""

@@ -6,21 +6,20 @@ is 0. Refuses: integer and complex vectors, negative p, vectors of different len
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import _C
 from ..autograd import no_grad
 from ..base.promotion import result_type_of
+from ..codegen.schedule.launch import Launch, Schedule, grain_of, number_bits, number_names
 from ..loops.expr import Value, add, cast, const, div, idiv, load, max_, ne, sqrt, var
-from ..loops.lowered import Fold, Folding, Lowered, Memory, Number
+from ..loops.lowered import Fold, Folding, Lowered, Memory, Number, number_value
 from ..loops.nest import For, Nest, Statement, Store, operands, reduction, rows
-from ..op import Composite, Loops, OpDefinition, find_op
+from ..op import Composite, Library, Loops, Spec, find_op
 from ..op.batching import expanded, wrapped
-from ..op.definition import KIND_PLANNED
-from ..op.indexed import number
 from ..op.levels import readable
-from ..op.pointwise import compile_for, scalars
-from ..op.reduction import GRAIN, as_step
+from ..op.pointwise import scalars
 from .matmul import broadcast_batch
 
 MM_IF_LARGE, MM_ALWAYS, MM_NEVER = 0, 1, 2
@@ -103,30 +102,6 @@ def distance_of(code: str, p: float | None, order: Value, first: Value, second: 
     return loop, root_of(var("sum", code), p, order)
 
 
-class _Distances(OpDefinition):
-    """A plan of one kernel: a row of distances per iteration, each a vector loop over two points."""
-
-    kind = KIND_PLANNED
-    function = method = out = differentiable = False
-
-    def kernel(self, t: Any, p: float, params: tuple[str, ...], make: Any) -> tuple[Any, list[int]]:
-        """The compiled nest for this type and norm, and the norm's own parameter if it is not one of the usual."""
-        usual = usual_order(p)
-        names, values = list(params), []
-        order = cast(number("p", float(p), names, values), t.dtype.code) if usual is None else None
-        kernels = self.__dict__.setdefault("kernels", {})
-        key = (t.dtype.code, usual, t.device.type)
-        if key not in kernels:
-            nest = Nest(
-                self.spec.name,
-                operands([t.dtype.code] * 2, [t.dtype.code]),
-                tuple(names),
-                make(t.dtype.code, usual, order),
-            )
-            kernels[key] = as_step(compile_for(t.device, nest))
-        return kernels[key], values
-
-
 class SetDistances(Loops):
     """[B, P, R]: distances of dense sets of points [B, P, M] and [B, R, M]."""
 
@@ -162,29 +137,34 @@ class SetDistances(Loops):
         )
 
 
-class PairDistances(_Distances):
-    """Distances of all pairs i < j of rows of a dense [N, M], read row by row."""
+class PairDistances(Library):
+    """Distances of all pairs i < j of rows of a dense [N, M], read row by row: a row of distances for each i, so that
+    nobody has to find out which pair a number is of."""
 
     schema = "_pair_distances(Tensor input, Tensor same, float p) -> Tensor"
+    function = method = out = differentiable = False
 
-    def plan(self, args: tuple) -> Any:
+    def meta(self, input, same, p):
+        return Spec((input.shape[0] * (input.shape[0] - 1) // 2,), input.dtype)
+
+    def launches(self, args: tuple) -> Schedule:
         input, _, p = args
-        points, width = input.shape
-        slots = [("new", input.dtype, (points * (points - 1) // 2,), None, -1, 0)]
-        if input.device.type == "meta":
-            return _C.Plan(2, input.device, slots, [])
-        kernel, extra = self.kernel(input, p, ("points", "width"), self.row)
-        work = max(1, points * width // 2)
-        return _C.Plan(
-            2, input.device, slots, [(kernel, [0, 1, 2], [points, width, *extra], points, max(1, GRAIN // work), -1)]
-        )
+        (points, width), code, usual = input.shape, input.dtype.code, usual_order(p)
+        given = () if usual is not None else (float(p),)
+        params = (points, width, *[bits for n in given for bits in number_bits(n)])
+        nest, grain = functools.partial(pairs_nest, code, usual, *given), grain_of(points * width // 2)
+        return Schedule((Launch((code, usual), nest, (0, 1, 2), params, points, grain),))
 
-    @staticmethod
-    def row(code: str, p: float | None, order: Any) -> For:
-        i, j, points = var("i"), var("j"), var("points")
-        before = idiv(i * (2 * points - i - 1), const(2, "i64")) - i - 1
-        loop, value = distance_of(code, p, order, i * var("width"), j * var("width"))
-        return rows(For("j", i + 1, points, (loop, Store(2, before + j, value))))
+
+def pairs_nest(code: str, usual: float | None, p: float | None = None) -> Nest:
+    """A row of distances per iteration, each a vector loop over two points."""
+    i, j, points = var("i"), var("j"), var("points")
+    order = None if p is None else cast(number_value("p", p), code)
+    before = idiv(i * (2 * points - i - 1), const(2, "i64")) - i - 1
+    loop, value = distance_of(code, usual, order, i * var("width"), j * var("width"))
+    params = ("points", "width", *(() if p is None else number_names("p", p)))
+    body = rows(For("j", i + 1, points, (loop, Store(2, before + j, value))))
+    return Nest("pair_distances", operands([code] * 2, [code]), params, body)
 
 
 # --- every point of one set to every point of another -----------------------------------------------------------------

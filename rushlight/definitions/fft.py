@@ -18,12 +18,11 @@ from rushlight.base.assertions import sym_sqrt
 
 from .. import _C
 from ..base.promotion import default_dtype, rank
-from ..op import Composite, Extern, Meta, Spec, find_op
+from ..op import Composite, Library, Meta, Spec, find_op
 from ..op.batching import front, wrapped
-from ..op.definition import KIND_PLANNED
 from ..op.factory import OPTIONS
 from ..op.view import wrap_dim
-from .fft_rows import complex_along, direct_plan, half_along, real_along, to_complex, whole_along
+from .fft_rows import complex_along, direct_launch, half_along, real_along, to_complex, whole_along
 
 
 def factor(norm: str, points: int) -> float:
@@ -39,11 +38,13 @@ def check_precision(name: str, t: Any) -> None:
         )
 
 
-class _Library(Extern):
+class _Transform(Library):
     """What the three calls share: they transform `dim` and leave every other dim alone."""
 
     method = False
-    kind = KIND_PLANNED
+
+    def is_planned(self, args: tuple) -> bool:
+        return args[0].numel() > 0
 
     def compute(self, input: Any, *args: Any) -> Any:
         """The transform on the host, one dim after another."""
@@ -65,7 +66,7 @@ class _Library(Extern):
         return wrapped(overload.call(front(input, level), tuple(d + 1 for d in dim), *rest), level)
 
 
-class ComplexToComplex(_Library):
+class ComplexToComplex(_Transform):
     """The complex transform over `dim`."""
 
     schema = "_fft_c2c(Tensor input, int[] dim, str norm, bool forward) -> Tensor"
@@ -74,14 +75,11 @@ class ComplexToComplex(_Library):
         check_precision("fft", input)
         return Spec(tuple(input.shape), input.dtype)
 
-    def plan(self, args):
+    def launches(self, args):
         input, dim, norm, forward = args
-        self.meta(*args)
-        return (
-            direct_plan(input, dim, "forward" if forward else "inverse", factor(norm, input.shape[-1]))
-            if input.numel()
-            else None
-        )
+        if not input.ndim:
+            return None
+        return direct_launch(input, dim, "forward" if forward else "inverse", factor(norm, input.shape[-1]))
 
     def compute(self, input, dim, norm, forward):
         for d in reversed(dim):
@@ -92,7 +90,7 @@ class ComplexToComplex(_Library):
         return {"input": find_op("_fft_c2c")(g, dim, norm, not forward)}
 
 
-class RealToComplex(_Library):
+class RealToComplex(_Transform):
     """The transform of real numbers over `dim`; `onesided` leaves out the mirrored half of the last of them."""
 
     schema = "_fft_r2c(Tensor input, int[] dim, str norm, bool onesided) -> Tensor"
@@ -104,14 +102,11 @@ class RealToComplex(_Library):
             shape[dim[-1]] = shape[dim[-1]] // 2 + 1
         return Spec(tuple(shape), to_complex(input.dtype))
 
-    def plan(self, args):
+    def launches(self, args):
         input, dim, norm, onesided = args
-        self.meta(*args)
-        return (
-            direct_plan(input, dim, "half" if onesided else "whole", factor(norm, input.shape[-1]))
-            if input.numel()
-            else None
-        )
+        if not input.ndim:
+            return None
+        return direct_launch(input, dim, "half" if onesided else "whole", factor(norm, input.shape[-1]))
 
     def compute(self, input, dim, norm, onesided):
         first = half_along if onesided else whole_along
@@ -126,7 +121,7 @@ class RealToComplex(_Library):
         return {"input": find_op("real")(find_op("_fft_c2c")(g, dim, norm, False))}
 
 
-class ComplexToReal(_Library):
+class ComplexToReal(_Transform):
     """The inverse transform of a half spectrum over `dim`, whose last dim gets `size` real points."""
 
     schema = "_fft_c2r(Tensor input, int[] dim, str norm, int size) -> Tensor"
@@ -137,12 +132,11 @@ class ComplexToReal(_Library):
         shape[dim[-1]] = size
         return Spec(tuple(shape), input.dtype.to_real())
 
-    def plan(self, args):
+    def launches(self, args):
         input, dim, norm, size = args
-        self.meta(*args)
-        if not input.numel() or size % 2 or input.shape[-1] != size // 2 + 1 or not size:
+        if not input.ndim or size % 2 or input.shape[-1] != size // 2 + 1 or not size:
             return None
-        return direct_plan(input, dim, "real", factor(norm, size))
+        return direct_launch(input, dim, "real", factor(norm, size))
 
     def compute(self, input, dim, norm, size):
         for d in dim[:-1]:

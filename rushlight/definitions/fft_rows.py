@@ -8,6 +8,7 @@ cache, as two of the square root's length beyond that, and as a convolution with
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import struct
@@ -16,13 +17,12 @@ from functools import cache
 from typing import Any
 
 from .. import _C
+from ..codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, number_bits
 from ..codegen.targets import vector_bits
 from ..loops.expr import PART
-from ..op import OpDefinition, find_op, fourier
+from ..op import Library, Spec, find_op, fourier
 from ..op.butterflies import KINDS, fits, pairs_nest, room_for, table_of, transform_nest
-from ..op.definition import KIND_PLANNED
-from ..op.pack import BY_CODE, compile_for
-from ..op.reduction import GRAIN, as_step
+from ..op.pack import BY_CODE
 
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
 # the same where few lanes share it (16 bytes), for rows of which there are MANY times as many as lanes
@@ -32,7 +32,7 @@ FEW = 256        # points from which one row alone is worth two kernels
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
 IN_PLAN = 4096   # rows up to which a plan carries the table of roots itself
 CHUNKS = 32      # parts that threads share; each has room of its own
-_kernels: dict[tuple, Any] = {}
+COLUMNS = ("columns", "turned", "across")   # kinds of transforms whose rows are the middle dim of three
 
 
 @cache
@@ -46,44 +46,17 @@ def points(kind: str, width: int) -> int:
     return width // 2 if kind in ("half", "whole") else width - 1 if kind == "real" else width
 
 
-def rows_plan(input: Any, kind: str, scale: float, table: int | None) -> Any:
-    """A plan for the dense rows of `input`; the table of roots is argument `table`, or part of the plan."""
+def rows_launch(input: Any, kind: str, scale: float, table: int | None) -> Schedule:
+    """The kernel for the dense rows of `input`; the table of roots is argument `table`, or goes with the launch."""
     width = input.shape[-1]
-    n, device = points(kind, width), input.device
-    is_real = kind in ("half", "whole")
-    dtype = to_complex(input.dtype) if is_real else input.dtype
-    shape = (*input.shape[:-1], {"half": n + 1, "whole": 2 * n, "real": 2 * n}.get(kind, n))
-    inputs = 1 if table is None else 2
-    slots = [("new", dtype.to_real() if kind == "real" else dtype, shape, None, 0, 0)]
-    count = input.numel() // width
-    if device.type == "meta" or not count:
-        return _C.Plan(inputs, device, slots, [])
-    key = (dtype.code, n, kind)
-    kernel = _kernels.get(key)
-    if kernel is None:
-        kernel = _kernels[key] = as_step(compile_for(device, transform_nest(dtype.code, n, kind)))
+    n, dtype, count = points(kind, width), to_complex(input.dtype), input.numel() // width
     grain = max(1, GRAIN // (4 * n), -(-count // CHUNKS))
-    slots += [("temp", dtype, (-(-count // grain), room_for(n)), None, 0, 0)] * 2
-    bits = struct.unpack("q", struct.pack("d", scale))[0]
-    operands = [0, (-1, 0) if table is None else table, inputs, inputs + 1, inputs + 2]
-    constants = () if table is not None else (bytes(roots(n, kind, dtype).numpy().tobytes()),)
-    return _C.Plan(inputs, device, slots, [(kernel, operands, [bits, grain], count, grain, -1, *constants)])
-
-
-def pairs_plan(input: Any, kind: str, scale: float) -> Any:
-    """A plan from the transforms of n pairs to the spectra of 2n numbers, or back (`kind` real)."""
-    width, dtype, device = input.shape[-1], input.dtype, input.device
-    n = width - 1 if kind == "real" else width
-    shape = (*input.shape[:-1], {"half": n + 1, "whole": 2 * n, "real": n}[kind])
-    slots = [("new", dtype, shape, None, 0, 0)]
-    if device.type == "meta" or not input.numel():
-        return _C.Plan(2, device, slots, [])
-    key = (dtype.code, "pairs", kind)
-    if key not in _kernels:
-        _kernels[key] = as_step(compile_for(device, pairs_nest(dtype.code, kind)))
-    bits = struct.unpack("q", struct.pack("d", scale))[0]
-    count = input.numel() // width
-    return _C.Plan(2, device, slots, [(_kernels[key], [0, 1, 2], [n, bits], count, max(1, GRAIN // n), -1)])
+    out = 1 if table is None else 2
+    numbers = (0, (-1, 0) if table is None else table, out, out + 1, out + 2)
+    constants = b"" if table is not None else bytes(roots(n, kind, dtype).numpy().tobytes())
+    nest, params = functools.partial(transform_nest, dtype.code, n, kind), (*number_bits(scale), grain)
+    launch = Launch((dtype.code, n, kind), nest, numbers, params, count, grain, constants=constants)
+    return Schedule((launch,), (Temp(dtype.code, (-(-count // grain), room_for(n))),) * 2)
 
 
 @cache
@@ -97,16 +70,14 @@ def pair_roots(n: int, kind: str, dtype: Any) -> Any:
     return made
 
 
-class Pairs(OpDefinition):
-    """Spectra of real rows from the transforms of their pairs, or back."""
+class Pairs(Library):
+    """Spectra of 2n real numbers from the transforms of their n pairs, or back."""
 
     schema = "_fft_pairs(Tensor input, Tensor roots, str kind, float scale) -> Tensor"
     function = method = out = False
     differentiable = False
-    kind = KIND_PLANNED
 
-    def plan(self, args):
-        input, table, kind, scale = args
+    def meta(self, input, table, kind, scale):
         n = input.shape[-1] - (kind == "real")
         if (
             kind not in ("half", "whole", "real")
@@ -115,7 +86,16 @@ class Pairs(OpDefinition):
             or table.shape != (n + 1,)
         ):
             raise RuntimeError("_fft_pairs: expected dense rows and the table of roots of these rows")
-        return pairs_plan(input, kind, scale)
+        return Spec((*input.shape[:-1], {"half": n + 1, "whole": 2 * n, "real": n}[kind]), input.dtype)
+
+    def launches(self, args):
+        input, _, kind, scale = args
+        width, code = input.shape[-1], input.dtype.code
+        n, count = width - (kind == "real"), input.numel() // width
+        params = (n, *number_bits(float(scale)))
+        return Schedule(
+            (Launch((code, kind), lambda: pairs_nest(code, kind), (0, 1, 2), params, count, grain_of(n)),)
+        )
 
 
 def spectrum_of_pairs(x: Any, kind: str, scale: float) -> Any:
@@ -126,16 +106,14 @@ def pairs_of_spectrum(x: Any) -> Any:
     return find_op("_fft_pairs")(x, pair_roots(x.shape[-1] - 1, "real", x.dtype), "real", 1.0)
 
 
-class Rows(OpDefinition):
+class Rows(Library):
     """Dense rows of a power of two, transformed and scaled by one kernel."""
 
     schema = "_fft_rows(Tensor input, Tensor roots, str kind, float scale) -> Tensor"
     function = method = out = False
     differentiable = False
-    kind = KIND_PLANNED
 
-    def plan(self, args):
-        input, table, kind, scale = args
+    def meta(self, input, table, kind, scale):
         dtype = to_complex(input.dtype)
         if (
             kind not in KINDS
@@ -151,7 +129,13 @@ class Rows(OpDefinition):
             or table.shape != roots(points(kind, input.shape[-1]), kind, dtype).shape
         ):
             raise RuntimeError("_fft_rows: expected the table of roots of these rows")
-        return rows_plan(input, kind, scale, 1)
+        n = points(kind, input.shape[-1])
+        shape = (*input.shape[:-1], {"half": n + 1, "whole": 2 * n, "real": 2 * n}.get(kind, n))
+        return Spec(shape, dtype.to_real() if kind == "real" else dtype)
+
+    def launches(self, args):
+        input, _, kind, scale = args
+        return rows_launch(input, kind, scale, 1)
 
 
 def to_complex(dtype: Any) -> Any:
@@ -164,8 +148,8 @@ def transform_rows(input: Any, kind: str, scale: float) -> Any:
     return find_op("_fft_rows")(input, roots(points(kind, input.shape[-1]), kind, to_complex(input.dtype)), kind, scale)
 
 
-def direct_plan(input: Any, dim: Any, kind: str, scale: float) -> Any:
-    """A plan for the plainest case, dense rows of moderate length; None for any other."""
+def direct_launch(input: Any, dim: Any, kind: str, scale: float) -> Schedule | None:
+    """The kernel for the plainest case, dense rows of moderate length; None for any other."""
     if (
         not input.ndim
         or len(dim) != 1
@@ -183,13 +167,12 @@ def direct_plan(input: Any, dim: Any, kind: str, scale: float) -> Any:
         and (not fits(points(kind, width)) or rows_share(n, count, code, 1 if kind in ("forward", "inverse") else 2))
         and (n < FEW or 2 * count >= fourier.lanes(code))
     ):
-        shape = (*input.shape[:-1], {"half": n // 2 + 1}.get(kind, n))
         form = kind if kind in ("half", "whole", "real") else "rows"
-        return lanes_plan(input, form, n, (), shape, scale, kind in ("inverse", "real"))
+        return lanes_launch(input, form, n, (), scale, kind in ("inverse", "real"))
     n = points(kind, width)
     if not fits(n) or n > IN_PLAN or (kind in ("half", "whole") and width % 2):
         return None
-    return rows_plan(input, kind, scale, None)
+    return rows_launch(input, kind, scale, None)
 
 
 # --- many rows at once ------------------------------------------------------------------------------------------------
@@ -214,23 +197,12 @@ def packed_tables(stages: list[int], roots: list[complex], code: str) -> tuple[b
     return table + struct.pack(f"<{len(stages)}q", *stages), len(stages) // fourier.FIELDS, len(table)
 
 
-def lanes_kernel(device: Any, code: str, kind: str, points: int) -> Any:
-    key = (code, kind, fourier.forms(points))
-    if key not in _kernels:
-        _kernels[key] = as_step(compile_for(device, fourier.transform_nest(*key)))
-    return _kernels[key]
-
-
-def lanes_plan(
-    input: Any, kind: str, n: int, places: tuple[int, ...], shape: tuple, scale: float, inverse: bool, turns: int = -1
-) -> Any:
-    """A plan that transforms `n` points a row; `places` are (outer, inner, strides in and out) of columns,
+def lanes_launch(
+    input: Any, kind: str, n: int, places: tuple[int, ...], scale: float, inverse: bool, turns: int = -1
+) -> Schedule:
+    """The kernel that transforms `n` points a row; `places` are (outer, inner, strides in and out) of columns,
     () of rows."""
-    code, device = to_complex(input.dtype).code, input.device
-    inputs = 1 if turns < 0 else 2
-    slots = [("new", BY_CODE[PART[code] if kind == "real" else code], shape, None, 0, 0)]
-    if device.type == "meta" or not input.numel():
-        return _C.Plan(inputs, device, slots, [])
+    code = to_complex(input.dtype).code
     given = input.shape[-1] if kind in ("chirp", "real") else n
     points = fourier.convolution_length(n) if kind == "chirp" else n
     table, stages, begin = (chirp_bytes if kind == "chirp" else stage_bytes)(n, code)
@@ -244,16 +216,16 @@ def lanes_plan(
         blocks, where = -(-count // width), [0] * 6
     # Few chunks: each has scratch memory of its own, which is in cache only from its second block on.
     grain = max(1, GRAIN // (4 * points * width), -(-blocks // (2 * _C.get_num_threads())))
-    slots.append(("temp", BY_CODE[PART[code]], (-(-blocks // grain) * 2 * fourier.room_for(points, code),), None, 0, 0))
-    bits = struct.unpack("q", struct.pack("d", scale))[0]
-    roots = (-1, 0)
-    params = [points, given, count, stages, bits, int(inverse), fourier.room_for(points, code), grain, *where]
-    operands = [0, roots, (-1, begin), inputs, inputs + 1]
+    needed = fourier.room_for(points, code)
+    params = [points, given, count, stages, *number_bits(scale), int(inverse), needed, grain, *where]
+    out = 1 if turns < 0 else 2
+    numbers: list[Any] = [0, (-1, 0), (-1, begin), out, out + 1]
     if turns >= 0:      # the table of turns lies behind the roots, in a tensor that carries both
-        operands[1], params[-1] = turns, (begin + 15) // 16 * 16 // BY_CODE[code].itemsize
-    return _C.Plan(
-        inputs, device, slots, [(lanes_kernel(device, code, kind, points), operands, params, blocks, grain, -1, table)]
-    )
+        numbers[1], params[-1] = turns, (begin + 15) // 16 * 16 // BY_CODE[code].itemsize
+    key = (code, kind, fourier.forms(points))
+    nest = functools.partial(fourier.transform_nest, *key)
+    launch = Launch(key, nest, tuple(numbers), tuple(params), blocks, grain, constants=table)
+    return Schedule((launch,), (Temp(PART[code], (-(-blocks // grain) * 2 * needed,)),))
 
 
 @cache
@@ -272,16 +244,14 @@ def turns_table(n1: int, n2: int, code: str) -> Any:
     return made
 
 
-class Lanes(OpDefinition):
+class Lanes(Library):
     """Rows or columns of any small factors, transformed and scaled a register's worth at a time (`op/fourier.py`)."""
 
     schema = "_fft_lanes(Tensor input, Tensor? turns, str kind, int n, float scale, bool inverse) -> Tensor"
     function = method = out = False
     differentiable = False
-    kind = KIND_PLANNED
 
-    def plan(self, args):
-        input, turns, kind, n, scale, inverse = args
+    def meta(self, input, turns, kind, n, scale, inverse):
         if kind not in fourier.KINDS or not input._is_contiguous() or (kind != "chirp" and not fourier.smooth(n)):
             raise RuntimeError("_fft_lanes: expected dense rows of small factors")
         if kind == "turned" and (
@@ -290,25 +260,24 @@ class Lanes(OpDefinition):
             or turns.shape != turns_table(n, input.shape[-1], input.dtype.code).shape
         ):
             raise RuntimeError("_fft_lanes: expected the table of turns of these columns")
-        shape = list(input.shape)
-        if kind in ("columns", "turned", "across"):
-            outer, first, inner = shape
-            if inner < fourier.lanes(input.dtype.code) and kind != "across":
+        code = to_complex(input.dtype).code
+        dtype = BY_CODE[PART[code] if kind == "real" else code]
+        if kind in COLUMNS:
+            outer, first, inner = input.shape
+            if inner < fourier.lanes(code) and kind != "across":
                 raise RuntimeError("_fft_lanes: expected more columns than a register holds")
-            step = first if kind == "across" else inner
-            places = (outer, first if kind == "across" else inner, first * inner, inner, first * inner, step)
-            return lanes_plan(
-                input,
-                kind,
-                n,
-                places,
-                (outer, inner, first) if kind == "across" else tuple(shape),
-                scale,
-                inverse,
-                1 if kind == "turned" else -1,
-            )
-        shape[-1] = {"half": n // 2 + 1, "whole": n, "real": n}.get(kind, shape[-1])
-        return lanes_plan(input, kind, n, (), tuple(shape), scale, inverse)
+            return Spec((outer, inner, first) if kind == "across" else (outer, first, inner), dtype)
+        last = {"half": n // 2 + 1, "whole": n, "real": n}.get(kind, input.shape[-1])
+        return Spec((*input.shape[:-1], last), dtype)
+
+    def launches(self, args):
+        input, _, kind, n, scale, inverse = args
+        if kind not in COLUMNS:
+            return lanes_launch(input, kind, n, (), scale, inverse)
+        outer, first, inner = input.shape
+        step = first if kind == "across" else inner
+        places = (outer, step, first * inner, inner, first * inner, step)
+        return lanes_launch(input, kind, n, places, scale, inverse, 1 if kind == "turned" else -1)
 
 
 def in_lanes(input: Any, kind: str, n: int, scale: float, inverse: bool, turns: Any = None) -> Any:

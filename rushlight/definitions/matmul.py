@@ -7,18 +7,15 @@ from typing import Any
 
 from .. import _C, op
 from ..devices import handlers
-from ..loops import expr
-from ..loops.nest import pointwise_nest
-from ..op import Composite, Extern, find_op
-from ..op.definition import KIND_PLANNED
+from ..op import Composite, Library, Spec, find_op
 from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps, tiled_steps, vector_steps
-from ..op.pointwise import check_devices, compile_for
+from ..op.library import Room
+from ..op.pointwise import check_devices
 from ..op.quads import quad_steps
 
 _HALF = (_C.float16, _C.bfloat16)
 TILED = 1 << 18                 # multiply-adds from which packing for tile registers pays
 BATCH_TILED = 1 << 22           # the same for each matrix of a batch, which are multiplied one after another
-_copy_kernels: dict[tuple, Any] = {}
 
 
 def broadcast_batch(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -66,33 +63,6 @@ def check_product(name: str, a: Any, b: Any) -> None:
         )
 
 
-def copy_step(
-    device: Any,
-    source: int,
-    target: int,
-    from_code: str,
-    to_code: str,
-    sizes: tuple[int, int],
-    source_strides: tuple[int, int],
-    target_row: int,
-    itemsizes: tuple[int, int],
-) -> tuple:
-    """A step copying (and converting) a 2-d block; strides in elements, rows are the parallel range."""
-    key = (from_code, to_code, device.type)
-    kernel = _copy_kernels.get(key)
-    if kernel is None and device.type != "meta":
-        made = compile_for(
-            device, pointwise_nest("copy", [from_code], [to_code], [expr.cast(expr.arg(0, from_code), to_code)])
-        )
-        kernel = _copy_kernels[key] = made if isinstance(made, int) else ("handle", made)
-    rows, cols = sizes
-    s, t = itemsizes
-    if device.type == "meta":
-        return (None, [source, target], [], 0, 1, -1)
-    params = [cols, source_strides[1] * s, t, source_strides[0] * s, target_row * t]
-    return (kernel, [source, target], params, rows, max(1, 32768 // max(1, cols)), -1)
-
-
 def on_tiles(a: Any, work: int, count: int) -> bool:
     """Whether a product of so many multiply-adds per matrix goes to tile registers."""
     return (
@@ -110,14 +80,10 @@ def own_product(name: str, device: Any) -> Any:
     return None if device.type in ("cpu", "meta") else handlers[device.type].own(name)
 
 
-class _Product(Extern):
-    """What products share: they are planned, so that the core replays the library call."""
+class _Product(Library):
+    """What products share: a @ b for any number of dimensions."""
 
-    kind = KIND_PLANNED
     exact_out = True
-
-    def plan(self, args):
-        return self.product(args[0], args[1])
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         self.check_examples(*args)
@@ -133,17 +99,24 @@ class _Product(Extern):
 
     example_dims: Any = None
 
-    def product(self, a: Any, b: Any) -> Any:
-        """Plan of a @ b for any number of dimensions; None when an operand must be copied first."""
+    def check_dims(self, a: Any, b: Any) -> None:
+        """Raise for tensors that are no operands of this product, by their sizes."""
+
+    def meta(self, a: Any, b: Any) -> Spec:
+        self.check_dims(a, b)
         check_product(self.name, a, b)
-        if own_product(self.spec.name, a.device) is not None:
-            return None
+        batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+        return Spec((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())), a.dtype)
+
+    def is_planned(self, args: tuple) -> bool:
+        return own_product(self.spec.name, args[0].device) is None
+
+    def steps(self, args: tuple, room: Room) -> list[tuple] | None:
+        """Kernels or library calls; None when an operand must be copied first."""
+        a, b = args
         left, right = (1, *a.shape) if a.ndim == 1 else tuple(a.shape), (*b.shape, 1) if b.ndim == 1 else tuple(b.shape)
         m, k, n = left[-2], left[-1], right[-1]
         batch = broadcast_batch(self.name, left[:-2], right[:-2])
-        shape = (*batch, *((m,) if a.ndim > 1 else ()), *((n,) if b.ndim > 1 else ()))
-        if a.device.type == "meta":     # how operands are laid out decides nothing but steps
-            return _C.Plan(2, a.device, [("new", a.dtype, shape, None, -1, 0)], [])
         count = 1
         for s in batch:
             count *= s
@@ -157,22 +130,20 @@ class _Product(Extern):
             made = tile_steps(am, bm, Matrix(2, n, 1, m * n), 3, m, n, k, count)
             if made is None:
                 return None
-            slots = [("new", a.dtype, shape, None, -1, 0), *(("temp", a.dtype, (s,), None, -1, 0) for s in made[1])]
-            return _C.Plan(2, a.device, slots, made[0])
+            for size in made[1]:
+                room.temp(a.dtype, (size,))
+            return made[0]
         if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
             return None
-        slots = [("new", a.dtype, shape, None, -1, 0)]
-        made = vector_steps(a.dtype.code, a.device, am, bm, out, m, n, k, count, slots)
+        given = (a.dtype.code, a.device, am, bm, out, m, n, k)
+        made = vector_steps(*given, count, room.slots)
         if made is not None:
-            return _C.Plan(2, a.device, slots, made)
-        if count == 1:
-            packed = packed_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3)
-        else:
-            packed = tiled_steps(a.dtype.code, a.device, am, bm, out, m, n, k, 3, count)
-        if packed is not None:
-            slots.append(("temp", a.dtype, (packed[1],), None, -1, 0))
-        made = packed[0] if packed is not None else steps(a.dtype.code, a.device, am, bm, out, m, n, k, count)
-        return None if made is None else _C.Plan(2, a.device, slots, made)
+            return made
+        packed = packed_steps(*given, 3) if count == 1 else tiled_steps(*given, 3, count)
+        if packed is None:
+            return steps(*given, count)
+        room.temp(a.dtype, (packed[1],))
+        return packed[0]
 
     def matrices(self, a: Any, b: Any, batch: tuple[int, ...]) -> tuple[Matrix | None, Matrix | None]:
         sa, sb = a.stride(), b.stride()
@@ -198,7 +169,7 @@ class _Product(Extern):
         if a.dtype in _HALF and a.shape[-1] and a.device.type == "cpu":
             if on_tiles(a, a.shape[-2] * b.shape[-1] * a.shape[-1] if min(a.ndim, b.ndim) > 1 else 0, 1):
                 dense = a.contiguous(), b.contiguous()
-                plan = self.product(*dense)
+                plan = self.plan(dense)
                 if plan is not None:
                     return plan(*dense)
             return self.run_dense(a.to(_C.float32), b.to(_C.float32)).to(a.dtype)
@@ -209,15 +180,16 @@ class _Product(Extern):
             left, right = a.shape[:-1], b.shape[-1:] if b.ndim > 1 else ()
             batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
             return a.new_zeros((*batch, *left[-1:], *right))
-        plan = self.product(a, b)
+        plan = self.plan((a, b))
         if plan is not None:
             return plan(a, b)
         batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
         if a.ndim > 1 and b.ndim > 1:
             a, b = a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
-        plan = self.product(a.contiguous(), b.contiguous())
+        dense = a.contiguous(), b.contiguous()
+        plan = self.plan(dense)
         assert plan is not None, f"{self.name}: dense operands always have a plan"
-        return plan(a.contiguous(), b.contiguous())
+        return plan(*dense)
 
 
 class Matmul(_Product):
@@ -226,11 +198,9 @@ class Matmul(_Product):
     schema = "matmul(Tensor input, Tensor other) -> Tensor"
     dunder = ("__matmul__", "__rmatmul__")
 
-    def plan(self, args):
-        a, b = args
+    def check_dims(self, a, b):
         if a.ndim == 0 or b.ndim == 0:
             raise RuntimeError(f"matmul: expected tensors with at least 1 dimension, got {a.ndim}D and {b.ndim}D")
-        return self.product(a, b)
 
     def vjp(self, g, input, other):
         return {"input": left_gradient(g, input, other), "other": right_gradient(g, input, other)}
@@ -274,12 +244,11 @@ class Mm(_Product):
     schema = "mm(Tensor input, Tensor mat2) -> Tensor"
     example_dims = (2, 2)
 
-    def plan(self, args):
-        if args[0].ndim != 2 or args[1].ndim != 2:
+    def check_dims(self, a, b):
+        if a.ndim != 2 or b.ndim != 2:
             raise RuntimeError(
-                f"mm: self must be a matrix and mat2 must be a matrix, got {args[0].ndim}D and {args[1].ndim}D tensors"
+                f"mm: self must be a matrix and mat2 must be a matrix, got {a.ndim}D and {b.ndim}D tensors"
             )
-        return self.product(*args)
 
     def vjp(self, g, input, mat2):
         return {"input": left_gradient(g, input, mat2), "mat2": right_gradient(g, input, mat2)}
@@ -291,8 +260,7 @@ class Bmm(_Product):
     schema = "bmm(Tensor input, Tensor mat2) -> Tensor"
     example_dims = (3, 3)
 
-    def plan(self, args):
-        a, b = args
+    def check_dims(self, a, b):
         if a.ndim != 3 or b.ndim != 3:
             raise RuntimeError(
                 f"bmm: batch1 must be a 3D tensor and batch2 must be a 3D tensor, got {a.ndim}D and {b.ndim}D"
@@ -302,7 +270,6 @@ class Bmm(_Product):
                 f"bmm: expected mat2 of size [{a.shape[0]}, {a.shape[2]}] in its first two dimensions, got"
                 f" [{b.shape[0]}, {b.shape[1]}]."
             )
-        return self.product(a, b)
 
     def vjp(self, g, input, mat2):
         return {"input": left_gradient(g, input, mat2), "mat2": right_gradient(g, input, mat2)}
@@ -314,39 +281,38 @@ class Mv(_Product):
     schema = "mv(Tensor input, Tensor vec) -> Tensor"
     example_dims = (2, 1)
 
-    def plan(self, args):
-        if args[0].ndim != 2 or args[1].ndim != 1:
-            raise RuntimeError(f"mv: vector + matrix @ vector expected, got {args[0].ndim}D, {args[1].ndim}D")
-        return self.product(*args)
+    def check_dims(self, a, b):
+        if a.ndim != 2 or b.ndim != 1:
+            raise RuntimeError(f"mv: vector + matrix @ vector expected, got {a.ndim}D, {b.ndim}D")
 
     def vjp(self, g, input, vec):
         return {"input": left_gradient(g, input, vec), "vec": right_gradient(g, input, vec)}
 
 
-class IntMm(Extern):
+class IntMm(Library):
     """The product of two int8 matrices, added up in int32."""
 
     schema = "_int_mm(Tensor input, Tensor mat2) -> Tensor"
-    kind = KIND_PLANNED
     exact_out = True
     method = False
     differentiable = False
 
-    def plan(self, args):
-        a, b = args
-        check_devices("_int_mm", args)
-        self.check(args)
+    def meta(self, a, b):
+        self.check((a, b))
         (m, k), n = a.shape, b.shape[1]
         if k != b.shape[0]:
             raise RuntimeError(f"_int_mm: inner sizes must agree, got {m}x{k} and {b.shape[0]}x{n}")
-        slots = [("new", _C.int32, (m, n), None, -1, 0)]
-        if a.device.type == "meta":
-            return _C.Plan(2, a.device, slots, [])
-        made = quad_steps(a.device, Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1), m, n, k, 3)
-        if made is None:
+        return Spec((m, n), _C.int32)
+
+    def steps(self, args, room):
+        a, b = args
+        (m, k), n = a.shape, b.shape[1]
+        found = quad_steps(a.device, Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1), m, n, k, 3)
+        if found is None:
             return None
-        slots += [("temp", _C.int8, (size,), None, -1, 0) for size in made[1]]
-        return _C.Plan(2, a.device, slots, made[0])
+        for size in found[1]:
+            room.temp(_C.int8, (size,))
+        return found[0]
 
     def check(self, args: tuple) -> None:
         """Refuse what is no int8 matrix."""
@@ -374,8 +340,7 @@ class Dot(_Product):
     schema = "dot(Tensor input, Tensor tensor) -> Tensor"
     example_dims = (1, 1)
 
-    def plan(self, args):
-        a, b = args
+    def check_dims(self, a, b):
         if a.ndim != 1 or b.ndim != 1:
             raise RuntimeError(f"dot: 1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
         if a.dtype is not b.dtype:
@@ -385,7 +350,6 @@ class Dot(_Product):
             )
         if a.shape != b.shape:
             raise RuntimeError(f"dot: expected vectors of one length, got [{a.shape[0]}] and [{b.shape[0]}] elements")
-        return self.product(a, b)
 
     def vjp(self, g, input, tensor):
         return {

@@ -6,13 +6,12 @@ import math
 from typing import Any
 
 from .. import _C, op
-from ..op import Composite, Extern, find_op
-from ..op.definition import KIND_PLANNED
-from ..op.gemm import Matrix, packed_steps, steps, tiled_steps
+from ..op import Composite, Library, Spec, find_op
+from ..op.gemm import Matrix, copy_step, packed_steps, steps, tiled_steps
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices
-from .matmul import _HALF, broadcast_batch, check_product, copy_step, left_gradient, on_tiles, right_gradient
+from .matmul import _HALF, broadcast_batch, check_product, left_gradient, on_tiles, right_gradient
 
 
 def rounds_once(a: Any, work: int) -> bool:
@@ -21,41 +20,37 @@ def rounds_once(a: Any, work: int) -> bool:
     return a.dtype in _HALF and a.device.type == "cpu" and not on_tiles(a, work, 1)
 
 
-class _AddProduct(Extern):
+class _AddProduct(Library):
     """beta * input + alpha * (a @ b): the addend is written first, the product accumulates onto it."""
 
-    kind = KIND_PLANNED
     inplace = False
     exact_out = True
     batch = "body"
 
-    def plan(self, args):
-        input, a, b, beta, alpha = args
+    def meta(self, input, a, b, beta, alpha):
         self.check(input, a, b)
-        shape = (*a.shape[:-1], b.shape[-1])
-        if (
-            beta != 1
-            or input.dtype is not a.dtype
-            or (a.dtype in _HALF and a.device.type == "cpu")
-            or not a.shape[-1]
-            or input.ndim > 2
-            or a.ndim != 2
-        ):
-            return None
+        return Spec((*a.shape[:-1], b.shape[-1]), a.dtype)
+
+    def is_planned(self, args):
+        input, a, _, beta, _ = args
+        if beta != 1 or input.ndim > 2 or a.ndim != 2 or not a.shape[-1]:
+            return False
+        return not (a.dtype in _HALF and a.device.type == "cpu")
+
+    def steps(self, args, room):
+        input, a, b, _, alpha = args
         rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
         cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
         m, k, n = a.shape[0], a.shape[1], b.shape[1]
         given = (a.dtype.code, a.device, Matrix(1, *a.stride()), Matrix(2, *b.stride()), Matrix(3, n, 1), m, n, k)
         tiled = tiled_steps(*given, 4, 1, Matrix(0, rows, cols)) if alpha == 1 else None
         if tiled is not None:
-            slots = [("new", a.dtype, shape, None, -1, 0), ("temp", a.dtype, (tiled[1],), None, -1, 0)]
-            return _C.Plan(3, a.device, slots, tiled[0])
+            room.temp(a.dtype, (tiled[1],))
+            return tiled[0]
         product = steps(*given, 1, float(alpha), 1.0)
         if product is None:
             return None
-        size = a.itemsize
-        first = copy_step(a.device, 0, 3, a.dtype.code, a.dtype.code, (m, n), (rows, cols), n, (size, size))
-        return _C.Plan(3, a.device, [("new", a.dtype, shape, None, -1, 0)], [first, *product])
+        return [copy_step(a.device, 0, 3, a.dtype.code, (m, n), (rows, cols), n), *product]
 
     def check(self, input: Any, a: Any, b: Any) -> None:
         check_product(self.name, a, b)
@@ -214,46 +209,37 @@ class Linear(_AddProduct):
     namespace = "nn.functional"
     method = False
 
-    def plan(self, args):
-        input, weight, bias = args
+    def meta(self, input, weight, bias):
         self.check_linear(input, weight, bias)
+        return Spec((*input.shape[:-1], *weight.shape[:-1]), input.dtype)
+
+    def is_planned(self, args):
+        input, weight, bias = args
+        if (input.dtype in _HALF and input.device.type == "cpu") or not input._is_contiguous() or not weight.shape[-1]:
+            return False
+        # other biases are broadcast, or refused, as an addition
+        return bias is None or (weight.ndim == 2 and tuple(bias.shape) == (weight.shape[0],))
+
+    def steps(self, args, room):
+        input, weight, bias = args
         rows = 1
         for s in input.shape[:-1]:
             rows *= s
-        if (input.dtype in _HALF and input.device.type == "cpu") or not input._is_contiguous() or not weight.shape[-1]:
-            return None
         n, k = weight.shape if weight.ndim == 2 else (1, weight.shape[0])
-        shape = (*input.shape[:-1], n) if weight.ndim == 2 else tuple(input.shape[:-1])
         wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
-        if (bias is not None and tuple(bias.shape) != shape[-1:]) or (bias is not None and weight.ndim == 1):
-            return None   # broadcast, or refused, as an addition
-        out = 3 if bias is not None else 2
-        slots = [("new", input.dtype, shape, None, -1, 0)]
+        out = room.inputs
         given = (input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k)
         if bias is None or bias.stride(0) == 1 or n == 1:
             packed = packed_steps(*given, out + 1, None if bias is None else Matrix(2, 0, 1))
             if packed is not None:
-                return _C.Plan(out, input.device, [*slots, ("temp", input.dtype, (packed[1],), None, -1, 0)], packed[0])
+                room.temp(input.dtype, (packed[1],))
+                return packed[0]
         made = steps(*given, 1, 1.0, 1.0 if bias is not None else 0.0)
         if made is None:
             return None
         if bias is not None and rows:
-            size = input.itemsize
-            made = [
-                copy_step(
-                    input.device,
-                    2,
-                    3,
-                    input.dtype.code,
-                    input.dtype.code,
-                    (rows, n),
-                    (0, bias.stride(0)),
-                    n,
-                    (size, size),
-                ),
-                *made,
-            ]
-        return _C.Plan(out, input.device, slots, made)
+            made = [copy_step(input.device, 2, 3, input.dtype.code, (rows, n), (0, bias.stride(0)), n), *made]
+        return made
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         input, weight, bias = args

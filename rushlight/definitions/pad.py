@@ -298,7 +298,7 @@ class PadByIndexBackward(Loops):
         """Gradients in another memory order are copied first."""
         return find_op("_pad_by_index_backward")(dense(g, len(pad) // 2), pad, mode, sizes)
 
-    def reads_as_it_lies(self, args: tuple) -> bool:
+    def is_planned(self, args: tuple) -> bool:
         return is_dense(args[0], len(args[1]) // 2)
 
     def lower(self, args):

@@ -5,7 +5,7 @@ states; weights layer by layer, direction by direction. Leaves: the last layer's
 Refuses: sizes that do not fit, with the sizes.
 
 One product projects all steps' inputs of a layer. The steps of dense single- or double-precision tensors on the host
-are then one plan with a gradient of its own (recurrence_rows.py); everything else, transforms and gradients of
+are then one plan with a gradient of its own (op/recurrence.py); everything else, transforms and gradients of
 gradients included, is ordinary ops.
 """
 
@@ -18,8 +18,8 @@ from .. import _C
 from ..autograd import is_grad_enabled
 from ..dispatch.keys import AUTOCAST
 from ..op import Composite, find_op, levels
+from ..op.recurrence import backward_plan, forward_plan, join_runs, spread_runs
 from .normalize import through_body
-from .recurrence_rows import backward_plan, forward_plan, join_runs, spread_runs
 
 States = tuple[Any, ...]
 ORDINARY = (_C.float32, _C.float64)

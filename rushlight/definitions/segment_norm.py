@@ -10,16 +10,15 @@ the other passes find it in cache.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
-from .. import _C
+from ..codegen.schedule.launch import Launch, Schedule, number_bits
 from ..loops.expr import Value, cast, const, div, irem, load, sqrt, var
+from ..loops.lowered import compute_code, number_value
 from ..loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows
-from ..op import OpDefinition
-from ..op.definition import KIND_PLANNED
-from ..op.indexed import number
-from ..op.pointwise import BY_CODE, compile_for, compute_code
-from ..op.reduction import as_step
+from ..op import Library, Spec
+from ..op.pack import BY_CODE
 
 ZERO = const(0, "i64")
 LAYOUT = ("rows", "runs", "length", "row_stride", "run_stride", "groups", "weight_row", "weight_run")
@@ -166,17 +165,10 @@ def backward_nest(code: str, weight: str | None) -> Nest:
     return Nest("segment_norm_backward", operands(given, [code, row.compute, row.compute]), LAYOUT, rows(*body))
 
 
-class _Segments(OpDefinition):
-    """A plan of one kernel over rows."""
+class _Segments(Library):
+    """One kernel over rows."""
 
-    kind = KIND_PLANNED
     function = method = out = differentiable = False
-
-    def kernel(self, device: Any, key: tuple, nest: Any) -> Any:
-        kernels = self.__dict__.setdefault("kernels", {})
-        if (device.type, key) not in kernels:
-            kernels[device.type, key] = as_step(compile_for(device, nest()))
-        return kernels[device.type, key]
 
 
 class SegmentNorm(_Segments):
@@ -187,18 +179,16 @@ class SegmentNorm(_Segments):
         " -> (Tensor, Tensor, Tensor, Tensor)"
     )
 
-    def plan(self, args: tuple) -> Any:
-        input, weight, bias, *layout, eps = args
-        codes = [None if t is None else t.dtype.code for t in (input, weight, bias)]
-        kept = BY_CODE[compute_code(codes[0])]
-        slots = [("new", input.dtype, tuple(input.shape), None, -1, 0), *[("new", kept, (layout[0],), None, -1, 0)] * 3]
-        count = 3 - codes.count(None)
-        if input.is_meta:
-            return _C.Plan(count, input.device, slots, [], False)
-        names, values = list(LAYOUT), list(layout)
-        symbol = number("eps", float(eps), names, values)
-        kernel = self.kernel(input.device, tuple(codes), lambda: forward_nest(*codes, symbol))
-        return _C.Plan(count, input.device, slots, [(kernel, list(range(count + 4)), values, layout[0], 1, -1)], False)
+    def meta(self, input, weight, bias, rows, *rest):
+        kept = BY_CODE[compute_code(input.dtype.code)]
+        return (Spec(tuple(input.shape), input.dtype), *[Spec((rows,), kept)] * 3)
+
+    def launches(self, args):
+        codes = tuple([None if t is None else t.dtype.code for t in args[:3]])
+        layout, eps, numbers = args[3:-1], args[-1], range(7 - codes.count(None))
+        nest = functools.partial(forward_nest, *codes, number_value("eps", float(eps)))
+        params = (*layout, *number_bits(float(eps)))
+        return Schedule((Launch(codes, nest, tuple(numbers), params, layout[0], 1),))
 
 
 class SegmentNormBackward(_Segments):
@@ -209,15 +199,12 @@ class SegmentNormBackward(_Segments):
         f" {', '.join(f'int {n}' for n in LAYOUT)}) -> (Tensor, Tensor, Tensor)"
     )
 
-    def plan(self, args: tuple) -> Any:
-        grad, _, mean, _, weight, *layout = args
+    def meta(self, grad, input, mean, rstd, weight, rows, runs, *rest):
+        return (Spec(tuple(grad.shape), grad.dtype), *[Spec((rows, runs), mean.dtype)] * 2)
+
+    def launches(self, args):
+        grad, weight, layout = args[0], args[4], args[5:]
         codes = (grad.dtype.code, None if weight is None else weight.dtype.code)
-        slots = [
-            ("new", grad.dtype, tuple(grad.shape), None, -1, 0),
-            *[("new", mean.dtype, (layout[0], layout[1]), None, -1, 0)] * 2,
-        ]
-        count = 4 if weight is None else 5
-        if grad.is_meta:
-            return _C.Plan(count, grad.device, slots, [], False)
-        kernel = self.kernel(grad.device, codes, lambda: backward_nest(*codes))
-        return _C.Plan(count, grad.device, slots, [(kernel, list(range(count + 3)), layout, layout[0], 1, -1)], False)
+        numbers = tuple(range(7 if weight is None else 8))
+        nest = functools.partial(backward_nest, *codes)
+        return Schedule((Launch(codes, nest, numbers, tuple(layout), layout[0], 1),))

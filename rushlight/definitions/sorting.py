@@ -10,10 +10,9 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.definitions.reduction.extremes import selected_gradient
-from rushlight.op import Composite, Extern, Meta, Spec, result_type, wrap_dim
-from rushlight.op.definition import KIND_PLANNED
-from rushlight.op.radix import radix_plan
-from rushlight.op.ranks import rank_plan
+from rushlight.op import Composite, Extern, Library, Meta, Spec, wrap_dim
+from rushlight.op.radix import radix_launches
+from rushlight.op.ranks import rank_launches
 
 CPU = _C.device("cpu")
 
@@ -52,12 +51,12 @@ def sorted_positions(a: Any, axis: int, descending: bool) -> Any:
     return np.flip(a.shape[axis] - 1 - found, axis)
 
 
-def ordered(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> Any:
-    """A plan for the first `count` elements in order along `dim`: by ranks where the dim is short, else by digits."""
-    return rank_plan(input, dim, count, descending, wrap) or radix_plan(input, dim, count, descending, wrap)
+def ordered(input: Any, dim: int, count: int, descending: bool) -> Any:
+    """Kernels for the first `count` elements in order along `dim`: by ranks where the dim is short, else by digits."""
+    return rank_launches(input, dim, count, descending) or radix_launches(input, dim, count, descending)
 
 
-class Sort(Extern):
+class Sort(Library):
     """The elements in order along `dim`, and where each came from."""
 
     batch = "dim"
@@ -66,15 +65,10 @@ class Sort(Extern):
         "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
     )
 
-    kind = KIND_PLANNED
-
-    def plan(self, args):
+    def launches(self, args):
         input = args[0]
-        self.meta(*args)
         dim, descending = self.options(*args)
-        return ordered(
-            input, dim, input.shape[dim] if input.ndim else 1, descending, result_type("sort", self.spec.return_names)
-        )
+        return ordered(input, dim, input.shape[dim] if input.ndim else 1, descending)
 
     def options(self, *args: Any) -> tuple[int, bool]:
         given = {p.name: a for p, a in zip(self.spec.params, args, strict=True)}
@@ -123,7 +117,7 @@ class MSort(Composite):
         return input.sort(0)[0]
 
 
-class TopK(Extern):
+class TopK(Library):
     """The `k` largest (or smallest) elements along `dim`, and where they are."""
 
     batch = "dim"
@@ -131,14 +125,9 @@ class TopK(Extern):
         "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"
     )
 
-    kind = KIND_PLANNED
-
-    def plan(self, args):
+    def launches(self, args):
         input, k, dim, largest, _ = args
-        self.meta(*args)
-        return ordered(
-            input, wrap_dim("topk", dim, input.ndim), k, largest, result_type("topk", self.spec.return_names)
-        )
+        return ordered(input, wrap_dim("topk", dim, input.ndim), k, largest)
 
     def meta(self, input, k, dim, largest, sorted):
         refuse_complex("topk", input)

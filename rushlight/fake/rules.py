@@ -22,7 +22,6 @@ from typing import Any
 from .. import _C
 from ..op.definition import KIND_PLANNED, KIND_POINTWISE
 from ..op.extern import Extern, Spec
-from ..op.pointwise import Pointwise
 from ..symbols.geometry import broadcast, contiguous_strides, met, pointwise_strides
 
 Layout = tuple[tuple, tuple, Any]     # sizes, strides, offset
@@ -40,9 +39,8 @@ def symbolic_results(overload: Any, args: tuple) -> list[Layout] | None:
 def _results(overload: Any, args: tuple) -> list[Layout] | None:
     definition = overload.definition
     if definition.kind == KIND_POINTWISE:
-        plan = definition.plan(args) if type(definition).plan is not Pointwise.plan else True
-        if plan is not None:      # without outputs it hands its argument through
-            layout = _own(args[0]) if plan is not True and not plan.out_dtypes else _pointwise(overload, args)
+        if definition.is_planned(args):
+            layout = _own(args[0]) if definition.returns_itself(args) else _pointwise(overload, args)
             return [layout] * max(1, definition.num_results())
     if hasattr(definition, "geometry"):
         result = definition.geometry(*args)

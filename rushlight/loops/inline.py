@@ -31,7 +31,6 @@ from .lowered import (
     Memory,
     NotLowerable,
     Number,
-    Scatter,
     Staged,
     Table,
     TwoPass,
@@ -139,11 +138,8 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         folding = folded_with(folding, own)
     scatter = consumer.scatter
     if scatter is not None:
-        scatter = Scatter(
-            scatter.target,
-            scatter.serial,
-            lambda at, out, sources: consumer.scatter.writes(at, out, own(sources, at.checks)),
-            combine,
+        scatter = scatter.but(
+            writes=lambda at, out, sources: consumer.scatter.writes(at, out, own(sources, at.checks)), combine=combine
         )
     return consumer.but(
         key=joined_key(consumer, operand, producer, "computed"),

@@ -386,13 +386,17 @@ class Scatter(Record):
     """Every position combines a value into an element of a tensor that holds something already.
 
     `writes(at, out, sources)` gives place and value, `combine(old, new, sources)` what the element becomes. Positions
-    that differ along `serial` ranges may meet in one element, so they run in order.
+    that differ along `serial` ranges may meet in one element, so they run in order. `cleared`: it holds zeros, which
+    the schedule writes first. Where d is in `own`, position i of range d writes at i of dim d only, so that each part
+    of the tensor can be cleared by whoever writes to it.
     """
 
     target: Memory
     serial: frozenset[int]
     writes: Callable[[At, Elements, Sequence[Any]], tuple[Sequence[Value], Value]]
     combine: Callable[[Value, Value, Sequence[Any]], Value]
+    cleared: bool = False
+    own: frozenset[int] = frozenset()
 
 
 class Piece(Record):

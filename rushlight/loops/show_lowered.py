@@ -71,6 +71,7 @@ def show_lowered(lowered: Lowered) -> str:
         place, value = lowered.scatter.writes(position, out, sources)
         lines += listed("value", [value])
         lines += [f"  at {', '.join(map(str, place))} of out, in order along {sorted(lowered.scatter.serial)}"]
+        lines += ["  out holds zeros before"] if lowered.scatter.cleared else []
     elif lowered.body is not None:
         made = lowered.body(position, sources)
         lines += listed(

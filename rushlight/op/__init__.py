@@ -8,6 +8,7 @@ from .registry import definitions, find_op, load_all, ops, publish, published, s
 
 _KINDS = {
     "Composite": "composite", "Extern": "extern", "Fold": "reduction", "Fused": "fused", "Geometry": "view",
+    "Library": "library",
     "Loops": "loops", "Meta": "definition", "NamedResult": "results", "OpDefinition": "definition",
     "Pointwise": "pointwise", "Promote": "pointwise", "Reduction": "reduction",
     "Spec": "extern", "View": "view", "result_type": "results", "wrap_dim": "view", "wrap_dims": "view",

@@ -17,6 +17,7 @@ from rushlight.op.extern import Extern as Extern
 from rushlight.loops.lowered import Fold as Fold
 from rushlight.op.fused import Fused as Fused
 from rushlight.op.view import Geometry as Geometry
+from rushlight.op.library import Library as Library
 from rushlight.op.loops import Loops as Loops
 from rushlight.op.definition import Meta as Meta
 from rushlight.op.results import NamedResult as NamedResult
@@ -45,6 +46,7 @@ from . import gemm as gemm
 from . import indexed as indexed
 from . import lapack as lapack
 from . import levels as levels
+from . import library as library
 from rushlight.op.registry import load_all as load_all
 from . import loops as loops
 from . import memory as memory
@@ -54,9 +56,11 @@ from . import pack as pack
 from . import pointwise as pointwise
 from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published
+from . import quads as quads
 from . import radix as radix
 from . import random_level as random_level
 from . import ranks as ranks
+from . import recurrence as recurrence
 from . import reduction as reduction
 from . import registry as registry
 def result_type(name: builtins.str, fields: builtins.tuple[builtins.str, ...]) -> Any: ...

@@ -106,8 +106,12 @@ class OpDefinition:
     # What the kind supplies -----------------------------------------------------------------------------------------
 
     def plan(self, args: tuple) -> Any:
-        """The plan for these bound arguments, or None to run in Python every time."""
+        """The plan for these bound arguments, or None to run in Python every time. Kinds make plans; no definition."""
         return None
+
+    def is_planned(self, args: tuple) -> bool:
+        """Whether the kind plans such a call; where not, `run` serves it. May raise for arguments the op refuses."""
+        return True
 
     def lower(self, args: tuple) -> Lowered:
         """What the op computes for these bound arguments, element by element. Kinds that cannot say so are externs."""

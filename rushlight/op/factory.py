@@ -7,6 +7,7 @@ kernels that fill it, replayed by the core. Refuses: layouts and pinned memory t
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
@@ -14,9 +15,12 @@ from ..base.promotion import default_dtype
 from ..base.settings import must_fill_memory
 from ..devices import default_device
 from ..loops import expr
+from ..loops.lowered import Lowered
 from ..loops.nest import pointwise_nest
 from .definition import KIND_PLANNED, OpDefinition
-from .pointwise import compile_for
+from .extern import Spec
+from .indexed import contiguous_strides
+from .pack import as_step, compile_for, lowered_steps
 from .registry import find_op
 
 ROW = 32768   # elements a fill kernel writes per row: rows are what threads share
@@ -83,7 +87,7 @@ def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> 
     kernel = _fill_kernels.get(key)
     if kernel is None and device.type != "meta":
         made = compile_for(device, pointwise_nest("fill", [dtype.code], [dtype.code], [expr.arg(0, dtype.code)]))
-        kernel = _fill_kernels[key] = made if isinstance(made, int) else ("handle", made)
+        kernel = _fill_kernels[key] = as_step(made)
     constants, size = scalar_bytes(value, dtype).ljust(16, b"\0"), dtype.itemsize
     rows, rest = divmod(numel, ROW)
     steps = []
@@ -103,9 +107,13 @@ def marker(dtype: Any) -> Any:
     return True if dtype is _C.bool else 2 ** (8 * dtype.itemsize - dtype.is_signed) - 1
 
 
-def marking_steps(dtype: Any, numel: int, device: Any) -> list[tuple]:
+def marking_steps(spec: Spec, device: Any) -> list[tuple]:
     """Steps that fill fresh memory, if that is asked for."""
-    return fill_steps(0, marker(dtype), dtype, numel, device) if must_fill_memory() else []
+    if not must_fill_memory() or 0 in spec.shape:
+        return []
+    strides = contiguous_strides(spec.shape) if spec.strides is None else spec.strides
+    span = 1 + sum([(n - 1) * s for n, s in zip(spec.shape, strides, strict=True)])
+    return fill_steps(0, marker(spec.dtype), spec.dtype, span, device)
 
 
 class Factory(OpDefinition):
@@ -141,25 +149,47 @@ class Factory(OpDefinition):
         )
 
     def plan(self, args: tuple) -> Any:
+        if not self.is_planned(args):
+            return None
         own, dtype, device, requires_grad = self.split(args)
         if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
             raise RuntimeError(
                 f"{self.name}: requires_grad=True needs a floating point or complex dtype, got {dtype.name}"
             )
-        made = self.make(own, dtype, device)
-        made.requires_grad = requires_grad
-        return made
+        spec, content = self.made(own, dtype, device)
+        slots: list[tuple] = [("new", spec.dtype, spec.shape, spec.strides, -1, 0)]
+        plan = _C.Plan(0, device, slots, self.filling(spec, content, device, slots))
+        plan.requires_grad = requires_grad
+        return plan
 
-    def make(self, own: tuple, dtype: Any, device: Any) -> Any:
+    def made(self, own: tuple, dtype: Any, device: Any) -> tuple[Spec, Any]:
+        """The result and what fills it: a number, a Lowered, a function that is given it, or None for memory as it was.
+
+        What a kernel is given is asked for on devices with data only: on others sizes alone count."""
         shape = self.shape(*own)
         check_sizes(self.name, shape)
-        numel = 1
-        for s in shape:
-            numel *= s
         value = self.value(*own)
         check_fits(self.name, value, dtype)
-        steps = fill_steps(0, value, dtype, numel, device)
-        return _C.Plan(0, device, [("new", dtype, shape, None, -1, 0)], steps)
+        return Spec(shape, dtype), value
+
+    def filling(self, spec: Spec, content: Any, device: Any, slots: list[tuple]) -> list[tuple]:
+        """The steps that fill the result."""
+        if device.type == "meta":
+            return []
+        if content is None:
+            return marking_steps(spec, device)
+        if isinstance(content, Lowered):
+            return lowered_steps(content, device, self.kernels, slots)
+        if callable(content):
+            return [(content, [0], [], 1, 1, -1)]
+        numel = 1
+        for s in spec.shape:
+            numel *= s
+        return fill_steps(0, content, spec.dtype, numel, device)
+
+    @cached_property
+    def kernels(self) -> dict[tuple, Any]:
+        return {}
 
     def run(self, *args: Any) -> Any:
         return self.plan(args)()

@@ -19,6 +19,7 @@ from typing import Any
 from .. import _C
 from ..codegen import few_rows, tile_packs, tiled_products, tiles, transpose
 from ..codegen.schedule.cpu_product import BLOCK_STRIPS, SLICE, TOGETHER, Blocking, Finish, pack_nest, product_nest
+from ..codegen.schedule.launch import grain_of
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
@@ -27,7 +28,7 @@ from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, 
 from ..loops.record import Record
 from .extents import larger, smaller
 from .gemm_padded import Matrix, padded_steps
-from .pack import compile_for, lowered_steps, packer
+from .pack import BY_CODE, as_step, compile_for, lowered_steps, packer
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
@@ -62,6 +63,7 @@ TILE_PITCH = 2048
 
 _blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
+_copy_kernels: dict[tuple, Any] = {}
 
 
 def blas_kernels() -> dict[str, int]:
@@ -595,3 +597,16 @@ def small_nest(code: str, accumulate: bool, batched: bool) -> Nest:
 def multiply_add(x: Any, y: Any, acc: Any, compute: str) -> Any:
     """acc + x * y, fused where the type allows."""
     return expr.fma(x, y, acc) if compute in ("f32", "f64") else acc + x * y
+
+
+def copy_step(
+    device: Any, source: int, target: int, code: str, sizes: tuple[int, int], strides: tuple[int, int], row: int
+) -> tuple:
+    """A step that copies a 2-d block with `strides`, in elements, to rows of the target that lie `row` apart."""
+    key = (code, device.type)
+    if key not in _copy_kernels:
+        nest = pointwise_nest("copy", [code], [code], [expr.arg(0, code)])
+        _copy_kernels[key] = as_step(compile_for(device, nest))
+    (rows_, cols), size = sizes, BY_CODE[code].itemsize
+    params = [cols, strides[1] * size, size, strides[0] * size, row * size]
+    return (_copy_kernels[key], [source, target], params, rows_, grain_of(cols), -1)

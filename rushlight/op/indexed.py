@@ -105,6 +105,8 @@ class Indexed(OpDefinition):
         return {}
 
     def plan(self, args: tuple) -> Any:
+        if not self.is_planned(args):
+            return None
         check_devices(self.name, tuple(flatten(args)))
         prepared = self.prepare(args)
         if prepared is None:
@@ -244,6 +246,8 @@ class Scattered(Indexed):
         """Raise for arguments the op refuses."""
 
     def plan(self, args: tuple) -> Any:
+        if not self.is_planned(args):
+            return None
         check_devices(self.name, tuple(flatten(args)))
         prepared = self.prepare(args)
         if prepared is None:

@@ -30,17 +30,13 @@ class Loops(OpDefinition):
     def kernels(self) -> dict[tuple, Any]:
         return {}
 
-    def reads_as_it_lies(self, args: tuple) -> bool:
-        """Whether `lower` takes the tensors in the memory order they have; else `run` puts them into another first."""
-        return True
-
     def lower(self, args: tuple) -> Lowered:
         raise NotImplementedError
 
     def plan(self, args: tuple) -> Any:
         tensors = flatten(args)
         check_devices(self.name, tuple(tensors))
-        if not self.reads_as_it_lies(args):
+        if not self.is_planned(args):
             return None
         lowered, device = self.lower(args), device_of(args)
         slots: list[tuple] = [("new", BY_CODE[code], lowered.shape, lowered.layout, 0, 0) for code in lowered.outs]

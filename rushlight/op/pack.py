@@ -63,6 +63,8 @@ def placed(operand: int | Place, places: list[Place], tables: int) -> int | Plac
     """An operand of a launch as the plan numbers it: the tables among them have no number,
     and those behind them count on."""
     number, start = operand if isinstance(operand, tuple) else (operand, 0)
+    if number < 0:
+        return operand
     if number < len(places):
         slot, shift = places[number]
         start = start + shift
@@ -84,7 +86,6 @@ def packed(
             kernel = kernels[key] = as_step(compile_for(device, launch.nest()))
         own = [placed(k, places, tables) for k in launch.operands]
         error = launch.error if launch.error < 0 else placed(launch.error, places, tables)
-        steps.append(
-            (kernel, own, list(launch.params), launch.extent, launch.grain, error, *([constants] if constants else []))
-        )
+        given = [launch.constants or constants] if launch.constants or constants else []
+        steps.append((kernel, own, list(launch.params), launch.extent, launch.grain, error, *given))
     return steps

@@ -95,6 +95,10 @@ class Pointwise(OpDefinition):
     # Planning ---------------------------------------------------------------------------------------------------------
 
     def plan(self, args: tuple) -> Any:
+        if not self.is_planned(args):
+            return None
+        if self.returns_itself(args):
+            return _C.PointwisePlan(None, [], [])
         check_devices(self.name, args)
         operands = self.operand_indices(args)
         if self.needs_tensor and not any(isinstance(args[i], _C.Tensor) for i in operands):

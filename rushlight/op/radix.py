@@ -1,7 +1,7 @@
 """Sorting and selecting along long dims, by the digits of the elements' keys.
 
-Enters: a tensor, a dim, how many elements are wanted, the order. Leaves: plans of generated kernels that write values
-and positions, stable in either direction, NaN last as the largest number. A key is an element's bits rearranged so
+Enters: a tensor, a dim, how many elements are wanted, the order. Leaves: launches of kernels that write values and
+positions, stable in either direction, NaN last as the largest number. A key is an element's bits rearranged so
 that unsigned comparison is the wanted order. Each row becomes records of key and position, which are dealt out by
 eight bits of the key at a time, lowest first; digits that are the same in all records are passed over.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .. import _C
+from ..codegen.schedule.launch import Launch, Schedule, Temp, product
 from ..loops.expr import (
     Value,
     and_,
@@ -39,8 +39,6 @@ from ..loops.expr import (
 )
 from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, operands, rows
 from .indexed import contiguous_strides
-from .pointwise import compile_for
-from .reduction import as_step, product
 
 BITS = {
     "b1": 8,
@@ -63,7 +61,7 @@ BLOCKS = 32              # groups of rows that share scratch memory, at most
 SCRATCH = 1 << 22        # records of scratch memory to aim for when rows are long
 PIECE = 1 << 15          # elements of a long row that are selected from at once
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-_kernels: dict[tuple, Any] = {}
+FIRST_TEMP = 3           # behind the input, the values and the positions
 
 
 class Form(NamedTuple):
@@ -362,48 +360,40 @@ class RowSort:
         return For("j", ZERO, var("count"), (*body, Store(self.indices, at, position)))
 
 
-# --- plans ------------------------------------------------------------------------------------------------------------
+# --- launches ---------------------------------------------------------------------------------------------------------
 
 
-def radix_plan(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> Any:
-    """A plan for the first `count` elements along `dim` in order, and where they are; None where there is no kernel."""
+def radix_launches(input: Any, dim: int, count: int, descending: bool) -> Schedule | None:
+    """Kernels for the first `count` elements along `dim` in order, and where they are; None where there are none."""
     sizes = tuple(input.shape)
-    if (
-        input.device.type != "cpu"
-        or input.dtype.code not in BITS
-        or not sizes
-        or 0 in sizes
-        or not count
-        or sizes[dim] >= 1 << 32
-    ):
+    if input.device.type != "cpu" or input.dtype.code not in BITS or not sizes or sizes[dim] >= 1 << 32:
         return None
-    shape = tuple(count if d == dim else n for d, n in enumerate(sizes))
-    slots = [("new", input.dtype, shape, None, 0, 0), ("new", _C.int64, shape, None, 0, 0)]
     length = sizes[dim]
-    strides, outs = input.stride(), contiguous_strides(shape)
+    strides, outs = input.stride(), contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
     axes = [(sizes[d], strides[d], outs[d]) for d in range(len(sizes)) if d != dim and sizes[d] != 1]
     selects = count * 2 < length
     pieces = pieces_of(length, count) if selects else 1
+    temps: list[Temp] = []
+    code = input.dtype.code
+
+    def rows_of(
+        source: int, mapping: int | None, out: tuple[int, int], axes: list, length: int, stride: int, out_stride: int,
+        pieces: int,
+    ) -> Launch:  # fmt: skip
+        form = Form(code, len(axes), descending, selects, mapping is not None)
+        return row_launch(form, temps, source, mapping, out, axes, length, stride, out_stride, count, pieces)
+
     if pieces == 1:
-        steps = [
-            row_step(
-                input, slots, 0, None, (1, 2), axes, length, strides[dim], outs[dim], count, descending, selects, 1
-            )
-        ]
-        return _C.Plan(1, input.device, slots, steps, False, wrap)
+        launch = rows_of(0, None, (1, 2), axes, length, strides[dim], outs[dim], 1)
+        return Schedule((launch,), tuple(temps))
     extent = product(a[0] for a in axes)
-    found = len(slots) + 1
-    slots += [("temp", d, (extent * pieces * count,), None, 0, 0) for d in (input.dtype, _C.int64)]
+    temps += [Temp(own, (extent * pieces * count,)) for own in (code, "i64")]
     inner = contiguous_strides([a[0] for a in axes])
     near = [(n, s, k * pieces * count) for (n, s, _), k in zip(axes, inner, strict=True)]
     far = [(n, k * pieces * count, o) for (n, _, o), k in zip(axes, inner, strict=True)]
-    steps = [
-        row_step(
-            input, slots, 0, None, (found, found + 1), near, length, strides[dim], 1, count, descending, True, pieces
-        ),
-        row_step(input, slots, found, found + 1, (1, 2), far, pieces * count, 1, outs[dim], count, descending, True, 1),
-    ]
-    return _C.Plan(1, input.device, slots, steps, False, wrap)
+    first = rows_of(0, None, (FIRST_TEMP, FIRST_TEMP + 1), near, length, strides[dim], 1, pieces)
+    second = rows_of(FIRST_TEMP, FIRST_TEMP + 1, (1, 2), far, pieces * count, 1, outs[dim], 1)
+    return Schedule((first, second), tuple(temps))
 
 
 def pieces_of(length: int, count: int) -> int:
@@ -411,32 +401,20 @@ def pieces_of(length: int, count: int) -> int:
     return max(1, length // max(PIECE, 8 * count))
 
 
-def row_step(
-    input: Any, slots: list, source: int, mapping: int | None, out: tuple[int, int], axes: list, length: int,
-    stride: int, out_stride: int, count: int, descending: bool, selects: bool, pieces: int,
-) -> tuple:  # fmt: skip
-    """One launch over blocks of rows (or pieces of rows); adds the scratch slots it needs."""
-    form = Form(input.dtype.code, len(axes), descending, selects, mapping is not None)
-    kernel = _kernels.get(form)
-    if kernel is None:
-        kernel = _kernels[form] = as_step(compile_for(input.device, RowSort(form).nest()))
+def row_launch(
+    form: Form, temps: list[Temp], source: int, mapping: int | None, out: tuple[int, int], axes: list, length: int,
+    stride: int, out_stride: int, count: int, pieces: int,
+) -> Launch:  # fmt: skip
+    """One launch over blocks of rows (or pieces of rows); adds the scratch memory it needs."""
     longest = -(-length // pieces)
     items = product(a[0] for a in axes) * pieces
     blocks = max(1, min(items, BLOCKS, SCRATCH // longest))
     capacity = 2 * longest
-    scratch = [1 + len(slots) + k for k in range(1 if BITS[form.code] < 64 else 2)]
-    slots.extend([("temp", d, (blocks * capacity,), None, 0, 0) for d in (_C.uint64, _C.uint32)[: len(scratch)]])
+    scratch = [FIRST_TEMP + len(temps) + k for k in range(1 if BITS[form.code] < 64 else 2)]
+    temps += [Temp(own, (blocks * capacity,)) for own in ("u64", "u32")[: len(scratch)]]
     # Counting an element costs about a quarter of sorting one that the bound lets through.
     sample = min(length // pieces, max(count, math.isqrt(4 * count * (length // pieces))))
-    params = [a[k] for k in range(3) for a in axes] + [
-        length,
-        stride,
-        out_stride,
-        count,
-        items,
-        blocks,
-        capacity,
-        pieces,
-        sample,
-    ]
-    return (kernel, [source, *([mapping] if mapping is not None else []), *out, *scratch], params, blocks, 1, -1)
+    params = [a[k] for k in range(3) for a in axes]
+    params += [length, stride, out_stride, count, items, blocks, capacity, pieces, sample]
+    numbers = (source, *([mapping] if mapping is not None else []), *out, *scratch)
+    return Launch(("radix", form), lambda: RowSort(form).nest(), numbers, tuple(params), blocks, 1)

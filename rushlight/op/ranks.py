@@ -1,6 +1,6 @@
 """Short sorts as loops: every element's place is the number of elements that come before it.
 
-Enters: a tensor, a dim of at most `SHORT` elements, the order. Leaves: plans of one kernel that writes values and
+Enters: a tensor, a dim of at most `SHORT` elements, the order. Leaves: one kernel that writes values and
 positions where they belong, stable in either direction, NaN last as the largest. Quadratic, so refused for long dims;
 for short ones it is vector compares on one thread per row, with nothing but arithmetic between input and output.
 """
@@ -9,40 +9,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C
 from ..base.shape import reaches
+from ..codegen.schedule.launch import Launch, Schedule, grain_of, product
 from ..loops.expr import Value, and_, cast, const, eq, gt, idiv, irem, load, lt, ne, not_, or_, var
+from ..loops.lowered import compute_code
 from ..loops.nest import For, If, Local, Nest, Store, operands, reduction, rows
 from .indexed import contiguous_strides
-from .pointwise import compile_for, compute_code
-from .reduction import GRAIN, as_step, product
 
 SHORT = 64
 ZERO = const(0, "i64")
-_kernels: dict[tuple, Any] = {}
 
 
-def rank_plan(input: Any, dim: int, count: int, descending: bool, wrap: Any) -> Any:
-    """A plan for the first `count` elements along `dim` in order, and where they are; None if the dim is long."""
+def rank_launches(input: Any, dim: int, count: int, descending: bool) -> Schedule | None:
+    """The kernel for the first `count` elements along `dim` in order, and where they are; None if the dim is long."""
     sizes, strides = tuple(input.shape), input.stride()
     if not sizes or reaches(sizes[dim], SHORT + 1) or input.dtype.is_complex:
         return None
-    shape = tuple(count if d == dim else n for d, n in enumerate(sizes))
-    outs = contiguous_strides(shape)
-    slots = [("new", input.dtype, shape, None, 0, 0), ("new", _C.int64, shape, None, 0, 0)]
+    outs = contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
     axes = [(sizes[d], strides[d], outs[d]) for d in range(len(sizes)) if d != dim and sizes[d] != 1]
-    extent = product(a[0] for a in axes)
-    steps = []
-    if input.device.type != "meta" and extent and count:
-        key = (input.dtype.code, len(axes), descending, input.device.type)
-        kernel = _kernels.get(key)
-        if kernel is None:
-            kernel = _kernels[key] = as_step(
-                compile_for(input.device, rank_nest(input.dtype.code, len(axes), descending))
-            )
-        params = [a[k] for k in range(3) for a in axes] + [sizes[dim], strides[dim], outs[dim], count]
-        steps = [(kernel, [0, 1, 2], params, extent, max(1, GRAIN // (sizes[dim] ** 2)), -1)]
-    return _C.Plan(1, input.device, slots, steps, False, wrap)
+    rank, code = len(axes), input.dtype.code
+    params = [a[k] for k in range(3) for a in axes] + [sizes[dim], strides[dim], outs[dim], count]
+    extent, grain = product(a[0] for a in axes), grain_of(sizes[dim] ** 2)
+    key = ("ranks", code, rank, descending)
+    return Schedule((Launch(key, lambda: rank_nest(code, rank, descending), (0, 1, 2), tuple(params), extent, grain),))
 
 
 def before(a: Value, b: Value, descending: bool) -> Value:

@@ -225,7 +225,8 @@ def publish(tensor_type: type) -> None:
         setattr(tensor_type, special, operator(special, name))
     for label, module in tables.plain_methods.items():
         if label not in taken:
-            setattr(tensor_type, label, LateMethod(label, module))
+            # Where all families were imported to fill the tables, nothing is late any more.
+            setattr(tensor_type, label, _methods[label] if label in _methods else LateMethod(label, module))
 
 
 def method_at(position: int, op: _C.Op) -> Callable:

@@ -1,7 +1,8 @@
-"""Ops outside kinds and planners have no plan of their own: they state what they compute,
-and the scheduler makes the loops.
+"""Plans are made by kinds and planners (rushlight/op): a definition states what it computes, and the scheduler makes
+the loops; or it is a library op, and says so.
 
-The sets below are what is left. They may only shrink: an op that is converted leaves its set, and none enters.
+Hand-written plans: none. The set below names the library ops whose kernels are written beside them; it may only
+shrink: an op that is stated with `lower` leaves it, and none enters.
 """
 
 from __future__ import annotations
@@ -10,58 +11,73 @@ import ast
 from pathlib import Path
 
 import rushlight
-from rushlight.op import Loops, definitions
+from rushlight.op import Library, Loops, OpDefinition, definitions, load_all
 
 DEFINITIONS = Path(rushlight.__file__).parent / "definitions"
-
-# Planners and library kernels: products, convolutions, attention, sorting, Fourier transforms,
-# recurrences and factorisations.
-PLANNERS = frozenset({
-    "attention_flash.py", "conv.py", "fft.py", "fft_rows.py", "linalg/eigen.py", "linalg/factor.py",
-    "matmul.py", "matmul_add.py", "random.py", "recurrence_rows.py", "sorting.py",
-})  # fmt: skip
-# memory as it is: nothing to compute
-NO_LOOPS = frozenset({"creation.py:Empty", "creation.py:EmptyPermuted", "creation.py:EmptyStrided"})
-BY_HAND = frozenset({
-    "ctc.py:CtcScores", "ctc.py:scores_nest",
-    "distance.py:PairDistances", "distance.py:_Distances",
-    "indexed/masks.py:count_nest", "indexed/masks.py:ends_nest", "indexed/masks.py:fill_nest",
-    "resample/grid.py:GridOp", "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid",
-    "resample/grid.py:GridSamplerImage", "segment_norm.py:SegmentNorm", "segment_norm.py:SegmentNormBackward",
-    "segment_norm.py:backward_nest", "segment_norm.py:forward_nest",
-    "sparse/products.py:CsrProduct", "sparse/products.py:product_nest",
-    "window/maxima.py:WindowMaxBackward", "window/maxima.py:scatter_nest",
+# what plans and kernels are made with: the business of kinds, planners and schedulers
+MAKERS = frozenset({"Plan", "PointwisePlan", "compile_for", "as_step", "kernel_handle"})
+# `file:name` of functions and classes that write loops, for the launches of library ops in the same file
+LOOPS_OF_LIBRARY_OPS = frozenset({
+    "ctc.py:scores_nest",                                    # a recursion along time over rows of scores
+    "distance.py:pairs_nest",                                # a triangle of pairs: no ranges of fixed size
+    "indexed/masks.py:count_nest", "indexed/masks.py:ends_nest", "indexed/masks.py:fill_nest",   # data decides sizes
+    "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
+    "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK
+    "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",
+    "segment_norm.py:backward_nest", "segment_norm.py:forward_nest",        # rows read three times in a cache
+    "sparse/products.py:product_nest",                       # rows whose lengths data decides
 })  # fmt: skip
 
 
-def written_by_hand() -> set[str]:
-    """`file:name` of every plan that packs steps itself, and of every function that makes a nest, outside planners."""
-    found = set()
-    for path in sorted(DEFINITIONS.rglob("*.py")):
-        name = path.relative_to(DEFINITIONS).as_posix()
-        if name in PLANNERS:
-            continue
+def called_names(item: ast.AST) -> set[str]:
+    """Names of everything that is called below `item`."""
+    calls = [part.func for part in ast.walk(item) if isinstance(part, ast.Call)]
+    return {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
+
+
+def hand_written(folder: Path) -> list[str]:
+    """`file:name` of every method called `plan` below `folder`, and of whatever makes plans or kernels there."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
         for item in ast.parse(path.read_text()).body:
-            calls = {
-                part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
-                for part in ast.walk(item)
-                if isinstance(part, ast.Call)
-            }
-            if "Nest" in calls or ("Plan" in calls and isinstance(item, ast.ClassDef)):
-                found.add(f"{name}:{item.name}")
+            methods = {part.name for part in ast.walk(item) if isinstance(part, ast.FunctionDef)}
+            if "plan" in methods or MAKERS & called_names(item):
+                found.append(f"{path.relative_to(folder).as_posix()}:{getattr(item, 'name', item.lineno)}")
     return found
 
 
-def test_plans_are_made_by_the_scheduler():
-    found = written_by_hand() - NO_LOOPS
-    assert (
-        not found - BY_HAND
-    ), f"state these ops with `lower` instead (see docs/adding_an_op.md): {sorted(found - BY_HAND)}"
-    assert not BY_HAND - found, f"converted already, so take them out of the set: {sorted(BY_HAND - found)}"
+def test_no_definition_makes_a_plan():
+    found = hand_written(DEFINITIONS)
+    assert not found, (
+        f"{len(found)} hand-written plans: {found}. State these ops with `lower` (docs/adding_an_op.md), or derive "
+        "them from Library; where only some calls are planned, define `is_planned`."
+    )
 
 
-def test_every_op_that_states_its_loops_has_no_other_plan():
-    stated = [d for classes in definitions.values() for d in classes if issubclass(d, Loops)]
-    assert {"Cat", "ConstantPad", "Unfold", "WindowMax", "WindowSum"} <= {d.__name__ for d in stated}
-    for d in stated:
-        assert d.lower is not Loops.lower and d.plan is Loops.plan, d
+def test_the_count_sees_a_plan_that_comes_back(tmp_path):
+    (tmp_path / "own.py").write_text("class Own:\n    def plan(self, args):\n        return _C.Plan(1)\n")
+    (tmp_path / "kernel.py").write_text("def made(device, nest):\n    return as_step(compile_for(device, nest))\n")
+    (tmp_path / "plain.py").write_text("class Plain:\n    def lower(self, args):\n        return Lowered()\n")
+    assert hand_written(tmp_path) == ["kernel.py:made", "own.py:Own"]
+
+
+def test_loops_are_written_for_library_ops_only():
+    found = set()
+    for path in DEFINITIONS.rglob("*.py"):
+        body = ast.parse(path.read_text()).body
+        found |= {f"{path.relative_to(DEFINITIONS).as_posix()}:{i.name}" for i in body if "Nest" in called_names(i)}
+    assert not found - LOOPS_OF_LIBRARY_OPS, f"state with `lower` instead: {sorted(found - LOOPS_OF_LIBRARY_OPS)}"
+    gone = LOOPS_OF_LIBRARY_OPS - found
+    assert not gone, f"stated with `lower` already, so take them out of the set: {sorted(gone)}"
+
+
+def test_plans_of_all_definitions_are_their_kinds():
+    load_all()
+    classes = [d for found in definitions.values() for d in found]
+    stated = {d.__name__ for d in classes if issubclass(d, Loops)}
+    assert {"Cat", "ConstantPad", "WindowMax", "WindowMaxBackward"} <= stated
+    assert {"Sort", "Matmul", "Convolution", "CtcScores"} <= {d.__name__ for d in classes if issubclass(d, Library)}
+    for d in classes:
+        assert d.plan is OpDefinition.plan or d.plan.__module__.startswith("rushlight.op."), d
+        if issubclass(d, Loops):
+            assert d.lower is not Loops.lower, d

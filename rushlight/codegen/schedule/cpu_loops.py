@@ -314,6 +314,12 @@ def depends(check: Check, name: str) -> bool:
     return any(node.op == "var" and node.attr == name for node in walk((check.condition, check.value)))
 
 
+def looks_up(index: Value, name: str) -> bool:
+    """Whether a place is read from memory at the loop variable `name`: lanes then write apart from each other."""
+    loads = [node for node in walk([index]) if node.op == "load"]
+    return any(node.op == "var" and node.attr == name for node in walk(loads))
+
+
 # --- scatter ----------------------------------------------------------------------------------------------------------
 
 
@@ -322,16 +328,21 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     then lanes if the last range is free."""
     space, scatter = lowered.ranges, lowered.scatter
     if any(n == 0 for n in space):
-        return Schedule(())
+        cleared = clear_launch(scatter.target.code, scatter.target.sizes, len(lowered.memories))
+        return Schedule((cleared,) if scatter.cleared else ())
     bound, target, serial = Bound(lowered), scatter.target, scatter.serial
     ones = tuple([n == 1 for n in space])
     kinds = target.classes()
-    key = ("scatter", lowered.key, bound.key, ones, kinds, serial)
-    made = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, ones))
     loops = [d for d in range(len(space)) if not ones[d]]
     lane = loops[-1] if loops and loops[-1] not in serial else None
     shared = [d for d in loops if d not in serial and d != lane]
+    # each iteration clears what it writes to, which is then in its cache
+    clears = scatter.cleared and scatter.own.issuperset([d for d in loops if d not in serial])
+    key = ("scatter", lowered.key, bound.key, ones, kinds, serial, clears)
+    made = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, ones, clears))
     inner = product(space[d] for d in loops if d in serial)
+    if clears:
+        inner += product(n for d, n in enumerate(target.sizes) if d not in scatter.own)
     values = [*bound.values]
     add_geometry("out", target.sizes, target.strides, kinds, [], values)
     values.extend([space[d] for d in loops])
@@ -339,7 +350,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     if lane is not None:
         width = max(1024, GRAIN // max(1, inner) // 64 * 64)   # long runs: slices are visited in any order
         if extent == 1 and inner * space[lane] >= 4 * GRAIN:   # else one thread would do all
-            width = max(128, min(width, space[lane] // 256 * 64))
+            width = max(64, min(width, space[lane] // 256 * 64))
         blocks = -(-space[lane] // width)
         values.extend((width, blocks))
         extent *= blocks
@@ -347,14 +358,24 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     inputs = len(bound.codes)
     cell = inputs + 1 if _forms[key][0] else -1
     operand_numbers = (*range(inputs + 1), *([cell] if cell >= 0 else []))
+    launch = Launch(key, made, operand_numbers, tuple(values), extent, grain_of(inner), cell)
+    first = (clear_launch(target.code, target.sizes, inputs),) if scatter.cleared and not clears else ()
     return Schedule(
-        (Launch(key, made, operand_numbers, tuple(values), extent, grain_of(inner), cell),),
+        (*first, launch),
         (Temp("i64", (1,)),) if cell >= 0 else (),
     )
 
 
-def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], ones: tuple[bool, ...]) -> tuple[Nest, bool]:
-    """The kernel, and whether it checks indices."""
+def clear_launch(code: str, sizes: Sequence[int], operand: int) -> Launch:
+    """Zeros everywhere in a dense tensor."""
+    nest = Nest("clear", operands([], [code]), (), rows(Store(0, var("i"), const(0, code)), vector=True))
+    return Launch(("clear", code), lambda: nest, (operand,), (), product(sizes), GRAIN)
+
+
+def scatter_nest(
+    lowered: Lowered, bound: Bound, kinds: tuple[int, ...], ones: tuple[bool, ...], clears: bool
+) -> tuple[Nest, bool]:
+    """The kernel, and whether it checks indices; where it `clears`, zeros are written first."""
     inputs, serial, code = bound.codes, lowered.scatter.serial, lowered.scatter.target.code
     out = Elements(len(inputs), "out", code, kinds)
     loops = [d for d in range(len(ones)) if not ones[d]]
@@ -396,7 +417,25 @@ def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], ones: t
         if own and level == len(variables) - 1:
             body = checked_loop(name, *bounds, own, [store])
         else:
-            body = [For(name, *bounds, (*own, *body), vector=d == lane and not own)]
+            body = [For(name, *bounds, (*own, *body), vector=d == lane and not own and not looks_up(index, name))]
     own = [c for c in checks if not any(depends(c, v) for v in variables)]
     made = operands(inputs, [code], ["i64"] if checks else [])
+    if clears:
+        first = block * var("width")
+        stretch = None if lane is None else (first, min_(first + var("width"), var(f"loop{lane}")))
+        body = [*clearing(out, at, lowered.scatter.own, lane, stretch), *body]
     return Nest(lowered.name, made, tuple(params), rows(*own, *body)), bool(checks)
+
+
+def clearing(
+    out: Elements, at: At, own: frozenset[int], lane: int | None, stretch: tuple[Value, Value] | None
+) -> list[Statement]:
+    """Zeros in the part of the tensor that one iteration writes to: at its position along the ranges in `own`, and of
+    those along its lanes in `stretch`."""
+    place = [at[d] if d in own and d != lane else var(f"clear{d}") for d in range(out.ndim)]
+    looped = [d for d in range(out.ndim) if d not in own or d == lane]
+    body: list[Statement] = [Store(out.operand, out.place(place), const(0, out.code))]
+    for d in reversed(looped):
+        bounds = stretch if d == lane else (ZERO, out.shape[d])
+        body = [For(f"clear{d}", *bounds, tuple(body), vector=d == looped[-1])]
+    return body

@@ -15,7 +15,7 @@ from ...loops.expr import Value, cast, const, idiv, irem, load, var, walk
 from ...loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
 from ...loops.nest import Check, For, Nest, Statement, Store, operands, rows
 from .cpu_fold import given_bits, given_names, locate, sources_of
-from .cpu_loops import Bound, add_geometry, form_of, joined_ranges, nest_with_form
+from .cpu_loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
 from .cpu_pieces import moves_in_boxes, schedule_pieces
 from .cpu_places import schedule_places
 from .cpu_walk import schedule_walk
@@ -118,9 +118,10 @@ def gather_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest, 
 def schedule_scatter(lowered: Lowered) -> Schedule:
     """A thread for each position where sums can be atomic; otherwise one for all positions that may meet. Sums of half
     types are kept in single precision meanwhile."""
-    space, target = lowered.ranges, lowered.scatter.target
+    space, target, cleared = lowered.ranges, lowered.scatter.target, lowered.scatter.cleared
+    out = len(lowered.memories)
     if any(n == 0 for n in space):
-        return Schedule(())
+        return Schedule((clear_launch(target.code, target.sizes, out),) if cleared else ())
     is_wide = target.code in HALF and is_sum(lowered)
     if is_wide:
         lowered = lowered.but(scatter=lowered.scatter.but(target=target.but(code="f32", strides=dense(target.sizes))))
@@ -134,14 +135,17 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     values = [*bound.values]
     add_geometry("out", scatter.target.sizes, scatter.target.strides, kinds, [], values)
     values.extend([space[d] for d in dims])
-    out = len(bound.codes)
     temps = [Temp("f32", scatter.target.sizes)] if is_wide else []
     cell = out + 1 + len(temps) if checked else -1
     temps += [Temp("i64", (1,))] if checked else []
     numbers = (*range(out), out + is_wide, *([cell] if checked else []))
     launches = [Launch(key, made, numbers, tuple(values), product([space[d] for d in shared]), 1, cell)]
+    if cleared:
+        launches.insert(0, clear_launch(scatter.target.code, scatter.target.sizes, out + is_wide))
+    elif is_wide:
+        launches.insert(0, moved(target, out, True))
     if is_wide:
-        launches = [moved(target, out, True), *launches, moved(target, out, False)]
+        launches.append(moved(target, out, False))
     return Schedule(tuple(launches), tuple(temps))
 
 
@@ -201,7 +205,8 @@ def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: l
     for d in reversed(serial):
         body = [For(f"at{d}", ZERO, var(f"loop{d}"), tuple(body))]
     made = operands(inputs, [code], ["i64"] if checks else [])
-    return Nest(lowered.name, made, tuple(params), rows(*body)), bool(checks), atomic
+    vector = atomic and not checks      # a thread for each position
+    return Nest(lowered.name, made, tuple(params), rows(*body, vector=vector)), bool(checks), atomic
 
 
 def addend(lowered: Lowered, sources: Sequence[Any], new: Value) -> Value | None:

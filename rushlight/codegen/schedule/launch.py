@@ -31,8 +31,9 @@ SMALLEST_PIECE = 1 << 10   # elements; smaller parts of a box are not worth cutt
 class Launch(Record):
     """One kernel call: `operands` numbers the reads from memory, then the results, then the temporaries.
 
-    An operand may be a pair, with the bytes before its first element. What makes the nest may answer with a library
-    kernel instead: something with `params` and `compiled`.
+    An operand may be a pair, with the bytes before its first element; that of number -1 lies in `constants`, bytes that
+    the kernel is given with its parameters. What makes the nest may answer with a library kernel instead: something
+    with `params` and `compiled`.
     """
 
     key: tuple                       # equal keys, equal nests
@@ -42,6 +43,7 @@ class Launch(Record):
     extent: int
     grain: int
     error: int = -1                  # which operand is the error cell
+    constants: bytes = b""
 
 
 class Temp(Record):

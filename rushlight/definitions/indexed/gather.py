@@ -294,11 +294,9 @@ class Index(Indexed):
     own_out = True
     function = method = False
 
-    def plan(self, args):
-        input, indices = args
-        if any(i is not None and i.device != input.device and i.device.type == "cpu" for i in indices):
-            return None   # indices from the host serve any device: moved there below
-        return super().plan(args)
+    def is_planned(self, args):
+        input, indices = args      # indices from the host serve any device: moved there below
+        return not any(i is not None and i.device != input.device and i.device.type == "cpu" for i in indices)
 
     def prepare(self, args):
         input, indices = args

@@ -5,50 +5,61 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
+from rushlight.codegen.schedule.launch import Launch, Schedule
 from rushlight.devices import handlers
 from rushlight.loops.expr import cast, const, gt, idiv, irem, load, max_, min_, select, var
 from rushlight.loops.nest import Assign, For, Local, Nest, Operand, Store, operands, reduction, rows
-from rushlight.op import Composite, Spec, find_op
+from rushlight.op import Composite, Library, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
 from rushlight.op.levels import is_readable, is_recorded
-from rushlight.op.pointwise import compile_for
 
 from .gather import broadcast_shapes, number_of
 
 CHUNK = 16384            # elements one thread looks through at a time
 BLOCK = 512              # elements whose positions are collected before they are written
 ZERO = const(0, "i64")
-_plans: dict[tuple[int, ...], tuple[Any, Any]] = {}
+
+
+class CountTrue(Library):
+    """How many elements of a dense mask are true up to the end of each chunk of it."""
+
+    schema = "_count_true(Tensor mask) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, mask):
+        return Spec((-(-mask.numel() // CHUNK),), _C.int64)
+
+    def launches(self, args):
+        numel = args[0].numel()
+        chunks = -(-numel // CHUNK)
+        return Schedule((
+            Launch(("count",), count_nest, (0, 1), (numel,), chunks, 2),
+            Launch(("ends",), ends_nest, (1,), (chunks,), 1, 1),
+        ))  # fmt: skip
+
+
+class TruePositions(Library):
+    """[length, ndim] positions of the true elements of a dense mask, in row-major order, from where chunks end."""
+
+    schema = "_true_positions(Tensor mask, Tensor ends, int length) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, mask, ends, length):
+        return Spec((length, mask.ndim), _C.int64)
+
+    def launches(self, args):
+        shape = tuple(args[0].shape)
+        numel, rank = number_of(shape), len(shape)
+        launch = Launch((rank,), lambda: fill_nest(rank), (0, 1, 2), (numel, *shape), -(-numel // CHUNK), 2)
+        return Schedule((launch,))
 
 
 def positions(mask: Any) -> Any:
     """[count, ndim] int64 positions of the true elements of a host tensor, in row-major order."""
-    shape = tuple(mask.shape)
     mask = mask.contiguous()
-    found = _plans.get(shape)
-    if found is None:
-        if len(_plans) > 1024:   # an endless stream of shapes must not grow without bound
-            _plans.clear()
-        found = _plans[shape] = search_plans(shape)
-    count, fill = found
-    ends = count(mask)
-    total = ends[-1].item() if mask.numel() else 0
-    out = _C.empty((total, len(shape)), None, _C.int64, mask.device)
-    if total and shape:
-        fill(mask, ends, out)
-    return out
-
-
-def search_plans(shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """Plans that count true elements up to the end of each chunk, and that write their positions."""
-    numel = number_of(shape)
-    chunks = -(-numel // CHUNK)
-    cpu = _C.device("cpu")
-    counting, adding, writing = (compile_for(cpu, nest) for nest in (count_nest(), ends_nest(), fill_nest(len(shape))))
-    steps = [(counting, [0, 1], [numel], chunks, 2, -1), (adding, [1], [chunks], 1, 1, -1)]
-    count = _C.Plan(1, cpu, [("new", _C.int64, (chunks,), None, 0, 0)], steps)
-    return count, _C.Plan(3, cpu, [], [(writing, [0, 1, 2], [numel, *shape], chunks, 2, -1)])
+    ends = find_op("_count_true")(mask)
+    return find_op("_true_positions")(mask, ends, ends[-1].item() if mask.numel() else 0)
 
 
 def chunk_range() -> tuple[Any, Any]:

@@ -309,8 +309,8 @@ class Tril(Indexed):
         value = input[tuple(at)]
         return select(self.keeps(at[-2], at[-1], diagonal), value, const(0, input.code))
 
-    def plan(self, args):
-        return None if self.is_inplace else super().plan(args)
+    def is_planned(self, args):
+        return not self.is_inplace
 
     def run(self, input, diagonal):
         return input.copy_(find_op(self.spec.name)(input, diagonal))

@@ -28,8 +28,8 @@ class _NeedsDims(Scattered):
 
     needs_dims = True
 
-    def plan(self, args):
-        return super().plan(args) if args[0].ndim or self.is_inplace else None
+    def is_planned(self, args):
+        return bool(args[0].ndim) or self.is_inplace
 
     def run(self, *args):
         if self.is_inplace:

@@ -137,8 +137,8 @@ class LogSumExp(Reduction):
     schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor"
     aliases = ("special.logsumexp",)
 
-    def plan(self, args):
-        return None if args[0].dtype.is_complex else super().plan(args)
+    def is_planned(self, args):
+        return not args[0].dtype.is_complex
 
     def run(self, input, dim, keepdim):
         """Complex numbers: measured from the largest real part."""

@@ -13,11 +13,11 @@ vector per sample) all three use the weights' derivative along it, which is what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from rushlight import _C
+from rushlight.codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, product
 from rushlight.definitions.window.layout import ONE, ZERO, unravel
 from rushlight.loops.expr import (
     Value,
@@ -43,11 +43,9 @@ from rushlight.loops.expr import (
     trunc,
     var,
 )
+from rushlight.loops.lowered import compute_code
 from rushlight.loops.nest import For, Local, Nest, Statement, Store, operands, rows
-from rushlight.op import find_op
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
-from rushlight.op.pointwise import compile_for, compute_code
-from rushlight.op.reduction import GRAIN, as_step, product
+from rushlight.op import Library, Spec, find_op
 
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
@@ -241,16 +239,14 @@ def as_rounded(values: Sequence[Value], code: str) -> list[Value]:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-class GridOp(OpDefinition):
-    """What sampling and its gradients share."""
+class GridOp(Library):
+    """What sampling and its gradients share: one kernel, with scratch rows for every chunk of work."""
 
     function = method = out = False
     batch = "fold"
-    kind = KIND_PLANNED
 
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
+    def is_planned(self, args: tuple) -> bool:
+        return all(a._is_contiguous() for a in args if isinstance(a, _C.Tensor))
 
     def run(self, *args: Any) -> Any:
         """Tensors in another memory order are copied first."""
@@ -260,32 +256,16 @@ class GridOp(OpDefinition):
     def build(self, form: Form, code: str) -> Nest:
         raise NotImplementedError
 
-    def finish(
-        self,
-        form: Form,
-        tensors: Sequence[Any],
-        shape: Sequence[int],
-        params: list[int],
-        extent: int,
-        work: int,
-        rows_: list[tuple[str, int]],
-    ) -> Any:
-        """The plan: one output, scratch rows per chunk of work (code, elements), one kernel."""
-        device, dtype = tensors[0].device, tensors[0].dtype
-        inputs = len(tensors)
-        slots: list[tuple] = [("new", dtype, tuple(shape), None, 0, 0)]
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(inputs, device, slots, [])
-        grain = max(1, GRAIN // max(1, work))
-        key = (form, dtype.code, device.type)
-        kernel = self.kernels.get(key)
-        if kernel is None:
-            kernel = self.kernels[key] = as_step(compile_for(device, self.build(form, dtype.code)))
+    def launch(
+        self, form: Form, tensors: Sequence[Any], params: Sequence[int], extent: int, work: int,
+        rows_: Sequence[tuple[str, int]],
+    ) -> Schedule:  # fmt: skip
+        """The kernel over `tensors` and the result, with scratch rows per chunk of work (code, elements)."""
+        code, grain = tensors[0].dtype.code, grain_of(work)
         chunks = -(-extent // grain)
-        by_code = {"i64": _C.int64, "f32": _C.float32, "f64": _C.float64}
-        slots += [("temp", by_code[code], (chunks, elements), None, 0, 0) for code, elements in rows_]
-        step = (kernel, [*range(inputs + len(slots))], [*params, grain], extent, grain, -1)
-        return _C.Plan(inputs, device, slots, [step])
+        numbers = tuple(range(len(tensors) + 1 + len(rows_)))
+        launch = Launch((form, code), lambda: self.build(form, code), numbers, (*params, grain), extent, grain)
+        return Schedule((launch,), tuple([Temp(own, (chunks, elements)) for own, elements in rows_]))
 
 
 def corner_count(form: Form) -> int:
@@ -325,25 +305,19 @@ def prepare(
 class GridSampler(GridOp):
     """Samples of an image at the grid's coordinates, or their derivative along a direction."""
 
-    def plan(self, args):
+    def meta(self, input, grid, *rest):
+        check_grid(self.name, input, grid, *rest[-3:])
+        return Spec((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
+
+    def launches(self, args):
         input, grid, *direction, mode, padding, corners = args
-        form = check_grid(self.name, input, grid, mode, padding, corners)._replace(directed=bool(direction))
-        tensors = (input, grid, *direction)
-        if not all(t._is_contiguous() for t in tensors):
-            return None
+        form = Form(input.ndim - 2, mode, padding, corners, bool(direction))
         n, channels, *space = input.shape
         out = list(grid.shape[1:-1])
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(input.dtype.code), count * width)]
-        return self.finish(
-            form,
-            tensors,
-            (n, channels, *out),
-            [channels, *out, *space],
-            n * product(out[:-1]),
-            width * count * channels,
-            rows_,
-        )
+        params, work = [channels, *out, *space], width * count * channels
+        return self.launch(form, (input, grid, *direction), params, n * product(out[:-1]), work, rows_)
 
     def build(self, form, code):
         names, compute, out = Names(form), compute_code(code), 2 + form.directed
@@ -436,19 +410,18 @@ class GridSamplerImage(GridOp):
         sampled = find_op("grid_sampler_2d" if gg.ndim == 4 else "grid_sampler_3d")(gg, grid, *rest)
         return {"g": sampled, "grid": find_op("_grid_sampler_grid")(g, gg, grid, *rest)}
 
-    def plan(self, args):
+    def meta(self, g, *rest):
+        return Spec((*g.shape[:2], *rest[-4]), g.dtype)
+
+    def launches(self, args):
         g, grid, *direction, sizes, mode, padding, corners = args
-        tensors = (g, grid, *direction)
-        if not all(t._is_contiguous() for t in tensors):
-            return None
         form = Form(len(sizes), mode, padding, corners, bool(direction))
         n, channels, *out = g.shape
         blocks = -(-channels // BLOCK)
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(g.dtype.code), count * width)]
-        return self.finish(
-            form, tensors, (n, channels, *sizes), [channels, *out, *sizes, blocks], n * blocks, GRAIN, rows_
-        )
+        params = [channels, *out, *sizes, blocks]
+        return self.launch(form, (g, grid, *direction), params, n * blocks, GRAIN, rows_)
 
     def build(self, form, code):
         names, compute, target = Names(form), compute_code(code), 2 + form.directed
@@ -516,26 +489,19 @@ class GridSamplerGrid(GridOp):
             "grid": find_op("_grid_sampler_grid_along")(g, input, grid, gg, *rest),
         }
 
-    def plan(self, args):
+    def meta(self, g, input, grid, *rest):
+        return Spec(tuple(grid.shape), g.dtype)
+
+    def launches(self, args):
         g, input, grid, *direction, mode, padding, corners = args
-        tensors = (g, input, grid, *direction)
-        if not all(t._is_contiguous() for t in tensors):
-            return None
         n, channels, *space = input.shape
         form = Form(len(space), mode, padding, corners, bool(direction))
         out = list(g.shape[2:])
         width, count = out[-1], corner_count(form)
         compute = compute_code(g.dtype.code)
         rows_ = [("i64", count * width), (compute, count * form.count * width), (compute, form.count * width)]
-        return self.finish(
-            form,
-            tensors,
-            tuple(grid.shape),
-            [channels, *out, *space],
-            n * product(out[:-1]),
-            width * count * channels,
-            rows_,
-        )
+        tensors, params, work = (g, input, grid, *direction), [channels, *out, *space], width * count * channels
+        return self.launch(form, tensors, params, n * product(out[:-1]), work, rows_)
 
     def build(self, form, code):
         names, compute, dims = Names(form), compute_code(code), range(form.count)

@@ -10,12 +10,10 @@ from typing import Any
 
 from ... import _C
 from ...base.shape import sparse_coo, sparse_csr
+from ...codegen.schedule.launch import Launch, Schedule, Temp, grain_of
 from ...loops.expr import and_, cast, const, ge, le, load, lt, var
 from ...loops.nest import Check, For, Local, Nest, Store, operands, rows
-from ...op import Composite, OpDefinition, find_op
-from ...op.definition import KIND_PLANNED
-from ...op.pointwise import check_devices, compile_for
-from ...op.reduction import GRAIN, as_step
+from ...op import Composite, Library, OpDefinition, Spec, find_op
 from .container import SparseTensor, is_sparse, make, nnz, positions, put_together, rule, sparse_dims, taken, values_of
 from .convert import coalesced, compressed_of, to_compressed, to_coo
 
@@ -46,34 +44,29 @@ def product_nest(code: str) -> Nest:
     return Nest("csr_product", operands(["i64", "i64", code, code], [code], ["i64"]), ("n", "nnz", "inner"), body)
 
 
-class CsrProduct(OpDefinition):
+class CsrProduct(Library):
     """A matrix in CSR parts times a dense matrix."""
 
     schema = "_csr_product(Tensor crow, Tensor col, Tensor values, Tensor dense) -> Tensor"
     function = method = out = False
-    kind = KIND_PLANNED
-    kernels: dict = {}
 
-    def plan(self, args):
+    def meta(self, crow, col, values, dense):
+        return Spec((crow.shape[0] - 1, dense.shape[1]), values.dtype)
+
+    def is_planned(self, args):
+        return args[2].dtype not in _WIDE and all(t._is_contiguous() for t in args)
+
+    def launches(self, args):
         crow, col, values, dense = args
-        check_devices("sparse product", args)
-        if values.dtype in _WIDE or not all(t._is_contiguous() for t in args):
-            return None
-        count, n = crow.shape[0] - 1, dense.shape[1]
-        slots = [("new", values.dtype, (count, n), None, 0, 0)]
-        device = values.device
-        if device.type == "meta" or not count or not n:
-            return _C.Plan(4, device, slots, [])
-        key = (values.dtype.code, device.type)
-        kernel = self.kernels.get(key)
-        if kernel is None:
-            kernel = self.kernels[key] = as_step(compile_for(device, product_nest(values.dtype.code)))
-        slots.append(("temp", _C.int64, (1,), None, 0, 0))
-        grain = max(1, GRAIN // max(1, n * max(1, col.shape[0] // count)))
-        step = (kernel, [0, 1, 2, 3, 4, 5], [n, col.shape[0], dense.shape[0]], count, grain, 5)
-        return _C.Plan(4, device, slots, [step], True, None, self.raiser(dense.shape[0]))
+        count, n, code = crow.shape[0] - 1, dense.shape[1], values.dtype.code
+        grain = grain_of(n * max(1, col.shape[0] // count))
+        params = (n, col.shape[0], dense.shape[0])
+        launch = Launch((code,), lambda: product_nest(code), tuple(range(6)), params, count, grain, 5)
+        return Schedule((launch,), (Temp("i64", (1,)),))
 
-    def raiser(self, inner: int) -> Any:
+    def on_error(self, args):
+        inner = args[3].shape[0]
+
         def on_error(code: int) -> None:
             what = f"a column index is outside [0, {inner})" if code == 1 else "a row begins or ends outside the values"
             raise IndexError(f"sparse product: {what}. rushlight.sparse.check_sparse_tensor_invariants finds where.")

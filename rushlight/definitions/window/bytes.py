@@ -39,7 +39,7 @@ class WindowBytes(Loops):
         """Inputs in another memory order are copied first."""
         return find_op("_window_bytes")(dense(input, input.ndim - 2), dim, axes)
 
-    def reads_as_it_lies(self, args: tuple) -> bool:
+    def is_planned(self, args: tuple) -> bool:
         return is_dense(args[0], args[0].ndim - 2)
 
     def lower(self, args: tuple) -> Lowered:

@@ -36,7 +36,7 @@ class FractionalMax(Loops):
         space = input.shape[input.ndim - len(sizes) :]
         return {"input": None if g[0] is None else find_op("_window_max_backward")(g[0], result[1], space, False)}
 
-    def reads_as_it_lies(self, args: tuple) -> bool:
+    def is_planned(self, args: tuple) -> bool:
         return args[0]._is_contiguous() and args[1]._is_contiguous()
 
     def lower(self, args: tuple) -> Lowered:

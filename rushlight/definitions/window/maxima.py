@@ -8,29 +8,32 @@ positions, plane by plane, planes in parallel. Refuses: positions outside the pl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
-from rushlight import _C
 from rushlight.definitions.reduction.extremes import lowest
-from rushlight.loops.expr import Value, and_, cast, const, eq, ge, gt, idiv, load, lt, min_, ne, or_, select, var
-from rushlight.loops.lowered import At, Fold, Folding, Lowered, Memory, Staged, compute_code
-from rushlight.loops.nest import Check, For, Local, Nest, Statement, Store, operands, rows
+from rushlight.loops.expr import Value, and_, cast, const, eq, gt, lt, ne, or_, select
+from rushlight.loops.lowered import (
+    At,
+    Fold,
+    Folding,
+    Lowered,
+    Memory,
+    Scatter,
+    Staged,
+    compute_code,
+    decode_error,
+)
 from rushlight.op import Loops, find_op
-from rushlight.op.definition import KIND_PLANNED, OpDefinition
+from rushlight.op.indexed import contiguous_strides
 from rushlight.op.memory import check_memory
-from rushlight.op.pack import BY_CODE
-from rushlight.op.pointwise import compile_for
-from rushlight.op.reduction import GRAIN, as_step, product
+from rushlight.op.reduction import product
 
-from . import maxima_threads
 from .axes import unpack
 from .layout import ZERO, channels_last_strides, dense, in_order, is_channels_last, is_dense
 from .ranges import WindowRange, window_ranges
 
 INDEX_CODE = {32: "i32", 64: "i64"}
 MANY = 9      # elements of a box past which its columns are worth a pass of their own
-BLOCK = 64    # channels one scatter handles
 
 
 class LargestAt(Fold):
@@ -74,7 +77,7 @@ class WindowMax(Loops):
         sizes = [axis.size for axis in unpack(axes)]
         return {"input": None if g[0] is None else find_op("_window_max_backward")(g[0], result[1], sizes, False)}
 
-    def reads_as_it_lies(self, args: tuple) -> bool:
+    def is_planned(self, args: tuple) -> bool:
         return is_dense(args[0], len(unpack(args[1])))
 
     def lower(self, args: tuple) -> Lowered:
@@ -205,18 +208,13 @@ def window_maxima(name: str, input: Any, windows: Sequence[WindowRange], reads: 
 # --- gradient ---------------------------------------------------------------------------------------------------------
 
 
-class WindowMaxBackward(OpDefinition):
+class WindowMaxBackward(Loops):
     """Zeros of the last dims `sizes`, with each element of `g` added at its position;
     positions are tested if `checked`."""
 
     schema = "_window_max_backward(Tensor g, Tensor indices, int[] sizes, bool checked) -> Tensor"
     function = method = out = False
     batch = "leading"
-    kind = KIND_PLANNED
-
-    @cached_property
-    def kernels(self) -> dict[tuple, Any]:
-        return {}
 
     def run(self, g: Any, indices: Any, sizes: Sequence[int], checked: bool) -> Any:
         """Arguments in other memory orders are copied first."""
@@ -227,100 +225,41 @@ class WindowMaxBackward(OpDefinition):
         flat = indices.flatten(-len(sizes))
         return {"g": gg.flatten(-len(sizes)).gather(-1, flat).view(indices.shape)}
 
-    def plan(self, args: tuple) -> Any:
+    def is_planned(self, args: tuple) -> bool:
+        g, indices, sizes, _ = args
+        count = len(sizes)
+        in_one_order = is_channels_last(g, count) == is_channels_last(indices, count)
+        return in_one_order and is_dense(g, count) and is_dense(indices, count)
+
+    def lower(self, args: tuple) -> Lowered:
+        """A plane for every position of the dims before the last; with channels last, these are beside each other."""
         g, indices, sizes, checked = args
-        count, device = len(sizes), g.device
-        channels = is_channels_last(indices, count)
-        if is_channels_last(g, count) != channels or not is_dense(g, count) or not is_dense(indices, count):
-            return None
-        shape = (*g.shape[: g.ndim - count], *sizes)
-        slots: list[tuple] = [("new", g.dtype, shape, channels_last_strides(shape) if channels else None, 0, 0)]
-        if device.type == "meta" or 0 in shape:
-            return _C.Plan(2, device, slots, [])
-        if maxima_threads.suits(device, g.dtype.code):
-            planes = (product(g.shape[g.ndim - count :]), product(sizes))
-            sizes = (g.numel(), product(shape), *planes, shape[1] if channels else 1)
-            made = maxima_threads.steps(
-                self.kernels, device, g.dtype.code, indices.dtype.code, channels, checked, sizes, slots,
-                lambda code, n: ("temp", BY_CODE[code], (n,), None, 0, 0),
-            )  # fmt: skip
-            return _C.Plan(2, device, slots, made, True, None, bad_position if checked else None)
-        key = (g.dtype.code, indices.dtype.code, channels, checked, device.type)
-        kernel = self.kernels.get(key)
-        if kernel is None:
-            kernel = self.kernels[key] = as_step(compile_for(device, scatter_nest(*key[:4])))
-        length, plane = product(g.shape[g.ndim - count :]), product(sizes)
-        if channels:
-            blocks = -(-shape[1] // BLOCK)
-            extent, work, params = (
-                shape[0] * blocks,
-                (length + plane) * min(BLOCK, shape[1]),
-                [length, plane, shape[1], blocks],
-            )
-        else:
-            extent, work, params = product(shape[: len(shape) - count]), length + plane, [length, plane]
-        error = -1
-        if checked:
-            slots.append(("temp", _C.int64, (1,), None, 0, 0))
-            error = 3
-        step = (kernel, [0, 1, 2, *((3,) if checked else ())], params, extent, max(1, GRAIN // max(1, work)), error)
-        return _C.Plan(2, device, slots, [step], True, None, bad_position if checked else None)
+        code, index, lead = g.dtype.code, indices.dtype.code, g.ndim - len(sizes)
+        shape, length, plane = (*g.shape[:lead], *sizes), product(g.shape[lead:]), product(sizes)
+        channels = is_channels_last(indices, len(sizes))
+        planes = shape[:2] if channels else (product(shape[:lead]),)
+        space, target = (
+            ((planes[0], n, planes[1]) if channels else (planes[0], n)) for n in (length, plane)
+        )
+        memories = [Memory(name, t, space, contiguous_strides(space)) for name, t in (("g", code), ("indices", index))]
+
+        def writes(at: At, out: Any, sources: Sequence[Any]) -> tuple:
+            where = cast(sources[1][tuple(at)], "i64")
+            if checked:
+                where = at.bounded(where, out.shape[1], negative=False)
+            return at.replace(1, where), sources[0][tuple(at)]
+
+        scatter = Scatter(
+            Memory("out", code, target, contiguous_strides(target)), frozenset((1,)), writes,
+            lambda old, new, sources: old + new, True, frozenset(range(len(space))) - {1},
+        )  # fmt: skip
+        return Lowered(
+            self.spec.name, (self.spec.name, checked, channels), space, shape, (code,), tuple(memories), None,
+            aligned=False, scatter=scatter, on_error=bad_position,
+            layout=channels_last_strides(shape) if channels else None,
+        )  # fmt: skip
 
 
 def bad_position(code: int) -> None:
     """The error of a position outside its plane."""
-    raise RuntimeError(
-        f"max pooling: found an invalid max index {code - 1 if code > 0 else code}: it lies outside the plane"
-    )
-
-
-def scatter_nest(code: str, index: str, channels: bool, checked: bool) -> Nest:
-    """A plane per row: cleared, then every gradient is added where its maximum was."""
-    compute = compute_code(code)
-    length, plane, zero = var("length"), var("plane"), const(0, code)
-    if channels:
-        first = idiv(var("i"), var("blocks"))
-        low = (var("i") - first * var("blocks")) * const(BLOCK, "i64")
-        head: list[Statement] = [
-            Local("image", first),
-            Local("low", low),
-            Local("high", min_(var("low") + const(BLOCK, "i64"), var("channels"))),
-        ]
-        width = var("channels")
-        clear = For(
-            "z",
-            ZERO,
-            plane,
-            (
-                For(
-                    "z.c",
-                    var("low"),
-                    var("high"),
-                    (Store(2, (var("image") * plane + var("z")) * width + var("z.c"), zero),),
-                    vector=True,
-                ),
-            ),
-        )
-        source = (var("image") * length + var("o")) * width + var("c")
-        base = var("image") * plane
-        target = (base + var("at")) * width + var("c")
-    else:
-        head, base = [], var("i") * plane
-        clear = For("z", ZERO, plane, (Store(2, base + var("z"), zero),), vector=True)
-        source, target = var("i") * length + var("o"), base + var("at")
-    old, new = cast(load(2, target, code), compute), cast(load(0, source, code), compute)
-    body: list[Statement] = [Local("at", cast(load(1, source, index), "i64"))]
-    if checked:
-        at = var("at")
-        body.append(Check(and_(ge(at, ZERO), lt(at, plane)), 3, select(ge(at, ZERO), at + const(1, "i64"), at)))
-    body.append(Store(2, target, cast(old + new, code)))
-    inner: tuple[Statement, ...] = tuple(body)
-    if channels:
-        inner = (For("c", var("low"), var("high"), inner),)
-    params = ("length", "plane", *(("channels", "blocks") if channels else ()))
-    return Nest(
-        "window_scatter",
-        operands([code, index], [code], ["i64"] if checked else []),
-        params,
-        rows(*head, clear, For("o", ZERO, length, inner)),
-    )
+    raise RuntimeError(f"max pooling: found an invalid max index {decode_error(code)[0]}: it lies outside the plane")

@@ -68,7 +68,7 @@ class WindowSum(Loops):
     def vjp(self, g: Any, axes: Sequence[int]) -> dict[str, Any]:
         return {"input": find_op("_window_sum")(g, pack([axis.flipped() for axis in unpack(axes)]))}
 
-    def reads_as_it_lies(self, args: tuple) -> bool:
+    def is_planned(self, args: tuple) -> bool:
         input, axes = args[0], unpack(args[1])
         return is_dense(input, len(axes)) and (input.is_meta or not has_few_channels(input, axes))
 

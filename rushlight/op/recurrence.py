@@ -16,12 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
-from ..loops import expr
 from ..loops.expr import Value, const, load, var
-from ..loops.nest import For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
+from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
 from ..loops.vocabulary import Scalars
-from ..op.gemm import PACKED_ROWS, SIZES, SMALL, Matrix, pack_strips, steps, strip_products
-from ..op.pointwise import BY_CODE, compile_for
+from .gemm import PACKED_ROWS, SIZES, SMALL, Matrix, copy_step, pack_strips, steps, strip_products
+from .pack import BY_CODE, compile_for
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 # values per unit that the forward kernel keeps for the backward one
@@ -193,17 +192,7 @@ class Walk:
 
     def copy(self, source: int, target: int, rows: int, cols: int, row: int) -> None:
         """Rows of `cols` elements that lie `row` apart, or are one (0), into a dense slot."""
-        copying = compile_for(CPU, pointwise_nest("copy", [self.code], [self.code], [expr.arg(0, self.code)]))
-        self.steps.append(
-            (
-                copying,
-                [source, target],
-                [cols, self.size, self.size, row * self.size, cols * self.size],
-                rows,
-                max(1, 32768 // cols),
-                -1,
-            )
-        )
+        self.steps.append(copy_step(CPU, source, target, self.code, (rows, cols), (row, 1), cols))
 
     def pack(self, weight: int, scratch: int, turned: bool) -> None:
         """The hidden weight [gates, width] for products with states (turned) or with gradients of gates."""
