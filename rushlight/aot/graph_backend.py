@@ -62,19 +62,24 @@ class CompiledGraph:
         self.regions: dict[Any, tuple | None] = {}
         self.only: tuple | None = None
         self.casts = autocast_state() is not None
+        # recording is off where the graph begins, and turned on inside of it (the rest of a no_grad block, and more)
+        self.enables = not _C.is_grad_enabled() and any(
+            node.target is _C._set_grad_enabled and node.args[0] for node in gm.graph.nodes
+        )
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         found = self.only if self.only is not None else self.region_for(inputs)
         if found is None or (found[2] and _shares_memory(inputs, found[2])):
             return self.gm.forward(*inputs)
         region, lifted, _, numbers = found
-        with without_autocast() if self.casts else nullcontext():     # the graph has its casts
+        recording = grad_mode.enable_grad() if self.enables else nullcontext()
+        with without_autocast() if self.casts else nullcontext(), recording:     # the graph has its casts
             results = region([*inputs, *lifted] if lifted else inputs)
         return self.with_numbers(results, inputs, *numbers) if numbers else results
 
     def is_native(self) -> bool:
         """Whether a call is a call of the native region, and nothing else."""
-        if self.only is None or self.casts:
+        if self.only is None or self.casts or self.enables:
             return False
         region, lifted, mutated, numbers = self.only
         return region.plain and not lifted and not mutated and not numbers
@@ -112,8 +117,9 @@ class CompiledGraph:
         records = _C.is_grad_enabled()
         try:
             with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(records):
-                captured = capture(flat, inputs, wants_grad=records, decompositions=self.config.decompositions,
-                                   dynamic=self.is_symbolic, dynamic_dims=self.dims)  # fmt: skip
+                captured = capture(flat, inputs, wants_grad=records or self.enables,
+                                   decompositions=self.config.decompositions, dynamic=self.is_symbolic,
+                                   dynamic_dims=self.dims)  # fmt: skip
         except NotCaptured:
             return None
         mutated = captured.meta.mutated

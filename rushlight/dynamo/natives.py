@@ -685,9 +685,12 @@ def _make_tensor(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
                 raise GraphBreak("not modelled", f"{shown(f)} of a tensor, with options")
             return m.call(m.load_attr(m.record(Tensor.clone, args[:1], {}), "detach"), (), {})
         return m.call(m.load_attr(args[0], "to"), (), {k: v for k, v in kwargs.items() if v is not None})
+    if kwargs.get("requires_grad"):
+        raise GraphBreak("not modelled", f"{shown(f)} makes a leaf that wants a gradient")
     if not _is_data(args[:1]):
         raise GraphBreak("elements", f"{shown(f)} takes tensors or objects apart")
-    return m.record(_without_fakes(f), args, kwargs, f)
+    made = m.record(_without_fakes(f), args, kwargs, f)
+    return m.record(Tensor.clone, (made,), {})      # a constant of the graph; the program has its own
 
 
 def _without_fakes(f: Any) -> Callable:
