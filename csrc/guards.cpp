@@ -1,7 +1,9 @@
 // The guard tree. Python hands over a list of nodes (rushlight/dynamo/guards.py): each reads its value from its parent's
 // (an attribute, an item, ...) and holds checks. A walk in that order reads every value once; dicts that did not change
-// since the last walk are not searched again. It replaces a walk in Python that took a microsecond per guard; here a
-// parameter of a module costs tens of nanoseconds. Everything holds the interpreter lock.
+// since the last walk are not searched again. A walk that succeeded leaves a short list of what to look at next time:
+// dicts that must not have been written to, tensors whose layouts must still hold, and what is read anew at each call.
+// It replaces a walk in Python that took a microsecond per guard; a parameter of a module costs ten nanoseconds here.
+// Everything holds the interpreter lock.
 #include "guards.h"
 
 #include <algorithm>
@@ -41,7 +43,9 @@ struct Layout {
   DType dtype;
   Device device;
   int8_t requires_grad, is_leaf, is_contiguous, is_inference, is_view;
-  std::vector<int64_t> sizes, strides;
+  bool is_exact = false;               // every size and stride counts
+  uint8_t ndim = 0;
+  std::vector<int64_t> extents;        // sizes, then strides
 };
 
 struct ModeWords {
@@ -61,6 +65,8 @@ struct Check {
   Py_ssize_t number = 0;
   Layout layout;
   ModeWords words;
+  mutable PyObject* seen_dict = nullptr;      // of a dict: held at that version; compared, never followed
+  mutable uint64_t seen_version = 0;
 };
 
 struct GuardNode {
@@ -71,11 +77,9 @@ struct GuardNode {
   Py_ssize_t number = 0;   // index
   std::vector<Check> checks;
   int slot = -1;           // kept for the relations at the end
-#ifdef RUSHLIGHT_DICT_VERSIONS
   PyObject* seen_dict = nullptr;      // compared, never followed
   uint64_t seen_version = 0;
   PyObject* seen_value = nullptr;     // valid while the dict has that version
-#endif
 };
 
 enum class Relation : uint8_t { Same, Distinct, Symbolic };
@@ -86,8 +90,21 @@ struct Related {
   Ref function;
 };
 
+// The list for the next time. Pointers are compared, and followed only behind a step that shows them to be alive: they
+// hang on dicts that were not written to, below objects that the call itself brought.
+enum class Step : uint8_t { Walk, Pin, Version, Instance, Type, Layout, Check };
+struct Settled {
+  Step step;
+  int node;
+  PyObject* object;
+  uint64_t expected;
+};
+
 struct GuardTree {
   PyObject_HEAD
+  std::vector<Settled>* settled;
+  std::vector<PyObject*>* stable;      // by node: the value it had, where the list shows that it still has it
+  int patience;                        // lists that were made in vain cost it
   std::vector<GuardNode>* nodes;
   std::vector<Related>* related;
   int slots;
@@ -96,6 +113,21 @@ struct GuardTree {
 PyTypeObject* GuardTreeType;
 PyObject* same_value;      // guards.same_value, set once by Python
 PyObject* no_arguments;
+
+// Changes with every write to a dict; 0 where this CPython does not tell.
+uint64_t version_of(PyObject* dict) {
+#ifdef RUSHLIGHT_DICT_VERSIONS
+  _Py_COMP_DIAG_PUSH
+  _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+  _Py_COMP_DIAG_POP
+#else
+  return 0;
+#endif
+}
+
+// Dicts whose version tells of every write; an OrderedDict may turn its order without one.
+bool has_version(PyObject* o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); }
 
 ModeWords words_now() {
   return {tls.grad_enabled, tls.inference, tls.saved_hooks, tls.keys, tls.excluded, plan_defaults()};
@@ -108,18 +140,11 @@ using Value = PyObject*;
 Value shared(PyObject* p) { return Py_XNewRef(p); }
 
 Value read_dict(GuardNode& n, PyObject* dict) {
-#ifdef RUSHLIGHT_DICT_VERSIONS
-  _Py_COMP_DIAG_PUSH
-  _Py_COMP_DIAG_IGNORE_DEPR_DECLS
-  uint64_t version = reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-  _Py_COMP_DIAG_POP
-  if (n.seen_dict == dict && n.seen_version == version) return shared(n.seen_value);
-#endif
+  uint64_t version = version_of(dict);
+  if (version && n.seen_dict == dict && n.seen_version == version) return shared(n.seen_value);
   PyObject* found = n.hash == -1 ? PyDict_GetItemWithError(dict, n.key.p)
                                  : _PyDict_GetItem_KnownHash(dict, n.key.p, n.hash);
-#ifdef RUSHLIGHT_DICT_VERSIONS
   if (found) n.seen_dict = dict, n.seen_version = version, n.seen_value = found;
-#endif
   return shared(found);
 }
 
@@ -199,10 +224,15 @@ Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t cou
 
 bool layout_holds(const Layout& l, PyObject* o) {
   Tensor* t = as_tensor(o);
-  if (t->dtype != l.dtype || t->device != l.device || t->ndim != l.sizes.size()) return false;
-  for (int d = 0; d < t->ndim; d++) {
-    if (l.sizes[d] >= 0 && t->sizes()[d] != l.sizes[d]) return false;
-    if (l.strides[d] >= 0 && t->strides()[d] != l.strides[d] && t->sizes()[d] > 1) return false;
+  if (t->dtype != l.dtype || t->device != l.device || t->ndim != l.ndim) return false;
+  if (l.is_exact) {
+    if (memcmp(t->geometry, l.extents.data(), 2 * sizeof(int64_t) * l.ndim)) return false;
+  } else {
+    const int64_t *sizes = l.extents.data(), *strides = sizes + l.ndim;
+    for (int d = 0; d < l.ndim; d++) {
+      if (sizes[d] >= 0 && t->sizes()[d] != sizes[d]) return false;
+      if (strides[d] >= 0 && t->strides()[d] != strides[d] && t->sizes()[d] > 1) return false;
+    }
   }
   if (tape_requires_grad(t) != (l.requires_grad != 0)) return false;
   if (l.is_leaf >= 0 && (tape_grad_fn(t) == nullptr) != (l.is_leaf != 0)) return false;
@@ -252,7 +282,31 @@ bool modes_hold(const Check& c) {
   return c.slow.p == Py_None || is_true(PyObject_Vectorcall(c.slow.p, nullptr, 0, nullptr));
 }
 
+bool dict_holds(const Check& c, PyObject* dict) {
+  switch (c.test) {
+    case Test::Length: return PyDict_GET_SIZE(dict) == c.number;
+    case Test::Keys: return has_keys(dict, c.value.p);
+    case Test::HasKey: return PyDict_Contains(dict, c.value.p) == 1;
+    default: return PyDict_Contains(dict, c.value.p) == 0;
+  }
+}
+
+// What a check found of the keys of a dict holds until the dict is written to.
+bool keys_hold(const Check& c, PyObject* dict) {
+  uint64_t version = version_of(dict);
+  if (version && c.seen_dict == dict && c.seen_version == version) return true;
+  if (!dict_holds(c, dict)) return false;
+  c.seen_dict = dict, c.seen_version = version;
+  return true;
+}
+
+bool on_keys(const Check& c, PyObject* value) {
+  if (c.test < Test::Length || c.test > Test::LacksKey) return false;
+  return PyDict_CheckExact(value) || (c.test != Test::Keys && PyODict_CheckExact(value));
+}
+
 bool holds(const Check& c, PyObject* value) {
+  if (on_keys(c, value)) return keys_hold(c, value);
   switch (c.test) {
     case Test::Type: return reinterpret_cast<PyObject*>(Py_TYPE(value)) == c.value.p;
     case Test::Is: return value == c.value.p;
@@ -295,11 +349,173 @@ bool relation_holds(const Related& r, const Value* kept) {
 
 // The values of a walk, let go of at its end.
 struct Walk {
-  std::vector<Value> values;
+  Value few[256];
+  Value* values;
+  size_t count = 0;
+  explicit Walk(size_t n) : values(n <= 256 ? few : new Value[n]) {}
   ~Walk() {
-    for (Value v : values) Py_XDECREF(v);
+    for (size_t i = 0; i < count; i++) Py_XDECREF(values[i]);
+    if (values != few) delete[] values;
   }
 };
+
+// The same where most values are known: those that were read anew, by node, few as a rule.
+struct Again {
+  PyObject* const* stable;
+  std::vector<std::pair<int, Value>> taken;
+  PyObject* at(int node) const {
+    if (stable[node]) return stable[node];
+    for (size_t i = taken.size(); i-- > 0;)
+      if (taken[i].first == node) return taken[i].second;
+    return nullptr;
+  }
+  ~Again() {
+    for (auto& [node, value] : taken) Py_XDECREF(value);
+  }
+};
+
+}  // namespace
+
+// --- the list for the next time --------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kPatience = 32;
+
+bool is_unchanging(PyObject* o) {
+  if (o == Py_None || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) || PyBool_Check(o) ||
+      PyBytes_CheckExact(o) || is_dtype(o) || is_device(o))
+    return true;
+  if (!PyTuple_CheckExact(o)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++)
+    if (!is_unchanging(PyTuple_GET_ITEM(o, i))) return false;
+  return true;
+}
+
+bool runs_no_code(Read how) {      // reading again cannot let go of what steps before it have looked at
+  return how == Read::Local || how == Read::Global || how == Read::Cell || how == Read::Constant || how == Read::Item;
+}
+
+struct Settler {
+  GuardTree* tree;
+  const Value* values;
+  std::vector<bool> has_fields;      // by node: whether its __dict__ is read
+  std::unordered_map<PyObject*, bool> seen;
+
+  void add(Step step, int node, PyObject* object, uint64_t expected) {
+    tree->settled->push_back({step, node, object, expected});
+  }
+  static uint64_t number(const void* p) { return reinterpret_cast<uint64_t>(p); }
+
+  void version(int node, PyObject* dict) {
+    if (seen.emplace(dict, true).second) add(Step::Version, node, dict, version_of(dict));
+  }
+
+  // Whether the value hangs on its parent's in a way that the steps written here show to be the same.
+  bool hangs(int i, const GuardNode& n) {
+    if (n.parent < 0 || !(*tree->stable)[n.parent]) return false;
+    PyObject* from = values[n.parent];
+    if (n.read == Read::DictOf) return add(Step::Instance, i, from, number(values[i])), true;
+    if (n.read == Read::TypeOf) return add(Step::Type, i, from, number(values[i])), true;
+    if (n.read != Read::Item) return false;
+    if (has_version(from)) return version(i, from), true;
+    return PyTuple_CheckExact(from);
+  }
+
+  void check(int i, const Check& c) {
+    PyObject* value = values[i];
+    if (c.test == Test::Type) return add(Step::Type, i, value, number(c.value.p));
+    if (c.test == Test::Is || c.test == Test::IsWeak) return;
+    if (c.test == Test::Equals && is_unchanging(value)) return;
+    if (c.test == Test::Tensor) return add(Step::Layout, i, value, number(&c));
+    if (on_keys(c, value)) return version(i, value);
+    add(Step::Check, i, value, number(&c));
+  }
+
+  void run() {
+    auto& nodes = *tree->nodes;
+    has_fields.assign(nodes.size(), false);
+    for (const GuardNode& n : nodes)
+      if (n.parent >= 0 && n.read == Read::DictOf) has_fields[n.parent] = true;
+    tree->settled->clear();
+    tree->stable->assign(nodes.size(), nullptr);
+    for (size_t i = 0; i < nodes.size(); i++) {
+      const GuardNode& n = nodes[i];
+      int at = static_cast<int>(i);
+      if (hangs(at, n)) {
+        (*tree->stable)[i] = values[i];
+        for (const Check& c : n.checks) check(at, c);
+        continue;
+      }
+      add(Step::Walk, at, nullptr, 0);
+      if (has_fields[i] && runs_no_code(n.read)) {
+        add(Step::Pin, at, values[i], 0);
+        (*tree->stable)[i] = values[i];
+      }
+    }
+  }
+};
+
+void settle(GuardTree* tree, const Value* values) {
+#ifdef RUSHLIGHT_DICT_VERSIONS
+  if (tree->patience <= 0) return;
+  tree->patience--;
+  Settler{tree, values, {}, {}}.run();
+#endif
+}
+
+PyObject* instance_dict(PyObject* o) {      // borrowed
+  PyObject** place = _PyObject_GetDictPtr(o);
+  return place ? *place : nullptr;
+}
+
+bool read_and_check(GuardNode& n, PyObject* from, Value* out, PyObject* const* locals, Py_ssize_t count,
+                    PyObject* globals, PyObject* cells) {
+  *out = read(n, from, locals, count, globals, cells);
+  bool good = *out && !PyErr_Occurred();
+  for (size_t i = 0; good && i < n.checks.size(); i++) good = holds(n.checks[i], *out);
+  return good;
+}
+
+template <class At>
+bool relations_hold(const GuardTree* t, At value_at) {
+  if (t->related->empty()) return true;
+  std::vector<Value> kept(static_cast<size_t>(t->slots));
+  for (size_t i = 0; i < t->nodes->size(); i++)
+    if ((*t->nodes)[i].slot >= 0) kept[(*t->nodes)[i].slot] = value_at(static_cast<int>(i));
+  for (const Related& r : *t->related)
+    if (!relation_holds(r, kept.data())) return false;
+  return true;
+}
+
+// Whether the steps of the last success show that all holds again.
+bool still_holds(GuardTree* t, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells) {
+  std::vector<GuardNode>& nodes = *t->nodes;
+  Again walk{t->stable->data(), {}};
+  for (const Settled& s : *t->settled) {
+    bool good = true;
+    switch (s.step) {
+      case Step::Walk: {
+        GuardNode& n = nodes[s.node];
+        Value read_now = nullptr;
+        PyObject* from = n.parent < 0 ? nullptr : walk.at(n.parent);
+        good = read_and_check(n, from, &read_now, locals, count, globals, cells);
+        walk.taken.push_back({s.node, read_now});
+        break;
+      }
+      case Step::Pin: good = walk.taken.back().second == s.object; break;
+      case Step::Version: good = version_of(s.object) == s.expected; break;
+      case Step::Instance: good = reinterpret_cast<uint64_t>(instance_dict(s.object)) == s.expected; break;
+      case Step::Type: good = reinterpret_cast<uint64_t>(Py_TYPE(s.object)) == s.expected; break;
+      case Step::Layout:
+      case Step::Check: good = holds(*reinterpret_cast<const Check*>(s.expected), s.object); break;
+    }
+    if (!good) return PyErr_Clear(), false;
+  }
+  bool good = relations_hold(t, [&](int i) { return walk.at(i); });
+  PyErr_Clear();
+  return good;
+}
 
 }  // namespace
 
@@ -307,22 +523,20 @@ bool is_guard_tree(PyObject* o) { return Py_TYPE(o) == GuardTreeType; }
 
 bool guards_hold(PyObject* tree, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells) {
   auto* t = reinterpret_cast<GuardTree*>(tree);
+  if (!t->settled->empty() && still_holds(t, locals, count, globals, cells)) {
+    t->patience = kPatience;
+    return true;
+  }
   std::vector<GuardNode>& nodes = *t->nodes;
-  Walk walk;
-  walk.values.reserve(nodes.size() + static_cast<size_t>(t->slots));
+  Walk walk(nodes.size());
   for (GuardNode& n : nodes) {
-    Value value = read(n, n.parent < 0 ? nullptr : walk.values[n.parent], locals, count, globals, cells);
-    walk.values.push_back(value);
-    bool good = value && !PyErr_Occurred();
-    for (size_t i = 0; good && i < n.checks.size(); i++) good = holds(n.checks[i], value);
+    PyObject* from = n.parent < 0 ? nullptr : walk.values[n.parent];
+    bool good = read_and_check(n, from, &walk.values[walk.count], locals, count, globals, cells);
+    walk.count++;
     if (!good) return PyErr_Clear(), false;
   }
-  if (t->related->empty()) return true;
-  std::vector<Value> kept(static_cast<size_t>(t->slots));
-  for (size_t i = 0; i < nodes.size(); i++)
-    if (nodes[i].slot >= 0) kept[nodes[i].slot] = walk.values[i];
-  for (const Related& r : *t->related)
-    if (!relation_holds(r, kept.data())) return PyErr_Clear(), false;
+  if (!relations_hold(t, [&](int i) { return walk.values[i]; })) return PyErr_Clear(), false;
+  settle(t, walk.values);
   return true;
 }
 
@@ -360,7 +574,13 @@ bool read_layout(PyObject* spec, Check& c) {
   c.value = Ref::borrow(type);
   l.dtype = dtype_of(dtype);
   l.device = reinterpret_cast<DeviceObject*>(device)->device;
-  return read_open(sizes, l.sizes) && read_open(strides, l.strides);
+  if (PyTuple_GET_SIZE(sizes) != PyTuple_GET_SIZE(strides) || PyTuple_GET_SIZE(sizes) > 255)
+    return PyErr_SetString(PyExc_ValueError, "GuardTree: expected as many strides as sizes"), false;
+  l.ndim = static_cast<uint8_t>(PyTuple_GET_SIZE(sizes));
+  if (!read_open(sizes, l.extents) || !read_open(strides, l.extents)) return false;
+  l.is_exact = true;
+  for (int d = 0; d < l.ndim; d++) l.is_exact &= l.extents[d] > 1 && l.extents[l.ndim + d] >= 0;
+  return true;
 }
 
 bool read_words(PyObject* spec, Check& c) {
@@ -445,6 +665,9 @@ PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject*) {
   auto* tree = reinterpret_cast<GuardTree*>(made.p);
   tree->nodes = new std::vector<GuardNode>();
   tree->related = new std::vector<Related>();
+  tree->settled = new std::vector<Settled>();
+  tree->stable = new std::vector<PyObject*>();
+  tree->patience = kPatience;
   tree->slots = slots;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); i++)
     if (!read_node(PyList_GET_ITEM(nodes, i), *tree->nodes)) return nullptr;
@@ -477,6 +700,7 @@ int tree_clear(PyObject* self) {
   auto* related = tree->related;
   tree->nodes = new std::vector<GuardNode>();      // a tree without guards; it is garbage, and nobody asks it again
   tree->related = new std::vector<Related>();
+  tree->settled->clear();
   delete nodes;
   delete related;
   return 0;
@@ -487,6 +711,8 @@ void tree_dealloc(PyObject* self) {
   auto* tree = reinterpret_cast<GuardTree*>(self);
   delete tree->nodes;
   delete tree->related;
+  delete tree->settled;
+  delete tree->stable;
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);

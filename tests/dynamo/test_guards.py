@@ -181,3 +181,69 @@ def test_identity_is_held_weakly():
 def test_same_value_of_sets():
     assert same_value(frozenset((1, 2)), frozenset((2, 1)))
     assert not same_value(frozenset((1,)), frozenset((True,)))
+
+
+def module_tree(net):
+    """Guards of the kinds that captured modules have."""
+    fields = DictOf(X)
+    own = Item(fields, "_parameters")
+    inner = Item(Item(fields, "_modules"), "inner")
+    guards = [
+        mode_guard(), Guard(X, Kind.TYPE_IS, type(net)), Guard(Item(fields, "scale"), Kind.EQUALS, net.scale),
+        Guard(Item(fields, "_forward_hooks"), Kind.LENGTH, 0), Guard(fields, Kind.LACKS_KEY, "forward"),
+        Guard(own, Kind.DICT_KEYS, tuple(net._parameters)), Guard(inner, Kind.TYPE_IS, nn.Linear),
+        Guard(Item(own, "weight"), Kind.TENSOR, TensorLayout.of(net.weight)),
+        Guard(Item(Item(DictOf(inner), "_parameters"), "bias"), Kind.TENSOR, TensorLayout.of(net.inner.bias)),
+        Guard(Item(Item(fields, "sizes"), 1), Kind.EQUALS, 4),
+        Guard(Item(own, "weight"), Kind.NOT_ALIASED, (Item(Item(DictOf(inner), "_parameters"), "weight"),)),
+    ]  # fmt: skip
+    return GuardTree(guards, ("x",))
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 2))
+        self.inner = nn.Linear(2, 3)
+        self.scale, self.sizes = 2.0, [3, 4]
+
+
+def replaced_fields(net):
+    net.__dict__ = {**net.__dict__, "scale": 3.0}
+
+
+CHANGES = {
+    "an attribute": (lambda net: setattr(net, "scale", 3.0), lambda net: setattr(net, "scale", 2.0)),
+    "a hook": (lambda net: net.register_forward_hook(lambda *a: None), lambda net: net._forward_hooks.clear()),
+    "a method": (lambda net: setattr(net, "forward", len), lambda net: delattr(net, "forward")),
+    "a parameter more": (lambda net: net.register_parameter("b", None), lambda net: net._parameters.pop("b")),
+    "an item of a list": (lambda net: net.sizes.__setitem__(1, 5), lambda net: net.sizes.__setitem__(1, 4)),
+    "a flag of a tensor": (lambda net: net.weight.requires_grad_(False), lambda net: net.weight.requires_grad_()),
+    "a tensor in place": (lambda net: setattr(net.weight, "data", torch.ones(2, 3)),
+                          lambda net: setattr(net.weight, "data", torch.ones(3, 2))),
+    "a tensor inside": (lambda net: setattr(net.inner, "bias", nn.Parameter(torch.ones(4))),
+                        lambda net: setattr(net.inner, "bias", nn.Parameter(torch.ones(3)))),
+    "a module inside": (lambda net: setattr(net, "inner", nn.Identity()),
+                        lambda net: setattr(net, "inner", nn.Linear(2, 3))),
+    "a class": (lambda net: setattr(net, "__class__", type("Other", (Scaled,), {})),
+                lambda net: setattr(net, "__class__", Scaled)),
+    "two names of a tensor": (lambda net: net.inner._parameters.__setitem__("weight", net.weight),
+                              lambda net: net.inner._parameters.__setitem__("weight", nn.Parameter(torch.ones(3, 2)))),
+    "all fields": (replaced_fields, lambda net: setattr(net, "scale", 2.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change, undo", CHANGES.values(), ids=list(CHANGES))
+def test_what_was_checked_before_is_seen_to_change(change, undo):
+    net = Scaled()
+    tree = module_tree(net)
+    for _ in range(3):      # the second check and later ones take the short way
+        assert tree.check((net,), {})
+    change(net)
+    for _ in range(2):
+        assert not tree.check((net,), {})
+    undo(net)
+    for _ in range(3):
+        assert tree.check((net,), {})
+    assert tree.check((Scaled(),), {})
+    assert tree.check((net,), {})
