@@ -16,6 +16,7 @@ late.provide({
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "compile": "_dynamo.eval_frame:compile",                         # Module.compile
     "compile_callable": "aot.backends:compile_callable",             # what compile() does with a function
+    "compile report": "dynamo.report:Report",                        # _dynamo.explain
     "graph backend": "aot.backends:graph_backend",                   # set_stance(force_backend=...)
     "compile_module": "aot.backends:compile_module",                 # and with a module
     "forget what is compiled": "dynamo.convert:reset",

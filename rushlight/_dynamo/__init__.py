@@ -1,16 +1,13 @@
-"""rushlight._dynamo: the names programs take from PyTorch's graph capture.
-
-Programs are captured by tracing (see `eval_frame`), not from bytecode: there are no graph breaks, and marks such as
-`mark_dynamic` or `disable` change nothing and are kept as marks. What would have to show graphs and breaks between them
-(`explain`, `export`) raises NotImplementedError.
-"""
+"""rushlight._dynamo: the names programs take from PyTorch's graph capture. The machinery is `rushlight.dynamo`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from .. import _C
 from ..base import late
+from ..nn import Module
 from . import config, exc, external_utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
@@ -45,9 +42,6 @@ __all__ = [
     "reset_code_caches", "run", "set_stance", "skip_frame", "substitute_in_graph",
 ]  # fmt: skip
 
-_NO_CAPTURE = "capture of bytecode (Dynamo) is not written yet; compile() traces functions"
-
-
 def reset() -> None:
     """Forget everything compiled."""
     late.provided("forget what is compiled")()
@@ -57,12 +51,22 @@ reset_code_caches = reset
 
 
 def explain(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """Refused: it reports captured graphs and the breaks between them."""
-    raise NotImplementedError(f"_dynamo.explain: {_NO_CAPTURE}")
+    """`explain(f)(*args)` runs a function or module compiled and says what it was made of: graphs, breaks with their
+    reasons, guards (`dynamo.report.Report`; `.html(path)` writes a page). Arguments given at once are run at once."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        report = late.provided("compile report")()
+        told = {"backend": "eager", "report": report}
+        if isinstance(f, Module):
+            quick, whole = late.provided("compile_module")(f, **told)
+            (whole if quick is None or _C.module_is_hooked(f) else quick)(*args, **kwargs)
+        else:
+            late.provided("compile_callable")(f, **told)(*args, **kwargs)
+        return report
+
+    return run(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else run
 
 
 def export(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """Refused: it returns a captured graph."""
-    raise NotImplementedError(
-        f"_dynamo.export: {_NO_CAPTURE}. For straight-line code use torch.fx.symbolic_trace or make_fx."
-    )
+    """Refused: torch.export.export is the way to a graph."""
+    raise NotImplementedError("_dynamo.export: use torch.export.export, which gives a graph with its signature.")

@@ -1,8 +1,8 @@
 """The register of compile backends: names, and functions from a graph and example inputs to a callable.
 
 Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. What the
-built-in names do is said in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, ...) run the
-captured graphs op by op.
+built-in names do is said in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, `onnxrt`) are
+refused when they are asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _BUILTIN: dict[str, tuple[str, ...]] = {
     "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "onnxrt": (), "openxla": (),
     "tvm": (),
 }  # fmt: skip
+_ABSENT = {"tvm": "TVM", "openxla": "XLA", "onnxrt": "ONNX Runtime"}
 EAGER = frozenset(("eager", "eager_noexcept"))
 _registered: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 
@@ -56,6 +57,11 @@ def lookup(backend: str | Callable) -> str | Callable:
     """A backend as `compile` uses it: a built-in name, or a function."""
     if isinstance(backend, str):
         check_name(backend)
+        if backend in _ABSENT and backend not in _registered:
+            raise RuntimeError(
+                f"compile: the backend {backend!r} hands graphs to {_ABSENT[backend]}, to which Rushlight has no bridge."
+                " Use 'inductor', or register_backend a function that has."
+            )
         return _registered[backend][0] if backend in _registered else backend
     if not callable(backend):
         raise TypeError(f"compile: expected the backend to be a name or a function, got {type(backend).__name__}")

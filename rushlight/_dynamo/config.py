@@ -1,7 +1,7 @@
 """Settings of graph capture.
 
-`disable` and `accumulated_recompile_limit` are followed. The others are of the capture of bytecode, which is not
-written yet: they are kept for the programs that set them.
+Followed: `disable`, `recompile_limit`, `error_on_recompile`, `fail_on_recompile_limit_hit`, `automatic_dynamic_shapes`
+and `specialize_int`. The others are kept for the programs that set them.
 """
 
 from __future__ import annotations

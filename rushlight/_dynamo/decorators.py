@@ -1,7 +1,7 @@
 """Marks on functions and tensors that tell graph capture what to do.
 
-Enters: functions, modules, tensors. Leaves: the same objects, marked where PyTorch leaves a mark: with no capture, code
-marked as not to be compiled and code that may be runs alike. Refuses: arguments PyTorch refuses.
+Enters: functions, modules, tensors. Leaves: the same objects, marked where PyTorch leaves a mark; `disable` gives a
+function around the given one. Refuses: arguments PyTorch refuses.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
 from ..base import late
+from ..nn import Module
 from . import backends, config
 
 _STANCES = frozenset(
@@ -37,10 +39,29 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
     if not callable(fn):
         raise AssertionError(f"disable: expected a callable, got {type(fn).__name__}")
+    if isinstance(fn, Module):
+        fn.forward = disable(fn.forward, recursive=recursive, reason=reason)
+        return fn
+    if recursive and isinstance(fn, (FunctionType, MethodType, _C.CompiledCallable)):
+        fn = _undisturbed(fn)
     with contextlib.suppress(AttributeError, TypeError):   # built-in functions cannot be marked, and need not be
         fn._torchdynamo_disable = True
         fn._torchdynamo_disable_msg = reason
     return fn
+
+
+def _undisturbed(fn: Callable) -> Callable:
+    """A function that runs, with all that it calls, as it is."""
+
+    @functools.wraps(fn)
+    def as_it_is(*args: Any, **kwargs: Any) -> Any:
+        before = _C.disable_compiled_here(True)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            _C.disable_compiled_here(before)
+
+    return as_it_is
 
 
 def _marked(name: str, doc: str) -> Callable[[Any], Any]:

@@ -8,10 +8,12 @@ numbers that were different the last time are captured as symbols. Refuses, with
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import inspect
 import linecache
 import os
+import sys
 import sysconfig
 import threading
 import time
@@ -356,6 +358,27 @@ def is_own(code: types.CodeType) -> bool:
     if file.startswith(_PACKAGE):
         return code.co_name != "forward"
     return file.startswith("<frozen") or (file.startswith(_LIBRARY) and "site-packages" not in file)
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+
+
+def _reduced(made: Any) -> Any:
+    """Pickled by its name where it has taken the function's place in a module, otherwise as the function and what
+    compile() was told; copies compile anew."""
+    found: Any = sys.modules.get(made.function.__module__)
+    for part in made.function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is made:
+        return made.function.__qualname__
+    return _made_again, (made.function, made.on_miss.__self__.choices.arguments)
+
+
+def _made_again(function: Callable, told: dict[str, Any]) -> Any:
+    return late.provided("compile_callable")(function, **told)
+
+
+copyreg.pickle(_C.CompiledCallable, _reduced)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------

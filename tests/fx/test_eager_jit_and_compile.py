@@ -99,7 +99,7 @@ def test_traced_modules_share_parameters() -> None:
 
 @pytest.mark.parametrize("call",
     [lambda: jit.save(None, "f"), lambda: jit.load("f"), lambda: jit.script("def f(): pass"),
-     lambda: jit.CompilationUnit(), lambda: rushlight._dynamo.explain(len), lambda: rushlight._dynamo.export(len),
+     lambda: jit.CompilationUnit(), lambda: rushlight._dynamo.export(len),
      lambda: jit.export_opnames(None)])  # fmt: skip
 def test_what_needs_a_compiled_form_is_refused(call) -> None:
     with pytest.raises(NotImplementedError):
