@@ -341,7 +341,7 @@ def test_explain_counts_graphs_and_breaks(tmp_path):
     assert whole.graph_count == 1 and whole.graph_break_count == 0
 
 
-# -- copies, threads, processes -----------------------------------------------------------------------------------------
+# -- copies, threads, processes ---------------------------------------------------------------------------------------
 
 
 @torch.compile(backend="eager")
