@@ -59,7 +59,7 @@ def lookup(backend: str | Callable) -> str | Callable:
         check_name(backend)
         if backend in _ABSENT and backend not in _registered:
             raise RuntimeError(
-                f"compile: the backend {backend!r} hands graphs to {_ABSENT[backend]}, to which there is no bridge here."
+                f"compile: the backend {backend!r} hands graphs to {_ABSENT[backend]}, to which there is no bridge."
                 " Use 'inductor', or register_backend a function that has."
             )
         return _registered[backend][0] if backend in _registered else backend
