@@ -1,4 +1,4 @@
-"""docs/fx.md, docs/symbolic_sizes.md and docs/compile.md run as written."""
+"""docs/fx.md, docs/symbolic_sizes.md, docs/compile.md and docs/export.md run as written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("guide", ["fx.md", "symbolic_sizes.md", "compile.md"])
+@pytest.mark.parametrize("guide", ["fx.md", "symbolic_sizes.md", "compile.md", "export.md"])
 def test_guide_runs(guide: str) -> None:
     names: dict[str, object] = {"__name__": "guide"}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / guide).read_text(), re.DOTALL)):
