@@ -1,7 +1,7 @@
-"""Drawing graphs: DOT text, and through Graphviz's `dot` program pictures.
+"""Drawing graphs: DOT text, and pictures.
 
-Enters: a GraphModule. Leaves: a `DotGraph` per module: `to_string()`, and `write_svg`, `write_png`, ... where `dot` is
-installed. Refuses: pictures without it, saying so.
+Enters: a GraphModule. Leaves: a `DotGraph` per module: `to_string()`, `write_svg` (by Graphviz's `dot` where that is
+installed, else by graph_svg.py), and `write_png`, ... with `dot`. Refuses: other pictures without it, saying so.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ...nn import Module
 from ..graph_module import GraphModule, _get_attr
 from ..node import Node, _format_arg, _get_qualified_name
 from ..spelling import plain_text, public_module
+from .graph_svg import draw_svg
 from .shape_prop import TensorMetadata
 
 __all__ = ["DotGraph", "FxGraphDrawer"]
@@ -56,12 +57,14 @@ class DotGraph:
     __str__ = to_string
 
     def create(self, format: str = "svg") -> bytes:
-        """A picture, by Graphviz's `dot`."""
+        """A picture: by Graphviz's `dot`, or without it, as SVG, by ourselves."""
         program = shutil.which("dot")
+        if program is None and format == "svg":
+            return draw_svg(self.name, self.nodes, self.edges).encode()
         if program is None:
             raise RuntimeError(
-                "graph_drawer: pictures need Graphviz's `dot` program, which is not installed; to_string() gives the"
-                " text"
+                f"graph_drawer: {format} pictures need Graphviz's `dot` program, which is not installed; write_svg and"
+                " to_string() do not"
             )
         return subprocess.run(
             [program, f"-T{format}"], input=self.to_string().encode(), capture_output=True, check=True
