@@ -20,7 +20,7 @@ from .. import _C
 from ..codegen.library import convolve, dots, micro_kernel, overlap
 from ..codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
 from ..loops import expr
-from ..loops.nest import For, If, Nest, Store, operands, reduction, rows
+from ..loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ..loops.record import Record
 from .convolve_tiles import (
     depthwise_step,
@@ -52,7 +52,11 @@ _pack_kernels: dict[tuple[str, int], int] = {}
 def pack_step(
     code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int, empty: bool
 ) -> tuple:
-    """A step that lays weights out as [group, panel, channel, tap, output of the panel], zeros past the last output."""
+    """A step that lays weights out as [group, panel, channel, tap, output of the panel], zeros past the last output, or
+    anything finite."""
+    lines = None if empty else line_step(code, height, weights, walk, target, panels)
+    if lines is not None:
+        return lines
     kernel = _pack_kernels.get((code, height))
     if kernel is None:
         kernel = _pack_kernels[code, height] = packer(compile_for(_C.device("cpu"), pack_nest(code, height)))
@@ -102,13 +106,50 @@ def pack_nest(code: str, height: int) -> Nest:
     row = ((c * p["taps_d"] + z) * p["taps_h"] + y) * p["taps_w"] + x
     target = (item * p["channels"] * p["taps_d"] * p["taps_h"] * p["taps_w"] + row) * size + r
 
-    def each(value: Any) -> For:
-        store = Store(1, target, value)
-        taps = For("z", zero, p["taps_d"], (For("y", zero, p["taps_h"], (For("x", zero, p["taps_w"], (store,)),)),))
+    def each(inner: Any) -> For:
+        taps = For("z", zero, p["taps_d"], (For("y", zero, p["taps_h"], (For("x", zero, p["taps_w"], (inner,)),)),))
+        # Channels outside: taps of a panel's outputs lie close together, those of channels may share few cache sets.
         return For("c", zero, p["channels"], (taps,))
 
-    fill = If(expr.lt(out, p["outs"]), (each(expr.load(0, source, code)),), (each(expr.const(0.0, code)),))
-    return Nest("conv_pack_weights", operands([code], [code]), names, rows(For("r", zero, size, (fill,))))
+    read, nothing = expr.load(0, source, code), expr.const(0.0, code)
+    whole = each(For("r", zero, size, (Store(1, target, read),), vector=True))
+    some = If(expr.lt(out, p["outs"]), (Store(1, target, read),), (Store(1, target, nothing),))
+    is_whole = expr.le(panel * size + size, p["outs"])
+    body = If(is_whole, (whole,), (each(For("r", zero, size, (some,))),))
+    return Nest("conv_pack_weights", operands([code], [code]), names, rows(body))
+
+
+def line_step(
+    code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int
+) -> tuple | None:
+    """The same where all that an output weighs is one run of memory, or outputs are neighbours: in vectors."""
+    tile = tile_of(code)
+    taps = tap_places(weights, walk)
+    is_run = weights.channel == len(taps) and all(later - tap == 1 for tap, later in pairwise(taps))
+    if height % tile.lanes or not (is_run or (len(taps) == 1 and weights.out == 1)):
+        return None
+    kernel = _pack_kernels.get((code, -height))
+    if kernel is None:
+        kernel = _pack_kernels[code, -height] = packer(compile_for(_C.device("cpu"), line_nest(code, height)))
+    length = walk.rows
+    params = [panels, walk.outs, length, weights.group, weights.out, 1 if is_run else weights.channel, taps[0]]
+    grain = max(1, 65536 // max(1, length * height))
+    return (kernel, [weights.slot, target], params, walk.groups * panels, grain, -1)
+
+
+def line_nest(code: str, height: int) -> Nest:
+    """The kernel of `line_step`; panels of all groups are the parallel range."""
+    names = ("panels", "outs", "length", "group", "line", "step", "first")
+    p = {name: expr.var(name) for name in names}
+    item, size = expr.var("i"), expr.const(height, "i64")
+    group, out = expr.idiv(item, p["panels"]), expr.irem(item, p["panels"]) * size
+    start = group * p["group"] + out * p["line"] + p["first"]
+    space = p["length"] * size
+    one = expr.const(1, "i64")
+    pack = Pack(
+        0, start, p["line"], p["step"], 1, item * space, space, p["outs"] - out, p["length"], one, height
+    )
+    return Nest("conv_pack_lines", operands([code], [code]), names, rows(pack))
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -308,7 +349,8 @@ class Cut:
 
     def __init__(self, tile: Tile, walk: Walk, panels: int) -> None:
         threads = _C.get_num_threads()   # more panels than threads ask for would pack windows once more for nothing
-        wanted, least = (ITEMS, 1) if tile.by_lane else (min(ITEMS, 2 * threads), OUTS if threads <= 2 else OUTS // 4)
+        wanted = min(ITEMS, 2 * threads)
+        least = 1 if tile.by_lane else OUTS if threads <= 2 else OUTS // 4
         blocks = ceil(walk.pixels / tile.block)
         if tile.by_lane and walk.pixels * walk.groups < ITEMS * tile.block:
             blocks *= 2

@@ -276,3 +276,19 @@ def test_threads_do_not_change_windows_of_one_pixel() -> None:
         assert rl.conv2d(x, w).equal(alone)
     finally:
         rl.set_num_threads(threads)
+
+
+WINDOWS = [(3, 2, 1, 1), (1, 2, 1, 1), (2, 1, 1, 2), (3, 2, 2, 2), (5, 3, 1, 1)]
+
+
+@pytest.mark.parametrize("kernel, stride, dilation, groups", WINDOWS)
+@pytest.mark.parametrize("channels, outs", [(16, 24), (20, 18), (8, 33)])
+def test_weights_in_whole_panels_and_in_parts_of_one(
+    kernel: int, stride: int, dilation: int, groups: int, channels: int, outs: int
+) -> None:
+    x = sample(2, channels * groups, 11, 9)
+    w, bias = sample(outs * groups, channels, kernel, kernel, seed=1), sample(outs * groups, seed=2)
+    for layout in (lambda t: t, lambda t: t.transpose(0, 1).contiguous().transpose(0, 1)):
+        rest = (stride, 1, dilation, groups)
+        agree(lambda m, x, w, b, rest=rest: m.conv2d(x, w, b, *rest), x, layout(w), bias, rtol=1e-11)
+        gradients_agree(lambda m, x, w, b, rest=rest: m.conv2d(x, w, b, *rest), x, layout(w), bias)
