@@ -180,6 +180,7 @@ _SUBPACKAGES = frozenset((
     "_decomp",
     "_dynamo",
     "_functorch",
+    "_inductor",
     "_jit_internal",
     "__config__",
     "accelerator",

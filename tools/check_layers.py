@@ -106,6 +106,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_functorch",),
     ("functorch",),
     ("inductor",),
+    ("_inductor",),
     ("compile", "compiler"),
     ("distributed", "cuda", "mps", "xpu", "mtia"),
     ("ao",),

@@ -8,8 +8,8 @@ cut with recomputation; `inductor` hands them to the inductor. A function as bac
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .._decomp import core_aten_decompositions
@@ -48,22 +48,9 @@ def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[st
     return call
 
 
-@contextmanager
-def inductor_options(options: Mapping[str, Any]) -> Iterator[None]:
+def inductor_options(options: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Settings of the inductor for one compilation. Refuses names it does not have."""
-    settings_of = late.provided("inductor settings") if options else None
-    unknown = next((name for name in options if not hasattr(settings_of, name)), None)
-    if unknown is not None:
-        known = sorted(name for name in vars(settings_of) if not name.startswith("_"))
-        raise RuntimeError(f"compile: unexpected option {unknown!r}; the inductor has {', '.join(known)}.")
-    before = {name: getattr(settings_of, name) for name in options}
-    for name, value in options.items():
-        setattr(settings_of, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(settings_of, name, value)
+    return late.provided("inductor settings").applied(options) if options else nullcontext()
 
 
 @functools.cache

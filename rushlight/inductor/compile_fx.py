@@ -12,7 +12,7 @@ from typing import Any
 from .. import _C
 from ..base.show import is_shown, show
 from ..op import find_op
-from . import settings
+from . import report, settings
 from .emit import Emitter
 from .products import improve
 from .read_graph import Reader, flat, is_node
@@ -52,8 +52,15 @@ class Compiled:
         returned = [prepared.num_inputs + k for k, s in enumerate(prepared.slots) if s[0] == "new"]
         return returned.index(slot)
 
+    report: Any = None       # what was written to the debug folder, until the first call's times are in it
+
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        made = self.plan(*self.arguments(inputs))
+        if self.report is None:
+            made = self.plan(*self.arguments(inputs))
+        else:
+            made, taken = self.plan.timed(*self.arguments(inputs))
+            self.report, before = None, self.report
+            before.add_times(taken)
         return (
             list(made[: len(self.outputs)])
             if self.is_plain
@@ -77,7 +84,7 @@ class Compiled:
     def native_parts(self) -> tuple | None:
         """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept): what the core needs to
         run the graph by itself; None where results are put in order here."""
-        if not self.is_plain:
+        if not self.is_plain or self.report is not None:
             return None
         if self.preparation is None:
             return self.plan, self.used, self.constants, None, (), ()
@@ -127,7 +134,10 @@ def compiled_for(
     emitter, order = emitted(reader, [v for v in outputs if isinstance(v, Value)], device)
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
-    return Compiled(emitter, numbered, reader.constants, used, static)
+    made = Compiled(emitter, numbered, reader.constants, used, static)
+    if settings.debug_folder:
+        made.report = report.written(settings.debug_folder, graph_module, emitter, made)
+    return made
 
 
 def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]:
@@ -153,7 +163,8 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     reader.nodes = alive(reader.nodes, outputs)
     improve(reader, outputs)
     live = alive(reader.nodes, outputs)
-    units = Grouping(live).ordered()
+    grouping = Grouping(live)
+    units = grouping.ordered()
     if is_shown("graph"):
         show("graph", "units", summary(units))
     for v in outputs:
@@ -164,6 +175,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
             for v in n.inputs:
                 unit_readers.setdefault(v.buffer, set()).add(u.number)
     emitter = Emitter(reader.first_constant + len(reader.constants), device)
+    emitter.grouping = grouping
     for u in units:
         emitter.unit(u, lambda b, u=u: b.is_output or bool(unit_readers.get(b, set()) - {u.number}))
     return emitter, emitter.outputs(outputs)

@@ -36,6 +36,8 @@ class Emitter:
         self.packed: dict[tuple, tuple[int, int]] = {}      # right operands of products, packed: where
         # what is computed from static inputs alone, once for many calls
         self.prepared: Emitter | None = None
+        self.units: list[tuple[Unit, int, int]] = []        # with their first step, and the first behind them
+        self.grouping: Any = None                           # how they came to be
         self.given: list[int] = []                          # its results, which this plan takes: their slots there
 
     def slot(self, kind: str, dtype: Any, sizes: Any, strides: Any = None, source: int = -1, offset: int = 0) -> int:
@@ -119,7 +121,9 @@ class Emitter:
         if self.is_static(unit) and not any(v.buffer.is_output for n in unit.nodes for v in n.results):
             self.prepare(unit, read_outside)
             return
+        first = len(self.steps)
         self.emit(unit, read_outside)
+        self.units.append((unit, first, len(self.steps)))
         self.labels += [f"{unit!r} {list(unit.nodes[-1].results[0].sizes)}"] * (len(self.steps) - len(self.labels))
 
     def emit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:

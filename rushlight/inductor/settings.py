@@ -1,5 +1,81 @@
-"""What users may set of the inductor; `rushlight._inductor.config` shows the same under PyTorch's names where there is
-one."""
+"""What users may set of the inductor, for the process (`rushlight.inductor.settings.fuse = False`), for one function
+(`compile(options={"fuse": False})`), or for a block (`with settings.applied({...})`).
+
+`rushlight._inductor.config` shows the same under PyTorch's names. Settings count when a graph is compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 # inference: pack weights, and fold what depends on them alone, once instead of at each call; costs their memory again
 prepare_weights = True
+# ops share kernels; without, every op has its own, as in eager mode
+fuse = True
+# ops of one kernel: larger ones take long to compile, and no longer fit the registers
+most_fused = 64
+# where every compiled graph leaves its code, its kernels, what they took, and a page that shows it; empty: nowhere
+debug_folder = os.environ.get("RUSHLIGHT_DEBUG_FOLDER", "")
+
+_NAMES = {"prepare_weights": bool, "fuse": bool, "most_fused": int, "debug_folder": str}
+# PyTorch's names for them
+_THEIRS = {"freezing": "prepare_weights", "max_fusion_size": "most_fused"}
+# names of PyTorch's that say how code for other machines, or by other compilers, is made: programs may set them
+_WITHOUT_EFFECT = frozenset((
+    "aggressive_fusion", "allow_buffer_reuse", "assert_indirect_indexing", "autotune_local_cache",
+    "autotune_remote_cache", "benchmark_kernel", "comment_origin", "compile_threads", "constant_and_index_propagation",
+    "conv_1x1_as_mm", "coordinate_descent_check_all_directions", "coordinate_descent_tuning", "cpp.max_horizontal_"
+    "fusion_size", "cpp.min_chunk_size", "cpp.simdlen", "cpp.threads", "cpp.weight_prepack", "cpp_wrapper",
+    "cudagraph_trees", "dce", "debug", "emulate_precision_casts", "epilogue_fusion", "epilogue_fusion_first",
+    "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "force_same_precision", "fx_graph_cache",
+    "fx_graph_remote_cache", "implicit_fallbacks", "inplace_buffers", "layout_optimization", "max_autotune",
+    "max_autotune_gemm", "max_autotune_gemm_backends", "max_autotune_pointwise", "pattern_matcher", "permute_fusion",
+    "profiler_mark_wrapper_call", "reorder_for_locality", "shape_padding", "size_asserts", "split_cat_fx_passes",
+    "split_reductions", "triton.cudagraph_skip_dynamic_graphs", "triton.cudagraph_trees", "triton.cudagraphs",
+    "triton.store_cubin", "triton.unique_kernel_names", "unroll_reductions_threshold", "unsafe_ignore_unsupported_"
+    "triton_autotune_args", "use_mixed_mm", "verbose_progress",
+))  # fmt: skip
+_said: set[str] = set()
+
+
+def current() -> dict[str, Any]:
+    """All settings as they are."""
+    return {name: globals()[name] for name in _NAMES}
+
+
+def resolved(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by our names or PyTorch's as settings. Those without an effect here are said once; others refused."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        own = _THEIRS.get(name, name)
+        if own in _NAMES:
+            kind = _NAMES[own]
+            if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 1)):
+                wanted = "a positive int" if kind is int else f"a {kind.__name__}"
+                raise RuntimeError(f"compile: expected {wanted} for the option {name!r}, got {value!r}.")
+            found[own] = value
+        elif name in _WITHOUT_EFFECT:
+            if name not in _said:
+                _said.add(name)
+                warnings.warn(f"compile: the option {name!r} of PyTorch's inductor has no effect here.", stacklevel=4)
+        else:
+            raise RuntimeError(
+                f"compile: unexpected option {name!r}; the inductor has {', '.join([*_NAMES, *_THEIRS])}."
+            )
+    return found
+
+
+@contextmanager
+def applied(options: Mapping[str, Any]) -> Iterator[None]:
+    """Settings for a block."""
+    here, changes = globals(), resolved(options)
+    before = {name: here[name] for name in changes}
+    here.update(changes)
+    try:
+        yield
+    finally:
+        here.update(before)

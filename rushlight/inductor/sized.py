@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..op.extents import Extent, Trace, Untraceable
+from . import settings
 
 MOST_REGISTERS = 50_000      # of one graph; instructions name them in 16 bits, and constants come on top
 PATIENCE = 5_000_000
@@ -37,6 +38,7 @@ class Sized:
         self.plans: list[Member] = []
         self.exact: dict[tuple, Any] = {}
         self.compilations = 0
+        self.settings = settings.current()       # as they are now: graphs are compiled when they are called
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         for k, plan in enumerate(self.plans):
@@ -73,7 +75,8 @@ class Sized:
                     [stride(seen[d], given[k][d]) for d in range(rank, 2 * rank)],
                 )
             self.compilations += 1
-            made = self.compile(self.graph_module, inputs, geometries, first)
+            with settings.applied(self.settings):
+                made = self.compile(self.graph_module, inputs, geometries, first)
             return Member(made, trace, which, numbers, inputs)
         except Untraceable:
             return None
@@ -95,7 +98,8 @@ class Sized:
                 for n, own in zip(seen, x.shape, strict=False)
                 if type(n) is not int
             }
-            found = self.exact[key] = self.compile(self.graph_module, inputs, [], symbols)
+            with settings.applied(self.settings):
+                found = self.exact[key] = self.compile(self.graph_module, inputs, [], symbols)
         return found
 
     @property

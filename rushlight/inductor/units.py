@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..loops.row_program import FULL, ROW
+from . import settings
 from .read_graph import Node
 from .rows import Shape, joined_shape, shape_of_rows
 from .values import Buffer, Value
 
-MOST_NODES = 64          # of one unit: kernels beyond that take long to compile, and no longer fit the registers
 MOST_READS = 24          # tensors a unit reads
 
 
@@ -50,6 +50,7 @@ class Grouping:
         self.unit_of: dict[int, Unit] = {}            # by id of a node
         self.writer: dict[Buffer, Node] = {}          # who wrote a buffer last
         self.readers: dict[Buffer, list[Node]] = {}   # who read it since
+        self.refused: list[tuple[Node, Unit, str]] = []    # who did not join whom, and why
         self.last_call: Unit | None = None            # Python calls keep their order: they may draw random numbers
         for node in nodes:
             self.place(node)
@@ -57,7 +58,13 @@ class Grouping:
     def place(self, node: Node) -> None:
         """A unit for the node: that of a producer, or a new one."""
         needed = self.needed(node)
-        chosen = next((u for u in sorted(needed, key=lambda u: -u.number) if self.joins(node, u, needed)), None)
+        chosen = None
+        for u in sorted(needed, key=lambda u: -u.number):
+            reason = self.why_not(node, u, needed)
+            if reason is None:
+                chosen = u
+                break
+            self.refused.append((node, u, reason))
         if chosen is None:
             chosen = self.units[len(self.units)] = Unit(len(self.units), node)
         else:
@@ -102,32 +109,40 @@ class Grouping:
                 found[u.number] = u
         return list(found.values())
 
-    def joins(self, node: Node, unit: Unit, needed: Sequence[Unit]) -> bool:
-        """Whether the node may share the unit's kernel."""
-        if any(unit.number in u.before for u in needed if u is not unit) or len(unit.nodes) >= MOST_NODES:
-            return False
+    def why_not(self, node: Node, unit: Unit, needed: Sequence[Unit]) -> str | None:
+        """Why the node may not share the unit's kernel; None where it may."""
+        if not settings.fuse:
+            return "the setting fuse is off"
+        if len(unit.nodes) >= settings.most_fused:
+            return f"the kernel has {len(unit.nodes)} ops already (most_fused)"
+        if any(unit.number in u.before for u in needed if u is not unit):
+            return "it needs a result that is made after this kernel"
         reads = {v.buffer for n in (*unit.nodes, node) for v in n.inputs} - unit.made
-        return len(reads) <= MOST_READS and fits(node, unit)
+        return f"together they read {len(reads)} tensors" if len(reads) > MOST_READS else misfit(node, unit)
 
     def ordered(self) -> list[Unit]:
         """Every unit after those it needs."""
         return sorted(self.units.values(), key=lambda u: (len(u.before), u.number))
 
 
-def fits(node: Node, unit: Unit) -> bool:
-    """Whether the node's loop is the unit's."""
+def misfit(node: Node, unit: Unit) -> str | None:
+    """Why the node's loop is not the unit's; None where it is."""
     inside = unit.made
     if any(v.buffer in inside and not v.is_whole for v in node.inputs):
-        return False                         # a view of what the unit makes: it must be in memory first
+        return "it reads a view of what the kernel makes, which must be in memory first"
     if unit.form == "points" and node.form == "points":
-        return shape_of(node) == shape_of(unit.nodes[0])
+        return None if shape_of(node) == shape_of(unit.nodes[0]) else "its result has another shape or layout"
     if unit.form not in ("points", "fold", "rows") or node.form not in ("points", "fold", "rows"):
-        return False
+        own = node.definition.name if node.form in ("steps", "call") else repr(unit)
+        return f"{own} runs kernels of its own"
     if any(v.buffer in inside for v in looked_up(node)):
-        return False                         # indices are checked where they are read, so they lie in memory
+        return "indices are checked where they are read, so they lie in memory"
     rows = joined_shape(unit.nodes, unit.rows, node)
-    # What is one number per column exists only when all rows are done.
-    return rows is not None and all(rows.kind(v) in (FULL, ROW) for v in node.inputs if v.buffer in inside)
+    if rows is None:
+        return "they work on no rows that they have in common"
+    if not all(rows.kind(v) in (FULL, ROW) for v in node.inputs if v.buffer in inside):
+        return "what is one number per column exists only when all rows are done"
+    return None
 
 
 def calls_python(node: Node) -> bool:
