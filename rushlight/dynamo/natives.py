@@ -60,7 +60,7 @@ _Op = type(Tensor.add)
 
 _FORBIDDEN = {
     print, input, open, exec, eval, compile, globals, locals, vars, dir, breakpoint, id, __import__, delattr,
-    builtins.__build_class__, memoryview, sys.exc_info,
+    builtins.__build_class__, memoryview, sys.exc_info, _C.clear_grads,
 }  # fmt: skip
 _PURE_MODULES = frozenset((
     "builtins", "math", "_operator", "operator", "itertools", "_functools", "functools", "_collections", "collections",
@@ -124,6 +124,8 @@ def check(machine: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) 
     """Break the graph where a function is not known to be safe with these arguments."""
     if isinstance(function, type):
         pass
+    elif type(function) is _C.MultiTensorUpdate:
+        raise GraphBreak("native", "an optimizer updates its parameters in one native call")
     elif isinstance(function, _Op) or type(function).__module__.startswith("rushlight"):
         return
     elif isinstance(getattr(function, "__self__", None), Tensor):
