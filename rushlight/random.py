@@ -11,14 +11,16 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._C import Generator, Tensor, default_generator
+from ._C import Generator, Tensor, default_generator, device_generator, seed_device_generators
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state", "thread_safe_generator"]
 
 
 def manual_seed(seed: int) -> Generator:
     """Restart the default generator from `seed`, an int in [-2**63, 2**64 - 1], and return it."""
-    return default_generator.manual_seed(int(seed))
+    made = default_generator.manual_seed(int(seed))
+    seed_device_generators(int(seed))
+    return made
 
 
 def seed() -> int:
@@ -49,20 +51,17 @@ def thread_safe_generator() -> Generator | None:
 @contextlib.contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
              _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:  # fmt: skip
-    """Inside, draw freely; on leaving, the default generator continues as if nothing had been drawn.
-
-    `devices` other than the CPU have no generator to set aside here, so naming one is an error.
-    """
+    """Inside, draw freely; on leaving, the default generator, and those of `devices`, continue as if nothing had been
+    drawn. Without `devices`, those of all units of the accelerator that drew something."""
     if not enabled:
         yield
         return
-    if devices is not None and list(devices):
-        kind = device_type or "cuda"
-        raise RuntimeError(
-            f"{_caller}: {_devices_kw} names devices of type '{kind}', which have no generator. Pass []."
-        )
-    state = default_generator.get_state()
+    kind = device_type or "cuda"
+    named = [d if not isinstance(d, int) else f"{kind}:{d}" for d in devices or ()]
+    kept = [default_generator, *[device_generator(d) for d in named]]
+    states = [generator.get_state() for generator in kept]
     try:
         yield
     finally:
-        default_generator.set_state(state)
+        for generator, state in zip(kept, states, strict=True):
+            generator.set_state(state)

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <new>
+#include <cstring>
 #include <random>
+#include <vector>
 
 #include "tensor.h"
 #include "unlocked.h"
@@ -20,16 +22,32 @@ namespace {
 using random::Generator;
 using random::Region;
 
+// Numbers of other devices than the CPU are a function of a seed and of how many were drawn, which is all that is kept
+// for them; kernels there do the rest.
 struct GeneratorObject {
   PyObject_HEAD
-  Generator* generator;
+  Generator* generator;              // null: of another device
   PyObject* weakrefs;
+  Device device;
+  uint64_t seed, offset;
 };
+
+constexpr uint64_t kFirstSeed = 67280421310721;
+constexpr int64_t kDeviceState = 16;             // bytes: seed, offset
+uint64_t device_seed = kFirstSeed;               // of generators of devices that are not made yet
+std::vector<PyObject*> device_generators;        // the default ones
 
 PyTypeObject* generator_type = nullptr;
 PyObject* default_generator = nullptr;
 
-Generator& of(PyObject* self) { return *reinterpret_cast<GeneratorObject*>(self)->generator; }
+GeneratorObject* object_of(PyObject* self) { return reinterpret_cast<GeneratorObject*>(self); }
+Generator& of(PyObject* self) { return *object_of(self)->generator; }
+bool elsewhere(PyObject* self) { return !object_of(self)->generator; }
+
+void start(PyObject* self, uint64_t seed) {
+  if (elsewhere(self)) object_of(self)->seed = seed, object_of(self)->offset = 0;
+  else of(self).manual_seed(seed);
+}
 
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", nullptr};
@@ -38,13 +56,12 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     return nullptr;
   Device device;
   if (device_arg != Py_None && !parse_device(device_arg, &device)) return nullptr;
-  if (device.type != kCPU) {
-    PyErr_Format(PyExc_RuntimeError, "Generator: expected device 'cpu', got '%s'. Other devices have no generator.",
-                 device_type_name(device.type));
-    return nullptr;
-  }
+  if (device.type == kMeta)
+    return PyErr_SetString(PyExc_RuntimeError, "Generator: device 'meta' draws no numbers, so it has none"), nullptr;
   auto* self = reinterpret_cast<GeneratorObject*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
+  self->device = device, self->seed = kFirstSeed, self->offset = 0;
+  if (device.type != kCPU) return as_object(self);
   self->generator = new (std::nothrow) Generator();
   if (self->generator == nullptr) {
     Py_DECREF(self);
@@ -78,7 +95,7 @@ PyObject* generator_manual_seed(PyObject* self, PyObject* value) {
     PyErr_Format(PyExc_ValueError, "manual_seed: expected a seed in [-2**63, 2**64 - 1], got %R (overflow)", value);
     return nullptr;
   }
-  of(self).manual_seed(seed);
+  start(self, seed);
   return Py_NewRef(self);
 }
 
@@ -86,19 +103,21 @@ PyObject* generator_seed(PyObject* self, PyObject*) {
   std::random_device device;
   const uint64_t high = device();
   const uint64_t seed = high << 32 | device();
-  of(self).manual_seed(seed);
+  start(self, seed);
   return PyLong_FromUnsignedLongLong(seed);
 }
 
 PyObject* generator_initial_seed(PyObject* self, PyObject*) {
+  if (elsewhere(self)) return PyLong_FromUnsignedLongLong(object_of(self)->seed);
   const std::lock_guard lock(of(self).mutex);
   return PyLong_FromUnsignedLongLong(of(self).engine.seed());
 }
 
 PyObject* generator_get_state(PyObject* self, PyObject*) {
-  const int64_t size = random::kStateBytes;
+  const int64_t size = elsewhere(self) ? kDeviceState : static_cast<int64_t>(random::kStateBytes);
   Tensor* state = tensor_empty(&size, nullptr, 1, DType::U8, Device{});
-  if (state != nullptr) of(self).write_state(reinterpret_cast<unsigned char*>(state->data()));
+  if (state != nullptr && elsewhere(self)) memcpy(state->data(), &object_of(self)->seed, kDeviceState);
+  else if (state != nullptr) of(self).write_state(reinterpret_cast<unsigned char*>(state->data()));
   return as_object(state);
 }
 
@@ -113,12 +132,14 @@ PyObject* generator_set_state(PyObject* self, PyObject* value) {
                  info(state->dtype).name, device_type_name(state->device.type));
     return nullptr;
   }
-  if (state->numel != static_cast<int64_t>(random::kStateBytes)) {
-    PyErr_Format(PyExc_RuntimeError, "set_state: expected a state of %zu bytes, got %lld", random::kStateBytes,
-                 static_cast<long long>(state->numel));
+  const int64_t size = elsewhere(self) ? kDeviceState : static_cast<int64_t>(random::kStateBytes);
+  if (state->numel != size) {
+    PyErr_Format(PyExc_RuntimeError, "set_state: expected a state of %lld bytes, got %lld",
+                 static_cast<long long>(size), static_cast<long long>(state->numel));
     return nullptr;
   }
   if (!tensor_readable(state, "set_state")) return nullptr;
+  if (elsewhere(self)) return memcpy(&object_of(self)->seed, state->data(), kDeviceState), Py_NewRef(self);
   if (!of(self).read_state(reinterpret_cast<unsigned char*>(state->data()))) {
     PyErr_SetString(PyExc_RuntimeError, "set_state: invalid mt19937 state");
     return nullptr;
@@ -127,29 +148,57 @@ PyObject* generator_set_state(PyObject* self, PyObject* value) {
 }
 
 PyObject* generator_clone_state(PyObject* self, PyObject*) {
-  PyObject* copy = PyObject_CallNoArgs(as_object(Py_TYPE(self)));
+  Ref device(device_object(object_of(self)->device));
+  PyObject* copy = device ? PyObject_CallOneArg(as_object(Py_TYPE(self)), device.p) : nullptr;
   if (copy == nullptr) return nullptr;
+  if (elsewhere(self))
+    return object_of(copy)->seed = object_of(self)->seed, object_of(copy)->offset = object_of(self)->offset, copy;
   unsigned char bytes[random::kStateBytes];
   of(self).write_state(bytes);
   of(copy).read_state(bytes);
   return copy;
 }
 
-PyObject* generator_offset(PyObject*, PyObject*) {
+PyObject* no_offset() {
   PyErr_SetString(PyExc_RuntimeError,
                   "Generator: a CPU generator does not use an offset. Use get_state and set_state.");
   return nullptr;
 }
 
-PyObject* generator_graphsafe(PyObject*, PyObject*) {
+PyObject* generator_get_offset(PyObject* self, PyObject*) {
+  return elsewhere(self) ? PyLong_FromUnsignedLongLong(object_of(self)->offset) : no_offset();
+}
+
+PyObject* generator_set_offset(PyObject* self, PyObject* value) {
+  if (!elsewhere(self)) return no_offset();
+  const uint64_t offset = PyLong_AsUnsignedLongLong(value);
+  if (PyErr_Occurred()) return nullptr;
+  if (offset % 4) return PyErr_SetString(PyExc_RuntimeError, "set_offset: offset must be a multiple of 4"), nullptr;
+  object_of(self)->offset = offset;
+  Py_RETURN_NONE;
+}
+
+PyObject* no_graphsafe() {
   PyErr_SetString(PyExc_NotImplementedError, "Generator: a CPU generator has no graph-safe state. "
                                              "Use get_state and set_state.");
   return nullptr;
 }
 
+PyObject* generator_graphsafe_get(PyObject* self, PyObject*) {
+  return elsewhere(self) ? generator_clone_state(self, nullptr) : no_graphsafe();
+}
+
+PyObject* generator_graphsafe_set(PyObject* self, PyObject* other) {
+  if (!elsewhere(self)) return no_graphsafe();
+  if (!PyObject_TypeCheck(other, generator_type) || !elsewhere(other))
+    return PyErr_SetString(PyExc_TypeError, "graphsafe_set_state: expected a generator of a device"), nullptr;
+  object_of(self)->seed = object_of(other)->seed, object_of(self)->offset = object_of(other)->offset;
+  return Py_NewRef(self);
+}
+
 // Pickles as PyTorch does: (type, (device,), (seed, offset, state)).
 PyObject* generator_reduce(PyObject* self, PyObject*) {
-  Ref device(device_object(Device{})), seed(generator_initial_seed(self, nullptr)),
+  Ref device(device_object(object_of(self)->device)), seed(generator_initial_seed(self, nullptr)),
       state(generator_get_state(self, nullptr));
   if (!device || !seed || !state) return nullptr;
   return Py_BuildValue("O(O)(OOO)", Py_TYPE(self), device.p, seed.p, Py_None, state.p);
@@ -163,7 +212,30 @@ PyObject* generator_setstate(PyObject* self, PyObject* value) {
   Py_RETURN_NONE;
 }
 
-PyObject* generator_device(PyObject*, void*) { return device_object(Device{}); }
+PyObject* generator_device(PyObject* self, void*) { return device_object(object_of(self)->device); }
+
+// device_generator(device): the default generator of a unit.
+PyObject* py_device_generator(PyObject*, PyObject* given) {
+  Device device;
+  if (!parse_device(given, &device)) return nullptr;
+  if (device.type == kCPU) return Py_NewRef(default_generator);
+  for (PyObject* known : device_generators)
+    if (object_of(known)->device == device) return Py_NewRef(known);
+  PyObject* made = PyObject_CallOneArg(as_object(generator_type), given);
+  if (made == nullptr) return nullptr;
+  object_of(made)->seed = device_seed;
+  device_generators.push_back(made);
+  return Py_NewRef(made);
+}
+
+// seed_device_generators(seed): those that are, and those to come.
+PyObject* py_seed_devices(PyObject*, PyObject* value) {
+  const uint64_t seed = PyLong_AsUnsignedLongLongMask(value);
+  if (PyErr_Occurred()) return nullptr;
+  device_seed = seed;
+  for (PyObject* known : device_generators) start(known, seed);
+  Py_RETURN_NONE;
+}
 
 PyMethodDef generator_methods[] = {
     {"manual_seed", guarded<generator_manual_seed>, METH_O, "Restart the stream from `seed`; returns the generator."},
@@ -174,15 +246,16 @@ PyMethodDef generator_methods[] = {
     {"set_state", guarded<generator_set_state>, METH_O,
      "Continue from a state that get_state (here or in PyTorch) returned."},
     {"clone_state", guarded<generator_clone_state>, METH_NOARGS, "A new generator that continues as this one would."},
-    {"get_offset", guarded<generator_offset>, METH_NOARGS, "Raises: a CPU generator has no offset."},
-    {"set_offset", guarded<generator_offset>, METH_O, "Raises: a CPU generator has no offset."},
-    {"graphsafe_get_state", guarded<generator_graphsafe>, METH_NOARGS, "Raises: only CUDA generators have one."},
-    {"graphsafe_set_state", guarded<generator_graphsafe>, METH_O, "Raises: only CUDA generators have one."},
+    {"get_offset", guarded<generator_get_offset>, METH_NOARGS,
+     "How many numbers a device's generator has drawn; a CPU generator has no offset."},
+    {"set_offset", guarded<generator_set_offset>, METH_O, "Continue a device's generator behind so many numbers."},
+    {"graphsafe_get_state", guarded<generator_graphsafe_get>, METH_NOARGS, "A device's generator's state, as one."},
+    {"graphsafe_set_state", guarded<generator_graphsafe_set>, METH_O, "Continue as another device's generator."},
     {"__reduce__", guarded<generator_reduce>, METH_NOARGS, nullptr},
     {"__setstate__", guarded<generator_setstate>, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
-PyGetSetDef generator_attributes[] = {{"device", generator_device, nullptr, "Always cpu.", nullptr},
+PyGetSetDef generator_attributes[] = {{"device", generator_device, nullptr, "Whose numbers it draws.", nullptr},
                                       {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMemberDef generator_members[] = {
@@ -294,6 +367,11 @@ PyObject* sample(PyObject*, PyObject* args) {
     return nullptr;
   }
   if (!are_on_host(tensors)) return PyErr_Occurred() ? nullptr : Py_NewRef(Py_False);
+  if (elsewhere(generator)) {
+    PyErr_Format(PyExc_RuntimeError, "Expected a 'cpu' device type for generator but found '%s'",
+                 device_type_name(object_of(generator)->device.type));
+    return nullptr;
+  }
   Region region;
   if (!read_region(tensors, &region)) return nullptr;
   const bool is_range = std::string_view(name) == "range";
@@ -330,6 +408,9 @@ PyMethodDef functions[] = {
     {"sample", guarded<sample>, METH_VARARGS,
      "sample(generator, name, tensors, a=0, b=0): fill tensors[0], reading the others. None: the default generator. "
      "False, with nothing drawn, where a tensor is not on the CPU."},
+    {"device_generator", guarded<py_device_generator>, METH_O, "device_generator(device): the default one of a unit"},
+    {"seed_device_generators", guarded<py_seed_devices>, METH_O,
+     "seed_device_generators(seed): restart the default ones of all units but the CPU"},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -31,7 +31,7 @@ from ..loops.nest import (
     values_of,
 )
 from . import primitives as p
-from .gpu_math import exp_of_gpu
+from .gpu_math import function_of_gpu
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
@@ -707,9 +707,8 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
     values = values_of(nest)
     if not any(item.op == "call" for item in walk(values)):
         return nest
-    changed = (
-        rewrite(values, _native) if target.has_maximum else rewrite(values, exp_of_gpu) if target.is_gpu else values
-    )
+    rule = _native if target.has_maximum else function_of_gpu if target.is_gpu else None
+    changed = values if rule is None else rewrite(values, rule)
     if any(item.op == "call" for item in walk(changed)):
         from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
 

@@ -52,6 +52,11 @@ class Output:
         lines.append(f"  {name} = {text}")
         return name
 
+    def named(self, lines: list[str], name: str, ty: str, args: list[str]) -> str:
+        """Call an intrinsic that is for one type."""
+        self.declared[name] = f"declare {ty} {name}({', '.join([ty] * len(args))})"
+        return self.emit(lines, f"call {ty} {name}({', '.join([f'{ty} {a}' for a in args])})")
+
     def intrinsic(self, lines: list[str], name: str, ty: str, args: list[str], result: str | None = None) -> str:
         """Call `llvm.<name>` overloaded on `ty`, all arguments of that type."""
         mangled = f"@llvm.{name}.{mangle(ty)}" if result is None else f"@llvm.{name}.{mangle(result)}.{mangle(ty)}"
@@ -148,6 +153,8 @@ def primitive(out: Output, lines: list[str], op: str, code: str, source: str, la
         return out.emit(lines, f"{_PLAIN[op][is_float]} {ty} {args[0]}, {args[1]}")
     if op in _COMPARE:
         return compare(out, lines, op, source, ty, args)
+    if op.startswith("nvvm."):
+        return out.named(lines, f"@llvm.{op}", ty, args)
     if is_float and op in _FLOAT_INTRINSICS:
         return out.intrinsic(lines, _FLOAT_INTRINSICS[op], ty, args)
     if op == "min" or op == "max":

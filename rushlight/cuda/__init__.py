@@ -20,7 +20,6 @@ from ..torch_names import streams as _streams
 from .no_device import _needs_device, _no_device, _real, found
 
 OutOfMemoryError = _C.OutOfMemoryError
-default_generators: tuple[Any, ...] = ()
 has_half = True
 has_magma = False
 
@@ -288,7 +287,7 @@ class cudaStatus:  # noqa: N801 - PyTorch's name
 
 globals().update(cuda_types(__name__))
 globals().update(cuda_storages(__name__))
-__getattr__, __dir__ = late.names(
+_late_name, __dir__ = late.names(
     globals(),
     {},
     (
@@ -308,3 +307,10 @@ __getattr__, __dir__ = late.names(
         "tunable",
     ),
 )
+
+
+def __getattr__(name: str) -> Any:
+    """Submodules when they are first asked for; generators, which belong to devices, every time."""
+    if name == "default_generators":
+        return _real().default_generators() if found() is not None else ()
+    return _late_name(name)

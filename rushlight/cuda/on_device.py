@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _C, accelerator, devices, random
+from .. import _C, accelerator, devices
 from ..devices.cuda import find
 from ..loops.record import Record as _Record
 from ..torch_names.streams import Stream
@@ -223,46 +223,60 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     return "\n".join([f"memory of {unit}", *[f"  {name:<36} {stats[name]:>20,}" for name in chosen]])
 
 
-# --- random numbers: the host's generator draws them for the device too -----------------------------------------------
+# --- random numbers ---------------------------------------------------------------------------------------------------
+
+
+def _generator(device: Any = None) -> Any:
+    """The default generator of a unit."""
+    return _C.device_generator(unit_of(None if isinstance(device, str) and device == "cuda" else device))
+
+
+def default_generators() -> tuple[Any, ...]:
+    """Those of all units."""
+    return tuple([_generator(index) for index in range(find().device_count())])
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator that numbers on the device come from: the host's."""
-    random.manual_seed(int(seed))
+    """Restart the current unit's generator."""
+    _generator().manual_seed(int(seed))
 
 
-manual_seed_all = manual_seed
+def manual_seed_all(seed: int) -> None:
+    """Restart every unit's generator."""
+    _C.seed_device_generators(int(seed))
 
 
 def seed() -> None:
-    """Seed it by chance."""
-    random.seed()
+    """Restart the current unit's generator by chance."""
+    _generator().seed()
 
 
-seed_all = seed
+def seed_all() -> None:
+    """Restart every unit's generator from one number drawn by chance."""
+    _C.seed_device_generators(_generator(0).seed())
 
 
 def initial_seed() -> int:
-    """What it was seeded with."""
-    return random.initial_seed()
+    """What the current unit's generator was started from."""
+    return _generator().initial_seed()
 
 
 def get_rng_state(device: Any = "cuda") -> Any:
-    """Its state."""
-    return random.get_rng_state()
+    """A unit's generator's state."""
+    return _generator(device).get_state()
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Restore its state."""
-    random.set_rng_state(new_state)
+    """Continue a unit's generator from a state."""
+    _generator(device).set_state(new_state)
 
 
 def get_rng_state_all() -> list[Any]:
-    """Its state, for each unit."""
-    return [get_rng_state() for _ in range(find().device_count())]
+    """The states of all units' generators."""
+    return [get_rng_state(index) for index in range(find().device_count())]
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Restore its state."""
-    for state in new_states:
-        set_rng_state(state)
+    """Continue them."""
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)

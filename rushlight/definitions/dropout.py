@@ -12,8 +12,9 @@ from typing import Any
 
 from .. import _C
 from ..base.tracebacks import users_level
+from ..devices import handlers
 from ..dispatch import modes
-from ..op import Composite, Extern, find_op
+from ..op import Composite, Extern, Pointwise, Promote, find_op, levels
 from ..op.extern import Spec
 from ..op.random_level import draws_are_ops
 from .random import draw, fill_bernoulli, to_single
@@ -78,10 +79,38 @@ class DropoutFamily(Composite):
         return input.mul_(noise) if self.is_inplace else input * noise
 
 
+class MaskedScale(Pointwise):
+    """input * mask * scale."""
+
+    schema = "_masked_scale(Tensor input, Tensor mask, float scale) -> Tensor"
+    promote = Promote.KEEP
+    apart = ("mask",)
+    method = out = inplace = False
+
+    def expr(self, s, x, mask, scale):
+        return s.where(s.ne(mask, 0), x * scale, x * 0)
+
+
+def kept_on_device(input: Any, p: float) -> Any:
+    """Which elements a device's own sampler keeps; None where it has none."""
+    own = None if input.device.type in ("cpu", "meta") else handlers[input.device.type].own("random_dropout")
+    if own is None or modes.state.dispatch_modes or levels.state.stack:
+        return None
+    mask = find_op("empty_like")(input.detach(), dtype=_C.bool)
+    return draw("dropout", None, mask, to_single(1 - p), reads=(input.detach(),))
+
+
 class Dropout(DropoutFamily):
     """Zero elements with probability p and scale the rest up."""
 
     schema = "dropout(Tensor input, float p, bool train) -> Tensor"
+
+    def apply(self, input, noise, p):
+        mask = kept_on_device(input, p)
+        if mask is None:
+            return super().apply(input, noise, p)
+        scale = 1.0 / (1 - p) if input.dtype is _C.float64 else to_single(1.0 / to_single(1 - p))
+        return input.mul_(mask).mul_(scale) if self.is_inplace else find_op("_masked_scale")(input, mask, scale)
 
 
 class FeatureDropout(DropoutFamily):
@@ -207,6 +236,9 @@ class NativeDropout(Composite):
         empty = find_op("empty_like")(input.detach(), dtype=_C.bool)
         if train is False:
             return input.clone(), empty.fill_(True)
+        mask = kept_on_device(input, p) if 0 < p < 1 else None
+        if mask is not None:
+            return find_op("_masked_scale")(input, mask, to_single(1.0 / to_single(1 - p))), mask
         mask = bernoulli(empty, 1 - p)
         return input * (mask.to(input.dtype) * (0.0 if p == 1 else 1.0 / (1 - p))), mask
 

@@ -179,15 +179,6 @@ class InternalLogCumSumExp(_Internal):
         return input.logcumsumexp(dim)
 
 
-class MaskedScale(_Internal):
-    """input * mask * scale."""
-
-    schema = "_masked_scale(Tensor input, Tensor mask, float scale) -> Tensor"
-
-    def compute(self, input, mask, scale):
-        return input * mask.to(input.dtype) * scale
-
-
 class UniqueTwo(_Internal):
     """Distinct elements, and (empty unless asked for) where each went and how often it occurs."""
 

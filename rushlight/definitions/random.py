@@ -42,9 +42,20 @@ def _draw(name: str, generator: Any, out: Any, parameters: tuple, reads: tuple) 
             own(out, generator, *reads, *parameters)
             return out
         host = _C.empty(out.shape, out.stride() if out._is_dense() else None, out.dtype, "cpu")
-        _C.sample(generator, name, (host, *(r.to("cpu") for r in reads)), *parameters)
+        _C.sample(host_generator(generator, out.device), name, (host, *(r.to("cpu") for r in reads)), *parameters)
         out.copy_(host)
     return out
+
+
+def host_generator(generator: Any, device: Any) -> Any:
+    """What the host draws from for a device: its own generator, or one that follows from the device's."""
+    if generator is None and handlers[device.type].own("random_uniform") is not None:
+        generator = _C.device_generator(device)
+    if generator is None or generator.device.type == "cpu":
+        return generator
+    offset = generator.get_offset()
+    generator.set_offset(offset + 4)
+    return _C.Generator().manual_seed((generator.initial_seed() + 0x9E3779B97F4A7C15 * (offset // 4 + 1)) % (1 << 64))
 
 
 def as_real(t: Any) -> Any:

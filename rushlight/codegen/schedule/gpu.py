@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...loops.expr import Value, cast, const, idiv, irem, load, var, walk
+from ...loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
 from ...loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
-from ...loops.nest import Check, For, Nest, Statement, Store, operands, rows
+from ...loops.nest import Check, For, Nest, Statement, Store, operands, pointwise_nest, rows
+from ..primitives import SIZE
 from .cpu_fold import given_bits, given_names, locate, sources_of
 from .cpu_loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
 from .cpu_pieces import moves_in_boxes, schedule_pieces
@@ -25,6 +26,7 @@ from .launch import Launch, Schedule, Temp, names, product
 ZERO = const(0, "i64")
 ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic instruction
 HALF = ("f16", "bf16")
+MOST_POINTS = 28         # operands of a kernel that has variants by geometry
 
 
 def schedule(lowered: Lowered) -> Schedule:
@@ -50,9 +52,27 @@ def schedule_points(lowered: Lowered) -> Schedule:
         return Schedule(())
     axes, params, key = joined
     numbers = tuple(range(len(lowered.memories) + len(lowered.outs)))
+    if len(axes) <= 2 and len(numbers) <= MOST_POINTS and not given_names(lowered):
+        (outer, inner) = axes if len(axes) == 2 else (None, axes[0])
+        near = [*[s * SIZE[m.code] for s, m in zip(inner.strides, lowered.memories, strict=True)]]
+        far = [0 if outer is None else s * SIZE[m.code] for s, m in zip((outer or inner).strides, lowered.memories,
+                                                                        strict=True)]  # fmt: skip
+        near += [SIZE[code] for code in lowered.outs]
+        far += [inner.size * SIZE[code] for code in lowered.outs]
+        given = (inner.size, *near, *far)
+        extent = 1 if outer is None else outer.size
+        return Schedule((Launch(("gpu pair", *key), lambda: pair_nest(lowered), numbers, given, extent, 1),))
     extent = product(lowered.ranges)
     given = (*params, *given_bits(lowered))
     return Schedule((Launch(("gpu points", *key), lambda: points_nest(lowered, len(axes)), numbers, given, extent, 1),))
+
+
+def pair_nest(lowered: Lowered) -> Nest:
+    """A body over one or two ranges as the pointwise kernel it is, which has variants for vectors."""
+    codes = [m.code for m in lowered.memories]
+    sources = sources_of(lowered, [Placed(r, None, code, arg(r, code)) for r, code in enumerate(codes)])
+    values = [cast(v, code) for v, code in zip(lowered.body(HERE, sources), lowered.outs, strict=True)]
+    return pointwise_nest(lowered.name, codes, lowered.outs, values)
 
 
 def points_nest(lowered: Lowered, rank: int) -> Nest:

@@ -43,6 +43,10 @@ class CudaDevice(Device):
         return self.driver.memory_info(index)
 
     def implementation(self, op: str) -> Any:
+        if op.startswith("random_"):
+            from . import random  # generates kernels, which not every program draws from
+
+            return random.samplers(self).get(op)
         if op not in OWN:
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs

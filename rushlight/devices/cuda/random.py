@@ -1,0 +1,138 @@
+"""Random numbers on CUDA devices: PyTorch's, for the same seed.
+
+Enters: a tensor to fill, a generator (seed, and how much was drawn), a law and its numbers. Leaves: the tensor filled
+by a generated kernel (codegen/philox.py) and the generator moved on as PyTorch moves it: by what the threads of its
+launch draw, so the numbers depend on how many multiprocessors the unit has, there as here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ... import _C
+from ...codegen.philox import LAWS, bernoulli_nest, dropout_nest, fill_nest, unroll
+
+BLOCK, EACH = 256, 4         # threads of a block, words of a draw
+WIDE_RANGE = 1 << 32         # from which on integers take two words
+TENSOR_DRAWS = 12            # what `bernoulli` of a tensor moves a generator by
+_kernels: dict[tuple, Any] = {}
+
+
+def samplers(device: Any) -> dict[str, Callable]:
+    """The functions that `Device.implementation` answers with, by the names of the laws."""
+
+    def sampler(law: str) -> Callable:
+        return lambda out, generator, *numbers: fill(device, law, out, generator, numbers)
+
+    made: dict[str, Callable] = {f"random_{law}": sampler(law) for law in LAWS if law != "wide_range"}
+    made["random_bernoulli_tensor"] = lambda out, generator, p: bernoulli(device, out, generator, p)
+    made["random_dropout"] = lambda out, generator, input, keep: dropout(device, out, generator, input, keep)
+    return made
+
+
+def bits(number: float) -> int:
+    """A number as a kernel is given it: a double by its bits."""
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def kernel(device: Any, key: tuple, make: Callable[[], Any]) -> Any:
+    if key not in _kernels:
+        _kernels[key] = ("handle", _C.kernel_handle(device.load(make())))
+    return _kernels[key]
+
+
+def lanes_of(device: Any, unit: int, count: int) -> int:
+    """Threads that share a draw of so many elements."""
+    driver = device.driver
+    resident = driver.attribute(unit, "max_threads_per_multi_processor") // BLOCK
+    return min(driver.attribute(unit, "multi_processor_count") * resident, -(-count // BLOCK)) * BLOCK
+
+
+def in_order(out: Any) -> tuple[Any, Any]:
+    """Memory without gaps to fill, and the tensor as it is then copied to, or None: numbers go by the order of
+    elements in memory."""
+    if out.is_contiguous():
+        return out, None
+    order = sorted(range(out.ndim), key=lambda d: -out.stride(d))
+    turned = out.permute(order)
+    return (turned, None) if turned.is_contiguous() else (turned.new_empty(turned.shape), turned)
+
+
+def run(handle: Any, tensors: tuple, params: list[int], extent: int) -> None:
+    """One launch over tensors, the last of which is written."""
+    out = tensors[-1]
+    slots = [("arg", out.dtype, (), None, len(tensors) - 1, 0)]
+    step = (handle, list(range(len(tensors))), params, extent, 1, -1)
+    _C.Plan(len(tensors), out.device, slots, [step])(*tensors)
+
+
+def take(generator: Any, out: Any, count: int) -> tuple[int, int]:
+    """Counter and seed of a launch that moves a generator by `count`."""
+    chosen = _C.device_generator(out.device) if generator is None else generator
+    if chosen.device.type != "cuda":
+        raise RuntimeError(f"Expected a 'cuda' device type for generator but found '{chosen.device.type}'")
+    offset = chosen.get_offset()
+    chosen.set_offset(offset + count)
+    seed = chosen.initial_seed()
+    return offset // EACH, seed - (1 << 64) if seed >= 1 << 63 else seed
+
+
+def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any:
+    """Numbers of a law in every element."""
+    count = out.numel()
+    if not count:
+        return out
+    first, second = (*numbers, 0, 0)[:2]
+    if law == "range":
+        law = "wide_range" if first >= WIDE_RANGE else law
+        given = [first - (1 << 64) if first >= 1 << 63 else first, second]
+    else:
+        given = [bits(float(first)), bits(float(second))]
+    code, unit = out.dtype.code, out.device.index
+    target, into = in_order(out)
+    times, lanes = unroll(law, code), lanes_of(device, unit, count)
+    turns = -(-count // (lanes * times))
+    counter, seed = take(generator, out, turns * EACH)
+    extent = turns * lanes if turns > 1 else min(lanes, count)
+    made = kernel(device, (law, code), lambda: fill_nest(law, code))
+    run(made, (target,), [count, lanes, counter, seed, *given], extent)
+    if into is not None:
+        into.copy_(target)
+    return out
+
+
+def bernoulli(device: Any, out: Any, generator: Any, p: Any) -> Any:
+    """Ones with the probabilities that `p` has."""
+    count = out.numel()
+    if not count:
+        return out
+    target, into = in_order(out)
+    order = sorted(range(out.ndim), key=lambda d: -out.stride(d)) if not out.is_contiguous() else range(out.ndim)
+    counter, seed = take(generator, out, TENSOR_DRAWS)
+    made = kernel(
+        device, ("tensor", out.dtype.code, p.dtype.code), lambda: bernoulli_nest(out.dtype.code, p.dtype.code)
+    )
+    run(made, (p.permute(tuple(order)).contiguous(), target), [count, 0, counter, seed, 0, 0], -(-count // EACH))
+    if into is not None:
+        into.copy_(target)
+    return out
+
+
+def dropout(device: Any, out: Any, generator: Any, input: Any, keep: float) -> Any:
+    """Which elements of `input` are kept, each with probability `keep`, in `out`, a tensor of bool."""
+    count = out.numel()
+    vector = 8 if input.itemsize == 2 else 4
+    while vector > 1 and (count % vector or input.data_ptr() % (vector * input.itemsize)):
+        vector //= 2
+    if vector == 1 or not input._is_dense():
+        return fill(device, "bernoulli", out, generator, (keep, 1.0))
+    lanes = lanes_of(device, out.device.index, count)
+    counter, seed = take(generator, out, -(-count // (lanes * EACH)) * EACH)
+    target, into = in_order(out)
+    made = kernel(device, ("dropout", vector), lambda: dropout_nest(vector))
+    run(made, (target,), [count, lanes, counter, seed, bits(keep), 0], count // vector)
+    if into is not None:
+        into.copy_(target)
+    return out
