@@ -340,6 +340,17 @@ PyObject* py_stream_handle(PyObject*, PyObject* args) {
   return PyLong_FromVoidPtr(s->handle);
 }
 
+// keep_stream(device, number): memory that was used on a stream is never given back to the device.
+PyObject* py_keep_stream(PyObject*, PyObject* args) {
+  PyObject* device;
+  int number;
+  if (!PyArg_ParseTuple(args, "Oi", &device, &number)) return nullptr;
+  Stream* s = stream_of(device, number);
+  if (!s) return nullptr;
+  s->is_kept = true;
+  Py_RETURN_NONE;
+}
+
 PyObject* py_set_stream(PyObject*, PyObject* args) {
   PyObject* device;
   int number;
@@ -546,6 +557,8 @@ PyMethodDef functions[] = {
     {"move_bytes", guarded<move_bytes>, METH_VARARGS,
      "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
     {"new_stream", guarded<py_new_stream>, METH_VARARGS, "new_stream(device, priority): the number of a stream"},
+    {"keep_stream", guarded<py_keep_stream>, METH_VARARGS,
+     "keep_stream(device, number): memory used on a stream is not given back to the device any more"},
     {"current_stream", guarded<py_current_stream>, METH_O, "the number of this thread's current stream on a device"},
     {"stream_handle", guarded<py_stream_handle>, METH_VARARGS,
      "stream_handle(device, number=-1): the device's own name of a stream"},

@@ -41,6 +41,7 @@ struct Stream {
   BlockPool pools[2];                // of small requests, of large ones
   std::vector<Block*> bins[kBinned / kDeviceAlign + 1];   // small blocks by size, not joined with their neighbours yet
   std::vector<Block*> waiting;       // freed while another stream may still use them
+  bool is_kept = false;              // its memory stays: captured work may use it again at any time
 };
 
 struct UnitStats {

@@ -112,6 +112,7 @@ bool collect_waiting(Stream* stream, bool wait) {
 }
 
 bool give_up_segments(Stream* stream) {
+  if (stream->is_kept) return true;
   std::vector<Block*> whole;
   {
     Guard guard;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 
-from ..loops.expr import Value, and_, bitcast, cast, const, fma, gt, max_, neg, node, rint, select, shl
+from ..loops.expr import Value, and_, bitcast, cast, const, floor, fma, gt, max_, min_, neg, node, select, shl
 
 LOG2_E = 1.44269502162933349609375            # nearest in float32, and what it lacks
 LOG2_E_REST = math.log2(math.e) - LOG2_E
@@ -57,10 +57,11 @@ def cuda_log(x: Value) -> Value:
 
 
 def cuda_exp(x: Value) -> Value:
-    """The exponential as CUDA's expf rounds it, of numbers whose exponential is a normal float32."""
-    whole = rint(x * single(0x3FB8AA3B))
-    rest = fma(x, single(0x32A57060), fma(x, single(0x3FB8AA3B), neg(whole)))
-    power = bitcast(cast(shl(cast(whole, "i64") + const(127, "i64"), const(23, "i64")), "i32"), "f32")
+    """The exponential as CUDA's expf rounds it: 2 ** (whole - 127) * 2 ** rest with rest in [0, 1)."""
+    part = min_(max_(fma(x, single(0x3BBB989D), const(0.5, "f32")), const(0.0, "f32")), const(1.0, "f32"))
+    whole = floor(cast(part, "f64") * const(252.0, "f64") + const(1.0, "f64"))
+    rest = fma(x, single(0x32A57060), fma(x, single(0x3FB8AA3B), neg(cast(whole - const(127.0, "f64"), "f32"))))
+    power = bitcast(cast(shl(cast(whole, "i64"), const(23, "i64")), "i32"), "f32")
     return node("exp2", (rest,), "f32") * power
 
 

@@ -147,6 +147,11 @@ def bernoulli_law(words: Words, code: str) -> list[Value]:
     return [select(lt(u, p), one, zero) for u in uniforms(words, code)]
 
 
+def kept_law(words: Words, code: str) -> list[Value]:
+    """Whether elements are kept: a float32 is compared with a double."""
+    return [cast(lt(cast(uniform(word), "f64"), bitcast(var("first"), "f64")), code) for word in words]
+
+
 def exponential_law(words: Words, code: str) -> list[Value]:
     rate = given("first", code)
     epsilon = 2.0**-52 if code == "f64" else 2.0**-23
@@ -210,13 +215,13 @@ def in_range(value: Value, code: str) -> Value:
 LAWS: dict[str, Callable[[Words, str], list[Value]]] = {
     "uniform": uniform_law, "normal": normal_law, "log_normal": log_normal_law, "bernoulli": bernoulli_law,
     "exponential": exponential_law, "cauchy": cauchy_law, "geometric": geometric_law, "range": range_law,
-    "wide_range": wide_range_law, "bits64": bits_law,
+    "wide_range": wide_range_law, "bits64": bits_law, "kept": kept_law,
 }  # fmt: skip
 
 
 def unroll(law: str, code: str) -> int:
     """Elements of one draw."""
-    return 2 if law in ("wide_range", "bits64") or (code == "f64" and law not in ("range",)) else 4
+    return 2 if law in ("wide_range", "bits64") or (code == "f64" and law not in ("range", "kept")) else 4
 
 
 # --- nests ------------------------------------------------------------------------------------------------------------
@@ -248,7 +253,6 @@ def fill_nest(law: str, code: str) -> Nest:
 
 def dropout_nest(vector: int) -> Nest:
     """Which elements are kept: `vector` neighbours from each draw, or from two, or half of one."""
-    keep = given("first", "f32")
     turn, lane = idiv(var("i"), var("lanes")), irem(var("i"), var("lanes"))
     body: list[Statement] = [Local("turn", turn), Local("lane", lane)]
     chosen: Words = []
@@ -263,7 +267,7 @@ def dropout_nest(vector: int) -> Nest:
             first, words = drawn(var("counter") + var("turn") * number(draws) + number(d), var("lane"), f"w{d}.")
             body += first
             chosen += words
-    kept = [lt(uniform(word), keep) for word in chosen]
+    kept = kept_law(chosen, "b1")
     body += [Store(0, var("i") * number(vector) + number(k), value) for k, value in enumerate(kept)]
     return Nest(f"random_dropout{vector}", operands([], ["b1"]), PARAMS, rows(*body))
 
@@ -279,4 +283,4 @@ def bernoulli_nest(code: str, read: str) -> Nest:
     return Nest("random_bernoulli_tensor", operands([read], [code]), PARAMS, rows(*body))
 
 
-__all__ = ["LAWS", "PARAMS", "bernoulli_nest", "dropout_nest", "fill_nest", "philox", "unroll"]
+__all__ = ["LAWS", "LOW", "PARAMS", "bernoulli_nest", "dropout_nest", "fill_nest", "philox", "unroll"]

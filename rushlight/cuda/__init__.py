@@ -17,6 +17,7 @@ from ..devices import registered, set_unit
 from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
 from ..torch_names import streams as _streams
+from .captured import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
 from .no_device import _needs_device, _no_device, _real, found
 
 OutOfMemoryError = _C.OutOfMemoryError
@@ -60,11 +61,6 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def is_tf32_supported() -> bool:
     """Whether the current device computes in TF32."""
     return _real().is_tf32_supported() if found() is not None else False
-
-
-def is_current_stream_capturing() -> bool:
-    """Whether work is being captured into a graph."""
-    return False
 
 
 def get_arch_list() -> list[str]:
@@ -259,19 +255,30 @@ class Event(_streams.Event):
         )
 
 
+def make_graphed_callables(
+    callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False, pool: Any = None
+) -> Any:
+    """Callables (functions or modules, one or a tuple) whose work, forward and backward, is replayed from graphs."""
+    if found() is None:
+        _no_device("make_graphed_callables")
+    from .graphed import make_graphed_callables as made  # few programs replay graphs
+
+    return made(callables, sample_args, num_warmup_iters, allow_unused_input, pool)
+
+
 _DEVICE_FUNCTIONS = (
     "init _lazy_init current_device set_device synchronize current_stream default_stream set_stream get_device_name"
     " get_device_capability get_device_properties get_rng_state set_rng_state initial_seed mem_get_info memory_summary"
     " memory_snapshot reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached"
     " reset_accumulated_memory_stats set_per_process_memory_fraction list_gpu_processes utilization temperature"
     " power_draw clock_rate memory_usage can_device_access_peer current_blas_handle cudart caching_allocator_alloc"
-    " caching_allocator_delete get_allocator_backend graph_pool_handle make_graphed_callables get_sync_debug_mode"
+    " caching_allocator_delete get_allocator_backend get_sync_debug_mode"
     " set_sync_debug_mode caching_allocator_disabled caching_allocator_enable change_current_allocator check_error"
     " current_solver_handle device_memory_used get_per_process_memory_fraction get_stream_from_external"
     " reset_accumulated_host_memory_stats reset_peak_host_memory_stats"
 )
 globals().update({name: _needs_device(name, __name__) for name in _DEVICE_FUNCTIONS.split()})
-globals().update(names_of("torch.cuda"))
+globals().update({name: known for name, known in names_of("torch.cuda").items() if name not in globals()})
 
 
 def _is_in_bad_fork() -> bool:

@@ -280,3 +280,53 @@ def set_rng_state_all(new_states: Any) -> None:
     """Continue them."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
+
+
+# --- the rest of PyTorch's names --------------------------------------------------------------------------------------
+
+
+def current_blas_handle() -> int:
+    """Handles belong to the core's threads: none is given out."""
+    raise RuntimeError("cuda.current_blas_handle: products are the core's, whose handle nobody else can use")
+
+
+def check_error(res: int) -> None:
+    """Raise for an answer of the driver that is no success."""
+    if res != 0:
+        raise RuntimeError(f"CUDA error: {res}")
+
+
+def get_per_process_memory_fraction(device: Any = None) -> float:
+    """Everything may be used."""
+    unit_of(device)
+    return 1.0
+
+
+def device_memory_used(device: Any = None) -> int:
+    """Bytes in use on a unit, by anybody."""
+    free, total = mem_get_info(device)
+    return total - free
+
+
+_sync_mode = [0]
+SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
+
+
+def get_sync_debug_mode() -> int:
+    """0 (waiting for the device is fine), 1 (a warning) or 2 (an error)."""
+    return _sync_mode[0]
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Only 0, the default: waits are not reported yet."""
+    mode = SYNC_MODES.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(f"set_sync_debug_mode: expected default, warn, error, 0, 1 or 2, got {debug_mode!r}")
+    if mode:
+        raise NotImplementedError("cuda.set_sync_debug_mode: waits for the device are not reported yet; use 'default'")
+    _sync_mode[0] = mode
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Counters of all that was ever taken and freed start anew with the peaks."""
+    devices.reset_peak_memory_stats(unit_of(device))

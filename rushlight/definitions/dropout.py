@@ -42,8 +42,7 @@ def keep_noise(target: Any, p: float) -> Any:
     """Zero with probability p, else 1 / (1 - p): noise that keeps the mean."""
     if not target.dtype.is_floating_point:
         raise RuntimeError(f"dropout: the result type float32 can't be cast to that of out, {target.dtype.name}")
-    scale = 1.0 / (1 - p) if target.dtype is _C.float64 else to_single(1.0 / to_single(1 - p))
-    return bernoulli(target, 1 - p, scale)
+    return bernoulli(target, 1 - p, scale_of(target, p))
 
 
 class DropoutFamily(Composite):
@@ -97,7 +96,13 @@ def kept_on_device(input: Any, p: float) -> Any:
     if own is None or modes.state.dispatch_modes or levels.state.stack:
         return None
     mask = find_op("empty_like")(input.detach(), dtype=_C.bool)
-    return draw("dropout", None, mask, to_single(1 - p), reads=(input.detach(),))
+    keep = 1 - p if input.dtype is _C.float64 else to_single(1 - p)
+    return draw("dropout", None, mask, keep, reads=(input.detach(),))
+
+
+def scale_of(input: Any, p: float) -> float:
+    """What kept elements are multiplied by, as precise as these are."""
+    return 1.0 / (1 - p) if input.dtype is _C.float64 else to_single(1.0 / to_single(1 - p))
 
 
 class Dropout(DropoutFamily):
@@ -109,7 +114,7 @@ class Dropout(DropoutFamily):
         mask = kept_on_device(input, p)
         if mask is None:
             return super().apply(input, noise, p)
-        scale = 1.0 / (1 - p) if input.dtype is _C.float64 else to_single(1.0 / to_single(1 - p))
+        scale = scale_of(input, p)
         return input.mul_(mask).mul_(scale) if self.is_inplace else find_op("_masked_scale")(input, mask, scale)
 
 
@@ -238,7 +243,7 @@ class NativeDropout(Composite):
             return input.clone(), empty.fill_(True)
         mask = kept_on_device(input, p) if 0 < p < 1 else None
         if mask is not None:
-            return find_op("_masked_scale")(input, mask, to_single(1.0 / to_single(1 - p))), mask
+            return find_op("_masked_scale")(input, mask, scale_of(input, p)), mask
         mask = bernoulli(empty, 1 - p)
         return input * (mask.to(input.dtype) * (0.0 if p == 1 else 1.0 / (1 - p))), mask
 

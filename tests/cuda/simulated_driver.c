@@ -87,6 +87,15 @@ int cuEventSynchronize(void* e) { return (void)e, 0; }
 int cuEventQuery(void* e) { return (void)e, 0; }
 int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }
 int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = (float)((intptr_t)b - (intptr_t)a), 0; }
+static int capturing;
+int cuStreamBeginCapture_v2(void* s, int mode) { return (void)s, mode > 2 || capturing++ ? 1 : 0; }
+int cuStreamEndCapture(void* s, void** graph) { return (void)s, *graph = (void*)7, capturing-- == 1 ? 0 : 1; }
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  return *exec = (void*)8, graph != (void*)7 || flags ? 1 : 0;
+}
+int cuGraphLaunch(void* exec, void* s) { return (void)s, counts[3] += 1000, exec != (void*)8; }
+int cuGraphDestroy(void* graph) { return graph != (void*)7; }
+int cuGraphExecDestroy(void* exec) { return exec != (void*)8; }
 int cuGetErrorName(int code, const char** text) {
   return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR", 0;
 }

@@ -181,3 +181,39 @@ def test_out_of_memory_leaves_a_usable_process():
     with pytest.raises(rl.OutOfMemoryError):
         rl.empty(1 << 50, dtype=rl.uint8, device="cuda")
     assert (rl.ones(3, device="cuda") + 1).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_graph_replays_its_work():
+    x = rl.ones(64, 64, device="cuda")
+    w = rl.randn(64, 64, device="cuda")
+    (x @ w).tanh().sum()
+    g = rl.cuda.CUDAGraph()
+    with rl.cuda.graph(g):
+        y = (x @ w).tanh()
+        total = y.sum()
+    for k in range(3):
+        x.fill_(k * 0.1)
+        g.replay()
+        assert rl.allclose(y, (x @ w).tanh()) and rl.allclose(total, y.sum())
+    junk = [rl.randn(64, 64, device="cuda") for _ in range(20)]
+    g.replay()
+    assert rl.allclose(y, (x @ w).tanh()) and len(junk) == 20
+
+
+def test_graphed_callables_train():
+    losses = []
+    for graphed in (False, True):
+        rl.manual_seed(0)
+        net = rl.nn.Sequential(rl.nn.Linear(8, 32), rl.nn.GELU(), rl.nn.LayerNorm(32), rl.nn.Linear(32, 4)).cuda()
+        x, y = rl.randn(64, 8).cuda(), (rl.arange(64) % 4).cuda()
+        step = rl.cuda.make_graphed_callables(net, (rl.randn(64, 8).cuda(),)) if graphed else net
+        optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
+        own = []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(step(x), y)
+            loss.backward()
+            optimizer.step()
+            own.append(loss.item())
+        losses.append(own)
+    assert all(abs(a - b) < 1e-5 for a, b in zip(*losses, strict=True)) and losses[0][-1] < losses[0][0]

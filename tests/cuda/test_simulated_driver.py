@@ -144,3 +144,55 @@ def test_a_block_ends_with_its_share(driver):
 F.gelu(rl.empty(1 << 16, dtype=rl.bfloat16, device="cuda"))
 assert b"min.s32" in sim.simulated_ptx()
 """)
+
+
+def test_graphs_are_captured_on_streams_of_their_own(driver):
+    run(driver, """
+x = rl.empty(8, 8, device="cuda")
+g, h = rl.cuda.CUDAGraph(), rl.cuda.CUDAGraph()
+outside = rl.cuda.current_stream()
+with rl.cuda.graph(g):
+    assert rl.cuda.is_current_stream_capturing() and rl.cuda.current_stream() != outside
+    y = x * 2
+assert not rl.cuda.is_current_stream_capturing() and rl.cuda.current_stream() == outside
+before = count(LAUNCHES)
+g.replay()
+assert count(LAUNCHES) == before + 1000
+with rl.cuda.graph(h, pool=g.pool()):
+    z = y + 1
+assert h.pool() == g.pool() != rl.cuda.graph_pool_handle()
+address = y.data_ptr()
+del y
+rl.cuda.empty_cache()
+assert rl.empty(8, 8, device="cuda").data_ptr() != address      # the graph may write there at any time
+for wrong in (lambda: g.capture_end(), lambda: rl.cuda.CUDAGraph().replay(), lambda: g.capture_begin()):
+    try:
+        wrong()
+    except RuntimeError:
+        continue
+    raise SystemExit("must not work")
+g.reset()
+try:
+    with rl.cuda.graph(g):
+        rl.rand(3, device="cuda")
+except RuntimeError as error:
+    assert "random numbers" in str(error)
+""")
+
+
+def test_generators_belong_to_units(driver):
+    run(driver, """
+rl.manual_seed(5)
+first, second = rl.cuda.default_generators
+assert first.initial_seed() == second.initial_seed() == 5 and str(second.device) == "cuda:1"
+rl.rand(1000, device="cuda")
+state = rl.cuda.get_rng_state()
+rl.randn(3, device="cuda")
+rl.nn.functional.dropout(rl.empty(12, device="cuda"), 0.5)
+assert (first.get_offset(), second.get_offset()) == (12, 0) and state.shape == (16,)
+rl.cuda.set_rng_state(state)
+assert first.get_offset() == 4
+own = rl.Generator(device="cuda").manual_seed(2)
+rl.rand(3, device="cuda", generator=own)
+assert own.get_offset() == 4 and own.clone_state().get_offset() == 4
+""")

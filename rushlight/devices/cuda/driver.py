@@ -97,3 +97,16 @@ class Driver:
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         self.modules.append(module)
         return function.value
+
+
+class Captures:
+    """Whether work is being captured into a graph instead of run; `rushlight.cuda` says so."""
+
+    def __init__(self) -> None:
+        self.running = 0
+
+    def is_capturing(self) -> bool:
+        return self.running > 0
+
+
+captures = Captures()

@@ -12,10 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _C
-from ...codegen.philox import LAWS, bernoulli_nest, dropout_nest, fill_nest, unroll
+from ...codegen.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, unroll
+from .driver import captures
 
 BLOCK, EACH = 256, 4         # threads of a block, words of a draw
-WIDE_RANGE = 1 << 32         # from which on integers take two words
+WIDE_RANGE = 1 << 28         # from which on integers take two words
+# how many integers, from 0 on, the whole range of a type has
+WHOLE = {"i64": 1 << 63, "i32": 1 << 31, "i16": 1 << 15, "i8": 1 << 7, "u8": 1 << 8, "b1": 2, "f64": (1 << 53) + 1,
+         "f32": (1 << 24) + 1, "f16": (1 << 11) + 1, "bf16": (1 << 8) + 1}  # fmt: skip
+VECTORS = {2: 8, 4: 4, 8: 2}     # elements that a thread of dropout takes at once, by their size
 TENSOR_DRAWS = 12            # what `bernoulli` of a tensor moves a generator by
 _kernels: dict[tuple, Any] = {}
 
@@ -26,7 +31,7 @@ def samplers(device: Any) -> dict[str, Callable]:
     def sampler(law: str) -> Callable:
         return lambda out, generator, *numbers: fill(device, law, out, generator, numbers)
 
-    made: dict[str, Callable] = {f"random_{law}": sampler(law) for law in LAWS if law != "wide_range"}
+    made: dict[str, Callable] = {f"random_{law}": sampler(law) for law in ("full", *LAWS)}
     made["random_bernoulli_tensor"] = lambda out, generator, p: bernoulli(device, out, generator, p)
     made["random_dropout"] = lambda out, generator, input, keep: dropout(device, out, generator, input, keep)
     return made
@@ -73,6 +78,8 @@ def take(generator: Any, out: Any, count: int) -> tuple[int, int]:
     chosen = _C.device_generator(out.device) if generator is None else generator
     if chosen.device.type != "cuda":
         raise RuntimeError(f"Expected a 'cuda' device type for generator but found '{chosen.device.type}'")
+    if captures.is_capturing():
+        raise RuntimeError("cuda.graph: random numbers cannot be captured yet: every replay would draw the same ones")
     offset = chosen.get_offset()
     chosen.set_offset(offset + count)
     seed = chosen.initial_seed()
@@ -85,8 +92,12 @@ def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any
     if not count:
         return out
     first, second = (*numbers, 0, 0)[:2]
-    if law == "range":
-        law = "wide_range" if first >= WIDE_RANGE else law
+    if law == "full":
+        first, second = WHOLE[out.dtype.code], 0
+        law = "wide_range" if first > LOW else "range"
+    elif law == "range" and first >= WIDE_RANGE:
+        law = "wide_range"
+    if law in ("range", "wide_range"):
         given = [first - (1 << 64) if first >= 1 << 63 else first, second]
     else:
         given = [bits(float(first)), bits(float(second))]
@@ -123,11 +134,11 @@ def bernoulli(device: Any, out: Any, generator: Any, p: Any) -> Any:
 def dropout(device: Any, out: Any, generator: Any, input: Any, keep: float) -> Any:
     """Which elements of `input` are kept, each with probability `keep`, in `out`, a tensor of bool."""
     count = out.numel()
-    vector = 8 if input.itemsize == 2 else 4
+    vector = VECTORS[input.itemsize]
     while vector > 1 and (count % vector or input.data_ptr() % (vector * input.itemsize)):
         vector //= 2
     if vector == 1 or not input._is_dense():
-        return fill(device, "bernoulli", out, generator, (keep, 1.0))
+        return fill(device, "kept", out, generator, (keep,))
     lanes = lanes_of(device, out.device.index, count)
     counter, seed = take(generator, out, -(-count // (lanes * EACH)) * EACH)
     target, into = in_order(out)
