@@ -52,6 +52,31 @@ class PairedAffine(Pointwise):
         return g * scale + (x - mean) * slope + shift
 
 
+class ChannelScale(Pointwise):
+    """Per channel: 1 / deviation, and that times weight."""
+
+    schema = "_channel_scale(Tensor variance, Tensor weight, float eps) -> (Tensor, Tensor)"
+    function = method = inplace = out = False
+
+    def expr(self, s, variance, weight, eps):
+        invstd = s.rsqrt(variance + eps)
+        return invstd, invstd * weight
+
+
+class ChannelSlopes(Pointwise):
+    """Per channel, from sums of gradients: scale, slope and shift of `_paired_affine`, and the weight's gradient."""
+
+    schema = (
+        "_channel_slopes(Tensor total, Tensor dot, Tensor invstd, Tensor weight, float share) ->"
+        " (Tensor, Tensor, Tensor, Tensor)"
+    )
+    function = method = inplace = out = False
+
+    def expr(self, s, total, dot, invstd, weight, share):
+        scale = invstd * weight
+        return scale, scale * invstd * invstd * dot * share, scale * total * share, dot * invstd
+
+
 class _Paired(Fused):
     """Sums of grad and of grad * (input - mean), in the type computed in."""
 
@@ -105,8 +130,10 @@ def is_dense(*tensors: Any) -> bool:
 
 def moments(input: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
     """Mean and variance (divided by the count) over `dims`; half types in float32."""
-    wide = input.to(_C.float32) if input.dtype in HALVES else input
-    variance, mean = find_op("var_mean")(wide, dims, correction=0)
+    if input.dtype in HALVES:
+        variance, mean = find_op("_wide_var_mean")(input.detach(), dims, correction=0)
+    else:
+        variance, mean = find_op("var_mean")(input, dims, correction=0)
     return mean, variance
 
 
@@ -129,8 +156,10 @@ class ChannelNorm(Composite):
         if is_dense(input, weight, bias) and rows.fits(input.itemsize):
             return find_op("_segment_norm")(input, weight, bias, *rows, eps)
         mean, variance = moments(input, (0, *range(2, input.ndim)))
-        invstd = (variance + eps).rsqrt()
-        scale = invstd if weight is None else invstd * weight
+        if weight is None:
+            invstd = scale = (variance + eps).rsqrt()
+        else:
+            invstd, scale = find_op("_channel_scale")(variance, weight, eps)
         at = [spread(v, input.ndim) for v in (mean, scale, bias)]
         return find_op("_scaled_channels")(input, *at), mean, invstd, variance
 
@@ -165,10 +194,15 @@ class ChannelNormBackward(Composite):
             return made, dots.sum(1) * invstd, totals.sum(1)
         total, dot = channel_sums(grad, input, mean)
         count = max(1, input.numel() // max(1, input.shape[1]))
-        scale = invstd if weight is None else invstd * weight
-        slope = scale * invstd * invstd * dot * (-1.0 / count)
-        at = [spread(v, input.ndim) for v in (mean, scale, slope, scale * total * (-1.0 / count))]
-        return find_op("_paired_affine")(grad, input, *at), dot * invstd, total
+        if weight is None:
+            share = -1.0 / count
+            scale, d_weight, shift = invstd, dot * invstd, invstd * total * share
+            slope = invstd * invstd * d_weight * share
+        else:
+            made = find_op("_channel_slopes")(total, dot, invstd, weight, -1.0 / count)
+            scale, slope, shift, d_weight = made
+        at = [spread(v, input.ndim) for v in (mean, scale, slope, shift)]
+        return find_op("_paired_affine")(grad, input, *at), d_weight, total
 
     def vjp(self, g, grad, input, weight, eps):
         def body(grad, input, weight):

@@ -36,6 +36,7 @@ from . import convolve_tiles as convolve_tiles
 from . import convolve_walk as convolve_walk
 from . import definition as definition
 definitions: Any
+from . import extents as extents
 from . import extern as extern
 from . import factor_panels as factor_panels
 from . import factory as factory
@@ -43,6 +44,7 @@ from rushlight.op.registry import find_op as find_op
 from . import fourier as fourier
 from . import fused as fused
 from . import gemm as gemm
+from . import gemm_padded as gemm_padded
 from . import indexed as indexed
 from . import lapack as lapack
 from . import levels as levels

@@ -17,6 +17,7 @@ from . import backend_registration as backend_registration
 from . import benchmark as benchmark
 from . import bundled_inputs as bundled_inputs
 from . import checkpoint as checkpoint
+from . import checkpoint_policy as checkpoint_policy
 from . import collect_env as collect_env
 from . import cpp_backtrace as cpp_backtrace
 from . import cpp_extension as cpp_extension

@@ -12,6 +12,7 @@ from typing import Any
 
 from rushlight.base.promotion import rank
 from rushlight.op import find_op
+from rushlight.op.pack import BY_CODE
 from rushlight.op.pointwise import compute_code
 from rushlight.op.reduction import Fold, Reduction, TwoPass, Types
 from rushlight.op.results import result_type
@@ -199,6 +200,19 @@ class VarMean(Variance):
             part = (unreduce(mean, input.ndim, dim, keepdim) / max(1, count_of(input.shape, dim))).expand(input.shape)
             total = part if total is None else total + part
         return {"input": total}
+
+
+class WideVarMean(VarMean):
+    """The same; those of half types in single precision."""
+
+    schema = schemas("_wide_var_mean", "(Tensor, Tensor)")
+    function = method = out = False
+    differentiable = False
+
+    def types(self, input, dtype, *args):
+        made = super().types(input, dtype, *args)
+        wide = BY_CODE[made.compute]
+        return Types(made.read, made.compute, (wide,) * len(self.outputs))
 
 
 class StdMean(VarMean):

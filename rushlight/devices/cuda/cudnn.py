@@ -34,6 +34,7 @@ C_TYPES = {
     REDUCTION_OPERATOR: ctypes.c_int,
 }  # fmt: skip
 INSTANT, THOROUGH = 0, 3        # how engines are ranked
+ONE = ctypes.c_int64(1)
 ALIGNMENT = 16
 CONFIGS, NOTES = 32, 16         # engines that are looked at, and what they say of themselves
 MATRIX_UNITS = 0                # a note: products are rounded as matrix units round them
@@ -264,18 +265,28 @@ class Prepared:
     def __init__(self, plan: Descriptor, given: Sequence[int], values: Sequence[tuple[int, float]]) -> None:
         self.plan, self.library, self.size = plan, plan.library, plan.number(402)
         self.numbers = [ctypes.c_float(v) for _, v in values]
-        self.ids = (*given, *[k for k, _ in values])
+        ids = (*given, *[k for k, _ in values])
+        self.ids, self.count = (ctypes.c_int64 * len(ids))(*ids), ctypes.c_int64(len(ids))
         self.tail = [ctypes.addressof(number) for number in self.numbers]
+        self.pointers = ctypes.c_void_p * len(ids)
 
     def run(self, *tensors: Any) -> None:
-        """Queue it on the current stream, over the tensors described, in their order."""
-        device = tensors[0].device
-        handle = self.library.handle(device)
+        """Queue it on the current stream, over the tensors described, in their order. Runs often, so it calls the
+        library without the checks of `Descriptor`: only the last answer is looked at, which tells of the others."""
+        device, library = tensors[0].device, self.library
+        handle, f = library.handle(device), library.functions
         space = _C.empty((self.size,), None, _C.uint8, device) if self.size else None
-        pack = Descriptor(self.library, PACK).set(1000, INT64, *self.ids)
-        pack.set(1001, POINTER, *[t.data_ptr() for t in tensors], *self.tail)
-        pack.set(1003, POINTER, space.data_ptr() if space is not None else None).done()
-        self.library.call("cudnnBackendExecute", handle, self.plan.address, pack.address)
+        at = ctypes.c_void_p(None if space is None else space.data_ptr())
+        pack, pointers = ctypes.c_void_p(), self.pointers(*[t.data_ptr() for t in tensors], *self.tail)
+        f.cudnnBackendCreateDescriptor(PACK, ctypes.byref(pack))
+        f.cudnnBackendSetAttribute(pack, 1000, INT64, self.count, self.ids)
+        f.cudnnBackendSetAttribute(pack, 1001, POINTER, self.count, pointers)
+        f.cudnnBackendSetAttribute(pack, 1003, POINTER, ONE, ctypes.byref(at))
+        f.cudnnBackendFinalize(pack)
+        try:
+            library.call("cudnnBackendExecute", handle, self.plan.address, pack)
+        finally:
+            f.cudnnBackendDestroyDescriptor(pack)
 
 
 def dense(sizes: Sequence[int]) -> tuple[int, ...]:
