@@ -2,6 +2,7 @@
 // table in the capsule `rushlight._C._core`, so neither has to be linked with the other.
 #pragma once
 #include "build.h"
+#include "device.h"
 #include "pool.h"
 #include "tensor.h"
 
@@ -18,6 +19,7 @@ struct CoreTable {
   decltype(&device_object) device_of;
   decltype(&parse_device) read_device;
   decltype(&device_type_name) name_of_device;
+  decltype(&find_unit) unit_of;
   const ThreadState* (*thread_state)();   // the calling thread's
 };
 

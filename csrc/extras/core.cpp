@@ -19,6 +19,7 @@ PyObject* dtype_object(DType d) { return core->dtype_of(d); }
 PyObject* device_object(Device d) { return core->device_of(d); }
 bool parse_device(PyObject* o, Device* out) { return core->read_device(o, out); }
 const char* device_type_name(uint8_t type) { return core->name_of_device(type); }
+Unit* find_unit(Device device) { return core->unit_of(device); }
 const ThreadState& thread_state() { return *core->thread_state(); }
 
 int use_core(PyObject* module) {
