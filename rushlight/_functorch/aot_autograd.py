@@ -42,8 +42,8 @@ def make_boxed_compiler(compiler: Callable) -> Callable:
     """A compiler whose results take one list of arguments."""
 
     def compile(graph: GraphModule, inputs: Sequence[Any]) -> Callable:
-        made = compiler(graph, inputs)
-        return made if is_boxed(made) else boxed(made)
+        result = compiler(graph, inputs)
+        return result if is_boxed(result) else boxed(result)
 
     return compile
 

@@ -51,8 +51,8 @@ def vector_length(nest: Nest) -> int:
 
 def lower_points(nest: Nest, which: PointClass, target: Target) -> tuple[str, int]:
     """The kernel's text, and how many vectors a thread takes."""
-    made = PointLowering(expand_calls(nest, target), which, target)
-    return made.text(), made.times
+    result = PointLowering(expand_calls(nest, target), which, target)
+    return result.text(), result.times
 
 
 class PointLowering(Lowering):
@@ -250,7 +250,7 @@ class PointLowering(Lowering):
             position.append(out.emit(lines, f"sub {ty} {rest}, {out.emit(lines, f'mul {ty} {quotient}, {size[0]}')}"))
             rest = quotient
         position.append(rest)
-        made = {}
+        result = {}
         for k, kind in enumerate(self.which.kinds):
             if kind == CONSTANT:
                 continue
@@ -263,8 +263,8 @@ class PointLowering(Lowering):
             total = terms[0] if terms else "0"
             for term in terms[1:]:
                 total = out.emit(lines, f"add {ty} {total}, {term}")
-            made[k] = total if ty == "i64" or total == "0" else out.emit(lines, f"sext i32 {total} to i64")
-        return made
+            result[k] = total if ty == "i64" or total == "0" else out.emit(lines, f"sext i32 {total} to i64")
+        return result
 
     def divided(self, n: str, size: tuple[str, ...]) -> str:
         """n / size: by a multiplication where indices have 32 bits, (high half of n * magic + n) >> shift."""

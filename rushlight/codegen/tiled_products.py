@@ -104,11 +104,11 @@ def module_text(code: str, transposed: bool) -> str:
 
 def column_tiles(lanes: int) -> list[tuple[int, int]]:
     """Tiles from wide to narrow: (lanes, vectors). One column is a tile of scalars."""
-    made = [(lanes, 2), (lanes, 1)]
+    result = [(lanes, 2), (lanes, 1)]
     while lanes > 4:
         lanes //= 2
-        made.append((lanes, 1))
-    return [*made, (1, 1)]
+        result.append((lanes, 1))
+    return [*result, (1, 1)]
 
 
 def tile_name(rows: int, lanes: int, vectors: int) -> str:

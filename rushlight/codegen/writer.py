@@ -97,10 +97,10 @@ class Writer:
 
     def total(self, *terms: Number) -> Reg:
         """The sum of terms; pairs are products."""
-        made = as_reg(terms[0])
+        result = as_reg(terms[0])
         for term in terms[1:]:
-            made = self.add(made, term)
-        return made
+            result = self.add(result, term)
+        return result
 
     def compare(self, how: str, a: Number, b: Number) -> Reg:
         a, b = as_reg(a), as_reg(b)
@@ -307,15 +307,15 @@ def suffix(type: str) -> str:
 
 def mask_declarations(lanes: int, element: str) -> str:
     """What masked loads, stores and gathers of `Writer` need declared, for a vector and one twice as long."""
-    made = []
+    result = []
     for count in (lanes, 2 * lanes):
         vector, name = f"<{count} x {element}>", suffix(f"<{count} x {element}>")
-        made.append(f"declare {vector} @llvm.masked.load.{name}.p0(ptr, i32, <{count} x i1>, {vector})")
-        made.append(f"declare void @llvm.masked.store.{name}.p0({vector}, ptr, i32, <{count} x i1>)")
-        made.append(
+        result.append(f"declare {vector} @llvm.masked.load.{name}.p0(ptr, i32, <{count} x i1>, {vector})")
+        result.append(f"declare void @llvm.masked.store.{name}.p0({vector}, ptr, i32, <{count} x i1>)")
+        result.append(
             f"declare {vector} @llvm.masked.gather.{name}.v{count}p0(<{count} x ptr>, i32, <{count} x i1>, {vector})"
         )
-    return "\n".join(made) + "\n"
+    return "\n".join(result) + "\n"
 
 
 def declarations(lanes: int, element: str) -> str:

@@ -97,17 +97,17 @@ class MultiHeadAttentionForward(Composite):
         mask = merged(wider(mask, extra), wider(padding, extra), batch, k.shape[2])
         dropout_p = dropout_p if training else 0.0
         if need_weights:
-            made, weights = attend_with_weights(q, k, v, mask, dropout_p)
+            result, weights = attend_with_weights(q, k, v, mask, dropout_p)
         else:
-            made, weights = find_op("scaled_dot_product_attention")(q, k, v, mask, dropout_p, use_hint), None
-        made = made.permute(2, 0, 1, 3).reshape(length * batch, width)
-        made = find_op("linear")(made, out_proj_weight, out_proj_bias)
-        made = made.view(length, batch, made.shape[1])
+            result, weights = find_op("scaled_dot_product_attention")(q, k, v, mask, dropout_p, use_hint), None
+        result = result.permute(2, 0, 1, 3).reshape(length * batch, width)
+        result = find_op("linear")(result, out_proj_weight, out_proj_bias)
+        result = result.view(length, batch, result.shape[1])
         if weights is not None and average_attn_weights:
             weights = weights.mean(1)
         if not is_batched:
-            made, weights = made.squeeze(1), None if weights is None else weights.squeeze(0)
-        return made, weights
+            result, weights = result.squeeze(1), None if weights is None else weights.squeeze(0)
+        return result, weights
 
 
 def check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> bool:

@@ -153,8 +153,8 @@ def sequence(
     def body(at: At, sources: Any) -> tuple:
         return (element(at[0] if at else expr.const(0, "i64"), *[s.value for s in sources]),)
 
-    made = Lowered(name, (name, compute), (count,), (count,), (dtype.code,), tuple(given), body, aligned=False)
-    return Spec((count,), dtype), made
+    result = Lowered(name, (name, compute), (count,), (count,), (dtype.code,), tuple(given), body, aligned=False)
+    return Spec((count,), dtype), result
 
 
 class Arange(Factory):
@@ -216,8 +216,8 @@ class Range(Composite):
         if (end - start) * step < 0:
             raise RuntimeError(f"range: the bounds do not fit the sign of step: from {start} to {end} by {step}")
         count = math.floor((end - start) / step) + 1
-        made = find_op("arange")(count, dtype=_C.float64, device=device) * step + start
-        return made.to(dtype or default_dtype()).requires_grad_(requires_grad)
+        result = find_op("arange")(count, dtype=_C.float64, device=device) * step + start
+        return result.to(dtype or default_dtype()).requires_grad_(requires_grad)
 
 
 def bounds_in(dtype: Any, start: Any, end: Any) -> tuple[Any, Any]:
@@ -276,8 +276,8 @@ class Logspace(Composite):
         check_options("logspace", layout, pin_memory)
         start, end = bounds_in(dtype or default_dtype(), start, end)
         exponents = find_op("linspace")(start, end, steps, dtype=_C.float64, device=device)
-        made = find_op("pow")(find_op("full")((steps,), float(base), dtype=_C.float64, device=device), exponents)
-        return made.to(dtype or default_dtype()).requires_grad_(requires_grad)
+        result = find_op("pow")(find_op("full")((steps,), float(base), dtype=_C.float64, device=device), exponents)
+        return result.to(dtype or default_dtype()).requires_grad_(requires_grad)
 
 
 class _FromTensors(Composite):
@@ -326,9 +326,9 @@ class Eye(Composite):
         dtype, layout, device, pin_memory, requires_grad = options
         if n < 0 or m < 0:
             raise RuntimeError(f"eye: expected n and m of at least 0, got {n} and {m}")
-        made = find_op("zeros")((n, m), dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-        made.diagonal().fill_(1)
-        return made.requires_grad_(requires_grad)
+        result = find_op("zeros")((n, m), dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+        result.diagonal().fill_(1)
+        return result.requires_grad_(requires_grad)
 
 
 class ScalarTensor(Composite):
@@ -382,8 +382,8 @@ class _Like(Composite):
 
     def compute(self, input, *rest):
         own, (dtype, layout, device, pin_memory, requires_grad, memory_format) = rest[:-6], rest[-6:]
-        made = self.fill(empty_as(self.name, input, dtype, layout, device, pin_memory, memory_format), *own)
-        return made.requires_grad_() if requires_grad else made
+        result = self.fill(empty_as(self.name, input, dtype, layout, device, pin_memory, memory_format), *own)
+        return result.requires_grad_() if requires_grad else result
 
 
 class EmptyLike(_Like):

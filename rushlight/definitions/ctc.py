@@ -188,8 +188,8 @@ def extended(labels: Any, blank: int, like: Any) -> tuple[Any, Any]:
 
 def scores(log_probs: Any, wide: Any, skip: Any, inputs: Any, start: Any, step: int) -> Any:
     """[N, T, 2S + 1] of _ctc_scores, without its edge."""
-    made = find_op("_ctc_scores")(*[t.detach().contiguous() for t in (log_probs, wide, skip, inputs, start)], step)
-    return made.narrow(2, EDGE, wide.shape[1])
+    result = find_op("_ctc_scores")(*[t.detach().contiguous() for t in (log_probs, wide, skip, inputs, start)], step)
+    return result.narrow(2, EDGE, wide.shape[1])
 
 
 # --- the ops ----------------------------------------------------------------------------------------------------------
@@ -253,14 +253,14 @@ class CtcRowsBackward(Composite):
         expected = (log_alpha + beta + neg_log_likelihood.reshape(-1, 1, 1) - by_item.gather(2, place)).exp()
         reached = counted(width, inputs) < (2 * lengths + 1).unsqueeze(1)
         expected = expected.masked_fill(reached.logical_not().unsqueeze(1), 0.0)
-        made = (by_item.exp().scatter_add(2, place, -expected)) * grad.reshape(-1, 1, 1)
+        result = (by_item.exp().scatter_add(2, place, -expected)) * grad.reshape(-1, 1, 1)
         silent = (counted(times, inputs) >= inputs.unsqueeze(1)).unsqueeze(2)
         # no path fits: PyTorch's gradient is NaN throughout
         hopeless = (neg_log_likelihood == float("inf")).reshape(-1, 1, 1)
-        made, silent = (
-            (made, silent | hopeless) if zero_infinity else (made.masked_fill(hopeless, float("nan")), silent)
+        result, silent = (
+            (result, silent | hopeless) if zero_infinity else (result.masked_fill(hopeless, float("nan")), silent)
         )
-        return made.masked_fill(silent, 0.0).transpose(0, 1)
+        return result.masked_fill(silent, 0.0).transpose(0, 1)
 
     def beta(self, log_probs: Any, wide: Any, inputs: Any, lengths: Any, blank: int) -> Any:
         """Scores of paths from each position to the end: forward scores of the reversed labels and times, reversed."""
@@ -273,10 +273,10 @@ class CtcRowsBackward(Composite):
         turned = wide.gather(1, mirrored).masked_fill(inside.logical_not(), blank)
         labels = turned[:, 1::2]
         skip = extended(labels, blank, log_probs)[1]
-        made = scores(log_probs, turned, skip, inputs, inputs - 1, -1)
+        result = scores(log_probs, turned, skip, inputs, inputs - 1, -1)
         moment = (inputs.unsqueeze(1) - 1 - counted(times, wide)).clamp(min=0)
-        made = made.gather(1, moment.unsqueeze(2).expand(items, times, width))
-        return made.gather(2, mirrored.unsqueeze(1).expand(items, times, width))
+        result = result.gather(1, moment.unsqueeze(2).expand(items, times, width))
+        return result.gather(2, mirrored.unsqueeze(1).expand(items, times, width))
 
 
 class CtcLossRows(Composite):

@@ -235,9 +235,9 @@ def cdist_gradients(g: Any, x1: Any, x2: Any, p: float, distance: Any) -> tuple[
     apart = distance != 0
     if p == 2:
         weight = (g / distance.masked_fill(apart.logical_not(), 1)).masked_fill(apart.logical_not(), 0)
-        turned = weight.transpose(-2, -1)
+        transposed = weight.transpose(-2, -1)
         d1 = x1 * weight.sum(-1, keepdim=True) - weight.matmul(x2)
-        d2 = x2 * turned.sum(-1, keepdim=True) - turned.matmul(x1)
+        d2 = x2 * transposed.sum(-1, keepdim=True) - transposed.matmul(x1)
         return d1.sum_to_size(x1.shape), d2.sum_to_size(x2.shape)
     difference = between(x1, x2)
     if p == 1:

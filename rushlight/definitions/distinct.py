@@ -29,16 +29,16 @@ class _Distinct(OpDefinition):
         *_, inverse, counts, dim = rest
         shape = tuple(input.shape)
         at = None if dim is None else wrap_dim(self.name, dim, input.ndim)
-        made = [Spec((size,) if at is None else (*shape[:at], size, *shape[at + 1 :]), input.dtype)]
-        made += [Spec(shape if at is None else (shape[at],), _C.int64)] if inverse else []
-        made += [Spec((size,), _C.int64)] if counts else []
-        return made[0] if len(made) == 1 else tuple(made)
+        result = [Spec((size,) if at is None else (*shape[:at], size, *shape[at + 1 :]), input.dtype)]
+        result += [Spec(shape if at is None else (shape[at],), _C.int64)] if inverse else []
+        result += [Spec((size,), _C.int64)] if counts else []
+        return result[0] if len(result) == 1 else tuple(result)
 
     def run(self, *args: Any) -> Any:
         if args[0].is_meta:
             raise NotImplementedError(f"{self.name}: the number of results depends on data, and meta tensors have none")
-        made = self.compute(args[0].detach(), *args[1:])
-        return made[0] if len(made) == 1 else tuple(made)
+        result = self.compute(args[0].detach(), *args[1:])
+        return result[0] if len(result) == 1 else tuple(result)
 
     def compute(self, *args: Any) -> list[Any]:
         raise NotImplementedError
@@ -107,16 +107,16 @@ class Unique(_Distinct):
         starts = starts_of(ordered)
         first = starts.nonzero().reshape(-1)
         if dim is None:
-            made = [ordered.index_select(0, first)]
+            result = [ordered.index_select(0, first)]
         else:
-            made = [input.index_select(at, order.index_select(0, first))]
+            result = [input.index_select(at, order.index_select(0, first))]
         if return_inverse:
             rank = starts.cumsum(0).sub_(1)
             inverse = rank.scatter(0, order, rank)
-            made.append(inverse.reshape(input.shape) if dim is None else inverse)
+            result.append(inverse.reshape(input.shape) if dim is None else inverse)
         if return_counts:
-            made.append(counts_of(first, ordered.shape[0]))
-        return made
+            result.append(counts_of(first, ordered.shape[0]))
+        return result
 
 
 class UniqueConsecutive(_Distinct):
@@ -132,10 +132,10 @@ class UniqueConsecutive(_Distinct):
         rows = input.reshape(-1) if dim is None else slices(input, at)
         starts = starts_of(rows)
         first = starts.nonzero().reshape(-1)
-        made = [rows.index_select(0, first) if dim is None else input.index_select(at, first)]
+        result = [rows.index_select(0, first) if dim is None else input.index_select(at, first)]
         if return_inverse:
             inverse = starts.cumsum(0).sub_(1)
-            made.append(inverse.reshape(input.shape) if dim is None else inverse)
+            result.append(inverse.reshape(input.shape) if dim is None else inverse)
         if return_counts:
-            made.append(counts_of(first, rows.shape[0]))
-        return made
+            result.append(counts_of(first, rows.shape[0]))
+        return result

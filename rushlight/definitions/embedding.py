@@ -310,7 +310,7 @@ class FunctionalEmbeddingBag(Composite):
             raise NotImplementedError(f"embedding_bag: per_sample_weights need mode='sum', got mode='{mode}'")
         if max_norm is not None:
             find_op("embedding_renorm_")(weight, input, max_norm, norm_type)
-        made = find_op("embedding_bag")(
+        result = find_op("embedding_bag")(
             weight,
             input,
             offsets,
@@ -321,7 +321,7 @@ class FunctionalEmbeddingBag(Composite):
             include_last_offset,
             padding_idx,
         )
-        return made[0]
+        return result[0]
 
 
 def as_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any, Any]:

@@ -110,10 +110,10 @@ class RealToComplex(_Transform):
 
     def compute(self, input, dim, norm, onesided):
         first = half_along if onesided else whole_along
-        made = first(input, dim[-1], factor(norm, input.shape[dim[-1]]))
+        result = first(input, dim[-1], factor(norm, input.shape[dim[-1]]))
         for d in reversed(dim[:-1]):
-            made = complex_along(made, d, True, factor(norm, made.shape[d]))
-        return made
+            result = complex_along(result, d, True, factor(norm, result.shape[d]))
+        return result
 
     def vjp(self, g, input: Meta, dim, norm, onesided):
         if onesided:
@@ -474,9 +474,9 @@ class _Frequencies(Composite):
             raise RuntimeError(f"fft.{self.name}: expected a floating point or complex dtype, got {dtype.name}")
         if n < 0:
             raise RuntimeError(f"fft.{self.name}: expected n of at least 0, got negative dimension {n}")
-        made = self.indices(n, dtype or default_dtype(), layout, device, pin_memory)
-        made = made.mul_(math.inf if n * d == 0 else 1 / (n * d))
-        return made.requires_grad_(requires_grad)
+        result = self.indices(n, dtype or default_dtype(), layout, device, pin_memory)
+        result = result.mul_(math.inf if n * d == 0 else 1 / (n * d))
+        return result.requires_grad_(requires_grad)
 
     def indices(self, n: int, dtype: Any, layout: Any, device: Any, pin_memory: Any) -> Any:
         raise NotImplementedError
@@ -488,9 +488,9 @@ class FftFreq(_Frequencies):
     schema = f"fftfreq(int n, float d=1.0, {OPTIONS}) -> Tensor"
 
     def indices(self, n, dtype, layout, device, pin_memory):
-        made = find_op("arange")(n, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+        result = find_op("arange")(n, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
         half = (n + 1) // 2
-        return find_op("cat")([made.narrow(0, 0, half), made.narrow(0, half, n - half) - n], 0) if n else made
+        return find_op("cat")([result.narrow(0, 0, half), result.narrow(0, half, n - half) - n], 0) if n else result
 
 
 class RealFftFreq(_Frequencies):

@@ -45,8 +45,8 @@ class _Foreach(OpDefinition):
     def run(self, *args: Any) -> Any:
         count = self.length(args)
         op = self.operation(self.base)
-        made = [self.call(op, *row) for row in zip(*(each(self.spec.name, a, count) for a in args), strict=True)]
-        return None if self.writes else tuple(made)
+        result = [self.call(op, *row) for row in zip(*(each(self.spec.name, a, count) for a in args), strict=True)]
+        return None if self.writes else tuple(result)
 
     @property
     def writes(self) -> bool:

@@ -139,8 +139,8 @@ class Vander(Composite):
         if count < 2:
             return ones
         powers = x.to(dtype).unsqueeze(1).expand(x.shape[0], count - 1).cumprod(1)
-        made = find_op("cat")([ones, powers], 1)
-        return made if increasing else made.flip(1)
+        result = find_op("cat")([ones, powers], 1)
+        return result if increasing else result.flip(1)
 
 
 class UnravelIndex(Composite):
@@ -160,11 +160,11 @@ class UnravelIndex(Composite):
         if any(n < 0 for n in shape):
             raise ValueError(f"shape: expected sizes of at least 0, got {shape}")
         indices = indices.to(_C.int64)
-        made, step = [], math.prod(shape)
+        result, step = [], math.prod(shape)
         for n in shape:
             step = step // n if n else 1
-            made.append(indices.div(step, rounding_mode="floor").remainder(n) if n else indices)
-        return tuple(made)
+            result.append(indices.div(step, rounding_mode="floor").remainder(n) if n else indices)
+        return tuple(result)
 
 
 class ChunkCat(Composite):

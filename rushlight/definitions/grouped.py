@@ -40,8 +40,8 @@ class GroupedMm(Composite):
             )
         if (offs is None) != (input.ndim == mat2.ndim == 3):
             raise RuntimeError("_grouped_mm: offs is needed unless both tensors are 3-D, and then it must be left out")
-        made = self.products(input, mat2, offs)
-        return made if out_dtype is None else made.to(out_dtype)
+        result = self.products(input, mat2, offs)
+        return result if out_dtype is None else result.to(out_dtype)
 
     def products(self, a: Any, b: Any, offs: Any) -> Any:
         if offs is None:

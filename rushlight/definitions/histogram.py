@@ -235,12 +235,12 @@ def histogram_of(name: str, points: Any, edges: Sequence[Any], weight: Any, dens
         at = place if at is None else at * cells[d] + place
         inside = fits if inside is None else inside & fits
     amounts = inside.to(points.dtype) if weight is None else weight.masked_fill(~inside, 0)
-    made = counted(at.masked_fill(~inside, 0), math.prod(cells), amounts).reshape(cells)
+    result = counted(at.masked_fill(~inside, 0), math.prod(cells), amounts).reshape(cells)
     if density:
-        made = made / made.sum()
+        result = result / result.sum()
         for d, e in enumerate(edges):
-            made = made / (e[1:] - e[:-1]).reshape([-1 if k == d else 1 for k in range(len(cells))])
-    return made
+            result = result / (e[1:] - e[:-1]).reshape([-1 if k == d else 1 for k in range(len(cells))])
+    return result
 
 
 def check_points(name: str, points: Any, weight: Any) -> None:
@@ -284,7 +284,7 @@ def even_edges(name: str, points: Any, bins: Sequence[int], limits: Sequence[flo
             f"{name}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, but got"
             f" {len(limits)}"
         )
-    made = []
+    result = []
     for d, count in enumerate(bins):
         if limits is not None:
             low, high = limits[2 * d], limits[2 * d + 1]
@@ -298,8 +298,8 @@ def even_edges(name: str, points: Any, bins: Sequence[int], limits: Sequence[flo
             raise RuntimeError(f"{name}: expected min <= max, got {low} and {high} for dimension {d}")
         if low == high:
             low, high = low - 0.5, high + 0.5
-        made.append(find_op("linspace")(low, high, count + 1, dtype=points.dtype, device=points.device))
-    return made
+        result.append(find_op("linspace")(low, high, count + 1, dtype=points.dtype, device=points.device))
+    return result
 
 
 class Histogram(Composite):

@@ -234,12 +234,12 @@ class Linear(_AddProduct):
             if packed is not None:
                 room.temp(input.dtype, (packed[1],))
                 return packed[0]
-        made = steps(*given, 1, 1.0, 1.0 if bias is not None else 0.0)
-        if made is None:
+        result = steps(*given, 1, 1.0, 1.0 if bias is not None else 0.0)
+        if result is None:
             return None
         if bias is not None and rows:
-            made = [copy_step(input.device, 2, 3, input.dtype.code, (rows, n), (0, bias.stride(0)), n), *made]
-        return made
+            result = [copy_step(input.device, 2, 3, input.dtype.code, (rows, n), (0, bias.stride(0)), n), *result]
+        return result
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
         input, weight, bias = args

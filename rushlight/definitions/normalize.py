@@ -389,10 +389,10 @@ def through_body(body: Any, g: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         for r, d in zip(results, g if isinstance(g, tuple) else (g,), strict=True)
         if d is not None and r.requires_grad
     ]
-    made = grad_of(
+    result = grad_of(
         [r for r, _ in pairs], [fresh[n] for n in wanted], [d for _, d in pairs], create_graph=True, allow_unused=True
     )
-    return dict(zip(wanted, made, strict=True))
+    return dict(zip(wanted, result, strict=True))
 
 
 class LayerNorm(Composite):

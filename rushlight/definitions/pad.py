@@ -344,7 +344,7 @@ class PadByIndexBackward(Loops):
 
         if channels or count == 1:
             ranges = shown(range(count), len(shape), not channels)
-            made = added(
+            result = added(
                 self.spec.name,
                 ranges,
                 shape,
@@ -352,7 +352,7 @@ class PadByIndexBackward(Loops):
                 lambda at, given: (*at[:lead], *[r.place(at, given) for r in ranges]),
                 code,
             )
-            return made.but(layout=layout)
+            return result.but(layout=layout)
         row_shape = (*shape[:-1], g.shape[-1])
         outer, (last,), column = (
             shown(range(count - 1), len(shape), False),

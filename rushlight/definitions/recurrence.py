@@ -237,12 +237,12 @@ def grouped(name: str, params: Sequence[Any], has_biases: bool, count: int, proj
         raise RuntimeError(
             f"{name}: expected {size} weights for each of {count} layers and directions, got {len(params)}"
         )
-    made = []
+    result = []
     for i in range(0, len(params), size):
         own = list(params[i : i + size])
         biases = own[2:4] if has_biases else [None, None]
-        made.append([*own[:2], *biases, own[-1] if projected else None])
-    return made
+        result.append([*own[:2], *biases, own[-1] if projected else None])
+    return result
 
 
 def check_states(name: str, states: States, count: int, batch: int, weights: list[list[Any]]) -> None:

@@ -42,10 +42,10 @@ def scaled_product(name: str, a: Any, b: Any, scale_a: Any, scale_b: Any, bias: 
         )
     if whole:
         scale_a, scale_b = scale_a.reshape(()), scale_b.reshape(())
-    made = (a.to(_C.float32) * scale_a) @ (b.to(_C.float32) * scale_b)
+    result = (a.to(_C.float32) * scale_a) @ (b.to(_C.float32) * scale_b)
     if bias is not None:
-        made = made + bias
-    return made.to(a.dtype if dtype is None else dtype)
+        result = result + bias
+    return result.to(a.dtype if dtype is None else dtype)
 
 
 class ScaledMm(Composite):

@@ -83,8 +83,8 @@ class ChannelShuffle(Composite):
         n, c, *rest = input.shape
         if c % groups:
             raise RuntimeError(f"{self.name}: expected channels divisible by groups, got {c} and {groups}")
-        made = input.reshape((n, groups, c // groups, *rest)).transpose(1, 2).reshape((n, c, *rest))
-        return like(made, input)
+        result = input.reshape((n, groups, c // groups, *rest)).transpose(1, 2).reshape((n, c, *rest))
+        return like(result, input)
 
 
 class NativeChannelShuffle(ChannelShuffle):

@@ -125,8 +125,8 @@ class Stft(Composite):
         weights = framed_window("stft", window, length, n_fft, input)
         frames = frames if weights is None else frames * weights
         norm = "ortho" if normalized else None
-        made = find_op("rfft" if onesided else "fft")(frames, None, -1, norm).transpose(-1, -2)
-        return made if return_complex else find_op("view_as_real")(made)
+        result = find_op("rfft" if onesided else "fft")(frames, None, -1, norm).transpose(-1, -2)
+        return result if return_complex else find_op("view_as_real")(result)
 
 
 def overlap_add(frames: Any, hop: int) -> Any:
@@ -210,12 +210,12 @@ class InverseStft(Composite):
                 lowest > 1e-11,
                 f"istft: window overlap add min: {lowest}; the windows leave points of the signal uncovered",
             )
-        made = signal / envelope
+        result = signal / envelope
         if end > whole:
             warnings.warn(
                 f"istft: the frames hold fewer elements than length asks for: {end - whole} zeros follow.",
                 UserWarning,
                 stacklevel=users_level(),
             )
-            made = find_op("cat")([made, made.new_zeros((*made.shape[:-1], end - whole))], -1)
-        return made
+            result = find_op("cat")([result, result.new_zeros((*result.shape[:-1], end - whole))], -1)
+        return result

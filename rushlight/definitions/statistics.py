@@ -211,9 +211,9 @@ def reduce_runs(data: Any, reduce: str, offsets: Any, counts: Any, axis: int, in
     trailing = (1,) * (data.ndim - axis - 1)
     runs = runs.reshape((*runs.shape, *trailing)).expand(data.shape)
     mode = {"max": "amax", "min": "amin", "mean": "sum"}.get(reduce, reduce)
-    made = data.new_full(sizes, start).scatter_reduce(axis, runs, data, mode).narrow(axis, 0, counts.shape[-1])
+    result = data.new_full(sizes, start).scatter_reduce(axis, runs, data, mode).narrow(axis, 0, counts.shape[-1])
     if reduce != "mean":
-        return made
+        return result
     counts = counts.reshape((*counts.shape, *trailing))
-    mean = made / counts.clamp(min=1)
+    mean = result / counts.clamp(min=1)
     return mean.masked_fill(counts == 0, math.nan) if initial is None else mean

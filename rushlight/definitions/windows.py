@@ -36,15 +36,15 @@ class _Window(Composite):
         options = {"layout": layout, "device": device, "pin_memory": pin_memory}
         periodic, *numbers = own or (True,)
         if window_length <= 1:
-            made = find_op("ones")((window_length,), dtype=dtype, **options)
+            result = find_op("ones")((window_length,), dtype=dtype, **options)
         else:
             count = window_length + bool(periodic)
             # Half types would count wrongly beyond a few hundred points.
             wide = _C.float32 if dtype.itemsize < 4 else dtype
             steps = find_op("arange")(count, dtype=wide, **options)
-            made = self.shape(steps, count - 1, *numbers).narrow(0, 0, window_length).to(dtype)
-            made = made.clone() if periodic and wide is dtype else made
-        return made.requires_grad_(requires_grad)
+            result = self.shape(steps, count - 1, *numbers).narrow(0, 0, window_length).to(dtype)
+            result = result.clone() if periodic and wide is dtype else result
+        return result.requires_grad_(requires_grad)
 
     def shape(self, steps: Any, last: int, *numbers: float) -> Any:
         """The symmetric window over steps 0 to `last`."""

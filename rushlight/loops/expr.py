@@ -103,16 +103,16 @@ def _intern(key: tuple, op: str, args: tuple[Value, ...], dtype: str, attr: obje
     ref = _NODES.get(key)
     if ref is not None and (found := ref()) is not None:
         return found
-    made = _new(Value)
-    _set_op(made, op)
-    _set_args(made, args)
-    _set_dtype(made, dtype)
-    _set_attr(made, attr)
-    _set_digest(made, None)
-    ref = _Ref(made, _forget)
+    result = _new(Value)
+    _set_op(result, op)
+    _set_args(result, args)
+    _set_dtype(result, dtype)
+    _set_attr(result, attr)
+    _set_digest(result, None)
+    ref = _Ref(result, _forget)
     ref.key = key
     _NODES[key] = ref
-    return made
+    return result
 
 
 class _Ref(weakref.ref):
@@ -350,8 +350,8 @@ def div(a: Value | Number, b: Value | Number) -> Value:
 
 def near_div(a: Value | Number, b: Value | Number) -> Value:
     """A quotient of floats that may be off by a unit or two in the last place, where a target divides faster so."""
-    made = div(a, b)
-    return node("div", made.args, made.dtype, "near") if made.op == "div" and made.dtype == "f32" else made
+    result = div(a, b)
+    return node("div", result.args, result.dtype, "near") if result.op == "div" and result.dtype == "f32" else result
 
 
 def _complex_div(a: Value, b: Value) -> Value:

@@ -100,8 +100,8 @@ def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
     code = producer.outs[0]
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
-        made = cast(producer.body(at, sources[operand : operand + count])[0], code)
-        return consumer.body(at, parted(sources, operand, count, Given(made)))
+        result = cast(producer.body(at, sources[operand : operand + count])[0], code)
+        return consumer.body(at, parted(sources, operand, count, Given(result)))
 
     return consumer.but(
         key=joined_key(consumer, operand, producer), reads=joined_reads(consumer, operand, inside), body=body
@@ -129,9 +129,9 @@ def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
 
     def combine(old: Value, new: Value, sources: Sequence[Any]) -> Value:
         unasked: list = []
-        made = consumer.scatter.combine(old, new, own(sources, unasked))
+        result = consumer.scatter.combine(old, new, own(sources, unasked))
         assert not unasked, "what a scatter combines with is read at no index of its own"
-        return made
+        return result
 
     folding = consumer.folding
     if folding is not None:
@@ -189,12 +189,12 @@ def flat(producer: Lowered) -> Lowered:
 def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
     """A view of a producer. Where its rule has strides for every operand, they are read in other places;
     else positions are worked out."""
-    made = producer.but(
+    result = producer.but(
         name=consumer.name, key=joined_key(consumer, 0, producer), ranges=consumer.ranges, shape=consumer.shape
     )
     if producer.aligned:
         try:
-            return made.but(
+            return result.but(
                 reads=tuple(
                     [r if isinstance(r, Number) else moved(r, producer.ranges, consumer) for r in producer.reads]
                 )
@@ -218,7 +218,7 @@ def seen_through(consumer: Lowered, producer: Lowered) -> Lowered:
         own.checks = at.checks
         return producer.body(own, sources[:count])
 
-    return made.but(
+    return result.but(
         key=joined_key(consumer, 0, producer, "places"), reads=(*producer.reads, *given), body=body, aligned=False
     )
 

@@ -170,11 +170,11 @@ class Splitter:
             return None if answer is None else const(answer == test.holds, "b1")
 
         def rule(node: Value) -> Value | None:
-            made = self.chosen(node)
-            if made is None:
+            result = self.chosen(node)
+            if result is None:
                 return condition(node)
-            asked = condition(made.args[0]) if made.op == "select" else None
-            return made if asked is None else rebuild(made, (asked, *made.args[1:]))
+            asked = condition(result.args[0]) if result.op == "select" else None
+            return result if asked is None else rebuild(result, (asked, *result.args[1:]))
 
         return rewrite(values, rule)
 
@@ -219,8 +219,8 @@ class Splitter:
 def split_loop(name: str, start: Value, stop: Value, stores: Sequence[Store], vector: bool = True) -> list[Statement]:
     """The loop over `stores` in stretches; one loop where there is nothing to know."""
     splitter = Splitter(name, stores, vector)
-    made = splitter.statements([*[s.index for s in stores], *[s.value for s in stores]], start, stop, Known())
-    return made if splitter.loops > 1 else [For(name, start, stop, tuple(stores), vector=vector)]
+    result = splitter.statements([*[s.index for s in stores], *[s.value for s in stores]], start, stop, Known())
+    return result if splitter.loops > 1 else [For(name, start, stop, tuple(stores), vector=vector)]
 
 
 def splits(name: str, values: Sequence[Value]) -> bool:

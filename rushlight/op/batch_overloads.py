@@ -192,10 +192,10 @@ class Opaque(Derived):
         level = VmapLevel(self.size(args), "same")
         inner = self.inner
         with levels.opened(level):
-            made = getattr(inner, "compute", inner.run)(*self.examples(level, args))
+            result = getattr(inner, "compute", inner.run)(*self.examples(level, args))
         given = {id(a) for a in args if isinstance(a, _C.Tensor)}
         # A result is a tensor of its own, also where the body hands an argument through.
-        return levels.map_tensors(lambda t: t.clone() if id(t) in given else t, physical(made, level))
+        return levels.map_tensors(lambda t: t.clone() if id(t) in given else t, physical(result, level))
 
 
 def physical(made: Any, level: VmapLevel) -> Any:
@@ -224,8 +224,8 @@ class BatchedView(Derived, View):
             shown = t._example()
         else:
             shown = _C.alias(t, sizes[1:], strides[1:], t.storage_offset(), t.dtype)
-        made = self.inner.geometry(shown, *args)
-        return [self.with_batch(g, t) for g in made] if isinstance(made, list) else self.with_batch(made, t)
+        result = self.inner.geometry(shown, *args)
+        return [self.with_batch(g, t) for g in result] if isinstance(result, list) else self.with_batch(result, t)
 
     def with_batch(self, g: Geometry, t: Any) -> Geometry:
         """One example's geometry, the batch in front of it."""
@@ -317,8 +317,8 @@ class BatchedLoops(Derived):
     def run(self, *args: Any) -> Any:
         level = VmapLevel(self.size(args), "same")
         with levels.opened(level):
-            made = self.inner.run(*self.examples(level, args))
-        return args[0] if self.is_inplace else physical(made, level)
+            result = self.inner.run(*self.examples(level, args))
+        return args[0] if self.is_inplace else physical(result, level)
 
     def inside(self, at: At, args: tuple) -> tuple[At, tuple]:
         """Position and arguments as the loop body of one example sees them."""

@@ -176,11 +176,11 @@ def view(level: VmapLevel, overload: Any, args: tuple) -> Any:
     """The geometry of one example, with the batch in front."""
     if behind(args[0], level) is None:
         raise RuntimeError(f"{overload.name}: only the tensor that is looked at can be batched")
-    made = wrapped(view_form(overload).call(front(args[0], level), *args[1:]), level)
-    many = isinstance(made, (tuple, list))
-    for part in made if many else (made,):   # a write at another level must find what it is a view of
+    result = wrapped(view_form(overload).call(front(args[0], level), *args[1:]), level)
+    many = isinstance(result, (tuple, list))
+    for part in result if many else (result,):   # a write at another level must find what it is a view of
         _C.mark_view(part, args[0], many)
-    return made
+    return result
 
 
 def indexed(level: VmapLevel, overload: Any, args: tuple) -> Any:
@@ -307,12 +307,12 @@ def product(level: VmapLevel, a: Any, b: Any) -> Any:
             return t
         return v if t._wrapped is None or behind(t, level) is None else align(v, batch_dims + 2)
 
-    made = find_op("matmul")(ready(left, a, -2), ready(right, b, -1))
+    result = find_op("matmul")(ready(left, a, -2), ready(right, b, -1))
     if a.ndim == 1:
-        made = made.squeeze(-2)
+        result = result.squeeze(-2)
     if b.ndim == 1:
-        made = made.squeeze(-1)
-    return wrapped(made, level)
+        result = result.squeeze(-1)
+    return wrapped(result, level)
 
 
 def data_dependent(level: VmapLevel, overload: Any, args: tuple) -> Any:
@@ -335,20 +335,20 @@ def loop(level: VmapLevel, overload: Any, args: tuple) -> Any:
             stacklevel=users_level(),
         )
     check_target(overload, args, level)
-    made = []
+    result = []
     for k in range(level.batch_size):
-        made.append(
+        result.append(
             overload.call(
                 *map_args(lambda t, k=k: t if behind(t, level) is None else front(t, level).select(0, k), args)
             )
         )
     if overload.inplace:
         return args[0]
-    if not made:
+    if not result:
         raise RuntimeError(
             f"vmap: {name} has no batching rule, and with a batch of size 0 there is no example to run it on"
         )
-    return wrapped(stacked(made), level)
+    return wrapped(stacked(result), level)
 
 
 def stacked(results: list[Any]) -> Any:

@@ -363,24 +363,24 @@ def packed(value: complex, code: str) -> bytes:
 def describe(args: tuple, code: str, length: int) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
     """Operands of the step, and kind and two numbers of every argument; lengths of characters come last, hidden."""
     places: list[tuple[int, int]] = []
-    made = []
+    result = []
     for arg in args:
         if isinstance(arg, str):
-            made.append((IMMEDIATE, ord(arg), 0))
+            result.append((IMMEDIATE, ord(arg), 0))
         elif arg is WORK:
-            made.append((SCRATCH, length * SIZES[code], 0))
+            result.append((SCRATCH, length * SIZES[code], 0))
         elif arg is LENGTH:
-            made.append((IMMEDIATE, length, 0))
+            result.append((IMMEDIATE, length, 0))
         elif isinstance(arg, int):
-            made.append((IMMEDIATE, arg, 0))
+            result.append((IMMEDIATE, arg, 0))
         elif isinstance(arg, Strip):
-            made.append((STRIP, arg.size, arg.total))
+            result.append((STRIP, arg.size, arg.total))
         elif isinstance(arg, Affine):
-            made.append((AFFINE, arg.start, arg.step))
+            result.append((AFFINE, arg.start, arg.step))
         elif isinstance(arg, Scratch):
-            made.append((SCRATCH, max(arg.bytes, 8), 0))
+            result.append((SCRATCH, max(arg.bytes, 8), 0))
         elif isinstance(arg, Number):
-            made.append(
+            result.append(
                 (
                     IMMEDIATE,
                     *struct.unpack(
@@ -389,10 +389,10 @@ def describe(args: tuple, code: str, length: int) -> tuple[list[tuple[int, int]]
                 )
             )
         else:
-            made.append((OPERAND, len(places), arg.batch * SIZES[arg.code]))
+            result.append((OPERAND, len(places), arg.batch * SIZES[arg.code]))
             places.append(place(arg))
-    made += [(VALUE, 1, 0)] * sum(isinstance(arg, str) for arg in args)
-    return places, made
+    result += [(VALUE, 1, 0)] * sum(isinstance(arg, str) for arg in args)
+    return places, result
 
 
 def asked(address: int, args: tuple, code: str) -> int:

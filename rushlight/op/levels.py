@@ -149,9 +149,9 @@ class Functional:
         self.seen = self.memory.writes
 
     def again(self, value: Any) -> Functional:
-        made = Functional(self.level, value, self.memory, self.views)
-        made.seen = self.seen
-        return made
+        result = Functional(self.level, value, self.memory, self.views)
+        result.seen = self.seen
+        return result
 
 
 class _State(threading.local):
@@ -339,12 +339,12 @@ def map_tensors(function: Callable, value: Any) -> Any:
     if isinstance(value, _C.Tensor):
         return function(value)
     if isinstance(value, (tuple, list)):
-        made = [map_tensors(function, v) for v in value]
+        result = [map_tensors(function, v) for v in value]
         if type(value) is tuple:
-            return tuple(made)
+            return tuple(result)
         if type(value) is list:
-            return made
-        return type(value)._make(made) if hasattr(type(value), "_make") else type(value)(made)
+            return result
+        return type(value)._make(result) if hasattr(type(value), "_make") else type(value)(result)
     return value
 
 
@@ -404,8 +404,8 @@ def _detach(t: Any) -> Any:
     """The same data outside the graph of every level; without its tangent."""
     w = t._wrapped
     value = w.value.detach()
-    made = w.again(value)
-    return _C.wrap(value, made, made.dim)
+    result = w.again(value)
+    return _C.wrap(value, result, result.dim)
 
 
 def _value(t: Any, what: str) -> Any:

@@ -56,8 +56,8 @@ class Library(Extern):
 
     def steps(self, args: tuple, room: Room) -> list[tuple] | None:
         """The steps of the plan; temporaries are asked of `room`."""
-        made = self.launches(args)
-        return None if made is None else packed(made, room.device, self.kernels, room.slots, [])
+        result = self.launches(args)
+        return None if result is None else packed(result, room.device, self.kernels, room.slots, [])
 
     def on_error(self, args: tuple) -> Callable[[int], None] | None:
         """What raises for an error that a kernel found; must keep no tensor alive."""

@@ -227,8 +227,8 @@ class Pointwise(OpDefinition):
         return compute_code(operand_dtype(value).code if self.promote is Promote.LOGICAL else compute)
 
     def outputs(self, values: list[Any]) -> list[Any]:
-        made = self.expr(scalars, *values)
-        return list(made) if isinstance(made, (tuple, list)) else [made]
+        result = self.expr(scalars, *values)
+        return list(result) if isinstance(result, (tuple, list)) else [result]
 
     def output_dtype(self, common: Any, args: tuple, k: int, value: Any) -> Any:
         d = self.result_dtype(common, *args)
@@ -365,8 +365,8 @@ class PointwiseVjp(Pointwise):
         if self.is_mixed or not settings <= SAMPLES.keys():
             return (False,) * len(self.wanted)
         codes = ("f64",) if "complex" in self.forward.refuse else ("f64", "c128")
-        made = [self.sample_zeros(code, k) for code in codes for k in range(3 if settings else 1)]
-        return tuple(all(found) for found in zip(*made, strict=True))
+        result = [self.sample_zeros(code, k) for code in codes for k in range(3 if settings else 1)]
+        return tuple(all(found) for found in zip(*result, strict=True))
 
     @property
     def has_settings(self) -> bool:
@@ -386,10 +386,10 @@ class PointwiseVjp(Pointwise):
         ]
         leaves = [expr.arg(100 + i, code) for i in range(self.num_grads)]
         try:
-            made = self.forward.gradients(scalars, leaves, values, None, self.wanted)
+            result = self.forward.gradients(scalars, leaves, values, None, self.wanted)
         except (TypeError, NotImplementedError, KeyError):   # not an op on such numbers
             return (code == "c128",) * len(self.wanted)
-        return tuple(is_constant_zero(v) for v in made)
+        return tuple(is_constant_zero(v) for v in result)
 
     def needed_parameters(self) -> tuple[int, ...]:
         """Which parameters (-1: the result) the gradient reads, found by deriving once with sample types."""

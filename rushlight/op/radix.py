@@ -134,13 +134,13 @@ class Records:
 
     def get(self, at: Value) -> list[Statement]:
         """Read record `at`: its parts are then `key` and `place`."""
-        made: list[Statement] = [Local("record", load(self.keys, at, "u64"))]
-        return made if self.packed else [*made, Local("place", load(self.places, at, "u32"))]
+        result: list[Statement] = [Local("record", load(self.keys, at, "u64"))]
+        return result if self.packed else [*result, Local("place", load(self.places, at, "u32"))]
 
     def again(self, at: Value) -> list[Statement]:
         """Write the record just read."""
-        made: list[Statement] = [Store(self.keys, at, var("record", "u64"))]
-        return made if self.packed else [*made, Store(self.places, at, var("place", "u32"))]
+        result: list[Statement] = [Store(self.keys, at, var("record", "u64"))]
+        return result if self.packed else [*result, Store(self.places, at, var("place", "u32"))]
 
     @property
     def key(self) -> Value:
@@ -211,7 +211,7 @@ class RowSort:
             at = irem(item, var(sizes[d])) if d else item
             read, write = read + at * var(reads[d]), write + at * var(writes[d])
             item = idiv(item, var(sizes[d])) if d else item
-        made: list[Statement] = [
+        result: list[Statement] = [
             Local("first", idiv(piece * var("length"), var("pieces"))),
             Local("size", idiv((piece + ONE) * var("length"), var("pieces")) - var("first")),
             Local("read", read + var("first") * var("stride")),
@@ -221,8 +221,8 @@ class RowSort:
             Local("kept", var("size")),
             self.clear("z", self.counts, DIGIT * self.records.passes),
         ]
-        made += self.select() if self.form.selects else self.take()
-        return [*made, self.passes(), self.emit()]
+        result += self.select() if self.form.selects else self.take()
+        return [*result, self.passes(), self.emit()]
 
     def clear(self, name: str, operand: int, count: int) -> Statement:
         return For(name, ZERO, const(count, "i64"), (Store(operand, var(name), const(0, "u32")),), vector=True)

@@ -161,13 +161,13 @@ def spread_runs(runs: Sequence[int]) -> list[int]:
 
 def join_runs(sizes: Sequence[int]) -> list[int]:
     """The other way round: short where steps are alike, so that few plans serve many calls."""
-    made: list[int] = []
+    result: list[int] = []
     for size in sizes:
-        if made and made[-1] == size:
-            made[-2] += 1
+        if result and result[-1] == size:
+            result[-2] += 1
         else:
-            made += [1, size]
-    return made
+            result += [1, size]
+    return result
 
 
 class Walk:

@@ -86,8 +86,8 @@ class Reduction(Fold, OpDefinition):
     def meta(self, *args: Any) -> Any:
         """The results' shape and dtypes; raises for arguments the op refuses."""
         _, shape, _, types = self.settled(args)
-        made = tuple([Spec(shape, d) for d in types.outs])
-        return made[0] if len(made) == 1 else made
+        result = tuple([Spec(shape, d) for d in types.outs])
+        return result[0] if len(result) == 1 else result
 
     def settled(self, args: tuple) -> tuple[frozenset[int], tuple[int, ...], Fold, Types]:
         """The dims that go, the results' shape, the fold and the dtypes; raises for what the op refuses."""

@@ -120,11 +120,11 @@ def make_op(op: str, name: str, mode: int = FUNCTION) -> _C.Op:
         return [overload for cls in definitions[name] for overload in cls.overloads(op != name, mode == REFLECTED)]
 
     # nn.functional's own spelling of an op is called as the op is
-    made = _C.Op(op.removeprefix("_functional_"), resolve, mode)
-    forms.setdefault(op, []).append(made)
+    result = _C.Op(op.removeprefix("_functional_"), resolve, mode)
+    forms.setdefault(op, []).append(result)
     if mode == FUNCTION:
-        ops[op] = made
-    return made
+        ops[op] = result
+    return result
 
 
 def spelled(op: _C.Op, name: str) -> _C.Op:

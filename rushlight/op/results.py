@@ -32,6 +32,6 @@ def result_type(name: str, fields: tuple[str, ...]) -> type[NamedResult]:
     """The class of results of op `name` with these part names."""
     body: dict[str, object] = {f: property(itemgetter(i)) for i, f in enumerate(fields)}
     body |= {"__slots__": (), "_fields": fields, "n_fields": len(fields), "n_sequence_fields": len(fields)}
-    made = type(name, (NamedResult,), body)
-    homes.settle(made, "return_types")
-    return made
+    result = type(name, (NamedResult,), body)
+    homes.settle(result, "return_types")
+    return result

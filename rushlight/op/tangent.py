@@ -110,8 +110,8 @@ def real_product(u: Any, t: Any) -> Any:
     u_complex, t_complex = u.dtype in REAL_OF, t.dtype in REAL_OF
     if not u_complex and not t_complex:
         return u * t
-    made = (expr.real(u) if u_complex else u) * (expr.real(t) if t_complex else t)
-    return made + expr.imag(u) * expr.imag(t) if u_complex and t_complex else made
+    result = (expr.real(u) if u_complex else u) * (expr.real(t) if t_complex else t)
+    return result + expr.imag(u) * expr.imag(t) if u_complex and t_complex else result
 
 
 def jvp_form(overload: Any, wanted: tuple[int, ...]) -> Any:

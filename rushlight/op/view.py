@@ -88,8 +88,8 @@ class View(OpDefinition):
         )
 
         def rule(sizes: Any, strides: Any, offset: int) -> tuple:
-            made = self.geometry(stand_in(t, sizes, strides), *args[1:])
-            return made.sizes, made.strides, offset + made.offset
+            result = self.geometry(stand_in(t, sizes, strides), *args[1:])
+            return result.sizes, result.strides, offset + result.offset
 
         return elements(self.name, memory, rule if g.dtype in (None, t.dtype) else None)
 

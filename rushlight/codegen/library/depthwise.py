@@ -242,14 +242,14 @@ def dots_text(tile: Tile) -> str:
     )
 
     def products(at: Reg, a: Reg, b: Reg, sums: list[Reg], ends: bool = False) -> list[Reg]:
-        made = []
+        result = []
         for v, old in enumerate(sums):
             index = w.add(at, v * tile.lanes)
             factors = [w.load(tile.vector, w.at(x, index, tile.element), tile.size) for x in (a, b)]
             if ends:   # both: what lies past the end need not be finite
                 factors = [w.select(within, factor, zero) for factor in factors]
-            made.append(w.fma(*factors, old))
-        return made
+            result.append(w.fma(*factors, old))
+        return result
 
     with w.loop(0, w["rows"], carry=[w["a"], w["b"], *[zero] * GROUP]) as r:
         a, b, *sums = r.carry

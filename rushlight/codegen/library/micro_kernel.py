@@ -144,12 +144,12 @@ def transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:
                 order += [*range(u, u + unit), *range(lanes + u, lanes + u + unit)]
         return w.shuffle(a, b, order)
 
-    made = list(rows)
+    result = list(rows)
     if piece == 4:
         for g in range(0, lanes, 4):
-            a, b, c, d = made[g : g + 4]
+            a, b, c, d = result[g : g + 4]
             low, low_, high, high_ = zipped(a, b, 1, 0), zipped(c, d, 1, 0), zipped(a, b, 1, 1), zipped(c, d, 1, 1)
-            made[g : g + 4] = [
+            result[g : g + 4] = [
                 zipped(low, low_, 2, 0),
                 zipped(low, low_, 2, 1),
                 zipped(high, high_, 2, 0),
@@ -157,13 +157,13 @@ def transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:
             ]
     else:
         for g in range(0, lanes, 2):
-            a, b = made[g : g + 2]
-            made[g : g + 2] = [zipped(a, b, 1, 0), zipped(a, b, 1, 1)]
+            a, b = result[g : g + 2]
+            result[g : g + 2] = [zipped(a, b, 1, 0), zipped(a, b, 1, 1)]
     for j in range(piece):   # vector g * piece + j holds column b * piece + j of row group g as its piece b
-        column = block_transposed(w, tile, [made[g * piece + j] for g in range(lanes // piece)])
+        column = block_transposed(w, tile, [result[g * piece + j] for g in range(lanes // piece)])
         for g, value in enumerate(column):
-            made[g * piece + j] = value
-    return made
+            result[g * piece + j] = value
+    return result
 
 
 def block_transposed(w: Writer, tile: Tile, rows: list[Reg]) -> list[Reg]:

@@ -92,11 +92,11 @@ def input_across(w: Writer, x: Sequence[Reg]) -> list[Reg]:
 def weight_across(w: Writer, x: Sequence[Reg]) -> list[Reg]:
     """Three weights to their six points, divided as interpolation wants."""
     k = functools.partial(w.constant, x[0].type)
-    made = [x[0]]
+    result = [x[0]]
     for point, divisor in ((A, 2 * A * A * (A * A - B * B)), (B, 2 * B * B * (B * B - A * A))):
         even, odd = w.fmul(k(1 / divisor), w.fma(k(point * point), x[2], x[0])), w.fmul(k(point / divisor), x[1])
-        made += [w.fadd(even, odd), w.fsub(even, odd)]
-    return [*made, x[2]]
+        result += [w.fadd(even, odd), w.fsub(even, odd)]
+    return [*result, x[2]]
 
 
 def result_across(w: Writer, t: Sequence[Reg]) -> list[Reg]:

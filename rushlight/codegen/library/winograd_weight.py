@@ -53,11 +53,11 @@ def gradient_down(w: Writer, y: Sequence[Reg]) -> list[Reg]:
 def gradient_across(w: Writer, y: Sequence[Reg]) -> list[Reg]:
     """Four gradients to their six points: interpolation, transposed."""
     k = functools.partial(w.constant, y[0].type)
-    made = [y[0]]
+    result = [y[0]]
     for point in (A, B):
         even, odd = w.fma(k(point**2), y[2], y[0]), w.fma(k(point**2), y[3], y[1])
-        made += [w.fma(k(point), odd, even), w.fma(k(-point), odd, even)]
-    return [*made, y[3]]
+        result += [w.fma(k(point), odd, even), w.fma(k(-point), odd, even)]
+    return [*result, y[3]]
 
 
 def collect_down(w: Writer, u: Sequence[Reg]) -> list[Reg]:

@@ -251,10 +251,10 @@ def late_params(lowered: Lowered, kept: list[Axis]) -> list[int]:
     if lowered.folding.epilogue is None:
         return []
     first = len(lowered.memories) - lowered.folding.after
-    made = [a.size for a in kept if lowered.folding.after]
+    result = [a.size for a in kept if lowered.folding.after]
     for r in range(first, len(lowered.memories)):
-        made += [a.strides[r] for a in kept]
-    return [*made, *given_bits(lowered)]
+        result += [a.strides[r] for a in kept]
+    return [*result, *given_bits(lowered)]
 
 
 def given_bits(lowered: Lowered) -> list[int]:
@@ -405,13 +405,13 @@ class FoldNest:
         if depth == self.shape.folded - 1:
             element = self.element(offsets)
             seen = index if self.fold.uses_index else None
-            made = reduction(
+            result = reduction(
                 at.attr, *bounds, accs, self.init,
                 step=lambda acc: self.fold.step(scalars, acc, element, seen),
                 merge=lambda a, b: self.fold.merge(scalars, a, b),
                 blocked=self.fold.blocked and self.compute[0] in "fc", gathers=self.shape.strided,
             )  # fmt: skip
-            return [made], [var(a, v.dtype) for a, v in zip(accs, self.init, strict=True)]
+            return [result], [var(a, v.dtype) for a, v in zip(accs, self.init, strict=True)]
         inside, parts = self.loops(depth + 1, offsets, (ZERO, var(self.sizes[depth + 1])), index)
         now = [var(a, v.dtype) for a, v in zip(accs, self.init, strict=True)]
         merged = self.fold.merge(scalars, now, parts)
@@ -468,9 +468,9 @@ def locate(item: Value, sizes: Sequence[str], strides: Sequence[str]) -> Value:
 
 def finished(lowered: Lowered, accs: list[Value], sources: list[Any]) -> Sequence[Value]:
     """The outputs: what the fold makes of its accumulators, through the epilogue if there is one."""
-    made = lowered.folding.fold.finish(scalars, accs, var("count"))
-    made = made if isinstance(made, tuple) else (made,)
-    return made if lowered.folding.epilogue is None else lowered.folding.epilogue(sources, made)
+    result = lowered.folding.fold.finish(scalars, accs, var("count"))
+    result = result if isinstance(result, tuple) else (result,)
+    return result if lowered.folding.epilogue is None else lowered.folding.epilogue(sources, result)
 
 
 def merge_nest(lowered: Lowered, kept: int) -> Nest:

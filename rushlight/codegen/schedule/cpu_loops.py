@@ -176,7 +176,7 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     # Where threads have enough to share, rows lie inside an iteration, and their positions need no division.
     inside = len(loops) > 2 and product(loop.size for loop in loops[:-2]) >= ENOUGH_ROWS
     key = ("gather", lowered.key, bound.key, ranges, inside, lowered.outs)
-    made = nest_with_form(key, lambda: gather_nest(lowered, bound, ranges, inside))
+    result = nest_with_form(key, lambda: gather_nest(lowered, bound, ranges, inside))
     checked, blocked = _forms[key]
     inputs, outs, sizes = len(bound.codes), len(lowered.outs), [loop.size for loop in loops]
     numel = product(sizes)
@@ -188,7 +188,7 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     cell = inputs + outs if checked else -1
     operand_numbers = (*range(inputs + outs), *([cell] if checked else []))
     return Schedule(
-        (Launch(key, made, operand_numbers, tuple(params), extent, grain_of(inner), cell),),
+        (Launch(key, result, operand_numbers, tuple(params), extent, grain_of(inner), cell),),
         (Temp("i64", (1,)),) if checked else (),
     )
 
@@ -271,9 +271,9 @@ def gather_nest(
         before = [c for c in checks if c not in along]
         line = [*before, *checked_loop("j", ZERO, var(sizes[-1]), along, stores(row * var(sizes[-1]) + var("j")))]
         body = rows(For("r", ZERO, var(sizes[-2]), tuple(line))) if inside else rows(*line)
-    made = operands(inputs, lowered.outs, ["i64"] if checks else [])
+    result = operands(inputs, lowered.outs, ["i64"] if checks else [])
     own = ("numel",) if blocked else () if flat else sizes
-    return Nest(lowered.name, made, (*bound.params, *own), body), bool(checks), blocked
+    return Nest(lowered.name, result, (*bound.params, *own), body), bool(checks), blocked
 
 
 def checked_loop(

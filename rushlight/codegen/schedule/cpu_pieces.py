@@ -78,8 +78,8 @@ def background(lowered: Lowered) -> Launch:
     params = number_names(number.name, number.value)
 
     def nest() -> Nest:
-        made = cast(cast(number_value(number.name, number.value), number.code), code)
-        return Nest("fill", operands([], [code]), tuple(params), rows(Store(0, var("i"), made), vector=True))
+        result = cast(cast(number_value(number.name, number.value), number.code), code)
+        return Nest("fill", operands([], [code]), tuple(params), rows(Store(0, var("i"), result), vector=True))
 
     key = ("fill", code, number.code, type(number.value))
     return Launch(key, nest, (len(lowered.memories),), tuple(number_bits(number.value)), product(lowered.shape), GRAIN)

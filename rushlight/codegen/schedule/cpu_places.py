@@ -66,7 +66,7 @@ class Reads:
 
     def of(self, lowered: Lowered) -> list[Any]:
         """The sources of one body."""
-        made: list[Any] = []
+        result: list[Any] = []
         for r in lowered.reads:
             if isinstance(r, Staged):
                 inside = self.of(r.producer)
@@ -76,7 +76,7 @@ class Reads:
                     else ()
                 ):
                     self.number(f"{r.producer.name}.n{d}", r.producer.ranges[d])
-                made.append(
+                result.append(
                     Row(
                         self.first_row + len(self.rows),
                         r.producer.outs,
@@ -88,16 +88,16 @@ class Reads:
                 self.key.append((r.producer.key, r.producer.outs))
             elif isinstance(r, Memory):
                 kinds = r.classes()
-                made.append(Elements(len(self.codes), r.name, r.code, kinds, r.dims))
+                result.append(Elements(len(self.codes), r.name, r.code, kinds, r.dims))
                 self.codes.append(r.code)
                 add_geometry(r.name, r.sizes, r.strides, kinds, self.params, self.values)
                 self.key.append((r.code, kinds))
             else:
-                made.append(Given(cast(number_value(r.name, r.value), r.code)))
+                result.append(Given(cast(number_value(r.name, r.value), r.code)))
                 self.params += number_names(r.name, r.value)
                 self.values += number_bits(r.value)
                 self.key.append(type(r.value))
-        return made
+        return result
 
     def number(self, name: str, value: int) -> Value:
         """One more run-time parameter."""
@@ -137,12 +137,12 @@ def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
     extent, grain = numel // inner, 1 if stages_by_row else grain_of(work)
     values = [*reads.values, *sizes, *[ranges[d] for d in writer.counted], *([grain] if reads.stages else [])]
     key = ("places", lowered.key, tuple(reads.key), loop_ranges, form, lowered.outs)
-    made, checked = writer.made(key)
+    result, checked = writer.made(key)
     temps = [Temp(code, (-(-extent // grain), width)) for code, width in reads.rows]
     cell = len(lowered.memories) + len(lowered.outs) + len(temps) if checked else -1
     numbers = tuple(range(len(lowered.memories) + len(lowered.outs) + len(temps) + checked))
     return Schedule(
-        (Launch(key, made, numbers, tuple(values), extent, grain, cell),),
+        (Launch(key, result, numbers, tuple(values), extent, grain, cell),),
         (*temps, *([Temp("i64", (1,))] if checked else [])),
     )
 
@@ -241,7 +241,7 @@ class PlacesNest:
 
     def stages(self, position: Position) -> list[Statement]:
         """The rows that the reader needs here, computed into scratch memory."""
-        made: list[Statement] = []
+        result: list[Statement] = []
         for number, (stage, sources, operand) in enumerate(self.reads.stages):
             producer, x = stage.producer, f"x{number}"
             width = var(f"{stage.name}.n{len(stage.sizes) - 1}")
@@ -249,7 +249,7 @@ class PlacesNest:
                 d for d in range(len(producer.ranges)) if producer.folding is None or d not in producer.folding.reduced
             ]
             if number == 0:
-                made.append(Local("own", idiv(var("i"), var("grain")) * width))
+                result.append(Local("own", idiv(var("i"), var("grain")) * width))
             place = var("own") + var(x)
 
             def store(
@@ -263,8 +263,8 @@ class PlacesNest:
                     for k, (v, code) in enumerate(zip(values, codes, strict=True))
                 ]
 
-            made += self.lane_loop(producer, sources, position, kept[-1], x, width, store)
-        return made
+            result += self.lane_loop(producer, sources, position, kept[-1], x, width, store)
+        return result
 
     # Results along one range, on lanes
     # ---------------------------------------------------------------------------------------
@@ -315,12 +315,12 @@ class PlacesNest:
         beside: Sequence[int], phases: Sequence[int] | None = None,
     ) -> list[Statement]:  # fmt: skip
         """One result, or those beside each other at one position."""
-        made: list[Statement] = []
+        result: list[Statement] = []
         for self.phase in phases or range(int(lowered.ranges[beside[0]]) if beside else 1):
             own = {**here, beside[0]: const(self.phase, "i64")} if beside else here
             folded, accs = self.folded(lowered, sources, own, whole, self.along and lowered is self.lowered)
-            made += [*folded, *store(self.results(lowered, sources, own, accs, whole))]
-        return made
+            result += [*folded, *store(self.results(lowered, sources, own, accs, whole))]
+        return result
 
     def stretch(self, conditions: Sequence[Value], name: str, stop: Value) -> tuple[Value, Value]:
         """[first, past): positions at which all conditions hold."""
@@ -350,9 +350,9 @@ class PlacesNest:
 
     def at(self, lowered: Lowered, position: Position, whole: frozenset[int] = frozenset()) -> At:
         """A position, 0 along ranges it does not name."""
-        made = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
-        made.checks, made.whole = [], whole
-        return made
+        result = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
+        result.checks, result.whole = [], whole
+        return result
 
     def results(
         self, lowered: Lowered, sources: list[Any], position: Position, accs: list[Value], whole: frozenset[int]
@@ -362,18 +362,18 @@ class PlacesNest:
         if folding is None:
             return accs
         if folding.result is not None:
-            made = folding.result(at, sources, accs)
+            result = folding.result(at, sources, accs)
         else:
             count = ONE
             for d in sorted(folding.reduced):
                 count = count * self.size(lowered, d)
-            made = folding.fold.finish(scalars, accs, count)
-        made = made if isinstance(made, tuple) else (made,) if isinstance(made, Value) else tuple(made)
+            result = folding.fold.finish(scalars, accs, count)
+        result = result if isinstance(result, tuple) else (result,) if isinstance(result, Value) else tuple(result)
         if folding.epilogue is None:
-            return made
+            return result
         late = len(lowered.reads) - after_reads(lowered)
         own = [s if k < late or isinstance(s, Given) else Here(s, at) for k, s in enumerate(sources)]
-        return folding.epilogue(own, made)
+        return folding.epilogue(own, result)
 
     def size(self, lowered: Lowered, d: int) -> Value:
         """The size of a folded range."""
@@ -409,7 +409,7 @@ class PlacesNest:
         places = [position]
         for d in sorted(folding.reduced):
             places = [{**place, d: const(t, "i64")} for place in places for t in range(int(lowered.ranges[d]))]
-        made: list[Statement] = []
+        result: list[Statement] = []
         accs: list[Value] | None = list(folding.start(at, sources)) if folding.start else None
         for place in places:
             checks, x, index = self.element(lowered, sources, place, whole)
@@ -419,12 +419,12 @@ class PlacesNest:
                 accs = list(folding.fold.first(scalars, x, index))
             else:
                 accs = list(folding.fold.step(scalars, accs, x, index))
-            made += checks
+            result += checks
             if len(accs) > 1:       # each is used by the others
                 kept = [self.named("acc") for _ in accs]
-                made += [Local(n, v) for n, v in zip(kept, accs, strict=True)]
+                result += [Local(n, v) for n, v in zip(kept, accs, strict=True)]
                 accs = [var(n, v.dtype) for n, v in zip(kept, accs, strict=True)]
-        return made, list(folding.fold.init(scalars, folding.compute)) if accs is None else accs
+        return result, list(folding.fold.init(scalars, folding.compute)) if accs is None else accs
 
     def named(self, prefix: str) -> str:
         """A name that no other statement has."""
@@ -452,10 +452,10 @@ class PlacesNest:
                 self.at(lowered, {k: v for k, v in position.items() if k not in folding.reduced}, whole), sources
             )
         elif d in folding.written:
-            made: list[Statement] = []
+            result: list[Statement] = []
             for t in range(int(lowered.ranges[d])):
-                made += self.level(lowered, sources, {**position, d: const(t, "i64")}, left[1:], whole, now, along)
-            return made
+                result += self.level(lowered, sources, {**position, d: const(t, "i64")}, left[1:], whole, now, along)
+            return result
         name = self.named(f"k{d}.")
         if along and len(left) == 1:
             return self.vectors(lowered, sources, {**position, d: var(name)}, name, bounds, now)
@@ -516,14 +516,14 @@ class PlacesNest:
         if checks:
             return [For(name, *bounds, tuple(self.step(lowered, sources, position, frozenset(), now)))]
         parts = [self.named("part") for _ in now]
-        made = reduction(
+        result = reduction(
             name, *bounds, parts, list(fold.init(scalars, compute)), step=lambda acc: fold.step(scalars, acc, x, index),
             merge=lambda a, b: fold.merge(scalars, a, b), blocked=fold.blocked and compute[0] in "fc",
         )  # fmt: skip
         joined = fold.merge(scalars, now, [var(p, a.dtype) for p, a in zip(parts, now, strict=True)])
         later = [self.named("next") for _ in joined]
         return [
-            made,
+            result,
             *[Local(n, v) for n, v in zip(later, joined, strict=True)],
             *[Assign(a.attr, var(n, a.dtype)) for a, n in zip(now, later, strict=True)],
         ]

@@ -118,19 +118,19 @@ class RowNest:
         return [levels[k] for k in sorted(levels)]
 
     def body(self) -> list[Statement]:
-        made: list[Statement] = []
+        result: list[Statement] = []
         for number, operand in enumerate(self.program.operands):
             if operand.kind == ROW:
-                made.append(Local(f"in{number}", cast(load(number, self.row, operand.code), operand.read)))
+                result.append(Local(f"in{number}", cast(load(number, self.row, operand.code), operand.read)))
         if self.program.bound is not None:
             index = var(f"in{self.program.bound}", self.program.operands[self.program.bound].read)
             inside = and_(ge(index, const(0, index.dtype)), lt(cast(index, "i64"), self.cols))
             # never 0 when it fails
-            made.append(Check(inside, self.first_out + len(self.program.results), cast(index, "i64")))
+            result.append(Check(inside, self.first_out + len(self.program.results), cast(index, "i64")))
         levels = self.folds()
         for depth, level in enumerate(levels):
-            made += self.fold_level(level, depth, last=depth == len(levels) - 1)
-        return made + self.stores()
+            result += self.fold_level(level, depth, last=depth == len(levels) - 1)
+        return result + self.stores()
 
     def fold_level(self, level: list[RowNode], depth: int, last: bool) -> list[Statement]:
         j = var(f"j{depth}")
@@ -191,13 +191,13 @@ class RowNest:
         return []
 
     def stores(self) -> list[Statement]:
-        made: list[Statement] = []
+        result: list[Statement] = []
         inner: list[Statement] = []
         j = var("j")
         for k, (node, code) in enumerate(self.program.results):
             target = self.first_out + k
             if node.kind == ROW:
-                made.append(Store(target, self.row, cast(self.value(node, None), code)))
+                result.append(Store(target, self.row, cast(self.value(node, None), code)))
             elif node.kind == FULL:
                 inner.append(Store(target, self.row * self.cols + j, cast(self.value(node, j), code)))
             else:   # a sum over rows: this chunk's partial row
@@ -210,8 +210,8 @@ class RowNest:
                     )
                 )
         if inner:
-            made.append(For("j", ZERO, self.cols, tuple(inner), vector=True))
-        return made
+            result.append(For("j", ZERO, self.cols, tuple(inner), vector=True))
+        return result
 
     def nest(self) -> Nest:
         program, totals = self.program, self.program.totals()

@@ -68,8 +68,8 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     merge = Launch(
         ("merge", few, *key), lambda: merged(lowered, len(kept), few), (*temps, *late, *results), joined, outputs, 1
     )
-    made = (Launch(key, nest, (*read, *temps), params, outputs * chunks, 1), merge)
-    return Schedule(made, tuple([Temp(code, (chunks * outputs,)) for code in codes]))
+    result = (Launch(key, nest, (*read, *temps), params, outputs * chunks, 1), merge)
+    return Schedule(result, tuple([Temp(code, (chunks * outputs,)) for code in codes]))
 
 
 class GpuFoldNest(FoldNest):

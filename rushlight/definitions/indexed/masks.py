@@ -163,14 +163,14 @@ class NonzeroStatic(OpDefinition):
     def run(self, input, size, fill_value):
         if size < 0:
             raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
-        made = _C.empty((size, input.ndim), None, _C.int64, input.device)
+        result = _C.empty((size, input.ndim), None, _C.int64, input.device)
         if input.is_meta:
-            return made
+            return result
         found = input.nonzero()
         count = min(size, found.shape[0])
-        made.fill_(fill_value)
-        made.narrow(0, 0, count).copy_(found.narrow(0, 0, count))
-        return made
+        result.fill_(fill_value)
+        result.narrow(0, 0, count).copy_(found.narrow(0, 0, count))
+        return result
 
 
 class UnsafeMaskedIndex(Composite):
@@ -280,8 +280,8 @@ class MaskedScatter(Composite):
         if not is_readable(where) or where.is_meta:
             flat = source.reshape(-1)
             order = (where.reshape(-1).cumsum(0) - 1).clamp(0, max(flat.numel() - 1, 0))
-            made = find_op("where")(where, flat.index_select(0, order).reshape(where.shape), target)
-            return target.copy_(made) if self.is_inplace else made.reshape(input.shape)
+            result = find_op("where")(where, flat.index_select(0, order).reshape(where.shape), target)
+            return target.copy_(result) if self.is_inplace else result.reshape(input.shape)
         places = list(where.nonzero(as_tuple=True))
         count = places[0].numel()
         if count > source.numel():

@@ -158,8 +158,8 @@ class Repeat(Composite):
         parts = [(size,) if type(r) is int and r == 1 else (r, size) for r, size in zip(repeats, sizes, strict=True)]
         single = [n for part in parts for n in (1, part[-1])[-len(part) :]]
         wide = [n for part in parts for n in part]
-        made = input.reshape(single).expand(wide).clone(memory_format=contiguous_format)
-        return made.reshape([r * n for r, n in zip(repeats, sizes, strict=True)])
+        result = input.reshape(single).expand(wide).clone(memory_format=contiguous_format)
+        return result.reshape([r * n for r, n in zip(repeats, sizes, strict=True)])
 
 
 class Tile(Composite):

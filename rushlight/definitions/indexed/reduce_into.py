@@ -147,9 +147,9 @@ class IndexReduce(Composite):
             )
 
     def without_dims(self, input: Any, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
-        made = (
+        result = (
             input.reshape(1)
             .scatter_reduce(0, index.reshape(-1).to(_C.int64), source.reshape(-1), reduce, include_self=include_self)
             .reshape(())
         )
-        return input.copy_(made) if self.is_inplace else made
+        return input.copy_(result) if self.is_inplace else result

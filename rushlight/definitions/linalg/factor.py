@@ -246,8 +246,8 @@ class LuWithInfo(Composite):
     out = False
 
     def compute(self, input, pivot, check_errors):
-        made = find_op("linalg_lu_factor_ex")(input, pivot=pivot, check_errors=check_errors)
-        return result_type(self.spec.name, self.spec.return_names)(made)
+        result = find_op("linalg_lu_factor_ex")(input, pivot=pivot, check_errors=check_errors)
+        return result_type(self.spec.name, self.spec.return_names)(result)
 
 
 class Lu(Composite):

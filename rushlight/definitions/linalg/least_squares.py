@@ -135,11 +135,11 @@ class Lstsq(Composite):
         if A.ndim - B.ndim > 1:
             raise RuntimeError(f"{name}: expected other with as many dimensions as input, or one less")
         A, B = broadcast_batches(name, A, B)
-        made = find_op("_linalg_lstsq_diff")(
+        result = find_op("_linalg_lstsq_diff")(
             A, B, epsilon(A.dtype) * max(A.shape[-2:]) if rcond is None else rcond, driver
         )
-        solution = made[0].squeeze(-1) if vector else made[0]
-        return result_type("linalg_lstsq", self.spec.return_names)((solution, made[1], made[2], made[3].detach()))
+        solution = result[0].squeeze(-1) if vector else result[0]
+        return result_type("linalg_lstsq", self.spec.return_names)((solution, result[1], result[2], result[3].detach()))
 
 
 class LstsqDiff(Composite):

@@ -67,10 +67,10 @@ class MatrixNorm(Composite):
     def from_singular(self, A: Any, ord: Any, dims: tuple[int, int], keepdim: bool) -> Any:
         """Sum, largest or smallest of the singular values."""
         S = find_op("linalg_svdvals")(A)
-        made = S.sum(-1) if ord == "nuc" else extreme(S, -1, False, ord > 0)
+        result = S.sum(-1) if ord == "nuc" else extreme(S, -1, False, ord > 0)
         for d in sorted(dims) if keepdim else ():
-            made = made.unsqueeze(d)
-        return made
+            result = result.unsqueeze(d)
+        return result
 
 
 def extreme(values: Any, dim: int, keepdim: bool, largest: bool) -> Any:

@@ -43,9 +43,9 @@ class NestedInt(int):
     name: str
 
     def __new__(cls, total: int) -> NestedInt:
-        made = super().__new__(cls, total)
-        made.name = f"j{next(_numbers)}"
-        return made
+        result = super().__new__(cls, total)
+        result.name = f"j{next(_numbers)}"
+        return result
 
     def __repr__(self) -> str:
         return self.name
@@ -212,15 +212,15 @@ def start(values: Any, starts: Any, sizes: Any, ragged: int, layout: Layout = ja
 
 def make(pattern: NestedTensor, values: Any, ragged: int) -> NestedTensor:
     """Other values with the raggedness of `pattern`, outside every graph."""
-    made = _C.make_wrapper(NestedTensor, (len(pattern), *values.shape), None, values.dtype, values.device)
-    made._held, made._ragged = values.detach(), ragged
-    made._starts, made._sizes, made._symbol, made._layout = (
+    result = _C.make_wrapper(NestedTensor, (len(pattern), *values.shape), None, values.dtype, values.device)
+    result._held, result._ragged = values.detach(), ragged
+    result._starts, result._sizes, result._symbol, result._layout = (
         pattern._starts,
         pattern._sizes,
         pattern._symbol,
         pattern._layout,
     )
-    return made
+    return result
 
 
 def is_nested(t: Any) -> bool:
@@ -246,8 +246,8 @@ def like(pattern: NestedTensor, values: Any, ragged: int | None = None) -> Neste
 
 def put_together(values: Any, starts: Any, sizes: Any, ragged: int, layout: Layout = jagged) -> NestedTensor:
     """A nested tensor that is differentiable in its values."""
-    made = start(values, starts, sizes, ragged, layout)
-    return like(made, values) if values.requires_grad else made
+    result = start(values, starts, sizes, ragged, layout)
+    return like(result, values) if values.requires_grad else result
 
 
 def lengths_of(t: NestedTensor) -> list[int]:

@@ -71,10 +71,10 @@ def pointwise(overload: Any, args: tuple) -> Any:
     inner = [
         values_of(a) if is_nested(a) else broadcast(name, a, pattern) if isinstance(a, _C.Tensor) else a for a in args
     ]
-    made = overload.redispatch(*inner)
-    if isinstance(made, tuple):
-        return type(made)([like(pattern, m) for m in made])
-    return like(pattern, made)
+    result = overload.redispatch(*inner)
+    if isinstance(result, tuple):
+        return type(result)([like(pattern, m) for m in result])
+    return like(pattern, result)
 
 
 def in_place(overload: Any, args: tuple, pattern: NestedTensor) -> Any:
@@ -102,8 +102,8 @@ def _on_values(name: str) -> None:
         (_, t), *rest = bound.items()
         if not is_nested(t):
             return NotImplemented
-        made = ops[name](values_of(t), **dict(rest))
-        return like(t, made)
+        result = ops[name](values_of(t), **dict(rest))
+        return like(t, result)
 
     named_rules[name] = apply
 
@@ -137,13 +137,13 @@ def contiguous(t: Any, memory_format: Any = None) -> Any:
 @rule("to")
 def to(t: Any, *rest: Any) -> Any:
     """Another dtype; devices other than the present one are not supported."""
-    made = t
+    result = t
     for a in rest:
-        if isinstance(a, _C.dtype) and a is not made.dtype:
-            made = like(made, values_of(made).to(a))
+        if isinstance(a, _C.dtype) and a is not result.dtype:
+            result = like(result, values_of(result).to(a))
         elif isinstance(a, (str, _C.device)) and _C.device(a) != t.device:
             raise NotImplementedError("to: nested tensors stay on their device")
-    return made
+    return result
 
 
 @rule("embedding")

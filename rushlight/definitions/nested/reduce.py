@@ -33,15 +33,15 @@ def over_components(name: str, t: NestedTensor, keepdim: bool) -> Any:
             0, component, (values != 0).to(component.dtype)
         )
         full = length_tensor(t).reshape(-1, *[1] * (len(shape) - 1))
-        made = counts > 0 if name == "any" else counts == full
+        result = counts > 0 if name == "any" else counts == full
     elif name in ("sum", "mean"):
-        made = values.new_zeros(shape).index_add(0, component, values)
+        result = values.new_zeros(shape).index_add(0, component, values)
         if name == "mean":
-            made = made / length_tensor(t).reshape(-1, *[1] * (len(shape) - 1))
+            result = result / length_tensor(t).reshape(-1, *[1] * (len(shape) - 1))
     else:
         at = component.reshape(-1, *[1] * (values.ndim - 1)).expand(values.shape)
-        made = values.new_ones(shape).scatter_reduce(0, at, values, _BY_SCATTER[name], include_self=False)
-    return made.unsqueeze(t._ragged) if keepdim else made
+        result = values.new_ones(shape).scatter_reduce(0, at, values, _BY_SCATTER[name], include_self=False)
+    return result.unsqueeze(t._ragged) if keepdim else result
 
 
 def reduce(name: str, bound: dict[str, Any]) -> Any:
@@ -59,9 +59,9 @@ def reduce(name: str, bound: dict[str, Any]) -> Any:
     if dims == [t._ragged]:
         return over_components(name, t if dtype is None else t.to(dtype), keepdim)
     inner = [d - 1 for d in dims]
-    made = ops[name](values_of(t), inner[0] if isinstance(dim, int) or name == "prod" else inner, keepdim, **options)
+    result = ops[name](values_of(t), inner[0] if isinstance(dim, int) or name == "prod" else inner, keepdim, **options)
     ragged = t._ragged - (0 if keepdim else sum(d < t._ragged for d in dims))
-    return type(made)([like(t, m, ragged) for m in made]) if isinstance(made, tuple) else like(t, made, ragged)
+    return type(result)([like(t, m, ragged) for m in result]) if isinstance(result, tuple) else like(t, result, ragged)
 
 
 def batch_too(name: str, t: NestedTensor, dims: list[int], keepdim: bool, options: dict) -> Any:
@@ -71,10 +71,10 @@ def batch_too(name: str, t: NestedTensor, dims: list[int], keepdim: bool, option
     if name == "prod":
         for d in reversed(inner):
             values = values.prod(d, keepdim)
-        made = values
+        result = values
     else:
-        made = ops[name](values, inner, keepdim, **options)
-    return made.unsqueeze(0) if keepdim else made
+        result = ops[name](values, inner, keepdim, **options)
+    return result.unsqueeze(0) if keepdim else result
 
 
 def extreme(name: str, bound: dict[str, Any]) -> Any:
@@ -124,8 +124,8 @@ def softmax_over(name: str, bound: dict[str, Any]) -> Any:
     shifted = values - top.index_select(0, component)
     power = shifted.exp()
     whole = values.new_zeros(shape).index_add(0, component, power).index_select(0, component)
-    made = shifted - whole.log() if name.endswith("log_softmax") else power / whole
-    return like(t, made.movedim(0, t._ragged - 1))
+    result = shifted - whole.log() if name.endswith("log_softmax") else power / whole
+    return like(t, result.movedim(0, t._ragged - 1))
 
 
 for _name in ("softmax", "log_softmax", "_functional_softmax", "_functional_log_softmax"):

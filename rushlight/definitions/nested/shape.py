@@ -46,17 +46,17 @@ def getitem(t: Any, key: Any) -> Any:
     at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
     if at is not None:
         parts[at : at + 1] = [slice(None)] * (t.ndim - len(parts) + 1)
-    made: Any = t
+    result: Any = t
     for dim in range(len(parts) - 1, -1, -1):
         part = parts[dim]
         if isinstance(part, slice):
             if part != slice(None):
-                made = find_op("slice")(made, dim, part.start, part.stop, part.step or 1)
+                result = find_op("slice")(result, dim, part.start, part.stop, part.step or 1)
         elif isinstance(part, int) and not isinstance(part, bool):
-            made = made.select(dim, part)
+            result = result.select(dim, part)
         else:
             raise NotImplementedError(f"nested tensors can be indexed with numbers, slices and '...', got {part!r}")
-    return made
+    return result
 
 
 @rule("slice")
@@ -113,11 +113,11 @@ def unsqueeze(t: Any, dim: int) -> NestedTensor:
 def squeeze(t: Any, dim: Any = None) -> Any:
     if dim is None:
         raise RuntimeError("squeeze(): nested tensors need the dims to squeeze by number")
-    made = t
+    result = t
     for at in sorted({inner_dim("squeeze", t, d) for d in ((dim,) if isinstance(dim, int) else dim)}, reverse=True):
-        if at != made._ragged - 1 and made._held.shape[at] == 1:
-            made = like(made, values_of(made).squeeze(at), made._ragged - (at < made._ragged - 1))
-    return made
+        if at != result._ragged - 1 and result._held.shape[at] == 1:
+            result = like(result, values_of(result).squeeze(at), result._ragged - (at < result._ragged - 1))
+    return result
 
 
 @rule("view", "reshape", "expand")

@@ -83,8 +83,8 @@ def chebyshev(inside: Callable[[Any, Any], Any], outside: Callable[[Any, Any, An
 
 def _growth(f: str, n: Any, t: Any, half: Any, at_one: Any) -> Any:
     """f(n t) / f(half) for f cosh or sinh, with the limit `at_one` where t is 0."""
-    made = getattr(n * t, f)() / getattr(half, f)()
-    return (made * 0 + at_one).where(t == 0, made) if f == "cosh" else (t + at_one).where(t == 0, made)
+    result = getattr(n * t, f)() / getattr(half, f)()
+    return (result * 0 + at_one).where(t == 0, result) if f == "cosh" else (t + at_one).where(t == 0, result)
 
 
 def _third(n: Any, t: Any) -> Any:
@@ -119,8 +119,8 @@ def in_double(high: High) -> High:
     as the recurrence ends."""
 
     def wide(x: Any, n: Any) -> Any:
-        made = high(x.to(float64), n.to(float64)).to(x.dtype)
-        return made.masked_fill(made.isinf(), float("nan"))
+        result = high(x.to(float64), n.to(float64)).to(x.dtype)
+        return result.masked_fill(result.isinf(), float("nan"))
 
     return wide
 
@@ -142,9 +142,9 @@ def high_legendre(x: Any, n: Any) -> Any:
     cotangent = (size / sine).masked_fill(angle == 0, 1.0)
     half = n + 0.5
     slope = ((safe * cotangent - 1) / (8 * safe)).masked_fill(angle == 0, 0.0)
-    made = bessel(0, half * angle, beyond) + slope * bessel(1, half * angle, beyond) / half
-    made = made * (safe / sine).masked_fill(angle == 0, 1.0).sqrt()
-    return (-made).where((x < 0) & (n.remainder(2) == 1), made)
+    result = bessel(0, half * angle, beyond) + slope * bessel(1, half * angle, beyond) / half
+    result = result * (safe / sine).masked_fill(angle == 0, 1.0).sqrt()
+    return (-result).where((x < 0) & (n.remainder(2) == 1), result)
 
 
 @in_double
@@ -158,8 +158,8 @@ def high_laguerre(x: Any, n: Any) -> Any:
     root = safe.sqrt()
     phase = ((safe + safe * safe).sqrt() + root.asinh()).where(left, (safe - safe * safe).sqrt() + root.asin()) / 2
     spread = (phase * phase / (safe * (1 + safe).where(left, 1 - safe))).pow(0.25)
-    made = (x / 2).exp() * spread * bessel(0, scale * phase, left)
-    return made.masked_fill(x == 0, 1.0).masked_fill(x.isinf(), float("nan")).where(x == x, x + n)
+    result = (x / 2).exp() * spread * bessel(0, scale * phase, left)
+    return result.masked_fill(x == 0, 1.0).masked_fill(x.isinf(), float("nan")).where(x == x, x + n)
 
 
 class _Polynomial(Composite):

@@ -61,11 +61,11 @@ class MaskedFill(Pointwise):
             return op.batching.pointwise(level, overload, args)
         ndim = max(input.ndim, mask.ndim)
         x, m, v = (op.batching.align(op.batching.expanded(t, level), ndim) for t in args)
-        made = find_op("where")(m, v.to(x.dtype), x)
+        result = find_op("where")(m, v.to(x.dtype), x)
         if not overload.inplace:
-            return op.batching.wrapped(made, level)
+            return op.batching.wrapped(result, level)
         op.batching.check_target(overload, args, level)
-        op.batching.front(input, level).copy_(made)
+        op.batching.front(input, level).copy_(result)
         return input
 
     def expr(self, s, x, mask, value):

@@ -112,8 +112,8 @@ class AdaptiveAvgPool(Composite):
             raise RuntimeError(f"{self.name}: expected sizes of at least 0 in output_size, got {sizes}")
         check_adaptive(self.name, input, self.count)
         if all(n == 1 for n in sizes):
-            made = input.mean(list(range(-self.count, 0)), keepdim=True)
-            return in_order(made, True) if is_channels_last(input, self.count) else made
+            result = input.mean(list(range(-self.count, 0)), keepdim=True)
+            return in_order(result, True) if is_channels_last(input, self.count) else result
         space = input.shape[input.ndim - len(sizes) :]
         if all(out and n % out == 0 for n, out in zip(space, sizes, strict=True)):   # windows of one size, side by side
             return find_op("_window_sum")(

@@ -71,12 +71,12 @@ def unpool(name: str, input: Any, indices: Any, sizes: Sequence[int]) -> Any:
     for n in sizes:
         plane *= n
     lead = tuple(input.shape[: input.ndim - count])
-    made = (
+    result = (
         input.new_zeros((*lead, plane))
         .scatter(-1, indices.flatten(-count), input.flatten(-count))
         .view((*lead, *sizes))
     )
-    return in_order(made, True) if is_channels_last(input, count) else made
+    return in_order(result, True) if is_channels_last(input, count) else result
 
 
 class MaxUnpool1d(MaxUnpool):

@@ -145,13 +145,13 @@ class Coordinate:
     def cubic_taps(self) -> list[Tap]:
         first = floor(self.value)
         t = self.value - first
-        made = []
+        result = []
         for k, (weight, slope, curve) in enumerate(cubic_weights(t)):
             at, _ = self.bounded(first + (k - 1.0))
-            made.append(
+            result.append(
                 Tap(cast(at, "i64"), self.inside(at), weight, slope * self.slope, curve * self.slope * self.slope)
             )
-        return made
+        return result
 
 
 def cubic_weights(t: Value) -> list[tuple[Value, Value, Value]]:

@@ -113,15 +113,15 @@ class SparseTensor(_C.Tensor):
         raise RuntimeError("data: a sparse tensor cannot be made to look at another. Use copy_().")
 
     def __getitem__(self, key: Any) -> Any:
-        made = self
+        result = self
         for item in reversed(list(enumerate(key if isinstance(key, tuple) else (key,)))):
             dim, at = item
             if isinstance(at, slice) and at == slice(None):
                 continue
             if not isinstance(at, int) or isinstance(at, bool):
                 raise NotImplementedError(f"sparse tensors can be indexed with numbers and ':' alone, got {at!r}")
-            made = made.select(dim, at)
-        return made
+            result = result.select(dim, at)
+        return result
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise NotImplementedError(
@@ -137,8 +137,8 @@ class SparseTensor(_C.Tensor):
         return iter([self.select(0, k) for k in range(self.shape[0])])
 
     def __deepcopy__(self, memo: dict) -> SparseTensor:
-        made = make(self._layout, self.shape, tuple(i.clone() for i in self._index), self._held.clone(), self._sorted)
-        return made.requires_grad_(self.requires_grad)
+        result = make(self._layout, self.shape, tuple(i.clone() for i in self._index), self._held.clone(), self._sorted)
+        return result.requires_grad_(self.requires_grad)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         names = {sparse_coo: ("indices",)}.get(
@@ -180,9 +180,9 @@ def _indented(text: str, width: int) -> str:
 
 def make(layout: Layout, size: Any, index: tuple, values: Any, is_sorted: bool = False) -> SparseTensor:
     """A sparse tensor of these parts, outside every graph."""
-    made = _C.make_wrapper(SparseTensor, tuple(size), None, values.dtype, values.device)
-    made._layout, made._index, made._held, made._sorted = layout, index, values.detach(), is_sorted
-    return made
+    result = _C.make_wrapper(SparseTensor, tuple(size), None, values.dtype, values.device)
+    result._layout, result._index, result._held, result._sorted = layout, index, values.detach(), is_sorted
+    return result
 
 
 def flat(args: tuple) -> list[Any]:

@@ -74,8 +74,8 @@ def to_coo(t: Any, dims: int | None = None) -> SparseTensor:
     if t._layout in BLOCKED:
         return to_coo(dense_of(t))
     indices = find_op("stack")(list(positions(t)))
-    made = put_together(sparse_coo, t.shape, (indices,), values_of(t), t._layout is sparse_csr)
-    return made if made._sorted else coalesced(made)
+    result = put_together(sparse_coo, t.shape, (indices,), values_of(t), t._layout is sparse_csr)
+    return result if result._sorted else coalesced(result)
 
 
 def to_compressed(t: Any, layout: Any, block: Any = None) -> SparseTensor:
@@ -139,8 +139,8 @@ def dense_of(t: Any) -> Any:
     if t._layout in BLOCKED:
         block = t._held.shape[1:3]
         rows, cols = t.shape[0] // block[0], t.shape[1] // block[1]
-        made = values.new_zeros((rows, cols, *block)).index_put(at, values, True)
-        return made.permute(0, 2, 1, 3).reshape(t.shape)
+        result = values.new_zeros((rows, cols, *block)).index_put(at, values, True)
+        return result.permute(0, 2, 1, 3).reshape(t.shape)
     if not at:
         return values.sum(0)
     return values.new_zeros(tuple(t.shape)).index_put(at, values, True)
@@ -166,8 +166,8 @@ class ToDense(Composite):
     function = out = False
 
     def compute(self, input, dtype, masked_grad):
-        made = find_op("_sparse_full_dense")(input) if masked_grad is False and is_sparse(input) else dense_of(input)
-        return made if dtype is None else made.to(dtype)
+        result = find_op("_sparse_full_dense")(input) if masked_grad is False and is_sparse(input) else dense_of(input)
+        return result if dtype is None else result.to(dtype)
 
 
 class ToSparse(Composite):
@@ -284,19 +284,19 @@ def clone(t: Any, memory_format: Any = None) -> SparseTensor:
 @rule("to")
 def to(t: Any, *rest: Any) -> Any:
     """Another dtype or device."""
-    made = t
+    result = t
     for a in rest:
-        if isinstance(a, _C.dtype) and a is not made.dtype:
-            made = (
-                like(made, values_of(made).to(a))
-                if made.requires_grad
-                else make(t._layout, t.shape, made._index, made._held.to(a), t._sorted)
+        if isinstance(a, _C.dtype) and a is not result.dtype:
+            result = (
+                like(result, values_of(result).to(a))
+                if result.requires_grad
+                else make(t._layout, t.shape, result._index, result._held.to(a), t._sorted)
             )
-        elif isinstance(a, (str, _C.device)) and _C.device(a) != made.device:
-            made = put_together(
-                t._layout, t.shape, tuple(i.to(a) for i in made._index), values_of(made).to(a), t._sorted
+        elif isinstance(a, (str, _C.device)) and _C.device(a) != result.device:
+            result = put_together(
+                t._layout, t.shape, tuple(i.to(a) for i in result._index), values_of(result).to(a), t._sorted
             )
-    return made
+    return result
 
 
 def empty_of(t: SparseTensor, dtype: Any = None) -> SparseTensor:

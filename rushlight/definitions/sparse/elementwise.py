@@ -39,8 +39,8 @@ def summed(t: SparseTensor) -> SparseTensor:
 def _unary(name: str, is_linear: bool) -> None:
     def apply(t: Any, *rest: Any) -> SparseTensor:
         t = t if is_linear else summed(t)
-        made = ops[name](values_of(t), *rest)
-        return like(t, made) if made.requires_grad else make(t._layout, t.shape, t._index, made, t._sorted)
+        result = ops[name](values_of(t), *rest)
+        return like(t, result) if result.requires_grad else make(t._layout, t.shape, t._index, result, t._sorted)
 
     rules[name] = apply
     rules[name + "_"] = lambda t, *rest: replace(t, apply(t.detach(), *rest))
@@ -140,8 +140,8 @@ def add(a: Any, b: Any, alpha: Any = 1) -> Any:
     if a.shape != b.shape:
         raise RuntimeError(f"add: expected other of the size of self, {list(a.shape)}, got {list(b.shape)}")
     if a._layout is not sparse_coo or b._layout is not sparse_coo:
-        made = add(to_coo(a), to_coo(b), alpha)
-        return made if a._layout is sparse_coo else to_compressed(coalesced(made), a._layout)
+        result = add(to_coo(a), to_coo(b), alpha)
+        return result if a._layout is sparse_coo else to_compressed(coalesced(result), a._layout)
     if sparse_dims(a) != sparse_dims(b):
         raise RuntimeError(
             f"add: sparse tensors must have as many sparse dims, got {sparse_dims(a)} and {sparse_dims(b)}"
@@ -150,8 +150,8 @@ def add(a: Any, b: Any, alpha: Any = 1) -> Any:
     if a._index[0] is b._index[0]:
         return like(a, values_of(a) + second)
     cat = find_op("cat")
-    made = put_together(sparse_coo, a.shape, (cat([a._index[0], b._index[0]], 1),), cat([values_of(a), second], 0))
-    return coalesced(made) if a._sorted and b._sorted else made
+    result = put_together(sparse_coo, a.shape, (cat([a._index[0], b._index[0]], 1),), cat([values_of(a), second], 0))
+    return coalesced(result) if a._sorted and b._sorted else result
 
 
 @rule("sub", "subtract")

@@ -75,12 +75,12 @@ class CsrProduct(Library):
 
     def run(self, crow, col, values, dense):
         wide = _WIDE.get(values.dtype, values.dtype)
-        made = find_op("_csr_product")(
+        result = find_op("_csr_product")(
             *[t.detach().contiguous() for t in (crow, col)],
             values.detach().to(wide).contiguous(),
             dense.detach().to(wide).contiguous(),
         )
-        return made.to(values.dtype)
+        return result.to(values.dtype)
 
     def vjp(self, g, crow, col, values, dense):
         count = find_op("arange")(col.shape[0], device=col.device)
@@ -147,8 +147,9 @@ class DenseGradientProduct(OpDefinition):
         return times_dense(sparse.detach(), dense.detach())
 
     def vjp(self, g, sparse, dense):
-        turned = sparse.transpose(0, 1)
-        return {"sparse": g @ dense.mH, "dense": times_dense(turned.conj() if sparse.is_complex() else turned, g)}
+        transposed = sparse.transpose(0, 1)
+        transposed = transposed.conj() if sparse.is_complex() else transposed
+        return {"sparse": g @ dense.mH, "dense": times_dense(transposed, g)}
 
 
 def times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
@@ -165,8 +166,8 @@ def times_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     other = find_op("arange")(element.shape[0], device=row.device) - (start - first).index_select(0, element)
     values = left.index_select(0, element) * right.index_select(0, other)
     indices = find_op("stack")([row.index_select(0, element), col.index_select(0, other)])
-    made = coalesced(put_together(sparse_coo, (a.shape[0], b.shape[1]), (indices,), values))
-    return made if layout is sparse_coo else to_compressed(made, layout)
+    result = coalesced(put_together(sparse_coo, (a.shape[0], b.shape[1]), (indices,), values))
+    return result if layout is sparse_coo else to_compressed(result, layout)
 
 
 @rule("mm")
@@ -209,17 +210,17 @@ def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> An
             f"addmm: expected a strided input where both factors are strided, got one of layout {input.layout}. Use"
             " to_dense()."
         )
-    made = mm(mat1, mat2)
-    made = made if alpha == 1 else made * alpha
+    result = mm(mat1, mat2)
+    result = result if alpha == 1 else result * alpha
     if beta == 0:
-        return made
-    return (input if beta == 1 else input * beta) + made
+        return result
+    return (input if beta == 1 else input * beta) + result
 
 
 @rule("linear")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    made = mm(input, weight.transpose(0, 1))
-    return made if bias is None else made + bias
+    result = mm(input, weight.transpose(0, 1))
+    return result if bias is None else result + bias
 
 
 # --- the namespace's own ----------------------------------------------------------------------------------------------
@@ -257,9 +258,9 @@ class SparseMmReduce(Composite):
         check_sizes("sparse.mm", sparse, dense)
         crow, col, values = rows_of(sparse)
         if reduce in ("sum", "mean"):
-            made = find_op("_csr_product")(crow, col, values, dense)
+            result = find_op("_csr_product")(crow, col, values, dense)
             counts = (crow[1:] - crow[:-1]).clamp(min=1).unsqueeze(1)
-            return made if reduce == "sum" else (made / counts).to(made.dtype)
+            return result if reduce == "sum" else (result / counts).to(result.dtype)
         parts = values.unsqueeze(1) * dense.index_select(0, col)
         row = positions(sparse)[0].unsqueeze(1).expand(parts.shape)
         return parts.new_zeros((sparse.shape[0], dense.shape[1])).scatter_reduce(
@@ -285,8 +286,8 @@ class SampledAddmm(OpDefinition):
                 f" {[mat1.shape[0], mat2.shape[1]]}"
             )
         row, col = positions(input)
-        made = dots(row, col, mat1.detach(), mat2.detach().transpose(0, 1)) * alpha
-        return make(sparse_csr, input.shape, input._index, made + input._held * beta if beta != 0 else made)
+        result = dots(row, col, mat1.detach(), mat2.detach().transpose(0, 1)) * alpha
+        return make(sparse_csr, input.shape, input._index, result + input._held * beta if beta != 0 else result)
 
     def vjp(self, g, input, mat1, mat2, beta, alpha):
         pattern = input.detach()
@@ -315,5 +316,5 @@ def spread_diagonals(diagonals: Any, offsets: Any, shape: tuple[int, int], layou
     if not values:
         return make(sparse_coo, shape, (offsets.new_zeros((2, 0), dtype=_C.int64),), diagonals.reshape(-1)[:0], True)
     indices = find_op("stack")([cat(rows_), cat(cols)])
-    made = put_together(sparse_coo, shape, (indices,), cat(values))
-    return made if layout in (None, sparse_coo) else to_compressed(made, layout)
+    result = put_together(sparse_coo, shape, (indices,), cat(values))
+    return result if layout in (None, sparse_coo) else to_compressed(result, layout)

@@ -76,8 +76,8 @@ def norm(t: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: An
     if dim is not None and len(dim) not in (0, t.ndim):
         raise NotImplementedError("norm: sparse tensors have norms over all dims only")
     t = coalesced(t) if t._layout is sparse_coo else t
-    made = values_of(t).norm(2 if ord is None or ord == "fro" else ord, dtype=dtype)
-    return made.reshape((1,) * t.ndim) if keepdim else made
+    result = values_of(t).norm(2 if ord is None or ord == "fro" else ord, dtype=dtype)
+    return result.reshape((1,) * t.ndim) if keepdim else result
 
 
 @rule("any")

@@ -109,8 +109,8 @@ class Adjoint(Composite):
     def compute(self, input):
         if input.ndim < 2:
             raise RuntimeError(f"adjoint: expected a matrix or a batch of matrices, got {input.ndim} dimensions.")
-        turned = input.transpose(-2, -1)
-        return turned.conj() if input.is_complex() else turned
+        transposed = input.transpose(-2, -1)
+        return transposed.conj() if input.is_complex() else transposed
 
 
 class Unsqueeze(View):

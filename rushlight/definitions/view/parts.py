@@ -356,11 +356,11 @@ def split_sizes(name: str, total: int, size: Any) -> list[int]:
 
 def cut(t: Any, d: int, lengths: list[int]) -> list[Geometry]:
     """Geometries of consecutive parts along `d`."""
-    strides, at, made = t.stride(), 0, []
+    strides, at, result = t.stride(), 0, []
     for n in lengths:
-        made.append(Geometry(_with(t.shape, d, n), strides, at * strides[d]))
+        result.append(Geometry(_with(t.shape, d, n), strides, at * strides[d]))
         at += n
-    return made
+    return result
 
 
 class Split(View):

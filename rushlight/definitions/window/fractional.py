@@ -51,8 +51,8 @@ class FractionalMax(Loops):
             for label, t in (("input", input), ("samples", samples))
         ]
         reads = (*memories, *[n for w in windows for n in w.numbers()])
-        made = window_maxima(self.spec.name, input, windows, reads, "i64")
-        return made.but(through=frozenset(), layout=None)      # samples have no dim for some of the ranges
+        result = window_maxima(self.spec.name, input, windows, reads, "i64")
+        return result.but(through=frozenset(), layout=None)      # samples have no dim for some of the ranges
 
 
 class DrawnRange(WindowRange):

@@ -50,14 +50,14 @@ def channels_last_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def unravel(item: Value, names: Sequence[str], prefix: str) -> list[Statement]:
     """Locals `prefix`0.. for the position of flat index `item` in dims of the named sizes;
     what is left is `prefix`.rest."""
-    made: list[Statement] = []
+    result: list[Statement] = []
     for d in range(len(names) - 1, -1, -1):
         size = var(names[d])
-        made.append(Local(f"{prefix}{d}", irem(item, size)))
-        made.append(Local(f"{prefix}{d}.rest", idiv(item, size)))
+        result.append(Local(f"{prefix}{d}", irem(item, size)))
+        result.append(Local(f"{prefix}{d}.rest", idiv(item, size)))
         item = var(f"{prefix}{d}.rest")
-    made.append(Local(f"{prefix}.rest", item))
-    return made
+    result.append(Local(f"{prefix}.rest", item))
+    return result
 
 
 def nested(loops: Sequence[tuple[str, Value]], body: Sequence[Statement]) -> tuple[Statement, ...]:

@@ -91,12 +91,12 @@ class WindowSum(Loops):
             )
         check_memory(shape, input.dtype, input.device)   # before tables of these lengths
         if are_picks(axes):
-            made = picked(input, axes, shape)
+            result = picked(input, axes, shape)
         elif channels or len(axes) == 1:
-            made = summed(input, axes, shape, everywhere=not channels)
+            result = summed(input, axes, shape, everywhere=not channels)
         else:
-            made = in_two_stages(input, axes, shape)
-        return made.but(layout=layout)
+            result = in_two_stages(input, axes, shape)
+        return result.but(layout=layout)
 
 
 def memory_of(input: Any) -> Memory:
@@ -176,20 +176,20 @@ class SumRange:
             moved = [min(s, self.axis.source - taps) for s in starts]
             weights = [[0.0] * (s - m) + w for s, m, w in zip(starts, moved, weights, strict=True)]
             starts = moved
-        made = [self.listed("starts", "i64", starts), self.listed("counts", "i64", self.table.counts)]
+        result = [self.listed("starts", "i64", starts), self.listed("counts", "i64", self.table.counts)]
         if weights is not None:
             padded = [w + [0.0] * (taps - len(w)) for w in weights]
             turned = [padded[o][t] for t in range(taps) for o in range(target)]
-            made.append(Table(f"weights{self.d}", code, (taps, target), (target, 1), values=encoded(turned, code)))
+            result.append(Table(f"weights{self.d}", code, (taps, target), (target, 1), values=encoded(turned, code)))
         else:
-            made.append(self.listed("divisors", code, self.table.divisors or (1,) * target))
+            result.append(self.listed("divisors", code, self.table.divisors or (1,) * target))
         low, high, padding = 0, 0, 0
         if self.regular is not None:
             low, high, padding = self.regular.low, self.regular.high, self.regular.padding
         elif self.pattern is not None:
             low, high = self.pattern.low, self.pattern.high
         return [
-            *made,
+            *result,
             *[
                 Number(f"{label}{self.d}", "i64", n)
                 for label, n in (("low", low), ("high", high), ("padding", padding), ("taps", self.taps))
