@@ -40,6 +40,13 @@ VARIABLES = {
             ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback", "recompiles", "breaks"),
         ),
         Variable(
+            "RUSHLIGHT_DYNAMO_DEBUG",
+            OURS,
+            "`1` lets errors of capture itself end the program, where the graph would break",
+            "0",
+            ("0", "1"),
+        ),
+        Variable(
             "RUSHLIGHT_CUDA_DRIVER",
             OURS,
             "the library of NVIDIA's driver, where the system does not find it",

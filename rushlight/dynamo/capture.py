@@ -11,13 +11,13 @@ The run has no effect outside, so that it is simply made again, up to that instr
 
 from __future__ import annotations
 
-import os
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._C import Tensor
+from ..base import environment
 from ..dispatch import autocast
 from ..fake import ShapeEnv
 from ..fx._lazy_graph_module import _LazyGraphModule
@@ -36,8 +36,6 @@ from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
 from .sources import Cell, CellObject, Constant, Local, ShapeOf, Source
 from .tracing import tracing
-
-_DEBUG = bool(os.environ.get("RUSHLIGHT_DYNAMO_DEBUG"))
 
 
 class Refused(Exception):  # noqa: N818 - no error: the frame runs as it is
@@ -172,7 +170,7 @@ class _Attempt:
         except (GraphBreak, KeyboardInterrupt):
             raise
         except Exception as error:
-            if _DEBUG:
+            if environment.get("RUSHLIGHT_DYNAMO_DEBUG") == "1":
                 raise
             raise GraphBreak("internal", f"{type(error).__name__}: {error}") from error
         if what == "generator":
