@@ -52,8 +52,8 @@ def test_a_word_that_shows_nothing_is_answered_with_those_that_do(tmp_path: Path
     assert (
         done.returncode == 0
         and done.stderr.count(
-            "RUSHLIGHT_SHOW: expected some of dispatch, graph, lowered, schedule, loops, llvm, asm, fallback, recompiles, breaks, got"
-            " 'nonsense'"
+            "RUSHLIGHT_SHOW: expected some of dispatch, graph, lowered, schedule, loops, llvm, asm, fallback,"
+            " recompiles, breaks, got 'nonsense'"
         )
         == 1
     )
