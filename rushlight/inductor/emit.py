@@ -176,7 +176,10 @@ class Emitter:
                 (self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results))
             )
         geometries = [*node.inputs, *[None] * len(node.plan.outputs)]
-        own = packing.unpacked(self, steps, places, [v.buffer for v in node.inputs])
+        temporaries = {
+            len(node.inputs) + i for i, (kind, *_) in enumerate(node.plan.outputs) if kind == "temp"
+        }
+        own = packing.unpacked(self, steps, places, [v.buffer for v in node.inputs], temporaries)
         self.add([shown(step, geometries) for step in own], places, on_error)
 
     def call(self, node: Node) -> None:

@@ -20,11 +20,13 @@ from .values import Buffer, named
 Places = list[tuple[int, int]]
 
 
-def unpacked(emitter: Any, steps: Sequence[tuple], places: Places, inputs: Sequence[Buffer]) -> list[tuple]:
-    """The steps that are left; `places` gets those of packed copies."""
+def unpacked(emitter: Any, steps: Sequence[tuple], places: Places, inputs: Sequence[Buffer], own: set[int]
+             ) -> list[tuple]:  # fmt: skip
+    """The steps that are left; `places` gets those of packed copies. `own` are the temporaries of the plan: its results
+    are temporary too, but others know where they are."""
     left = list(steps)
     for target in dict.fromkeys([split(s[1][-1])[0] for s in steps if s[0] in packers]):
-        if target >= len(inputs) and emitter.is_temporary(places[target][0]):
+        if target in own:
             left = without(emitter, target, left, places, inputs)
     return left
 

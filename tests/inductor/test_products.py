@@ -52,3 +52,9 @@ def test_weights_that_change_are_packed_again() -> None:
         return made
 
     check(f, rl.randn(256, 512), *[rl.randn(16, 256) for _ in range(4)], rtol=1e-4, atol=1e-3)
+
+
+def test_two_products_of_one_turned_operand() -> None:
+    """Each has it copied into place: the copies are results of their own, which others find where they were."""
+    x, a, b = rl.randn(2, 16, 16), rl.randn(16, 16), rl.randn(16, 16)
+    check(lambda x, a, b: (rl.nn.functional.linear(x.mT, a), rl.nn.functional.linear(x.mT, b)), x, a, b)
