@@ -23,7 +23,7 @@ Measure = Callable[[int], float]
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
-def compile_case(torch: Any, case: dict[str, Any], clock: Callable[[], float]) -> Measure:
+def compile_case(torch: Any, case: dict[str, Any], clock: Callable[[], float] = time.perf_counter) -> Measure:
     """A function from a number of repetitions to the seconds they took."""
     space: dict[str, Any] = {"torch": torch, "clock": clock}
     exec(compile(textwrap.dedent(case["setup"]), f"<setup of {case['name']}>", "exec"), space)
