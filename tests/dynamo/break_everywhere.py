@@ -131,7 +131,7 @@ def broken(function, at, stack, wanted, seen):
     emitter = E.Emitter(code, names)
     first = emitter.label()
     emitter.place(first)
-    R.emit_break(emitter, point, resume)
+    R.emit_break(emitter, point, resume, lambda callee: callee)
     spliced = []
     for i, one in enumerate(listed):
         if i == at:
