@@ -87,6 +87,8 @@ define_same("_unsafe_view", "_unsafe_view(Tensor input, int[] size) -> Tensor",
 define_same("log_sigmoid", "log_sigmoid(Tensor input) -> Tensor", lambda self, input: find_op("logsigmoid")(input))
 define_same("numpy_T", "numpy_T(Tensor input) -> Tensor",
             lambda self, input: input.permute(*range(input.ndim - 1, -1, -1)))  # fmt: skip
+define_same("mT", "mT(Tensor input) -> Tensor", lambda self, input: input.transpose(-2, -1))
+define_same("mH", "mH(Tensor input) -> Tensor", lambda self, input: input.transpose(-2, -1).conj())
 define_same("matrix_H", "matrix_H(Tensor input) -> Tensor", lambda self, input: input.transpose(-2, -1).conj())
 
 
@@ -122,3 +124,19 @@ class OldConvolution(_Exported):
         return find_op("convolution")(
             input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
         )
+
+
+class EmbeddingBagWhole(_Exported):
+    """`embedding_bag`, with all its arguments."""
+
+    schema = (
+        "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool "
+        "sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
+        "(Tensor, Tensor, Tensor, Tensor)"
+    )
+
+    def compute(self, weight, indices, offsets, scale, mode, sparse, per_sample_weights, include_last, padding_idx):
+        return find_op("embedding_bag")(
+            weight, indices, offsets, scale, mode, sparse, per_sample_weights, include_last,
+            None if padding_idx < 0 else padding_idx,
+        )  # fmt: skip

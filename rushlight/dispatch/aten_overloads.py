@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .. import _C
 from ..base.shape import memory_format
+from .aten_adapters import ADAPTERS
 
 REQUIRED = object()
 _SAME = {
@@ -162,6 +163,8 @@ class AtenOverload:
 
     def _run(self, given: dict[str, Any]) -> Any:
         """Call our op: arguments by place as long as there are no gaps, then by our names."""
+        if self._opname in ADAPTERS:
+            return ADAPTERS[self._opname](**given)
         for overload in _ours_first(self.op, self.counterpart):
             names = {aten_name(p.name, self._schema): p for p in overload.definition.spec.params}
             extra = [k for k in given if k not in names]
@@ -212,6 +215,8 @@ def aten_name(ours: str, schema: AtenSchema) -> str:
 
 def _counterpart(op: Any, schema: AtenSchema) -> Any:
     """The overload of ours that has PyTorch's parameters by place."""
+    if schema.name in ADAPTERS:
+        return op.overload_list[0]
     wanted = [p.name for p in schema.arguments if not p.kwarg_only]
     for overload in op.overload_list:
         own = [aten_name(p.name, schema) for p in overload.definition.spec.params if not p.keyword_only]

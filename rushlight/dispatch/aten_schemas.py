@@ -32,51 +32,54 @@ alpha, Tensor total); _efficient_attention_forward(Tensor query, Tensor key, Ten
 cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, float dropout_p, int custom_mask_type,
 bool compute_log_sumexp=False, *, float? scale=None, Tensor? seqlen_k=None, int? window_size=None) -> (Tensor output,
 Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, SymInt max_seqlen_batch_q, SymInt max_seqlen_batch_k);
-_fft_c2c(self, SymInt[] dim, int normalization, bool forward); _fft_c2r(self, int[] dim, int normalization, SymInt
-last_dim_size); _fft_r2c(self, int[] dim, int normalization, bool onesided); _flash_attention_forward(Tensor query,
-Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool
-is_causal, bool return_debug_mask, *, float? scale=None, SymInt? window_size_left=None, SymInt? window_size_right=None,
-Tensor? seqused_k=None, Tensor? alibi_slopes=None, Tensor? block_table=None, int? num_splits=None) -> (Tensor output,
-Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, Tensor debug_attn_mask);
-_flash_attention_forward.quantized(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, SymInt
-max_q, SymInt max_k, float dropout_p, bool is_causal, bool return_debug_mask, Tensor? q_descale, Tensor? k_descale,
-Tensor? v_descale, *, float? scale=None, SymInt? window_size_left=None, SymInt? window_size_right=None, Tensor?
-seqused_k=None, Tensor? alibi_slopes=None) -> (Tensor output, Tensor softmax_logsumexp, Tensor rng_state, Tensor
-unused, Tensor debug_attn_mask); _fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) ->
-(Tensor, Tensor); _grouped_mm(self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None);
-_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) ->
-Tensor(a!); _int_mm(self, Tensor mat2); _is_all_true(self); _is_any_true(self); _linalg_det(Tensor A) -> (Tensor
-result, Tensor LU, Tensor pivots); _linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues,
-Tensor eigenvectors); _linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots);
-_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor
-pivots, Tensor info); _linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) ->
-(Tensor U, Tensor S, Tensor Vh); _local_scalar_dense(self) -> Scalar; _log_softmax(self, int dim, bool half_to_float);
-_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype); _logcumsumexp(self, int
-dim); _lu_with_info(self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info);
-_masked_scale(self, Tensor mask, float scale); _native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias,
-Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor);
-_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps)
--> (Tensor, Tensor, Tensor); _native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor
-running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor
-running_mean_out, Tensor running_var_out); _native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor?
-bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor);
-_neg_view(Tensor(a) self); _pdist_forward(self, float p=2.); _pin_memory(self, Device? device=None);
-_prelu_kernel(self, Tensor weight); _safe_softmax(self, int dim, ScalarType? dtype=None); _sample_dirichlet(self,
-Generator? generator=None); _scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor?
-attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool
-enable_gqa=False) -> (Tensor, Tensor); _scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor
-value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output,
-Tensor logsumexp); _scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key,
-Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float?
-scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value); _scaled_mm(self, Tensor mat2, Tensor scale_a,
-Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False);
-_scaled_mm_v2(self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b,
-int[] swizzle_b, Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False);
-_shape_as_tensor(self); _softmax(self, int dim, bool half_to_float); _softmax_backward_data(Tensor grad_output, Tensor
-output, int dim, ScalarType input_dtype); _stack(Tensor[] tensors, int dim=0); _standard_gamma(self, Generator?
-generator=None); _standard_gamma_grad(self, Tensor output); _to_copy(self, *, ScalarType? dtype=None, Layout?
-layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None);
-_unique(self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor); _unique2(self, bool sorted=True, bool
+_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool
+sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor,
+Tensor, Tensor); _fft_c2c(self, SymInt[] dim, int normalization, bool forward); _fft_c2r(self, int[] dim, int
+normalization, SymInt last_dim_size); _fft_r2c(self, int[] dim, int normalization, bool onesided);
+_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, Tensor? cum_seq_k, SymInt max_q,
+SymInt max_k, float dropout_p, bool is_causal, bool return_debug_mask, *, float? scale=None, SymInt?
+window_size_left=None, SymInt? window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None, Tensor?
+block_table=None, int? num_splits=None) -> (Tensor output, Tensor softmax_logsumexp, Tensor rng_state, Tensor unused,
+Tensor debug_attn_mask); _flash_attention_forward.quantized(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q,
+Tensor? cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, bool return_debug_mask, Tensor?
+q_descale, Tensor? k_descale, Tensor? v_descale, *, float? scale=None, SymInt? window_size_left=None, SymInt?
+window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None) -> (Tensor output, Tensor softmax_logsumexp,
+Tensor rng_state, Tensor unused, Tensor debug_attn_mask); _fused_rms_norm(Tensor input, int[] normalized_shape, Tensor?
+weight, float? eps) -> (Tensor, Tensor); _grouped_mm(self, Tensor mat2, Tensor? offs=None, Tensor? bias=None,
+ScalarType? out_dtype=None); _index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False,
+bool unsafe=False) -> Tensor(a!); _int_mm(self, Tensor mat2); _is_all_true(self); _is_any_true(self);
+_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots); _linalg_eigh(Tensor A, str UPLO="L", bool
+compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors); _linalg_slogdet(Tensor A) -> (Tensor sign, Tensor
+logabsdet, Tensor LU, Tensor pivots); _linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)
+-> (Tensor result, Tensor LU, Tensor pivots, Tensor info); _linalg_svd(Tensor A, bool full_matrices=False, bool
+compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh); _local_scalar_dense(self) -> Scalar;
+_log_softmax(self, int dim, bool half_to_float); _log_softmax_backward_data(Tensor grad_output, Tensor output, int dim,
+ScalarType input_dtype); _logcumsumexp(self, int dim); _lu_with_info(self, bool pivot=True, bool check_errors=True) ->
+(Tensor LU, Tensor pivots, Tensor info); _masked_scale(self, Tensor mask, float scale); _native_batch_norm_legit(Tensor
+input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum,
+float eps) -> (Tensor, Tensor, Tensor); _native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias,
+bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor); _native_batch_norm_legit_functional(Tensor
+input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)
+-> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out);
+_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
+running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor); _neg_view(Tensor(a) self); _pdist_forward(self,
+float p=2.); _pin_memory(self, Device? device=None); _prelu_kernel(self, Tensor weight); _safe_softmax(self, int dim,
+ScalarType? dtype=None); _sample_dirichlet(self, Generator? generator=None); _scaled_dot_product_attention_math(Tensor
+query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor?
+dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor);
+_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool
+is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp);
+_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor
+out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor
+grad_query, Tensor grad_key, Tensor grad_value); _scaled_mm(self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor?
+bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False); _scaled_mm_v2(self,
+Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b,
+Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False); _shape_as_tensor(self);
+_softmax(self, int dim, bool half_to_float); _softmax_backward_data(Tensor grad_output, Tensor output, int dim,
+ScalarType input_dtype); _stack(Tensor[] tensors, int dim=0); _standard_gamma(self, Generator? generator=None);
+_standard_gamma_grad(self, Tensor output); _to_copy(self, *, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None); _unique(self, bool
+sorted=True, bool return_inverse=False) -> (Tensor, Tensor); _unique2(self, bool sorted=True, bool
 return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor); _unsafe_index.Tensor(self, Tensor?[]
 indices); _unsafe_index_put(self, Tensor?[] indices, Tensor values, bool accumulate=False); _unsafe_masked_index(self,
 Tensor mask, Tensor?[] indices, Scalar fill); _unsafe_masked_index_put_accumulate(self, Tensor mask, Tensor?[] indices,
@@ -167,38 +170,38 @@ pin_memory=None); block_diag(Tensor[] tensors); bmm(self, Tensor mat2); bmm.dtyp
 out_dtype); broadcast_tensors(Tensor[] tensors) -> Tensor[]; broadcast_to(Tensor(a) self, SymInt[] size);
 bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False); bucketize.Tensor(self,
 Tensor boundaries, *, bool out_int32=False, bool right=False); cartesian_prod(Tensor[] tensors); cat(Tensor[] tensors,
-int dim=0); cauchy_(Tensor(a!) self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!);
-cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None); ceil(self); ceil_(Tensor(a!) self) -> Tensor(a!);
-celu(self, Scalar alpha=1.); celu_(Tensor(a!) self, Scalar alpha=1.) -> Tensor(a!); chain_matmul(Tensor[] matrices);
-chalf(self, *, MemoryFormat? memory_format=None); channel_shuffle(self, SymInt groups); cholesky(self, bool
-upper=False); cholesky_inverse(self, bool upper=False); cholesky_solve(self, Tensor input2, bool upper=False);
-chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]; clamp(self, Scalar? min=None, Scalar? max=None);
-clamp.Tensor(self, Tensor? min=None, Tensor? max=None); clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) ->
-Tensor(a!); clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!); clamp_max(self, Scalar
-max); clamp_max.Tensor(self, Tensor max); clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!);
-clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!); clamp_min(self, Scalar min); clamp_min.Tensor(self,
-Tensor min); clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!); clamp_min_.Tensor(Tensor(a!) self, Tensor min) ->
-Tensor(a!); clip(self, Scalar? min=None, Scalar? max=None); clip.Tensor(self, Tensor? min=None, Tensor? max=None);
-clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!); clip_.Tensor(Tensor(a!) self, Tensor?
-min=None, Tensor? max=None) -> Tensor(a!); clone(self, *, MemoryFormat? memory_format=None); coalesce(Tensor(a) self);
-col2im(self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride);
-column_stack(Tensor[] tensors); combinations(self, int r=2, bool with_replacement=False); complex(Tensor real, Tensor
-imag); concat(Tensor[] tensors, int dim=0); concatenate(Tensor[] tensors, int dim=0); conj(Tensor(a) self);
-conj_physical(self); constant_pad_nd(self, SymInt[] pad, Scalar value=0); contiguous(Tensor(a) self, *, MemoryFormat
-memory_format=0); conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0],
-SymInt[1] dilation=[1], SymInt groups=1); conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1]
-stride=[1], str padding="valid", SymInt[1] dilation=[1], SymInt groups=1); conv2d(Tensor input, Tensor weight, Tensor?
-bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1);
-conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid", SymInt[2]
-dilation=[1, 1], SymInt groups=1); conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1],
-SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1); conv3d.padding(Tensor input, Tensor
-weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding="valid", SymInt[3] dilation=[1, 1, 1], SymInt
-groups=1); conv_tbc(self, Tensor weight, Tensor bias, int pad=0); conv_transpose1d(Tensor input, Tensor weight, Tensor?
-bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1]
-dilation=[1]); conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1],
-SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]);
-conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3]
-padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]);
+int dim=0); cauchy(self, float median=0., float sigma=1., *, Generator? generator=None); cauchy_(Tensor(a!) self, float
+median=0., float sigma=1., *, Generator? generator=None) -> Tensor(a!); cdist(Tensor x1, Tensor x2, float p=2., int?
+compute_mode=None); ceil(self); ceil_(Tensor(a!) self) -> Tensor(a!); celu(self, Scalar alpha=1.); celu_(Tensor(a!)
+self, Scalar alpha=1.) -> Tensor(a!); chain_matmul(Tensor[] matrices); chalf(self, *, MemoryFormat?
+memory_format=None); channel_shuffle(self, SymInt groups); cholesky(self, bool upper=False); cholesky_inverse(self,
+bool upper=False); cholesky_solve(self, Tensor input2, bool upper=False); chunk(Tensor(a -> *) self, int chunks, int
+dim=0) -> Tensor(a)[]; clamp(self, Scalar? min=None, Scalar? max=None); clamp.Tensor(self, Tensor? min=None, Tensor?
+max=None); clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!); clamp_.Tensor(Tensor(a!) self,
+Tensor? min=None, Tensor? max=None) -> Tensor(a!); clamp_max(self, Scalar max); clamp_max.Tensor(self, Tensor max);
+clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!); clamp_max_.Tensor(Tensor(a!) self, Tensor max) -> Tensor(a!);
+clamp_min(self, Scalar min); clamp_min.Tensor(self, Tensor min); clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!);
+clamp_min_.Tensor(Tensor(a!) self, Tensor min) -> Tensor(a!); clip(self, Scalar? min=None, Scalar? max=None);
+clip.Tensor(self, Tensor? min=None, Tensor? max=None); clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) ->
+Tensor(a!); clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!); clone(self, *,
+MemoryFormat? memory_format=None); coalesce(Tensor(a) self); col2im(self, SymInt[2] output_size, int[2] kernel_size,
+int[2] dilation, int[2] padding, int[2] stride); column_stack(Tensor[] tensors); combinations(self, int r=2, bool
+with_replacement=False); complex(Tensor real, Tensor imag); concat(Tensor[] tensors, int dim=0); concatenate(Tensor[]
+tensors, int dim=0); conj(Tensor(a) self); conj_physical(self); constant_pad_nd(self, SymInt[] pad, Scalar value=0);
+contiguous(Tensor(a) self, *, MemoryFormat memory_format=0); conv1d(Tensor input, Tensor weight, Tensor? bias=None,
+SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1); conv1d.padding(Tensor input,
+Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding="valid", SymInt[1] dilation=[1], SymInt groups=1);
+conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2]
+dilation=[1, 1], SymInt groups=1); conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1,
+1], str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1); conv3d(Tensor input, Tensor weight, Tensor?
+bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1);
+conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding="valid",
+SymInt[3] dilation=[1, 1, 1], SymInt groups=1); conv_tbc(self, Tensor weight, Tensor bias, int pad=0);
+conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1]
+output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]); conv_transpose2d.input(Tensor input, Tensor weight,
+Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1,
+SymInt[2] dilation=[1, 1]); conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1,
+1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]);
 convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool
 transposed, SymInt[] output_padding, SymInt groups); convolution_backward(Tensor grad_output, Tensor input, Tensor
 weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[]
@@ -257,53 +260,55 @@ eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); erf(self); erf_(Tensor(
 erfc_(Tensor(a!) self) -> Tensor(a!); erfinv(self); erfinv_(Tensor(a!) self) -> Tensor(a!); exp(self); exp2(self);
 exp2_(Tensor(a!) self) -> Tensor(a!); exp_(Tensor(a!) self) -> Tensor(a!); expand(Tensor(a) self, SymInt[] size, *,
 bool implicit=False); expand_as(Tensor(a) self, Tensor other); expand_copy(self, SymInt[] size, *, bool
-implicit=False); expm1(self); expm1_(Tensor(a!) self) -> Tensor(a!); exponential_(Tensor(a!) self, float lambd=1., *,
-Generator? generator=None) -> Tensor(a!); eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device?
-device=None, bool? pin_memory=None); eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device?
-device=None, bool? pin_memory=None); feature_alpha_dropout(Tensor input, float p, bool train);
-feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!); feature_dropout(Tensor input, float p, bool
-train); feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!); fft_fft(self, SymInt? n=None, int dim=-1,
-str? norm=None); fft_fft2(self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None); fft_fftfreq(int n, float d=1.,
-*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); fft_fftn(self, SymInt[1]?
-s=None, int[1]? dim=None, str? norm=None); fft_fftshift(self, int[1]? dim=None); fft_hfft(self, SymInt? n=None, int
-dim=-1, str? norm=None); fft_hfft2(self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None); fft_hfftn(self,
-SymInt[1]? s=None, int[1]? dim=None, str? norm=None); fft_ifft(self, SymInt? n=None, int dim=-1, str? norm=None);
-fft_ifft2(self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None); fft_ifftn(self, SymInt[1]? s=None, int[1]?
-dim=None, str? norm=None); fft_ifftshift(self, int[1]? dim=None); fft_ihfft(self, SymInt? n=None, int dim=-1, str?
-norm=None); fft_ihfft2(self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None); fft_ihfftn(self, SymInt[1]?
-s=None, int[1]? dim=None, str? norm=None); fft_irfft(self, SymInt? n=None, int dim=-1, str? norm=None);
-fft_irfft2(self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None); fft_irfftn(self, SymInt[1]? s=None, int[1]?
-dim=None, str? norm=None); fft_rfft(self, SymInt? n=None, int dim=-1, str? norm=None); fft_rfft2(self, SymInt[1]?
-s=None, int[1] dim=[-2, -1], str? norm=None); fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout?
-layout=None, Device? device=None, bool? pin_memory=None); fft_rfftn(self, SymInt[1]? s=None, int[1]? dim=None, str?
-norm=None); fill.Scalar(self, Scalar value); fill.Tensor(self, Tensor value); fill_.Scalar(Tensor(a!) self, Scalar
-value) -> Tensor(a!); fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!); fill_diagonal_(Tensor(a!) self, Scalar
-fill_value, bool wrap=False) -> Tensor(a!); fix(self); fix_(Tensor(a!) self) -> Tensor(a!);
-flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1); flip(self, int[] dims); fliplr(self);
-flipud(self); float_power.Scalar(Scalar self, Tensor exponent); float_power.Tensor_Scalar(self, Scalar exponent);
-float_power.Tensor_Tensor(self, Tensor exponent); float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!);
-float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!); floor(self); floor_(Tensor(a!) self) ->
-Tensor(a!); floor_divide(self, Tensor other); floor_divide.Scalar(self, Scalar other); floor_divide_.Scalar(Tensor(a!)
-self, Scalar other) -> Tensor(a!); floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); fmax(self, Tensor
-other); fmin(self, Tensor other); fmod.Scalar(self, Scalar other); fmod.Tensor(self, Tensor other);
-fmod_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!); fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!);
-frac(self); frac_(Tensor(a!) self) -> Tensor(a!); fractional_max_pool2d(self, int[2] kernel_size, int[2] output_size,
-Tensor random_samples) -> (Tensor, Tensor); fractional_max_pool3d(self, int[3] kernel_size, int[3] output_size, Tensor
-random_samples) -> (Tensor, Tensor); frexp.Tensor(self) -> (Tensor mantissa, Tensor exponent); frobenius_norm.dim(self,
-int[1] dim, bool keepdim=False); full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None,
-Device? device=None, bool? pin_memory=None); full_like(self, Scalar fill_value, *, ScalarType? dtype=None, Layout?
-layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); gather(self, int dim,
-Tensor index, *, bool sparse_grad=False); gcd(self, Tensor other); gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!);
-ge.Scalar(self, Scalar other); ge.Tensor(self, Tensor other); ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
-ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); gelu(self, *, str approximate="none"); geometric_(Tensor(a!)
-self, float p, *, Generator? generator=None) -> Tensor(a!); geqrf(self) -> (Tensor a, Tensor tau); ger(self, Tensor
-vec2); glu(self, int dim=-1); gradient.array(self, *, int[] dim, int edge_order=1) -> Tensor[];
-gradient.scalararray(self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]; gradient.scalarint(self, *,
-Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]; gradient.scalarrayarray(self, *, Scalar[] spacing,
-int[] dim, int edge_order=1) -> Tensor[]; gradient.scalarrayint(self, *, Scalar[] spacing, int? dim=None, int
-edge_order=1) -> Tensor[]; gradient.tensorarray(self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[];
-gradient.tensorarrayint(self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]; greater.Scalar(self,
-Scalar other); greater.Tensor(self, Tensor other); greater_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
+implicit=False); expm1(self); expm1_(Tensor(a!) self) -> Tensor(a!); exponential(self, float lambd=1., *, Generator?
+generator=None); exponential_(Tensor(a!) self, float lambd=1., *, Generator? generator=None) -> Tensor(a!); eye(SymInt
+n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); eye.m(SymInt n, SymInt
+m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
+feature_alpha_dropout(Tensor input, float p, bool train); feature_alpha_dropout_(Tensor(a!) self, float p, bool train)
+-> Tensor(a!); feature_dropout(Tensor input, float p, bool train); feature_dropout_(Tensor(a!) self, float p, bool
+train) -> Tensor(a!); fft_fft(self, SymInt? n=None, int dim=-1, str? norm=None); fft_fft2(self, SymInt[1]? s=None,
+int[1] dim=[-2, -1], str? norm=None); fft_fftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None,
+Device? device=None, bool? pin_memory=None); fft_fftn(self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None);
+fft_fftshift(self, int[1]? dim=None); fft_hfft(self, SymInt? n=None, int dim=-1, str? norm=None); fft_hfft2(self,
+SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None); fft_hfftn(self, SymInt[1]? s=None, int[1]? dim=None, str?
+norm=None); fft_ifft(self, SymInt? n=None, int dim=-1, str? norm=None); fft_ifft2(self, SymInt[1]? s=None, int[1]
+dim=[-2, -1], str? norm=None); fft_ifftn(self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None);
+fft_ifftshift(self, int[1]? dim=None); fft_ihfft(self, SymInt? n=None, int dim=-1, str? norm=None); fft_ihfft2(self,
+SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None); fft_ihfftn(self, SymInt[1]? s=None, int[1]? dim=None, str?
+norm=None); fft_irfft(self, SymInt? n=None, int dim=-1, str? norm=None); fft_irfft2(self, SymInt[1]? s=None, int[1]
+dim=[-2, -1], str? norm=None); fft_irfftn(self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None); fft_rfft(self,
+SymInt? n=None, int dim=-1, str? norm=None); fft_rfft2(self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None);
+fft_rfftfreq(int n, float d=1., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+pin_memory=None); fft_rfftn(self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None); fill.Scalar(self, Scalar
+value); fill.Tensor(self, Tensor value); fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!);
+fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!); fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool
+wrap=False) -> Tensor(a!); fix(self); fix_(Tensor(a!) self) -> Tensor(a!); flatten.using_ints(Tensor(a) self, int
+start_dim=0, int end_dim=-1); flip(self, int[] dims); fliplr(self); flipud(self); float_power.Scalar(Scalar self,
+Tensor exponent); float_power.Tensor_Scalar(self, Scalar exponent); float_power.Tensor_Tensor(self, Tensor exponent);
+float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!); float_power_.Tensor(Tensor(a!) self, Tensor
+exponent) -> Tensor(a!); floor(self); floor_(Tensor(a!) self) -> Tensor(a!); floor_divide(self, Tensor other);
+floor_divide.Scalar(self, Scalar other); floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
+floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); fmax(self, Tensor other); fmin(self, Tensor other);
+fmod.Scalar(self, Scalar other); fmod.Tensor(self, Tensor other); fmod_.Scalar(Tensor(a!) self, Scalar other) ->
+Tensor(a!); fmod_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); frac(self); frac_(Tensor(a!) self) ->
+Tensor(a!); fractional_max_pool2d(self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor,
+Tensor); fractional_max_pool3d(self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor,
+Tensor); frexp.Tensor(self) -> (Tensor mantissa, Tensor exponent); frobenius_norm.dim(self, int[1] dim, bool
+keepdim=False); full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None); full_like(self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None,
+Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); gather(self, int dim, Tensor index, *,
+bool sparse_grad=False); gcd(self, Tensor other); gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!); ge.Scalar(self,
+Scalar other); ge.Tensor(self, Tensor other); ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
+ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); gelu(self, *, str approximate="none"); geometric(self, float
+p, *, Generator? generator=None); geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!);
+geqrf(self) -> (Tensor a, Tensor tau); ger(self, Tensor vec2); glu(self, int dim=-1); gradient.array(self, *, int[]
+dim, int edge_order=1) -> Tensor[]; gradient.scalararray(self, *, Scalar spacing, int[] dim, int edge_order=1) ->
+Tensor[]; gradient.scalarint(self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[];
+gradient.scalarrayarray(self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[];
+gradient.scalarrayint(self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[];
+gradient.tensorarray(self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]; gradient.tensorarrayint(self,
+*, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]; greater.Scalar(self, Scalar other);
+greater.Tensor(self, Tensor other); greater_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
 greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); greater_equal.Scalar(self, Scalar other);
 greater_equal.Tensor(self, Tensor other); greater_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
 greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); grid_sampler(Tensor input, Tensor grid, int
@@ -415,14 +420,15 @@ linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype
 device=None, bool? pin_memory=None); linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType?
 dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); log(self); log10(self); log10_(Tensor(a!)
 self) -> Tensor(a!); log1p(self); log1p_(Tensor(a!) self) -> Tensor(a!); log2(self); log2_(Tensor(a!) self) ->
-Tensor(a!); log_(Tensor(a!) self) -> Tensor(a!); log_normal_(Tensor(a!) self, float mean=1., float std=2., *,
-Generator? generator=None) -> Tensor(a!); log_sigmoid(self); log_softmax.int(self, int dim, ScalarType? dtype=None);
-logaddexp(self, Tensor other); logaddexp2(self, Tensor other); logcumsumexp(self, int dim); logdet(self);
-logical_and(self, Tensor other); logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!); logical_not(self);
-logical_not_(Tensor(a!) self) -> Tensor(a!); logical_or(self, Tensor other); logical_or_(Tensor(a!) self, Tensor other)
--> Tensor(a!); logical_xor(self, Tensor other); logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!); logit(self,
-float? eps=None); logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!); logspace(Scalar start, Scalar end, int steps,
-float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
+Tensor(a!); log_(Tensor(a!) self) -> Tensor(a!); log_normal(self, float mean=1., float std=2., *, Generator?
+generator=None); log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor(a!);
+log_sigmoid(self); log_softmax.int(self, int dim, ScalarType? dtype=None); logaddexp(self, Tensor other);
+logaddexp2(self, Tensor other); logcumsumexp(self, int dim); logdet(self); logical_and(self, Tensor other);
+logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!); logical_not(self); logical_not_(Tensor(a!) self) ->
+Tensor(a!); logical_or(self, Tensor other); logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!); logical_xor(self,
+Tensor other); logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!); logit(self, float? eps=None);
+logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!); logspace(Scalar start, Scalar end, int steps, float base=10.,
+*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
 logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout?
 layout=None, Device? device=None, bool? pin_memory=None); logspace.Tensor_Scalar(Tensor start, Scalar end, int steps,
 float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
@@ -435,8 +441,9 @@ Tensor, Tensor); lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, 
 -> (Tensor, Tensor); lt.Scalar(self, Scalar other); lt.Tensor(self, Tensor other); lt_.Scalar(Tensor(a!) self, Scalar
 other) -> Tensor(a!); lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); lu_solve(self, Tensor LU_data, Tensor
 LU_pivots); lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P,
-Tensor L, Tensor U); margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int
-reduction=1); masked_fill.Scalar(self, Tensor mask, Scalar value); masked_fill.Tensor(self, Tensor mask, Tensor value);
+Tensor L, Tensor U); mH(Tensor(a) self); mH.a(Tensor(a) self); mT(Tensor(a) self); mT.a(Tensor(a) self);
+margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1);
+masked_fill.Scalar(self, Tensor mask, Scalar value); masked_fill.Tensor(self, Tensor mask, Tensor value);
 masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!); masked_fill_.Tensor(Tensor(a!) self,
 Tensor mask, Tensor value) -> Tensor(a!); masked_scatter(self, Tensor mask, Tensor source); masked_scatter_(Tensor(a!)
 self, Tensor mask, Tensor source) -> Tensor(a!); masked_select(self, Tensor mask); matmul(self, Tensor other);
@@ -501,7 +508,8 @@ normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None); nor
 std=1., *, Generator? generator=None); normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None);
 normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout?
 layout=None, Device? device=None, bool? pin_memory=None); normal_(Tensor(a!) self, float mean=0., float std=1., *,
-Generator? generator=None) -> Tensor(a!); not_equal.Scalar(self, Scalar other); not_equal.Tensor(self, Tensor other);
+Generator? generator=None) -> Tensor(a!); normal_functional(self, float mean=0., float std=1., *, Generator?
+generator=None); not_equal.Scalar(self, Scalar other); not_equal.Tensor(self, Tensor other);
 not_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!); not_equal_.Tensor(Tensor(a!) self, Tensor other) ->
 Tensor(a!); nuclear_norm(self, bool keepdim=False); nuclear_norm.dim(self, int[2] dim, bool keepdim=False);
 numpy_T(Tensor(a) self); numpy_T.a(Tensor(a) self); one_hot(self, int num_classes=-1); ones(SymInt[] size, *,
@@ -547,75 +555,76 @@ randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, 
 device=None, bool? pin_memory=None); randn_like(self, *, ScalarType? dtype=None, Layout? layout=None, Device?
 device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); randn_like.generator(self, *, Generator?
 generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat?
-memory_format=None); random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!); random_.from(Tensor(a!)
-self, int from, int? to, *, Generator? generator=None) -> Tensor(a!); random_.to(Tensor(a!) self, int to, *, Generator?
-generator=None) -> Tensor(a!); randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None,
-bool? pin_memory=None); randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None,
-Device? device=None, bool? pin_memory=None); range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout?
-layout=None, Device? device=None, bool? pin_memory=None); range.step(Scalar start, Scalar end, Scalar step=1, *,
-ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); ravel(Tensor(a) self);
-real(Tensor(a) self); reciprocal(self); reciprocal_(Tensor(a!) self) -> Tensor(a!); reflection_pad1d(self, SymInt[2]
-padding); reflection_pad2d(self, SymInt[4] padding); reflection_pad3d(self, SymInt[6] padding); relu(self);
-relu6(self); relu6_(Tensor(a!) self) -> Tensor(a!); relu_(Tensor(a!) self) -> Tensor(a!); remainder.Scalar(self, Scalar
-other); remainder.Scalar_Tensor(Scalar self, Tensor other); remainder.Tensor(self, Tensor other);
-remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!); remainder_.Tensor(Tensor(a!) self, Tensor other) ->
-Tensor(a!); renorm(self, Scalar p, int dim, Scalar maxnorm); renorm_(Tensor(a!) self, Scalar p, int dim, Scalar
-maxnorm) -> Tensor(a!); repeat(self, SymInt[] repeats); repeat_interleave.Tensor(Tensor repeats, *, SymInt?
-output_size=None); repeat_interleave.self_Tensor(self, Tensor repeats, int? dim=None, *, SymInt? output_size=None);
-repeat_interleave.self_int(self, SymInt repeats, int? dim=None, *, SymInt? output_size=None); replication_pad1d(self,
-SymInt[2] padding); replication_pad2d(self, SymInt[4] padding); replication_pad3d(self, SymInt[6] padding);
-reshape(Tensor(a) self, SymInt[] shape); reshape_as(Tensor(a) self, Tensor other); resolve_conj(Tensor(a) self);
-resolve_neg(Tensor(a) self); rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None);
-rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float
-dropout, bool train, bool bidirectional) -> (Tensor, Tensor); rnn_relu.input(Tensor input, Tensor hx, Tensor[] params,
-bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor);
-rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None);
-rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float
-dropout, bool train, bool bidirectional) -> (Tensor, Tensor); rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params,
-bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor);
-rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None); roll(self,
-SymInt[1] shifts, int[1] dims=[]); rot90(self, int k=1, int[] dims=[0, 1]); round(self); round.decimals(self, *, int
-decimals); round_(Tensor(a!) self) -> Tensor(a!); round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!);
-row_stack(Tensor[] tensors); rrelu(self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False,
-Generator? generator=None); rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool
-training=False, Generator? generator=None) -> Tensor(a!); rsqrt(self); rsqrt_(Tensor(a!) self) -> Tensor(a!);
-rsub.Scalar(self, Scalar other, Scalar alpha=1); rsub.Tensor(self, Tensor other, *, Scalar alpha=1);
-scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
-scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool
-is_causal=False, *, float? scale=None, bool enable_gqa=False); scatter.reduce(self, int dim, Tensor index, Tensor src,
-*, str reduce); scatter.src(self, int dim, Tensor index, Tensor src); scatter.value(self, int dim, Tensor index, Scalar
-value); scatter.value_reduce(self, int dim, Tensor index, Scalar value, *, str reduce); scatter_.reduce(Tensor(a!)
-self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!); scatter_.src(Tensor(a!) self, int dim, Tensor
-index, Tensor src) -> Tensor(a!); scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!);
-scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!);
-scatter_add(self, int dim, Tensor index, Tensor src); scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src)
--> Tensor(a!); scatter_reduce.two(self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True);
-scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) ->
-Tensor(a!); searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str?
-side=None, Tensor? sorter=None); searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool
-right=False, str? side=None, Tensor? sorter=None); segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None,
-Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None); select.int(Tensor(a)
-self, int dim, SymInt index); select_copy.int(self, int dim, SymInt index); select_scatter(self, Tensor src, int dim,
-SymInt index); selu(self); selu_(Tensor(a!) self) -> Tensor(a!); sgn(self); sgn_(Tensor(a!) self) -> Tensor(a!);
-sigmoid(self); sigmoid_(Tensor(a!) self) -> Tensor(a!); sign(self); sign_(Tensor(a!) self) -> Tensor(a!);
-signbit(self); silu(self); silu_(Tensor(a!) self) -> Tensor(a!); sin(self); sin_(Tensor(a!) self) -> Tensor(a!);
-sinc(self); sinc_(Tensor(a!) self) -> Tensor(a!); sinh(self); sinh_(Tensor(a!) self) -> Tensor(a!);
-slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1); slice_copy.Tensor(self,
-int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1); slice_inverse(Tensor(a) self, Tensor src, int dim=0,
-SymInt? start=None, SymInt? end=None, SymInt step=1); slice_scatter(self, Tensor src, int dim=0, SymInt? start=None,
-SymInt? end=None, SymInt step=1); slogdet(self) -> (Tensor sign, Tensor logabsdet); smooth_l1_loss(self, Tensor target,
-int reduction=1, float beta=1.); soft_margin_loss(self, Tensor target, int reduction=1); softmax.int(self, int dim,
-ScalarType? dtype=None); softplus(self, Scalar beta=1, Scalar threshold=20); softshrink(self, Scalar lambd=0.5);
-sort(self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices); sort.Tensor(Tensor[](a!) self, bool
-reverse=False) -> (); sort.stable(self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor
-indices); special_airy_ai(Tensor x); special_bessel_j0(self); special_bessel_j1(self); special_bessel_y0(self);
-special_bessel_y1(self); special_chebyshev_polynomial_t(Tensor x, Tensor n);
-special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor
-n); special_chebyshev_polynomial_u(Tensor x, Tensor n); special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n);
-special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n); special_chebyshev_polynomial_v(Tensor x, Tensor n);
-special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor
-n); special_chebyshev_polynomial_w(Tensor x, Tensor n); special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n);
-special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n); special_digamma(self); special_entr(self);
+memory_format=None); random(self, *, Generator? generator=None); random.from(self, int from, int? to, *, Generator?
+generator=None); random.to(self, int to, *, Generator? generator=None); random_(Tensor(a!) self, *, Generator?
+generator=None) -> Tensor(a!); random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) ->
+Tensor(a!); random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!); randperm(SymInt n, *,
+ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None); randperm.generator(SymInt n, *,
+Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None);
+range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+pin_memory=None); range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None,
+Device? device=None, bool? pin_memory=None); ravel(Tensor(a) self); real(Tensor(a) self); reciprocal(self);
+reciprocal_(Tensor(a!) self) -> Tensor(a!); reflection_pad1d(self, SymInt[2] padding); reflection_pad2d(self, SymInt[4]
+padding); reflection_pad3d(self, SymInt[6] padding); relu(self); relu6(self); relu6_(Tensor(a!) self) -> Tensor(a!);
+relu_(Tensor(a!) self) -> Tensor(a!); remainder.Scalar(self, Scalar other); remainder.Scalar_Tensor(Scalar self, Tensor
+other); remainder.Tensor(self, Tensor other); remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
+remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); renorm(self, Scalar p, int dim, Scalar maxnorm);
+renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!); repeat(self, SymInt[] repeats);
+repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None); repeat_interleave.self_Tensor(self, Tensor
+repeats, int? dim=None, *, SymInt? output_size=None); repeat_interleave.self_int(self, SymInt repeats, int? dim=None,
+*, SymInt? output_size=None); replication_pad1d(self, SymInt[2] padding); replication_pad2d(self, SymInt[4] padding);
+replication_pad3d(self, SymInt[6] padding); reshape(Tensor(a) self, SymInt[] shape); reshape_as(Tensor(a) self, Tensor
+other); resolve_conj(Tensor(a) self); resolve_neg(Tensor(a) self); rms_norm(Tensor input, SymInt[] normalized_shape,
+Tensor? weight=None, float? eps=None); rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool
+has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor); rnn_relu.input(Tensor
+input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool
+batch_first) -> (Tensor, Tensor); rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None,
+Tensor? b_hh=None); rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int
+num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor); rnn_tanh.input(Tensor input, Tensor hx,
+Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) ->
+(Tensor, Tensor); rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor?
+b_hh=None); roll(self, SymInt[1] shifts, int[1] dims=[]); rot90(self, int k=1, int[] dims=[0, 1]); round(self);
+round.decimals(self, *, int decimals); round_(Tensor(a!) self) -> Tensor(a!); round_.decimals(Tensor(a!) self, *, int
+decimals) -> Tensor(a!); row_stack(Tensor[] tensors); rrelu(self, Scalar lower=0.125, Scalar upper=0.33333333333333331,
+bool training=False, Generator? generator=None); rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar
+upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor(a!); rsqrt(self);
+rsqrt_(Tensor(a!) self) -> Tensor(a!); rsub.Scalar(self, Scalar other, Scalar alpha=1); rsub.Tensor(self, Tensor other,
+*, Scalar alpha=1); scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+pin_memory=None); scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float
+dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False); scatter.reduce(self, int dim, Tensor
+index, Tensor src, *, str reduce); scatter.src(self, int dim, Tensor index, Tensor src); scatter.value(self, int dim,
+Tensor index, Scalar value); scatter.value_reduce(self, int dim, Tensor index, Scalar value, *, str reduce);
+scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!);
+scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!); scatter_.value(Tensor(a!) self, int
+dim, Tensor index, Scalar value) -> Tensor(a!); scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar
+value, *, str reduce) -> Tensor(a!); scatter_add(self, int dim, Tensor index, Tensor src); scatter_add_(Tensor(a!)
+self, int dim, Tensor index, Tensor src) -> Tensor(a!); scatter_reduce.two(self, int dim, Tensor index, Tensor src, str
+reduce, *, bool include_self=True); scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce,
+*, bool include_self=True) -> Tensor(a!); searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool
+out_int32=False, bool right=False, str? side=None, Tensor? sorter=None); searchsorted.Tensor(Tensor sorted_sequence,
+Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None); segment_reduce(Tensor
+data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False,
+Scalar? initial=None); select.int(Tensor(a) self, int dim, SymInt index); select_copy.int(self, int dim, SymInt index);
+select_scatter(self, Tensor src, int dim, SymInt index); selu(self); selu_(Tensor(a!) self) -> Tensor(a!); sgn(self);
+sgn_(Tensor(a!) self) -> Tensor(a!); sigmoid(self); sigmoid_(Tensor(a!) self) -> Tensor(a!); sign(self);
+sign_(Tensor(a!) self) -> Tensor(a!); signbit(self); silu(self); silu_(Tensor(a!) self) -> Tensor(a!); sin(self);
+sin_(Tensor(a!) self) -> Tensor(a!); sinc(self); sinc_(Tensor(a!) self) -> Tensor(a!); sinh(self); sinh_(Tensor(a!)
+self) -> Tensor(a!); slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1);
+slice_copy.Tensor(self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1); slice_inverse(Tensor(a) self,
+Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1); slice_scatter(self, Tensor src, int dim=0,
+SymInt? start=None, SymInt? end=None, SymInt step=1); slogdet(self) -> (Tensor sign, Tensor logabsdet);
+smooth_l1_loss(self, Tensor target, int reduction=1, float beta=1.); soft_margin_loss(self, Tensor target, int
+reduction=1); softmax.int(self, int dim, ScalarType? dtype=None); softplus(self, Scalar beta=1, Scalar threshold=20);
+softshrink(self, Scalar lambd=0.5); sort(self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices);
+sort.Tensor(Tensor[](a!) self, bool reverse=False) -> (); sort.stable(self, *, bool? stable, int dim=-1, bool
+descending=False) -> (Tensor values, Tensor indices); special_airy_ai(Tensor x); special_bessel_j0(self);
+special_bessel_j1(self); special_bessel_y0(self); special_bessel_y1(self); special_chebyshev_polynomial_t(Tensor x,
+Tensor n); special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_t.x_scalar(Scalar
+x, Tensor n); special_chebyshev_polynomial_u(Tensor x, Tensor n); special_chebyshev_polynomial_u.n_scalar(Tensor x,
+Scalar n); special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n); special_chebyshev_polynomial_v(Tensor x, Tensor
+n); special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_v.x_scalar(Scalar x,
+Tensor n); special_chebyshev_polynomial_w(Tensor x, Tensor n); special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar
+n); special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n); special_digamma(self); special_entr(self);
 special_erf(self); special_erfc(self); special_erfcx(self); special_erfinv(self); special_exp2(self);
 special_expit(self); special_expm1(self); special_gammainc(self, Tensor other); special_gammaincc(self, Tensor other);
 special_gammaln(self); special_hermite_polynomial_h(Tensor x, Tensor n); special_hermite_polynomial_h.n_scalar(Tensor
@@ -698,38 +707,39 @@ true_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!); true_divide_.T
 Tensor(a!); trunc(self); trunc_(Tensor(a!) self) -> Tensor(a!); type_as(self, Tensor other); unbind.int(Tensor(a -> *)
 self, int dim=0) -> Tensor(a)[]; unbind_copy.int(self, int dim=0) -> Tensor[]; unflatten.int(Tensor(a) self, int dim,
 SymInt[] sizes); unfold(Tensor(a) self, int dimension, int size, int step); unfold_backward(Tensor grad_in, SymInt[]
-input_sizes, int dim, int size, int step); unfold_copy(self, int dimension, int size, int step); uniform_(Tensor(a!)
-self, float from=0., float to=1., *, Generator? generator=None) -> Tensor(a!); unique_consecutive(self, bool
-return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor); unsafe_chunk(self, int
-chunks, int dim=0) -> Tensor[]; unsafe_split.Tensor(self, SymInt split_size, int dim=0) -> Tensor[];
-unsafe_split_with_sizes(self, SymInt[] split_sizes, int dim=0) -> Tensor[]; unsqueeze(Tensor(a) self, int dim);
-unsqueeze_copy(self, int dim); upsample_bicubic2d(self, SymInt[2] output_size, bool align_corners, float?
-scales_h=None, float? scales_w=None); upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners,
-float[]? scale_factors); upsample_bilinear2d(self, SymInt[2] output_size, bool align_corners, float? scales_h=None,
-float? scales_w=None); upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]?
-scale_factors); upsample_linear1d(self, SymInt[1] output_size, bool align_corners, float? scales=None);
-upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors);
-upsample_nearest1d(self, SymInt[1] output_size, float? scales=None); upsample_nearest1d.vec(Tensor input, SymInt[]?
-output_size, float[]? scale_factors); upsample_nearest2d(self, SymInt[2] output_size, float? scales_h=None, float?
-scales_w=None); upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
-upsample_nearest3d(self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None);
-upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors); upsample_trilinear3d(self,
-SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None);
-upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors);
-vander(Tensor x, int? N=None, bool increasing=False); var(self, bool unbiased=True); var.correction(self, int[1]?
-dim=None, *, Scalar? correction=None, bool keepdim=False); var.dim(self, int[1]? dim, bool unbiased=True, bool
-keepdim=False); var_mean(self, bool unbiased=True) -> (Tensor, Tensor); var_mean.correction(self, int[1]? dim=None, *,
-Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor); var_mean.dim(self, int[1]? dim, bool unbiased=True,
-bool keepdim=False) -> (Tensor, Tensor); vdot(self, Tensor other); view(Tensor(a) self, SymInt[] size);
-view.dtype(Tensor(a) self, ScalarType dtype); view_as(Tensor(a) self, Tensor other); view_as_complex(Tensor(a) self);
-view_as_complex_copy(self); view_as_real(Tensor(a) self); view_as_real_copy(self); view_copy(self, SymInt[] size);
-view_copy.dtype(self, ScalarType dtype); vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[];
-vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]; vstack(Tensor[] tensors); where(Tensor condition) ->
-Tensor[]; where.Scalar(Tensor condition, Scalar self, Scalar other); where.ScalarOther(Tensor condition, Tensor self,
-Scalar other); where.ScalarSelf(Tensor condition, Scalar self, Tensor other); where.self(Tensor condition, Tensor self,
-Tensor other); xlogy.Scalar_Other(self, Scalar other); xlogy.Scalar_Self(Scalar self, Tensor other); xlogy.Tensor(self,
-Tensor other); xlogy_.Scalar_Other(Tensor(a!) self, Scalar other) -> Tensor(a!); xlogy_.Tensor(Tensor(a!) self, Tensor
-other) -> Tensor(a!); zero(self); zero_(Tensor(a!) self) -> Tensor(a!); zeros(SymInt[] size, *, ScalarType? dtype=None,
-Layout? layout=None, Device? device=None, bool? pin_memory=None); zeros_like(self, *, ScalarType? dtype=None, Layout?
-layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None)
+input_sizes, int dim, int size, int step); unfold_copy(self, int dimension, int size, int step); uniform(self, float
+from=0., float to=1., *, Generator? generator=None); uniform_(Tensor(a!) self, float from=0., float to=1., *,
+Generator? generator=None) -> Tensor(a!); unique_consecutive(self, bool return_inverse=False, bool return_counts=False,
+int? dim=None) -> (Tensor, Tensor, Tensor); unsafe_chunk(self, int chunks, int dim=0) -> Tensor[];
+unsafe_split.Tensor(self, SymInt split_size, int dim=0) -> Tensor[]; unsafe_split_with_sizes(self, SymInt[]
+split_sizes, int dim=0) -> Tensor[]; unsqueeze(Tensor(a) self, int dim); unsqueeze_copy(self, int dim);
+upsample_bicubic2d(self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None);
+upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors);
+upsample_bilinear2d(self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None);
+upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors);
+upsample_linear1d(self, SymInt[1] output_size, bool align_corners, float? scales=None); upsample_linear1d.vec(Tensor
+input, SymInt[]? output_size, bool align_corners, float[]? scale_factors); upsample_nearest1d(self, SymInt[1]
+output_size, float? scales=None); upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
+upsample_nearest2d(self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None);
+upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors); upsample_nearest3d(self, SymInt[3]
+output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None); upsample_nearest3d.vec(Tensor input,
+SymInt[]? output_size, float[]? scale_factors); upsample_trilinear3d(self, SymInt[3] output_size, bool align_corners,
+float? scales_d=None, float? scales_h=None, float? scales_w=None); upsample_trilinear3d.vec(Tensor input, SymInt[]?
+output_size, bool align_corners, float[]? scale_factors); vander(Tensor x, int? N=None, bool increasing=False);
+var(self, bool unbiased=True); var.correction(self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False);
+var.dim(self, int[1]? dim, bool unbiased=True, bool keepdim=False); var_mean(self, bool unbiased=True) -> (Tensor,
+Tensor); var_mean.correction(self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor,
+Tensor); var_mean.dim(self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor); vdot(self, Tensor
+other); view(Tensor(a) self, SymInt[] size); view.dtype(Tensor(a) self, ScalarType dtype); view_as(Tensor(a) self,
+Tensor other); view_as_complex(Tensor(a) self); view_as_complex_copy(self); view_as_real(Tensor(a) self);
+view_as_real_copy(self); view_copy(self, SymInt[] size); view_copy.dtype(self, ScalarType dtype); vsplit.array(Tensor(a
+-> *) self, int[] indices) -> Tensor(a)[]; vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[];
+vstack(Tensor[] tensors); where(Tensor condition) -> Tensor[]; where.Scalar(Tensor condition, Scalar self, Scalar
+other); where.ScalarOther(Tensor condition, Tensor self, Scalar other); where.ScalarSelf(Tensor condition, Scalar self,
+Tensor other); where.self(Tensor condition, Tensor self, Tensor other); xlogy.Scalar_Other(self, Scalar other);
+xlogy.Scalar_Self(Scalar self, Tensor other); xlogy.Tensor(self, Tensor other); xlogy_.Scalar_Other(Tensor(a!) self,
+Scalar other) -> Tensor(a!); xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); zero(self); zero_(Tensor(a!)
+self) -> Tensor(a!); zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+pin_memory=None); zeros_like(self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+pin_memory=None, MemoryFormat? memory_format=None)
 """

@@ -12,6 +12,7 @@ from typing import Any
 from .. import _C
 from ..op import ops
 from ..op.registry import tables
+from .aten_adapters import ADAPTERS
 from .aten_overloads import overload_of
 
 BUILTIN = ("aten", "rushlight", "prims")
@@ -44,6 +45,10 @@ class OpOverloadPacket:
         if name.startswith("__"):
             raise AttributeError(name)
         found = self.op.overload_list
+        if self.__name__ in ADAPTERS and self._namespace in BUILTIN:
+            other = overload_of(self, name)
+            if other is not None:
+                return other
         for overload, label in zip(found, _labels(found), strict=True):
             if label == name:
                 return overload

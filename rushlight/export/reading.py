@@ -44,6 +44,12 @@ from .writing import VERSION
 
 _LISTS = ("as_tensors", "as_ints", "as_floats", "as_strings", "as_bools", "as_sym_ints", "as_sym_floats",
           "as_sym_bools", "as_optional_tensors", "as_int_lists", "as_float_lists")  # fmt: skip
+# Words of Python's data model, and writes to what only one tensor sees.
+_OTHER_NAMES = {"__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
+                "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift",
+                "detach_": "detach"}  # fmt: skip
+# Checks of what the graph fixes and `Guards` check of arguments: dtype and layout of a value.
+_IMPLIED = ("torch.ops.aten._assert_tensor_metadata.default",)
 _ASSERTIONS = {"torch.ops.aten._assert_scalar.default": _assert_scalar}
 
 
@@ -212,6 +218,8 @@ class _Reader:
 
     def call(self, entry: Mapping[str, Any]) -> None:
         name = entry["target"]
+        if name in _IMPLIED:
+            return
         target = _ASSERTIONS.get(name) or codes.NUMBERS.get(name) or self.op(name)
         args, kwargs = [], {}
         params = target._schema.arguments if isinstance(target, AtenOverload) else ()
@@ -256,6 +264,7 @@ class _Reader:
         if len(parts) != 5 or parts[:2] != ["torch", "ops"] or not all(p.isidentifier() for p in parts):
             raise ValueError(f"load: {name!r} is no op")
         space, op, label = parts[2:]
+        op = _OTHER_NAMES.get(op, op) if space == "aten" else op
         known = namespace(space) if space in ("aten", "prims") or any(n.startswith(f"{space}::") for n in ops) else None
         packet = getattr(known, op, None) if known is not None and not op.startswith("__") else None
         found = getattr(packet, label, None) if packet is not None else None

@@ -30,6 +30,7 @@ from ..fx.spelling import public_module
 from ..nn import Module, Parameter
 from ..nn.modules.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from ..op import find_op, levels
+from .composed import COMPOSED
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -175,11 +176,17 @@ class Recorder:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
             with self.calls:
                 return out.copy_(func(*args, **kwargs))
-        if overload.name == "div" and not isinstance(bound[0], Tensor) and len(bound) == 2:
+        if overload.name == "div" and not isinstance(bound[0], Tensor) and all(b is None for b in bound[2:]):
             with self.calls:
                 return bound[1].reciprocal() * bound[0]
         if overload.name == "contiguous" and bound[0].is_contiguous():
             return bound[0]
+        composed = COMPOSED.get(overload.name)
+        if composed is not None and len(bound) == len(overload.definition.spec.params):
+            with self.calls:
+                result = composed(self.node, *bound)
+            if result is not NotImplemented:
+                return result
         made = aten_call(overload, bound)
         if made is None:
             if overload.definition.is_composite:

@@ -64,7 +64,23 @@ def losses(t):
     return Losses(), [(5, 4), (5, 4)]
 
 
-MAKERS = {"mlp": mlp, "convolutions": convolutions, "block": block, "calls": calls, "losses": losses}
+def others(t):
+    """Calls that ATen has under other names, or with other arguments and results."""
+    nn, F = t.nn, t.nn.functional
+
+    class Others(nn.Module):
+        def forward(self, x, image):
+            a = 1 / (F.softsign(x) + 3) + F.logsigmoid(x) + F.selu(x) + F.elu(x, 0.5)
+            b = F.kl_div(F.log_softmax(x, 1), F.softmax(x, 1), reduction="batchmean") + F.tanhshrink(x).sum()
+            c = F.interpolate(image, scale_factor=2.0) + F.interpolate(image, size=(8, 8), mode="bilinear")
+            d, index = F.max_pool2d(image, 2, return_indices=True)
+            e = F.adaptive_max_pool2d(image, 2)
+            return a, b, c, d, index, e, (x > 0) & (x < 1), x.mT, t.tensordot(x, x, ([0], [0])), x.half()
+
+    return Others(), [(5, 4), (1, 2, 4, 4)]
+
+
+MAKERS = {"mlp": mlp, "convolutions": convolutions, "block": block, "calls": calls, "losses": losses, "others": others}
 MODELS = list(MAKERS)
 
 

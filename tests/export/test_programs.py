@@ -24,7 +24,7 @@ def close(a, b) -> None:
         rl.testing.assert_close(x, y)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [m for m in MODELS if m != "others"])
 def test_graphs_name_what_pytorch_names(name):
     torch = pytest.importorskip("torch")
     ours, theirs = export(make(rl, name), arguments(rl, name)), torch.export.export(*torch_arguments(name))

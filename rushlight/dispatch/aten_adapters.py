@@ -1,0 +1,42 @@
+"""ATen signatures that our ops of the same name do not have: what they compute, with our ops.
+
+Enters: arguments by ATen's names. Leaves: results. `ADAPTERS` says for which ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..op import find_op
+
+
+def _elu(self: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any:
+    if scale == 1 and input_scale == 1:
+        return find_op("elu")(self, alpha)
+    below = ((self * input_scale).expm1() * alpha) * scale
+    return find_op("where")(self > 0, self * scale, below)
+
+
+def _tensordot(self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
+    return find_op("tensordot")(self, other, (list(dims_self), list(dims_other)))
+
+
+def _with_indices(name: str) -> Callable:
+    def pool(self: Any, output_size: Any) -> Any:
+        return find_op(name)(self, output_size, True)
+
+    return pool
+
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _kl_div(self: Any, target: Any, reduction: int = 1, log_target: bool = False) -> Any:
+    return find_op("kl_div")(self, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
+
+
+ADAPTERS: dict[str, Callable] = {
+    "elu": _elu, "tensordot": _tensordot, "kl_div": _kl_div,
+    **{f"adaptive_max_pool{d}d": _with_indices(f"adaptive_max_pool{d}d") for d in (1, 2, 3)},
+}  # fmt: skip
