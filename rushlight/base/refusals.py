@@ -100,6 +100,7 @@ SYSTEMS = (
         "Several processes",
         "running over several processes is not written yet",
         {
+            "torch.distributed": "DeviceMesh init_device_mesh",
             "torch.distributed.rpc.api": "_all_gather _barrier remote rpc_async rpc_sync shutdown",
             "torch.distributed.rpc": (
                 "BackendType PyRRef RRef RpcBackendOptions TensorPipeRpcBackendOptions WorkerInfo backend_registry "
@@ -109,21 +110,6 @@ SYSTEMS = (
             "torch.distributed.tensor": (
                 "DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor "
                 "init_device_mesh"
-            ),
-        },
-    ),
-    System(
-        "Several processes",
-        "running over several processes is not written yet (distributed.is_available() is False)",
-        {
-            "torch.distributed": (
-                "AllreduceOptions Backend BackendConfig DeviceMesh FileStore GradBucket GroupMember HashStore P2POp "
-                "PrefixStore ProcessGroup ReduceOp Store TCPStore Work all_gather all_gather_into_tensor "
-                "all_gather_object all_reduce all_to_all all_to_all_single barrier batch_isend_irecv broadcast "
-                "broadcast_object_list destroy_process_group gather gather_object get_backend get_process_group_ranks "
-                "get_rank get_world_size group init_device_mesh init_process_group irecv isend monitored_barrier "
-                "new_group new_subgroups recv recv_object_list reduce reduce_scatter reduce_scatter_tensor scatter "
-                "scatter_object_list send send_object_list"
             ),
         },
     ),

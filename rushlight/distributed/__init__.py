@@ -1,50 +1,26 @@
-"""`torch.distributed` in a build without it: `is_available()` is False, which programs ask before they use the rest.
+"""`torch.distributed`: several processes that work as one.
 
-The names libraries import exist, so that they load; using one raises and says so.
+Processes meet at a store (`init_process_group`), form groups, and exchange tensors by collectives. Between processes of
+one machine these go through shared memory, between machines through sockets.
 """
 
 from __future__ import annotations
 
 from ..base import late
-from ..base.refusals import names_of
 from . import rpc  # noqa: F401
 from .device_mesh import DeviceMesh, init_device_mesh  # noqa: F401
-
-
-class DistError(RuntimeError):
-    """A failure of the distributed run time."""
-
-
-class DistBackendError(DistError):
-    """A failure of a communication library."""
-
-
-class DistNetworkError(DistError):
-    """A failure of the network."""
-
-
-class DistStoreError(DistError):
-    """A failure of the key-value store."""
+from .distributed_c10d import *  # noqa: F403
+from .distributed_c10d import (  # noqa: F401
+    __all__,
+    _get_default_group,
+    _rank_not_in_group,
+)
+from .rendezvous import register_rendezvous_handler, rendezvous  # noqa: F401
 
 
 def is_available() -> bool:
     """Whether programs may use several processes."""
-    return False
+    return True
 
 
-def _no() -> bool:
-    """Not in this build."""
-    return False
-
-
-is_initialized = is_mpi_available = is_nccl_available = is_gloo_available = is_ucc_available = is_xccl_available = _no
-is_torchelastic_launched = _no
-
-
-def is_backend_available(backend: str) -> bool:
-    """Whether a communication library can be used."""
-    return False
-
-
-globals().update(names_of("torch.distributed"))
 __getattr__, __dir__ = late.names(globals(), {}, ("optim",))

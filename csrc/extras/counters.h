@@ -1,0 +1,6 @@
+#pragma once
+#include <Python.h>
+
+namespace rl {
+int init_counters(PyObject* module);
+}
