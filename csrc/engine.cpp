@@ -35,12 +35,14 @@ struct Task {
   std::vector<Node*> visited;
   std::vector<Ready> ready;
   std::unordered_map<Node*, Scratch> foreign;   // nodes another live task is using
+  std::vector<PyObject*> at_end;                // what to call when all has run
   bool failed = true;
 
   Task(BackwardCall& c, std::vector<PyObject*>* out) : call(c), captured(out) { live_tasks.push_back(id); }
   ~Task() {
     if (failed)
       for (Node* n : visited) drop_buffer(n, find(n));
+    for (PyObject* function : at_end) Py_DECREF(function);
     live_tasks.erase(std::find(live_tasks.begin(), live_tasks.end(), id));
   }
 
@@ -71,6 +73,7 @@ struct Task {
     PyMem_Free(buffer);
   }
 
+  bool finish();
   void count();
   void search();
   bool seed();
@@ -517,6 +520,16 @@ bool Task::loop() {
   return true;
 }
 
+// Calls what was queued meanwhile, in order; such a call may queue another.
+bool Task::finish() {
+  for (size_t i = 0; i < at_end.size(); i++) {
+    PyObject* result = PyObject_CallNoArgs(at_end[i]);
+    if (!result) return false;
+    Py_DECREF(result);
+  }
+  return true;
+}
+
 thread_local Task* current = nullptr;
 
 bool run_here(BackwardCall& call, std::vector<PyObject*>* captured) {
@@ -535,13 +548,18 @@ bool run_here(BackwardCall& call, std::vector<PyObject*>* captured) {
   } nest(&task);
   task.count();
   if (call.has_inputs) task.search();
-  task.failed = !(task.seed() && task.loop());
+  task.failed = !(task.seed() && task.loop() && task.finish());
   return !task.failed;
 }
 
 }  // namespace
 
 uint64_t engine_current_task() { return current ? current->id : 0; }
+bool engine_call_at_end(PyObject* function) {
+  if (!current) return false;
+  current->at_end.push_back(Py_NewRef(function));
+  return true;
+}
 bool engine_has_inputs() { return current && current->call.has_inputs; }
 bool engine_will_run(Node* n) { return current && current->reaches(n); }
 

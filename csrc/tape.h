@@ -205,6 +205,7 @@ bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured);
 bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs);
 bool accumulate_grad(Node* n, PyObject* grad);
 uint64_t engine_current_task();     // id of the innermost backward pass of this thread; 0: none
+bool engine_call_at_end(PyObject* function);   // whether a backward pass is running here that will call it
 bool engine_has_inputs();           // it asks for certain inputs only
 bool engine_will_run(Node* n);      // the innermost backward pass of this thread delivers a gradient to n
 uint64_t engine_current_needs();    // needs of the vjp being run on this thread, over tensor parameters

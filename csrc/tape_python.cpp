@@ -491,6 +491,14 @@ static PyObject* py_run_backward(PyObject*, PyObject* args) {
 static PyObject* py_current_backward(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(engine_current_task());
 }
+static PyObject* py_queue_callback(PyObject*, PyObject* function) {
+  if (!PyCallable_Check(function))
+    return PyErr_Format(PyExc_TypeError, "queue_callback: expected a function, got %s", Py_TYPE(function)->tp_name);
+  if (!engine_call_at_end(function))
+    return PyErr_Format(PyExc_RuntimeError, "queue_callback: no backward pass is running in this thread");
+  Py_RETURN_NONE;
+}
+
 static PyObject* py_backward_has_inputs(PyObject*, PyObject*) { return PyBool_FromLong(engine_has_inputs()); }
 static PyObject* py_will_run(PyObject*, PyObject* node) {
   if (!is_node(node)) return PyErr_Format(PyExc_TypeError, "expected a node, got %s", Py_TYPE(node)->tp_name), nullptr;
@@ -605,6 +613,7 @@ static PyMethodDef functions[] = {
      "(roots, gradients, keep_graph, create_graph, inputs, accumulate)"},
     {"_current_backward", guarded<py_current_backward>, METH_NOARGS,
      "id of the backward pass running on this thread, 0 outside one"},
+    {"queue_callback", guarded<py_queue_callback>, METH_O, nullptr},
     {"_backward_has_inputs", guarded<py_backward_has_inputs>, METH_NOARGS,
      "whether the running backward pass asks for certain inputs only"},
     {"_will_run", guarded<py_will_run>, METH_O, "whether the running backward pass reaches this node"},

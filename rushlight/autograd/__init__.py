@@ -22,6 +22,20 @@ from .grad_mode import (
 
 Variable = _C.Tensor
 
+
+class _Engine:
+    """What programs reach as `Variable._execution_engine`."""
+
+    queue_callback = staticmethod(_C.queue_callback)
+
+    @staticmethod
+    def is_checkpoint_valid() -> bool:
+        """Whether a re-entrant checkpoint may run its forward again: not where `grad` asks for certain inputs."""
+        return not _C._backward_has_inputs()
+
+
+Variable._execution_engine = _Engine()
+
 hooks.install()
 anomaly_mode.install()
 _C._autograd_callbacks["tensor_backward"] = tensor_backward

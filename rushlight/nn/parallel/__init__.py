@@ -1,10 +1,11 @@
-"""`torch.nn.parallel`: one module over several devices or processes. Neither exists here yet;
-the names refuse when used."""
+"""`torch.nn.parallel`: one module over several devices or processes."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ...base import late
 from .data_parallel import DataParallel, data_parallel
-from .distributed import DistributedDataParallel
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter
@@ -18,3 +19,9 @@ __all__ = [
     "replicate",
     "scatter",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DistributedDataParallel":
+        return late.provided("DistributedDataParallel")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

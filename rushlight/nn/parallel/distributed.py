@@ -1,18 +1,15 @@
-"""`DistributedDataParallel` by name: it needs `rushlight.distributed`, which is not available yet."""
+"""`torch.nn.parallel.distributed`: the name under which programs import `DistributedDataParallel`.
+
+It stands on processes (rushlight/distributed), which are above modules; its file says that it plays the role."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..modules.module import Module
+from ...base import late
 
 
-class DistributedDataParallel(Module):
-    """A module whose gradients are averaged over processes."""
-
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        raise NotImplementedError(
-            "DistributedDataParallel: running over several processes is not written yet (distributed.is_available() is"
-            " False)"
-        )
+def __getattr__(name: str) -> Any:
+    if name == "DistributedDataParallel":
+        return late.provided("DistributedDataParallel")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
