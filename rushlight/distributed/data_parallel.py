@@ -12,17 +12,35 @@ from typing import Any
 
 from .. import _C
 from ..nn.modules.module import Module
+from ..op import find_op
 from ..utils._pytree import tree_leaves, tree_map
-from .collectives import all_gather_object, broadcast
+from .algorithms.join import Join, Joinable, JoinHook
+from .collectives import all_gather_object, all_reduce, broadcast
 from .group import ProcessGroup
 from .groups import get_process_group_ranks, resolve
+from .reduce_op import ReduceOp
 from .reducer import FIRST_BUCKET, Reducer
 
+_empty = find_op("empty")
 DEFAULT_BUCKET_MB = 25
 _NOT_YET = ("mixed_precision", "delay_all_reduce_named_params", "param_to_hook_all_reduce", "device_mesh")
 
 
-class DistributedDataParallel(Module):
+class _Answers(JoinHook):
+    """What a process without data does for a model: its buckets are zeros in the others' sums."""
+
+    def __init__(self, model: DistributedDataParallel, by_all: bool) -> None:
+        self.model, self.by_all = model, by_all
+        model._divides_by_all = by_all
+
+    def main_hook(self) -> None:
+        self.model._answer_step()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        self.model._take_final_state(is_last_joiner)
+
+
+class DistributedDataParallel(Module, Joinable):
     """A module whose gradients are averaged over processes.
 
     Arguments:
@@ -55,6 +73,7 @@ class DistributedDataParallel(Module):
         forward_sync_buffers: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        Joinable.__init__(self)
         given = (mixed_precision, delay_all_reduce_named_params, param_to_hook_all_reduce, device_mesh)
         for name, value in zip(_NOT_YET, given, strict=True):
             if value is not None:
@@ -94,18 +113,77 @@ class DistributedDataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The module's own, between bringing buffers up to date and making ready for the backward pass."""
+        is_reduced = _C.is_grad_enabled() and self.require_backward_grad_sync
+        if is_reduced and self._join_config.enable:
+            self._count_those_with_data()
         if self.require_forward_param_sync and self.broadcast_buffers and self.training:
-            self._broadcast(self._synced_buffers())
+            self._broadcast(self._synced_buffers(), self._source)
         if self.device_ids:
             inputs, kwargs = _to_device(self.device_ids[0], inputs, kwargs)
         result = self.module(*inputs, **kwargs)
-        if _C.is_grad_enabled() and self.require_backward_grad_sync:
+        if is_reduced:
             self.require_forward_param_sync = True
             self.reducer.prepare([t for t in tree_leaves(result) if isinstance(t, _C.Tensor)])
         else:
             self.reducer.is_armed = False
             self.require_forward_param_sync = False
         return result
+
+    # --- uneven inputs: every step of a process with data begins with a count, and those without answer the rest
+
+    _source = 0                 # whose buffers count
+    _divides_by_all = True
+
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Join:
+        """Inside, processes may have different numbers of batches.
+
+        Gradients are divided by the number of processes, or else of those that still have data."""
+        return Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What a process without data does."""
+        return _Answers(self, kwargs.get("divide_by_initial_world_size", True))
+
+    @property
+    def join_device(self) -> Any:
+        return self.device
+
+    @property
+    def join_process_group(self) -> Any:
+        return self.process_group
+
+    def _count_those_with_data(self) -> None:
+        work = Join.notify_join_context(self)
+        if work is not None:
+            work.wait()
+        self._agree(True)
+
+    def _agree(self, has_data: bool) -> int:
+        """Who has data: the first of them gives the buffers, their number may be the divisor."""
+        flags = _empty(self.process_group.size(), dtype=_C.int64).zero_()
+        flags[self.process_group.rank()] = int(has_data)
+        all_reduce(flags, group=self.process_group)
+        with_data = [rank for rank, flag in enumerate(flags.tolist()) if flag]
+        self._source = with_data[0]
+        self.reducer.divisor = self.process_group.size() if self._divides_by_all else len(with_data)
+        return self._source
+
+    def _answer_step(self) -> None:
+        self._agree(False)
+        if self.broadcast_buffers and self.training:
+            self._broadcast(self._synced_buffers(), self._source)
+        self.reducer.answer()
+
+    def _take_final_state(self, is_last: bool) -> None:
+        """All processes end with the state of one that came last."""
+        mine = _empty(1, dtype=_C.int64).fill_(self.process_group.rank() if is_last else -1)
+        all_reduce(mine, ReduceOp.MAX, self.process_group)
+        self._broadcast(list(self.module.state_dict(keep_vars=True).values()), int(mine))
+        self._source, self.reducer.divisor = 0, self.process_group.size()
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -196,6 +196,20 @@ class Reducer:
         if not hasattr(bucket.future, "wait"):
             raise TypeError(f"a communication hook must return a Future, got {type(bucket.future).__name__}")
 
+    def answer(self) -> None:
+        """Take part in a pass of the others with nothing of one's own."""
+        for bucket in self.buckets:
+            bucket.buffer.zero_()
+            if self.hook is None:
+                self._all_reduce(bucket.buffer).wait()
+            else:
+                state, function = self.hook
+                index = self.buckets.index(bucket)
+                is_last = index == len(self.buckets) - 1
+                function(state, GradBucket(index, bucket.buffer, bucket.views, bucket.parameters, is_last)).wait()
+        if self.find_unused:
+            self._all_reduce(_empty(len(self.named), dtype=_C.int32).zero_()).wait()
+
     def _all_reduce(self, tensor: Any) -> Any:
         options = opt.AllreduceOptions()
         options.reduceOp = ReduceOp.SUM

@@ -1,0 +1,198 @@
+"""DistributedDataParallel: what one process learns from all the data, several learn from their shares."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight import distributed as dist, nn
+
+from .processes import Raised, results_of, run
+
+DDP = nn.parallel.DistributedDataParallel
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.spare = nn.Linear(6, 40), nn.Linear(40, 3), nn.Linear(6, 3)
+        self.register_buffer("scale", rl.ones(3))
+
+    def forward(self, x: rl.Tensor, with_spare: bool = True) -> rl.Tensor:
+        y = self.second(self.first(x).tanh()) * self.scale
+        return y + self.spare(x) if with_spare else y
+
+
+def _data(step: int, size: int) -> tuple[rl.Tensor, rl.Tensor]:
+    generator = rl.Generator().manual_seed(step)
+    return rl.randn(4 * size, 6, generator=generator), rl.randint(0, 3, (4 * size,), generator=generator)
+
+
+def trains(rank: int, size: int, options: dict[str, Any]) -> str:
+    rl.manual_seed(5)
+    alone = Net()
+    rl.manual_seed(rank)        # every process begins elsewhere; rank 0's parameters count
+    together = Net() if rank else copy.deepcopy(alone)
+    together = DDP(together, bucket_cap_mb=0.0005, **options)
+    optimizers = [rl.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (alone, together)]
+    for step in range(4):
+        x, y = _data(step, size)
+        share = slice(4 * rank, 4 * rank + 4)
+        for model, optimizer, part in zip((alone, together), optimizers, (slice(None), share)):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[part]), y[part]).backward()
+            optimizer.step()
+    for (name, a), b in zip(alone.named_parameters(), together.parameters(), strict=True):
+        rl.testing.assert_close(b, a, msg=lambda text, name=name: f"{name}: {text}")
+    return "done"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}, {"static_graph": True},
+     {"bucket_cap_mb_list": [1]}],
+    ids=lambda o: ",".join(o) or "plain",
+)  # fmt: skip
+def test_training_equals_one_process(options: dict[str, Any]) -> None:
+    assert results_of(run(2, trains, options)) == ["done"] * 2
+
+
+def gradients(rank: int, size: int) -> str:
+    rl.manual_seed(0)
+    model = DDP(Net(), find_unused_parameters=True)
+    x = rl.ones(1, 6) * (rank + 1)
+    with model.no_sync():
+        model(x).sum().backward()
+        own = model.module.second.bias.grad.clone()
+        model(x).sum().backward()
+    assert own.tolist() == [1, 1, 1]
+    model(x).sum().backward()
+    assert model.module.second.bias.grad.tolist() == [3, 3, 3]      # of all three passes, averaged
+    model.zero_grad()
+    model(x, with_spare=rank == 0).sum().backward()                 # one process uses it: all get its share
+    assert model.module.spare.bias.grad.tolist() == [0.5] * 3
+    model.zero_grad()
+    model(x, with_spare=False).sum().backward()                     # nobody uses it
+    assert model.module.spare.bias.grad is None
+    with rl.no_grad():
+        model(x)
+    model.zero_grad()
+    model(x).sum().backward()
+    return "done"
+
+
+def test_gradients_are_averaged_and_unused_ones_left_alone() -> None:
+    assert results_of(run(2, gradients)) == ["done"] * 2
+
+
+def buffers(rank: int, size: int) -> str:
+    model = DDP(Net())
+    model.module.scale.fill_(rank + 1.0)
+    model(rl.ones(1, 6)).sum().backward()
+    assert model.module.scale.tolist() == [1, 1, 1]
+    model = DDP(Net(), broadcast_buffers=False)
+    model.module.scale.fill_(rank + 1.0)
+    model(rl.ones(1, 6)).sum().backward()
+    assert model.module.scale.tolist() == [rank + 1.0] * 3
+    return "done"
+
+
+def test_buffers_are_those_of_rank_0() -> None:
+    assert results_of(run(2, buffers)) == ["done"] * 2
+
+
+def hooked(rank: int, size: int) -> str:
+    seen = []
+
+    def halve(state: Any, bucket: Any) -> Any:
+        seen.append((bucket.index(), bucket.is_last(), len(bucket.parameters()), len(bucket.gradients())))
+        work = dist.all_reduce(bucket.buffer().div_(2 * size), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])
+
+    rl.manual_seed(0)
+    model = DDP(Net(), bucket_cap_mb=0.0005)
+    model(rl.ones(1, 6)).sum().backward()
+    plain = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model.register_comm_hook(None, halve)
+    model(rl.ones(1, 6)).sum().backward()
+    for a, p in zip(plain, model.parameters(), strict=True):
+        rl.testing.assert_close(p.grad, a / 2)
+    assert [index for index, *_ in seen] == list(range(len(seen))) and seen[-1][1] and len(seen) > 1
+    with pytest.raises(RuntimeError, match="there can be one"):
+        model.register_comm_hook(None, halve)
+    return "done"
+
+
+def test_a_hook_reduces_in_its_own_way() -> None:
+    assert results_of(run(2, hooked)) == ["done"] * 2
+
+
+def forgets(rank: int, size: int) -> str:
+    model = DDP(Net(), bucket_cap_mb=0.0005)
+    model(rl.ones(1, 6), with_spare=False).sum().backward()
+    model(rl.ones(1, 6))
+    return "not an error"
+
+
+def test_a_parameter_without_gradient_is_named() -> None:
+    for result in run(2, forgets):
+        assert isinstance(result, Raised) and "find_unused_parameters=True" in result.text, result
+        assert "spare.weight" in result.text
+
+
+def differs(rank: int, size: int) -> str:
+    DDP(nn.Linear(3, 2 + rank))
+    return "not an error"
+
+
+def test_modules_that_differ_are_told() -> None:
+    for result in run(2, differs):
+        assert isinstance(result, Raised) and "(2, 3)" in result.text and "(3, 3)" in result.text, result
+
+
+def refused(rank: int, size: int) -> str:
+    for arguments, error, words in (
+        ((nn.ReLU(),), RuntimeError, "requires a gradient"),
+        ((nn.Linear(1, 1), [0]), ValueError, "must be None"),
+        ((nn.Linear(1, 1), [0, 1]), ValueError, "one device"),
+    ):
+        with pytest.raises(error, match=words):
+            DDP(*arguments)
+    return "done"
+
+
+def test_bad_arguments() -> None:
+    assert results_of(run(1, refused)) == ["done"]
+
+
+def saved(rank: int, size: int) -> str:
+    model = DDP(Net())
+    names = list(model.state_dict())
+    assert all(name.startswith("module.") for name in names)
+    file = io.BytesIO()
+    rl.save(model.state_dict(), file)
+    file.seek(0)
+    model.load_state_dict(rl.load(file))
+    again = copy.deepcopy(model)
+    again(rl.ones(1, 6)).sum().backward()
+    return "done"
+
+
+def test_state_and_copies() -> None:
+    assert results_of(run(2, saved)) == ["done"] * 2
+
+
+def test_at_the_end_of_a_backward_pass() -> None:
+    engine = rl.autograd.Variable._execution_engine
+    order = []
+    x = rl.ones(2, requires_grad=True)
+    x.register_hook(lambda g: engine.queue_callback(lambda: order.append(("end", x.grad is not None))))
+    (x * 2).sum().backward()
+    assert order == [("end", True)]
+    with pytest.raises(RuntimeError, match="no backward pass"):
+        engine.queue_callback(print)
