@@ -100,7 +100,6 @@ SYSTEMS = (
         "Several processes",
         "running over several processes is not written yet",
         {
-            "torch.distributed": "DeviceMesh init_device_mesh",
             "torch.distributed.rpc.api": "_all_gather _barrier remote rpc_async rpc_sync shutdown",
             "torch.distributed.rpc": (
                 "BackendType PyRRef RRef RpcBackendOptions TensorPipeRpcBackendOptions WorkerInfo backend_registry "
@@ -108,9 +107,33 @@ SYSTEMS = (
             ),
             "torch.distributed.optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
             "torch.distributed.tensor": (
-                "DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor "
-                "init_device_mesh"
+                "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
             ),
+            "torch.distributed.fsdp": (
+                "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig "
+                "FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig "
+                "MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig OptimStateKeyType "
+                "ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictConfig "
+                "StateDictSettings StateDictType UnshardHandle fully_shard register_fsdp_forward_method"
+            ),
+            "torch.distributed.fsdp.api": (
+                "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig MixedPrecision "
+                "ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictType"
+            ),
+            "torch.distributed.fsdp.fully_sharded_data_parallel": (
+                "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
+                "MixedPrecision ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictType"
+            ),
+            "torch.distributed.fsdp.wrap": (
+                "CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy "
+                "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
+            ),
+            "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
+            "torch.distributed._composable.fsdp": "FSDPModule fully_shard",
+            "torch.distributed.checkpoint": (
+                "FileSystemReader FileSystemWriter async_save load load_state_dict save save_state_dict"
+            ),
+            "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         },
     ),
     System(

@@ -1,8 +1,255 @@
-"""`torch.distributed.device_mesh`: devices in rows and columns, by name."""
+"""`torch.distributed.device_mesh`: processes in rows and columns, a group along each.
 
-from ..base.refusals import stand_in
+Enters: an array of ranks, perhaps names of its dimensions. Leaves: for each dimension the group of the processes that
+differ from this one in that dimension only; parts of the mesh by name. Every process makes the same meshes in the same
+order.
+"""
 
-DeviceMesh = stand_in("torch.distributed", "DeviceMesh")
-init_device_mesh = stand_in("torch.distributed", "init_device_mesh")
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _C
+from ..op import find_op
+from .groups import default_group, get_rank, get_world_size, init_process_group, is_initialized, new_group
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
+_arange = find_op("arange")
+
+
+class DeviceMesh:
+    """Processes in an array of any number of dimensions."""
+
+    def __init__(
+        self, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None,
+        backend_override: Any = None, _init_backend: bool = True, _rank: int | None = None,
+    ) -> None:  # fmt: skip
+        if backend_override is not None:
+            raise NotImplementedError("DeviceMesh: backend_override is not written yet")
+        self.device_type = device_type
+        self.mesh = _as_ranks(mesh)
+        self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
+        if self.mesh_dim_names and len(self.mesh_dim_names) != self.mesh.dim():
+            raise RuntimeError(
+                f"DeviceMesh: {self.mesh.dim()} dimensions but {len(self.mesh_dim_names)} names {self.mesh_dim_names}"
+            )
+        ranks = self.mesh.flatten().tolist()
+        if len(set(ranks)) != len(ranks):
+            raise RuntimeError(f"DeviceMesh: every rank may stand in it once, got {self.mesh.tolist()}")
+        self._parent: DeviceMesh | None = None
+        self._flattened: dict[str, DeviceMesh] = {}
+        self._groups: list[Any] = []
+        if not _init_backend:
+            return
+        if not is_initialized():
+            init_process_group()
+        if max(ranks, default=0) >= get_world_size():
+            raise RuntimeError(f"DeviceMesh: rank {max(ranks)} is not one of the world's {get_world_size()}")
+        self._groups = [self._make_group(dim) for dim in range(self.mesh.dim())]
+
+    def _make_group(self, dim: int) -> Any:
+        """The group along one dimension that this process is in. All make all of them."""
+        size = self.mesh.shape[dim]
+        if self.mesh.numel() == get_world_size() and size == get_world_size():
+            return default_group()
+        own = None
+        for ranks in self.mesh.movedim(dim, -1).reshape(-1, size).tolist():
+            made = new_group(ranks, sort_ranks=False, group_desc=self._name_of(dim))
+            if get_rank() in ranks:
+                own = made
+        return own
+
+    def _name_of(self, dim: int) -> str:
+        return f"mesh_{self.mesh_dim_names[dim] if self.mesh_dim_names else dim}"
+
+    def _dim(self, dim: int | str | None) -> int:
+        if isinstance(dim, str):
+            if not self.mesh_dim_names or dim not in self.mesh_dim_names:
+                raise KeyError(f"DeviceMesh: there is no dimension {dim!r}, only {self.mesh_dim_names}")
+            return self.mesh_dim_names.index(dim)
+        if dim is None:
+            if self.mesh.dim() != 1:
+                raise RuntimeError(f"DeviceMesh: say which of its {self.mesh.dim()} dimensions is meant (mesh_dim)")
+            return 0
+        if not -self.mesh.dim() <= dim < self.mesh.dim():
+            raise IndexError(f"DeviceMesh: there is no dimension {dim} of {self.mesh.dim()}")
+        return dim % self.mesh.dim()
+
+    def get_group(self, mesh_dim: int | str | None = None) -> Any:
+        """The group along a dimension."""
+        if isinstance(mesh_dim, str) and mesh_dim in self._root()._flattened:
+            return self._root()._flattened[mesh_dim].get_group()
+        return self._groups[self._dim(mesh_dim)]
+
+    def get_all_groups(self) -> list[Any]:
+        """The groups along all dimensions."""
+        return list(self._groups)
+
+    def get_coordinate(self) -> list[int] | None:
+        """Where this process stands; None if it does not."""
+        where = (self.mesh == get_rank()).nonzero().tolist()
+        return where[0] if where else None
+
+    def get_rank(self) -> int:
+        """This process's rank in the world."""
+        return get_rank()
+
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """This process's place along a dimension."""
+        place = self.get_coordinate()
+        if place is None:
+            raise RuntimeError(f"DeviceMesh: rank {get_rank()} is not in {self.mesh.tolist()}")
+        return place[self._dim(mesh_dim)]
+
+    def size(self, mesh_dim: int | None = None) -> int:
+        """How many processes there are, along a dimension or in all."""
+        return self.mesh.numel() if mesh_dim is None else self.mesh.shape[self._dim(mesh_dim)]
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return self.mesh.dim()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many processes there are along each dimension."""
+        return tuple(self.mesh.shape)
+
+    def _root(self) -> DeviceMesh:
+        return self if self._parent is None else self._parent._root()
+
+    def _get_root_mesh(self) -> DeviceMesh:
+        return self._root()
+
+    def __getitem__(self, names: str | Sequence[str]) -> DeviceMesh:
+        """The part of the mesh that this process is in along the dimensions named."""
+        chosen = (names,) if isinstance(names, str) else tuple(names)
+        if len(chosen) == 1 and chosen[0] in self._root()._flattened:
+            return self._root()._flattened[chosen[0]]
+        dims = [self._dim(name) for name in chosen]
+        if len(set(dims)) != len(dims):
+            raise KeyError(f"DeviceMesh: a dimension stands twice in {chosen}")
+        place = self.get_coordinate()
+        index = [slice(None) if d in dims else (place[d] if place else 0) for d in range(self.mesh.dim())]
+        kept = [d for d in range(self.mesh.dim()) if d in dims]
+        part = self.mesh[tuple(index)].permute([kept.index(d) for d in dims])
+        made = DeviceMesh(self.device_type, part, mesh_dim_names=chosen, _init_backend=False)
+        made._groups = [self._groups[d] for d in dims]
+        made._parent = self
+        return made
+
+    def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
+        """All its dimensions as one, with a name to find it by."""
+        name = mesh_dim_name or "_".join(self.mesh_dim_names or ("mesh",))
+        root = self._root()
+        if name in root._flattened:
+            return root._flattened[name]
+        if self.mesh.dim() == 1 and not mesh_dim_name:
+            return self
+        dims = [root._dim(n) for n in self.mesh_dim_names] if self._parent is not None else range(root.mesh.dim())
+        rest = [d for d in range(root.mesh.dim()) if d not in list(dims)]
+        rows = root.mesh.permute([*rest, *dims]).reshape(-1, self.mesh.numel())
+        own, own_group = None, None
+        for ranks in rows.tolist():
+            group = new_group(ranks, sort_ranks=False, group_desc=f"mesh_{name}")
+            if own is None or get_rank() in ranks:
+                own = ranks
+            if get_rank() in ranks:
+                own_group = group
+        made = DeviceMesh(self.device_type, own, mesh_dim_names=(name,), _init_backend=False)
+        made._groups, made._parent = [own_group], root
+        root._flattened[name] = made
+        return made
+
+    @staticmethod
+    def from_group(
+        group: Any, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None
+    ) -> DeviceMesh:
+        """A mesh of groups that exist: one group, or one per dimension with the ranks in `mesh`."""
+        from .groups import get_process_group_ranks
+
+        if not isinstance(group, (list, tuple)):
+            ranks = get_process_group_ranks(group)
+            if mesh is not None and _as_ranks(mesh).tolist() != ranks:
+                raise ValueError(f"DeviceMesh.from_group: mesh {mesh} is not the group's ranks {ranks}")
+            made = DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _init_backend=False)
+            made._groups = [group]
+            return made
+        if mesh is None:
+            raise ValueError("DeviceMesh.from_group: several groups need mesh, the array of ranks")
+        made = DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names, _init_backend=False)
+        if made.mesh.dim() != len(group):
+            raise ValueError(f"DeviceMesh.from_group: {made.mesh.dim()} dimensions but {len(group)} groups")
+        made._groups = list(group)
+        return made
+
+    def __enter__(self) -> DeviceMesh:
+        _current.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _current.pop()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DeviceMesh):
+            return NotImplemented
+        return self is other or (
+            self.device_type == other.device_type
+            and self.mesh_dim_names == other.mesh_dim_names
+            and self.mesh.tolist() == other.mesh.tolist()
+            and self._root().mesh.tolist() == other._root().mesh.tolist()
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.mesh_dim_names, tuple(self.mesh.flatten().tolist()), self.shape))
+
+    def __repr__(self) -> str:
+        names = f"{dict(zip(self.mesh_dim_names, self.shape))}" if self.mesh_dim_names else f"{self.shape}"
+        return f"DeviceMesh({names}, {self.device_type!r}, {self.mesh.tolist()})"
+
+
+_current: list[DeviceMesh] = []
+
+
+def _as_ranks(mesh: Any) -> Any:
+    if isinstance(mesh, _C.Tensor):
+        return mesh.detach().to(_C.int32) if mesh.dtype != _C.int32 else mesh.detach()
+    if mesh is None:
+        raise TypeError("DeviceMesh: mesh is missing: the array of ranks")
+    flat, shape = _flattened(mesh)
+    return _ranks(flat).view(shape)
+
+
+def _flattened(mesh: Any) -> tuple[list[int], list[int]]:
+    if not isinstance(mesh, (list, tuple)):
+        return [int(mesh)], []
+    parts = [_flattened(part) for part in mesh]
+    if any(shape != parts[0][1] for _, shape in parts):
+        raise ValueError(f"DeviceMesh: mesh must be an array, got rows of different lengths in {mesh}")
+    return [rank for flat, _ in parts for rank in flat], [len(mesh), *(parts[0][1] if parts else [])]
+
+
+def _ranks(values: list[int]) -> Any:
+    made = _arange(len(values), dtype=_C.int32)
+    for i, value in enumerate(values):
+        made[i] = value
+    return made
+
+
+def init_device_mesh(
+    device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None,
+    backend_override: Any = None,
+) -> DeviceMesh:  # fmt: skip
+    """All ranks in order as a mesh of a shape."""
+    if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
+        raise RuntimeError(f"init_device_mesh: names must differ, got {tuple(mesh_dim_names)}")
+    if mesh_dim_names is not None and len(mesh_dim_names) != len(mesh_shape):
+        raise RuntimeError(
+            f"init_device_mesh: {len(mesh_shape)} dimensions but {len(mesh_dim_names)} names {tuple(mesh_dim_names)}"
+        )
+    if not device_type.isalpha():
+        raise RuntimeError(f"init_device_mesh: give the kind of device alone, such as 'cpu', got {device_type!r}")
+    ranks = _arange(math.prod(mesh_shape), dtype=_C.int32).view(tuple(mesh_shape))
+    return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, backend_override=backend_override)

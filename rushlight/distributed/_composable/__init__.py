@@ -1,0 +1,1 @@
+"""`torch.distributed._composable`: former places of names."""

@@ -1,0 +1,170 @@
+"""Collectives that give new tensors in place of writing their arguments: what graphs are made of, and gradients.
+
+A collective has ended when its result is given out, so that `wait_tensor` has nothing left to do. `..._autograd` ones
+have gradients: of a sum the sum, of a gathering the scattering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+from ..autograd.function import Function
+from ..op import find_op
+from . import collectives as c
+from .device_mesh import DeviceMesh
+from .groups import get_process_group_ranks, resolve
+from .reduce_op import RedOpType, ReduceOp
+
+_cat = find_op("cat")
+_OPS = {"sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN,
+        "max": ReduceOp.MAX, "band": ReduceOp.BAND, "bor": ReduceOp.BOR, "bxor": ReduceOp.BXOR}  # fmt: skip
+
+
+class AsyncCollectiveTensor:
+    """PyTorch wraps results that are still under way in this; here none is, so that nothing is an instance of it."""
+
+    def __init__(self, *args: Any) -> None:
+        raise TypeError("AsyncCollectiveTensor: collectives give plain tensors here")
+
+
+def wait_tensor(tensor: Any) -> Any:
+    """The tensor, when what fills it is done."""
+    return tensor
+
+
+def _group(group: Any) -> Any:
+    """A group from what functional collectives take: a group, a mesh of one dimension, (mesh, dim), or ranks."""
+    if isinstance(group, DeviceMesh):
+        return group.get_group()
+    if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
+        return group[0].get_group(group[1])
+    if isinstance(group, str):
+        from .groups import _world
+
+        for made in _world.groups:
+            if made.group_name == group:
+                return made
+        raise ValueError(f"there is no process group called {group!r}")
+    if isinstance(group, (list, tuple)):
+        from .groups import _world
+
+        for made in _world.groups:
+            if get_process_group_ranks(made) == list(group):
+                return made
+        raise ValueError(f"there is no process group of ranks {list(group)}: make one with new_group")
+    return resolve(group)
+
+
+def _op(name: Any) -> Any:
+    if isinstance(name, (RedOpType, ReduceOp)):
+        return name
+    try:
+        return _OPS[str(name).lower()]
+    except KeyError:
+        raise ValueError(f"reduceOp {name!r} is none of {', '.join(_OPS)}") from None
+
+
+def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:   # noqa: N803
+    """The reduction over the group."""
+    result = self.detach().clone(memory_format=_C.contiguous_format)
+    c.all_reduce(result, _op(reduceOp), _group(group))
+    return result
+
+
+def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
+    """The tensor of one rank."""
+    result = self.detach().clone(memory_format=_C.contiguous_format)
+    c.broadcast(result, src, _group(group))
+    return result
+
+
+def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
+    """All ranks' tensors, one behind the other along a dimension."""
+    made = _group(group)
+    source = self.detach().contiguous()
+    if source.dim() == 0:
+        source = source.view(1)
+    result = source.new_empty((made.size() * source.shape[0], *source.shape[1:]))
+    c.all_gather_into_tensor(result, source, made)
+    return result if gather_dim % max(self.dim(), 1) == 0 else _cat(result.chunk(made.size()), gather_dim)
+
+
+def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:   # noqa: N803
+    """This rank's part of the reduction, cut along a dimension."""
+    made = _group(group)
+    if self.shape[scatter_dim] % made.size():
+        raise ValueError(
+            f"reduce_scatter_tensor: dimension {scatter_dim} of {tuple(self.shape)} cannot be cut into {made.size()} "
+            f"equal parts"
+        )
+    source = self.detach()
+    if scatter_dim % self.dim():
+        source = _cat(source.chunk(made.size(), scatter_dim))
+    source = source.contiguous()
+    result = source.new_empty((source.shape[0] // made.size(), *source.shape[1:]))
+    c.reduce_scatter_tensor(result, source, _op(reduceOp), made)
+    return result
+
+
+def all_to_all_single(
+    self: Any, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""
+) -> Any:
+    """Parts of all ranks' tensors along the first dimension."""
+    made = _group(group)
+    source = self.detach().contiguous()
+    rows = sum(output_split_sizes) if output_split_sizes is not None else source.shape[0]
+    result = source.new_empty((rows, *source.shape[1:]))
+    c.all_to_all_single(result, source, output_split_sizes, input_split_sizes, made)
+    return result
+
+
+def all_reduce_coalesced(self: list[Any], reduceOp: str, group: Any, tag: str = "") -> list[Any]:   # noqa: N803
+    """The reductions of several tensors."""
+    return [all_reduce(t, reduceOp, group, tag) for t in self]
+
+
+def all_gather_into_tensor_coalesced(self: list[Any], group: Any, tag: str = "") -> list[Any]:
+    """The gatherings of several tensors."""
+    return [all_gather_tensor(t, 0, group, tag) for t in self]
+
+
+def reduce_scatter_tensor_coalesced(
+    inputs: list[Any], reduceOp: str, scatter_dim: list[int], group: Any, tag: str = ""   # noqa: N803
+) -> list[Any]:
+    """The scatterings of several tensors."""
+    return [reduce_scatter_tensor(t, reduceOp, d, group, tag) for t, d in zip(inputs, scatter_dim, strict=True)]
+
+
+def _with_gradient(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward(tensor, *rest)` whose gradient is `backward(gradient, *rest)`."""
+
+    class Collective(Function):
+        @staticmethod
+        def forward(ctx: Any, tensor: Any, *rest: Any) -> Any:
+            ctx.rest = rest
+            return forward(tensor, *rest)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return backward(gradient.contiguous(), *ctx.rest), *(None for _ in ctx.rest)
+
+    def call(self: Any, *rest: Any) -> Any:
+        return Collective.apply(self, *rest)
+
+    call.__name__ = forward.__name__ + "_autograd"
+    call.__doc__ = f"{forward.__doc__} It has a gradient."
+    return call
+
+
+all_reduce_autograd = _with_gradient(all_reduce, lambda g, op, group, *rest: all_reduce(g, op, group))
+all_gather_tensor_autograd = _with_gradient(
+    all_gather_tensor, lambda g, dim, group, *rest: reduce_scatter_tensor(g, "sum", dim, group)
+)
+reduce_scatter_tensor_autograd = _with_gradient(
+    reduce_scatter_tensor, lambda g, op, dim, group, *rest: all_gather_tensor(g, dim, group)
+)
+all_to_all_single_autograd = _with_gradient(
+    all_to_all_single, lambda g, out, into, group, *rest: all_to_all_single(g, into, out, group)
+)

@@ -1,0 +1,6 @@
+"""`torch.distributed.checkpoint.hf_storage`: files that several processes write together. Not written yet;
+the names serve `isinstance` and refuse to be used."""
+
+from ...base.refusals import names_of
+
+globals().update(names_of("torch.distributed.checkpoint.hf_storage"))
