@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from .. import _C
+from ..autograd.grad_mode import no_grad
 from ..op import find_op
 from . import options as opt
 from .errors import DistBackendError
@@ -189,7 +190,8 @@ class HostBackend(BackendBase):
             transport.broadcast(values.view(-1), source, seconds)
             part = _sparse(indices, values, mine.shape)
             total = part if total is None else total + part
-        tensor.detach().copy_(total.coalesce())
+        with no_grad():     # a sparse tensor without its history is another one: written to itself
+            tensor.copy_(total.coalesce())
 
     def broadcast(self, tensors: list[Any], options: Any = None) -> Work:
         """Every rank's tensors become the root's."""

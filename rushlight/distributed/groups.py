@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from .. import _C
-from .errors import DistBackendError
+from .errors import DistBackendError, DistStoreError
 from .group import DEFAULT_TIMEOUT, BackendType, ProcessGroup, make_host_backend
 from .rendezvous import rendezvous
 from .store import PrefixStore, Store
@@ -211,15 +211,26 @@ def init_process_group(
 
 
 def _check_ranks(store: Store, rank: int, world_size: int, timeout: timedelta) -> None:
-    """Two processes with one rank, or with different ideas of how many there are, find out here."""
-    attempt = f"init/{_world.count}"
-    said = store.compare_set(f"{attempt}/world_size", "", str(world_size))
-    if int(said) != world_size:
-        raise ValueError(
-            f"init_process_group: rank {rank} was given world_size={world_size}, another rank {int(said)}"
-        )
-    if store.add(f"{attempt}/rank/{rank}", 1) > 1:
-        raise ValueError(f"init_process_group: two processes were given rank {rank}")
+    """Wait until all are here. Two processes with one rank, or with different ideas of how many there are, are told
+    here, and so are the others."""
+    attempt = PrefixStore(f"init/{_world.count}", store)
+    said = int(attempt.compare_set("world_size", "", str(world_size)))
+    wrong = ""
+    if said != world_size:
+        wrong = f"rank {rank} was given world_size={world_size}, another rank world_size={said}"
+    elif attempt.add(f"rank/{rank}", 1) > 1:
+        wrong = f"two processes were given rank {rank}"
+    if wrong or attempt.add("here", 1) == world_size:
+        attempt.compare_set("go", "", wrong or "all are here")
+    try:
+        answer = attempt.get("go").decode()
+    except DistStoreError:
+        raise DistStoreError(
+            f"init_process_group: {attempt.add('here', 0)} of {world_size} processes came within "
+            f"{timeout.total_seconds():g} s"
+        ) from None
+    if answer != "all are here":
+        raise ValueError(f"init_process_group: {wrong or answer}")
 
 
 def _make_group(

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -105,10 +106,8 @@ def test_the_world_can_be_made_again(tmp_path: Any) -> None:
     assert results_of(run(2, meets_again, str(tmp_path / "m"), make_world=False)) == ["done"] * 2
 
 
-def says(rank: int, size: int, port: int, ranks: list[int], sizes: list[int]) -> str:
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=ranks[rank], world_size=sizes[rank]
-    )
+def says(rank: int, size: int, path: str, ranks: list[int], sizes: list[int]) -> str:
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=ranks[rank], world_size=sizes[rank])
     return "done"
 
 
@@ -117,11 +116,24 @@ def _free_port() -> int:
         return free.getsockname()[1]
 
 
-def test_ranks_that_disagree_are_told() -> None:
-    outcome = run(2, says, _free_port(), [0, 1], [2, 3], make_world=False)
-    assert any(isinstance(r, Raised) and "world_size=" in r.text for r in outcome), outcome
-    outcome = run(3, says, _free_port(), [0, 1, 1], [3, 3, 3], make_world=False)
-    assert any(isinstance(r, Raised) and "two processes were given rank 1" in r.text for r in outcome), outcome
+def test_ranks_that_disagree_are_told(tmp_path: Any) -> None:
+    outcome = run(2, says, str(tmp_path / "first"), [0, 1], [2, 3], make_world=False)
+    for result in outcome:
+        assert isinstance(result, Raised) and "world_size=2" in result.text and "world_size=3" in result.text, outcome
+    outcome = run(3, says, str(tmp_path / "second"), [0, 1, 1], [3, 3, 3], make_world=False)
+    assert all(isinstance(r, Raised) and "two processes were given rank 1" in r.text for r in outcome), outcome
+
+
+def too_few(rank: int, size: int, port: int) -> str:
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=3, timeout=timedelta(seconds=2)
+    )
+    return "not an error"
+
+
+def test_ranks_that_do_not_come_are_missed() -> None:
+    for result in run(2, too_few, _free_port(), make_world=False):
+        assert isinstance(result, Raised) and ("2 of 3 processes" in result.text or "rank 0" in result.text), result
 
 
 def refused(rank: int, size: int) -> str:
@@ -149,8 +161,6 @@ def test_bad_ways_to_meet_are_refused() -> None:
 
 
 def checked_barrier(rank: int, size: int) -> str:
-    from datetime import timedelta
-
     dist.monitored_barrier(timeout=timedelta(seconds=20))
     if rank == 0 or rank == 1:
         dist.monitored_barrier(timeout=timedelta(seconds=1), wait_all_ranks=True)
