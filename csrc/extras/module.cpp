@@ -1,5 +1,6 @@
-// The second module: what belongs to no call of an op. Random numbers, the walk of optimizers over their parameters, the
-// quick paths of nn.Module, checksums of files, counters between processes. Its names are added to `rushlight._C`, where programs look for them.
+// The second module: what belongs to no call of an op. Random numbers, the walk of optimizers over their parameters,
+// the quick paths of nn.Module, checksums of files, counters between processes. Its names are added to `rushlight._C`,
+// where programs look for them.
 #include "checksum.h"
 #include "core.h"
 #include "counters.h"

@@ -67,6 +67,21 @@ VARIABLES = {
             "2",
         ),
         Variable(
+            "RUSHLIGHT_DISTRIBUTED_TRANSPORT",
+            OURS,
+            "`tcp`: processes of one machine exchange tensors over sockets too, as those of several machines do",
+        ),
+        Variable("MASTER_ADDR", PYTORCH, "the machine of rank 0, where several processes meet"),
+        Variable("MASTER_PORT", PYTORCH, "the port that rank 0 serves there"),
+        Variable("RANK", PYTORCH, "this process's number among all"),
+        Variable("WORLD_SIZE", PYTORCH, "how many processes there are"),
+        Variable("LOCAL_RANK", PYTORCH, "this process's number on its machine"),
+        Variable("LOCAL_WORLD_SIZE", PYTORCH, "how many processes there are on this machine"),
+        Variable("TORCHELASTIC_RUN_ID", PYTORCH, "the name of the job, set by a launcher that restarts processes"),
+        Variable("TORCHELASTIC_USE_AGENT_STORE", PYTORCH, "`True`: the launcher serves the store at MASTER_PORT"),
+        Variable("TORCHELASTIC_RESTART_COUNT", PYTORCH, "how often that launcher has restarted the processes", "0"),
+        Variable("GLOO_SOCKET_IFNAME", PYTORCH, "the network interface that processes reach each other by"),
+        Variable(
             "FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")
         ),
         Variable("FX_GRAPH_SHOW_STRIDE", PYTORCH, "`1` prints strides with the code of a graph", "0", ("0", "1")),

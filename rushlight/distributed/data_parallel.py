@@ -62,6 +62,8 @@ class DistributedDataParallel(Module, Joinable):
         >>> model = rl.nn.parallel.DistributedDataParallel(rl.nn.Linear(4, 2))  # doctest: +SKIP
     """
 
+    __module__ = "rushlight.nn.parallel.distributed"     # where programs find it
+
     def __init__(
         self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0,
         broadcast_buffers: bool | None = None, init_sync: bool = True, process_group: Any = None,

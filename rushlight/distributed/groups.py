@@ -6,12 +6,12 @@ group has its own part of the store.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from .. import _C
+from ..base import environment
 from .errors import DistBackendError, DistStoreError
 from .group import DEFAULT_TIMEOUT, BackendType, ProcessGroup, make_host_backend
 from .rendezvous import rendezvous
@@ -329,7 +329,7 @@ def new_subgroups(
 ) -> tuple[Any, list[Any]]:
     """Groups of equal size, ranks that follow each other together; this process's, and all of them."""
     size = resolve(group).size()
-    group_size = group_size if group_size is not None else int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    group_size = group_size if group_size is not None else int(environment.get("LOCAL_WORLD_SIZE") or size)
     if group_size <= 0 or size % group_size:
         raise ValueError(f"new_subgroups: the world size {size} must be a multiple of group_size {group_size}")
     lists = [list(range(start, start + group_size)) for start in range(0, size, group_size)]
@@ -441,8 +441,8 @@ def get_pg_count() -> int:
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """This process's place on its machine, as the launcher set it (LOCAL_RANK)."""
-    if "LOCAL_RANK" in os.environ:
-        return int(os.environ["LOCAL_RANK"])
+    if environment.is_set("LOCAL_RANK"):
+        return int(environment.get("LOCAL_RANK"))
     if fallback_rank is not None:
         return int(fallback_rank)
     raise RuntimeError("get_node_local_rank: LOCAL_RANK is not set; start with torchrun, or give fallback_rank")
@@ -460,7 +460,7 @@ def get_default_backend_for_device(device: Any) -> str:
 
 def is_torchelastic_launched() -> bool:
     """Whether a launcher that restarts workers started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
+    return environment.is_set("TORCHELASTIC_RUN_ID")
 
 
 def is_gloo_available() -> bool:

@@ -20,6 +20,7 @@ from collections import deque
 from typing import Any
 
 from .. import _C
+from ..base import environment
 from .errors import DistBackendError
 from .store import Store
 
@@ -212,7 +213,7 @@ def receive_all(connection: socket.socket, into: memoryview) -> None:
 
 def this_machine() -> str:
     """What two processes have in common that can reach each other without a network."""
-    if os.environ.get("RUSHLIGHT_DISTRIBUTED_TRANSPORT") == "tcp":
+    if environment.get("RUSHLIGHT_DISTRIBUTED_TRANSPORT") == "tcp":
         return f"process-{os.getpid()}"
     with open("/proc/sys/kernel/random/boot_id") as file:
         return f"{file.read().strip()}-{os.stat('/proc/self/ns/net').st_ino}"
@@ -220,7 +221,7 @@ def this_machine() -> str:
 
 def own_address() -> str:
     """An address of this machine that other machines reach: of GLOO_SOCKET_IFNAME, or the one its name stands for."""
-    interface = os.environ.get("GLOO_SOCKET_IFNAME")
+    interface = environment.get("GLOO_SOCKET_IFNAME")
     if interface:
         import fcntl
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlparse
 
+from ..base import environment
 from .store import FileStore, PrefixStore, Store
 from .tcp_store import TCPStore
 
@@ -48,7 +48,7 @@ def _number(url: str, query: dict[str, str], name: str, variable: str | None = N
     text = query.get(name)
     where = f"{name} in {url!r}"
     if text is None and variable is not None:
-        text, where = os.environ.get(variable), f"the environment variable {variable}"
+        text, where = environment.get(variable) or None, f"the environment variable {variable}"
     if text is None:
         hint = f" (or set the environment variable {variable})" if variable else ""
         raise ValueError(f"init_process_group: {name} is missing: give {name}=...{hint}")
@@ -59,8 +59,8 @@ def _number(url: str, query: dict[str, str], name: str, variable: str | None = N
 
 
 def _variable(name: str) -> str:
-    value = os.environ.get(name)
-    if value is None:
+    value = environment.get(name)
+    if not value:
         raise ValueError(
             f"init_process_group: the environment variable {name} is not set. It names rank 0's machine: torchrun and "
             f"`rushlight run --nproc` set it, or give init_method='tcp://host:port'"
@@ -98,8 +98,8 @@ def _by_environment(url: str, timeout: timedelta = DEFAULT_TIMEOUT, **kwargs: An
 def _store(host: str, port: int, rank: int, size: int, timeout: timedelta) -> Store:
     if not 0 <= port < 1 << 16:
         raise ValueError(f"init_process_group: port {port} is not between 0 and 65535")
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":     # the launcher serves it already
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True":     # the launcher serves it already
+        attempt = environment.get("TORCHELASTIC_RESTART_COUNT")
         return PrefixStore(f"/worker/attempt_{attempt}", TCPStore(host, port, size, False, timeout, False))
     # Ranks need not wait for each other here: each waits for what it needs.
     return TCPStore(host, port, size, rank == 0, timeout, wait_for_workers=False)

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..base import environment
 from ..tensors.interop import frombuffer
 from .errors import DistBackendError
 from .store import Store
@@ -219,7 +220,7 @@ def meet(store: Store, rank: int, size: int, name: str, global_ranks: list[int])
 
 def _create(size: int) -> str:
     """A new file of the right length with all its blocks reserved, or "" where there is no room for it."""
-    if os.environ.get("RUSHLIGHT_DISTRIBUTED_TRANSPORT") == "tcp":
+    if environment.get("RUSHLIGHT_DISTRIBUTED_TRANSPORT") == "tcp":
         return ""
     path = os.path.join(_folder(), f"rushlight-{uuid.uuid4().hex}")
     try:
@@ -237,7 +238,7 @@ def _create(size: int) -> str:
 
 
 def _open(path: str) -> int | None:
-    if not path or os.environ.get("RUSHLIGHT_DISTRIBUTED_TRANSPORT") == "tcp":
+    if not path or environment.get("RUSHLIGHT_DISTRIBUTED_TRANSPORT") == "tcp":
         return None
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
