@@ -4,18 +4,21 @@ a training step.
     python -m benchmarks.cuda [word]      those whose names hold the word
 
 Both libraries run in this process, on the device's memory, one after the other; times are medians of events on the
-device (bandwidth, products) or of the host's clock (small ops, steps). Prints a table: ours, PyTorch's,
+device (bandwidth, products, attention) or of the host's clock (small ops, steps). Prints a table: ours, PyTorch's,
 and how many times faster ours is.
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+from .networks import gpt2, resnet50
 
 ROWS, COLS = 16384, 4096
 
@@ -97,10 +100,12 @@ def products(lib: Any) -> dict[str, tuple[float, str]]:
     return made
 
 
-def train(lib: Any) -> dict[str, tuple[float, str]]:
+def train(lib: Any, change: Callable = lambda net: net) -> dict[str, tuple[float, str]]:
     F = lib.nn.functional
     net = lib.nn.Sequential(lib.nn.Linear(64, 128), lib.nn.GELU(), lib.nn.LayerNorm(128), lib.nn.Linear(128, 10)).cuda()
     optimizer = lib.optim.AdamW(net.parameters())
+    label = "tiny MLP train step" if change(net) is net else "tiny MLP compiled"
+    net = change(net)
     x, y = lib.randn(32, 64).cuda(), (lib.arange(32) % 10).cuda()
 
     def step() -> None:
@@ -109,7 +114,99 @@ def train(lib: Any) -> dict[str, tuple[float, str]]:
         loss.backward()
         optimizer.step()
 
-    return {"tiny MLP train step": (host_us(lib, step, 50, 5), "us")}
+    return {label: (host_us(lib, step, 50, 5), "us")}
+
+
+def attention(lib: Any) -> dict[str, tuple[float, str]]:
+    """Causal attention, forward and backward."""
+    made = {}
+    for batch, heads, length, width in ((8, 16, 4096, 128), (16, 12, 1024, 64)):
+        given = [lib.randn(batch, heads, length, width, device="cuda", dtype=lib.bfloat16) for _ in range(4)]
+        tensors, g = [t.requires_grad_() for t in given[:3]], given[3]
+
+        def forward(tensors: list = tensors) -> Any:
+            return lib.nn.functional.scaled_dot_product_attention(*tensors, is_causal=True)
+
+        def both(g: Any = g, forward: Callable = forward) -> None:
+            forward().backward(g)
+
+        once = device_ms(lib, forward, 10)
+        work, name = 2 * batch * heads * length**2 * width, f"attention s{length} d{width}"
+        made[f"{name} forward"] = (work / once / 1e9, "TFLOP/s")
+        made[f"{name} backward"] = (2.5 * work / (device_ms(lib, both, 10) - once) / 1e9, "TFLOP/s")
+    return made
+
+
+def gpt2_step(lib: Any, compiled: bool) -> dict[str, tuple[float, str]]:
+    """GPT-2 124M in bfloat16, batch 16 of 1024 tokens, AdamW."""
+    batch, label = 16, "compiled" if compiled else "eager"
+    lib.manual_seed(0)
+    model = gpt2(lib).to(lib.bfloat16).cuda()
+    optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = [(lib.arange(batch * 1024) * step % 50257).reshape(batch, 1024).cuda() for step in (7919, 104729)]
+    called = lib.compile(model) if compiled else model
+    return steps(lib, f"GPT-2 {label}", lambda: called(*tokens), optimizer)
+
+
+def resnet_step(lib: Any, compiled: bool) -> dict[str, tuple[float, str]]:
+    """ResNet-50 in bfloat16, channels last, batch 128, SGD."""
+    batch, label = 128, "compiled" if compiled else "eager"
+    lib.manual_seed(0)
+    model = resnet50(lib).to(lib.bfloat16).cuda().to(memory_format=lib.channels_last)
+    optimizer = lib.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x = lib.randn(batch, 3, 224, 224).to(lib.bfloat16).cuda().to(memory_format=lib.channels_last)
+    y = (lib.arange(batch) % 1000).cuda()
+    called = lib.compile(model) if compiled else model
+    made = steps(lib, f"ResNet-50 {label}", lambda: lib.nn.functional.cross_entropy(called(x), y), optimizer)
+    made[f"ResNet-50 {label}"] = (batch / made[f"ResNet-50 {label}"][0] * 1e3, "images/s")
+    return made
+
+
+def steps(lib: Any, name: str, loss: Callable, optimizer: Any) -> dict[str, tuple[float, str]]:
+    """Milliseconds of a training step, seconds of the first, and GiB."""
+
+    def step() -> None:
+        loss().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    found = []
+    lib.cuda.synchronize()
+    lib.cuda.reset_peak_memory_stats()
+    for _ in range(12):
+        start = time.perf_counter()
+        step()
+        lib.cuda.synchronize()
+        found.append(time.perf_counter() - start)
+    memory = lib.cuda.max_memory_allocated() / 2**30
+    return {
+        name: (statistics.median(found[3:]) * 1e3, "ms"), f"{name} first": (found[0], "s"),
+        f"{name} memory": (memory, "GiB"),
+    }  # fmt: skip
+
+
+def gpt2_eager(lib: Any) -> dict[str, tuple[float, str]]:
+    return gpt2_step(lib, False)
+
+
+def gpt2_compiled(lib: Any) -> dict[str, tuple[float, str]]:
+    return gpt2_step(lib, True)
+
+
+def resnet_eager(lib: Any) -> dict[str, tuple[float, str]]:
+    return resnet_step(lib, False)
+
+
+def resnet_compiled(lib: Any) -> dict[str, tuple[float, str]]:
+    return resnet_step(lib, True)
+
+
+def train_compiled(lib: Any) -> dict[str, tuple[float, str]]:
+    return train(lib, lib.compile)
+
+
+PARTS = (small, bandwidth, products, attention, train, train_compiled, gpt2_eager, resnet_eager, gpt2_compiled,
+         resnet_compiled)  # fmt: skip
 
 
 def first_result(name: str) -> float:
@@ -139,13 +236,22 @@ def main() -> None:
         f" {getattr(libraries.get('torch'), '__version__', '-')}"
     )
     print(f"{'':<24} {'rushlight':>12} {'torch':>12}  {'':<8} {'faster':>7}")
-    for part in (small, bandwidth, products, train):
+    for part in PARTS:
         if word and word not in part.__name__:
             continue
-        rows = {name: part(lib) for name, lib in libraries.items()}
+        rows = {}
+        for name, lib in libraries.items():
+            try:
+                rows[name] = part(lib)
+            except Exception as error:      # the others are worth having
+                print(f"{part.__name__}: {name} fails: {type(error).__name__}: {str(error)[:200]}")
+            gc.collect()
+            lib.cuda.empty_cache()
+        if len(rows) < len(libraries):
+            continue
         for case, (ours, unit) in rows["rushlight"].items():
             theirs = rows["torch"][case][0] if "torch" in rows else float("nan")
-            ratio = theirs / ours if unit in ("us", "s") else ours / theirs
+            ratio = theirs / ours if unit in ("us", "ms", "s", "GiB") else ours / theirs
             print(f"{case:<24} {ours:12.3f} {theirs:12.3f}  {unit:<8} {ratio:7.2f}", flush=True)
     if not word or word in "first":
         ours, theirs = first_result("rushlight"), first_result("torch") if "torch" in libraries else float("nan")
