@@ -43,4 +43,4 @@ def test_compiled_by_the_inductor(one: harness.Case) -> None:
 
 
 def test_most_cases_do_not_break() -> None:
-    assert sum(not one.breaks for one in harness.CASES) >= 0.85 * len(harness.CASES)
+    assert sum(not one.breaks for one in harness.CASES) >= 0.9 * len(harness.CASES)
