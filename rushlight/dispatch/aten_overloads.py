@@ -6,7 +6,6 @@ Our ops have fewer signatures than PyTorch's: one may stand for several.
 
 from __future__ import annotations
 
-import ast
 import functools
 from typing import Any, NamedTuple
 
@@ -55,6 +54,8 @@ class AtenSchema(NamedTuple):
 
 def _literal(text: str) -> Any:
     """A default as Python value."""
+    import ast  # noqa: PLC0415 - few programs ask for PyTorch's signatures
+
     known = {"contiguous_format": memory_format("contiguous_format"), "Mean": 1, "None": None}
     return known[text] if text in known else ast.literal_eval(text)
 
