@@ -67,6 +67,9 @@ VARIABLES = {
             "2",
         ),
         Variable(
+            "RUSHLIGHT_DEBUG_FOLDER", OURS, "folder where each compiled graph leaves its code, its times and a page"
+        ),
+        Variable(
             "RUSHLIGHT_DISTRIBUTED_TRANSPORT",
             OURS,
             "`tcp`: processes of one machine exchange tensors over sockets too, as those of several machines do",

@@ -138,6 +138,11 @@ class AtenOverload:
         return self.counterpart.definition
 
     @property
+    def overridden(self) -> bool:
+        """Whether somebody registered an implementation of their own."""
+        return self.counterpart.overridden
+
+    @property
     def inplace(self) -> bool:
         return self._schema.is_mutable
 

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+from ..base import environment
 
 # inference: pack weights, and fold what depends on them alone, once instead of at each call; costs their memory again
 prepare_weights = True
@@ -19,7 +20,7 @@ fuse = True
 # ops of one kernel: larger ones take long to compile, and no longer fit the registers
 most_fused = 64
 # where every compiled graph leaves its code, its kernels, what they took, and a page that shows it; empty: nowhere
-debug_folder = os.environ.get("RUSHLIGHT_DEBUG_FOLDER", "")
+debug_folder = environment.get("RUSHLIGHT_DEBUG_FOLDER")
 
 _NAMES = {"prepare_weights": bool, "fuse": bool, "most_fused": int, "debug_folder": str}
 # PyTorch's names for them
