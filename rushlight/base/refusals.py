@@ -161,7 +161,7 @@ SYSTEMS = (
         "GPUs",
         "there is no CUDA device support yet",
         {
-            "torch.cuda": ("CUDAGraph CUDAPluggableAllocator ExternalStream GreenContext MemPool graph use_mem_pool"),
+            "torch.cuda": "CUDAPluggableAllocator ExternalStream GreenContext MemPool use_mem_pool",
             "torch.cuda.gds": "GdsFile",
             "torch.cuda.sparse": (
                 "BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor "
@@ -328,7 +328,7 @@ FUNCTIONS = (
         "torch.jit": "export_opnames last_executed_optimized_graph load save",
     }),
     System("Compiler", "programs are not captured or compiled yet", {
-        "torch._dynamo": "explain export",
+        "torch._dynamo": "export",
         "torch.autograd.graph": "region_activation_memory_budget",
         "torch.compiler": "load_cache_artifacts load_compiled_function",
         "torch": "sym_fresh_size",

@@ -17,7 +17,7 @@ from ..devices import registered, set_unit
 from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
 from ..torch_names import streams as _streams
-from .captured import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing
+from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from .no_device import _needs_device, _no_device, _real, found
 
 OutOfMemoryError = _C.OutOfMemoryError
@@ -253,17 +253,6 @@ class Event(_streams.Event):
         super().__init__(
             _real().unit_of(None), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )
-
-
-def make_graphed_callables(
-    callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False, pool: Any = None
-) -> Any:
-    """Callables (functions or modules, one or a tuple) whose work, forward and backward, is replayed from graphs."""
-    if found() is None:
-        _no_device("make_graphed_callables")
-    from .graphed import make_graphed_callables as made  # few programs replay graphs
-
-    return made(callables, sample_args, num_warmup_iters, allow_unused_input, pool)
 
 
 _DEVICE_FUNCTIONS = (

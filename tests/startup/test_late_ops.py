@@ -170,10 +170,12 @@ def installation(tmp_path_factory) -> Path:
     """A copy of the package with the tables that a wheel brings."""
     home = tmp_path_factory.mktemp("installed")
     shutil.copytree(Path(rl.__file__).parent, home / "rushlight", ignore=shutil.ignore_patterns("__pycache__"))
-    if not (home / "rushlight" / Path(rl._C.__file__).name).exists():   # an editable install keeps the core elsewhere
-        shutil.copy2(rl._C.__file__, home / "rushlight")
+    built = [rl._C.__file__, rl._extras.__file__]
+    for file in built:
+        if not (home / "rushlight" / Path(file).name).exists():     # an editable install keeps the core elsewhere
+            shutil.copy2(file, home / "rushlight")
     tool = [sys.executable, str(ROOT / "tools" / "make_tables.py")]
-    subprocess.run([*tool, rl._C.__file__, str(home / "rushlight" / "op" / "ops.tables")], check=True)
+    subprocess.run([*tool, *built, str(home / "rushlight" / "op" / "ops.tables")], check=True)
     assert (
         "of these sources"
         in subprocess.run(
