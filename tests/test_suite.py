@@ -51,17 +51,22 @@ def asked_for(node: ast.stmt) -> list[str]:
     ]
 
 
-def of_the_tests(node: ast.stmt, path: Path) -> Path | None:
-    """The file of the tests that a statement imports from: by its full name, or as a neighbour."""
-    name = (
-        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name if isinstance(node, ast.Import) else ""
-    )
-    places = (
-        HERE.parent / (name.replace(".", "/") + ".py"),
-        path.parent / f"{name}.py",
-        HERE / "devices" / f"{name}.py",
-    )
-    return next((place for place in places if place.is_relative_to(HERE) and place.exists()), None)
+def of_the_tests(node: ast.stmt, path: Path) -> list[Path]:
+    """The files of the tests that a statement imports from: by their full names, or as neighbours."""
+    if isinstance(node, ast.ImportFrom):
+        names = [node.module] if node.module else [alias.name for alias in node.names]     # from . import neighbours
+    else:
+        names = [node.names[0].name] if isinstance(node, ast.Import) else []
+    places = [
+        place
+        for name in names
+        for place in (
+            HERE.parent / (name.replace(".", "/") + ".py"),
+            path.parent / f"{name}.py",
+            HERE / "devices" / f"{name}.py",
+        )
+    ]
+    return [place for place in places if place.is_relative_to(HERE) and place.exists()]
 
 
 @cache
@@ -75,8 +80,9 @@ def unguarded(path: Path, asked: frozenset[str] = frozenset()) -> Iterator[str]:
     for node in statements(path):
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.If)):
             asked = asked | set(asked_for(node))
-        if other := of_the_tests(node, path):
-            yield from unguarded(other, asked)
+        if others := of_the_tests(node, path):
+            for other in others:
+                yield from unguarded(other, asked)
             continue
         for package in imported(node):
             if package not in PRESENT and package not in asked:

@@ -182,4 +182,5 @@ def test_commands_of_the_readme_work_from_the_root_of_the_checkout(python: Path,
 
 def test_a_checkout_without_any_core_says_what_to_do(checkout: Path) -> None:
     done = execute(sys.executable, "-S", "-c", "import rushlight", cwd=checkout)
-    assert "ImportError: rushlight: expected the native core _C in" in done.stderr and "pip install -e ." in done.stderr
+    assert "ImportError: rushlight: expected the native modules _C and _extras in" in done.stderr
+    assert "pip install -e ." in done.stderr
