@@ -2,6 +2,7 @@
 
     rushlight run script.py --epochs 3        an unmodified PyTorch script
     rushlight run -m package.train --lr 0.1   a module, as with `python -m`
+    rushlight run --nproc 2 script.py         the same in several processes, as torchrun does
     rushlight check package_or_path …         `torch` names it mentions that are missing or refused here
     rushlight info                            versions, processor, devices
     rushlight --version                       one line
@@ -23,6 +24,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "run", help="run an unmodified PyTorch program", description="Run a program with `torch` served by Rushlight."
     )
     run.add_argument("-m", dest="module", action="store_true", help="the program is a module name, as with `python -m`")
+    run.add_argument("--nproc", type=int, default=0, metavar="N", help="in so many processes, as torchrun starts them")
+    run.add_argument("--max-restarts", type=int, default=0, help="with --nproc: how often all are started again")
     run.add_argument("program", help="path of the script, or name of the module")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the program as they are")
     check = commands.add_parser("check", help="list the torch names a program mentions that Rushlight lacks or refuses")
@@ -70,6 +73,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if chosen.command == "check":
         return check(chosen.targets)
+    if chosen.nproc:
+        return run_processes(chosen)
     from .compat import run
 
     try:
@@ -80,6 +85,18 @@ def main(arguments: list[str]) -> int:
         print(missing, file=sys.stderr)
         return 2
     return 0
+
+
+def run_processes(chosen: argparse.Namespace) -> int:
+    """The program in several processes of this machine."""
+    from .distributed.launcher import Job, Launcher
+
+    if chosen.nproc < 1:
+        print(f"rushlight run: --nproc must be positive, got {chosen.nproc}", file=sys.stderr)
+        return 2
+    program = [sys.executable, "-u", "-m", "rushlight", "run", *(["-m"] if chosen.module else []), chosen.program]
+    job = Job([*program, *chosen.arguments], chosen.nproc, max_restarts=chosen.max_restarts)
+    return Launcher(job).run()
 
 
 def command() -> int:

@@ -127,6 +127,11 @@ def is_set(name: str) -> bool:
     return bool(os.environ.get(VARIABLES[name].name))
 
 
+def with_changes(changes: dict[str, str]) -> dict[str, str]:
+    """The whole environment as a child is to see it."""
+    return {**os.environ, **changes}
+
+
 def table() -> str:
     """The variables as a Markdown table, for the documentation."""
     rows = [

@@ -97,7 +97,9 @@ def run(script: str, arguments: list[str], as_module: bool = False) -> None:
         sys.path[0] = os.getcwd()
         if not _is_found(script):
             raise FileNotFoundError(f"rushlight run: no such module: {script!r}")
-        runpy.run_module(script, run_name="__main__", alter_sys=True)
+        # A module of torch's own, such as torch.distributed.run, is ours.
+        ours = script.replace("torch", "rushlight", 1) if script.partition(".")[0] == "torch" else script
+        runpy.run_module(ours, run_name="__main__", alter_sys=True)
         return
     if not Path(script).exists():
         raise FileNotFoundError(f"rushlight run: no such script: {script!r}")

@@ -1,0 +1,143 @@
+"""Collectives and data parallel steps between processes of this machine, against PyTorch's Gloo.
+
+    python -m benchmarks.distributed                  2 and 4 processes
+    python -m benchmarks.distributed --ranks 2 --only all_reduce
+
+Both libraries run the same program, in turn, several times; the median of each is compared. One thread per process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+SIZES = {"4 KB": 4096, "1 MB": 1 << 20, "64 MB": 1 << 26}
+ROUNDS = 3
+
+
+def calls(lib: Any, dist: Any, size: int, ranks: int) -> dict[str, Any]:
+    """A collective per name, on tensors of so many bytes."""
+    count = size // 4 // ranks * ranks
+    whole, part = lib.ones(count), lib.ones(count // ranks)
+    other = lib.ones(count)
+    return {
+        "all_reduce": lambda: dist.all_reduce(whole.fill_(1)),
+        "broadcast": lambda: dist.broadcast(whole, 0),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
+        "all_to_all": lambda: dist.all_to_all_single(other, whole),
+    }
+
+
+def steps(lib: Any, ranks: int) -> dict[str, Any]:
+    """A training step per model."""
+    from .networks import resnet18
+
+    nn, built = lib.nn, {}
+    model = nn.parallel.DistributedDataParallel(resnet18(lib))
+    optimizer = lib.optim.SGD(model.parameters(), lr=0.01)
+    x, y = lib.randn(16, 3, 32, 32), lib.randint(0, 10, (16,))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    built["ResNet-18 step"] = step
+    return built
+
+
+def work(name: str, rank: int, ranks: int, path: str, only: str) -> None:
+    """One process: what rank 0 measured goes to stdout."""
+    began = time.perf_counter()
+    lib = importlib.import_module(name)
+    dist = importlib.import_module(f"{name}.distributed")
+    lib.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=ranks)
+    first = lib.ones(1)
+    dist.all_reduce(first)
+    found = {"import to first collective": time.perf_counter() - began}
+    for label, size in SIZES.items():
+        for call_name, call in calls(lib, dist, size, ranks).items():
+            if only in f"{call_name} {label}":
+                found[f"{call_name} {label}"] = agreed(lib, dist, call)
+    if not only:
+        for label, call in steps(lib, ranks).items():
+            found[label] = agreed(lib, dist, call)
+    dist.barrier()
+    dist.destroy_process_group()
+    if rank == 0:
+        print(json.dumps(found))
+
+
+def agreed(lib: Any, dist: Any, call: Any) -> float:
+    """The median of a number of calls that all ranks agree on."""
+    for _ in range(3):
+        call()
+    began = time.perf_counter()
+    for _ in range(3):
+        call()
+    each = lib.tensor([(time.perf_counter() - began) / 3])
+    dist.all_reduce(each, dist.ReduceOp.MAX)
+    times = []
+    for _ in range(max(5, min(300, int(0.4 / float(each))))):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def run_once(name: str, ranks: int, only: str) -> dict[str, float]:
+    import tempfile
+
+    path = os.path.join(tempfile.mkdtemp(), "meeting")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.distributed", "--work", name, str(r), path, "--ranks", str(ranks),
+             "--only", only],
+            stdout=subprocess.PIPE if r == 0 else subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
+        )
+        for r in range(ranks)
+    ]  # fmt: skip
+    text = processes[0].communicate()[0]
+    for process in processes:
+        process.wait()
+    return json.loads(text.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=0, help="how many processes; 2 and then 4 by default")
+    parser.add_argument("--only", default="", help="measurements whose names hold this")
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.work:
+        return work(args.work[0], int(args.work[1]), args.ranks, args.work[2], args.only)
+    for ranks in (args.ranks,) if args.ranks else (2, 4):
+        rounds: dict[str, list[dict[str, float]]] = {"torch": [], "rushlight": []}
+        for _ in range(ROUNDS):
+            for name, found in rounds.items():
+                found.append(run_once(name, ranks, args.only))
+        show(ranks, rounds)
+
+
+def show(ranks: int, rounds: dict[str, list[dict[str, float]]]) -> None:
+    print(f"{ranks} processes{'':22}{'torch':>12}{'rushlight':>12}{'ratio':>8}")
+    ratios = []
+    for label in rounds["torch"][0]:
+        theirs, ours = (statistics.median(found[label] for found in rounds[n]) for n in ("torch", "rushlight"))
+        print(f"{label:32}{theirs * 1e6:11.1f}u{ours * 1e6:11.1f}u{theirs / ours:8.2f}")
+        ratios.append(theirs / ours)
+    print(f"{'geometric mean':56}{math.exp(statistics.fmean(map(math.log, ratios))):8.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""`python -m torch.distributed.run`, also called torchrun: the processes of a job, from a command line.
+
+    python -m rushlight.distributed.run --nproc-per-node 2 train.py --epochs 3
+    rushlight run --nproc 2 train.py --epochs 3                                 an unmodified PyTorch script
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ..base import late
+from .launcher import Job, Launcher
+
+_ONLY_DEFAULT = ("tee", "local_ranks_filter", "duplicate_stdout_filters", "duplicate_stderr_filters", "logs_specs",
+                 "numa_binding", "rdzv_conf", "shutdown_timeout", "signals_to_handle")  # fmt: skip
+
+
+def get_args_parser() -> argparse.ArgumentParser:
+    """The options that torchrun takes."""
+    parser = argparse.ArgumentParser(prog="torchrun", description="Run a program in several processes.")
+
+    def add(name: str, *others: str, **options: object) -> None:
+        names = [name, *others]
+        if "-" in name[2:]:
+            names.append("--" + name[2:].replace("-", "_"))
+        parser.add_argument(*names, **options)   # type: ignore[arg-type]
+
+    add("--nnodes", default="1", help="how many machines")
+    add("--nproc-per-node", default="1", help="processes on each: a number, or cpu, gpu, auto")
+    add("--node-rank", type=int, default=None, help="this machine's number")
+    add("--master-addr", default="127.0.0.1", help="the address of machine 0")
+    add("--master-port", type=int, default=0, help="a free port of machine 0")
+    add("--standalone", action="store_true", help="one machine, a port of its own")
+    add("--rdzv-backend", default="static", help="static (by --node-rank) or c10d (machines number themselves)")
+    add("--rdzv-endpoint", default="", help="host:port where launchers of several machines meet")
+    add("--rdzv-id", default="none", help="the name of the job")
+    add("--rdzv-conf", default="")
+    add("--max-restarts", type=int, default=0, help="how often to start all processes again when one fails")
+    add("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
+    add("--role", default="default")
+    add("--start-method", default="spawn", choices=("spawn", "fork", "forkserver"), help="accepted; always anew")
+    add("--event-log-handler", default="null", choices=("null",))
+    add("--module", "-m", action="store_true", help="the program is a module name")
+    add("--no-python", action="store_true", help="the program is a command of its own")
+    add("--run-path", action="store_true", help="the program is a path")
+    add("--log-dir", default=None, help="folder for redirected output")
+    add("--redirects", "-r", default="0", help="to --log-dir: 1 stdout, 2 stderr, 3 both; or per local rank, 0:1,1:3")
+    add("--tee", "-t", default="0")
+    add("--local-addr", default=None, help="this machine's address, as others see it")
+    for name in _ONLY_DEFAULT:
+        if name not in ("tee", "rdzv_conf"):
+            add("--" + name.replace("_", "-"), default=None)
+    parser.add_argument("training_script", help="the program")
+    parser.add_argument("training_script_args", nargs=argparse.REMAINDER, help="handed to it as they are")
+    return parser
+
+
+def job_of(args: argparse.Namespace) -> Job:
+    """What the options mean. Refuses those that are not written, by name."""
+    for name in _ONLY_DEFAULT:
+        if getattr(args, name) not in (None, "", "0"):
+            raise SystemExit(f"torchrun: --{name.replace('_', '-')} is not written yet")
+    machines = _machines(args.nnodes)
+    processes = _processes(args.nproc_per_node)
+    meeting = None
+    if machines > 1 and not args.standalone:
+        if args.rdzv_backend == "static":
+            if args.node_rank is None:
+                raise SystemExit("torchrun: --nnodes > 1 needs --node-rank, or --rdzv-backend c10d")
+            endpoint = args.rdzv_endpoint or f"{args.master_addr}:{args.master_port or 29500}"
+        elif args.rdzv_backend == "c10d":
+            endpoint = args.rdzv_endpoint
+        else:
+            raise SystemExit(f"torchrun: --rdzv-backend {args.rdzv_backend} is not written yet, only static and c10d")
+        host, _, port = endpoint.rpartition(":")
+        if not host or not port.isdigit():
+            raise SystemExit(f"torchrun: --rdzv-endpoint must be host:port, got {endpoint!r}")
+        meeting = host, int(port)
+    job = Job(
+        _command(args), processes, machines, args.node_rank if meeting else 0, args.master_addr,
+        0 if args.standalone or meeting else args.master_port, meeting,
+        max_restarts=args.max_restarts, interval=args.monitor_interval, role=args.role, log_folder=args.log_dir,
+        redirects=_redirects(args.redirects, processes),
+    )  # fmt: skip
+    if args.rdzv_id != "none":
+        job.name = args.rdzv_id
+    elif meeting:
+        job.name = "job"        # the same on every machine
+    return job
+
+
+def _machines(text: str) -> int:
+    low, _, high = text.partition(":")
+    if not low.isdigit() or (high and not high.isdigit()) or int(low) < 1:
+        raise SystemExit(f"torchrun: --nnodes must be a number, got {text!r}")
+    if high and high != low:
+        raise SystemExit(f"torchrun: --nnodes {text}: numbers of machines that change are not written yet")
+    return int(low)
+
+
+def _processes(text: str) -> int:
+    if text in ("cpu", "auto", "gpu"):
+        gpus = late.provided("accelerator").device_count()
+        if text == "gpu" and not gpus:
+            raise SystemExit("torchrun: --nproc-per-node gpu: there is no GPU here")
+        return gpus if gpus and text != "cpu" else os.cpu_count() or 1
+    if not text.isdigit() or int(text) < 1:
+        raise SystemExit(f"torchrun: --nproc-per-node must be a positive number, cpu, gpu or auto, got {text!r}")
+    return int(text)
+
+
+def _redirects(text: str, processes: int) -> dict[int, int]:
+    try:
+        if ":" not in text:
+            return dict.fromkeys(range(processes), int(text)) if int(text) else {}
+        return {int(rank): int(what) for rank, what in (part.split(":") for part in text.split(","))}
+    except ValueError:
+        raise SystemExit(f"torchrun: --redirects must be 0 to 3, or rank:number pairs, got {text!r}") from None
+
+
+def _command(args: argparse.Namespace) -> list[str]:
+    program = [args.training_script, *args.training_script_args]
+    if args.no_python:
+        return program
+    return [sys.executable, "-u", *(["-m"] if args.module else []), *program]
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; raise SystemExit where the job failed."""
+    status = Launcher(job_of(get_args_parser().parse_args(args))).run()
+    if status:
+        raise SystemExit(status)
+
+
+if __name__ == "__main__":
+    main()
