@@ -19,9 +19,13 @@ namespace rl {
 
 namespace {
 
-// ma_version_tag changes with every write to a dict; gone in 3.14.
-#if PY_VERSION_HEX < 0x030e0000
+// ma_version_tag changes with every write to a dict. From 3.13 on an object's attributes are written without it, behind
+// the back of the dict that stands for them; in 3.14 it is gone.
+#if PY_VERSION_HEX < 0x030d0000
 #define RUSHLIGHT_DICT_VERSIONS 1
+constexpr bool kTellsVersions = true;
+#else
+constexpr bool kTellsVersions = false;
 #endif
 
 enum class Read : uint8_t {
@@ -127,7 +131,7 @@ uint64_t version_of(PyObject* dict) {
 }
 
 // Dicts whose version tells of every write; an OrderedDict may turn its order without one.
-bool has_version(PyObject* o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); }
+bool has_version(PyObject* o) { return kTellsVersions && (PyDict_CheckExact(o) || PyODict_CheckExact(o)); }
 
 ModeWords words_now() {
   return {tls.grad_enabled, tls.inference, tls.saved_hooks, tls.keys, tls.excluded, plan_defaults()};
@@ -428,7 +432,7 @@ struct Settler {
     if (c.test == Test::Is || c.test == Test::IsWeak) return;
     if (c.test == Test::Equals && is_unchanging(value)) return;
     if (c.test == Test::Tensor) return add(Step::Layout, i, value, number(&c));
-    if (on_keys(c, value)) return version(i, value);
+    if (kTellsVersions && on_keys(c, value)) return version(i, value);
     add(Step::Check, i, value, number(&c));
   }
 

@@ -201,6 +201,8 @@ def _make_function(f: Frame, one: Instruction) -> None:
     annotations = f.stack.pop() if flags & 4 else None
     keywords = f.stack.pop() if flags & 2 else None
     defaults = f.stack.pop() if flags & 1 else None
+    if closure is None and code.co_freevars:      # 3.13: SET_FUNCTION_ATTRIBUTE follows and brings it
+        closure = tuple(types.CellType() for _ in code.co_freevars)
     made = types.FunctionType(code, f.scope, code.co_name, defaults, closure)
     made.__kwdefaults__ = keywords
     if annotations:
