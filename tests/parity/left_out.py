@@ -47,11 +47,16 @@ _TURNED = Left(
     " dense here"
 )
 _TAIL = Left("PyTorch's float32 loses the lower tail to cancellation: 0 where the value, and ours, is 1e-17")
+_ERF = Left(
+    "PyTorch's float32 erf is off by up to 4e-7 on this processor, which near 0 is more than the value; ours agrees"
+    " with the C library's to 6e-8",
+    machine="aarch64",
+)
 _SLICE = Left("a slice of a larger tensor here, dense in PyTorch")
 
 # check -> record -> why
 LEFT_OUT: dict[str, dict[str, Left]] = {
-    "forward": {"special.ndtr": _TAIL},
+    "forward": {"special.ndtr": _TAIL, "erf": _ERF},
     "gradient": {
         "as_strided_scatter": _OVERWRITTEN,
         "nn.functional.hardsigmoid": Left("PyTorch's slope is a sixth rounded to float32, in float64 too"),
@@ -63,6 +68,7 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
         ),
     },
     "variants": {
+        "erf": _ERF,
         "special.ndtr": _TAIL,
         "nn.functional.linear": Left("PyTorch's out= of a vector, given with gaps, is written as if it had none"),
     },
@@ -70,6 +76,7 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
         "as_strided_scatter": Left(
             "elements between those of a spaced-out input are written over by PyTorch, and copied here"
         ),
+        "erf": _ERF,
         "special.ndtr": _TAIL,
     },
     "dtypes": {
