@@ -31,6 +31,7 @@ TORCH = (*NUMPY, "exp2", "log2", "log10", "rsqrt", "sigmoid", "square", "recipro
 STANDARD = {
     "acos": "an argument with imaginary part +0 gives -0",
     "expm1": "inf + 0j stays real, -inf gives -1 in every direction",
+    "log2": "an infinite logarithm keeps its angle, which some builds of PyTorch make NaN",
     "log1p": "-0 + 0j gives +0, and the modulus of an infinity is infinite whatever the other part",
 }
 
@@ -101,6 +102,10 @@ def standard(name: str, z: complex) -> tuple[str, str]:
         return (
             ("+inf", "nan") if math.isinf(a) or math.isinf(b) else ("+0.0", part(b)) if a == 0 and b == 0 else ("", "")
         )
+    if name == "log2":      # the logarithm's parts, each scaled
+        with np.errstate(all="ignore"):
+            log = np.log(np.complex128(z))
+        return part(log.real / math.log(2)), part(log.imag / math.log(2))
     if name == "expm1":
         if b == 0:
             return part(a), part(b)
