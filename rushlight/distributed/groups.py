@@ -219,7 +219,7 @@ def _check_ranks(store: Store, rank: int, world_size: int, timeout: timedelta) -
     if said != world_size:
         wrong = f"rank {rank} was given world_size={world_size}, another rank world_size={said}"
     elif attempt.add(f"rank/{rank}", 1) > 1:
-        wrong = f"two processes were given rank {rank}"
+        wrong = f"two processes were given rank {rank} (or a file that an earlier run met at was left behind)"
     if wrong or attempt.add("here", 1) == world_size:
         attempt.compare_set("go", "", wrong or "all are here")
     try:

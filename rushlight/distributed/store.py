@@ -319,11 +319,11 @@ class PrefixStore(Store):
 class FileStore(Store):
     """Keys and values as a log file that all processes append to; it works wherever they share a folder.
 
-    The last of `world_size` handles to be closed removes the file."""
+    When `world_size` handles have been closed, the last of them removes the file."""
 
     _RECORD = struct.Struct("<BII")
     _SET, _DELETE, _PUSH, _POP = range(4)
-    _MEMBERS = "\0members"
+    _CLOSED = "\0closed"
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         super().__init__()
@@ -333,8 +333,8 @@ class FileStore(Store):
         self._read = 0
         self._lock = threading.Lock()
         self._open = True
-        with self._locked() as file:
-            self._add(file, self._MEMBERS, 1)
+        with self._locked():      # a file that is no store is refused here
+            pass
 
     @property
     def path(self) -> str:
@@ -429,9 +429,9 @@ class FileStore(Store):
             self._write(file, self._POP, args[0])
             return value
         if operation == "num_keys":
-            return table.num_keys() - 1     # the count of members is ours
+            return table.num_keys() - (self._CLOSED in table.values)     # that count is ours
         if operation == "list_keys":
-            return [key for key in table.list_keys() if key != self._MEMBERS.encode()]
+            return [key for key in table.list_keys() if key != self._CLOSED.encode()]
         return getattr(table, operation)(*args)
 
     def __del__(self) -> None:
@@ -439,5 +439,5 @@ class FileStore(Store):
             return
         self._open = False
         with contextlib.suppress(OSError, DistStoreError), self._locked() as file:
-            if self._add(file, self._MEMBERS, -1) == 0 and self._world_size > 0:
+            if self._add(file, self._CLOSED, 1) >= self._world_size > 0:
                 os.unlink(self._path)
