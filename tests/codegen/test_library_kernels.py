@@ -26,7 +26,7 @@ def test_every_kernel_is_declared_with_operands_parameters_and_items() -> None:
 
 
 @pytest.mark.parametrize("target", WIDTHS)
-@pytest.mark.parametrize("name", INTERFACES)
+@pytest.mark.parametrize("name", sorted(INTERFACES))     # in whichever order they were imported
 def test_texts_compile_for_every_width(name: str, target: str) -> None:
     interface, machine = INTERFACES[name], find_target(target)
     tile = tile_of("f32", 0, machine.vector_bits)
