@@ -108,7 +108,9 @@ def skip_frame(msg: str = "") -> None:
 
 @contextlib.contextmanager
 def error_on_graph_break(error: bool) -> Iterator[None]:
-    """Whether a break in the graph is an error inside."""
+    """Whether a break in the graph is an error inside. Only the whole function can be told so, by fullgraph=True."""
+    if error:
+        raise NotImplementedError("error_on_graph_break(True): compile the function with fullgraph=True instead")
     yield
 
 
@@ -130,10 +132,17 @@ def _mark_dims(name: str, t: Any, index: Any, mark: str) -> None:
 
 def mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...], *, hint_override: int | None = None,
                  min: int | None = None, max: int | None = None, specialize_on: Any = None) -> None:  # fmt: skip
-    """These sizes vary from call to call."""
+    """These sizes vary from call to call.
+
+    They must lie between `min` and `max` now; code compiled for them is right for all others too. `hint_override`
+    advises compilers that choose by a size, which this one does not."""
     if specialize_on is not None:
         raise NotImplementedError("mark_dynamic: specialize_on is not supported. Compile the special cases apart.")
     _mark_dims("mark_dynamic", t, index, "_dynamo_dynamic_indices")
+    for dim in (index,) if isinstance(index, int) else index:
+        size = t.shape[dim]
+        if (min is not None and size < min) or (max is not None and size > max):
+            raise ValueError(f"mark_dynamic: dimension {dim} has size {size}, which is not within min={min}, max={max}")
 
 
 def maybe_mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...]) -> None:

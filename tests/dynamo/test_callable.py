@@ -225,6 +225,9 @@ def test_marks_on_tensors():
     assert len(graphs) == 3
     with pytest.raises(IndexError):
         _dynamo.mark_dynamic(torch.ones(2), 1)
+    _dynamo.mark_dynamic(torch.ones(4), 0, min=2, max=8)
+    with pytest.raises(ValueError, match="size 9, which is not within min=2, max=8"):
+        _dynamo.mark_dynamic(torch.ones(9), 0, min=2, max=8)
 
 
 def test_limits_then_as_it_is():
