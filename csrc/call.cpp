@@ -219,8 +219,86 @@ PyObject* overload_call(Overload* op, PyObject** args) {
   return call_recorded(op, args, scan.requires_grad);
 }
 
+// --- results in tensors that are given
+// --------------------------------------------------------------------------------------------------------------
+
+// Whether outputs that are given are what a pointwise plan would have made, memory and strides aside.
+static bool pointwise_takes(PointwisePlanObject* plan, PyObject** args, Tensor** outs, int num_outs) {
+  Tensor* tensors[16];
+  if (num_outs != plan->num_out || !num_outs) return false;
+  for (int i = 0; i < plan->num_in; i++)
+    tensors[i] = is_tensor(args[plan->in_param[i]]) ? as_tensor(args[plan->in_param[i]]) : nullptr;
+  Device device = call_device(tensors, plan->num_in);
+  for (int j = 0; j < num_outs; j++) {
+    if (outs[j]->dtype != plan->out_dtype[j] || outs[j]->device.type != device.type ||
+        outs[j]->device.index != device.index)
+      return false;
+    if (!kDevices[device.type].has_data || !broadcasts_to(tensors, plan->num_in, outs[j])) return false;
+    for (int k = 0; k < j; k++)
+      if (outs[k]->storage == outs[j]->storage) return false;
+  }
+  return true;
+}
+
+static PyObject* run_into(Overload* op, PyObject** args, PyObject* plan, Tensor** outs, int num_outs) {
+  if (op->kind == Kind::Pointwise) {
+    auto* p = reinterpret_cast<PointwisePlanObject*>(plan);
+    return pointwise_takes(p, args, outs, num_outs) ? run_pointwise(op, p, args, outs) : Py_NewRef(Py_None);
+  }
+  Tensor* inputs[32];
+  int n = gather_tensors(op, args, inputs, 32);
+  auto* p = reinterpret_cast<PlanObject*>(plan);
+  if (n > 32 || n != p->num_inputs || !plan_takes_outputs(p, inputs, n, outs, num_outs)) return Py_NewRef(Py_None);
+  PyObject* result = plan_run(p, inputs, n, outs);
+  if (!result && !PyErr_Occurred()) raise_failed_check(op, args, failed_check);
+  return result;
+}
+
+// Writes the results into `outs`; None, and nothing written, where the op must make its own.
+static PyObject* write_into(Overload* op, PyObject** args, Tensor** outs, int num_outs) {
+  if (op->kind == Kind::Python || op->inplace || op->is_view) Py_RETURN_NONE;
+  for (int j = 0; j < num_outs; j++)
+    if ((outs[j]->flags & kInference) && !tls.inference) Py_RETURN_NONE;
+  Ref plan(find_plan(op, args));
+  if (!plan && PyErr_Occurred()) return nullptr;
+  if (!plan) Py_RETURN_NONE;
+  Ref result(run_into(op, args, plan.p, outs, num_outs));
+  if (!result || result.p == Py_None) return result.release();
+  for (int j = 0; j < num_outs; j++)
+    if (!(outs[j]->flags & kInference)) tensor_bump(outs[j]);
+  return result.release();
+}
+
+// Whether `out` is memory of its own: no element twice, none of an argument's.
+static bool is_apart(Overload* op, PyObject** args, Tensor* out) {
+  Tensor* tensors[32];
+  int n = gather_tensors(op, args, tensors, 32);
+  if (n > 32 || !(out->flags & kDenseNonOverlapping)) return false;
+  for (int i = 0; i < n; i++)
+    if (tensors[i]->storage == out->storage) return false;
+  return true;
+}
+
+// out= with one tensor that nobody else has a say in; None where Python decides (or words the refusal).
+static PyObject* write_plain_out(Overload* op, PyObject** args, PyObject* out) {
+  if (op->out_rule == OutRule::Asked || !is_tensor(out) || op->overridden->load(std::memory_order_relaxed))
+    Py_RETURN_NONE;
+  if (op->out_rule == OutRule::Apart && !is_apart(op, args, as_tensor(out))) Py_RETURN_NONE;
+  Scan scan;
+  scan_args(op, args, &scan, tls.grad_enabled);
+  scan_tensor(as_tensor(out), &scan, tls.grad_enabled);
+  uint32_t leave = (scan.keys | tls.keys) & ~tls.excluded & ~kKeyAutocast;
+  if (leave || scan.keys || scan.requires_grad) Py_RETURN_NONE;
+  ExcludeGuard below(kKeyAutocast);   // mixed precision leaves such forms alone, as it does in-place ones
+  Tensor* target = as_tensor(out);
+  return write_into(op, args, &target, 1);
+}
+
 static PyObject* call_bound(Overload* op, Bound* bound) {
   if (!bound->out) return overload_call(op, bound->args);
+  Ref written(write_plain_out(op, bound->args, bound->out));
+  if (!written) return nullptr;
+  if (written.p != Py_None) return Py_NewRef(bound->out);
   Ref tuple(args_tuple(op, bound->args));
   if (!tuple) return nullptr;
   return PyObject_CallFunctionObjArgs(out_caller, as_object(op), tuple.p, bound->out, nullptr);
@@ -360,40 +438,7 @@ static PyObject* o_backend(PyObject* self, PyObject* args) {
   if (op->is_view && !mark_views(bound.args, result.p)) return nullptr;
   return result.release();
 }
-// Whether outputs that are given are what a pointwise plan would have made, memory and strides aside.
-static bool pointwise_takes(PointwisePlanObject* plan, PyObject** args, Tensor** outs, int num_outs) {
-  Tensor* tensors[16];
-  if (num_outs != plan->num_out || !num_outs) return false;
-  for (int i = 0; i < plan->num_in; i++)
-    tensors[i] = is_tensor(args[plan->in_param[i]]) ? as_tensor(args[plan->in_param[i]]) : nullptr;
-  Device device = call_device(tensors, plan->num_in);
-  for (int j = 0; j < num_outs; j++) {
-    if (outs[j]->dtype != plan->out_dtype[j] || outs[j]->device.type != device.type ||
-        outs[j]->device.index != device.index)
-      return false;
-    if (!kDevices[device.type].has_data || !broadcasts_to(tensors, plan->num_in, outs[j])) return false;
-    for (int k = 0; k < j; k++)
-      if (outs[k]->storage == outs[j]->storage) return false;
-  }
-  return true;
-}
-
-static PyObject* run_into(Overload* op, PyObject** args, PyObject* plan, Tensor** outs, int num_outs) {
-  if (op->kind == Kind::Pointwise) {
-    auto* p = reinterpret_cast<PointwisePlanObject*>(plan);
-    return pointwise_takes(p, args, outs, num_outs) ? run_pointwise(op, p, args, outs) : Py_NewRef(Py_None);
-  }
-  Tensor* inputs[32];
-  int n = gather_tensors(op, args, inputs, 32);
-  auto* p = reinterpret_cast<PlanObject*>(plan);
-  if (n > 32 || n != p->num_inputs || !plan_takes_outputs(p, inputs, n, outs, num_outs)) return Py_NewRef(Py_None);
-  PyObject* result = plan_run(p, inputs, n, outs);
-  if (!result && !PyErr_Occurred()) raise_failed_check(op, args, failed_check);
-  return result;
-}
-
-// into(bound args, outs): writes the results into tensors that are given; None, and nothing written, where the op must
-// make its own.
+// into(bound args, outs): see write_into.
 static PyObject* o_into(PyObject* self, PyObject* args) {
   PyObject *tuple, *given;
   Bound bound;
@@ -402,22 +447,14 @@ static PyObject* o_into(PyObject* self, PyObject* args) {
     return nullptr;
   Overload* op = self_op(self);
   Py_ssize_t count = PyTuple_GET_SIZE(given);
-  if (op->kind == Kind::Python || op->inplace || op->is_view || count > 8) Py_RETURN_NONE;
+  if (count > 8) Py_RETURN_NONE;
   Tensor* outs[8];
   for (Py_ssize_t j = 0; j < count; j++) {
     PyObject* o = PyTuple_GET_ITEM(given, j);
     if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "into: outputs must be tensors"), nullptr;
     outs[j] = as_tensor(o);
-    if ((outs[j]->flags & kInference) && !tls.inference) Py_RETURN_NONE;
   }
-  Ref plan(find_plan(op, bound.args));
-  if (!plan && PyErr_Occurred()) return nullptr;
-  if (!plan) Py_RETURN_NONE;
-  Ref result(run_into(op, bound.args, plan.p, outs, static_cast<int>(count)));
-  if (!result || result.p == Py_None) return result.release();
-  for (Py_ssize_t j = 0; j < count; j++)
-    if (!(outs[j]->flags & kInference)) tensor_bump(outs[j]);
-  return result.release();
+  return write_into(op, bound.args, outs, static_cast<int>(count));
 }
 // bind(args, kwargs) -> (bound tuple, out) or None when the arguments do not fit.
 static PyObject* o_bind(PyObject* self, PyObject* args) {

@@ -35,6 +35,9 @@ enum class Kind : uint8_t { Pointwise, Planned, Python };
 // stay views, or they become plain tensors even where they share an argument's memory.
 enum class ResultViews : uint8_t { Own, Kept, Hidden };
 
+// What an op wants of out=: what pointwise ops do, memory that no argument shares, or only Python can say.
+enum class OutRule : uint8_t { Pointwise, Apart, Asked };
+
 struct Overload {
   PyObject_HEAD
   PyObject* name;                    // "add"
@@ -52,6 +55,7 @@ struct Overload {
   uint64_t saves_result;             // bit i: result i is kept for the derivative; results past 63 go with bit 63
   bool keys_numbers;                 // plans differ for numbers like 2 and 0.5 (see number_class)
   bool has_out;                      // accepts out=
+  OutRule out_rule;
   std::atomic<uint64_t>*
       overridden;  // bit i: library.impl registered something that concerns calls on devices of type i
   Autocast autocast;                 // what mixed precision does with it; asked of Python when first met

@@ -59,6 +59,8 @@ bool read_overload(Overload* op, PyObject* args, PyObject* kwargs) {
   op->saves_result = kept_results ? PyLong_AsUnsignedLongLongMask(kept_results) : 0;
   op->keys_numbers = flag(options.p, "keys_numbers");
   op->has_out = flag(options.p, "has_out");
+  PyObject* out_rule = PyDict_GetItemString(options.p, "out_rule");
+  op->out_rule = out_rule ? static_cast<OutRule>(PyLong_AsLong(out_rule)) : OutRule::Asked;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(list.p);
   if (n > kMaxParams) return PyErr_Format(PyExc_ValueError, "%U: at most %d parameters", name, kMaxParams), false;
   for (Py_ssize_t i = 0; i < n; i++) {

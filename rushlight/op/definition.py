@@ -28,6 +28,7 @@ from .registry import (  # noqa: F401 - kinds import theirs from here
 from .schema import TYPES, Param, Schema, parse
 
 SAVE_NO, SAVE_DATA, SAVE_META, SAVE_VALUE = 0, 1, 2, 3
+OUT_POINTWISE, OUT_APART, OUT_ASKED = 0, 1, 2  # what the core may do with out= by itself
 
 
 class Meta:
@@ -160,6 +161,7 @@ class OpDefinition:
             run=self.run, vjp=self.positional_vjp(saved), mask_vjp=self.mask_vjp(), inplace=self.is_inplace,
             records=self.records(), is_view=self.is_view(), results=self.result_views(),
             saves_result=self.kept_results() if "result" in saved else 0, has_out=self.out and not self.is_inplace,
+            out_rule=OUT_ASKED if self.takes_out_dtype else OUT_APART if self.own_out else OUT_POINTWISE,
             keys_numbers=bool(self.compiled_in),
         )  # fmt: skip
 

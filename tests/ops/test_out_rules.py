@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
+from rushlight.dispatch.dispatcher import dispatch_out
 
 
 def outcome(module: Any, dtype: str, call: Any) -> Any:
@@ -80,3 +81,52 @@ def test_out_that_the_kernel_cannot_write_still_gets_the_result() -> None:
     with pytest.warns(UserWarning):
         # larger than the result: resized, not repeated
         assert rl.add(base, base, out=rl.empty(2, 3)).tolist() == [0, 2, 4]
+
+
+@pytest.fixture
+def without_python() -> Any:
+    """While it lasts, out= may not ask Python."""
+    def refused(overload: Any, args: tuple, out: Any) -> Any:
+        raise AssertionError(f"{overload.name}: out= was handed to Python")
+
+    rl._C.set_hooks(out_caller=refused)
+    yield
+    rl._C.set_hooks(out_caller=dispatch_out)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, out: rl.add(x, x, out=out), lambda x, out: rl.mul(x, 2.5, out=out), lambda x, out: rl.mm(x, x, out=out),
+    lambda x, out: rl.cat((x[:1], x[1:]), out=out), lambda x, out: rl.cumsum(x, 1, out=out),
+    lambda x, out: rl.index_select(x, 0, rl.tensor([2, 1, 0, 3]), out=out),
+])  # fmt: skip
+def test_a_plain_out_is_the_cores_own_affair(call: Any, without_python: None) -> None:
+    x, out = rl.rand(4, 4), rl.empty(4, 4)
+    version = out._version
+    assert call(x, out) is out
+    assert out._version == version + 1
+    with rl.autocast("cpu", rl.bfloat16):  # mixed precision leaves forms with out= alone
+        kept = out.clone()
+        assert call(x, out).dtype == rl.float32
+    assert out.tolist() == kept.tolist()
+
+
+def test_out_among_the_arguments_is_written_where_it_may_be(without_python: None) -> None:
+    x = rl.arange(6.0)
+    assert rl.add(x, 1, out=x) is x
+    assert x.tolist() == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(RuntimeError, match="different places"):
+        rl.add(x[1:], 1, out=x[:-1])
+
+
+def test_out_that_records_or_belongs_to_inference_is_refused() -> None:
+    x, y = rl.rand(4), rl.rand(4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="out="):
+        rl.add(x, y, out=rl.empty(4))
+    with pytest.raises(RuntimeError, match="out="):
+        rl.add(x, x, out=y)
+    with rl.inference_mode():
+        fixed = rl.empty(4)
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        rl.add(x, x, out=fixed)
+    with pytest.raises(RuntimeError, match="share"):
+        rl.cat((x[:2], x[2:]), out=x)
