@@ -40,6 +40,7 @@ late.provide({
     "accelerator": "accelerator",                                    # DataLoader pins memory for it
     "worker loop": "utils.data._utils.loop",                         # PyTorch has it in utils.data._utils.worker
     "DistributedDataParallel": "distributed.data_parallel:DistributedDataParallel",     # nn.parallel has its name
+    "synced_batch_norm": "distributed.batch_norm:synced_batch_norm",     # SyncBatchNorm in training
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",

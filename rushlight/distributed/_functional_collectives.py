@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import _C
 from ..autograd.function import Function
+from ..base.shape import contiguous_format
 from ..op import find_op
 from . import collectives as c
 from .device_mesh import DeviceMesh
@@ -68,14 +68,14 @@ def _op(name: Any) -> Any:
 
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:   # noqa: N803
     """The reduction over the group."""
-    result = self.detach().clone(memory_format=_C.contiguous_format)
+    result = self.detach().clone(memory_format=contiguous_format)
     c.all_reduce(result, _op(reduceOp), _group(group))
     return result
 
 
 def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
     """The tensor of one rank."""
-    result = self.detach().clone(memory_format=_C.contiguous_format)
+    result = self.detach().clone(memory_format=contiguous_format)
     c.broadcast(result, src, _group(group))
     return result
 

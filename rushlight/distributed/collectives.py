@@ -339,7 +339,8 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     made = resolve(group)
     backend = made._get_backend("cpu")
     seconds = (timeout or backend._timeout).total_seconds()
-    store, turn = made.get_group_store(), _next_turn(made)
+    made._monitored_barriers += 1
+    store, turn = made.get_group_store(), made._monitored_barriers
     if made.rank() != 0:
         store.set(f"monitor/{turn}/{made.rank()}", "1")
         try:
@@ -358,11 +359,6 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
         store.set(f"monitor/{turn}/go", text)
         raise DistBackendError("monitored_barrier: " + text)
     store.set(f"monitor/{turn}/go", "1")
-
-
-def _next_turn(made: ProcessGroup) -> int:
-    made._monitored = getattr(made, "_monitored", 0) + 1     # type: ignore[attr-defined]
-    return made._monitored     # type: ignore[attr-defined]
 
 
 def _missing_ranks(made: ProcessGroup, store: Any, turn: int, seconds: float, all_of_them: bool) -> list[int]:

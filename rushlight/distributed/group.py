@@ -434,6 +434,7 @@ class ProcessGroup(CollectiveMethods):
         self._backends: dict[str, Any] = {}
         self._name = self._desc = "undefined"
         self.bound_device_id: Any = None
+        self._monitored_barriers = 0
 
     def rank(self) -> int:
         """This process's place in the group."""

@@ -187,6 +187,40 @@ def test_state_and_copies() -> None:
     assert results_of(run(2, saved)) == ["done"] * 2
 
 
+def synced(rank: int, size: int) -> str:
+    """Unequal shares of a batch give what the whole batch gives to one process."""
+    for dtype in (rl.float64, rl.float32):
+        rl.manual_seed(3)
+        x, scale = rl.randn(7, 4, 5, dtype=dtype), rl.randn(7, 4, 5, dtype=dtype)
+        share = slice(0, 2) if rank == 0 else slice(2, 7)
+        alone, together = nn.BatchNorm1d(4, dtype=dtype), nn.SyncBatchNorm(4, dtype=dtype)
+        whole, part = x.clone().requires_grad_(), x[share].clone().requires_grad_()
+        for _ in range(2):
+            a, b = alone(whole), together(part)
+        (a * scale).sum().backward()
+        (b * scale[share]).sum().backward()
+        rl.testing.assert_close(b, a[share])
+        rl.testing.assert_close(part.grad, whole.grad[share])
+        for p in together.parameters():
+            dist.all_reduce(p.grad)
+        for p, q in zip(alone.parameters(), together.parameters(), strict=True):
+            rl.testing.assert_close(q.grad, p.grad)
+        rl.testing.assert_close(together.state_dict(), alone.state_dict())
+    with pytest.raises(ValueError, match="more than one value"):
+        nn.SyncBatchNorm(2)(rl.ones(1 if rank == 0 else 0, 2))
+    nn.SyncBatchNorm(2).eval()(rl.ones(1, 2))       # no process waits for another
+    return "done"
+
+
+def test_batches_of_all_processes_are_normalized_together() -> None:
+    assert results_of(run(2, synced)) == ["done"] * 2
+
+
+def test_synced_batch_norm_alone_is_batch_norm() -> None:
+    x = rl.randn(6, 3)
+    rl.testing.assert_close(nn.SyncBatchNorm(3)(x), nn.BatchNorm1d(3)(x))
+
+
 def test_at_the_end_of_a_backward_pass() -> None:
     engine = rl.autograd.Variable._execution_engine
     order = []

@@ -1,8 +1,7 @@
 """Batch normalization, with its lazy forms.
 
 Enters: [N, C, …]. Leaves: the same shape, shifted and scaled per channel; statistics of batches are kept in buffers
-while training. Refuses inputs of another rank, and SyncBatchNorm in training mode:
-there is no distributed reduction yet.
+while training. Refuses inputs of another rank.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Any
 
 from ... import _C
 from ..._C import Tensor
+from ...base import late
 from ...op import find_op
 from .. import functional as F, init
 from ..parameter import UninitializedBuffer, UninitializedParameter
@@ -94,6 +94,9 @@ class _BatchNorm(_NormBase):
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
+        return self._normalize(input, mean, var, by_batch, momentum)
+
+    def _normalize(self, input: Tensor, mean: Any, var: Any, by_batch: bool, momentum: float) -> Tensor:
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
@@ -181,7 +184,9 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes; here only its evaluation mode, which needs none of them.
+    """Batch normalization over all processes: while training, statistics are those of their batches together.
+
+    Outside a process group, and in evaluation, it is BatchNorm.
 
     Arguments:
         num_features: channels of the input
@@ -198,7 +203,7 @@ class SyncBatchNorm(_BatchNorm):
         input (N, C, ...); output of the same shape
 
     Example:
-        >>> layer = rl.nn.SyncBatchNorm(4).eval()
+        >>> layer = rl.nn.SyncBatchNorm(4)
         >>> tuple(layer(rl.ones(2, 4, 8)).shape)
         (2, 4, 8)
     """
@@ -215,13 +220,13 @@ class SyncBatchNorm(_BatchNorm):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
-    def forward(self, input: Tensor) -> Tensor:
-        if self.training:
-            raise NotImplementedError(
-                "SyncBatchNorm: training needs a distributed reduction, which is not supported yet; use BatchNorm, or"
-                " eval()"
-            )
-        return super().forward(input)
+    def _normalize(self, input: Tensor, mean: Any, var: Any, by_batch: bool, momentum: float) -> Tensor:
+        if by_batch and self.training and late.is_loaded("distributed"):
+            distributed = late.provided("distributed")
+            if distributed.is_initialized() and distributed.get_world_size(self.process_group) > 1:
+                synced = late.provided("synced_batch_norm")
+                return synced(input, mean, var, self.weight, self.bias, momentum, self.eps, self.process_group)
+        return super()._normalize(input, mean, var, by_batch, momentum)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
