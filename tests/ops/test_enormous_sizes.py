@@ -31,6 +31,14 @@ def test_result_that_memory_cannot_hold_is_refused_at_once(name: str) -> None:
     assert time.monotonic() - start < 20
 
 
+def test_windows_are_not_tabulated_without_end() -> None:
+    """Where memory is promised without limit, the result exists before its windows do."""
+    from rushlight.definitions.window.axes import ADAPTIVE, Axis, table_of
+
+    with pytest.raises(RuntimeError, match="memory"):
+        table_of(Axis(rule=ADAPTIVE, size=2, out=2**40))
+
+
 KINDS = [f"{shift}chebyshev_polynomial_{kind}" for shift in ("", "shifted_") for kind in "tuvw"]
 
 

@@ -153,9 +153,15 @@ def monotone(starts: list[int], counts: list[int], size: int) -> list[int]:
 rules.update({POOL: pool_windows, ADAPTIVE: adaptive_windows, AVERAGE: average_windows})
 
 
+LONGEST_TABLE = 2**31
+
+
 @lru_cache(maxsize=1024)
 def table_of(axis: Axis) -> Table:
     """The windows of an axis, transposed if it is flipped."""
+    if axis.out > LONGEST_TABLE:     # the result itself may be granted: some systems promise memory they do not have
+        raise RuntimeError(f"a result of {axis.out} positions along one dimension would not fit in memory: windows are"
+                           f" tabulated for at most {LONGEST_TABLE}")
     table = rules[axis.rule](axis)
     return transpose(table, axis.size) if axis.flip else table
 
