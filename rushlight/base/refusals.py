@@ -130,9 +130,6 @@ SYSTEMS = (
             ),
             "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
             "torch.distributed._composable.fsdp": "FSDPModule fully_shard",
-            "torch.distributed.checkpoint": (
-                "FileSystemReader FileSystemWriter async_save load load_state_dict save save_state_dict"
-            ),
             "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         },
     ),

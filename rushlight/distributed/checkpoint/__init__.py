@@ -1,6 +1,22 @@
-"""`torch.distributed.checkpoint`: files that several processes write together. Not written yet;
-the names serve `isinstance` and refuse to be used."""
+"""`torch.distributed.checkpoint`: files that several processes write together, and that as many others read.
 
-from ...base.refusals import names_of
+    state = {"model": model.state_dict(), "step": 3}
+    save(state, checkpoint_id="folder")          # on every rank
+    load(state, checkpoint_id="folder")          # on every rank, of a job of any size
+"""
 
-globals().update(names_of("torch.distributed.checkpoint"))
+from .api import CheckpointException
+from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from .filesystem import FileSystemReader, FileSystemWriter
+from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
+from .planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
+from .state_dict_loader import load, load_state_dict
+from .state_dict_saver import async_save, save, save_state_dict
+from .storage import StorageReader, StorageWriter
+
+__all__ = [
+    "BytesStorageMetadata", "CheckpointException", "ChunkStorageMetadata", "DefaultLoadPlanner", "DefaultSavePlanner",
+    "FileSystemReader", "FileSystemWriter", "LoadPlan", "LoadPlanner", "Metadata", "ReadItem", "SavePlan",
+    "SavePlanner", "StorageReader", "StorageWriter", "TensorStorageMetadata", "WriteItem", "async_save", "load",
+    "load_state_dict", "save", "save_state_dict",
+]  # fmt: skip
