@@ -19,6 +19,7 @@ from typing import Any
 from .. import _C
 from ..codegen.library import convolve, dots, micro_kernel, overlap
 from ..codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
+from ..codegen.targets import vector_bits
 from ..loops import expr
 from ..loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ..loops.record import Record
@@ -123,10 +124,10 @@ def line_step(
     code: str, height: int, weights: Weights, walk: Walk, target: tuple[int, int], panels: int
 ) -> tuple | None:
     """The same where all that an output weighs is one run of memory, or outputs are neighbours: in vectors."""
-    tile = tile_of(code)
+    lanes = vector_bits() // 8 // tile_of(code).size     # `Pack` writes whole vectors of the processor
     taps = tap_places(weights, walk)
     is_run = weights.channel == len(taps) and all(later - tap == 1 for tap, later in pairwise(taps))
-    if height % tile.lanes or not (is_run or (len(taps) == 1 and weights.out == 1)):
+    if height % lanes or not (is_run or (len(taps) == 1 and weights.out == 1)):
         return None
     kernel = _pack_kernels.get((code, -height))
     if kernel is None:

@@ -98,8 +98,10 @@ for n, c, o, size, k, stride, padding, dilation, groups in (
 @pytest.mark.parametrize("bits", [128, 256, 512])
 def test_convolutions_are_exact_on_integers_for_every_width_of_vectors(bits: int, tmp_path: Path) -> None:
     # LLVM splits vectors that the processor does not have, so every form runs everywhere.
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", EXACT.replace("BITS", str(bits))],
         env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)},
-        check=True,
+        capture_output=True,
+        text=True,
     )
+    assert done.returncode == 0, done.stderr
