@@ -43,7 +43,10 @@ def _implicit(output: Any, index: int) -> Any:
         raise RuntimeError(
             f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient."
         )
-    return _C.own_call(_C.empty(tuple(meta.shape), None, meta.dtype, meta.device).fill_, 1)
+    made = _C.empty(tuple(meta.shape), None, meta.dtype, meta.device)
+    if hasattr(output, "_fresh"):     # more than memory (a fake, a distributed tensor): so is its gradient
+        made = output._fresh(tuple(output.shape), None, output.dtype, output.device)
+    return _C.own_call(made.fill_, 1)
 
 
 def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: bool = False) -> tuple:

@@ -106,9 +106,6 @@ SYSTEMS = (
                 "functions get_worker_info init_rpc remote rpc_async rpc_sync shutdown"
             ),
             "torch.distributed.optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
-            "torch.distributed.tensor": (
-                "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
-            ),
             "torch.distributed.fsdp": (
                 "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig "
                 "FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig "

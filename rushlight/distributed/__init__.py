@@ -23,4 +23,4 @@ def is_available() -> bool:
     return True
 
 
-__getattr__, __dir__ = late.names(globals(), {}, ("optim",))
+__getattr__, __dir__ = late.names(globals(), {}, ("optim", "tensor"))

@@ -17,7 +17,7 @@ from .device_mesh import DeviceMesh
 from .groups import get_process_group_ranks, resolve
 from .reduce_op import RedOpType, ReduceOp
 
-_cat = find_op("cat")
+cat, stack = find_op("cat"), find_op("stack")
 _OPS = {"sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN,
         "max": ReduceOp.MAX, "band": ReduceOp.BAND, "bor": ReduceOp.BOR, "bxor": ReduceOp.BXOR}  # fmt: skip
 
@@ -88,7 +88,7 @@ def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> 
         source = source.view(1)
     result = source.new_empty((made.size() * source.shape[0], *source.shape[1:]))
     c.all_gather_into_tensor(result, source, made)
-    return result if gather_dim % max(self.dim(), 1) == 0 else _cat(result.chunk(made.size()), gather_dim)
+    return result if gather_dim % max(self.dim(), 1) == 0 else cat(result.chunk(made.size()), gather_dim)
 
 
 def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:   # noqa: N803
@@ -101,7 +101,7 @@ def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any
         )
     source = self.detach()
     if scatter_dim % self.dim():
-        source = _cat(source.chunk(made.size(), scatter_dim))
+        source = cat(source.chunk(made.size(), scatter_dim))
     source = source.contiguous()
     result = source.new_empty((source.shape[0] // made.size(), *source.shape[1:]))
     c.reduce_scatter_tensor(result, source, _op(reduceOp), made)

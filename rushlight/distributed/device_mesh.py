@@ -8,6 +8,7 @@ order.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ class DeviceMesh:
         self._parent: DeviceMesh | None = None
         self._flattened: dict[str, DeviceMesh] = {}
         self._groups: list[Any] = []
+        _known.add(self)
+        self._decisions: dict[Any, Any] = {}      # of distributed tensors: how calls seen before are run
         if not _init_backend:
             return
         if not is_initialized():
@@ -81,7 +84,13 @@ class DeviceMesh:
         """The group along a dimension."""
         if isinstance(mesh_dim, str) and mesh_dim in self._root()._flattened:
             return self._root()._flattened[mesh_dim].get_group()
-        return self._groups[self._dim(mesh_dim)]
+        dim = self._dim(mesh_dim)
+        if not self._groups:
+            raise RuntimeError(
+                f"{self}: it has no process groups. It was loaded from a file: make a mesh like it first, with "
+                "init_device_mesh."
+            )
+        return self._groups[dim]
 
     def get_all_groups(self) -> list[Any]:
         """The groups along all dimensions."""
@@ -205,12 +214,38 @@ class DeviceMesh:
     def __hash__(self) -> int:
         return hash((self.device_type, self.mesh_dim_names, tuple(self.mesh.flatten().tolist()), self.shape))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a file keeps: who stands where. Groups are found again among those there are."""
+        return {
+            "device_type": self.device_type, "mesh": self.mesh.tolist(), "mesh_dim_names": self.mesh_dim_names,
+            "root": None if self._parent is None else self._root(),
+        }  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names = state["mesh_dim_names"]
+        self.__init__(state["device_type"], state["mesh"], mesh_dim_names=names, _init_backend=False)
+        self._parent = state["root"]
+        alike = next((mesh for mesh in list(_known) if mesh is not self and mesh._groups and mesh == self), None)
+        if alike is not None:
+            self._groups = alike._groups
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceMesh:
+        return self      # processes and their groups are not copied
+
     def __repr__(self) -> str:
         names = f"{dict(zip(self.mesh_dim_names, self.shape))}" if self.mesh_dim_names else f"{self.shape}"
         return f"DeviceMesh({names}, {self.device_type!r}, {self.mesh.tolist()})"
 
 
 _current: list[DeviceMesh] = []
+_known: weakref.WeakSet[DeviceMesh] = weakref.WeakSet()
+
+
+def current_mesh() -> DeviceMesh:
+    """The mesh of the innermost `with mesh:`."""
+    if not _current:
+        raise RuntimeError("no device mesh is given, and none is active: pass device_mesh, or use `with mesh:`")
+    return _current[-1]
 
 
 def _as_ranks(mesh: Any) -> Any:
