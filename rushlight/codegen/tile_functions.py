@@ -21,6 +21,7 @@ ELEMENTS = {"f32": ("float", 4), "f64": ("double", 8)}
 PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 AHEAD = 16          # values of k between asking for memory that lies in short runs and reading it
 AHEAD_RUN = 4       # the same for long runs, in vectors
+LINE = 64           # bytes of a line of the cache
 UNROLL = 2          # values of k in an iteration of the tiles that matter
 UNROLLED = 8        # sums from which a tile does
 EDGE_ROWS = (4, 2, 1)
@@ -238,15 +239,20 @@ def exchange_text(shape: TileShape) -> str:
     ahead = w.select(w.compare("sgt", w["length"], AHEAD_RUN * lanes), AHEAD_RUN * lanes, w.mul(w["line"], lanes))
     lines = [w.min(w.add(w["first"], r), w["last"]) for r in range(lanes)]
     sources = [w.at(w["source"], w.mul(line, w["line"]), shape.element) for line in lines]
-    with w.loop(0, w.sub(w["length"], lanes - 1), lanes) as k:
-        places = [w.at(source, k.i, shape.element) for source in sources]
-        for place in places:
-            w.prefetch(w.at(place, ahead, shape.element))
-        rows = [w.load(shape.vector, place, shape.size) for place in places]
-        target = w.at(w["target"], w.mul(k.i, w["pitch"]), shape.element)
-        for column in transposed(w, rows, lanes, 16 // shape.size):
-            w.store(column, target, shape.size)
-            target = w.at(target, w["pitch"], shape.element)
+    line = LINE // shape.size
+    first: Number = 0
+    for length in (line, lanes) if shape.by_lane else (lanes,):     # whole lines of the cache, asked for once
+        with w.loop(first, w.sub(w["length"], length - 1), length) as k:
+            places = [w.at(source, k.i, shape.element) for source in sources]
+            for place in places:
+                w.prefetch(w.at(place, ahead, shape.element))
+            target = w.at(w["target"], w.mul(k.i, w["pitch"]), shape.element)
+            for at in range(0, length, lanes):
+                rows = [w.load(shape.vector, w.at(place, at, shape.element), shape.size) for place in places]
+                for column in transposed(w, rows, lanes, 16 // shape.size):
+                    w.store(column, target, shape.size)
+                    target = w.at(target, w["pitch"], shape.element)
+        first = k.i
     return w.text()
 
 

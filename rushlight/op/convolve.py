@@ -34,6 +34,7 @@ from .convolve_tiles import (
 )
 from .convolve_walk import WORK, Array, Axis, Walk, Weights, Window
 from .gemm import Matrix, tiled_steps
+from .gemm_spans import span_steps
 from .pack import compile_for, packer
 
 ITEMS = 16               # parts a large problem is cut into, whatever the number of threads
@@ -42,6 +43,8 @@ PACKED_FROM = 256        # pixels from which packing weights as rows pays where 
 OUTS = 128               # outputs that are worth packing their windows once more
 MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel are a matrix product
 FEW_OUTS = 8             # and outputs, whatever the pixels
+# channels up to which packing the gradients of many pixels costs as much as a product gains
+FEW_CHANNELS, MANY_OF_IMAGE = 64, 512
 PLANNED = ("f32", "f64")
 
 
@@ -380,6 +383,8 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
             return [step], 0
     if weight_suits_tiles(code, walk):
         return tile_weight_steps(walk, result, scratch)
+    if (made := weight_product_steps(code, walk, result, scratch)) is not None:
+        return made
     interface, block, chunk = (
         (convolve.WEIGHT, tile.block, convolve.CHUNK)
         if tile.masked
@@ -411,6 +416,25 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
         return [step], 0
     count = walk.outs * walk.rows
     return [step, sum_step(code, scratch, result, parts, count)], parts * count
+
+
+def weight_product_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int] | None:
+    """The same of a (collapsed) walk whose windows are single pixels: a product that sums over the pixels of all
+    images. None for other walks, where pixels are no run of memory, and where vectors are wide: there rows of gradients
+    are read where they lie."""
+    d, h, w = walk.axes
+    s, r = walk.source, walk.result
+    if not tile_of(code).by_lane or walk.groups != 1 or not all(a.is_plain for a in walk.axes):
+        return None
+    if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
+        return None
+    if walk.channels <= FEW_CHANNELS and w.count > MANY_OF_IMAGE:
+        return None
+    size = tile_of(code).size
+    left = Matrix((r.slot, r.offset * size), r.channel, 1, r.image)
+    right = Matrix((s.slot, s.offset * size), 1, s.channel, s.image)
+    out = Matrix(result, walk.channels, 1)
+    return span_steps(code, left, right, out, walk.outs, walk.channels, w.count, walk.images, scratch)
 
 
 PRODUCTS = 8 << 20       # bytes of single taps' products at a time

@@ -247,16 +247,7 @@ def tiled_steps(
     # One block holds all rows: nobody else wants the strips a part packs.
     own = lines <= BLOCK_STRIPS and not _packs_apart.wanted
     form = "packed" if not own else "direct" if b.col == 1 and m <= DIRECT_ROWS else "own"
-    # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
-    least = PART_STRIPS if not own else 1 if k <= SLICE else OWN_STRIPS
-    chunks = larger(1, m * n * k // CHUNK)
-    most = 4 if not own or strips // least * batch < 2 else 1       # blocks that are there for threads to share
-    blocks = larger(-(-lines // BLOCK_STRIPS), smaller(smaller(-(-lines // BLOCK_LINES), most), chunks))
-    block = -(-lines // blocks)
-    blocks = -(-lines // block)
-    parts = larger(1, smaller(smaller(strips // least, chunks // blocks), -(-ITEMS // (blocks * batch))))
-    part = -(-strips // parts)
-    parts = -(-strips // part)
+    block, blocks, part, parts = product_parts(lines, strips, k, m * n * k, batch, own)
     shared = 1 if b.batch == 0 else batch
     batch_b = b.batch if own else 0 if shared == 1 else strips * k
     params = [m, n, k, a.row, a.col, c.row, a.batch, batch_b, c.batch, block * cut.height, blocks, part, parts]
@@ -280,6 +271,25 @@ def tiled_steps(
         -1,
     )
     return [pack, product], shared * strips * cut.width * k
+
+
+def product_parts(
+    lines: int, strips: int, k: int, work: int, batch: int, own: bool, items: int = ITEMS,
+    longest: int = SLICE, most_lines: int = BLOCK_STRIPS,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """How a product is cut, from strips of rows and of columns: strips of a block, blocks, strips of a part, parts.
+
+    `items` of them are enough; slices of k are `longest` at most, and blocks have `most_lines` strips."""
+    # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
+    least = PART_STRIPS if not own else 1 if k <= longest else OWN_STRIPS
+    chunks = larger(1, work // CHUNK)
+    most = 4 if not own or strips // least * batch < 2 else 1       # blocks that are there for threads to share
+    blocks = larger(-(-lines // most_lines), smaller(smaller(-(-lines // BLOCK_LINES), most), chunks))
+    block = -(-lines // blocks)
+    blocks = -(-lines // block)
+    parts = larger(1, smaller(smaller(strips // least, chunks // blocks), -(-items // (blocks * batch))))
+    part = -(-strips // parts)
+    return block, blocks, part, -(-strips // part)
 
 
 def few_rows_step(

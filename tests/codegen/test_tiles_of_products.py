@@ -8,7 +8,7 @@ import pytest
 from interpreter import Interpreter
 
 from rushlight import codegen
-from rushlight.codegen.schedule.cpu_product import TOGETHER, Blocking, Finish, pack_nest, product_nest
+from rushlight.codegen.schedule.cpu_product import TOGETHER, Blocking, Finish, pack_nest, product_nest, span_pack_nest
 from rushlight.codegen.targets import TARGETS
 from rushlight.loops.expr import const, var
 from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
@@ -130,6 +130,33 @@ def test_every_target_has_tiles(target: str) -> None:
     assert fused in text
     if target == "aarch64":
         assert ".s[" in text, "multiply-add takes its factor from a lane"
+
+
+SPANS = [(3, 14, 33, 10), (1, 9, 40, 1100), (4, 40, 13, 300), (9, 300, 20, 49)]     # spans, m, n, span
+
+
+@pytest.mark.parametrize("size", SPANS, ids=["x".join(map(str, s)) for s in SPANS])
+def test_products_whose_k_goes_through_spans(size: tuple[int, int, int, int]) -> None:
+    """Spans that share a slice, that are one, and that are cut; rows in one block and in several."""
+    spans, m, n, span = size
+    random, cut = np.random.default_rng(sum(size)), Blocking("f32")
+    a = random.standard_normal((spans, m, span)).astype("f4")
+    b = random.standard_normal((spans, n, span)).astype("f4")
+    strips = -(-n // cut.width)
+    groups, block = -(-strips // TOGETHER), 3 * cut.height
+    blocks = -(-m // block)
+    packed, found = np.full(strips * cut.width * span * spans, np.nan, "f4"), []
+    run(span_pack_nest("f32"), [b, packed], [n, span, 1, span, spans, n * span, groups, strips], [(0, spans * groups)])
+    for form, right in (("packed", packed), ("own", b)):
+        out = np.full((m, n), 7.0, "f4")
+        params = [m, n, span * spans, span, 1, n, 0, 0, 0, block, blocks, -(-strips // 2), 2]
+        params += [span, 1] if form == "own" else []
+        params += [span, spans, m * span, n * span]
+        run(product_nest("f32", None, form, by_span=True), [a, right, out], params, [(0, 1), (1, 2 * blocks)])
+        found.append(out)
+    want = np.einsum("smk,snk->mn", a.astype("f8"), b.astype("f8"))
+    assert (np.abs(found[0] - want) <= spans * span * np.finfo("f4").eps * np.abs(want).max() + 1e-5).all()
+    assert (found[0] == found[1]).all()
 
 
 @pytest.mark.parametrize("form", ["packed", "own", "direct"])

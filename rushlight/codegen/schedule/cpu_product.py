@@ -21,6 +21,8 @@ DIRECT_SLICE = 32        # the same where the right operand is read where it lie
 # strips of columns that are packed at a time: rows of the right operand are read in longer runs
 TOGETHER = 4
 BLOCK_STRIPS = 12        # strips of rows in a block: what a thread packs of the left operand at a time
+# The same of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
+SPAN_STRIPS, SPAN_SLICE = 32, 512
 TILES = {512: (14, 2), 256: (6, 2), 128: (8, 3)}     # rows and vectors of a register tile: sums fill most registers
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
@@ -60,6 +62,26 @@ def pack_nest(code: str, bits: int = 0) -> Nest:
     ))  # fmt: skip
 
 
+SPAN_PACK_PARAMS = ("n", "line", "step", "span", "spans", "apart", "groups", "strips")
+
+
+def span_pack_nest(code: str, bits: int = 0) -> Nest:
+    """The same for a right operand whose k goes through several spans of memory, `apart` elements from each other:
+    strips hold them one after the other. Parallel over groups of strips, span by span."""
+    cut = Blocking(code, bits)
+    p = {name: var(name) for name in SPAN_PACK_PARAMS}
+    nth, strip = var("nth"), var("strip")
+    width = number(cut.width)
+    deep = p["span"] * p["spans"]
+    return Nest("pack_spans", operands([code], [code]), SPAN_PACK_PARAMS, rows(
+        Local("nth", idiv(var("i"), p["groups"])),
+        Local("strip", irem(var("i"), p["groups"]) * number(TOGETHER)),
+        Pack(0, nth * p["apart"] + strip * width * p["line"], p["line"], p["step"],
+             1, (strip * deep + nth * p["span"]) * width, deep * width,
+             p["n"] - strip * width, p["span"], min_(number(TOGETHER), p["strips"] - strip), cut.width),
+    ))  # fmt: skip
+
+
 PRODUCT_PARAMS = (
     "m", "n", "k",
     "line", "step", "row", "batch_a", "batch_b", "batch_c",   # strides: of the left operand, of the result, of batches
@@ -67,25 +89,34 @@ PRODUCT_PARAMS = (
     "block", "blocks", "part", "parts",
 )  # fmt: skip
 OWN_PARAMS = ("right_line", "right_step")          # strides of a right operand that is not packed yet
+SPAN_PARAMS = ("span", "spans", "left_apart", "right_apart")    # of k: length, how many, strides between them
 
 
-def product_nest(code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0) -> Nest:
+def product_nest(
+    code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0, by_span: bool = False
+) -> Nest:
     """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result.
 
     packed: the right operand was packed in strips before.
     own: it is as it lies in memory, and every part packs its strips for itself: one block holds all rows.
     direct: its columns are neighbours in memory, and tiles read it where it is: there are few rows, so packing would
     cost more than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
+    `by_span`: k goes through several spans of memory, the pixels of image after image.
     """
-    return _Product(Blocking(code, bits), code, finish, form).nest()
+    kind = _SpanProduct if by_span else _Product
+    return kind(Blocking(code, bits), code, finish, form).nest()
 
 
 class _Product:
     """The nest of a product in the making: names of its loops, numbers of its operands."""
 
+    more_params: tuple[str, ...] = ()
+    most_strips = BLOCK_STRIPS
+    longest = SLICE
+
     def __init__(self, cut: Blocking, code: str, finish: Finish | None, form: str) -> None:
         self.cut, self.code, self.finish, self.form = cut, code, finish, form
-        self.slice = DIRECT_SLICE if form == "direct" else SLICE
+        self.slice = DIRECT_SLICE if form == "direct" else self.longest
         self.own = form != "packed"
         self.late = () if finish is None else finish.codes
         self.c = 2 + len(self.late)
@@ -96,9 +127,10 @@ class _Product:
         params = (
             *PRODUCT_PARAMS,
             *(OWN_PARAMS if self.own else ()),
+            *self.more_params,
             *(() if self.finish is None else self.finish.params),
         )
-        stack = [Operand(self.code, BLOCK_STRIPS * self.slice * self.cut.pitch)]
+        stack = [Operand(self.code, self.most_strips * self.slice * self.cut.pitch)]
         stack += [Operand(self.code, TOGETHER * self.slice * self.cut.width)] if self.own else []
         name = "_".join(["matrix_product", self.form, *([] if self.finish is None else [self.finish.name])])
         blocks, parts = var("blocks"), var("parts")
@@ -108,12 +140,9 @@ class _Product:
             Local("i0", irem(idiv(var("i"), parts), blocks) * var("block")),
             Local("high", min_(var("block"), var("m") - var("i0"))),
             Local("row_strips", idiv(var("high") + number(self.cut.height - 1), self.height)),
-            Local("slices", max_(idiv(var("k") + number(self.slice - 1), number(self.slice)), ONE)),
-            # about equally long, not a short last one
-            Local("even", idiv(var("k") + var("slices") - ONE, var("slices"))),
+            *self.slices(),
             For("slice", ZERO, var("slices"), (
-                Local("k0", var("slice") * var("even")),
-                Local("deep", min_(var("even"), var("k") - var("k0"))),
+                *self.slice_places(),
                 If(or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice))),
                    (self.pack_rows(),)),
                 self.columns(),
@@ -121,7 +150,22 @@ class _Product:
         )  # fmt: skip
         return Nest(name, (*operands([self.code, self.code, *self.late], [self.code]), *stack), params, rows(*body))
 
-    def pack_rows(self) -> Pack:
+    def slices(self) -> list[Statement]:
+        """How many slices of k there are."""
+        return [
+            Local("slices", max_(idiv(var("k") + number(self.slice - 1), number(self.slice)), ONE)),
+            # about equally long, not a short last one
+            Local("even", idiv(var("k") + var("slices") - ONE, var("slices"))),
+        ]
+
+    def slice_places(self) -> list[Statement]:
+        """Where one begins, and how long it is."""
+        return [
+            Local("k0", var("slice") * var("even")),
+            Local("deep", min_(var("even"), var("k") - var("k0"))),
+        ]
+
+    def pack_rows(self) -> Statement:
         """The block's rows of the left operand, one slice of k. The next part of the columns finds them there,
         if k is one slice."""
         line, step = var("line"), var("step")
@@ -154,7 +198,7 @@ class _Product:
         """All rows times the strip that begins at element `at` of operand `right`."""
         return For(name, ZERO, var("row_strips"), tuple(self.tile(var(name), var(strip), right, at, step)))
 
-    def pack_strips(self) -> Pack:
+    def pack_strips(self) -> Statement:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
         start = var("matrix") * var("batch_b") + first * line + var("k0") * step
         apart = number(self.slice * self.cut.width)
@@ -179,6 +223,53 @@ class _Product:
             whole = self.finish.loop(self.code, self.c, at, corner, high, self.width, f"{s.attr}w")
             done = If(ge(wide, self.width), (whole,), (done,))
         return [multiply, If(ge(k0 + deep, var("k")), (done,))]
+
+
+class _SpanProduct(_Product):
+    """The same where k goes through spans: a slice is several short ones, or an even part of a long one."""
+
+    more_params = SPAN_PARAMS
+    most_strips = SPAN_STRIPS
+    longest = SPAN_SLICE
+
+    def slices(self) -> list[Statement]:
+        span, most = var("span"), number(self.slice)
+        return [
+            Local("pieces", max_(idiv(span + number(self.slice - 1), most), ONE)),
+            Local("even", idiv(span + var("pieces") - ONE, var("pieces"))),
+            Local("abreast", max_(idiv(most, span), ONE)),
+            Local("slices", var("pieces") * idiv(var("spans") + var("abreast") - ONE, var("abreast"))),
+        ]
+
+    def slice_places(self) -> list[Statement]:
+        return [
+            Local("span0", idiv(var("slice"), var("pieces")) * var("abreast")),
+            Local("inside", irem(var("slice"), var("pieces")) * var("even")),
+            Local("long", min_(var("even"), var("span") - var("inside"))),
+            Local("several", min_(var("abreast"), var("spans") - var("span0"))),
+            Local("k0", var("span0") * var("span") + var("inside")),
+            Local("deep", var("several") * var("long")),
+        ]
+
+    def pack_rows(self) -> Statement:
+        line, step, nth = var("line"), var("step"), var("a.nth")
+        start = var("i0") * line + (var("span0") + nth) * var("left_apart") + var("inside") * step
+        place = nth * var("long") * number(self.cut.pitch)
+        pack = Pack(
+            0, start, line, step, self.left, place, number(self.slice * self.cut.pitch),
+            var("high"), var("long"), var("row_strips"), self.cut.height,
+        )  # fmt: skip
+        return For("a.nth", ZERO, var("several"), (pack,))
+
+    def pack_strips(self) -> Statement:
+        first, line, step, nth = var("g0") * self.width, var("right_line"), var("right_step"), var("b.nth")
+        start = first * line + (var("span0") + nth) * var("right_apart") + var("inside") * step
+        place = nth * var("long") * self.width
+        pack = Pack(
+            1, start, line, step, self.strip, place, number(self.slice * self.cut.width),
+            var("n") - first, var("long"), var("some"), self.cut.width,
+        )  # fmt: skip
+        return For("b.nth", ZERO, var("several"), (pack,))
 
 
 class Finish:

@@ -1,0 +1,59 @@
+"""Matrix products whose k goes through several spans of memory: the pixels of image after image.
+
+Enters: matrices whose batch stride is the distance of their spans. Leaves: steps over the kernels of
+codegen/schedule/cpu_product.py, which pack spans one after the other and sum over all of them.
+Refuses: types without tiles, layouts that are no lines, sizes where packing does not pay (the answer is None).
+"""
+
+from __future__ import annotations
+
+import functools
+
+from .. import _C
+from ..codegen.schedule.cpu_product import SPAN_SLICE, SPAN_STRIPS, TOGETHER, Blocking, product_nest, span_pack_nest
+from .gemm import CHUNK, ITEMS, PACK_GRAIN, SIZES, TILED_SIDE, TILED_WORK, product_parts
+from .gemm_padded import Matrix
+from .pack import compile_for, packer
+
+
+def span_steps(
+    code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, span: int, spans: int, scratch: int
+) -> tuple[list[tuple], int] | None:
+    """c = the sum over spans of a[span] @ b[span], [m, span] and [span, n]: steps, and elements of slot `scratch`."""
+    k = span * spans
+    if code not in SIZES or m * n * k <= TILED_WORK or min(m, n) < TILED_SIDE:
+        return None
+    if (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
+        return None
+    cut = Blocking(code)
+    strips, lines = -(-n // cut.width), -(-m // cut.height)
+    own = lines <= SPAN_STRIPS
+    # Every part packs the rows once more, so there are as many as the threads ask for; that changes no result.
+    threads = _C.get_num_threads()
+    items = 1 if threads == 1 else min(ITEMS, 2 * threads)
+    block, blocks, part, parts = product_parts(lines, strips, k, m * n * k, 1, own, items, SPAN_SLICE, SPAN_STRIPS)
+    params = [m, n, k, a.row, a.col, c.row, 0, 0, 0, block * cut.height, blocks, part, parts]
+    params += [b.col, b.row] if own else []
+    params += [span, spans, a.batch, b.batch]
+    slots = [a.slot, b.slot if own else scratch, c.slot]
+    grain = max(1, CHUNK * blocks * parts // (m * n * k))
+    product = (product_kernel(code, "own" if own else "packed"), slots, params, blocks * parts, grain, -1)
+    if own:
+        return [product], 0
+    groups = -(-strips // TOGETHER)
+    grain = max(1, PACK_GRAIN // (span * cut.width * TOGETHER))
+    sizes = [n, b.col, b.row, span, spans, b.batch, groups, strips]
+    pack = (pack_kernel(code), [b.slot, scratch], sizes, spans * groups, grain, -1)
+    return [pack, product], strips * cut.width * k
+
+
+@functools.cache
+def pack_kernel(code: str) -> int:
+    """The kernel that packs a right operand, span by span."""
+    return packer(compile_for(_C.device("cpu"), span_pack_nest(code)))
+
+
+@functools.cache
+def product_kernel(code: str, form: str) -> int:
+    """The kernel that multiplies: see `product_nest`."""
+    return compile_for(_C.device("cpu"), product_nest(code, None, form, by_span=True))
