@@ -83,7 +83,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("utils",),
     ("func", "fake", "_decomp"),
     (
-        "torch_names.control_flow",
         "_subclasses",
         "return_types",
         "torch_names.streams",

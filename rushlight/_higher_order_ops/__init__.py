@@ -1,6 +1,12 @@
-"""`torch._higher_order_ops`: where PyTorch keeps control flow as functions; here it is
-`rushlight.torch_names.control_flow`."""
+"""`torch._higher_order_ops`: control flow as functions, so that one program can run eagerly and be captured whole.
 
-from ..torch_names.control_flow import associative_scan, cond, while_loop
+`core` says what they have in common; each op has a file. `flex_attention` is in `nn.attention`.
+"""
 
-__all__ = ["associative_scan", "cond", "while_loop"]
+from .associative_scan import associative_scan
+from .cond import cond
+from .core import HigherOrderOp, NotRecordable
+from .scan import map, scan  # noqa: A004 - PyTorch's name
+from .while_loop import while_loop
+
+__all__ = ["HigherOrderOp", "NotRecordable", "associative_scan", "cond", "map", "scan", "while_loop"]

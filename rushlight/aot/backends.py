@@ -22,6 +22,7 @@ from ..fx.graph_module import GraphModule
 from ..nn import Module
 from .compile_graph import AotConfig
 from .graph_backend import compile_with
+from .graph_calls import calls_in
 from .min_cut import min_cut_rematerialization_partition
 from .partition import Partition
 
@@ -38,6 +39,8 @@ def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[st
     if compile_graph is None:
         return run_graph(gm, example_inputs)
     with inductor_options(options or {}):
+        for inner in calls_in(gm):
+            inner.compile(functools.partial(run_inductor, options=options))
         made = compile_graph(gm, example_inputs)
 
     def call(args: list[Any]) -> Any:

@@ -23,6 +23,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from .._dynamo.external_utils import tracing
+from .._higher_order_ops.core import HigherOrderOp, apart, fake_mode_for, tensors_in
 from ..autograd import grad as autograd_grad, grad_mode
 from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
@@ -39,6 +40,7 @@ from ..op import find_op
 from ..symbols import symbolic_math
 from ..utils import _pytree as pytree
 from . import functional_graph
+from .graph_calls import GraphCall
 from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 from .refused import NotCaptured, refusal
 from .schema_arguments import bound_arguments
@@ -122,7 +124,30 @@ class Twins(TorchFunctionMode):
         return self.of[id(t)]
 
 
-class RecordingMode(ProxyTorchDispatchMode):
+class CallingMode(ProxyTorchDispatchMode):
+    """As make_fx records, but a call of an op over functions becomes an op of its own, which holds their graphs."""
+
+    def record_higher_order(self, op: HigherOrderOp, arguments: tuple) -> Sequence[Tensor]:
+        fakes = fake_mode_for(tensors_in(arguments))
+        told, fakes.made = fakes.made, None      # what the graphs keep does not escape
+        graphs, like = self.traced_functions(op, arguments)
+        for name, graph in graphs.items():
+            graphs[name] = functional_graph.functionalized(graph, fakes, self.tracer.env)
+        fakes.made = told
+        made = [apart(t, fakes) for t in like]
+        call = GraphCall(op, arguments, graphs)
+        given = [self.tracer.proxy_of(t) for t in call.tensors()]
+        call.forget_tensors()
+        proxy = self.tracer.create_proxy("call_function", call.overload(), (given,), {}, name=op.name)
+        self.track_tree(tuple(made), proxy)
+        proxy.node.meta["val"] = tuple(like)
+        return made
+
+    def mode_inside(self, tracer: PythonKeyTracer) -> ProxyTorchDispatchMode:
+        return CallingMode(tracer, "fake", decomposition_table=self.decomposition_table)
+
+
+class RecordingMode(CallingMode):
     """As make_fx records, but writes to tensors from outside are refused: nobody would see them.
     Lists of tensors are taken one by one."""
 

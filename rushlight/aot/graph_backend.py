@@ -15,7 +15,11 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._higher_order_ops import NotRecordable
 from ..autograd import grad_mode
+from ..base import show
+from ..dynamo.breaks import GraphBreak
+from ..dynamo.convert import is_told
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
@@ -36,7 +40,8 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
         if config is None:
             return gm.forward
         made = CompiledGraph(gm, config)
-        made.region_for(example_inputs)
+        if made.region_for(example_inputs) is None and gm.meta.get("fullgraph"):
+            raise GraphBreak("not traced", f"the graph cannot be compiled: {made.why}")
         if made.is_native():      # nothing to do around it
             return made.only[0].native
 
@@ -61,6 +66,7 @@ class CompiledGraph:
         self.general: list[tuple[Any, tuple]] = []      # what each region assumed of sizes
         self.regions: dict[Any, tuple | None] = {}
         self.only: tuple | None = None
+        self.why = ""      # what kept the graph from being compiled
         self.casts = autocast_state() is not None
         # recording is off where the graph begins, and turned on inside of it (the rest of a no_grad block, and more)
         self.enables = not _C.is_grad_enabled() and any(
@@ -96,7 +102,8 @@ class CompiledGraph:
     def region_for(self, inputs: list[Any]) -> tuple | None:
         """What runs inputs of these sizes."""
         if not self.is_symbolic:
-            self.regions[None] = self.only = self.compiled(inputs)
+            if None not in self.regions:
+                self.regions[None] = self.only = self.compiled(inputs)
             return self.only
         key = tuple([x.shape if isinstance(x, Tensor) else x for x, d in zip(inputs, self.dims, strict=True) if d])
         if key not in self.regions:
@@ -120,18 +127,24 @@ class CompiledGraph:
                 captured = capture(flat, inputs, wants_grad=records or self.enables,
                                    decompositions=self.config.decompositions, dynamic=self.is_symbolic,
                                    dynamic_dims=self.dims)  # fmt: skip
-        except NotCaptured:
-            return None
+        except (NotCaptured, NotRecordable) as error:
+            return self.refused(str(error))
         mutated = captured.meta.mutated
         if not captured.meta.is_joint:
             captured.graph.meta["static_inputs"] = sorted({*self.gm.meta.get("static_inputs", ())} - {*mutated})
         if mutated and _shares_memory(inputs, mutated):
-            return None
+            return self.refused("an input that is written to shares memory with another one")
         numbers = (captured.shape_env, formulas) if formulas else ()
         made = compile_captured(captured, self.config), list(captured.lifted), mutated, numbers
         if self.is_symbolic:
             self.general.append((captured.shape_env, made))
         return made
+
+    def refused(self, why: str) -> None:
+        """The graph runs op by op; says why, to those who ask where graphs end."""
+        self.why = why.removeprefix("compile: ")
+        if is_told("breaks"):
+            show.show("breaks", self.gm.meta.get("location", "a graph"), f"runs op by op, uncompiled: {self.why}")
 
 
 def _symbolic_dims(value: Any) -> tuple[int, ...]:

@@ -203,11 +203,11 @@ class HistC(Composite):
             raise RuntimeError(f"histc: bins must be > 0, but got {bins}")
         if not input.dtype.is_floating_point:
             raise NotImplementedError(f'"histc" not implemented for {input.dtype.name} tensors')
-        if shape_is_enough("histc", input):
-            return input.new_zeros((bins,))
         x = input.detach().reshape(-1)
         low, high = float(min), float(max)
         if low == high and x.numel():
+            if shape_is_enough("histc", input):      # elements decide where the bins are
+                return input.new_zeros((bins,))
             low, high = x.min().item(), x.max().item()
         if not (math.isfinite(low) and math.isfinite(high)):
             raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")

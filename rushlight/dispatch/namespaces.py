@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from .. import _C
+from ..base import late
 from ..op import ops
 from ..op.registry import tables
 from .aten_adapters import ADAPTERS
@@ -115,6 +116,10 @@ class OpNamespace:
         if name.startswith("__"):
             raise AttributeError(name)
         found = self._packets.get(name)
+        if found is None and self.name == "higher_order":      # ops over functions: no packets, and no overloads
+            found = late.provided("higher-order ops").get(name)
+            if found is None:
+                raise AttributeError(f"'_OpNamespace' 'higher_order' object has no attribute '{name}'")
         if found is None:
             op = (ops.get(name) or _alias(name)) if self.name in BUILTIN else ops.get(f"{self.name}::{name}")
             if op is None and self.name in BUILTIN and name.endswith("_vjp"):

@@ -22,10 +22,10 @@ from ..dispatch import autocast
 from ..fake import ShapeEnv
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
-from ..nn import Module, Parameter
+from ..nn import Parameter
 from ..symbols import symbolic_math
 from .breaks import GraphBreak, Raised
-from .effects import Effects, modes_now, set_modes
+from .effects import Effects
 from .emitter import Emitter
 from .frame import NULL, Frame, Unread
 from .guards import Guard, Kind, Symbolic, mode_guard
@@ -35,6 +35,7 @@ from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
 from .sources import Cell, CellObject, Constant, Local, ShapeOf, Source
+from .thread_modes import modes_now, set_modes
 from .tracing import tracing
 
 
@@ -266,10 +267,10 @@ class _Attempt:
                 graph.erase_node(node)
         if not recorder.calls and not outputs:
             return None, []
-        root = Module()
-        made = _LazyGraphModule(root, graph, self.code.co_name)
+        made = _LazyGraphModule(recorder.root, graph, self.code.co_name)
         made.shape_env = self.env
         made.meta["static_inputs"] = [i for i, (_, real) in enumerate(inputs) if isinstance(real, Parameter)]
+        made.meta["fullgraph"] = self.settings.fullgraph
         made.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
         compiled = self.settings.backend(made, [real for _, real in inputs])
         emitter.load_const(compiled)

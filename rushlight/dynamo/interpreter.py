@@ -22,7 +22,8 @@ from .._C import Tensor
 from ..dispatch.modes import below, state as mode_state
 from ..fake import FakeTensor
 from ..nn import Module
-from . import control, natives
+from ..op import ops
+from . import control, control_flow, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
@@ -39,13 +40,13 @@ _INTERPRETED = tuple(
     for part in (
         "nn" + os.sep, "autograd" + os.sep + "grad_mode.py", "amp" + os.sep, "distributions" + os.sep, "optim" + os.sep,
         "utils" + os.sep + "checkpoint.py", "func" + os.sep + "stateless.py",
-        "ao" + os.sep, "utils" + os.sep + "_pytree.py",
+        "ao" + os.sep, "utils" + os.sep + "_pytree.py", "_higher_order_ops" + os.sep + "associative_scan.py",
     )
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
-assert control.OPS, "the instructions that decide are in the table"
+assert control.OPS and control_flow, "the instructions that decide, and the rules of control flow, are in their tables"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -181,6 +182,8 @@ class Machine(Operators):
             return written[name]
         if name in scope:
             value = scope[name]
+            if value is ops:      # the table of ops stays
+                return value
             if isinstance(value, types.ModuleType):
                 if not natives.is_ours(scope.get("__name__")):
                     self.outside.guard(natives.ID_IS, frame.global_source(name), value)

@@ -36,7 +36,6 @@ from ..nn import Module
 from ..nn.modules import hooks
 from ..symbols import SymInt
 from ..tensors import interop
-from ..torch_names import control_flow
 from ..utils import checkpoint
 from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
@@ -765,13 +764,3 @@ def _transform_now(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         raise GraphBreak("not modelled", f"{shown(f)} returns a function that belongs to its run")
     function, *rest = args
     return call_region(m, "jvp", [function], lambda fs, a, k: func.jvp(fs[0], *a, **k), tuple(rest), kwargs)
-
-
-@special(control_flow.cond)
-def _cond(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    names = ("pred", "true_fn", "false_fn", "operands")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    pred, operands = given["pred"], tuple(given.get("operands", ()))
-    if not isinstance(pred, Tensor):
-        return m.call(given["true_fn"] if m.truth(pred) else given["false_fn"], operands, {})
-    raise GraphBreak("elements", "cond of a tensor looks at its element")

@@ -21,6 +21,7 @@ from ..fx.experimental.symbolic_sizes import SYMBOLIC, SizeProxies
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..fx.proxy import GraphAppendingTracer, Proxy
+from ..nn import Module
 from .breaks import GraphBreak, shown
 
 READS = (DataDependentOutputException, GuardOnDataDependentSymNode)
@@ -42,6 +43,7 @@ class Recorder(TorchFunctionMode):
         self.kept: list[Any] = []               # ids must stay theirs
         self.find_real: Callable[[Tensor], FakeTensor | None] = lambda t: None
         self.calls = 0                          # ops so far
+        self.root = Module()                    # holds the graphs of functions
 
     # --- tensors ------------------------------------------------------------------------------------------------------
 
@@ -159,6 +161,14 @@ class Recorder(TorchFunctionMode):
         if isinstance(a, _PLAIN) or isinstance(a, (layout, memory_format, type)):
             return a
         raise GraphBreak("not modelled", f"an op takes {shown(a)}, which a graph cannot hold")
+
+    def hold(self, name: str, graph: Module) -> Node:
+        """A node for a graph of its own, which the module of this one holds."""
+        number = 0
+        while hasattr(self.root, f"{name}_{number}"):
+            number += 1
+        setattr(self.root, f"{name}_{number}", graph)
+        return self.graph.get_attr(f"{name}_{number}")
 
     def note_state(self, function: Callable, args: tuple) -> None:
         """A call that changes a mode of the thread, at its place in the graph."""

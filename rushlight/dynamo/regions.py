@@ -16,7 +16,6 @@ from .._C import Tensor
 from ..dispatch.modes import below, state as mode_state
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.node import Node
-from ..nn import Module
 from ..utils import _pytree as pytree
 from .breaks import GraphBreak, Raised, shown
 from .operators import unwatched
@@ -42,7 +41,10 @@ class RegionRecorder(Recorder):
         self.track(t, node)
 
     def faked(self, a: Any) -> Any:
-        return a if isinstance(a, Tensor) and (hasattr(a, "_wrapped") or id(a) in self.nodes) else self.parent.faked(a)
+        if not isinstance(a, Tensor):
+            return super().faked(a)
+        is_inner = a._wrapped is not None or id(a) in self.nodes
+        return a if is_inner else self.parent.faked(a)
 
     def argument(self, a: Any) -> Any:
         if isinstance(a, Tensor) and id(a) not in self.nodes:
@@ -106,7 +108,7 @@ class Traced:
     def runner(self) -> Callable[[list[Any]], Callable]:
         """A function from the lifted tensors to what the transform calls at run time."""
         assert self.recorder is not None, "the function was never called"
-        graph = _LazyGraphModule(Module(), self.recorder.graph, "region")
+        graph = _LazyGraphModule(self.recorder.root, self.recorder.graph, "region")
         places, spec = self.places, self.spec
 
         def with_lifted(lifted: list[Any]) -> Callable:

@@ -183,8 +183,8 @@ class _Export:
         calls = [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, names))]
         calls += [ModuleCallEntry(path) for path, _ in entered if path]
         return ExportedProgram(
-            GraphModule(Module(), graph), graph, ExportGraphSignature(self.inputs, outputs), state, ranges, calls,
-            (self.args, self.kwargs), constants, shape_env=self.sizes.env, dim_names=self.sizes.names(),
+            GraphModule(self.tracer.root, graph), graph, ExportGraphSignature(self.inputs, outputs), state, ranges,
+            calls, (self.args, self.kwargs), constants, shape_env=self.sizes.env, dim_names=self.sizes.names(),
         )  # fmt: skip
 
     def node_of(self, leaf: Any, position: int) -> Any:

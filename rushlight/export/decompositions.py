@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._higher_order_ops.core import HigherOrderOp
 from ..autograd.grad_mode import no_grad
 from ..base.shape import contiguous_format
 from ..dispatch.aten_calls import aten_overload
@@ -22,7 +23,6 @@ from ..fake import FakeTensorMode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
-from ..nn import Module
 from ..op import find_op
 from ..symbols import symbolic_math
 from .functional import Functional
@@ -87,6 +87,9 @@ class _Decompose:
         self.tracer.line = node.meta.get("stack_trace")
         if node.op == "get_attr":
             self.values[node] = functools.reduce(getattr, node.target.split("."), self.program.graph_module)
+        elif isinstance(node.target, HigherOrderOp):
+            given = map_aggregate(args, lambda a: self.functional.current(a) if isinstance(a, Tensor) else a)
+            self.values[node] = node.target(*given)
         elif node.target is operator.getitem or not isinstance(node.target, (AtenOverload, _C.Overload)):
             self.values[node] = node.target(*args, **kwargs)
         else:
@@ -125,7 +128,8 @@ class _Decompose:
             inputs.insert(at, InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), name))
             at += 1
         return self.program._update(
-            GraphModule(Module(), graph), ExportGraphSignature(inputs, outputs), constants=constants, dialect="ATEN"
+            GraphModule(self.tracer.root, graph), ExportGraphSignature(inputs, outputs), constants=constants,
+            dialect="ATEN",
         )
 
     def node_of(self, value: Any) -> Any:

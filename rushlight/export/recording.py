@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._higher_order_ops.core import HigherOrderOp, apart, dispatching, settled
 from ..definitions.einsum import einsum
 from ..dispatch import autocast
 from ..dispatch.aten_calls import aten_call
@@ -24,6 +25,7 @@ from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode
 from ..fake import FakeTensor
 from ..fx.experimental.proxy_tensor import PythonKeyTracer
 from ..fx.graph import Graph
+from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..fx.proxy import Proxy
 from ..fx.spelling import public_module
@@ -130,6 +132,9 @@ class _Kernels(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         return self.recorder.reached(func, args, kwargs or {})
 
+    def record_higher_order(self, op: HigherOrderOp, arguments: tuple) -> list[Tensor]:
+        return self.recorder.over_functions(op, arguments)
+
 
 class Recorder:
     """Turns calls into nodes."""
@@ -209,6 +214,41 @@ class Recorder:
         bound = [args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params)]
         made = aten_call(func, bound) or (func, args, kwargs)
         return self.node(made, lambda: func(*args, **kwargs))
+
+    def over_functions(self, op: HigherOrderOp, arguments: tuple) -> list[Tensor]:
+        """A call of an op over functions: a node, each function a graph that the program's module holds."""
+        tracer, fakes = self.tracer, self.tracer.snapshots
+        results: dict[str, list[Tensor]] = {}
+        nodes = list(map_aggregate(tuple(None if callable(a) and not isinstance(a, Tensor) else a for a in arguments),
+                                   lambda t: tracer.proxy_of(tracer.twin(t))))  # fmt: skip
+        for name, (at, like) in op.functions(arguments).items():
+            graph, results[name] = self.function_graph(op, name, arguments[at], [apart(t, fakes) for t in like])
+            number = sum(key.startswith(f"{name}_") for key in tracer.root._modules)
+            setattr(tracer.root, f"{name}_{number}", graph)
+            nodes[at] = tracer.create_proxy("get_attr", f"{name}_{number}", (), {})
+        with dispatching([fakes], []):
+            made = op.imitated(arguments, results)
+        proxy = tracer.create_proxy("call_function", op, tuple(nodes), {}, name=op.name)
+        self.track(tuple(made), proxy)
+        return made
+
+    def function_graph(self, op: HigherOrderOp, name: str, function: Callable, given: list[Tensor]
+                       ) -> tuple[GraphModule, list[Tensor]]:  # fmt: skip
+        """A function as a graph of ATen ops, and what it returned."""
+        tracer = ExportTracer({})
+        tracer.env, tracer.snapshots = self.tracer.env, self.tracer.snapshots
+        for i, t in enumerate(given):
+            tracer.track(t, tracer.add_input(f"arg{i}_1"))
+        tracer.first_argument = next(iter(tracer.graph.nodes), None)
+        with dispatching([tracer.snapshots], []):
+            made = Recorder(tracer, self.rules).run_recorded(lambda: settled(op, name, function, given))
+        tracer.graph.output(tuple(tracer.proxy_of(t).node for t in made))
+        for i, (t, node) in enumerate(tracer.constants.values()):
+            setattr(tracer.root, f"_tensor_constant{i}", t)
+            with tracer.graph.inserting_before(node):
+                node.replace_all_uses_with(tracer.graph.get_attr(f"_tensor_constant{i}"))
+            tracer.graph.erase_node(node)
+        return GraphModule(tracer.root, tracer.graph, name), [apart(t, tracer.snapshots) for t in made]
 
     def node(self, made: tuple[Any, tuple, dict[str, Any]], run: Callable[[], Any]) -> Any:
         """A node for a call, which runs."""

@@ -20,7 +20,6 @@ autograd.anomaly_mode -> .: is_anomaly_check_nan_enabled
 autograd.backward -> autograd: backward grad
 dispatch.saved_mutation -> autograd.graph: allow_mutation_on_saved_tensors
 autograd.hooks -> utils.hooks: RemovableHandle
-torch_names.control_flow -> .: cond
 cuda -> .: OutOfMemoryError AcceleratorError
 cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_current_allocator
     get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict
@@ -192,7 +191,6 @@ FORMER: dict[str, str] = {
     "core_names": "torch_names.core_names",
     "home_rows": "torch_names.home_rows",
     "streams": "torch_names.streams",
-    "control_flow": "torch_names.control_flow",
     "indexing": "tensors.indexing",
     "interop": "tensors.interop",
     "printing": "tensors.printing",

@@ -14,13 +14,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._C import Tensor
+from ..._higher_order_ops.core import HigherOrderOp, apart, check_draws, dispatching, fake_mode_for, settled, tensors_in
+from ...autograd.grad_mode import no_grad
 from ...base.assertions import _assert_scalar
 from ...base.shape import INTS
-from ...dispatch.modes import TorchDispatchMode, disable_dispatch_modes, state
+from ...dispatch.modes import TorchDispatchMode, below, disable_dispatch_modes, state
 from ...fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ...nn import Module, Parameter
 from ...op import find_op
@@ -28,8 +30,9 @@ from ...symbols import symbolic_math
 from ...utils import _pytree as pytree
 from .._symbolic_trace import PH, Tracer
 from ..codegen import _snake_case
+from ..graph import Graph
 from ..graph_module import GraphModule
-from ..node import map_aggregate
+from ..node import _draws, map_aggregate
 from ..passes.shape_prop import _extract_tensor_metadata
 from ..proxy import Proxy
 from .symbolic_sizes import SYMBOLIC, SizeProxies
@@ -190,6 +193,53 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         result = func(*args, **kwargs)
         self.track_tree(result, made)
         return result
+
+    def record_higher_order(self, op: HigherOrderOp, arguments: tuple) -> Sequence[Tensor]:
+        """A call of an op over functions: each of them as a graph of its own, held by the module of this one."""
+        graphs, made = self.traced_functions(op, arguments)
+        given = list(arguments)
+        nodes: list[Any] = list(map_aggregate(tuple(a if not callable(a) or isinstance(a, Tensor) else None
+                                                    for a in arguments), self.tracer.proxy_of))  # fmt: skip
+        for name, (at, _) in op.functions(arguments).items():
+            number = 0
+            while hasattr(self.tracer.root, f"{name}_{number}"):
+                number += 1
+            setattr(self.tracer.root, f"{name}_{number}", graphs[name])
+            given[at] = graphs[name]
+            nodes[at] = self.tracer.create_proxy("get_attr", f"{name}_{number}", (), {})
+        proxy = self.tracer.create_proxy("call_function", op, tuple(nodes), {}, name=op.name)
+        has_elements = self.tracing_mode == "real" and not any(isinstance(t, FakeTensor) for t in tensors_in(arguments))
+        if has_elements:
+            with below(state.dispatch_modes), no_grad():
+                made = list(op.run(*given))
+        self.track_tree(tuple(made), proxy)
+        proxy.node.meta["val"] = tuple(made)
+        return made
+
+    def traced_functions(self, op: HigherOrderOp, arguments: tuple) -> tuple[dict[str, GraphModule], list[Tensor]]:
+        """The functions of a call as graphs, by their names, and tensors without elements like its results."""
+        graphs: dict[str, GraphModule] = {}
+        results: dict[str, list[Tensor]] = {}
+        fakes = fake_mode_for(tensors_in(arguments))
+        for name, (at, like) in op.functions(arguments).items():
+            tracer = PythonKeyTracer()
+            tracer.graph, tracer.tensor_attrs = Graph(tracer_cls=PythonKeyTracer), {}
+            tracer.env, tracer.snapshots = self.tracer.env, fakes
+            given = [apart(t, fakes) for t in like]
+            for i, t in enumerate(given):
+                tracer.track(t, tracer.create_proxy("placeholder", f"arg{i}_1", (), {}))
+            with dispatching([fakes, self.mode_inside(tracer)]), symbolic_math():
+                results[name] = settled(op, name, arguments[at], given)
+            tracer.graph.output(tuple(tracer.proxy_of(t).node for t in results[name]))
+            check_draws(op, any(n.op == "call_function" and _draws(n.target) for n in tracer.graph.nodes))
+            graphs[name] = GraphModule(tracer.root, tracer.graph, name)
+            results[name] = [apart(t, fakes) for t in results[name]]
+        with dispatching([fakes]), symbolic_math():
+            return graphs, op.imitated(arguments, results)
+
+    def mode_inside(self, tracer: PythonKeyTracer) -> ProxyTorchDispatchMode:
+        """What records the functions of ops over functions."""
+        return ProxyTorchDispatchMode(tracer, "fake", decomposition_table=self.decomposition_table)
 
     def begin(self, func: Any, args: tuple) -> Proxy | None:
         """The first write to memory nobody has seen: it was made for this. If that says all of its value,

@@ -598,7 +598,7 @@ def _(x):
     return torch.cond(x.shape[0] > 2, lambda t: t * 2, lambda t: t + 1, (x,))
 
 
-@case("cond on a tensor", breaks=True)
+@case("cond on a tensor")
 def _(x):
     y = x + 1
     return torch.cond(y.sum() > 0, lambda t: t * 2, lambda t: t + 1, (y,))

@@ -6,9 +6,17 @@ import pytest
 import rushlight as torch
 from rushlight._dynamo.exc import Unsupported
 
-from . import cases_classes, cases_containers, cases_control, cases_edges, cases_functions, harness
+from . import (
+    cases_classes,
+    cases_containers,
+    cases_control,
+    cases_control_flow,
+    cases_edges,
+    cases_functions,
+    harness,
+)
 
-assert cases_classes and cases_containers and cases_control and cases_edges and cases_functions
+assert cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges and cases_functions
 
 
 def check(one: harness.Case, backend: str) -> None:
@@ -34,7 +42,8 @@ def test_compiled_as_it_is(one: harness.Case) -> None:
 
 
 # The rest of the way is tested by itself: a sample of the cases, and those about gradients.
-SAMPLE = [one for i, one in enumerate(harness.CASES) if i % 5 == 0 or "grad" in one.name or "buffer" in one.name]
+SAMPLE = [one for i, one in enumerate(harness.CASES) if i % 5 == 0 or "grad" in one.name or "buffer" in one.name
+          or "cond" in one.name or "scan" in one.name or "while_loop" in one.name or "flex" in one.name]
 
 
 @pytest.mark.parametrize("one", SAMPLE, ids=lambda one: one.name.replace(" ", "_"))
