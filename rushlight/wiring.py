@@ -42,6 +42,7 @@ late.provide({
     "worker loop": "utils.data._utils.loop",                         # PyTorch has it in utils.data._utils.worker
     "DistributedDataParallel": "distributed.data_parallel:DistributedDataParallel",     # nn.parallel has its name
     "synced_batch_norm": "distributed.batch_norm:synced_batch_norm",     # SyncBatchNorm in training
+    "DistributedDataParallel types": "distributed.data_parallel:_MixedPrecision",
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",

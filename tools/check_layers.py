@@ -126,6 +126,7 @@ PUBLIC_NAMES = {
     "rushlight/nn/modules/utils",
     "rushlight/autograd/utils",
     "rushlight/_dynamo/utils",
+    "rushlight/distributed/algorithms/model_averaging/utils",
     "rushlight/distributions/utils",
     "tests/utils",
     "rushlight/cuda/amp/common",

@@ -105,7 +105,7 @@ SYSTEMS = (
                 "BackendType PyRRef RRef RpcBackendOptions TensorPipeRpcBackendOptions WorkerInfo backend_registry "
                 "functions get_worker_info init_rpc remote rpc_async rpc_sync shutdown"
             ),
-            "torch.distributed.optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
+            "torch.distributed.optim": "DistributedOptimizer",
             "torch.distributed.fsdp": (
                 "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig "
                 "FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig "
@@ -161,16 +161,6 @@ SYSTEMS = (
                 "BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor "
                 "ShortTensor"
             ),
-        },
-    ),
-    System(
-        "GPUs",
-        "there are no devices to spread over",
-        {
-            "torch.nn.parallel.parallel_apply": "get_a_var parallel_apply",
-            "torch.nn.parallel.replicate": "replicate",
-            "torch.nn.parallel.scatter_gather": "gather scatter scatter_kwargs",
-            "torch.nn.parallel.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
         },
     ),
     System(

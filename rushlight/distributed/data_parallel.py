@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .. import _C
 from ..nn.modules.module import Module
 from ..op import find_op
 from ..utils._pytree import tree_leaves, tree_map
+from .algorithms.ddp_comm_hooks.default_hooks import _compressed
 from .algorithms.join import Join, Joinable, JoinHook
 from .collectives import all_gather_object, all_reduce, broadcast
 from .group import ProcessGroup
@@ -23,7 +26,16 @@ from .reducer import FIRST_BUCKET, Reducer
 
 _empty = find_op("empty")
 DEFAULT_BUCKET_MB = 25
-_NOT_YET = ("mixed_precision", "delay_all_reduce_named_params", "param_to_hook_all_reduce", "device_mesh")
+
+
+@dataclass
+class _MixedPrecision:
+    """Types for `DistributedDataParallel(mixed_precision=...)`, each None for what parameters and buffers have: of
+    parameters and inputs while a pass computes, of gradients while they are reduced, of buffers."""
+
+    param_dtype: _C.dtype | None = None
+    reduce_dtype: _C.dtype | None = None
+    buffer_dtype: _C.dtype | None = None
 
 
 class _Answers(JoinHook):
@@ -55,6 +67,14 @@ class DistributedDataParallel(Module, Joinable):
         find_unused_parameters: whether some parameters may get no gradient
         gradient_as_bucket_view: whether gradients lie in the buckets themselves, which saves their memory
         static_graph: whether every pass uses the same parameters; allows re-entrant checkpointing
+        delay_all_reduce_named_params: (name, parameter) pairs that are reduced together in place of being in buckets,
+            once `param_to_hook_all_reduce` has its gradient
+        param_to_hook_all_reduce: the parameter whose gradient says that those are there
+        mixed_precision: `_MixedPrecision`, types to compute and reduce in; parameters keep their own
+        device_mesh: a mesh of one dimension, in place of process_group
+        skip_all_reduce_unused_params: whether buckets of parameters that are unused, in all processes and for ever,
+            are not reduced
+        batched_grad_copy: whether the gradients of a bucket are copied into it by one call
         bucket_cap_mb_list: the same per bucket
         forward_sync_buffers: another name of broadcast_buffers
 
@@ -76,17 +96,17 @@ class DistributedDataParallel(Module, Joinable):
     ) -> None:  # fmt: skip
         super().__init__()
         Joinable.__init__(self)
-        given = (mixed_precision, delay_all_reduce_named_params, param_to_hook_all_reduce, device_mesh)
-        for name, value in zip(_NOT_YET, given, strict=True):
-            if value is not None:
-                raise NotImplementedError(f"DistributedDataParallel: {name} is not written yet")
-        if skip_all_reduce_unused_params:
-            raise NotImplementedError("DistributedDataParallel: skip_all_reduce_unused_params is not written yet")
-        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        if (delay_all_reduce_named_params is None) != (param_to_hook_all_reduce is None):
+            raise ValueError(
+                "DistributedDataParallel: delay_all_reduce_named_params and param_to_hook_all_reduce need each other"
+            )
+        delayed = list(delay_all_reduce_named_params or ())
+        ignored = {*getattr(module, "_ddp_params_and_buffers_to_ignore", ()), *(name for name, _ in delayed)}
         named = [(n, p) for n, p in module.named_parameters() if p.requires_grad and n not in ignored]
-        _check_module(module, named, device_ids, output_device)
+        _check_module(module, [*named, *delayed], device_ids, output_device)
         self.module, self.dim, self.device_ids, self.output_device = module, dim, device_ids, output_device
-        self.process_group = resolve(process_group)
+        self.process_group = _group_of(process_group, device_mesh)
+        self.device_mesh, self.mixed_precision = device_mesh, mixed_precision
         self.parameters_to_ignore = ignored
         if forward_sync_buffers is not None:
             broadcast_buffers = forward_sync_buffers
@@ -94,7 +114,7 @@ class DistributedDataParallel(Module, Joinable):
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.require_backward_grad_sync = self.require_forward_param_sync = True
-        self.device = named[0][1].device
+        self.device = [*named, *delayed][0][1].device
         self.bucket_bytes_cap = int((bucket_cap_mb or DEFAULT_BUCKET_MB) * 1024 * 1024)
         _check_same(named, self.process_group)
         if init_sync:
@@ -102,8 +122,25 @@ class DistributedDataParallel(Module, Joinable):
         sizes = [int(mb * 1024 * 1024) for mb in bucket_cap_mb_list or ()]
         sizes = sizes or ([self.bucket_bytes_cap] if bucket_cap_mb else [FIRST_BUCKET, self.bucket_bytes_cap])
         self.reducer = Reducer(
-            named, self.process_group, sizes, gradient_as_bucket_view, find_unused_parameters, static_graph
-        )
+            named, self.process_group, sizes, gradient_as_bucket_view, find_unused_parameters, static_graph,
+            skip_all_reduce_unused_params, batched_grad_copy,
+        )  # fmt: skip
+        self._delayed: _Delayed | None = None
+        if delayed:
+            if init_sync:
+                self._broadcast([p for _, p in delayed])
+            self._delayed = _Delayed([p for _, p in delayed], param_to_hook_all_reduce, self.process_group)
+        if mixed_precision is not None:
+            self._use_types(mixed_precision)
+
+    def _use_types(self, types: _MixedPrecision) -> None:
+        reduced_in = types.reduce_dtype or types.param_dtype
+        if reduced_in is not None:
+            self.register_comm_hook(self.process_group, partial(_compressed, dtype=reduced_in))
+        if types.buffer_dtype is not None:
+            for buffer in self._synced_buffers():
+                if buffer.is_floating_point():
+                    buffer.data = buffer.to(types.buffer_dtype)
 
     def _broadcast(self, tensors: list[Any], source: int = 0) -> None:
         for tensor in tensors:
@@ -122,7 +159,9 @@ class DistributedDataParallel(Module, Joinable):
             self._broadcast(self._synced_buffers(), self._source)
         if self.device_ids:
             inputs, kwargs = _to_device(self.device_ids[0], inputs, kwargs)
-        result = self.module(*inputs, **kwargs)
+        if self._delayed is not None and is_reduced:
+            self._delayed.prepare()
+        result = self._call(inputs, kwargs)
         if is_reduced:
             self.require_forward_param_sync = True
             self.reducer.prepare([t for t in tree_leaves(result) if isinstance(t, _C.Tensor)])
@@ -130,6 +169,17 @@ class DistributedDataParallel(Module, Joinable):
             self.reducer.is_armed = False
             self.require_forward_param_sync = False
         return result
+
+    def _call(self, inputs: tuple, kwargs: dict[str, Any]) -> Any:
+        dtype = self.mixed_precision.param_dtype if self.mixed_precision is not None else None
+        if dtype is None:
+            return self.module(*inputs, **kwargs)
+        changed = _in_dtype(self.module, dtype, self.parameters_to_ignore)
+        try:
+            return self.module(*_cast(inputs, dtype), **_cast(kwargs, dtype))
+        finally:
+            for owner, name, p in changed:
+                owner._parameters[name] = p
 
     # --- uneven inputs: every step of a process with data begins with a count, and those without answer the rest
 
@@ -165,12 +215,12 @@ class DistributedDataParallel(Module, Joinable):
         self._agree(True)
 
     def _agree(self, has_data: bool) -> int:
-        """Who has data: the first of them gives the buffers, their number may be the divisor."""
+        """Who has data: the last of them gives the buffers, their number may be the divisor."""
         flags = _empty(self.process_group.size(), dtype=_C.int64).zero_()
         flags[self.process_group.rank()] = int(has_data)
         all_reduce(flags, group=self.process_group)
         with_data = [rank for rank, flag in enumerate(flags.tolist()) if flag]
-        self._source = with_data[0]
+        self._source = with_data[-1]        # as in PyTorch: the last rank that still has data
         self.reducer.divisor = self.process_group.size() if self._divides_by_all else len(with_data)
         return self._source
 
@@ -228,6 +278,8 @@ class DistributedDataParallel(Module, Joinable):
         }
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._delayed is not None or self.device_mesh is not None:
+            raise RuntimeError("DistributedDataParallel: with delayed parameters or a device_mesh it cannot be copied")
         state = dict(self.__dict__)
         del state["process_group"], state["reducer"]
         return state
@@ -258,6 +310,65 @@ def _check_module(module: Module, named: list[tuple[str, Any]], device_ids: Any,
             f"DistributedDataParallel: the module is on the CPU, so that device_ids and output_device must be None, "
             f"got {device_ids} and {output_device}"
         )
+
+
+class _Delayed:
+    """Parameters that are reduced together, once the gradient of another one says that theirs are there."""
+
+    def __init__(self, params: list[Any], signal: Any, group: ProcessGroup) -> None:
+        self.params, self.group = params, group
+        first = params[0]
+        self.buffer = _empty(sum(p.numel() for p in params), dtype=first.dtype, device=first.device).zero_()
+        self.views = [v.view(p.shape) for v, p in zip(self.buffer.split([p.numel() for p in params]), params)]
+        self.is_armed = False
+        signal.register_hook(self._begin)
+
+    def prepare(self) -> None:
+        """Gradients of the next pass are to lie in the buffer."""
+        self.is_armed = True
+        for p, view in zip(self.params, self.views, strict=True):
+            if p.grad is None:
+                p.grad = view.zero_()
+
+    def _begin(self, gradient: Any) -> Any:
+        if self.is_armed:
+            self.is_armed = False
+            work = all_reduce(self.buffer.div_(self.group.size()), group=self.group, async_op=True)
+            _C.queue_callback(work.wait)
+        return gradient
+
+
+def _group_of(process_group: Any, mesh: Any) -> ProcessGroup:
+    if mesh is None:
+        return resolve(process_group)
+    if process_group is not None:
+        raise RuntimeError("DistributedDataParallel: give process_group or device_mesh, not both")
+    if mesh.ndim != 1:
+        raise RuntimeError(f"DistributedDataParallel: device_mesh must have one dimension, got {mesh}")
+    return mesh.get_group(0)
+
+
+def _cast(values: Any, dtype: _C.dtype) -> Any:
+    def change(value: Any) -> Any:
+        return value.to(dtype) if isinstance(value, _C.Tensor) and value.is_floating_point() else value
+
+    return tree_map(change, values)
+
+
+def _in_dtype(module: Module, dtype: _C.dtype, ignored: set[str]) -> list[tuple[Module, str, Any]]:
+    """Let a module compute with its parameters in another type, which they get their gradients through; what was
+    replaced."""
+    made: dict[int, Any] = {}
+    changed = []
+    for path, owner in module.named_modules():
+        for name, p in owner._parameters.items():
+            full = f"{path}.{name}" if path else name
+            if p is not None and p.is_floating_point() and full not in ignored:
+                changed.append((owner, name, p))
+                made.setdefault(id(p), p.to(dtype))
+    for owner, name, p in changed:
+        owner._parameters[name] = made[id(p)]
+    return changed
 
 
 def _check_same(named: list[tuple[str, Any]], group: ProcessGroup) -> None:

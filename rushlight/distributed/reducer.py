@@ -20,7 +20,7 @@ from . import options as opt
 from .group import ProcessGroup
 from .reduce_op import ReduceOp
 
-_empty = find_op("empty")
+_empty, _copy_all = find_op("empty"), find_op("_foreach_copy_")
 FIRST_BUCKET = 1 << 20      # small, so that reducing begins early
 
 
@@ -107,12 +107,15 @@ class Reducer:
         is_view: bool,
         find_unused: bool,
         is_static: bool,
+        skips_unused: bool = False,
+        copies_together: bool = False,
     ) -> None:
         self.named, self.group = named, group
         self.is_view, self.find_unused, self.is_static = is_view, find_unused, is_static
         ordered = [p for _, p in reversed(named)]
         self.buckets = [_Bucket(part) for part in make_buckets(ordered, bucket_bytes)]
         self.place = {id(p): (b, i) for b in self.buckets for i, p in enumerate(b.parameters)}
+        self.skips_unused, self.copies_together = skips_unused, copies_together
         self.hook: tuple[Any, Callable[[Any, GradBucket], Future]] | None = None
         self.divisor = group.size()
         self.is_armed = False             # the next backward pass is to be reduced
@@ -132,7 +135,7 @@ class Reducer:
         for bucket in self.buckets:
             bucket.waiting, bucket.future, bucket.sparse = len(bucket.parameters), None, []
         self.unused = []
-        if self.find_unused or self.is_static:
+        if self.find_unused or self.is_static or self.skips_unused:
             used = _parameters_of(outputs)
             self.unused = [p for _, p in self.named if id(p) not in used]
 
@@ -177,6 +180,9 @@ class Reducer:
 
     def _begin(self, index: int) -> None:
         bucket = self.buckets[index]
+        if self.skips_unused and {id(p) for p in bucket.parameters} <= {id(p) for p in self.unused}:
+            return
+        targets, sources = [], []
         for i, p in enumerate(bucket.parameters):
             grad = p.grad
             if grad is not None and grad.is_sparse:
@@ -185,7 +191,13 @@ class Reducer:
             elif grad is None:
                 bucket.views[i].zero_()
             elif grad.data_ptr() != bucket.views[i].data_ptr():
-                bucket.views[i].copy_(grad.detach())
+                targets.append(bucket.views[i])
+                sources.append(grad.detach())
+        if self.copies_together and targets:
+            _copy_all(targets, sources)
+        else:
+            for target, source in zip(targets, sources):
+                target.copy_(source)
         if self.hook is None:
             bucket.future = self._all_reduce(bucket.buffer.div_(self.divisor))
             return
@@ -207,7 +219,7 @@ class Reducer:
                 index = self.buckets.index(bucket)
                 is_last = index == len(self.buckets) - 1
                 function(state, GradBucket(index, bucket.buffer, bucket.views, bucket.parameters, is_last)).wait()
-        if self.find_unused:
+        if self.find_unused and not self.skips_unused:
             self._all_reduce(_empty(len(self.named), dtype=_C.int32).zero_()).wait()
 
     def _all_reduce(self, tensor: Any) -> Any:
@@ -230,6 +242,8 @@ class Reducer:
         for bucket in self.buckets:
             for work in bucket.sparse:
                 work.wait()
+            if bucket.future is None:
+                continue        # of parameters that nobody uses
             result = bucket.future.wait()
             if self.hook is not None:
                 reduced = result[0] if isinstance(result, (list, tuple)) else result
@@ -239,6 +253,9 @@ class Reducer:
 
     def _used_anywhere(self) -> set[int] | None:
         """Parameters that took part in the loss of some process; None stands for all."""
+        if self.skips_unused:
+            away = {id(p) for p in self.unused}
+            return {id(p) for _, p in self.named if id(p) not in away}
         if not self.find_unused:
             return None
         flags = _empty(len(self.named), dtype=_C.int32).fill_(1)

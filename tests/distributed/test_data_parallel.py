@@ -54,7 +54,7 @@ def trains(rank: int, size: int, options: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     "options",
     [{}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}, {"static_graph": True},
-     {"bucket_cap_mb_list": [1]}],
+     {"bucket_cap_mb_list": [1]}, {"batched_grad_copy": True}],
     ids=lambda o: ",".join(o) or "plain",
 )  # fmt: skip
 def test_training_equals_one_process(options: dict[str, Any]) -> None:
@@ -153,6 +153,93 @@ def differs(rank: int, size: int) -> str:
 def test_modules_that_differ_are_told() -> None:
     for result in run(2, differs):
         assert isinstance(result, Raised) and "(2, 3)" in result.text and "(3, 3)" in result.text, result
+
+
+def skips(rank: int, size: int) -> str:
+    """Parameters that no process uses are left alone, and nothing is sent for them."""
+    rl.manual_seed(0)
+    model = DDP(Net(), find_unused_parameters=True, skip_all_reduce_unused_params=True, bucket_cap_mb=1e-6)
+    sent: list[int] = []
+    original = model.process_group.allreduce
+    model.process_group.allreduce = lambda tensors, options: (sent.append(tensors[0].numel()),
+                                                              original(tensors, options))[1]  # fmt: skip
+    model(rl.ones(1, 6) * (rank + 1), with_spare=False).sum().backward()
+    del model.process_group.allreduce
+    assert model.module.spare.weight.grad is None
+    assert sum(sent) == sum(p.numel() for n, p in model.module.named_parameters() if "spare" not in n)
+    assert model.module.second.bias.grad.tolist() == [1, 1, 1]
+    return "done"
+
+
+def test_unused_parameters_can_be_skipped() -> None:
+    assert results_of(run(2, skips)) == ["done"] * 2
+
+
+def delays(rank: int, size: int, all_of_them: bool) -> str:
+    rl.manual_seed(0)
+    alone, net = Net(), Net()
+    net.load_state_dict(alone.state_dict())
+    late = [(n, p) for n, p in net.named_parameters() if all_of_them or "second" in n]
+    model = DDP(net, delay_all_reduce_named_params=late, param_to_hook_all_reduce=net.first.weight)
+    x = rl.randn(2 * size, 6, generator=rl.Generator().manual_seed(1))
+    for part, m in ((x, alone), (x[2 * rank : 2 * rank + 2], model)):
+        m.zero_grad()
+        m(part).square().mean().backward()
+    for (name, a), b in zip(alone.named_parameters(), net.parameters(), strict=True):
+        if not all_of_them or not name.startswith("first"):      # the signal, and what comes after it
+            rl.testing.assert_close(b.grad, a.grad, msg=lambda text, name=name: f"{name}: {text}")
+    return "done"
+
+
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_parameters_can_be_reduced_later(all_of_them: bool) -> None:
+    assert results_of(run(2, delays, all_of_them)) == ["done"] * 2
+
+
+def mixed(rank: int, size: int) -> str:
+    """As if parameters and inputs were cast by hand; parameters and gradients keep their type."""
+    types = nn.parallel.distributed._MixedPrecision(rl.bfloat16, rl.float32, rl.bfloat16)
+    rl.manual_seed(0)
+    net = Net()
+    by_hand = copy.deepcopy(net).to(rl.bfloat16)
+    model = DDP(net, mixed_precision=types)
+    x = rl.randn(2 * size, 6, generator=rl.Generator().manual_seed(1))
+    part = x[2 * rank : 2 * rank + 2]
+    out = model(part)
+    assert out.dtype == rl.bfloat16 and net.scale.dtype == rl.bfloat16
+    assert all(p.dtype == rl.float32 and p.is_leaf for p in model.parameters())
+    out.float().square().sum().backward()
+    by_hand(part.to(rl.bfloat16)).float().square().sum().backward()
+    for a, b in zip(by_hand.parameters(), model.parameters(), strict=True):
+        mean = a.grad.float() / size
+        dist.all_reduce(mean)
+        assert b.grad.dtype == rl.float32
+        rl.testing.assert_close(b.grad, mean)
+    return "done"
+
+
+def test_mixed_precision() -> None:
+    assert results_of(run(2, mixed)) == ["done"] * 2
+
+
+def on_a_mesh(rank: int, size: int) -> str:
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    model = DDP(nn.Linear(2, 1), device_mesh=mesh["data"])
+    assert model.process_group is mesh.get_group("data")
+    model.module.weight.grad = None
+    model(rl.ones(1, 2) * rank).sum().backward()
+    assert model.module.weight.grad.tolist() == [[rank % 2 + 1.0] * 2]       # ranks r and r + 2
+    with pytest.raises(RuntimeError, match="not both"):
+        DDP(nn.Linear(2, 1), process_group=mesh.get_group("data"), device_mesh=mesh["data"])
+    with pytest.raises(RuntimeError, match="one dimension"):
+        DDP(nn.Linear(2, 1), device_mesh=mesh)
+    with pytest.raises(ValueError, match="need each other"):
+        DDP(nn.Linear(2, 1), delay_all_reduce_named_params=[])
+    return "done"
+
+
+def test_one_dimension_of_a_mesh() -> None:
+    assert results_of(run(4, on_a_mesh)) == ["done"] * 4
 
 
 def refused(rank: int, size: int) -> str:

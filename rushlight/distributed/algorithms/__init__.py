@@ -3,4 +3,4 @@ models (`model_averaging`)."""
 
 from __future__ import annotations
 
-from .join import Join as Join
+from .join import Join as Join, Joinable as Joinable, JoinHook as JoinHook

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base import late
+from . import distributed as distributed
 from .data_parallel import DataParallel, data_parallel
 from .parallel_apply import parallel_apply
 from .replicate import replicate

@@ -8,8 +8,10 @@ from typing import Any
 
 from ...base import late
 
+_ROLES = {"DistributedDataParallel": "DistributedDataParallel", "_MixedPrecision": "DistributedDataParallel types"}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "DistributedDataParallel":
-        return late.provided("DistributedDataParallel")
+    if name in _ROLES:
+        return late.provided(_ROLES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from ...collectives import all_reduce
 from ...groups import resolve
+from .utils import average_parameters_or_parameter_groups
 
 __all__ = ["ModelAverager", "PeriodicModelAverager"]
 
@@ -43,8 +43,5 @@ class PeriodicModelAverager(ModelAverager):
     def average_parameters(self, params: Iterable[Any]) -> None:
         """A step has ended: average if it is time. `params` are parameters, or an optimizer's groups of them."""
         if self.step >= self.warmup_steps and (self.step - self.warmup_steps) % self.period == 0:
-            for item in params:
-                for p in item["params"] if isinstance(item, dict) else (item,):
-                    if p.grad is not None or not isinstance(item, dict):
-                        all_reduce(p.detach().div_(self.process_group.size()), group=self.process_group)
+            average_parameters_or_parameter_groups(params, self.process_group)
         self.step += 1

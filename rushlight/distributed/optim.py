@@ -1,6 +1,0 @@
-"""`torch.distributed.optim`: optimizers spread over processes. There are none;
-the names serve `isinstance` and refuse to be made."""
-
-from ..base.refusals import names_of
-
-globals().update(names_of("torch.distributed.optim"))
