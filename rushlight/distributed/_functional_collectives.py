@@ -1,11 +1,12 @@
 """Collectives that give new tensors in place of writing their arguments: what graphs are made of, and gradients.
 
-A collective has ended when its result is given out, so that `wait_tensor` has nothing left to do. `..._autograd` ones
-have gradients: of a sum the sum, of a gathering the scattering.
+A collective has ended when its result is given out, so that `wait_tensor` has nothing left to do. All have gradients:
+of a sum the sum, of a gathering the scattering, of an exchange the exchange back. (`..._autograd` are older names.)
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..base.shape import contiguous_format
 from ..op import find_op
 from . import collectives as c
 from .device_mesh import DeviceMesh
-from .groups import get_process_group_ranks, resolve
+from .groups import get_process_group_ranks, get_rank, resolve
 from .reduce_op import RedOpType, ReduceOp
 
 cat, stack = find_op("cat"), find_op("stack")
@@ -66,21 +67,21 @@ def _op(name: Any) -> Any:
         raise ValueError(f"reduceOp {name!r} is none of {', '.join(_OPS)}") from None
 
 
-def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:   # noqa: N803
+def _all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:   # noqa: N803
     """The reduction over the group."""
     result = self.detach().clone(memory_format=contiguous_format)
     c.all_reduce(result, _op(reduceOp), _group(group))
     return result
 
 
-def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
+def _broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
     """The tensor of one rank."""
     result = self.detach().clone(memory_format=contiguous_format)
     c.broadcast(result, src, _group(group))
     return result
 
 
-def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
+def _all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
     """All ranks' tensors, one behind the other along a dimension."""
     made = _group(group)
     source = self.detach().contiguous()
@@ -91,7 +92,7 @@ def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> 
     return result if gather_dim % max(self.dim(), 1) == 0 else cat(result.chunk(made.size()), gather_dim)
 
 
-def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:   # noqa: N803
+def _reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:   # noqa: N803
     """This rank's part of the reduction, cut along a dimension."""
     made = _group(group)
     if self.shape[scatter_dim] % made.size():
@@ -108,7 +109,7 @@ def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any
     return result
 
 
-def all_to_all_single(
+def _all_to_all_single(
     self: Any, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""
 ) -> Any:
     """Parts of all ranks' tensors along the first dimension."""
@@ -118,6 +119,78 @@ def all_to_all_single(
     result = source.new_empty((rows, *source.shape[1:]))
     c.all_to_all_single(result, source, output_split_sizes, input_split_sizes, made)
     return result
+
+
+def _with_gradient(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward(tensor, *rest)` whose gradient is `backward(gradient, *rest)`."""
+
+    class Collective(Function):
+        @staticmethod
+        def forward(ctx: Any, tensor: Any, *rest: Any) -> Any:
+            ctx.rest = rest
+            return forward(tensor, *rest)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return backward(gradient.contiguous(), *ctx.rest), *(None for _ in ctx.rest)
+
+    names = inspect.signature(forward)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = names.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return Collective.apply(*bound.args) if args[0].requires_grad else forward(*bound.args)
+
+    call.__name__ = call.__qualname__ = Collective.__name__ = forward.__name__[1:]
+    call.__doc__, call.__signature__ = forward.__doc__, names
+    return call
+
+
+def _sums_only(name: str, op: Any) -> None:
+    if _op(op) not in (ReduceOp.SUM, RedOpType.SUM):
+        raise RuntimeError(f"{name}: only sums have a gradient, and the reduction was {op!r}")
+
+
+def _reduce_back(g: Any, op: Any, group: Any, tag: str) -> Any:
+    _sums_only("all_reduce", op)
+    return all_reduce(g, op, group)
+
+
+def _scatter_back(g: Any, op: Any, dim: int, group: Any, tag: str) -> Any:
+    _sums_only("reduce_scatter_tensor", op)
+    return all_gather_tensor(g, dim, group)
+
+
+def _broadcast_back(g: Any, src: int, group: Any, tag: str) -> Any:
+    """Everyone's gradient goes to the rank whose tensor everyone got."""
+    total = all_reduce(g, "sum", group)
+    return total if get_rank() == src else total * 0
+
+
+all_reduce = _with_gradient(_all_reduce, _reduce_back)
+broadcast = _with_gradient(_broadcast, _broadcast_back)
+all_gather_tensor = _with_gradient(
+    _all_gather_tensor, lambda g, dim, group, tag: reduce_scatter_tensor(g, "sum", dim, group)
+)
+reduce_scatter_tensor = _with_gradient(_reduce_scatter_tensor, _scatter_back)
+all_to_all_single = _with_gradient(
+    _all_to_all_single, lambda g, out, into, group, tag: all_to_all_single(g, into, out, group)
+)
+all_reduce_autograd = all_reduce
+all_gather_single = all_gather_single_autograd = all_gather_tensor_autograd = all_gather_tensor
+reduce_scatter_single = reduce_scatter_single_autograd = reduce_scatter_tensor_autograd = reduce_scatter_tensor
+all_to_all_single_autograd = all_to_all_single
+
+
+def permute_tensor(self: Any, src_dst: list[int], group: Any, tag: str = "") -> Any:
+    """Another rank's tensor: rank m's goes to rank `src_dst[m]`. Flat, as exchanges along the first dimension are."""
+    made = _group(group)
+    if sorted(src_dst) != list(range(made.size())):
+        raise ValueError(f"permute_tensor: src_dst must name each of the {made.size()} ranks once, got {src_dst}")
+    rank, count = made.rank(), self.shape[0] if self.dim() else 1
+    given, taken = [0] * made.size(), [0] * made.size()
+    given[src_dst[rank]] = taken[src_dst.index(rank)] = count
+    return all_to_all_single(self if self.dim() else self.view(1), taken, given, made).view(self.shape)
 
 
 def all_reduce_coalesced(self: list[Any], reduceOp: str, group: Any, tag: str = "") -> list[Any]:   # noqa: N803
@@ -137,34 +210,5 @@ def reduce_scatter_tensor_coalesced(
     return [reduce_scatter_tensor(t, reduceOp, d, group, tag) for t, d in zip(inputs, scatter_dim, strict=True)]
 
 
-def _with_gradient(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward(tensor, *rest)` whose gradient is `backward(gradient, *rest)`."""
-
-    class Collective(Function):
-        @staticmethod
-        def forward(ctx: Any, tensor: Any, *rest: Any) -> Any:
-            ctx.rest = rest
-            return forward(tensor, *rest)
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Any) -> Any:
-            return backward(gradient.contiguous(), *ctx.rest), *(None for _ in ctx.rest)
-
-    def call(self: Any, *rest: Any) -> Any:
-        return Collective.apply(self, *rest)
-
-    call.__name__ = forward.__name__ + "_autograd"
-    call.__doc__ = f"{forward.__doc__} It has a gradient."
-    return call
-
-
-all_reduce_autograd = _with_gradient(all_reduce, lambda g, op, group, *rest: all_reduce(g, op, group))
-all_gather_tensor_autograd = _with_gradient(
-    all_gather_tensor, lambda g, dim, group, *rest: reduce_scatter_tensor(g, "sum", dim, group)
-)
-reduce_scatter_tensor_autograd = _with_gradient(
-    reduce_scatter_tensor, lambda g, op, dim, group, *rest: all_gather_tensor(g, dim, group)
-)
-all_to_all_single_autograd = _with_gradient(
-    all_to_all_single, lambda g, out, into, group, *rest: all_to_all_single(g, into, out, group)
-)
+all_gather_single_coalesced = all_gather_into_tensor_coalesced
+reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced

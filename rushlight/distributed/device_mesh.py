@@ -42,6 +42,7 @@ class DeviceMesh:
         self._parent: DeviceMesh | None = None
         self._flattened: dict[str, DeviceMesh] = {}
         self._groups: list[Any] = []
+        self._place: tuple[tuple[int, ...] | None] | None = None     # where this process stands, once asked
         _known.add(self)
         self._decisions: dict[Any, Any] = {}      # of distributed tensors: how calls seen before are run
         if not _init_backend:
@@ -96,10 +97,15 @@ class DeviceMesh:
         """The groups along all dimensions."""
         return list(self._groups)
 
-    def get_coordinate(self) -> list[int] | None:
+    def get_coordinate(self) -> tuple[int, ...] | None:
         """Where this process stands; None if it does not."""
-        where = (self.mesh == get_rank()).nonzero().tolist()
-        return where[0] if where else None
+        if self._place is None:
+            where = (self.mesh == get_rank()).nonzero().tolist()
+            self._place = (tuple(where[0]) if where else None,)
+        return self._place[0]
+
+    def _is_current_rank_part_of_mesh(self) -> bool:
+        return self.get_coordinate() is not None
 
     def get_rank(self) -> int:
         """This process's rank in the world."""
@@ -139,7 +145,7 @@ class DeviceMesh:
             return self._root()._flattened[chosen[0]]
         dims = [self._dim(name) for name in chosen]
         if len(set(dims)) != len(dims):
-            raise KeyError(f"DeviceMesh: a dimension stands twice in {chosen}")
+            raise RuntimeError(f"DeviceMesh: a dimension stands twice in {chosen}")
         place = self.get_coordinate()
         index = [slice(None) if d in dims else (place[d] if place else 0) for d in range(self.mesh.dim())]
         kept = [d for d in range(self.mesh.dim()) if d in dims]
@@ -170,6 +176,30 @@ class DeviceMesh:
         made = DeviceMesh(self.device_type, own, mesh_dim_names=(name,), _init_backend=False)
         made._groups, made._parent = [own_group], root
         root._flattened[name] = made
+        return made
+
+    def _unflatten(
+        self, dim: int | str, mesh_sizes: Sequence[int], mesh_dim_names: Sequence[str], backend_override: Any = None
+    ) -> DeviceMesh:
+        """One dimension as several, with groups along each."""
+        if backend_override is not None:
+            raise NotImplementedError("DeviceMesh._unflatten: backend_override is not written yet")
+        if isinstance(dim, str) and dim not in (self.mesh_dim_names or ()):
+            raise ValueError(f"DeviceMesh._unflatten: there is no dimension {dim!r}, only {self.mesh_dim_names}")
+        if isinstance(dim, int) and dim >= self.mesh.dim():
+            raise ValueError(f"DeviceMesh._unflatten: there is no dimension {dim} of {self.mesh.dim()}")
+        if len(mesh_sizes) != len(mesh_dim_names):
+            raise RuntimeError(f"DeviceMesh._unflatten: {len(mesh_sizes)} sizes but names {tuple(mesh_dim_names)}")
+        at = self._dim(dim)
+        names = self.mesh_dim_names or tuple(f"dim_{d}" for d in range(self.mesh.dim()))
+        shape = (*self.shape[:at], *mesh_sizes, *self.shape[at + 1 :])
+        made = DeviceMesh(
+            self.device_type, self.mesh.reshape(shape), _init_backend=False,
+            mesh_dim_names=(*names[:at], *mesh_dim_names, *names[at + 1 :]),
+        )  # fmt: skip
+        new = range(at, at + len(mesh_sizes))
+        made._groups = [made._make_group(d) if d in new else self._groups[d - (d > at) * (len(mesh_sizes) - 1)]
+                        for d in range(len(shape))]  # fmt: skip
         return made
 
     @staticmethod
