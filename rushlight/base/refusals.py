@@ -107,11 +107,10 @@ SYSTEMS = (
             ),
             "torch.distributed.optim": "DistributedOptimizer",
             "torch.distributed.fsdp": (
-                "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig "
-                "FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig "
-                "MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig OptimStateKeyType "
-                "ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictConfig "
-                "StateDictSettings StateDictType UnshardHandle fully_shard register_fsdp_forward_method"
+                "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
+                "LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig "
+                "OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy "
+                "StateDictConfig StateDictSettings StateDictType"
             ),
             "torch.distributed.fsdp.api": (
                 "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig MixedPrecision "
@@ -126,7 +125,6 @@ SYSTEMS = (
                 "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
             ),
             "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
-            "torch.distributed._composable.fsdp": "FSDPModule fully_shard",
             "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         },
     ),

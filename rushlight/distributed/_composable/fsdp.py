@@ -1,6 +1,11 @@
-"""`torch.distributed._composable.fsdp`: modules whose parameters are spread over processes. Not written yet;
-the names serve `isinstance` and refuse to be used."""
+"""`torch.distributed._composable.fsdp`: the former place of `fully_shard`."""
 
-from ...base.refusals import names_of
-
-globals().update(names_of("torch.distributed._composable.fsdp"))
+from ..fsdp import (  # noqa: F401
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    UnshardHandle,
+    fully_shard,
+    register_fsdp_forward_method,
+)
