@@ -7,6 +7,7 @@ Our ops have fewer signatures than PyTorch's: one may stand for several.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _C
@@ -154,6 +155,22 @@ class AtenOverload:
         return f"aten::{self._opname}" + (f".{self._schema.overload_name}" if self._schema.overload_name else "")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = self._given(args, kwargs)
+        if self._opname in ADAPTERS:
+            return ADAPTERS[self._opname](**given)
+        found = self._ours(given, lambda own: own)
+        if found is not None:
+            return found[0](**found[1])
+        plain = [given.pop(p.name) for p in self._schema.arguments if p.name in given and not p.kwarg_only]
+        return self.op(*plain, **given)
+
+    def ours(self, args: tuple, kwargs: dict[str, Any], shown: Callable[[Any], Any]) -> tuple[Any, dict] | None:
+        """The overload of ours that a call runs, and its arguments by name; None where several ops do its work.
+        `shown` makes tensors of arguments that stand for some."""
+        return None if self._opname in ADAPTERS else self._ours(self._given(args, kwargs), shown)
+
+    def _given(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by PyTorch's names."""
         params = self._schema.arguments
         if len(args) > len(params):
             raise TypeError(f"{self}: expected at most {len(params)} arguments, got {len(args)}")
@@ -165,22 +182,19 @@ class AtenOverload:
         missing = [p.name for p in params if p.name not in given and not p.has_default]
         if missing:
             raise TypeError(f"{self}: missing arguments {missing}; signature: {self._schema}")
-        return self._run(given)
+        return given
 
-    def _run(self, given: dict[str, Any]) -> Any:
-        """Call our op: arguments by place as long as there are no gaps, then by our names."""
-        if self._opname in ADAPTERS:
-            return ADAPTERS[self._opname](**given)
+    def _ours(self, given: dict[str, Any], shown: Callable[[Any], Any]) -> tuple[Any, dict[str, Any]] | None:
+        """The first overload of ours that takes the arguments, and their names there."""
         for overload in _ours_first(self.op, self.counterpart):
             names = {aten_name(p.name, self._schema): p for p in overload.definition.spec.params}
             extra = [k for k in given if k not in names]
             if any(given[k] != self._default(k) for k in extra):
                 continue
             own = {names[k].name: v for k, v in given.items() if k in names}
-            if overload.bind((), own) is not None:
-                return overload(**own)
-        plain = [given.pop(p.name) for p in self._schema.arguments if p.name in given and not p.kwarg_only]
-        return self.op(*plain, **given)
+            if overload.bind((), shown(own)) is not None:
+                return overload, own
+        return None
 
     def _default(self, name: str) -> Any:
         return next((p.default for p in self._schema.arguments if p.name == name), REQUIRED)

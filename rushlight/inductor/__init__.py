@@ -8,6 +8,7 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
                     bodies
     units.py        which nodes share a kernel: pointwise groups, rows (softmax, norms and what stands around them),
                     folds
+    merge.py        units that meet in a node, or read the same, become one
     join.py         one Lowered of a group, one row program of rows
     emit.py         units as slots and steps of the plan
     sized.py        graphs with symbolic sizes: one plan for many of them

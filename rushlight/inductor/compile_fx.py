@@ -14,6 +14,7 @@ from ..base.show import is_shown, show
 from ..op import find_op
 from . import report, settings
 from .emit import Emitter
+from .merge import merge
 from .products import improve
 from .read_graph import Reader, flat, is_node
 from .sized import Sized, varies
@@ -164,6 +165,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     improve(reader, outputs)
     live = alive(reader.nodes, outputs)
     grouping = Grouping(live)
+    merge(grouping)
     units = grouping.ordered()
     if is_shown("graph"):
         show("graph", "units", summary(units))

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _C
 from ..base import assertions
+from ..dispatch.aten_overloads import AtenOverload
 from ..loops.lowered import Lowered, NotLowerable
 from ..op.composite import Composite
 from ..op.definition import KIND_PLANNED
@@ -111,6 +112,14 @@ class Reader:
 
     def call(self, fx_node: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         target = fx_node.target
+        if isinstance(target, AtenOverload):
+            found = target.ours(args, kwargs, lambda own: map_values(own, self.shown, is_given))
+            if found is None:      # PyTorch has in one op what several do here
+                body = self.traced(target, (args, kwargs))
+                if body is None:
+                    raise NotImplementedError(f"inductor: elements decide what {target} does; run it apart.")
+                return self.read(body, [v for v in flat((args, kwargs)) if is_given(v)])
+            target, args, kwargs = found[0], (), found[1]
         if not isinstance(target, _C.Overload):
             if target is not operator.getitem and any(isinstance(a, Value) for a in flat((args, kwargs))):
                 raise NotImplementedError(
@@ -125,7 +134,7 @@ class Reader:
         if isinstance(overload.definition, View):
             return self.view(overload.definition, bound)
         if isinstance(overload.definition, Composite) and overload.definition.is_composite:
-            body = self.traced(overload.definition, bound)
+            body = self.traced(overload.definition.compute, (bound, {}))
             if body is not None:
                 return self.read(body, [v for v in flat(bound) if is_given(v)])
         key = (overload, named(bound))
@@ -155,6 +164,10 @@ class Reader:
     def stands(self, args: Any) -> tuple:
         """The arguments with tensors of their layouts in the place of values."""
         return tuple(map_values(args, lambda v: v.stand_in(self.device), is_value))
+
+    def shown(self, given: Any) -> Any:
+        """A value or number as something that signatures take."""
+        return given.stand_in(self.device) if isinstance(given, Value) else int(given.hint)
 
     def asked(self, rule: Callable[[tuple], Any], args: tuple) -> Any:
         """What a rule says of the arguments; where it wants more than sizes that stand for others can give,
@@ -193,20 +206,21 @@ class Reader:
         """A stand-in where the value lies, for views that ask for its offset: that of a whole buffer is 0."""
         return value.of(value.buffer.whole().stand_in(self.device))
 
-    def traced(self, definition: Composite, bound: tuple) -> Any:
-        """The ops of a composite's body for these arguments; None where elements decide which they are."""
+    def traced(self, function: Callable, arguments: tuple[tuple, dict[str, Any]]) -> Any:
+        """The ops that a function calls with these arguments; None where elements decide which they are."""
         from ..fake import DataDependentOutputException  # noqa: PLC0415 - most graphs hold none
         from ..fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415
 
         def body(*given: Any) -> Any:
             left = iter(given)
-            return definition.compute(*map_values(bound, lambda v: next(left), is_given))
+            args, kwargs = map_values(arguments, lambda v: next(left), is_given)
+            return function(*args, **kwargs)
 
-        leaves = [x for x in flat(bound) if is_given(x)]
+        leaves = [x for x in flat(arguments) if is_given(x)]
         sizes = SymbolicStands(self.device) if any(isinstance(x, Extent) or x.varies for x in leaves) else None
         stands = [v.stand_in(self.device) for v in leaves] if sizes is None else [*map(sizes.stand_in, leaves)]
         try:
-            found = make_fx(body, tracing_mode="fake" if sizes is None else "symbolic")(*stands)
+            found = make_fx(body, tracing_mode="fake" if sizes is None else "symbolic", _own_ops=True)(*stands)
         except (DataDependentOutputException, NotImplementedError):
             return None
         held = [attribute(found, n.target) for n in found.graph.nodes if n.op == "get_attr"]

@@ -46,6 +46,7 @@ class Grouping:
     """Puts nodes into units, one after another."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
         self.units: dict[int, Unit] = {}
         self.unit_of: dict[int, Unit] = {}            # by id of a node
         self.writer: dict[Buffer, Node] = {}          # who wrote a buffer last

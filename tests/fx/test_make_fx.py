@@ -20,6 +20,7 @@ from rushlight.fx.experimental.proxy_tensor import (
     get_proxy_mode,
     make_fx,
 )
+from rushlight.inductor import compile_graph
 from rushlight.utils._python_dispatch import TorchDispatchMode
 
 MODES = ("real", "fake", "symbolic")
@@ -260,3 +261,24 @@ def test_sequence_of_ops_is_pytorchs_where_ops_are_the_same() -> None:
 
     ours, theirs = make_fx(f)(rl.ones(2, 3)).graph, make_theirs(f)(torch.ones(2, 3)).graph
     assert names(ours) == names(theirs)
+
+
+def test_calls_have_the_names_of_pytorch() -> None:
+    def f(x: Any, w: Any) -> Any:
+        y = (x * 2 + w).sum(-1)
+        return y.transpose(0, -1), x[0:1], x.softmax(-1), rl.cat([x, w]), rl.add(x, w, alpha=2), x.max(dim=0)[0], 1 - x
+
+    x, w = rl.randn(4, 3), rl.randn(4, 3)
+    graph = make_fx(f)(x, w)
+    names = [str(n.target) for n in graph.graph.nodes if n.op == "call_function" and "aten" in str(n.target)]
+    assert names == [
+        "aten.mul.Tensor", "aten.add.Tensor", "aten.sum.dim_IntList", "aten.transpose.int", "aten.slice.Tensor",
+        "aten.softmax.int", "aten.cat.default", "aten.add.Tensor", "aten.max.dim", "aten.rsub.Scalar",
+    ]  # fmt: skip
+    sums = [n for n in graph.graph.nodes if n.target in (rl.ops.aten.add.Tensor, rl.ops.aten.add.Scalar)]
+    assert len(sums) == 2
+    for got, wanted in zip(graph(x, w), f(x, w), strict=True):
+        assert rl.equal(got, wanted)
+    made = compile_graph(graph, [x, w])([x, w])
+    for got, wanted in zip(made, f(x, w), strict=True):
+        rl.testing.assert_close(got, wanted)

@@ -22,10 +22,11 @@ from ..._higher_order_ops.core import HigherOrderOp, apart, check_draws, dispatc
 from ...autograd.grad_mode import no_grad
 from ...base.assertions import _assert_scalar
 from ...base.shape import INTS
+from ...dispatch.aten_calls import aten_call
 from ...dispatch.modes import TorchDispatchMode, below, disable_dispatch_modes, state
 from ...fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ...nn import Module, Parameter
-from ...op import find_op
+from ...op import find_op, ops
 from ...symbols import symbolic_math
 from ...utils import _pytree as pytree
 from .._symbolic_trace import PH, Tracer
@@ -151,6 +152,12 @@ def _with_lists(given: tuple[tuple, dict[str, Any]]) -> tuple[tuple, dict[str, A
     }
 
 
+def _is_plain(func: Any) -> bool:
+    """Whether an overload is one of its op's own: those that transforms make of them mean something else."""
+    found = ops.get(func.name)
+    return found is not None and any(type(o.definition) is type(func.definition) for o in found.overload_list)
+
+
 class ProxyTorchDispatchMode(TorchDispatchMode):
     """Records every call that reaches it, then lets it run."""
 
@@ -167,6 +174,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self.tracer, self.tracing_mode, self.pre_dispatch = tracer, tracing_mode, pre_dispatch
         self.decomposition_table = dict(decomposition_table or {})
         self.enable_tracing = True
+        self.names_as_pytorch = False       # calls are recorded under PyTorch's names, with its arguments
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -188,8 +196,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             result = func(*args, **kwargs)     # in the fake modes another object than what was filled
             tracer.track(result, filled)
             return result
-        given = map_aggregate(_with_lists((args, kwargs)), tracer.proxy_of)
-        made = tracer.create_proxy("call_function", func, given[0], given[1], name=_snake_case(func._opname))
+        target, args_, kwargs_ = self.named(func, args, kwargs)
+        given = map_aggregate(_with_lists((args_, kwargs_)), tracer.proxy_of)
+        made = tracer.create_proxy("call_function", target, given[0], given[1], name=_snake_case(func._opname))
         result = func(*args, **kwargs)
         self.track_tree(result, made)
         return result
@@ -239,7 +248,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def mode_inside(self, tracer: PythonKeyTracer) -> ProxyTorchDispatchMode:
         """What records the functions of ops over functions."""
-        return ProxyTorchDispatchMode(tracer, "fake", decomposition_table=self.decomposition_table)
+        made = ProxyTorchDispatchMode(tracer, "fake", decomposition_table=self.decomposition_table)
+        made.names_as_pytorch = self.names_as_pytorch
+        return made
+
+    def named(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
+        """The call as it is recorded: as PyTorch would make it, where that is asked for and it has such a call."""
+        if not self.names_as_pytorch or func.namespace != "aten" or not _is_plain(func):
+            return func, args, kwargs
+        rest = func.definition.spec.params[len(args) :]
+        bound = [*args, *[kwargs.get(p.name, None if p.required else p.default) for p in rest]]
+        return aten_call(func, bound) or (func, args, kwargs)
 
     def begin(self, func: Any, args: tuple) -> Proxy | None:
         """The first write to memory nobody has seen: it was made for this. If that says all of its value,
@@ -312,8 +331,10 @@ def _output(tracer: PythonKeyTracer, x: Any) -> Any:
 def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = None, tracing_mode: str = "real",
             _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False, record_module_stack: bool = False,
             _allow_fake_constant: bool = False, _error_on_data_dependent_ops: bool = True,
-            record_stack_traces: bool = False, **options: Any) -> Callable[..., GraphModule]:  # fmt: skip
-    """A function that takes example arguments and returns the graph of `f` on them."""
+            record_stack_traces: bool = False, _own_ops: bool = False,
+            **options: Any) -> Callable[..., GraphModule]:  # fmt: skip
+    """A function that takes example arguments and returns the graph of `f` on them. Calls that PyTorch has too are
+    recorded as its graphs have them (`aten.add.Tensor`); `_own_ops`: all as overloads of this framework."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f'Expected tracing_mode to be "real", "fake" or "symbolic", got {tracing_mode}')
     if pre_dispatch:
@@ -330,6 +351,7 @@ def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = No
             outer.on_scalar, tracer.env = tracer.note_element, outer.shape_env
         tracer.record_stack_traces = record_stack_traces
         mode = ProxyTorchDispatchMode(tracer, tracing_mode, decomposition_table=decomposition_table)
+        mode.names_as_pytorch = not _own_ops
         placeholders = pytree.tree_map(lambda _: PH, pytree.tree_unflatten(leaves, spec))
         with outer if outer is not None else contextlib.nullcontext():
             result = dispatch_trace(_root_of(_recording(f, leaves, mode), f, len(args)), tracer, tuple(placeholders))

@@ -1,0 +1,60 @@
+"""Units that meet in a node, or read the same, share a kernel; what must run in between keeps them apart."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.inductor import settings
+from tests.inductor.harness import check, kernels
+
+
+def test_products_that_meet_in_a_sum_are_one_kernel() -> None:
+    x, y = rl.randn(40, 6), rl.randn(40, 6)
+    made = check(lambda x, y: (x * y + 1).abs() * 0.5 - 3 * y, x, y)
+    assert len(kernels(made)) == 1
+
+
+def test_ops_that_read_the_same_are_one_kernel() -> None:
+    x = rl.randn(40, 6)
+    made = check(lambda x: (x + 1, x * 2), x)
+    assert len(kernels(made)) == 1
+
+
+def test_two_sums_of_the_same_rows_are_one_kernel() -> None:
+    x = rl.randn(40, 64)
+    made = check(lambda x: (x.sum(-1), (x * x).sum(-1), x.exp()), x)
+    assert len(kernels(made)) == 1
+
+
+def test_what_runs_in_between_keeps_them_apart() -> None:
+    x, w = rl.randn(16, 16), rl.randn(16, 16)
+    made = check(lambda x, w: (x + 1) * ((x + 1) @ w), x, w)
+    assert len([k for k in kernels(made) if k.startswith("points")]) == 2
+
+
+def test_views_of_what_is_made_are_read_from_memory() -> None:
+    x = rl.randn(16, 16)
+    made = check(lambda x: (x + 1) * (x + 1).t(), x)
+    assert len(kernels(made)) == 2
+
+
+def test_what_is_written_in_between_is_read_before_and_after() -> None:
+    def f(x: rl.Tensor) -> rl.Tensor:
+        y = x.clone()
+        before = y * 3
+        y[0] = 7.0
+        return before - y * 2
+
+    check(f, rl.randn(4, 5))
+
+
+def test_heavy_kernels_stay_apart() -> None:
+    x = rl.randn(40, 6)
+    made = check(lambda x: (x.tanh(), x.sigmoid(), x.exp(), x.sin(), x.cos(), x.erf()), x)
+    assert 1 < len(kernels(made)) < 6
+
+
+def test_nothing_merges_without_fusion() -> None:
+    x = rl.randn(40, 6)
+    with settings.applied({"fuse": False}):
+        made = check(lambda x: (x + 1, x * 2), x)
+    assert len(kernels(made)) == 2
