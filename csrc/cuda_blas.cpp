@@ -30,14 +30,14 @@ thread_local Own own[64];
 constexpr int kSingle = 0, kDouble = 1, kComplexDouble = 5;           // cudaDataType
 constexpr int kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77;    // cublasComputeType
 
+}  // namespace
+
+namespace cuda {
+
 int compute_of(int type) {
   if (type == kDouble || type == kComplexDouble) return kCompute64;
   return type == kSingle && allow_tf32 ? kComputeTf32 : kCompute32;
 }
-
-}  // namespace
-
-namespace cuda {
 
 // params: m n k, then line, turned, step of a, of b; line and step of c; how many; alpha and beta by their bits as
 // doubles.

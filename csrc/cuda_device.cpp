@@ -110,6 +110,8 @@ int copy_between(void*, int unit, void* stream, void* target, int source_unit, c
 // -----------------------------------------------------------------------------------------------------------
 
 constexpr int kMostOperands = 32, kMostArguments = 256, kSplitDims = 6;
+constexpr int kColumnThreads = 512;   // codegen/nvptx_columns.py: WARPS
+constexpr int kColumnRows = 32;       // that are worth warps of their own
 
 // The function of a variant, made by the kernel's `variant(unit, key)` where it is new.
 Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
@@ -282,13 +284,41 @@ uint64_t row_variant(const Kernel* kernel, const RushlightLaunch& l) {
   return 1;
 }
 
+// Rows kept in registers, by `threads` threads of `vectors` vectors each; 0 vectors where they are not.
+struct Kept {
+  int vectors, threads;
+  bool exact;
+  uint64_t key() const { return 8 | (exact ? 1 : 0) | (threads == 32 ? 2 : 0) | (static_cast<uint64_t>(vectors) << 4); }
+};
+
+// Many rows: one warp for each where its registers suffice, then blocks of few threads with several vectors each, which
+// are as many loads under way without many threads that wait for each other. Few rows: as many threads as there are.
+Kept keep_row(const Kernel* kernel, const RushlightLaunch& l) {
+  if (!kernel->holds || kernel->row_param < 0 || kernel->row_param >= l.num_params) return {};
+  int64_t length = l.params[kernel->row_param], all = length / kernel->vector;
+  if (length % kernel->vector || !all || divided(all, kernel->holds) > kernel->most_threads) return {};
+  bool many = l.end - l.begin >= 1024;
+  if (many && all % 32 == 0 && all / 32 <= kernel->holds) return {static_cast<int>(all / 32), 32, true};
+  for (int each : {4, 3, 2, 6, 5, 8, 7, 1}) {
+    if (each > kernel->holds || all % (32 * each) || all / each > kernel->most_threads) continue;
+    if (!many && each > 1 && all / each < 256) continue;
+    return {each, static_cast<int>(all / each), true};
+  }
+  int each = std::min(kernel->holds, many ? 4 : 1);
+  while (divided(all, each) > kernel->most_threads) each++;
+  return {each, static_cast<int>(divided(divided(all, each), 32) * 32), false};
+}
+
 int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
   if (l.end <= l.begin) return RUSHLIGHT_OK;
   void* arguments[kMostArguments];
   void* operands[kMostArguments];
   if (l.num_operands + l.num_params + 2 > kMostArguments)
     return snprintf(message, sizeof(message), "a kernel has too many arguments"), RUSHLIGHT_FAILED;
-  Variant* variant = find_variant(kernel, unit, row_variant(kernel, l));
+  uint64_t key = row_variant(kernel, l);
+  if (key && kernel->form == kThreads && (kernel->row_param < 0 || l.params[kernel->row_param] < kColumnRows)) key = 0;
+  Kept kept = key == 1 && kernel->form == kRows ? keep_row(kernel, l) : Kept{};
+  Variant* variant = find_variant(kernel, unit, kept.vectors ? kept.key() : key);
   if (!variant) return RUSHLIGHT_PYTHON_ERROR;
   int n = 0, status = RUSHLIGHT_OK;
   for (int k = 0; k < l.num_operands; k++) {
@@ -307,8 +337,10 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   arguments[n++] = &begin;
   arguments[n++] = &end;
   if (kernel->form == kRows) {
-    status = run(variant, std::min<int64_t>(extent, INT32_MAX), row_threads(kernel, l, variant->elements), stream,
-                 arguments);
+    int threads = kept.vectors ? kept.threads : row_threads(kernel, l, variant->elements);
+    status = run(variant, std::min<int64_t>(extent, INT32_MAX), threads, stream, arguments);
+  } else if (key) {   // tiles of columns
+    status = run(variant, divided(extent, 32 * variant->elements), kColumnThreads, stream, arguments);
   } else {
     int threads = extent >= 256 * 132 ? 256 : extent >= 64 * 132 ? 128 : 64;
     status = run(variant, std::min<int64_t>(divided(extent, threads), INT32_MAX), threads, stream, arguments);
@@ -318,13 +350,31 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   return status;
 }
 
+// A product with a bias (the fourth operand): at once, or added to rows that are the bias.
+int launch_with_bias(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
+  if (launch_biased(kernel->vector, compute_of(kernel->vector), unit, stream, l)) return RUSHLIGHT_OK;
+  int32_t constants[2] = {};
+  int64_t item = kernel->copy->itemsizes[0];
+  Points p{2, 2, {l.operands[3], l.operands[2]}, constants, {l.params[1], l.params[0]}, {}};
+  p.strides[0][0] = p.strides[1][0] = item;
+  p.strides[1][1] = l.params[9] * item;
+  if (int status = launch_points(kernel->copy, unit, stream, p)) return status;
+  int64_t params[14];
+  std::copy(l.params, l.params + 14, params);
+  params[13] = std::bit_cast<int64_t>(1.0);
+  RushlightLaunch sum = l;
+  sum.params = params;
+  return launch_product(kernel, unit, stream, sum, why);
+}
+
 int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
   if (int status = enter(unit)) return status;
   auto* kernel = static_cast<Kernel*>(what->kernel);
   if (kernel->form == kProduct) {
     const char* why = "";
-    int status = launch_product(kernel, unit, stream, *what, &why);
-    if (status) snprintf(message, sizeof(message), "%s", why);
+    int status = what->num_operands == 4 ? launch_with_bias(kernel, unit, stream, *what, &why)
+                                         : launch_product(kernel, unit, stream, *what, &why);
+    if (status && *why) snprintf(message, sizeof(message), "%s", why);
     return status;
   }
   if (kernel->form != kPoints) return launch_nest(kernel, unit, stream, *what);
@@ -479,15 +529,17 @@ bool read_numbers(PyObject* given, std::vector<int>& numbers) {
   return !PyErr_Occurred();
 }
 
-// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels): the address of a kernel, which
-// stays.
+// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0): the address of
+// a kernel, which stays.
 PyObject* py_kernel(PyObject*, PyObject* args) {
   PyObject *maker, *itemsizes, *multiples;
-  int form, vector, row_param, most_threads, peels;
-  if (!PyArg_ParseTuple(args, "OiiOiOip", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads,
-                        &peels))
+  int form, vector, row_param, most_threads, peels, holds;
+  unsigned long long copy = 0;
+  if (!PyArg_ParseTuple(args, "OiiOiOipi|K", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads,
+                        &peels, &holds, &copy))
     return nullptr;
-  auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, peels != 0, {}};
+  auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, peels != 0, holds,
+                            reinterpret_cast<Kernel*>(copy), {}};
   if (!read_numbers(itemsizes, kernel->itemsizes) || !read_numbers(multiples, kernel->multiples)) return nullptr;
   return PyLong_FromVoidPtr(kernel);
 }
@@ -497,10 +549,16 @@ PyMethodDef functions[] = {
      "cuda_open(path): how many units the driver has, and the address of their table"},
     {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
     {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,
-     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels): a kernel's address"},
+     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0): a "
+     "kernel's address"},
     {}};
 
 }  // namespace
+
+void* cuda::reserve(int unit, size_t nbytes) {
+  void* made = nullptr;
+  return allocate(nullptr, unit, nbytes, &made) ? nullptr : made;
+}
 
 int init_cuda(PyObject* module) { return PyModule_AddFunctions(module, functions); }
 

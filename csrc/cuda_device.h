@@ -30,15 +30,26 @@ struct Kernel {
   std::vector<int> multiples;     // parameters that must be whole vectors for the variant in vectors
   int most_threads;
   bool peels;                     // whether vectors may come after single elements, where rows start anywhere
+  int holds;                      // vectors of a row that a thread can keep in registers; 0: rows cannot be kept
+  Kernel* copy;                   // of a product with a bias: a pointwise copy
   std::vector<Variant> variants;
 };
 
 // cuda_blas.cpp: a matrix product; where it fails `why` says so.
 int launch_product(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& launch, const char** why);
 
+int compute_of(int type);         // the library's number for how products of a type are computed
+
+// cuda_blas_light.cpp: c = a @ b + bias, operands in this order; false where the library does not do it.
+bool launch_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& launch);
+
+// Memory of a unit that stays; null where there is none.
+void* reserve(int unit, size_t nbytes);
+
 }  // namespace cuda
 
 int init_cuda_blas(PyObject* module);
+int init_cuda_blas_light(PyObject* module);
 int init_cuda(PyObject* module);
 
 }  // namespace rl

@@ -29,7 +29,8 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   int (*parts[])(PyObject*) = {
-      rl::init_types,  rl::init_device, rl::init_cuda,   rl::init_cuda_blas,         rl::init_symbolic,
+      rl::init_types,  rl::init_device, rl::init_cuda,   rl::init_cuda_blas,
+      rl::init_cuda_blas_light, rl::init_symbolic,
       rl::init_extents, rl::init_storage, rl::init_tensor, rl::init_build,           rl::init_dlpack,
       rl::init_plan,   rl::init_call,   rl::init_lookup, rl::init_index,             rl::init_tape,
       rl::init_loader, rl::init_blas,   rl::init_lapack, rl::init_shared,            rl::init_shared_arena,

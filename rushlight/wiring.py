@@ -43,6 +43,7 @@ late.provide({
     "DistributedDataParallel": "distributed.data_parallel:DistributedDataParallel",     # nn.parallel has its name
     "synced_batch_norm": "distributed.batch_norm:synced_batch_norm",     # SyncBatchNorm in training
     "DistributedDataParallel types": "distributed.data_parallel:_MixedPrecision",
+    "export": "export:export",                                       # pipelines are cut from traced models
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",

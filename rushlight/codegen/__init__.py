@@ -78,6 +78,28 @@ def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
     return compile_ir(lower_for_gpu(nest, target, True, peels), target, "asm")
 
 
+def emit_held_ptx(nest: Nest, held: Any) -> str:
+    """PTX text of a kernel whose blocks keep rows in registers; nvptx_held.py says which, and what `held` is."""
+    from ..loops.verify import verify
+    from .cpu import compile_ir, resolve_target
+    from .nvptx_held import lower_held
+
+    verify(nest)
+    target = resolve_target("nvptx64")
+    return compile_ir(lower_held(nest, target, held), target, "asm")
+
+
+def emit_column_ptx(nest: Nest) -> str:
+    """PTX text of a kernel that folds tiles of columns; nvptx_columns.py says which."""
+    from ..loops.verify import verify
+    from .cpu import compile_ir, resolve_target
+    from .nvptx_columns import lower_columns
+
+    verify(nest)
+    target = resolve_target("nvptx64")
+    return compile_ir(lower_columns(nest, target), target, "asm")
+
+
 def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
     """PTX text of a variant of a pointwise kernel, and how many vectors a thread takes;
     nvptx_points.py says what a variant is."""
@@ -93,4 +115,7 @@ def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
     return compile_ir(text, target, "asm"), times
 
 
-__all__ = ["Kernel", "compile", "emit_asm", "emit_llvm", "emit_object", "emit_point_ptx", "emit_ptx"]
+__all__ = [
+    "Kernel", "compile", "emit_asm", "emit_column_ptx", "emit_held_ptx", "emit_llvm", "emit_object", "emit_point_ptx",
+    "emit_ptx",
+]  # fmt: skip

@@ -1,15 +1,18 @@
 """Functions that GPUs have instructions for, good to about two units in the last place as PyTorch's are there.
 
-Enters: calls of named functions. Leaves: expressions with the instruction in it (`exp2`), or None for others,
-which loops.math expands.
+Enters: calls of named functions, and a nest. Leaves: `rule_for(nest)`, which makes expressions with the instruction in
+it (`exp2`), or None for others, which loops.math expands. Where a nest keeps nothing but results of half types,
+functions are computed to their precision and a few bits more: a relative error below 2 ** -16.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 
-from ..loops.expr import Value, and_, bitcast, cast, const, fma, gt, max_, neg, node, select
+from ..loops.expr import Value, abs_, and_, bitcast, cast, const, fma, gt, lt, max_, min_, neg, node, select, walk
+from ..loops.nest import Nest, values_of
 
 LOG2_E = 1.44269502162933349609375            # nearest in float32, and what it lacks
 LOG2_E_REST = math.log2(math.e) - LOG2_E
@@ -25,10 +28,94 @@ INSTRUCTIONS = {
 }  # fmt: skip
 
 
+HALF = ("f16", "bf16")
+FAR = 9.0                    # the normal distribution beyond it is nothing
+# log2 of the normal distribution beyond t, by powers of t: to 8e-6 up to t = 5, and falling from there on.
+SHORT_TAIL = (-1.0, -1.1510300636291504, -0.45925870537757874, -0.05293316766619682, 0.007880805060267448,
+              -0.0007345611229538918, 3.1305702577810735e-05)  # fmt: skip
+# What makes whole numbers of quotients: a last bit counts there.
+ROUNDING = frozenset(("floor", "ceil", "trunc", "round", "rint", "roundeven"))
+
+
+def rule_for(nest: Nest, stored: set[int]) -> Callable[[Value], Value | None]:
+    """How functions are written in a kernel that stores to the operands `stored`."""
+    if not stored or any(nest.operands[k].code not in HALF for k in stored):
+        return function_of_gpu
+    for value in walk(values_of(nest)):
+        exact = value.op == "call" and value.attr.startswith("cuda_")        # must round as CUDA does
+        if exact or value.op in ROUNDING or (value.op == "cast" and value.dtype[0] in "iu" and is_float(value.args[0])):
+            return function_of_gpu
+    return short_function
+
+
+def is_float(value: Value) -> bool:
+    return value.dtype in ("f16", "bf16", "f32", "f64")
+
+
+def short_function(value: Value) -> Value | None:
+    """The same for results of half types."""
+    if value.dtype != "f32":
+        return None
+    if value.op == "div":
+        return short_quotient(*value.args)
+    if value.op != "call":
+        return None
+    x = value.args[0]
+    if value.attr in ("exp", "exp_of_negative"):
+        return power_of_two(x * const(math.log2(math.e), "f32"))
+    if value.attr == "sigmoid":
+        return reciprocal(power_of_two(x * const(-math.log2(math.e), "f32")) + const(1.0, "f32"))
+    if value.attr == "tanh":
+        twice = reciprocal(power_of_two(x * const(2 * math.log2(math.e), "f32")) + const(1.0, "f32"))
+        near = fma(x * x * const(-1 / 3, "f32"), x, x)
+        return select(lt(abs_(x), const(0.03, "f32")), near, fma(twice, const(-2.0, "f32"), const(1.0, "f32")))
+    if value.attr in ("gelu", "gelu_slope"):
+        return gelu_of_gpu(value, SHORT_TAIL)
+    return function_of_gpu(value)
+
+
+def power_of_two(x: Value) -> Value:
+    """2 ** x by the instruction; 0 where that is no normal number."""
+    return node("nvvm.ex2.approx.ftz.f", (x,), "f32")
+
+
+def reciprocal(x: Value) -> Value:
+    return node("nvvm.rcp.approx.ftz.f", (x,), "f32")
+
+
+def short_quotient(a: Value, b: Value) -> Value:
+    """a / b through the reciprocal of b, which is first brought to where that is a normal number: of a `b` that is the
+    same for many `a`, all but two products is done once."""
+    one, size = const(1.0, "f32"), abs_(b)
+    up = select(lt(size, const(2.0**-60, "f32")), const(2.0**64, "f32"), one)
+    scale = select(gt(size, const(2.0**100, "f32")), const(2.0**-64, "f32"), up)
+    return (a * scale) * reciprocal(b * scale)
+
+
+def gelu_of_gpu(value: Value, tail: tuple[float, ...]) -> Value:
+    """gelu, or its slope, as loops/math_normal.py has it, by the instruction for powers of two."""
+    x, zero, one = value.args[0], const(0.0, "f32"), const(1.0, "f32")
+    t = min_(const(FAR, "f32"), abs_(x))
+    logarithm = const(tail[-1], "f32")
+    for coefficient in reversed(tail[:-1]):
+        logarithm = fma(logarithm, t, const(coefficient, "f32"))
+    p = power_of_two(logarithm)
+    if value.attr == "gelu":
+        return fma(neg(t), p, x * select(gt(x, zero), one, zero))
+    size = t * power_of_two(t * t * const(-0.5 / math.log(2), "f32")) * const(1 / math.sqrt(2 * math.pi), "f32")
+    return select(gt(x, zero), one - p + size, p - size)
+
+
 def function_of_gpu(value: Value) -> Value | None:
     """Functions that GPUs have instructions for, or that must round as CUDA's do."""
     if value.op != "call" or value.dtype != "f32":
         return None
+    if value.attr in ("maximum", "minimum"):
+        return node(value.attr, value.args, "f32")
+    if value.attr in ("gelu", "gelu_slope"):
+        from ..loops.coefficients import NORMAL_TAIL_LOG2  # a long list
+
+        return gelu_of_gpu(value, NORMAL_TAIL_LOG2["f32"])
     if value.attr in INSTRUCTIONS:
         return node(INSTRUCTIONS[value.attr], value.args, "f32")
     if value.attr == "cuda_log":
@@ -77,4 +164,4 @@ def exp_of_gpu(value: Value) -> Value | None:
     )
 
 
-__all__ = ["exp_of_gpu", "function_of_gpu"]
+__all__ = ["exp_of_gpu", "function_of_gpu", "rule_for"]

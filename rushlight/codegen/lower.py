@@ -31,7 +31,7 @@ from ..loops.nest import (
     values_of,
 )
 from . import primitives as p
-from .gpu_math import function_of_gpu
+from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
@@ -705,9 +705,10 @@ def lower_nest(nest: Nest, target: Target) -> str:
 def expand_calls(nest: Nest, target: Target) -> Nest:
     """The nest with named functions replaced by primitives, or by instructions the target has for them."""
     values = values_of(nest)
-    if not any(item.op == "call" for item in walk(values)):
+    if not any(item.op == "call" or (item.op == "div" and target.is_gpu) for item in walk(values)):
         return nest
-    rule = _native if target.has_maximum else function_of_gpu if target.is_gpu else None
+    stored = stored_operands((nest.loop,))
+    rule = _native if target.has_maximum else rule_for(nest, stored) if target.is_gpu else None
     changed = values if rule is None else rewrite(values, rule)
     if any(item.op == "call" for item in walk(changed)):
         from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them

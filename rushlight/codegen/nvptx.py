@@ -367,6 +367,10 @@ class GpuLowering(Lowering):
         self.is_alone = True
         self.branch(If(eq(var("thread"), const(0, "i64")), tuple(group)))
         self.is_alone = False
+        self.after_stores(group)
+
+    def after_stores(self, group: Sequence[Store]) -> None:
+        """What the first thread stored, others may load."""
         self.meet()
 
     # Where threads meet
@@ -412,9 +416,13 @@ class GpuLowering(Lowering):
                 if getattr(reg, half) is None:
                     continue
                 word = word_type(type_of_half(reg))
-                name = places[acc, half] = f"@shared.{word}.{len(places)}"
+                name = places[acc, half] = self.array_name(word, len(places))
                 self.out.declared[name] = f"{name} = internal addrspace(3) global [{WARP} x {word}] undef, align 8"
         return places
+
+    def array_name(self, word: str, number: int) -> str:
+        """What an array of words is called; arrays are shared by all reductions, which barriers separate."""
+        return f"@shared.{word}.{number}"
 
     def keep_first(self, accs: dict[str, Reg], places: dict[tuple[str, str], str], lane: str, warp: str) -> None:
         """The first thread of each warp writes its result down."""

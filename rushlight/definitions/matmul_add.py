@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _C, op
 from ..op import Composite, Library, Spec, find_op
-from ..op.gemm import Matrix, copy_step, packed_steps, steps, tiled_steps
+from ..op.gemm import Matrix, biased_step, copy_step, packed_steps, steps, tiled_steps
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices
@@ -47,6 +47,10 @@ class _AddProduct(Library):
         if tiled is not None:
             room.temp(a.dtype, (tiled[1],))
             return tiled[0]
+        if alpha == 1 and not rows and (cols == 1 or n == 1):
+            biased = biased_step(*given[:5], 0, *given[5:])
+            if biased is not None:
+                return biased
         product = steps(*given, 1, float(alpha), 1.0)
         if product is None:
             return None
@@ -234,6 +238,10 @@ class Linear(_AddProduct):
             if packed is not None:
                 room.temp(input.dtype, (packed[1],))
                 return packed[0]
+        if bias is not None and (bias.stride(0) == 1 or n == 1):
+            biased = biased_step(*given[:5], 2, *given[5:])
+            if biased is not None:
+                return biased
         result = steps(*given, 1, 1.0, 1.0 if bias is not None else 0.0)
         if result is None:
             return None

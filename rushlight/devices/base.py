@@ -128,6 +128,10 @@ class Device:
         """
         return None
 
+    def product_with_bias(self, code: str) -> Any:
+        """The same for c = a @ b + bias, with a fourth operand: as many elements, side by side, as c has columns."""
+        return None
+
     def own(self, op: str) -> Callable | None:
         """What `implementation` says, kept."""
         known = self.__dict__.setdefault("_own", {})

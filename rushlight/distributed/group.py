@@ -8,6 +8,7 @@ A back end has one method per collective, with PyTorch's names and arguments (li
 from __future__ import annotations
 
 import enum
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -111,6 +112,7 @@ class HostBackend(BackendBase):
         self._peer_lanes: dict[tuple[int | None, str], Lane] = {}
         self._transport: Any = None
         self._mailbox: Mailbox | None = None
+        self._making = threading.Lock()
         self._is_open = True
 
     def name(self) -> str:
@@ -134,9 +136,10 @@ class HostBackend(BackendBase):
 
     def mailbox(self) -> Mailbox:
         """The door for messages, opened at the first one; ranks need not do this at the same time."""
-        if self._mailbox is None:
-            self._mailbox = Mailbox(self._store, self._rank, self._ranks, self._name)
-        return self._mailbox
+        with self._making:      # threads that send and receive may be the first to ask, several at once
+            if self._mailbox is None:
+                self._mailbox = Mailbox(self._store, self._rank, self._ranks, self._name)
+            return self._mailbox
 
     def _run(self, call: Call, result: list[Any], options: Any) -> Work:
         seconds = self._seconds(options)
@@ -338,10 +341,11 @@ class HostBackend(BackendBase):
         return self._run(call, [output], options)
 
     def _peer_lane(self, peer: int | None, way: str) -> Lane:
-        lane = self._peer_lanes.get((peer, way))
-        if lane is None:
-            lane = self._peer_lanes[peer, way] = Lane(f"{self._name} {way} {peer}")
-        return lane
+        with self._making:
+            lane = self._peer_lanes.get((peer, way))
+            if lane is None:
+                lane = self._peer_lanes[peer, way] = Lane(f"{self._name} {way} {peer}")
+            return lane
 
     def send(self, tensors: list[Any], to: int, tag: int = 0, in_background: bool = True) -> Work:
         """Send a tensor to a rank."""

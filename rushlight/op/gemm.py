@@ -136,6 +136,22 @@ def own_kernel(device: Any, code: str) -> Any:
     return _small_kernels[key]
 
 
+def biased_step(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, bias: int, m: int, n: int, k: int
+) -> list[tuple] | None:
+    """A step of c = a @ b + bias by a plugged-in device's own kernel; None where it has none for these layouts."""
+    if device.type in ("cpu", "meta") or not (m and n and k):
+        return None
+    key = ("biased", device.type, code)
+    if key not in _small_kernels:
+        made = handlers[device.type].product_with_bias(code)
+        _small_kernels[key] = None if made is None else ("handle", _C.kernel_handle(made))
+    if _small_kernels[key] is None:
+        return None
+    made = own_step(_small_kernels[key], a, b, c, (m, n, k, 1), 1.0, 0.0)
+    return None if made is None else [(made[0][0], [*made[0][1], bias], *made[0][2:])]
+
+
 def own_step(
     kernel: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int, int], alpha: float, beta: float
 ) -> list[tuple] | None:

@@ -296,3 +296,16 @@ def test_a_device_with_functions_of_data_dependent_size_is_asked():
     x = torch.ones(2, 2).to("finderdev")
     assert x.nonzero().tolist() == [[0, 0]]
     assert torch.randn(3, device="finderdev").tolist() == [0.25] * 3
+
+
+def test_parameters_that_are_shared_stay_shared_when_a_module_moves():
+    net = torch.nn.Sequential(torch.nn.Embedding(6, 4), torch.nn.Linear(4, 6, bias=False))
+    net[1].weight = shared = net[0].weight
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    net.to(DEVICE.name)
+    assert net[0].weight is net[1].weight is shared and shared.device.type == DEVICE.name
+    assert len(list(net.parameters())) == 1
+    before = shared.detach().cpu().clone()
+    net(torch.tensor([1, 2]).to(DEVICE.name)).sum().backward()
+    optimizer.step()
+    assert (shared.detach().cpu() != before).any()      # the optimizer has the parameter that moved

@@ -16,6 +16,8 @@ from .launch import Launch, Schedule, Temp
 THREADS = 1 << 18        # that keep a unit busy
 BLOCKS = 528             # the same, of blocks
 FEWEST = 16              # rows that are worth a chunk
+TILES, TILE_ROWS = 528, 128     # as gpu_fold.py has them
+TILE, WHOLE = 256, 8     # columns of a tile of half types, and what they are multiples of
 
 
 def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
@@ -25,8 +27,9 @@ def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
     apart = all(
         node.form != "fold" and node.form != "pick" for k in totals for node in reachable([program.results[k][0]])
     )
-    most = max(1, THREADS // max(1, cols)) if apart else BLOCKS
-    per_chunk = max(FEWEST if apart else 1, -(-count // most))
+    tiles = -(-cols // TILE) if apart and cols % WHOLE == 0 and count >= TILE_ROWS else 0
+    most = TILES // tiles if 0 < tiles <= TILES else max(1, THREADS // max(1, cols)) if apart else BLOCKS
+    per_chunk = max(TILE_ROWS if tiles else FEWEST if apart else 1, -(-count // max(1, most)))
     chunks = -(-count // per_chunk) if totals else 0
     temps = [Temp(program.compute, (chunks, cols)) for _ in totals]
     partial = {k: place + n for n, k in enumerate(totals)}
@@ -56,9 +59,11 @@ def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
                                extent, 1, error))  # fmt: skip
     for k in totals:
         code = program.results[k][1]
+        last = sum_rows_nest if tiles else block_sums
         launches.append(
-            Launch(("gpu sum_rows", program.compute, code), lambda code=code: block_sums(program.compute, code),
-                   (partial[k], inputs + k), (cols, chunks), cols, 1)
+            Launch(("gpu sum_rows", bool(tiles), program.compute, code),
+                   lambda code=code, last=last: last(program.compute, code), (partial[k], inputs + k), (cols, chunks),
+                   cols, 1)
         )  # fmt: skip
     return Schedule(tuple(launches), tuple(temps))
 

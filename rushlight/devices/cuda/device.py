@@ -62,3 +62,8 @@ class CudaDevice(Device):
         from . import libraries  # looks for wheels, which not every program needs
 
         return libraries.product(code)
+
+    def product_with_bias(self, code: str) -> Any:
+        from . import libraries
+
+        return libraries.product_with_bias(code, self.driver)

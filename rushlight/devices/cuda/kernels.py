@@ -11,17 +11,20 @@ import re
 
 from ... import _C, codegen
 from ...base.show import show, shown_words
-from ...codegen.nvptx import POINTS, ROWS, shared_by_block, sharing
+from ...codegen.nvptx import POINTS, ROWS, THREADS, shared_by_block, sharing
+from ...codegen.nvptx_columns import column_form
+from ...codegen.nvptx_held import Held, held_form
 from ...codegen.nvptx_points import PointClass, vector_length
 from ...codegen.nvptx_vectors import accesses, coefficient, definitions, peel_form, vector_form
 from ...codegen.primitives import SIZE
 from ...loops.expr import const
-from ...loops.nest import Nest, Store
+from ...loops.nest import Nest, Reduce, Store
 from .driver import Driver
 
 FORMS = {POINTS: 0, ROWS: 1}
 MOST_THREADS = 512
 PEELED = 2           # the variant of rows that start anywhere
+HELD = 8             # from here on, rows kept in registers: whether exactly, whether by one warp, by how many vectors
 ZERO = const(0, "i64")
 
 
@@ -36,6 +39,10 @@ class Kernel:
         loops = shared_by_block(nest.loop.body) if self.form == ROWS else ()
         self.vectors = vector_form(nest, loops) if loops else (1, ())
         self.peels = bool(loops) and peel_form(nest, loops)
+        self.holds = held_form(nest, loops) if loops else 0
+        self.columns: frozenset[int] = frozenset()     # operands that go in vectors of columns
+        if self.form == THREADS:
+            *self.vectors, self.columns = column_form(nest)
 
     def variant(self, unit: int, key: int) -> tuple[int, int, int]:
         """(function, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
@@ -45,6 +52,10 @@ class Kernel:
         elements = times = 1
         if self.form == POINTS:
             ptx, times = codegen.emit_point_ptx(self.nest, self.point_class(key))
+        elif self.form == THREADS and key:
+            ptx, elements = codegen.emit_column_ptx(self.nest), self.vectors[0]
+        elif key >= HELD:
+            ptx = codegen.emit_held_ptx(self.nest, Held(key >> 4, bool(key & 1), bool(key & 2)))
         else:
             ptx = codegen.emit_ptx(self.nest, in_vectors=bool(key), peels=key == PEELED)
             elements = self.vectors[0] if key else 1
@@ -59,6 +70,8 @@ class Kernel:
 
     def moving(self) -> set[int]:
         """Operands that are read or written in vectors; of a pointwise kernel, all."""
+        if self.form == THREADS:
+            return set(self.columns)
         if self.form != ROWS:
             return set(range(len(self.nest.operands)))
         known = definitions(self.nest.loop.body)
@@ -70,8 +83,11 @@ class Kernel:
         }
 
     def row_param(self) -> int:
-        """Which parameter says how long a row is; -1 where none does."""
+        """Which parameter says how long a row (or a column) is; -1 where none does."""
         params = self.nest.params
+        if self.form == THREADS and "per_chunk" not in params:
+            stops = [s.stop for s in self.nest.loop.body if isinstance(s, Reduce)] if self.columns else []
+            return next((params.index(v.attr) for v in stops if v.op == "var" and v.attr in params), -1)
         for s in shared_by_block(self.nest.loop.body) if self.form == ROWS else ():
             if s.start is ZERO and s.stop.op == "var" and s.stop.attr in params:
                 return params.index(s.stop.attr)
@@ -85,5 +101,6 @@ def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
     moving = kernel.moving()
     sizes = [SIZE[o.code] if k in moving else 0 for k, o in enumerate(kernel.nest.operands)]
     vector = vector_length(kernel.nest) if kernel.form == POINTS else kernel.vectors[0]
-    made = (kernel, form, vector, sizes, kernel.row_param(), kernel.vectors[1], MOST_THREADS, kernel.peels)
+    rows = (kernel.row_param(), kernel.vectors[1], MOST_THREADS, kernel.peels, kernel.holds)
+    made = (kernel, form, vector, sizes, *rows)
     return _C.cuda_kernel(*made), kernel

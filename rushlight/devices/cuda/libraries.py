@@ -6,6 +6,7 @@ other, or None: then the generated kernel serves, slower and right.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -13,9 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ... import _C
+from ...loops import expr
+from ...loops.nest import pointwise_nest
+from . import kernels
+from .driver import Driver
 
 NAMES = ("libcublas.so.13", "libcublas.so.12")
 TYPES = {"f32": 0, "f64": 1, "f16": 2, "c64": 4, "c128": 5, "bf16": 14}     # as the library numbers them
+COMPLEX = ("c64", "c128")
 PRODUCT = 3                                                                 # the form of such a kernel
 
 
@@ -49,6 +55,8 @@ def has_blas() -> bool:
             if light.exists():      # which cuBLAS looks for by its plain name
                 ctypes.CDLL(str(light), ctypes.RTLD_GLOBAL)
             _C.cuda_blas(path)
+            with contextlib.suppress(OSError):      # products with a bias are two kernels then
+                _C.cuda_blas_light(str(light))
             return True
         except OSError:
             continue
@@ -58,4 +66,14 @@ def has_blas() -> bool:
 @functools.cache
 def product(code: str) -> int | None:
     """The kernel of products of a type; None where the library has none."""
-    return _C.cuda_kernel(None, PRODUCT, TYPES[code], (), -1, (), 1, False) if code in TYPES and has_blas() else None
+    return _C.cuda_kernel(None, PRODUCT, TYPES[code], (), -1, (), 1, False, 0) if code in TYPES and has_blas() else None
+
+
+@functools.cache
+def product_with_bias(code: str, driver: Driver) -> int | None:
+    """The kernel of products of a real type with a bias added to each row."""
+    if product(code) is None or code in COMPLEX:
+        return None
+    nest = pointwise_nest("copy", [code], [code], [expr.arg(0, code)])
+    copy = kernels.load(nest, driver)[0]
+    return _C.cuda_kernel(None, PRODUCT, TYPES[code], (), -1, (), 1, False, 0, copy)

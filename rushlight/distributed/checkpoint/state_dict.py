@@ -221,7 +221,7 @@ def _at_rest(optimizer: Optimizer) -> Iterator[None]:
     for group in optimizer.param_groups:
         if "lr" in group:
             rate = group["lr"]
-            group["lr"] = _C.tensor(0.0) if isinstance(rate, Tensor) else 0.0
+            group["lr"] = rate * 0 if isinstance(rate, Tensor) else 0.0
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 from ...base import late
 from ...serialization import add_safe_globals
 from ..device_mesh import DeviceMesh, init_device_mesh
-from . import _utils  # noqa: F401
+from . import _lookup, _utils  # noqa: F401
 from ._api import DTensor, _rebuild, distribute_tensor
 from ._dtensor_spec import DTensorSpec, TensorMeta
 from ._factories import empty, full, ones, rand, randn, zeros
@@ -16,4 +16,4 @@ __all__ = [
 add_safe_globals(
     [DTensor, DTensorSpec, DeviceMesh, Partial, Replicate, Shard, TensorMeta, _StridedShard, _rebuild, _rebuilt]
 )
-__getattr__, __dir__ = late.names(globals(), {"distribute_module": "_modules"})
+__getattr__, __dir__ = late.names(globals(), {"distribute_module": "_modules"}, ("experimental", "parallel"))

@@ -15,6 +15,7 @@ from ..._C import Tensor
 from ...autograd.function import Function
 from ...base.shape import Size
 from ...op.batch_overloads import PythonMeta
+from ...op.factory import check_options
 from .. import collectives
 from ..device_mesh import DeviceMesh, current_mesh
 from ..groups import get_global_rank
@@ -44,6 +45,13 @@ class DTensor(Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         return _dispatch.call(func, args, kwargs or {})
+
+    @classmethod
+    def __compose__(cls, overload: Any, args: tuple) -> Any:
+        name = overload.name
+        if name in ("new_empty", "new_zeros", "new_ones", "new_full") and isinstance(args[0], DTensor):
+            return _new(name, *args)
+        return NotImplemented
 
     # --- plain tensors in and out -------------------------------------------------------------------------------------
 
@@ -216,6 +224,16 @@ def fresh(shape: Sequence[int], dtype: Any, device: Any, mesh: DeviceMesh, place
     strides = _C.empty(tuple(shape), None, dtype, _C.device("meta")).stride()
     return DTensor(local, DTensorSpec(mesh, tuple(placements), TensorMeta(Size(shape), strides, dtype)),
                    requires_grad=False)  # fmt: skip
+
+
+def _new(name: str, like: DTensor, size: Any, *rest: Any) -> DTensor:
+    """`like.new_zeros(...)` and its kin: lies alike if it is as large, else whole everywhere."""
+    value, (dtype, layout, device, pin_memory, requires_grad) = rest[:-5], rest[-5:]
+    check_options(name, layout, pin_memory)
+    made = like._fresh(tuple(size), None, dtype or like.dtype, like.device if device is None else device)
+    if name != "new_empty":
+        made._local_tensor.fill_({"new_zeros": 0, "new_ones": 1}.get(name) if not value else value[0])
+    return made.requires_grad_() if requires_grad else made
 
 
 def _whole(tensor: DTensor) -> Tensor:

@@ -28,15 +28,17 @@ from ... import _C
 from ...loops import expr
 from ...op import Pointwise, Reduction, View
 from ...op.fused import Fused
+from ...op.indexed import Indexed
 from ...op.pointwise import PointwiseVjp, is_constant_zero, scalars, used_args
 from ...op.scan import Scan
 from ...op.schema import OPERAND_TYPES
+from ._positions import axes_of_positions
 from .placement_types import Partial, _NormPartial
 
 Labels = tuple[Any, ...]
 
 # Pointwise ops that only move or convert: terms stay terms.
-COPIES = {"clone": (0,), "copy": (0, 1), "to": (0,), "zero": (0,)}
+COPIES = {"copy": (0, 1), "to": (0,), "zero": (0,)}
 FOLDS = {"sum": "sum", "mean": "avg", "amax": "max", "amin": "min", "prod": "product", "count_nonzero": "sum"}
 CONTRACTIONS = {"mm": "ik,kj->ij", "bmm": "bik,bkj->bij", "mv": "ik,k->i", "dot": "k,k->", "vdot": "k,k->"}
 
@@ -52,6 +54,7 @@ class Axes:
     alike: str | None = None     # a reduction that results of terms under the same reduction go through
     even: frozenset = frozenset()     # labels that may be cut into parts of equal length only
     needs: dict[Any, int] = field(default_factory=dict)      # labels whose parts must divide this size
+    chooses: bool = False     # any label may be cut, not only those that are: products send less so
     added: tuple[int, ...] = ()     # tensors that are added to the result: terms, where it is one
 
 
@@ -155,9 +158,8 @@ def _is_linear(definition: Any, args: tuple, group: tuple[int, ...]) -> bool:
         for values in itertools.product((0.0, 1.7, -2.3), repeat=len(others)):
             known = dict(zip(others, values, strict=True)) | dict.fromkeys(group, 0.0)
             at = [expr.const(known.get(i, a), "f64") if i in operands else a for i, a in enumerate(args)]
-            made = definition.outputs(at)
-            # 0 / 0 is no number, and says nothing
-            if not all(is_constant_zero(v) or (expr.is_const(v) and v.attr != v.attr) for v in made):
+            # what is no constant, as 0 / 0, says nothing
+            if not all(is_constant_zero(v) or (0.0 in values and not expr.is_const(v)) for v in definition.outputs(at)):
                 return False
     except (TypeError, NotImplementedError, KeyError, AttributeError, ValueError):     # not an op on such numbers
         return False
@@ -185,7 +187,7 @@ def reduction(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
 def _fold(name: str, definition: Any, args: tuple) -> Partial | None:
     if name == "linalg_vector_norm":
         order = float(argument(definition, args, "ord", 2))
-        return _NormPartial(order)
+        return Partial("max" if order > 0 else "min") if math.isinf(order) else _NormPartial(order)
     if name in ("max", "min") and len(definition.spec.params) == 1:
         return Partial(name)
     return Partial(FOLDS[name]) if name in FOLDS else None
@@ -308,7 +310,8 @@ def contraction(text: str) -> Axes:
     inputs = [tuple(part) for part in left.split(",")]
     outputs = [tuple(part) for part in right.split(",")]
     summed = {label for part in inputs for label in part} - {label for part in outputs for label in part}
-    return Axes(inputs, outputs, {label: Partial() for label in summed}, [(i,) for i in range(len(inputs))])
+    each = [(i,) for i in range(len(inputs))]
+    return Axes(inputs, outputs, {label: Partial() for label in summed}, each, chooses=True)
 
 
 def leading(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
@@ -342,7 +345,7 @@ def matmul(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
     left = (*lead(a), "i", "k") if a.ndim > 1 else ("k",)
     right = (*lead(b), "k", "j") if b.ndim > 1 else ("k",)
     out = (*(f"b{d}" for d in range(batch)), *(("i",) if a.ndim > 1 else ()), *(("j",) if b.ndim > 1 else ()))
-    return Axes([left, right], [out], {"k": Partial()}, [(0,), (1,)])
+    return Axes([left, right], [out], {"k": Partial()}, [(0,), (1,)], chooses=True)
 
 
 def linear(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
@@ -353,13 +356,21 @@ def linear(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
     inputs = [(*lead, "k"), ("o", "k") if weight.ndim == 2 else ("k",)]
     bias = argument(definition, args, "bias")
     if bias is None:
-        return Axes(inputs, [out], {"k": Partial()}, [(0,), (1,)])
+        return Axes(inputs, [out], {"k": Partial()}, [(0,), (1,)], chooses=True)
     inputs = [(*lead, "k"), inputs[1], ("o",) if bias.ndim else ()]
-    return Axes(inputs, [out], {"k": Partial()}, [(0, 2), (1, 2)], added=(2,))
+    return Axes(inputs, [out], {"k": Partial()}, [(0, 2), (1, 2)], added=(2,), chooses=True)
+
+
+def indexed(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
+    """What the loop body says."""
+    found = axes_of_positions(definition, args, Axes)
+    if found is None:
+        raise NoRule(definition.spec.name)
+    return found
 
 
 KINDS: tuple[tuple[type, Callable], ...] = (
-    (Pointwise, pointwise), (Reduction, reduction), (View, view), (Scan, along_dim), (Fused, fused),
+    (Pointwise, pointwise), (Reduction, reduction), (View, view), (Scan, along_dim), (Fused, fused), (Indexed, indexed),
 )  # fmt: skip
 DECLARED: dict[str | None, Callable] = {
     "dim": along_dim, "new dim": new_dim, "leading": leading, "fold": leading, "random": random, "pointwise": pointwise,

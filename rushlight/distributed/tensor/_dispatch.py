@@ -10,7 +10,7 @@ costs its collectives and the op itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from ._redistribute import redistribute_local_tensor
 from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard, is_cut
 
 META = _C.device("meta")
+BYTES_PER_MICROSECOND = 87_700.0
 SIZES = ("size", "sizes", "shape")
 
 
@@ -33,6 +34,8 @@ class _State:
 
 
 state = _State()
+# op -> what runs it in place of the op on parts: function(bound arguments, distributed tensors), or NotImplemented
+special: dict[str, Callable[[tuple, list[Any]], Any]] = {}
 
 
 class Way(NamedTuple):
@@ -59,8 +62,15 @@ def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         return definition.run(*bound)     # one with a derivative of its own, or a loop over lists
     tensors = tensors_of(bound)
     given = distributed(overload.name, tensors)
+    if overload.name in special:
+        answer = special[overload.name](bound, given)
+        if answer is not NotImplemented:
+            return answer
     mesh = given[0]._spec.mesh
-    decision = decide(overload, bound, given)
+    # a derivative rule writes to what it made: that may come to lie otherwise
+    in_place = overload.inplace or definition.is_inplace
+    is_own = in_place and _C.in_rule()
+    decision = decide(overload, bound, given, in_place and not is_own)
     locals_ = iter([moved_local(t, spec) for t, spec in zip(given, decision.inputs, strict=True)])
     parts = [mapped(a, lambda _: next(locals_)) for a in bound]
     for i, value in decision.replaced.items():
@@ -70,7 +80,9 @@ def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         result = result[0] if len(result) == 1 else tuple(result)
     else:
         result = overload.call(*parts)
-    if overload.inplace or definition.is_inplace:
+    if is_own:
+        bound[0]._local_tensor, bound[0]._spec = parts[0], decision.inputs[0]
+    if in_place:
         return bound[0]
     return wrapped(type(given[0]), result, decision.outputs)
 
@@ -145,16 +157,17 @@ def wrapped(cls: type, result: Any, specs: Sequence[DTensorSpec]) -> Any:
 # --- decisions --------------------------------------------------------------------------------------------------------
 
 
-def decide(overload: Any, bound: tuple, given: list[Any]) -> Decision:
+def decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decision:
     """How a call is run."""
     known = given[0]._spec.mesh._decisions
-    key = (overload, tuple([(t._spec.placements, t._spec.tensor_meta) for t in given]), tuple([_key(a) for a in bound]))
+    lie = tuple([(t._spec.placements, t._spec.tensor_meta) for t in given])
+    key = (overload, lie, tuple([_key(a) for a in bound]), stays)
     try:
         found = known.get(key)
     except TypeError:      # an argument that cannot be looked up
-        return _decide(overload, bound, given)
+        return _decide(overload, bound, given, stays)
     if found is None:
-        found = known[key] = _decide(overload, bound, given)
+        found = known[key] = _decide(overload, bound, given, stays)
     return found
 
 
@@ -166,13 +179,12 @@ def _key(value: Any) -> Any:
     return (type(value), value) if isinstance(value, (bool, int, float, complex)) else value
 
 
-def _decide(overload: Any, bound: tuple, given: list[Any]) -> Decision:
+def _decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decision:
     stand_ins = iter([_C.empty(tuple(t.shape), tuple(t.stride()), t.dtype, META) for t in given])
     args = tuple(mapped(a, lambda _: next(stand_ins)) for a in bound)
     args = tuple(META if isinstance(a, _C.device) else a for a in args)
     shapes = tensors_of((overload.call(*args),))
     mesh = given[0]._spec.mesh
-    is_inplace = overload.inplace or overload.definition.is_inplace
     whole = all(p.is_replicate() for t in given for p in t._spec.placements)
     if whole or not shapes:
         axes = Axes([(None,) * t.ndim for t in given], [(None,) * r.ndim for r in shapes])
@@ -184,7 +196,7 @@ def _decide(overload: Any, bound: tuple, given: list[Any]) -> Decision:
     inputs: list[list[Placement]] = [[] for _ in given]
     outputs: list[list[Placement]] = [[] for _ in shapes]
     for i in range(mesh.ndim):
-        way = best_way(overload.name, axes, given, shapes, inputs, i, is_inplace)
+        way = best_way(overload.name, axes, given, shapes, inputs, i, stays)
         for chosen, placement in zip(inputs, way.inputs, strict=True):
             chosen.append(placement)
         for chosen, placement in zip(outputs, way.outputs, strict=True):
@@ -195,6 +207,11 @@ def _decide(overload: Any, bound: tuple, given: list[Any]) -> Decision:
     ]
     wanted = tuple(t._spec.but(placements=tuple(p)) for t, p in zip(given, inputs, strict=True))
     return Decision(wanted, tuple(made), _replaced(overload, bound, made))
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a tensor whose elements lie one behind the other."""
+    return tuple(_C.empty(tuple(shape), None, _C.float32, META).stride())
 
 
 def no_rule(name: str, given: list[Any]) -> NotImplementedError:
@@ -222,12 +239,12 @@ def _replaced(overload: Any, bound: tuple, made: list[DTensorSpec]) -> dict[int,
 
 
 def best_way(
-    name: str, axes: Axes, given: list[Any], results: list[Any], chosen: list[list[Placement]], i: int, is_inplace: bool
+    name: str, axes: Axes, given: list[Any], results: list[Any], chosen: list[list[Placement]], i: int, stays: bool
 ) -> Way:
     """The way that sends least along mesh dimension i; of equal ones the first."""
     best, least = None, float("inf")
     for way in ways(axes, given, results, i):
-        if is_inplace and (way.inputs[0] != given[0]._spec.placements[i] or way.outputs[0] != way.inputs[0]):
+        if stays and (way.inputs[0] != given[0]._spec.placements[i] or way.outputs[0] != way.inputs[0]):
             continue
         if not _fits(way, axes, given, chosen, i):
             continue
@@ -248,7 +265,9 @@ def ways(axes: Axes, given: list[Any], results: list[Any], i: int) -> Iterator[W
     current = [t._spec.placements[i] for t in given]
     outputs = axes.outputs or [(None,) * r.ndim for r in results]
     labels = dict.fromkeys(label for row in axes.inputs for label in row if label is not None)
-    for label in labels:
+    if axes.chooses:
+        yield Way((Replicate(),) * len(given), (Replicate(),) * len(results))
+    for label in labels if axes.chooses else _cut_now(axes, current):
         yield from _cut_way(axes, outputs, label, current)
     for group in axes.linear:
         kinds = {current[k] for k in group if current[k].is_partial()}
@@ -259,6 +278,16 @@ def ways(axes: Axes, given: list[Any], results: list[Any], i: int) -> Iterator[W
     if axes.alike and current[0] == Partial(axes.alike):
         yield Way((current[0], *(Replicate(),) * (len(given) - 1)), (current[0],) * len(results))
     yield Way((Replicate(),) * len(given), (Replicate(),) * len(results))
+
+
+def _cut_now(axes: Axes, current: list[Placement]) -> list[Any]:
+    """Labels that some tensor is cut at."""
+    found = [
+        row[placement.dim]
+        for row, placement in zip(axes.inputs, current, strict=True)
+        if is_cut(placement) and placement.dim < len(row) and row[placement.dim] is not None
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _cut_way(axes: Axes, outputs: list[tuple], label: Any, current: list[Placement]) -> Iterator[Way]:
@@ -307,21 +336,26 @@ def _fits(way: Way, axes: Axes, given: list[Any], chosen: list[list[Placement]],
 
 
 def _cost(tensor: Any, i: int, target: Placement) -> float:
-    """Bytes sent, about; steps that send count a little each, so that of equal ways that with fewer is taken."""
+    """Microseconds to move it, about: a collective takes its time whatever it sends, then bytes count."""
     source = tensor._spec.placements[i]
     if source == target:
         return 0.0
-    size = tensor._local_tensor.numel() * tensor.itemsize
-    count = tensor._spec.mesh.size(i)
     if source.is_replicate():
-        return 1e-6 if is_cut(target) else 1e-3
-    if source.is_partial():
+        return 0.0
+    size, count = tensor._local_tensor.numel() * tensor.itemsize, tensor._spec.mesh.size(i)
+    if is_cut(source):
         if target.is_partial():
             return float("inf")
-        return 1.0 + size * (2.0 if target.is_replicate() else 1.0)
-    if target.is_replicate():
-        return 1.0 + size * count
-    return 1.5 + size if is_cut(target) else float("inf")
+        return _collective(size * count, count) if target.is_replicate() else _collective(size, count) + 1.0
+    if target.is_partial():
+        return float("inf")
+    return _collective(size, count, 2 if target.is_replicate() else 1)
+
+
+def _collective(size: int, count: int, rounds: int = 1) -> float:
+    """A gathering of `size` bytes among `count`: latency, a hop for each, bytes over the wire."""
+    hops = rounds * (count - 1)
+    return 6.6 + 0.6 * hops + size * hops / count / BYTES_PER_MICROSECOND
 
 
 @contextmanager

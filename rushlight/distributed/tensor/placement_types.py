@@ -209,23 +209,20 @@ class Partial(Placement):
 
 @dataclass(frozen=True, repr=False)
 class _NormPartial(Partial):
-    """Norms of parts: the norm of the whole is the root of the sum of their powers (the largest, for infinity)."""
+    """Norms of parts: the norm of the whole is the root of the sum of their powers."""
 
     reduce_op: str = "sum"
     norm_type: float = 2.0
 
     def __init__(self, norm_type: float = 2.0) -> None:
-        reduce_op = {float("inf"): "max", float("-inf"): "min"}.get(norm_type, "sum")
-        object.__setattr__(self, "reduce_op", reduce_op)
+        object.__setattr__(self, "reduce_op", "sum")
         object.__setattr__(self, "norm_type", norm_type)
 
     @property
     def is_power(self) -> bool:
-        return self.reduce_op == "sum" and self.norm_type not in (0, 1)
+        return self.norm_type not in (0, 1)
 
     def term(self, whole: Any, num_terms: int) -> Any:
-        if self.reduce_op != "sum":
-            return whole
         return whole / num_terms ** (1.0 / self.norm_type) if self.norm_type else whole / num_terms
 
     def before(self, tensor: Any) -> Any:
@@ -238,7 +235,8 @@ class _NormPartial(Partial):
         return f"_NormPartial(reduce_op={self.reduce_op}, norm_type={self.norm_type})"
 
     def __str__(self) -> str:
-        return f"_NormP({self.reduce_op}, {self.norm_type})"
+        order = int(self.norm_type) if self.norm_type == int(self.norm_type) else self.norm_type
+        return f"_NormP({order})"
 
 
 def is_cut(placement: Placement) -> bool:

@@ -542,7 +542,8 @@ def _cannot_assign(value: Any, what: str, name: str, expected: str) -> TypeError
 
 
 def _converted(param: Any, fn: Callable[[Tensor], Tensor]) -> Any:
-    """`fn` of a parameter, in place if the result lives on the same kind of device."""
+    """`fn` of a parameter, in place unless it comes from (or goes to) the meta device or another layout: modules that
+    share it, and optimizers that hold it, keep sharing it."""
     with no_grad():
         result = fn(param)
     grad = param.grad
@@ -550,7 +551,8 @@ def _converted(param: Any, fn: Callable[[Tensor], Tensor]) -> Any:
         with no_grad():
             grad = fn(grad)
     wants = param.requires_grad
-    if result.device.type == param.device.type and result.layout == param.layout:
+    kinds = {result.device.type, param.device.type}
+    if (len(kinds) == 1 or "meta" not in kinds) and result.layout == param.layout:
         if result is not param:
             param.grad = None  # a gradient of another dtype or shape may not stay while the data changes
             param.data = result
