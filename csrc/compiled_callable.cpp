@@ -43,6 +43,7 @@ PyTypeObject* CompiledType;
 PyTypeObject* TailCallType;
 thread_local bool disabled_here;      // disable(): this thread runs everything as it is
 bool disabled_everywhere;             // set_stance("force_eager")
+bool skips_guards;                    // set_stance(skip_guard_eval_unsafe=True)
 
 Compiled* compiled(PyObject* o) { return reinterpret_cast<Compiled*>(o); }
 
@@ -144,7 +145,8 @@ PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count) {
   auto* f = reinterpret_cast<PyFunctionObject*>(c->function);
   for (size_t i = 0; i < c->entries->size(); i++) {
     Ref tree = Ref::borrow((*c->entries)[i].tree.p), function = Ref::borrow((*c->entries)[i].function.p);
-    if (!guards_hold(tree.p, flat, count, f->func_globals, f->func_closure)) continue;
+    bool is_taken = skips_guards && c->entries->size() == 1;
+    if (!is_taken && !guards_hold(tree.p, flat, count, f->func_globals, f->func_closure)) continue;
     auto& entries = *c->entries;
     if (i && i < entries.size() && entries[i].function.p == function.p)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
@@ -388,12 +390,20 @@ PyObject* py_disable_everywhere(PyObject*, PyObject* on) {
   return PyBool_FromLong(before);
 }
 
+PyObject* py_skip_guards(PyObject*, PyObject* on) {
+  bool before = skips_guards;
+  skips_guards = PyObject_IsTrue(on) == 1;
+  return PyBool_FromLong(before);
+}
+
 PyMethodDef functions[] = {
     {"tail_call", guarded_method<py_tail_call>(), METH_FASTCALL, "tail_call(callable, *args): to be called next"},
     {"disable_compiled_here", guarded<py_disable_here>, METH_O,
      "whether compiled functions run as they are on this thread; returns what it was"},
     {"disable_compiled", guarded<py_disable_everywhere>, METH_O,
      "whether compiled functions run as they are; returns what it was"},
+    {"skip_guards", guarded<py_skip_guards>, METH_O,
+     "skip_guards(on): run what was compiled once without a look; what it was before"},
     {}};
 
 }  // namespace

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base import late
+from ..dynamo import marks
 from ..nn import Module
 from . import backends, config
 
@@ -64,11 +66,13 @@ def _undisturbed(fn: Callable) -> Callable:
     return as_it_is
 
 
-def _marked(name: str, doc: str) -> Callable[[Any], Any]:
+def _marked(name: str, what: str | None, doc: str) -> Callable[[Any], Any]:
     def mark(fn: Any) -> Any:
         for one in fn if isinstance(fn, (list, tuple)) else (fn,):
             if not callable(one):
                 raise AssertionError(f"{name} expects a callable, got {type(one).__name__}")
+            if what is not None:
+                marks.mark(one, what)
         return fn
 
     mark.__name__ = mark.__qualname__ = name
@@ -76,13 +80,37 @@ def _marked(name: str, doc: str) -> Callable[[Any], Any]:
     return mark
 
 
-allow_in_graph = _marked("allow_in_graph", "A call to put in the graph as it is, not to be looked into.")
-disallow_in_graph = _marked("disallow_in_graph", "A call not to be put in a graph.")
-forbid_in_graph = _marked("forbid_in_graph", "A call at which capture must raise.")
-assume_constant_result = _marked("assume_constant_result", "A call whose result is the same each time.")
-nonstrict_trace = _marked("nonstrict_trace", "A call to trace by running it.")
-run = _marked("run", "Use what is compiled, compile nothing new.")
-dont_skip_tracing = _marked("dont_skip_tracing", "A function to capture although it belongs to a library.")
+allow_in_graph = _marked("allow_in_graph", marks.IN_GRAPH, "A call to put in the graph as it is, unread.")
+disallow_in_graph = _marked("disallow_in_graph", marks.GRAPH_BREAK, "A call not to be put in a graph: it ends there.")
+forbid_in_graph = _marked("forbid_in_graph", marks.FORBIDDEN, "A call at which capture must raise.")
+assume_constant_result = _marked("assume_constant_result", marks.CONSTANT, "A call whose result stays the same.")
+nonstrict_trace = _marked("nonstrict_trace", marks.NONSTRICT, "A call to trace by running it: one node of the graph.")
+dont_skip_tracing = _marked("dont_skip_tracing", None, "A function to capture, library or not: all are.")
+
+
+def run(fn: Callable | None = None) -> Any:
+    """`fn`, or a `with` block, where what is compiled is used and nothing new is compiled."""
+    return _only_compiled() if fn is None else _within(_only_compiled, fn)
+
+
+@contextlib.contextmanager
+def _only_compiled() -> Iterator[None]:
+    before, marks.here.only_compiled = marks.here.only_compiled, True
+    try:
+        yield
+    finally:
+        marks.here.only_compiled = before
+
+
+def _within(context: Callable[[], Any], fn: Callable) -> Callable:
+    """A function that runs inside of a context."""
+
+    @functools.wraps(fn)
+    def within(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return fn(*args, **kwargs)
+
+    return within
 
 
 def substitute_in_graph(
@@ -92,10 +120,38 @@ def substitute_in_graph(
     skip_signature_check: bool = False,
     is_embedded_type: bool = False,
 ) -> Callable:
-    """Decorator: capture this function in place of `original_fn`."""
+    """Decorator: capture this function in place of `original_fn`. Calls on plain values are computed while a program is
+    captured in any case, so `can_constant_fold_through` changes nothing."""
     if not callable(original_fn):
         raise TypeError(f"substitute_in_graph: expected a function, got {type(original_fn)}")
-    return lambda traceable_fn: traceable_fn
+    if is_embedded_type:
+        raise NotImplementedError("substitute_in_graph: is_embedded_type=True is not supported: classes are captured.")
+
+    def register(traceable_fn: Callable) -> Callable:
+        if not isinstance(traceable_fn, FunctionType):
+            raise TypeError(f"@substitute_in_graph expects a function, got {type(traceable_fn)}")
+        if original_fn in marks.substitutes:
+            raise ValueError(f"substitute_in_graph: {original_fn} has a substitute already")
+        if not skip_signature_check:
+            _check_signatures(original_fn, traceable_fn)
+        marks.substitutes[original_fn] = traceable_fn
+        return traceable_fn
+
+    return register
+
+
+def _check_signatures(original: Callable, substitute: Callable) -> None:
+    try:
+        expected, given = inspect.signature(original), inspect.signature(substitute)
+    except ValueError:      # built-in functions do not all have one
+        return
+
+    def shown(signature: inspect.Signature) -> list[tuple]:
+        return [(p.name, p.kind, p.default is p.empty) for p in signature.parameters.values()]
+
+    if shown(expected) != shown(given):
+        raise TypeError(f"substitute_in_graph: the signatures differ: {expected} originally, {given} of the new one."
+                        " skip_signature_check=True takes it anyway.")  # fmt: skip
 
 
 def graph_break(msg: str = "") -> None:
@@ -106,12 +162,16 @@ def skip_frame(msg: str = "") -> None:
     """Do not capture the function that calls this."""
 
 
-@contextlib.contextmanager
-def error_on_graph_break(error: bool) -> Iterator[None]:
-    """Whether a break in the graph is an error inside. Only the whole function can be told so, by fullgraph=True."""
-    if error:
-        raise NotImplementedError("error_on_graph_break(True): compile the function with fullgraph=True instead")
-    yield
+marks.mark(graph_break, marks.GRAPH_BREAK)
+marks.mark(skip_frame, marks.SKIP_FRAME)
+
+
+class error_on_graph_break(marks.ErrorOnBreak):  # noqa: N801 - PyTorch's name
+    """In a `with` block, or a function decorated with it: whether a break in the graph is an error. compile() with
+    fullgraph=True makes it one everywhere."""
+
+    def __call__(self, fn: Callable) -> Callable:
+        return _within(functools.partial(error_on_graph_break, self.error), fn)
 
 
 def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
@@ -135,10 +195,16 @@ def mark_dynamic(t: Tensor, index: int | list[int] | tuple[int, ...], *, hint_ov
     """These sizes vary from call to call.
 
     They must lie between `min` and `max` now; code compiled for them is right for all others too. `hint_override`
-    advises compilers that choose by a size, which this one does not."""
-    if specialize_on is not None:
-        raise NotImplementedError("mark_dynamic: specialize_on is not supported. Compile the special cases apart.")
+    advises compilers that choose by a size, which this one does not. `specialize_on` are functions of a size: sizes for
+    which they say different things are compiled for apart, and each time what they say is known."""
+    is_list = isinstance(specialize_on, (list, tuple))
+    if specialize_on is not None and not (is_list and all(map(callable, specialize_on))):
+        raise TypeError("mark_dynamic: specialize_on must be a list of functions of a size")
     _mark_dims("mark_dynamic", t, index, "_dynamo_dynamic_indices")
+    if specialize_on:
+        known = dict(getattr(t, "_specialize_on", {}))
+        known.update({dim % t.ndim: list(specialize_on) for dim in ((index,) if isinstance(index, int) else index)})
+        t._specialize_on = known
     for dim in (index,) if isinstance(index, int) else index:
         size = t.shape[dim]
         if (min is not None and size < min) or (max is not None and size > max):
@@ -168,7 +234,10 @@ def current_stance() -> tuple[str, Any]:
 
 
 class set_stance:  # noqa: N801 - PyTorch's name
-    """What compiled functions do from now on, in a `with` block, or in a function decorated with it."""
+    """What compiled functions do from now on, in a `with` block, or in a function decorated with it.
+
+    With `skip_guard_eval_unsafe`, a function that was compiled once runs that without a look at its guards: right only
+    if they would hold. Functions that were compiled more than once are still told apart by their guards."""
 
     def __init__(
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
@@ -177,31 +246,26 @@ class set_stance:  # noqa: N801 - PyTorch's name
             raise RuntimeError(f"invalid torch.compile stance '{stance}'; expected one of {sorted(_STANCES)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("stance: force_backend goes with the stance 'default' only")
-        if skip_guard_eval_unsafe:
-            raise NotImplementedError("set_stance: skip_guard_eval_unsafe=True is not supported: guards are checked.")
-        self.stance, self.backend = stance, force_backend
+        self.stance, self.backend, self.skips = stance, force_backend, skip_guard_eval_unsafe
         self._before = current_stance()
-        _choose(stance, force_backend)
+        self._skipped = _choose(stance, force_backend, skip_guard_eval_unsafe)
 
     def __enter__(self) -> None:
-        _choose(self.stance, self.backend)
+        _choose(self.stance, self.backend, self.skips)
 
     def __exit__(self, *exc: object) -> None:
-        _choose(*self._before)
+        _choose(*self._before, self._skipped)
 
     def __call__(self, fn: Callable) -> Callable:
-        _choose(*self._before)     # as a decorator it is for the function alone
-
-        @functools.wraps(fn)
-        def within(*args: Any, **kwargs: Any) -> Any:
-            with set_stance(self.stance, force_backend=self.backend):
-                return fn(*args, **kwargs)
-
-        return within
+        _choose(*self._before, self._skipped)     # as a decorator it is for the function alone
+        return _within(functools.partial(set_stance, self.stance, skip_guard_eval_unsafe=self.skips,
+                                         force_backend=self.backend), fn)  # fmt: skip
 
 
-def _choose(name: str, backend: Any) -> None:
+def _choose(name: str, backend: Any, skips: bool = False) -> bool:
+    """Set the stance; whether guards were skipped before."""
     global stance, forced_backend
     stance = name
     forced_backend = None if backend is None else late.provided("graph backend")(backends.lookup(backend))
     _C.disable_compiled(name == "force_eager")
+    return _C.skip_guards(skips)

@@ -38,6 +38,8 @@ class GraphBreak(BaseException):  # noqa: N818 - no error of the program: the gr
         self.kind, self.reason, self.hint = kind, reason, HINTS[kind]
         self.location = ""      # the user's line, innermost frame
         self.stack: list[str] = []
+        self.is_error = False       # whatever compile() was told
+        self.skips_frame = False    # the frame runs as it is, instead of going on behind
 
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""

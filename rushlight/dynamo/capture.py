@@ -30,6 +30,7 @@ from .emitter import Emitter
 from .frame import NULL, Frame, Unread
 from .guards import Guard, Kind, Symbolic, mode_guard
 from .interpreter import Machine, Stopped
+from .marks import here
 from .outside import Outside
 from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
@@ -91,8 +92,11 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
         except GraphBreak as found:
             if reason is not None:
                 raise Refused(found) from found
-            if settings.fullgraph:
+            found.is_error = found.is_error or attempt.is_error_here()
+            if found.is_error:
                 raise
+            if found.skips_frame:
+                raise Refused(found) from found
             reason, stop_at = found, attempt.machine.steps - 1
 
 
@@ -135,6 +139,13 @@ class _Attempt:
             self.equal.append((self.symbols[name], source))
         else:
             self.symbols[name] = source
+
+    def is_error_here(self) -> bool:
+        """Whether a break is an error where the program is now."""
+        if self.settings.fullgraph:
+            return True
+        said = [here.error_on_break, *self.machine.errors_on_break]
+        return bool(said[-1])
 
     # --- running ------------------------------------------------------------------------------------------------------
 

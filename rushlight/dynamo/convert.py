@@ -28,7 +28,7 @@ from .. import _C
 from .._C import Tensor
 from ..base import environment, late, show
 from ..nn import Module, Parameter
-from . import resume
+from . import marks, resume
 from .breaks import GraphBreak
 from .capture import Captured, Refused, Settings, capture
 from .guards import GuardTree
@@ -155,10 +155,10 @@ class Conversion:
 
     def miss(self, made: Any, locals: tuple) -> Any:
         """The function to run on these locals; None: the original."""
-        if self.is_full or _here.running:
+        if self.is_full or _here.running or marks.here.only_compiled:
             return None
         stance, forced = late.provided("stance of compile")()
-        if stance != "default" and not self._may_compile(stance):
+        if stance != "default" and not self._may_compile(stance, made, locals):
             return None
         config = late.provided("dynamo settings")
         if config.disable:
@@ -166,21 +166,27 @@ class Conversion:
         with _lock:
             _here.running = True
             try:
+                if stance == "aot_eager_then_compile" and not self.was_met:
+                    self.was_met = True
+                    return self._convert(made, locals, config, late.provided("graph backend")("aot_eager"), False)
                 return self._convert(made, locals, config, forced or self.choices.backend)
             finally:
                 _here.running = False
 
-    def _may_compile(self, stance: str) -> bool:
+    def _may_compile(self, stance: str, made: Any, locals: tuple) -> bool:
         if stance == "fail_on_recompile" and self.trees:
             raise late.provided("dynamo errors").RecompileError(
                 f"compile: {self.family.name} would be compiled again, and set_stance('fail_on_recompile') forbids it."
             )
-        if stance in ("eager_then_compile", "aot_eager_then_compile") and not self.was_met:
-            self.was_met = True      # the first call runs as it is
+        if stance == "eager_then_compile" and not self.was_met:
+            self.was_met = True      # the first call runs as it is; sizes that differ from its own will be symbols
+            for name, value in zip(made.parameters, locals, strict=True):
+                if isinstance(value, Tensor) or type(value) is int:
+                    self.dynamic(Local(name), value)
             return False
         return stance != "force_eager" and not (stance == "eager_on_recompile" and self.trees)
 
-    def _convert(self, made: Any, locals: tuple, config: Any, backend: Callable) -> Any:
+    def _convert(self, made: Any, locals: tuple, config: Any, backend: Callable, is_kept: bool = True) -> Any:
         function = made.function
         if self.trees and not self._may_recompile(made, locals, config):
             return None
@@ -194,8 +200,9 @@ class Conversion:
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(made, found)
         tree = GuardTree(captured.guards, made.parameters, function.__code__.co_freevars)
-        self.trees.append(tree)
-        made.add_entry(tree.native, completed)
+        if is_kept:
+            self.trees.append(tree)
+            made.add_entry(tree.native, completed)
         if self.choices.report is not None:
             self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
         return completed
@@ -204,8 +211,8 @@ class Conversion:
         reason = found.reason if isinstance(found, Refused) else found
         if self.choices.report is not None:
             self.choices.report.refused(made.function, reason)
-        if self.choices.fullgraph:
-            raise unsupported(reason) from found
+        if self.choices.fullgraph or getattr(reason, "is_error", False):
+            raise unsupported(reason, self.choices.fullgraph) from found
         made.as_is = True
         if is_told("breaks"):
             show.show("breaks", self.family.name, f"runs as it is: {reason}")
@@ -395,9 +402,9 @@ def location(function: types.FunctionType) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
-def unsupported(reason: Any) -> Exception:
-    """The error that fullgraph=True makes of a break."""
-    lines = [f"compile(fullgraph=True): the graph breaks: {getattr(reason, 'reason', reason)}"]
+def unsupported(reason: Any, fullgraph: bool = True) -> Exception:
+    """The error that fullgraph=True, or an `error_on_graph_break` block, makes of a break."""
+    lines = [f"compile{'(fullgraph=True)' if fullgraph else ''}: the graph breaks: {getattr(reason, 'reason', reason)}"]
     where = getattr(reason, "location", "")
     if where:
         lines.append(f"  at {where}")

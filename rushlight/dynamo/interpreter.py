@@ -23,7 +23,7 @@ from ..dispatch.modes import below, state as mode_state
 from ..fake import FakeTensor
 from ..nn import Module
 from ..op import ops
-from . import control, control_flow, natives
+from . import control, control_flow, marked, marks, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
@@ -41,6 +41,7 @@ _INTERPRETED = tuple(
         "nn" + os.sep, "autograd" + os.sep + "grad_mode.py", "amp" + os.sep, "distributions" + os.sep, "optim" + os.sep,
         "utils" + os.sep + "checkpoint.py", "func" + os.sep + "stateless.py",
         "ao" + os.sep, "utils" + os.sep + "_pytree.py", "_higher_order_ops" + os.sep + "associative_scan.py",
+        "_dynamo" + os.sep + "decorators.py",
     )
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -98,6 +99,7 @@ class Machine(Operators):
         self.scopes: dict[int, dict[str, Any]] = {}
         self.deferred: list[tuple[Any, tuple, dict]] = []      # what is said: calls to make behind the graph
         self.steps = 0                              # instructions of the top frame so far
+        self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
         outside.where = self.location
 
     def location(self) -> str:
@@ -232,10 +234,16 @@ class Machine(Operators):
         """function(*args, **kwargs)"""
         try:
             rule = natives.SPECIAL.get(function)
+            other = marks.substitutes.get(function)
         except TypeError:      # cannot be hashed
-            rule = None
+            rule = other = None
         if rule is not None:
             return rule(self, function, args, kwargs)
+        if other is not None:
+            return self.call(other, args, kwargs)
+        said = marks.of(function)
+        if said is not None:
+            return marked.call_marked(self, function, said, args, kwargs)
         kind = type(function)
         if kind is types.FunctionType:
             return self.call_function(function, args, kwargs)
@@ -405,6 +413,8 @@ class Machine(Operators):
         """kind(...)"""
         if natives.is_plain_class(kind):
             return self.call_native(kind, args, kwargs)
+        if natives.changes_state(kind) and natives.is_ours(kind.__module__):
+            raise GraphBreak("native", f"{shown(kind)} changes a state that is not of the graph")
         if hasattr(kind, "__del__"):
             raise GraphBreak("not modelled", f"objects of {shown(kind)} have __del__, and are finalized when they go")
         maker = on_class(type(kind), "__call__")

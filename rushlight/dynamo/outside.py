@@ -143,6 +143,9 @@ class Outside:
         fake = self.recorder.add_input(f"arg{len(self.inputs)}", real, dims, str(source))
         self.inputs.append((source, real))
         self.guard(Kind.TENSOR, source, TensorLayout.of(real, dims or ()))
+        for d, questions in getattr(real, "_specialize_on", {}).items() if dims else ():
+            for question in questions if d in dims else ():
+                bool(question(fake.shape[d]))      # leaves a guard that says what it was
         return self.remember(real, fake, source, "tensor").twin
 
     def tensor_of(self, real: Tensor) -> FakeTensor | None:
