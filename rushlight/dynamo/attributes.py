@@ -63,6 +63,7 @@ class Attributes:
     recorder: Recorder
     call: Callable[..., Any]
     native: Callable[..., Any]
+    gradients: Any
 
     def twin_of(self, owner: Any) -> Twin | None:
         return self.outside.by_twin.get(id(owner))
@@ -313,12 +314,9 @@ class Attributes:
         return value
 
     def grad_attr(self, owner: Tensor, name: str) -> Any:
-        known = self.twin_of(owner)
-        if known is not None and name == "grad":
-            return self.outside.admit(known.real.grad, Attribute(known.source, "grad"))
+        if name == "grad":
+            return self.gradients.read(self, owner)
         if name == "grad_fn" and not owner.requires_grad:
-            return None
-        if name == "grad" and not owner.is_leaf:
             return None
         raise GraphBreak("not modelled", f"the attribute {name} of a tensor")
 
@@ -390,6 +388,9 @@ class Attributes:
     def store_tensor_attr(self, owner: Tensor, name: str, value: Any) -> None:
         if name == "data" and isinstance(value, Tensor):
             raise GraphBreak("mutation", "the data of a tensor is exchanged")
+        if name == "grad":
+            self.gradients.write(self, owner, value)
+            return
         raise GraphBreak("mutation", f"the attribute {name} of a tensor is written to")
 
     def delete_attr(self, owner: Any, name: str) -> None:

@@ -36,6 +36,9 @@ class Effects:
                 count += done
                 if done:
                     self.changed.append(known)
+        for t in self.machine.gradients.changed.values():
+            self.act(_set_grad, t, self.machine.gradients.now[id(t)][1])
+            count += 1
         for place, names in self.machine.writes.items():
             for name, value in names.items():
                 self.act(_set_item, self.machine.scopes[place], name, value, is_known=True)
@@ -191,6 +194,10 @@ def _refill_dict_base(owner: dict, now: dict) -> None:
 def _refill_set(owner: set, now: list) -> None:
     owner.clear()
     owner.update(now)
+
+
+def _set_grad(owner: Any, value: Any) -> None:
+    owner.grad = value
 
 
 def _set_item(owner: Any, key: Any, value: Any) -> None:

@@ -23,7 +23,7 @@ from ..dispatch.modes import below, state as mode_state
 from ..fake import FakeTensor
 from ..nn import Module
 from ..op import ops
-from . import control, control_flow, marked, marks, natives
+from . import control, control_flow, gradients, marked, marks, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
@@ -99,6 +99,7 @@ class Machine(Operators):
         self.scopes: dict[int, dict[str, Any]] = {}
         self.deferred: list[tuple[Any, tuple, dict]] = []      # what is said: calls to make behind the graph
         self.steps = 0                              # instructions of the top frame so far
+        self.gradients = gradients.Gradients()
         self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
         outside.where = self.location
 
@@ -296,6 +297,12 @@ class Machine(Operators):
 
     def call_native(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A function that runs as it is, if that is known to be right."""
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, FakeTensor) or (args and isinstance(args[0], FakeTensor)
+                                             and isinstance(function, types.MethodDescriptorType)):  # fmt: skip
+            rule = natives.TENSOR_METHODS.get(function.__name__)
+            if rule is not None:
+                return rule(self, function, (owner, *args) if isinstance(owner, FakeTensor) else args, kwargs)
         natives.check(self, function, args, kwargs)
         for value in args:
             self.prepare(value)

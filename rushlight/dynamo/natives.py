@@ -59,7 +59,7 @@ _Op = type(Tensor.add)
 
 _FORBIDDEN = {
     print, input, open, exec, eval, compile, globals, locals, vars, dir, breakpoint, id, __import__, delattr,
-    builtins.__build_class__, memoryview, sys.exc_info, _C.clear_grads,
+    builtins.__build_class__, memoryview, sys.exc_info,
 }  # fmt: skip
 _PURE_MODULES = frozenset((
     "builtins", "math", "_operator", "operator", "itertools", "_functools", "functools", "_collections", "collections",
@@ -667,9 +667,14 @@ def check_method(name: str) -> None:
         raise GraphBreak(kind, f"{name.strip('_') if name in _READS else name} of a tensor is called")
 
 
+def detached(t: Tensor) -> Tensor:
+    """t.detach(): asked of the tensor, since traced ones have a method of their own."""
+    return t.detach()
+
+
 @tensor_method("detach")
 def _detach(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    return m.record(f, args, kwargs, Tensor.detach)
+    return m.record(detached, args, kwargs)
 
 
 @tensor_method("new_tensor")

@@ -21,6 +21,7 @@ from ..base.shape import Size, layout, memory_format
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from .breaks import GraphBreak, shown
 from .emitter import Emitter
+from .gradients import spent
 from .interpreter import Interpreted, Machine
 from .outside import ITSELF, dict_of, is_python_class
 from .regions import Transformed
@@ -80,7 +81,10 @@ class Rebuilder:
         if kind in (int, float, bool, str, bytes, complex, type(None), type(...)):
             self.emitter.load_const(value)
         elif isinstance(value, Tensor):
-            self.result(self.node_of(value))
+            if id(value) in self.machine.gradients.spent:
+                self.spent(value)
+            else:
+                self.result(self.node_of(value))
         elif isinstance(value, SYMBOLIC):
             made = self.recorder.argument(value)
             if isinstance(made, (int, float, bool)):
@@ -94,10 +98,22 @@ class Rebuilder:
         else:
             self.make(value, kind)
 
+    def spent(self, value: Tensor) -> None:
+        """A loss whose backward() ran in the graph: its elements, and a history that has nothing left to give."""
+        if id(value) in self.made:
+            self.emitter.load_local(self.made[id(value)])
+            return
+        self.emitter.load_const(spent)
+        self.result(self.node_of(self.machine.gradients.spent[id(value)][1]))
+        self.emitter.call(1)
+        self.keep(value)
+
     def node_of(self, value: Tensor) -> Any:
         node = self.recorder.nodes.get(id(value))
         if node is None:
             raise GraphBreak("escape", "a tensor that no op made leaves the frame")
+        if id(value) in self.machine.gradients.own_leaves:
+            raise GraphBreak("escape", "a tensor made here that wants a gradient leaves the frame")
         return node
 
     def result(self, node: Any) -> None:

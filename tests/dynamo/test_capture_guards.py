@@ -242,3 +242,38 @@ def test_aliased_tensors():
     for _ in range(2):
         a, b = torch.zeros(2), torch.zeros(2)
         assert made(a, b)[0].sum() == 0 and made(a, a)[1] is True and made(a, a)[0].sum() == 12
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_loss_behind_its_backward(backend: str) -> None:
+    """It wants a gradient, and a second backward() is an error; what kept its tape can go back again."""
+    def step(x, retain):
+        loss = (x * x).exp().sum()
+        loss.backward(retain_graph=retain)
+        return loss
+
+    run = torch.compile(step, backend=backend)
+    x = torch.ones(3, requires_grad=True)
+    loss = run(x, False)
+    assert loss.requires_grad and not loss.is_leaf
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+    first = x.grad.clone()
+    run(x, True).backward()
+    torch.testing.assert_close(x.grad, 3 * first)
+
+
+def test_hooks_added_later_are_called() -> None:
+    run = torch.compile(lambda x: (x * 2).sum().backward(), backend="eager")
+    x = torch.ones(2, requires_grad=True)
+    run(x)
+    x.grad = None
+    x.register_hook(lambda g: g * 5)
+    run(x)
+    torch.testing.assert_close(x.grad, torch.full((2,), 10.0))
+
+
+def test_detached_results_are_compiled() -> None:
+    run = torch.compile(lambda x: (x.sin() * 2).detach(), fullgraph=True)      # refuses graphs that run op by op
+    x = torch.ones(3, requires_grad=True)
+    torch.testing.assert_close(run(x), (x.sin() * 2).detach())

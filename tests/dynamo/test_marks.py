@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 import rushlight as torch
 from rushlight._dynamo.exc import RecompileError, Unsupported
 
