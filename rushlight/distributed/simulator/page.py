@@ -53,7 +53,7 @@ def drawing(found: Forecast) -> str:
     ranks = found.layout.pipeline
     height = ranks * (2 * ROW + 8) + 30
     scale = WIDTH / found.seconds
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 10}" height="{height}">']
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 50}" height="{height}">']
     for rank in range(ranks):
         top = rank * (2 * ROW + 8)
         parts.append(f'<text x="4" y="{top + 14}">stage {rank}</text>')
