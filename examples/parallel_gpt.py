@@ -1,0 +1,207 @@
+"""Train a GPT with its layers, its batch and its pipeline spread over processes, all from one configuration file.
+
+Enters: a TOML file, whose numbers the command line may replace; the text is the standard library's own. Leaves: a line
+per step with the loss of the whole batch, which is the same on 1, 2, 4 and 8 processes, to rounding.
+
+    python examples/parallel_gpt.py examples/parallel_gpt.toml --data 1 --tensor 1 --pipeline 1
+    rushlight run --nproc 8 examples/parallel_gpt.py examples/parallel_gpt.toml
+
+Tensor: linear layers are cut by columns, then by rows; between them, sequences are cut, so that norms and sums are
+computed once. Pipeline: every rank keeps a run of blocks. Data: gradients are averaged once per step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from typing import Any
+
+from characters import read_text
+
+import rushlight as torch  # the one line in which this differs from a program for PyTorch
+import rushlight.distributed as dist
+from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
+from rushlight.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from rushlight.distributed.tensor import Replicate, Shard
+from rushlight.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)  # fmt: skip
+
+nn, F = torch.nn, torch.nn.functional
+SCHEDULES = {"1F1B": Schedule1F1B, "GPipe": ScheduleGPipe}
+
+
+class Attention(nn.Module):
+    """Heads are whatever the linear layers leave: all of them, or this rank's."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.size = width // heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, self.size)).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+class MLP(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(F.gelu(self.up(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention, self.mlp = Attention(width, heads), MLP(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Embedding(nn.Module):
+    def __init__(self, letters: int, length: int, width: int) -> None:
+        super().__init__()
+        self.letters, self.places = nn.Embedding(letters, width), nn.Embedding(length, width)
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(numbers.shape[1]).expand_as(numbers)
+        return self.letters(numbers) + self.places(places)
+
+
+class Head(nn.Module):
+    def __init__(self, letters: int, width: int) -> None:
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, letters)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.norm(x))
+
+
+def build(config: dict[str, Any], letters: int, stage: int, stages: int) -> nn.Sequential:
+    """The blocks of one stage. All are made, so that their numbers do not depend on how many stages there are."""
+    size = config["model"]
+    blocks = [Block(size["width"], size["heads"]) for _ in range(size["layers"])]
+    whole = [Embedding(letters, size["length"], size["width"]), *blocks, Head(letters, size["width"])]
+    first, last = (len(whole) * k // stages for k in (stage, stage + 1))
+    return nn.Sequential(*whole[first:last])
+
+
+def spread(model: nn.Sequential, mesh: DeviceMesh) -> None:
+    """Cut the layers of a stage over the ranks of the tensor dimension."""
+    cut = PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate())
+    embedding = RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1))
+    for part in model:
+        if isinstance(part, Embedding):
+            plan: dict[str, Any] = {"letters": embedding, "places": embedding}
+        elif isinstance(part, Head):
+            plan = {
+                "norm": SequenceParallel(),
+                "out": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
+            }
+        else:
+            columns, rows = ColwiseParallel(), RowwiseParallel(output_layouts=Shard(1))
+            plan = {"norm1": SequenceParallel(), "norm2": SequenceParallel(), "attention": cut, "mlp": cut,
+                    "attention.query": columns, "attention.key": columns, "attention.value": columns,
+                    "attention.out": rows, "mlp.up": columns, "mlp.down": rows}  # fmt: skip
+        parallelize_module(part, mesh, plan)
+
+
+def average_gradients(model: nn.Module, group: Any, count: int) -> None:
+    """What data parallel ranks found, as one message; each rank has the gradients of its own part of a layer."""
+    found = [p.grad for p in model.parameters() if p.grad is not None]
+    local = [g.to_local() if hasattr(g, "to_local") else g for g in found]
+    flat = torch.cat([g.reshape(-1) for g in local])
+    dist.all_reduce(flat, group=group)
+    for g, mean in zip(local, (flat / count).split([g.numel() for g in local]), strict=True):
+        g.copy_(mean.view_as(g))
+
+
+def loss_of(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+
+
+def train(config: dict[str, Any]) -> list[float]:
+    parallel, training, length = config["parallel"], config["training"], config["model"]["length"]
+    sizes = tuple(parallel[name] for name in ("pipeline", "data", "tensor"))
+    mesh = init_device_mesh("cpu", sizes, mesh_dim_names=("pipeline", "data", "tensor"))
+    stage, share, _ = mesh.get_coordinate()
+    last = stage == sizes[0] - 1
+
+    text = read_text(200_000)
+    letters = sorted(set(text))
+    numbers = torch.tensor([letters.index(c) for c in text])
+    torch.manual_seed(training["seed"])
+    model = build(config, len(letters), stage, sizes[0])
+    if sizes[2] > 1:
+        spread(model, mesh["tensor"])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=training["learning_rate"])
+    pipe = PipelineStage(model, stage, sizes[0], torch.device("cpu"), group=mesh.get_group("pipeline"))
+    schedule = SCHEDULES[parallel["schedule"]](pipe, parallel["micro_batches"], loss_fn=loss_of)
+
+    order, losses = torch.Generator().manual_seed(training["seed"]), []
+    for step in range(training["steps"]):
+        starts = torch.randint(0, len(numbers) - length - 1, (training["batch"],), generator=order)
+        rows = torch.stack([numbers[s : s + length + 1] for s in starts.tolist()])
+        rows = rows.chunk(sizes[1])[share]            # every rank draws the whole batch and keeps its part
+        given: list[torch.Tensor] = []
+        optimizer.zero_grad()
+        inputs = [rows[:, :-1]] if stage == 0 else []
+        inputs = [rows[:, :-1]] if stage == 0 else []
+        schedule.step(*inputs, **({"target": rows[:, 1:], "losses": given} if last else {}))
+        if sizes[1] > 1:
+            average_gradients(model, mesh.get_group("data"), sizes[1])
+        optimizer.step()
+        loss = torch.stack(given).mean().detach() if last else torch.zeros(())
+        dist.all_reduce(loss)                          # the last stage has it, as often as there are tensor ranks
+        losses.append(float(loss) / (sizes[1] * sizes[2]))
+        if dist.get_rank() == 0:
+            print(f"step {step}: loss {losses[-1]:.6f}", flush=True)
+    return losses
+
+
+def read_config() -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="a TOML file such as parallel_gpt.toml")
+    for name in ("data", "tensor", "pipeline", "micro-batches"):
+        parser.add_argument(f"--{name}", type=int, help=f"replaces parallel.{name.replace('-', '_')}")
+    parser.add_argument("--steps", type=int, help="replaces training.steps")
+    options = vars(parser.parse_args())
+    with open(options.pop("file"), "rb") as file:
+        config = tomllib.load(file)
+    for name, value in options.items():
+        if value is not None:
+            config["training" if name == "steps" else "parallel"][name] = value
+    if config["parallel"]["schedule"] not in SCHEDULES:
+        raise SystemExit(f"schedule: expected one of {', '.join(SCHEDULES)}, got {config['parallel']['schedule']!r}")
+    return config
+
+
+def main() -> None:
+    config = read_config()
+    torch.set_num_threads(1)
+    if dist.is_torchelastic_launched():
+        dist.init_process_group("gloo")
+    else:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    wanted = config["parallel"]["data"] * config["parallel"]["tensor"] * config["parallel"]["pipeline"]
+    if wanted != dist.get_world_size():
+        raise SystemExit(f"data x tensor x pipeline is {wanted}, but {dist.get_world_size()} processes were started")
+    train(config)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
