@@ -32,6 +32,13 @@ def lstm_language_model(torch: Any, vocabulary: int = 1000, width: int = 256) ->
     return LanguageModel()
 
 
+def _shortcut(nn: Any, inside: int, outside: int, stride: int) -> Any:
+    """What a residual block adds its result to: its input, projected where the shapes differ."""
+    if stride == 1 and inside == outside:
+        return nn.Sequential()
+    return nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+
+
 def resnet18(torch: Any, classes: int = 10) -> Any:
     """ResNet-18 as it is used on CIFAR: a 3x3 stem without pooling, four stages of two basic blocks."""
     nn = torch.nn
@@ -44,11 +51,7 @@ def resnet18(torch: Any, classes: int = 10) -> Any:
             self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
             self.bn2 = nn.BatchNorm2d(outside)
             self.relu = nn.ReLU(inplace=True)
-            self.shortcut = nn.Sequential()
-            if stride != 1 or inside != outside:
-                self.shortcut = nn.Sequential(
-                    nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
-                )
+            self.shortcut = _shortcut(nn, inside, outside, stride)
 
         def forward(self, x: Any) -> Any:
             y = self.relu(self.bn1(self.conv1(x)))
@@ -271,11 +274,7 @@ def resnet50(torch: Any, classes: int = 1000) -> Any:
             self.bn2 = nn.BatchNorm2d(middle)
             self.conv3, self.bn3 = nn.Conv2d(middle, outside, 1, bias=False), nn.BatchNorm2d(outside)
             self.relu = nn.ReLU(inplace=True)
-            self.shortcut = nn.Sequential()
-            if stride != 1 or inside != outside:
-                self.shortcut = nn.Sequential(
-                    nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
-                )
+            self.shortcut = _shortcut(nn, inside, outside, stride)
 
         def forward(self, x: Any) -> Any:
             y = self.relu(self.bn1(self.conv1(x)))

@@ -20,6 +20,7 @@ from ..op import find_op
 from ..utils import _pytree as pytree
 from .exported_program import ExportedProgram
 from .graph_signature import InputKind, OutputKind
+from .unlift import owner_of
 from .values import flat_arguments
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -210,12 +211,7 @@ def _grouped(path: str, nodes: list[Node]) -> list[tuple[str | None, list[Node]]
 
 
 def _put(root: Module, name: str, module: Module) -> None:
-    *path, last = name.split(".")
-    owner = root
-    for part in path:
-        if part not in owner._modules:
-            owner.add_module(part, Module())
-        owner = owner._modules[part]
+    owner, last = owner_of(root, name)
     previous = owner._modules.get(last)
     if previous is not None:
         for key, child in previous._modules.items():

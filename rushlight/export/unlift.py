@@ -77,13 +77,20 @@ def _checked(module: Unlifted, args: tuple, kwargs: dict[str, Any]) -> tuple[tup
     return args, {n: kwargs[n] for n in spec.child(1).context}
 
 
-def _attach(root: Module, spec: Any, value: Any) -> None:
-    *path, name = spec.target.split(".")
+def owner_of(root: Module, name: str) -> tuple[Module, str]:
+    """The module below `root` that has the attribute called `name` (`block.0.weight`), and what it is called there.
+    Modules on the way that do not exist are made."""
+    *path, last = name.split(".")
     owner = root
     for part in path:
         if part not in owner._modules:
             owner.add_module(part, Module())
         owner = owner._modules[part]
+    return owner, last
+
+
+def _attach(root: Module, spec: Any, value: Any) -> None:
+    owner, name = owner_of(root, spec.target)
     if isinstance(value, Parameter):
         owner.register_parameter(name, value)
     else:

@@ -104,11 +104,15 @@ class Indexed(OpDefinition):
     def kernels(self) -> dict[tuple, Any]:
         return {}
 
-    def plan(self, args: tuple) -> Any:
+    def planned(self, args: tuple) -> tuple | None:
+        """The arguments as `prepare` leaves them, all on one device; None where a call has no plan."""
         if not self.is_planned(args):
             return None
         check_devices(self.name, tuple(flatten(args)))
-        prepared = self.prepare(args)
+        return self.prepare(args)
+
+    def plan(self, args: tuple) -> Any:
+        prepared = self.planned(args)
         if prepared is None:
             return None
         spec = self.meta(*prepared)
@@ -246,10 +250,7 @@ class Scattered(Indexed):
         """Raise for arguments the op refuses."""
 
     def plan(self, args: tuple) -> Any:
-        if not self.is_planned(args):
-            return None
-        check_devices(self.name, tuple(flatten(args)))
-        prepared = self.prepare(args)
+        prepared = self.planned(args)
         if prepared is None:
             return None
         self.check(*prepared)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sized
 from typing import Any, TypeVar
 
-from ...sampler import Sampler, SequentialSampler, draw_seed
+from ...sampler import Sampler, SequentialSampler
 from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe
+from ..steps import Shuffled
 from .source import length_of
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
@@ -42,9 +42,8 @@ class SamplerIterDataPipe(IterDataPipe[_T_co]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[_T_co]):
-    """A random one of the `buffer_size` samples read ahead, until none is left.
-    Seeded by `set_seed` or the default generator."""
+class ShufflerIterDataPipe(Shuffled, IterDataPipe[_T_co]):
+    """A random one of the `buffer_size` samples read ahead, until none is left."""
 
     def __init__(self, datapipe: IterDataPipe[_T_co], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         super().__init__()
@@ -53,18 +52,6 @@ class ShufflerIterDataPipe(IterDataPipe[_T_co]):
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
         self._buffer: list[Any] = []
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """Use `seed` in the next pass, and in that one only."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[_T_co]:
         if not self._enabled:
@@ -86,5 +73,4 @@ class ShufflerIterDataPipe(IterDataPipe[_T_co]):
     def reset(self) -> None:
         self._buffer = []
         if self._enabled:
-            self._rng.seed(draw_seed() if self._seed is None else self._seed)
-            self._seed = None
+            self.seed_pass()

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
+from ..steps import Batched
 from ..streams import check_callable
 from .source import length_of
 
@@ -17,23 +18,8 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 @functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe[DataChunk]):
+class BatcherIterDataPipe(Batched, IterDataPipe[DataChunk]):
     """Chunks of `batch_size` consecutive samples; the last may be shorter, or dropped."""
-
-    def __init__(
-        self,
-        datapipe: IterDataPipe,
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: type[DataChunk] = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("batch_size: expected at least 1")
-        super().__init__()
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.wrapper_class = wrapper_class
 
     def __iter__(self) -> Iterator[DataChunk]:
         batch: list = []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ...sampler import draw_seed
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
+from ..steps import Batched, Shuffled
 from ..streams import check_callable
 
 __all__ = [
@@ -114,23 +113,8 @@ class ZipperMapDataPipe(MapDataPipe[tuple]):
 
 
 @functional_datapipe("batch")
-class BatcherMapDataPipe(MapDataPipe[DataChunk]):
+class BatcherMapDataPipe(Batched, MapDataPipe[DataChunk]):
     """Chunks of `batch_size` consecutive samples; the last may be shorter, or dropped."""
-
-    def __init__(
-        self,
-        datapipe: MapDataPipe,
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: type[DataChunk] = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError("batch_size: expected at least 1")
-        super().__init__()
-        self.datapipe = datapipe
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.wrapper_class = wrapper_class
 
     def __getitem__(self, index: int) -> DataChunk:
         batch: list = []
@@ -147,26 +131,14 @@ class BatcherMapDataPipe(MapDataPipe[DataChunk]):
         return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
 
 
-class ShufflerIterDataPipe(IterDataPipe[_T_co]):
+class ShufflerIterDataPipe(Shuffled, IterDataPipe[_T_co]):
     """The samples at `indices` (all of them by default) in random order, as a stream."""
 
     def __init__(self, datapipe: MapDataPipe[_T_co], *, indices: list | None = None) -> None:
         super().__init__()
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices  # type: ignore[arg-type]
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
         self._shuffled_indices: list = self.indices
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """Use `seed` in the next pass, and in that one only."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[_T_co]:
         if not self._enabled:
@@ -178,8 +150,7 @@ class ShufflerIterDataPipe(IterDataPipe[_T_co]):
 
     def reset(self) -> None:
         if self._enabled:
-            self._rng.seed(draw_seed() if self._seed is None else self._seed)
-            self._seed = None
+            self.seed_pass()
             self._shuffled_indices = self._rng.sample(self.indices, len(self.indices))
 
     def __len__(self) -> int:
