@@ -1,9 +1,8 @@
 // One node, applied: gradients of its outputs in, gradients of its inputs out. Derivatives are ops and Python rules;
 // this file only hands them what was saved and sorts what they return. Everything holds the lock.
-#include <unordered_map>
 
 #include "call.h"
-#include "region.h"
+#include "second_module.h"
 #include "tape.h"
 #include "unlocked.h"
 
@@ -39,16 +38,6 @@ struct Arguments {
 };
 }  // namespace
 
-PyObject* call_method(PyObject* self, const char* name, PyObject* a, PyObject* b, PyObject* c) {
-  static std::unordered_map<const char*, PyObject*> interned;
-  PyObject*& text = interned[name];
-  if (!text && !(text = PyUnicode_InternFromString(name))) return nullptr;
-  PyObject* args[] = {self, a, b, c};
-  RuleGuard own(true);
-  size_t n = c ? 4 : b ? 3 : a ? 2 : 1;
-  return PyObject_VectorcallMethod(text, args, n | PY_VECTORCALL_ARGUMENTS_OFFSET * 0, nullptr);
-}
-
 static const char* param_text(Overload* op, int p) {
   return p < 0 ? "result" : PyUnicode_AsUTF8((*op->params)[p].name);
 }
@@ -57,7 +46,7 @@ static const char* param_text(Overload* op, int p) {
 static PyObject* zeros_for(Node* n, uint32_t i) {
   OutputMeta& m = n->outputs()[i];
   Ref t(as_object(tensor_empty(n->sizes() + m.first_size, nullptr, m.ndim, m.dtype, m.device)));
-  return t ? call_method(t.p, "zero_") : nullptr;
+  return t ? call_role(Role::Clear, t.p) : nullptr;
 }
 
 // --- derivatives derived from a pointwise expression ---------------------------------------------------------------
@@ -125,7 +114,7 @@ static bool apply_derived(Node* n, Overload* op, TapeInfo* info, PyObject** grad
     if (alone) which = -3 - which;
     else alone = which >= 0 && (zeros >> which & 1);
     PyObject* g = which == -1 ? grads[0] : PyTuple_Check(result.p) ? PyTuple_GET_ITEM(result.p, which) : result.p;
-    out[k] = alone && tape_requires_grad(as_tensor(g)) ? call_method(g, "detach") : Py_XNewRef(g);
+    out[k] = alone && tape_requires_grad(as_tensor(g)) ? call_role(Role::Detach, g) : Py_XNewRef(g);
     if (alone && !out[k]) return false;
   }
   return true;
@@ -270,7 +259,7 @@ bool node_apply(Node* n, PyObject** grads, PyObject** out, uint64_t needs) {
     case NodeKind::Callable:
       return apply_python(n, grads, out);
     case NodeKind::Region:
-      return region_apply(n, grads, out);
+      return second.region_apply(n, grads, out);
     case NodeKind::Accumulate:
       return accumulate_grad(n, grads[0]);
   }
@@ -303,7 +292,7 @@ static bool has_run_post_hooks(Tensor* leaf) {
 
 static PyObject* first_gradient(Tensor* leaf, PyObject* grad) {
   Tensor* g = as_tensor(grad);
-  if (tls.grad_enabled) return call_method(grad, "clone");
+  if (tls.grad_enabled) return call_role(Role::Copy, grad);
   // The engine's buffer holds the only reference (and the caller's array borrows it): nobody can see the tensor change
   // owner.
   if (Py_REFCNT(grad) == 1 && g->storage && g->storage->refs.load(std::memory_order_relaxed) == 1 && !g->grad_fn &&
@@ -311,8 +300,8 @@ static PyObject* first_gradient(Tensor* leaf, PyObject* grad) {
     return Py_NewRef(grad);
   bool dense = leaf->flags & kDenseNonOverlapping;
   Ref fresh(as_object(tensor_empty(leaf->sizes(), dense ? leaf->strides() : nullptr, leaf->ndim, g->dtype, g->device)));
-  if (!fresh || g->keys) return g->keys ? call_method(grad, "clone") : nullptr;
-  Ref done(call_method(fresh.p, "copy_", grad));
+  if (!fresh || g->keys) return g->keys ? call_role(Role::Copy, grad) : nullptr;
+  Ref done(call_role(Role::CopyInto, fresh.p, grad));
   return done ? fresh.release() : nullptr;
 }
 
@@ -339,11 +328,11 @@ bool accumulate_grad(Node* n, PyObject* grad) {
       tensor_track(leaf);
     } else if (!tls.grad_enabled) {
       Ref old = Ref::borrow(leaf->grad);
-      Ref done(call_method(old.p, "add_", grad));
+      Ref done(call_role(Role::AddInto, old.p, grad));
       if (!done) return false;
     } else {
       Ref old = Ref::borrow(leaf->grad);
-      PyObject* sum = call_method(old.p, "add", grad);
+      PyObject* sum = call_role(Role::Sum, old.p, grad);
       if (!sum) return false;
       Py_XSETREF(leaf->grad, sum);
     }

@@ -81,10 +81,32 @@ uint64_t plan_defaults();            // the defaults (dtype, device, determinism
 size_t plan_count(Overload* op);     // of plans for one shape
 PyObject* args_tuple(Overload* op, PyObject** args);
 
-// What the object consists of (overload.cpp): filled from the arguments of its constructor, false with an exception;
-// let go.
-bool read_overload(Overload* op, PyObject* args, PyObject* kwargs);
-void clear_overload(Overload* op);
+// Below the keys: autograd and the backend, or `runner`, which stands in for it.
+PyObject* call_recorded(Overload* op, PyObject** args, bool requires_grad, PyObject* runner = nullptr);
+bool mark_views(PyObject** args, PyObject* result);
+// Writes the results into `outs`; None, and nothing written, where the op must make its own.
+PyObject* write_into(Overload* op, PyObject** args, Tensor** outs, int num_outs);
+
+// The objects that Python calls; their types are made by the second module (extras/op_face.cpp).
+struct OverloadObject : Overload {
+  vectorcallfunc vectorcall;
+  PyObject* weakrefs;
+};
+
+struct OpObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* name;
+  PyObject* resolver;               // callable() -> list of overloads, asked at the first call
+  PyObject* overloads;  // tuple of Overload, once resolved; a call holds it, so that a reset frees nothing in use
+  PyObject* dict;
+  PyObject* twin;                   // the op this is another public spelling of (compares equal to it), or null
+  int mode;                         // 0 function or method, 1 operator, 2 reflected operator
+};
+
+bool resolve_op(OpObject* op);       // asks the resolver, where it was not asked yet
+PyObject* overload_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 
 int init_call(PyObject* module);
 int init_lookup(PyObject* module);

@@ -1,13 +1,31 @@
 #include "core_table.h"
 
+#include "boundary.h"
+
 namespace rl {
 
+SecondModule second;
 static CoreTable table;
 
 int init_core_table(PyObject* module) {
-  table = {TensorType, parallel_for, tensor_version, tensor_empty, tensor_has_data, check_host_data, dtype_object,
-           device_object, parse_device, device_type_name, find_unit,
-           []() -> const ThreadState* { return &tls; }};
+#define X(name) table.name = rl::name;
+  RUSHLIGHT_LENT_TYPES(X)
+  RUSHLIGHT_LENT_FUNCTIONS(X)
+#undef X
+  table.destroy_storage = [](Storage* s) { s->destroy(); };
+  table.state_of_thread = [] { return &tls; };
+  table.anomaly_enabled = &anomaly_enabled;
+  table.default_dtype = &default_dtype;
+  table.allocate_elsewhere = &allocate_elsewhere;
+  table.overload_vectorcall = guarded<overload_vectorcall>;
+  table.op_vectorcall = guarded<op_vectorcall>;
+  table.second = &second;
+  table.autograd_callbacks = autograd_callbacks;
+  table.display_module = &display_module;
+  table.plan_type = &PlanType;
+  table.pointwise_plan_type = &PointwisePlanType;
+  table.overload_type = &OverloadType;
+  table.op_type = &OpType;
   PyObject* capsule = PyCapsule_New(&table, kCoreTable, nullptr);
   if (!capsule) return -1;
   int failed = PyModule_AddObjectRef(module, "_core", capsule);

@@ -194,9 +194,9 @@ PyObject* sum_broadcast(PyObject* grad, const Expected& e) {
     if (e.sizes[i] == 1 && g->sizes()[lead + i] != 1) dims[count++] = lead + i;
   Ref over(int_tuple(dims, count));
   if (!over) return nullptr;
-  if (!lead || count == lead) return call_method(grad, "sum", over.p, lead ? Py_False : Py_True);
-  Ref summed(call_method(grad, "sum", over.p, Py_True)), shape(int_tuple(e.sizes, e.ndim));
-  return summed && shape ? call_method(summed.p, "view", shape.p) : nullptr;
+  if (!lead || count == lead) return call_role(Role::Reduce, grad, over.p, lead ? Py_False : Py_True);
+  Ref summed(call_role(Role::Reduce, grad, over.p, Py_True)), shape(int_tuple(e.sizes, e.ndim));
+  return summed && shape ? call_role(Role::Reshape, summed.p, shape.p) : nullptr;
 }
 
 // Makes a gradient fit the tensor it belongs to: sums what was broadcast, casts, or explains why it cannot fit.
@@ -217,17 +217,17 @@ bool fit(Node* from, uint32_t index, Node* to, uint32_t nr, Ref* grad) {
   if (g->device != e.device) {
     Ref want(device_object(e.device)), got(device_object(g->device));
     if (g->ndim) return invalid_gradient(from, index, "got device %S but expected device %S", got.p, want.p);
-    *grad = Ref(call_method(grad->p, "to", want.p));
+    *grad = Ref(call_role(Role::Convert, grad->p, want.p));
     if (!*grad) return false;
     g = as_tensor(grad->p);
   }
   if (g->dtype != e.dtype) {
     if (is_complex(g->dtype) && !is_complex(e.dtype)) {
-      *grad = Ref(PyObject_GetAttrString(grad->p, "real"));
+      *grad = Ref(call_role(Role::RealPart, grad->p));
       if (!*grad) return false;
       g = as_tensor(grad->p);
     }
-    if (g->dtype != e.dtype) *grad = Ref(call_method(grad->p, "to", dtype_object(e.dtype)));
+    if (g->dtype != e.dtype) *grad = Ref(call_role(Role::Convert, grad->p, dtype_object(e.dtype)));
   }
   return static_cast<bool>(*grad);
 }
@@ -246,10 +246,10 @@ bool add_into(PyObject** slot, PyObject* grad) {
   }
   Ref owned(grad);
   if (!tls.grad_enabled && is_private(*slot)) {
-    Ref done(call_method(*slot, "add_", grad));
+    Ref done(call_role(Role::AddInto, *slot, grad));
     return static_cast<bool>(done);
   }
-  PyObject* sum = call_method(*slot, "add", grad);
+  PyObject* sum = call_role(Role::Sum, *slot, grad);
   if (!sum) return false;
   Py_SETREF(*slot, sum);
   return true;
@@ -300,7 +300,7 @@ bool run_tensor_dict(PyObject* dict, PyObject** slot) {
 bool keep_gradient(PyObject* tensor, PyObject* grad) {
   Tensor* t = as_tensor(tensor);
   Ref old = Ref::borrow(t->grad);   // others may drop it while the sum is made
-  PyObject* kept = old ? call_method(old.p, "add", grad) : call_method(grad, "clone");
+  PyObject* kept = old ? call_role(Role::Sum, old.p, grad) : call_role(Role::Copy, grad);
   if (!kept) return false;
   Py_XSETREF(t->grad, kept);
   tensor_track(t);
@@ -563,8 +563,11 @@ bool engine_call_at_end(PyObject* function) {
 bool engine_has_inputs() { return current && current->call.has_inputs; }
 bool engine_will_run(Node* n) { return current && current->reaches(n); }
 
-void saved_hooks_copy_to_thread(const std::vector<PyObject*>& stack);
-std::vector<PyObject*> saved_hooks_snapshot();
+static void use_saved_hooks(const std::vector<PyObject*>& stack) {
+  for (PyObject* o : stack) Py_INCREF(o);
+  for (PyObject* o : saved_hooks()) Py_DECREF(o);
+  saved_hooks() = stack;
+}
 
 bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured) {
   for (Edge& root : call.roots) Py_INCREF(root.node);
@@ -576,16 +579,16 @@ bool engine_run(BackwardCall& call, std::vector<PyObject*>* captured) {
   } roots{call};
   if (depth < kMaxDepth) return run_here(call, captured);
   ThreadState inherited = tls;
-  std::vector<PyObject*> hooks = saved_hooks_snapshot();
+  std::vector<PyObject*> hooks = saved_hooks();
   bool ok = false;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   std::thread worker([&] {
     PyGILState_STATE state = PyGILState_Ensure();
     tls = inherited;
-    saved_hooks_copy_to_thread(hooks);
+    use_saved_hooks(hooks);
     ok = run_here(call, captured);
     if (!ok) PyErr_Fetch(&type, &value, &trace);
-    saved_hooks_copy_to_thread({});
+    use_saved_hooks({});
     PyGILState_Release(state);
   });
   {

@@ -57,34 +57,6 @@ bool run_program(const Program& program, int64_t* r) {
   return true;
 }
 
-bool read_program(int num_given, PyObject* constants, PyObject* body, Program* program) {
-  Ref numbers(PySequence_Fast(constants, "constants must be a sequence")),
-      words(PySequence_Fast(body, "a program must be a sequence"));
-  if (!numbers || !words) return false;
-  program->num_given = num_given;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(numbers.p); i++) {
-    program->constants.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(numbers.p, i)));
-    if (PyErr_Occurred()) return false;
-  }
-  long count = static_cast<long>(PySequence_Fast_GET_SIZE(words.p) / 3),
-       end = num_given + count + static_cast<long>(program->constants.size());
-  for (long i = 0; i < count; i++) {
-    long word[3];
-    for (int k = 0; k < 3; k++) word[k] = PyLong_AsLong(PySequence_Fast_GET_ITEM(words.p, 3 * i + k));
-    if (PyErr_Occurred()) return false;
-    auto ready = [&](long reg) { return reg >= 0 && reg < end && (reg < num_given + i || reg >= num_given + count); };
-    if (word[0] < 0 || word[0] >= static_cast<long>(Code::Count) || !ready(word[1]) || !ready(word[2]))
-      return PyErr_Format(PyExc_ValueError, "program: bad instruction (%ld, %ld, %ld) at %ld", word[0], word[1],
-                          word[2], i),
-             false;
-    program->body.push_back(
-        {static_cast<Code>(word[0]), static_cast<uint16_t>(word[1]), static_cast<uint16_t>(word[2])});
-  }
-  if (program->registers() > kMaxGraphRegisters)
-    return PyErr_SetString(PyExc_ValueError, "program: too many registers"), false;
-  return true;
-}
-
 static PyMemberDef members[] = {{"register", T_INT, offsetof(ExtentObject, reg), 0, "where a program leaves it"}, {}};
 static PyType_Slot slots[] = {{Py_tp_members, members}, {0, nullptr}};
 static PyType_Spec spec = {"rushlight._C.Extent", sizeof(ExtentObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

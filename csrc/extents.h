@@ -56,9 +56,6 @@ struct Program {
 // first are given.
 bool run_program(const Program& program, int64_t* registers);
 
-// [constants], [code, a, b, ...]: false with an exception where they make no sense
-bool read_program(int num_given, PyObject* constants, PyObject* body, Program* program);
-
 int init_extents(PyObject* module);
 
 }  // namespace rl

@@ -26,20 +26,13 @@ bool tape_set_view(Tensor* out, Tensor* base, bool multi_output) {
   return true;
 }
 
-// An op that is no method of tensors, by name.
-static PyObject* call_function(const char* name, PyObject* argument) {
-  Ref registry(PyImport_ImportModule("rushlight.op"));
-  Ref op(registry ? PyObject_CallMethod(registry.p, "find_op", "s", name) : nullptr);
-  return op ? PyObject_CallOneArg(op.p, argument) : nullptr;
-}
-
 // A view of `source` that covers what `like` covers of its base. `shift` is added to like's offset (in like's
 // elements). Recorded like any op when grad mode is on.
 static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
   DType from = as_tensor(source)->dtype;
   bool pack = is_complex(like->dtype) && !is_complex(from);
   Ref unpacked = Ref::borrow(source);
-  if (is_complex(from) && !is_complex(like->dtype)) unpacked = Ref(call_function("view_as_real", source));
+  if (is_complex(from) && !is_complex(like->dtype)) unpacked = Ref(call_role(Role::ComplexAsPairs, source));
   if (!unpacked) return nullptr;
   int64_t sizes[kMaxDims + 1], strides[kMaxDims + 1];
   int n = like->ndim;
@@ -55,9 +48,9 @@ static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
   Ref size(int_tuple(sizes, n)), stride(int_tuple(strides, n)),
       offset(PyLong_FromLongLong((like->offset + shift) * factor));
   if (!size || !stride || !offset) return nullptr;
-  Ref strided(call_method(unpacked.p, "as_strided", size.p, stride.p, offset.p));
+  Ref strided(call_role(Role::Strided, unpacked.p, size.p, stride.p, offset.p));
   if (!strided || !pack) return strided.release();
-  return call_function("view_as_complex", strided.p);
+  return call_role(Role::PairsAsComplex, strided.p);
 }
 
 static const char* kMultiOutput =
@@ -201,7 +194,7 @@ PyObject* tape_keep_self(Overload* op, PyObject** args) {
     if (derived)
       for (int p : derived->params) reads |= p == 0;
   }
-  return reads ? call_method(args[0], "clone") : nullptr;
+  return reads ? call_role(Role::Copy, args[0]) : nullptr;
 }
 
 // Versions as they were before the write, for as long as the node is being made: see Note [view histories].
@@ -323,12 +316,12 @@ bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out) {
   Ref result;
   if (as_tensor(grads[0])->keys) {   // of a subclass or a level: what is written below must be one too
     Ref size(int_tuple(base_sizes, base_ndim)), stride(int_tuple(base_strides, base_ndim));
-    result = Ref(size && stride ? call_method(grads[0], "new_empty_strided", size.p, stride.p) : nullptr);
+    result = Ref(size && stride ? call_role(Role::NewStrided, grads[0], size.p, stride.p) : nullptr);
   } else {
     result = Ref(as_object(tensor_empty(base_sizes, base_strides, base_ndim, base_dtype, as_tensor(grads[0])->device)));
   }
   if (!result) return false;
-  Ref copied(call_method(result.p, "copy_", grads[0]));
+  Ref copied(call_role(Role::CopyInto, result.p, grads[0]));
   if (!copied) return false;
   // A stand-in with the view's geometry: alias_like reads nothing else of it.
   Ref like(as_object(tensor_alloc(TensorType, ndim)));
@@ -341,13 +334,13 @@ bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out) {
   int64_t factor = is_complex(base_dtype) && !is_complex(dtype) ? 2 : 1;
   int64_t divisor = !is_complex(base_dtype) && is_complex(dtype) ? 2 : 1;
   Ref slice(alias_like(result.p, shape, -base_offset * factor / divisor));
-  Ref inner_grad(slice ? call_method(slice.p, "clone") : nullptr);
+  Ref inner_grad(slice ? call_role(Role::Copy, slice.p) : nullptr);
   if (!inner_grad) return false;
   auto* inner = as_node(n->op);
   std::vector<PyObject*> inner_out(inner->num_edges ? inner->num_edges : 1, nullptr);
   bool ok = node_apply(inner, &inner_grad.p, inner_out.data(), ~uint64_t{0});
   if (ok) {
-    Ref written(inner_out[0] ? call_method(slice.p, "copy_", inner_out[0]) : call_method(slice.p, "zero_"));
+    Ref written(inner_out[0] ? call_role(Role::CopyInto, slice.p, inner_out[0]) : call_role(Role::Clear, slice.p));
     ok = static_cast<bool>(written);
   }
   Py_XDECREF(inner_out[0]);

@@ -30,8 +30,6 @@ int64_t load_int(const char* in, DType dtype);       // for bool and integers; u
 // exception).
 bool number_dtype(PyObject* number, DType* out);
 bool is_number(PyObject* o);                         // Python's or NumPy's
-// False with a TypeError set where PyTorch refuses (float8, wide unsigned integers with others).
-bool promote_dtypes(DType a, DType b, DType* out);
 
 // Numbers an op may want compiled in (exponents: x ** 2 is a product) tell apart; the others only by sign. 0: no real
 // number. Plan keys and Python (_C.is_known_number) both ask here.
@@ -51,7 +49,5 @@ inline uint64_t number_class(PyObject* o) {
 
 extern DType default_dtype;                          // float32 until set_default_dtype says otherwise
 DType default_complex_dtype();
-
-int init_number(PyObject* module);
 
 }  // namespace rl

@@ -1,14 +1,15 @@
 // What Python asks of a tensor by itself: bool(), int(), float(), use as an index, iter(), hash().
 #include "protocol.h"
 
-#include "build.h"
+#include "element.h"
+#include "roles.h"
 
 namespace rl {
 
 // The only element. Subclasses and modes see the call as `item`, as they would in PyTorch.
 static Ref element_of(Tensor* t) {
   bool plain = !((t->keys | tls.keys) & ~tls.excluded & ~kKeyAutocast);
-  return Ref(plain ? tensor_item(t) : PyObject_CallMethod(as_object(t), "item", nullptr));
+  return Ref(plain ? tensor_item(t) : ask_role(Role::Element, as_object(t)));
 }
 
 static Ref only_element(PyObject* self) {
@@ -58,7 +59,7 @@ PyObject* tensor_as_index(PyObject* self) {
 
 PyObject* tensor_iter(PyObject* self) {
   if (as_tensor(self)->ndim == 0) return PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor"), nullptr;
-  Ref parts(PyObject_CallMethod(self, "unbind", "i", 0));
+  Ref parts(ask_role(Role::Rows, self));
   return parts ? PyObject_GetIter(parts.p) : nullptr;
 }
 

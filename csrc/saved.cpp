@@ -5,6 +5,16 @@
 
 namespace rl {
 
+std::vector<PyObject*>& saved_hooks() {
+  static thread_local std::vector<PyObject*> stack;
+  return stack;
+}
+
+PyObject* saved_hooks_top() {
+  PyObject* top = saved_hooks().empty() ? nullptr : saved_hooks().back();
+  return top == Py_None ? nullptr : top;
+}
+
 void saved_clear(Saved* s) {
   PyObject* value = s->value;
   bool owned = s->kind != SavedKind::Output && s->kind != SavedKind::Empty;

@@ -37,17 +37,6 @@ Storage* storage_wrap(char* data, size_t nbytes, Device device, void (*release)(
 // Grows or shrinks in place, keeping the leading bytes. Holds the lock.
 bool storage_resize(Storage* storage, size_t nbytes);
 
-// The Python face of a storage: rushlight.UntypedStorage.
-struct StorageObject {
-  PyObject_HEAD
-  Storage* storage;
-  PyObject* weakrefs;
-  PyObject* extent;   // what nbytes() answers, where that is a formula (a fake tensor's storage); null elsewhere
-};
-extern PyTypeObject* StorageType;
-PyObject* storage_object(Storage* s);   // new reference; retains s
-
 int init_storage(PyObject* module);
-int init_guard(PyObject* module);   // guard.cpp
 
 }  // namespace rl

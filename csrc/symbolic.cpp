@@ -6,15 +6,6 @@
 namespace rl {
 
 PyTypeObject *SymbolicIntType, *SymbolicFloatType, *SymbolicBoolType;
-thread_local bool keeps_symbols = false;
-
-static PyObject* keep_symbols(PyObject*, PyObject* on) {
-  int wanted = PyObject_IsTrue(on);
-  if (wanted < 0) return nullptr;
-  bool before = keeps_symbols;
-  keeps_symbols = wanted;
-  return PyBool_FromLong(before);
-}
 
 static PyObject* layout_hook = nullptr;
 
@@ -34,8 +25,6 @@ static PyObject* set_layout_hook(PyObject*, PyObject* hook) {
 static PyMethodDef functions[] = {
     {"set_layout_hook", guarded<set_layout_hook>, METH_O,
      "callable(tensor, question): the layout of a tensor of a function transform, or None"},
-    {"keep_symbols", guarded<keep_symbols>, METH_O,
-     "keep_symbols(on): whether plans made now may have symbolic sizes; returns what was set before"},
     {}};
 
 int init_symbolic(PyObject* module) {

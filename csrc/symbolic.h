@@ -10,10 +10,6 @@ inline bool is_symbolic_int(PyObject* o) { return PyObject_TypeCheck(o, Symbolic
 inline bool is_symbolic_number(PyObject* o) { return is_symbolic_int(o) || PyObject_TypeCheck(o, SymbolicFloatType); }
 inline bool is_symbolic_bool(PyObject* o) { return PyObject_TypeCheck(o, SymbolicBoolType); }
 
-// While a shape rule runs on symbolic sizes, plans are made for what they say, not to be run: sizes in them stay
-// symbols.
-extern thread_local bool keeps_symbols;
-
 // A tensor of a function transform may stand for one with symbolic sizes: then Python answers what is asked of its
 // layout. Null without an exception where the core's own answer holds.
 PyObject* ask_behind(PyObject* tensor, const char* question);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "call.h"
+#include "second_module.h"
 #include "symbolic.h"
 
 namespace rl {
@@ -410,7 +411,7 @@ static PyObject* meta_to_save(PyObject* value) {
     PyObject* answer = ask_behind(value, "meta");
     if (answer || PyErr_Occurred()) return answer;
   }
-  return tensor_meta(as_tensor(value));
+  return second.tensor_meta(as_tensor(value));
 }
 
 static bool save_param(Saved* s, Save how, PyObject* value) {
@@ -648,12 +649,11 @@ void tape_free_autograd(Tensor* t) {
 
 // --- types ---------------------------------------------------------------------------------------------------------
 
-extern PyMethodDef node_methods[];
-extern PyGetSetDef node_getset[];
-PyObject* node_repr(PyObject* self);
-PyObject* node_getattro(PyObject* self, PyObject* name);
-PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs);
-int init_tape_python(PyObject* module);
+static PyObject* node_repr(PyObject* self) { return second.node_repr(self); }
+static PyObject* node_getattro(PyObject* self, PyObject* name) { return second.node_getattro(self, name); }
+static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return second.node_call(self, args, kwargs);
+}
 
 static PyMemberDef node_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weakrefs), READONLY, nullptr},
                                      {}};
@@ -661,8 +661,6 @@ static PyMemberDef node_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof
 static PyTypeObject* make_type(const char* name, bool collected) {
   std::vector<PyType_Slot> slots = {
       {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
-      {Py_tp_methods, node_methods},
-      {Py_tp_getset, node_getset},
       {Py_tp_members, node_members},
       {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
       {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
@@ -688,8 +686,7 @@ int init_tape(PyObject* module) {
   if (PyModule_AddObjectRef(module, "Node", as_object(NodeType))) return -1;
   if (PyModule_AddObjectRef(module, "FunctionNode", as_object(FunctionNodeType))) return -1;
   if (PyModule_AddObjectRef(module, "_autograd_callbacks", autograd_callbacks)) return -1;
-  if (init_tape_python(module) || init_call_key(module)) return -1;
-  return init_tape_tensor(module);
+  return 0;
 }
 
 }  // namespace rl

@@ -1,9 +1,10 @@
 // The tape: graph nodes recorded by op calls, and the iterative engine that walks them backwards.
-// tape.cpp makes and frees nodes, inplace.cpp follows writes and views, engine.cpp walks, tape_python.cpp is
-// the Python face. Everything here holds the interpreter lock.
+// tape.cpp makes and frees nodes, inplace.cpp follows writes and views, engine.cpp walks; the Python face is in
+// extras/tape_face.cpp. Everything here holds the interpreter lock.
 #pragma once
 #include <vector>
 
+#include "roles.h"
 #include "tensor.h"
 
 namespace rl {
@@ -93,22 +94,9 @@ struct Node {
 
 extern PyTypeObject* NodeType;
 extern PyTypeObject* FunctionNodeType;   // same layout, seen by the collector: its context may refer back to it
-extern PyTypeObject* TensorMetaType;
 
 inline bool is_node(PyObject* o) { return Py_TYPE(o) == NodeType || Py_TYPE(o) == FunctionNodeType; }
 inline Node* as_node(PyObject* o) { return reinterpret_cast<Node*>(o); }
-
-// Geometry, dtype and device of a tensor the backward pass needs no data of. ob_size counts dims.
-struct TensorMeta {
-  PyObject_VAR_HEAD
-  DType dtype;
-  Device device;
-  bool requires_grad;
-  int64_t offset;
-  int64_t sizes[1];              // sizes, then strides
-  int64_t* strides() { return sizes + ob_base.ob_size; }
-};
-PyObject* tensor_meta(Tensor* t);        // new reference
 
 // What the tape derived from one overload, made at its first recording (Overload::tape).
 struct DerivedVjp {
@@ -210,15 +198,12 @@ bool engine_has_inputs();           // it asks for certain inputs only
 bool engine_will_run(Node* n);      // the innermost backward pass of this thread delivers a gradient to n
 uint64_t engine_current_needs();    // needs of the vjp being run on this thread, over tensor parameters
 
-// The hook stack of saved_tensors_hooks. (pack, unpack) on top, borrowed; null when empty.
-PyObject* saved_hooks_top();
+// The hook stack of saved_tensors_hooks on this thread: strong (pack, unpack) tuples, or None to suspend those below.
+std::vector<PyObject*>& saved_hooks();
+PyObject* saved_hooks_top();        // borrowed; null: none is active
 
-PyObject* call_method(PyObject* self, const char* name, PyObject* a = nullptr, PyObject* b = nullptr,
-                      PyObject* c = nullptr);
 extern PyObject* autograd_callbacks;   // dict of Python helpers set by rushlight.autograd
 
 int init_tape(PyObject* module);
-int init_tape_tensor(PyObject* module);   // installs autograd attributes on Tensor; called by init_tape
-int init_call_key(PyObject* module);      // keys for caches of compiled functions; called by init_tape
 
 }  // namespace rl

@@ -1,4 +1,4 @@
-// The Tensor type: life, geometry, and the attributes that need no op. Methods that are ops are installed from Python.
+// The Tensor type: life and geometry. What Python sees of it is in extras/tensor_face.cpp; its ops come from Python.
 #include "tensor.h"
 #include "boundary.h"
 
@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "build.h"
+#include "element.h"
 #include "geometry.h"
 #include "index.h"
 #include "protocol.h"
@@ -20,7 +20,6 @@ static PyTypeObject* SizeType;
 static PyObject* disabled_torch_function;   // the marker Parameter uses to stay on the fast path
 static PyObject* str_torch_function;
 static PyObject* str_torch_dispatch;
-static PyObject* strided_layout;            // rushlight.strided, told to us by Python
 
 // --- life ---------------------------------------------------------------------------------------------------------
 
@@ -287,95 +286,7 @@ int read_ints(PyObject* seq, int64_t* out, int max, const char* what) {
   return static_cast<int>(n);
 }
 
-// --- attributes -----------------------------------------------------------------------------------------------------
-
-// Answers with what a function transform's tensor stands for, where that has symbolic sizes.
-#define RL_ASK_BEHIND(question)                                                        \
-  if (__builtin_expect(as_tensor(self)->keys & kKeyFunctorch, 0)) {                     \
-    PyObject* answer = ask_behind(self, question);                                     \
-    if (answer || PyErr_Occurred()) return answer;                                     \
-  }
-
-static PyObject* get_shape(PyObject* self, void*) {
-  RL_ASK_BEHIND("shape");
-  return size_object(as_tensor(self)->sizes(), as_tensor(self)->ndim);
-}
-static PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(dtype_object(as_tensor(self)->dtype)); }
-static PyObject* get_device(PyObject* self, void*) { return device_object(as_tensor(self)->device); }
-static PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(as_tensor(self)->ndim); }
-static PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(itemsize(as_tensor(self)->dtype)); }
-static PyObject* get_nbytes(PyObject* self, void*) {
-  return PyLong_FromLongLong(as_tensor(self)->numel * itemsize(as_tensor(self)->dtype));
-}
-static PyObject* get_version(PyObject* self, void*) {
-  if (as_tensor(self)->flags & kInference) {
-    PyErr_SetString(PyExc_RuntimeError, "_version: inference tensors count no writes.");
-    return nullptr;
-  }
-  return PyLong_FromUnsignedLong(as_tensor(self)->current_version());
-}
-static PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->device.type == kCPU); }
-static PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->device.type == kMeta); }
-static PyObject* get_keys(PyObject* self, void*) { return PyLong_FromUnsignedLong(as_tensor(self)->keys); }
-static int set_keys(PyObject* self, PyObject* value, void*) {
-  unsigned long keys = PyLong_AsUnsignedLong(value);
-  if (keys == static_cast<unsigned long>(-1) && PyErr_Occurred()) return -1;
-  as_tensor(self)->keys = static_cast<uint32_t>(keys);
-  return 0;
-}
-static PyObject* get_wrapped(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->flags & kWrappedNumber); }
-static int set_wrapped(PyObject* self, PyObject* value, void*) {
-  int on = PyObject_IsTrue(value);
-  if (on < 0) return -1;
-  if (on) as_tensor(self)->flags |= kWrappedNumber;
-  else as_tensor(self)->flags &= ~kWrappedNumber;
-  return 0;
-}
-static PyObject* get_layout(PyObject*, void*) { return Py_NewRef(strided_layout ? strided_layout : Py_None); }
-
-static PyObject* m_dim(PyObject* self, PyObject*) { return PyLong_FromLong(as_tensor(self)->ndim); }
-static PyObject* m_numel(PyObject* self, PyObject*) {
-  RL_ASK_BEHIND("numel");
-  return PyLong_FromLongLong(as_tensor(self)->numel);
-}
-static PyObject* m_element_size(PyObject* self, PyObject*) { return get_itemsize(self, nullptr); }
-static PyObject* m_storage_offset(PyObject* self, PyObject*) {
-  RL_ASK_BEHIND("storage_offset");
-  return PyLong_FromLongLong(as_tensor(self)->offset);
-}
-static PyObject* m_data_ptr(PyObject* self, PyObject*) {
-  Tensor* t = as_tensor(self);
-  return PyLong_FromVoidPtr(t->storage->data ? t->data() : nullptr);
-}
-static PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_float(as_tensor(self)->dtype)); }
-static PyObject* m_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(as_tensor(self)->dtype)); }
-static PyObject* m_is_signed(PyObject* self, PyObject*) {
-  return PyBool_FromLong(info(as_tensor(self)->dtype).is_signed);
-}
-static PyObject* m_is_inference(PyObject* self, PyObject*) {
-  return PyBool_FromLong(as_tensor(self)->flags & kInference);
-}
-static PyObject* m_item(PyObject* self, PyObject*) { return tensor_item(as_tensor(self)); }
-static PyObject* m_tolist(PyObject* self, PyObject*) { return tensor_to_list(as_tensor(self)); }
-static PyObject* m_untyped_storage(PyObject* self, PyObject*) { return storage_object(as_tensor(self)->storage); }
-static PyObject* m_is_channels_last(PyObject* self, PyObject*) {
-  RL_ASK_BEHIND("_is_channels_last");
-  Tensor* t = as_tensor(self);
-  return PyBool_FromLong(is_channels_last(t->sizes(), t->strides(), t->ndim));
-}
-static PyObject* m_is_contiguous(PyObject* self, PyObject*) {
-  RL_ASK_BEHIND("_is_contiguous");
-  return PyBool_FromLong(as_tensor(self)->contiguous());
-}
-static PyObject* m_is_dense(PyObject* self, PyObject*) {
-  RL_ASK_BEHIND("_is_dense");
-  return PyBool_FromLong(as_tensor(self)->flags & kDenseNonOverlapping);
-}
-static PyObject* m_overlaps_itself(PyObject* self, PyObject*) {
-  RL_ASK_BEHIND("_overlaps_itself");
-  Tensor* t = as_tensor(self);
-  return PyBool_FromLong(has_internal_overlap(t->sizes(), t->strides(), t->ndim));
-}
+// --- the type -------------------------------------------------------------------------------------------------------
 
 Overlap shared_overlap(Tensor* a, Tensor* b) {
   if (!a->numel || !b->numel) return Overlap::None;
@@ -388,48 +299,6 @@ Overlap shared_overlap(Tensor* a, Tensor* b) {
   return a_begin < b_begin + b->numel * itemsize(b->dtype) && b_begin < a_begin + a->numel * itemsize(a->dtype)
              ? Overlap::Partial
              : Overlap::None;
-}
-static PyObject* m_overlap(PyObject* self, PyObject* other) {
-  if (!is_tensor(other))
-    return PyErr_Format(PyExc_TypeError, "_overlap: expected a Tensor, got %s", Py_TYPE(other)->tp_name), nullptr;
-  return PyLong_FromLong(static_cast<long>(memory_overlap(as_tensor(self), as_tensor(other))));
-}
-
-static bool one_dim(Tensor* t, PyObject* dim, int64_t* out, const char* op) {
-  int64_t d = PyNumber_AsSsize_t(dim, PyExc_IndexError);
-  if (d == -1 && PyErr_Occurred()) return false;
-  int64_t n = t->ndim;
-  if (d < -n || d >= n) {
-    PyErr_Format(PyExc_IndexError, "%s: Dimension out of range: expected one in [%lld, %lld], got %lld", op,
-                 static_cast<long long>(n ? -n : -1), static_cast<long long>(n ? n - 1 : 0), static_cast<long long>(d));
-    return false;
-  }
-  *out = d < 0 ? d + n : d;
-  return true;
-}
-
-static PyObject* size_or_stride(PyObject* self, PyObject* args, PyObject* kwargs, bool stride) {
-  static const char* names[] = {"dim", nullptr};
-  PyObject* dim = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, stride ? "|O:stride" : "|O:size", const_cast<char**>(names), &dim))
-    return nullptr;
-  Tensor* t = as_tensor(self);
-  if (__builtin_expect(t->keys & kKeyFunctorch, 0)) {
-    Ref answer(ask_behind(self, stride ? "stride" : "shape"));
-    if (answer) return dim == Py_None ? answer.release() : PyObject_GetItem(answer.p, dim);
-    if (PyErr_Occurred()) return nullptr;
-  }
-  const int64_t* values = stride ? t->strides() : t->sizes();
-  if (dim == Py_None) return stride ? int_tuple(values, t->ndim) : size_object(values, t->ndim);
-  int64_t d;
-  if (!one_dim(t, dim, &d, stride ? "stride" : "size")) return nullptr;
-  return PyLong_FromLongLong(values[d]);
-}
-static PyObject* m_size(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return size_or_stride(self, args, kwargs, false);
-}
-static PyObject* m_stride(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return size_or_stride(self, args, kwargs, true);
 }
 
 static Py_ssize_t tensor_length(PyObject* self) {
@@ -445,83 +314,8 @@ static Py_ssize_t tensor_length(PyObject* self) {
   return t->sizes()[0];
 }
 
-static PyObject* m_set_storage(PyObject* self, PyObject* args) {
-  PyObject *storage, *sizes, *strides;
-  Py_ssize_t offset;
-  if (!PyArg_ParseTuple(args, "O!nOO", StorageType, &storage, &offset, &sizes, &strides)) return nullptr;
-  Tensor* t = as_tensor(self);
-  int64_t s[kMaxDims], st[kMaxDims];
-  int n = read_ints(sizes, s, kMaxDims, "set_"), m = n < 0 ? -1 : read_ints(strides, st, kMaxDims, "set_");
-  if (n < 0 || m < 0) return nullptr;
-  if (n != m)
-    return PyErr_Format(PyExc_RuntimeError, "set_: mismatched lengths of size (%d) and stride (%d)", n, m), nullptr;
-  Storage* fresh = reinterpret_cast<StorageObject*>(storage)->storage;
-  if (checked_numel(s, n) < 0) return bad_size(s, n), nullptr;
-  // One negative stride may hide behind a positive one: the sum would be in range, elements between would not.
-  bool backwards = false;
-  for (int i = 0; i < n; i++) backwards |= st[i] < 0;
-  int64_t span = span_elements(s, st, n), need;
-  if (backwards || span < 0 || offset < 0 || __builtin_add_overflow(span, static_cast<int64_t>(offset), &need) ||
-      __builtin_mul_overflow(need, static_cast<int64_t>(itemsize(t->dtype)), &need))
-    return PyErr_SetString(PyExc_RuntimeError, "set_: sizes, strides or offset are out of range"), nullptr;
-  if (span && static_cast<size_t>(need) > fresh->nbytes)
-    return PyErr_Format(PyExc_RuntimeError, "set_: needs %lld bytes but the storage holds %zu",
-                        static_cast<long long>(need), fresh->nbytes),
-           nullptr;
-  fresh->retain();
-  t->storage->drop();
-  t->storage = fresh;
-  t->device = fresh->device;
-  tensor_set_geometry(t, s, st, n, offset);
-  Py_RETURN_NONE;
-}
-
 static PyGetSetDef tensor_getset[] = {
-    {"shape", get_shape, nullptr, "the sizes, as a Size", nullptr},
-    {"dtype", get_dtype, nullptr, "the type of the elements", nullptr},
-    {"device", get_device, nullptr, "where the elements live", nullptr},
-    {"ndim", get_ndim, nullptr, "how many dimensions", nullptr},
-    {"itemsize", get_itemsize, nullptr, "bytes per element", nullptr},
-    {"nbytes", get_nbytes, nullptr, "bytes of all elements", nullptr},
-    {"layout", get_layout, nullptr, "always rushlight.strided here", nullptr},
-    {"is_cpu", get_is_cpu, nullptr, nullptr, nullptr},
-    {"is_meta", get_is_meta, nullptr, nullptr, nullptr},
-    {"_version", get_version, nullptr, "how many in-place writes this tensor and its views have seen", nullptr},
-    {"_keys", get_keys, set_keys, "dispatch key bits of this tensor", nullptr},
-    {"_is_wrapped_number", get_wrapped, set_wrapped, "made from a Python number: weak in type promotion", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
-    {}};
-
-static PyMethodDef tensor_methods[] = {
-    {"dim", guarded<m_dim>, METH_NOARGS, "dim($self, /)\n--\n\nhow many dimensions"},
-    {"ndimension", guarded<m_dim>, METH_NOARGS, "ndimension($self, /)\n--\n\nhow many dimensions"},
-    {"numel", guarded<m_numel>, METH_NOARGS, "numel($self, /)\n--\n\nhow many elements"},
-    {"nelement", guarded<m_numel>, METH_NOARGS, "nelement($self, /)\n--\n\nhow many elements"},
-    {"size", guarded_method<m_size>(), METH_VARARGS | METH_KEYWORDS,
-     "size($self, dim=None)\n--\n\nthe sizes, or one of them"},
-    {"stride", guarded_method<m_stride>(), METH_VARARGS | METH_KEYWORDS,
-     "stride($self, dim=None)\n--\n\nsteps in elements, or one of them"},
-    {"item", guarded<m_item>, METH_NOARGS, "item($self, /)\n--\n\nthe only element, as a Python number"},
-    {"tolist", guarded<m_tolist>, METH_NOARGS, "tolist($self, /)\n--\n\nnested lists of Python numbers"},
-    {"element_size", guarded<m_element_size>, METH_NOARGS, "element_size($self, /)\n--\n\nbytes per element"},
-    {"storage_offset", guarded<m_storage_offset>, METH_NOARGS,
-     "storage_offset($self, /)\n--\n\nfirst element, counted in the storage"},
-    {"data_ptr", guarded<m_data_ptr>, METH_NOARGS, "data_ptr($self, /)\n--\n\naddress of the first element"},
-    {"is_floating_point", guarded<m_is_floating>, METH_NOARGS,
-     "is_floating_point($self, /)\n--\n\nwhether elements are floats"},
-    {"is_complex", guarded<m_is_complex>, METH_NOARGS, "is_complex($self, /)\n--\n\nwhether elements are complex"},
-    {"is_signed", guarded<m_is_signed>, METH_NOARGS, "is_signed($self, /)\n--\n\nwhether elements can be negative"},
-    {"is_inference", guarded<m_is_inference>, METH_NOARGS,
-     "is_inference($self, /)\n--\n\nwhether it was made in inference mode"},
-    {"untyped_storage", guarded<m_untyped_storage>, METH_NOARGS,
-     "untyped_storage($self, /)\n--\n\nthe bytes this tensor looks at"},
-    {"_is_contiguous", guarded<m_is_contiguous>, METH_NOARGS, "row-major and dense"},
-    {"_is_channels_last", guarded<m_is_channels_last>, METH_NOARGS, nullptr},
-    {"_is_dense", guarded<m_is_dense>, METH_NOARGS, "dense and non-overlapping in some order of dims"},
-    {"_overlaps_itself", guarded<m_overlaps_itself>, METH_NOARGS, "two indices may reach one element"},
-    {"_overlap", guarded<m_overlap>, METH_O,
-     "_overlap(other): 0 no byte in common, 1 the same elements, 2 some of them, 3 too hard to tell"},
-    {"_set_storage", guarded<m_set_storage>, METH_VARARGS, "(storage, offset, size, stride): look at other bytes"},
     {}};
 
 static PyMemberDef tensor_members[] = {
@@ -545,7 +339,6 @@ static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(ten
                                      {Py_tp_clear, reinterpret_cast<void*>(tensor_clear)},
                                      {Py_tp_setattro, reinterpret_cast<void*>(guarded<tensor_setattr>)},
                                      {Py_tp_getset, tensor_getset},
-                                     {Py_tp_methods, tensor_methods},
                                      {Py_tp_members, tensor_members},
                                      {Py_tp_new, reinterpret_cast<void*>(guarded<tensor_new>)},
                                      {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
@@ -557,8 +350,6 @@ static PyType_Slot tensor_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(ten
                                      {Py_nb_index, reinterpret_cast<void*>(guarded<tensor_as_index>)},
                                      {Py_tp_iter, reinterpret_cast<void*>(guarded<tensor_iter>)},
                                      {Py_tp_hash, reinterpret_cast<void*>(tensor_hash)},
-                                     {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_get_buffer)},
-                                     {Py_bf_releasebuffer, reinterpret_cast<void*>(tensor_release_buffer)},
                                      {Py_tp_doc, const_cast<char*>("An array with a place in the autograd graph.")},
                                      {0, nullptr}};
 static PyType_Spec tensor_spec = {"rushlight.Tensor", sizeof(Tensor), 0,
@@ -566,10 +357,6 @@ static PyType_Spec tensor_spec = {"rushlight.Tensor", sizeof(Tensor), 0,
 
 // --- module functions -----------------------------------------------------------------------------------------------
 
-static PyObject* py_set_layout(PyObject*, PyObject* layout) {
-  strided_layout = Py_NewRef(layout);
-  Py_RETURN_NONE;
-}
 static PyObject* py_set_size_type(PyObject*, PyObject* type) {
   SizeType = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
   Py_RETURN_NONE;
@@ -585,7 +372,6 @@ static PyObject* py_disabled(PyObject*, PyObject*) {
 
 static PyMethodDef functions[] = {
     {"subclass_keys", guarded<py_subclass_keys>, METH_O, "dispatch key bits that tensors of a class carry"},
-    {"_set_layout", guarded<py_set_layout>, METH_O, nullptr},
     {"_set_size_type", guarded<py_set_size_type>, METH_O, nullptr},
     {"_disabled_torch_function_impl", guarded<py_disabled>, METH_VARARGS,
      "marks a subclass that needs no dispatch of its own"},
@@ -597,7 +383,7 @@ int init_tensor(PyObject* module) {
   SizeType = &PyTuple_Type;
   TensorType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&tensor_spec));
   if (!TensorType || PyModule_AddObjectRef(module, "Tensor", as_object(TensorType))) return -1;
-  if (PyModule_AddFunctions(module, functions) || init_tensor_functions(module)) return -1;
+  if (PyModule_AddFunctions(module, functions)) return -1;
   disabled_torch_function = PyObject_GetAttrString(module, "_disabled_torch_function_impl");
   return disabled_torch_function ? 0 : -1;
 }

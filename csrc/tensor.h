@@ -109,7 +109,7 @@ Tensor* tensor_alias(Tensor* base, const int64_t* sizes, const int64_t* strides,
 Tensor* tensor_shallow_copy(Tensor* t, bool share_version);         // same storage, geometry and level, no history
 Version* tensor_version(Tensor* t);                                 // makes one if there is none
 void tensor_share_version(Tensor* from, Tensor* to);
-inline void tensor_bump(Tensor* t) { tensor_version(t)->value++; }
+inline void tensor_bump(Tensor* t) { (t->version ? t->version : tensor_version(t))->value++; }
 void tensor_set_geometry(Tensor* t, const int64_t* sizes, const int64_t* strides, int ndim, int64_t offset);
 AutogradExtra* tensor_extra(Tensor* t);                             // makes one if there is none
 void tensor_track(Tensor* t);                                       // the collector must see it from now on
@@ -123,6 +123,5 @@ int read_ints(PyObject* seq, int64_t* out, int max, const char* what);
 bool bad_size(const int64_t* sizes, int ndim);                      // raises: a negative size, or too many elements
 
 int init_tensor(PyObject* module);
-int init_tensor_functions(PyObject* module);
 
 }  // namespace rl

@@ -38,58 +38,12 @@ PyObject* display_module;
 static PyObject* dtype_repr(PyObject* self) {
   return PyUnicode_FromFormat("%U.%s", display_module, self_info(self).name);
 }
-static PyObject* dtype_name(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).name); }
-static PyObject* dtype_legacy(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).legacy); }
-static PyObject* dtype_code(PyObject* self, void*) { return PyUnicode_FromString(self_info(self).code); }
-static PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLong(self_info(self).itemsize); }
-static PyObject* dtype_is_float(PyObject* self, void*) { return PyBool_FromLong(self_info(self).floating); }
-static PyObject* dtype_is_complex(PyObject* self, void*) { return PyBool_FromLong(self_info(self).complex); }
-static PyObject* dtype_is_signed(PyObject* self, void*) { return PyBool_FromLong(self_info(self).is_signed); }
-static PyObject* dtype_id(PyObject* self, void*) { return PyLong_FromLong(static_cast<long>(dtype_of(self))); }
-
-static PyObject* dtype_to_real(PyObject* self, PyObject*) {
-  DType d = dtype_of(self);
-  return Py_NewRef(dtype_object(is_complex(d) ? part_of(d) : d));
-}
-
-static PyObject* dtype_to_complex(PyObject* self, PyObject*) {
-  DType d = dtype_of(self);
-  DType r = d == DType::F64 || d == DType::C128  ? DType::C128
-            : d == DType::F16 || d == DType::C32 ? DType::C32
-                                                 : DType::C64;
-  return Py_NewRef(dtype_object(r));
-}
-
-static PyObject* dtype_reduce(PyObject* self, PyObject*) {
-  // A string makes pickle look the global up by name, as PyTorch's dtypes do.
-  return PyUnicode_FromString(self_info(self).name);
-}
-
 static PyObject* no_new(PyTypeObject* type, PyObject*, PyObject*) {
   PyErr_Format(PyExc_TypeError, "cannot create '%s' instances", type->tp_name);
   return nullptr;
 }
 
-static PyGetSetDef dtype_getset[] = {
-    {"name", dtype_name, nullptr, "the name, such as 'float32'", nullptr},
-    {"code", dtype_code, nullptr, "the loop language's name, such as 'f32'", nullptr},
-    {"legacy_name", dtype_legacy, nullptr, "the word PyTorch's oldest type names are made of, such as 'Float'",
-     nullptr},
-    {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
-    {"is_floating_point", dtype_is_float, nullptr, "true for real floating types", nullptr},
-    {"is_complex", dtype_is_complex, nullptr, "true for complex types", nullptr},
-    {"is_signed", dtype_is_signed, nullptr, "true when negative values exist", nullptr},
-    {"id", dtype_id, nullptr, "the core's number for this type", nullptr},
-    {}};
-static PyMethodDef dtype_methods[] = {
-    {"to_real", guarded<dtype_to_real>, METH_NOARGS, "the matching real type"},
-    {"to_complex", guarded<dtype_to_complex>, METH_NOARGS, "the matching complex type"},
-    {"__reduce__", guarded<dtype_reduce>, METH_NOARGS, nullptr},
-    {}};
-
 static PyType_Slot dtype_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
-                                    {Py_tp_getset, dtype_getset},
-                                    {Py_tp_methods, dtype_methods},
                                     {Py_tp_new, reinterpret_cast<void*>(guarded<no_new>)},
                                     {Py_tp_doc, const_cast<char*>("The type of a tensor's elements.")},
                                     {0, nullptr}};
@@ -207,16 +161,6 @@ static PyObject* device_repr(PyObject* self) {
   return PyUnicode_FromFormat("device(type='%s')", name);
 }
 
-static PyObject* device_type(PyObject* self, void*) {
-  return PyUnicode_FromString(device_type_name(reinterpret_cast<DeviceObject*>(self)->device.type));
-}
-
-static PyObject* device_index(PyObject* self, void*) {
-  auto* d = reinterpret_cast<DeviceObject*>(self);
-  if (!d->has_index) Py_RETURN_NONE;
-  return PyLong_FromLong(d->device.index);
-}
-
 static Py_hash_t device_hash(PyObject* self) {
   auto* d = reinterpret_cast<DeviceObject*>(self);
   return d->device.type * 512 + (d->has_index ? d->device.index + 1 : 0) + 7;
@@ -230,23 +174,10 @@ static PyObject* device_compare(PyObject* a, PyObject* b, int op) {
   return PyBool_FromLong(same == (op == Py_EQ));
 }
 
-static PyObject* device_reduce(PyObject* self, PyObject*) {
-  auto* d = reinterpret_cast<DeviceObject*>(self);
-  const char* name = device_type_name(d->device.type);
-  if (d->has_index) return Py_BuildValue("O(si)", DeviceType, name, d->device.index);
-  return Py_BuildValue("O(s)", DeviceType, name);
-}
-
-static PyGetSetDef device_getset[] = {{"type", device_type, nullptr, "the kind of device, such as 'cpu'", nullptr},
-                                      {"index", device_index, nullptr, "which of several, or None", nullptr},
-                                      {}};
-static PyMethodDef device_methods[] = {{"__reduce__", guarded<device_reduce>, METH_NOARGS, nullptr}, {}};
 static PyType_Slot device_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(device_repr)},
                                      {Py_tp_str, reinterpret_cast<void*>(device_text)},
                                      {Py_tp_hash, reinterpret_cast<void*>(device_hash)},
                                      {Py_tp_richcompare, reinterpret_cast<void*>(guarded<device_compare>)},
-                                     {Py_tp_getset, device_getset},
-                                     {Py_tp_methods, device_methods},
                                      {Py_tp_new, reinterpret_cast<void*>(guarded<device_new>)},
                                      {Py_tp_doc, const_cast<char*>("Where a tensor's bytes live.")},
                                      {0, nullptr}};

@@ -152,24 +152,31 @@ struct ThreadState {
   bool in_rule = false;          // a derivative rule or the engine itself calls ops: no __torch_function__
 };
 extern thread_local ThreadState tls;
+#ifdef RUSHLIGHT_SECOND_MODULE
+ThreadState& thread_state();     // of the calling thread: the core's, which this module asks (core_table.h)
+#else
+inline ThreadState& thread_state() { return tls; }
+#endif
 extern bool anomaly_enabled;     // of the whole process, as PyTorch's; read and written under the interpreter lock
 
 struct GradModeGuard {           // RAII: set grad mode, restore on exit
   bool previous;
-  explicit GradModeGuard(bool enabled) : previous(tls.grad_enabled) { tls.grad_enabled = enabled; }
-  ~GradModeGuard() { tls.grad_enabled = previous; }
+  explicit GradModeGuard(bool enabled) : previous(thread_state().grad_enabled) {
+    thread_state().grad_enabled = enabled;
+  }
+  ~GradModeGuard() { thread_state().grad_enabled = previous; }
 };
 
 struct RuleGuard {               // RAII: ops called now are the tape's own, or (false) the user's again
   bool previous;
-  explicit RuleGuard(bool own) : previous(tls.in_rule) { tls.in_rule = own; }
-  ~RuleGuard() { tls.in_rule = previous; }
+  explicit RuleGuard(bool own) : previous(thread_state().in_rule) { thread_state().in_rule = own; }
+  ~RuleGuard() { thread_state().in_rule = previous; }
 };
 
 struct ExcludeGuard {            // RAII: mask out some of the thread's keys
   uint32_t previous;
-  explicit ExcludeGuard(uint32_t keys) : previous(tls.excluded) { tls.excluded |= keys; }
-  ~ExcludeGuard() { tls.excluded = previous; }
+  explicit ExcludeGuard(uint32_t keys) : previous(thread_state().excluded) { thread_state().excluded |= keys; }
+  ~ExcludeGuard() { thread_state().excluded = previous; }
 };
 
 // Owning reference to a Python object.

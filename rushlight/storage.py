@@ -368,7 +368,7 @@ class TypedStorage:
         )
 
     def tolist(self) -> list:
-        return _C.tolist(self._whole())
+        return _C.Tensor.tolist(self._whole())
 
     def is_shared(self) -> bool:
         return self._untyped_storage.is_shared()
@@ -408,7 +408,7 @@ class TypedStorage:
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} out of range for storage of size {len(self)}")
-        return _C.item(self._whole()[index])
+        return _C.Tensor.item(self._whole()[index])
 
     def __setitem__(self, index: int | slice, value: Any) -> None:
         self._whole()[index] = value

@@ -1,7 +1,7 @@
 """Matrix products of moderate size: register tiles over operands as they lie in memory, nothing packed.
 
 Enters: the dtype, and whether the left operand is transposed. Leaves: a `Kernel` with the parameters of the BLAS
-kernels (csrc/blas.cpp): m n k, row strides of the three operands, two flags, batch strides in bytes, alpha and beta as
+kernels (csrc/extras/blas.cpp): m n k, row strides of the operands, two flags, batch strides in bytes, alpha and beta as
 doubles; and a fourth operand, what beta multiplies, with its row stride (0 for a bias) and batch stride. Refuses
 nothing, but expects: rows of the right operand and of the result consecutive in memory, and no strips.
 

@@ -83,7 +83,7 @@ _NAMES = ("m", "n", "k", "lda", "ldb", "ldc", "ta", "tb", "sa", "sb", "sc", "alp
 
 
 def plain_product(code: str, target: Target) -> str:
-    """c = alpha * op(a) @ op(b) + beta * c for every part, by the BLAS step's parameters (csrc/blas.cpp)."""
+    """c = alpha * op(a) @ op(b) + beta * c for every part, by the BLAS step's parameters (csrc/extras/blas.cpp)."""
     t, size = SCALARS[code], {"f32": 4, "f64": 8}[code]
     loads = []
     for at, name in enumerate(_NAMES):

@@ -4,6 +4,7 @@ Kinds are imported when first named: a process that calls no op needs none of th
 """
 
 from ..base import late
+from . import roles  # noqa: F401 - tells the core which ops it calls by itself
 from .registry import definitions, find_op, load_all, ops, publish, published, spelled
 
 _KINDS = {

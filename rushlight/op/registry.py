@@ -372,6 +372,7 @@ def trace(definition: object, args: tuple) -> object:
     return generic_plan(definition, args)
 
 
-_C.set_hooks(bind_error=explain_mismatch, describer=describe)
+_C.set_hooks(bind_error=explain_mismatch)
+_C.set_describer(describe)
 _C.set_tracer(trace)
 _C.Op.__signature__ = LateSignature()

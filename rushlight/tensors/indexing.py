@@ -229,4 +229,5 @@ def recorder(step: int) -> Any:
 
 def install() -> None:
     """Tell the core's index parser where to go on."""
-    _C._set_index_hooks(get, put, take, scatter, assign, recorder)
+    _C._set_view_hooks(get, recorder)
+    _C._set_index_hooks(put, take, scatter, assign)

@@ -134,13 +134,13 @@ GAP = object()  # stands in nested lists for what is left out
 def visible(t: _C.Tensor, options: PrintOptions) -> Any:
     """The elements to show, as nested lists with `GAP` where items are left out."""
     if t.numel() <= options.threshold or t.ndim == 0:
-        return _C.tolist(t)
+        return _C.Tensor.tolist(t)
     edge = options.edgeitems
     is_long = t.shape[0] > 2 * edge
     if t.ndim == 1:
         if not edge:
             return [GAP]
-        return [*_C.tolist(t[:edge]), GAP, *_C.tolist(t[-edge:])] if is_long else _C.tolist(t)
+        return [*_C.Tensor.tolist(t[:edge]), GAP, *_C.Tensor.tolist(t[-edge:])] if is_long else _C.Tensor.tolist(t)
     chosen = [*range(edge), *range(t.shape[0] - edge, t.shape[0])] if is_long else range(t.shape[0])
     # Threshold zero: once a tensor is abbreviated, so are all its parts.
     rows = [visible(t[i], options.but(threshold=-1)) for i in chosen]

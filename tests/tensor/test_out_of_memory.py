@@ -42,7 +42,7 @@ def test_the_interpreter_enters_the_core_through_guards_only() -> None:
     )
     found = [
         f"{path.name}: {hit}"
-        for path in sorted(CSRC.glob("*.cpp"))
+        for path in sorted(CSRC.rglob("*.cpp"))
         for rule in (method, slot)
         for hit in rule.findall(path.read_text())
     ]

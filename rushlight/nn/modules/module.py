@@ -2,7 +2,7 @@
 
 Enters: what a user's `__init__` assigns. Leaves: iteration over names, conversion of everything at once, state (see
 state.py), hooks (see hooks.py), a call. Refuses: assignments before `__init__` ran, names that cannot be paths.
-Calling and reading attributes have quick paths in the core (`csrc/quick_module.cpp`); this file says what they mean.
+Calling and reading attributes have quick paths (`csrc/extras/quick_module.cpp`); this file says what they mean.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How batches travel from a worker to the loader's process, and tasks the other way.
 
 Enters: Python objects. Leaves: the same on the other side. A pipe carries a short pickled message; bytes of tensors and
-of larger NumPy arrays stay where they are, in an arena both processes have mapped (`csrc/shared_arena.cpp`), and the
+of larger NumPy arrays stay where they are, in an arena that both have mapped (`csrc/extras/shared_arena.cpp`), and the
 message says where. Tensors that are not in the arena yet are copied into it once, views of much larger storages only by
 the part they show. When the arena is full the bytes go through the pipe instead. Refuses: tensors computed in a graph.
 

@@ -2,6 +2,7 @@
 // The files have no name, so nothing is left behind whichever way the processes end.
 #include "shared.h"
 #include "boundary.h"
+#include "core.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -195,16 +196,7 @@ bool storage_share(Storage* s) {
 }
 
 int init_shared(PyObject* module) {
-  auto* type = reinterpret_cast<PyObject*>(StorageType);
-  for (PyMethodDef* m = storage_methods; m->ml_name; m++) {
-    Ref method(PyDescr_NewMethod(StorageType, m));
-    if (!method || PyObject_SetAttrString(type, m->ml_name, method.p)) return -1;
-  }
-  for (PyMethodDef* m = storage_makers; m->ml_name; m++) {
-    Ref method(PyDescr_NewClassMethod(StorageType, m));
-    if (!method || PyObject_SetAttrString(type, m->ml_name, method.p)) return -1;
-  }
-  return 0;
+  return add_attributes(StorageType, storage_methods) || add_class_methods(StorageType, storage_makers) ? -1 : 0;
 }
 
 }  // namespace rl

@@ -8,12 +8,6 @@ namespace rl {
 
 // --- in -------------------------------------------------------------------------------------------------------------
 
-bool is_numpy_array(PyObject* o) {
-  for (PyTypeObject* type = Py_TYPE(o); type; type = type->tp_base)
-    if (strcmp(type->tp_name, "numpy.ndarray") == 0) return true;
-  return false;
-}
-
 static void release_owner(Storage* s) {
   // At interpreter shutdown the owner can no longer be told: leaking it is the only safe choice.
   if (!Py_IsInitialized()) return;
@@ -22,7 +16,7 @@ static void release_owner(Storage* s) {
   PyGILState_Release(gil);
 }
 
-Storage* storage_of_object(char* data, size_t nbytes, PyObject* owner) {
+static Storage* storage_of_object(char* data, size_t nbytes, PyObject* owner) {
   return storage_wrap(data, nbytes, Device{}, release_owner, Py_NewRef(owner));
 }
 
@@ -175,7 +169,7 @@ static int refuse_buffer(Py_buffer* view, const char* text) {
   return -1;
 }
 
-int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
+static int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
   Tensor* t = as_tensor(self);
   const char* format = dtype_format(t->dtype);
   if (t->requires_grad()) return refuse_buffer(view, "buffer: the tensor requires grad; use tensor.detach()");
@@ -218,10 +212,16 @@ int tensor_get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return 0;
 }
 
-void tensor_release_buffer(PyObject*, Py_buffer* view) {
+static void tensor_release_buffer(PyObject*, Py_buffer* view) {
   auto* numbers = static_cast<Py_ssize_t*>(view->internal);
   reinterpret_cast<Storage*>(numbers[2 * view->ndim])->drop();
   PyMem_Free(numbers);
+}
+
+int init_buffer(PyObject*) {
+  TensorType->tp_as_buffer->bf_getbuffer = tensor_get_buffer;   // before there are subclasses, which take them over
+  TensorType->tp_as_buffer->bf_releasebuffer = tensor_release_buffer;
+  return 0;
 }
 
 }  // namespace rl

@@ -5,8 +5,6 @@
 
 namespace rl {
 
-// Gradients of a region's inputs from those of its results. As node_apply.
-bool region_apply(Node* n, PyObject** grads, PyObject** out);
 int init_region(PyObject* module);
 
 }  // namespace rl

@@ -1,7 +1,7 @@
 // CompiledCallable: a function that runs what was compiled for its arguments. A call is bound to the function's
 // parameters as one flat array of locals; the entries' guards are asked, the last one that held first; the entry's
-// function gets the locals, all positional. Where no guards hold, Python is asked (rushlight/dynamo/convert.py). Code that
-// ended a graph early returns a TailCall: what is to be called next, from here, so that loops do not pile up frames.
+// function gets the locals, all positional. Where no guards hold, Python is asked (rushlight/dynamo/convert.py). Code
+// that ended a graph early returns a TailCall: what is to be called next, from here, so that loops do not pile up frames.
 // Everything holds the interpreter lock.
 #include <algorithm>
 #include <vector>
@@ -50,7 +50,8 @@ Compiled* compiled(PyObject* o) { return reinterpret_cast<Compiled*>(o); }
 // Tracers and transforms around a call must see its ops: it then runs as it is.
 bool runs_as_it_is(const Compiled* c) {
   constexpr uint32_t seen_by_others = kKeyMode | kKeyFunctorch | kKeyFunctionalize | kKeyTracer;
-  return c->as_is || disabled_here || disabled_everywhere || (tls.keys & ~tls.excluded & seen_by_others);
+  const ThreadState& now = thread_state();
+  return c->as_is || disabled_here || disabled_everywhere || (now.keys & ~now.excluded & seen_by_others);
 }
 
 // --- binding ---------------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "storage.h"
 #include "boundary.h"
+#include "core.h"
+#include "shared.h"
 
 namespace rl {
 
@@ -42,7 +43,7 @@ bool allocate_guarded(Storage* s, size_t nbytes) {
 PyObject* py_guard_memory(PyObject*, PyObject* on) {
   int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;
-  allocate_elsewhere = wanted ? allocate_guarded : nullptr;
+  use_allocator(wanted ? allocate_guarded : nullptr);
   Py_RETURN_NONE;
 }
 
@@ -52,6 +53,6 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-int init_guard(PyObject* module) { return PyModule_AddFunctions(module, functions); }
+int init_guarded_memory(PyObject* module) { return PyModule_AddFunctions(module, functions); }
 
 }  // namespace rl

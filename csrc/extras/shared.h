@@ -1,6 +1,6 @@
 // Memory seen by several processes: storages with a memory file each, and arenas that lend blocks of one file.
 #pragma once
-#include "storage.h"
+#include "faces.h"
 
 namespace rl {
 
@@ -16,5 +16,6 @@ PyObject* shared_block_new(size_t nbytes);
 
 int init_shared(PyObject* module);
 int init_shared_arena(PyObject* module);
+int init_guarded_memory(PyObject* module);   // guarded_memory.cpp
 
 }  // namespace rl

@@ -1,59 +1,14 @@
 // Reading nested Python data into tensors and writing tensors out as nested lists.
 #include "build.h"
 #include "boundary.h"
-
-#include "tape.h"
-
-#include "geometry.h"
+#include "core.h"
+#include "faces.h"
 
 namespace rl {
 
 static PyObject* py_interop;   // rushlight.tensors.interop's reader of foreign arrays: object -> Tensor or None
 
 // --- out of tensors -------------------------------------------------------------------------------------------------
-
-bool check_host_data(Tensor* t, const char* what) {
-  if (t->device.type != kCPU) {
-    PyErr_Format(PyExc_RuntimeError, "%s: expected a tensor on cpu, got one on %s", what,
-                 device_type_name(t->device.type));
-    return false;
-  }
-  int64_t span = span_elements(t->sizes(), t->strides(), t->ndim);
-  if (t->numel == 0) return true;
-  if (span >= 0 && static_cast<size_t>(t->offset + span) * itemsize(t->dtype) <= t->storage->nbytes) return true;
-  PyErr_Format(PyExc_RuntimeError, "%s: the tensor needs %lld bytes but its storage now holds %zu (was it resized?)",
-               what, static_cast<long long>((t->offset + span) * itemsize(t->dtype)), t->storage->nbytes);
-  return false;
-}
-
-// Elements of a device that is not the host are read through a copy.
-static Ref host_copy(Tensor* t) {
-  if (t->device.type == kCPU) return Ref::borrow(as_object(t));
-  return Ref(PyObject_CallMethod(as_object(t), "cpu", nullptr));
-}
-
-// The tensor whose elements a level's tensor shows; raises where it stands for many.
-static Ref behind(Tensor* t, const char* what) {
-  PyObject* handler = PyDict_GetItemString(autograd_callbacks, "wrapped_value");
-  if (!handler) return PyErr_Format(PyExc_RuntimeError, "%s: function transforms are not loaded", what), Ref();
-  return Ref(PyObject_CallFunction(handler, "Os", as_object(t), what));
-}
-
-PyObject* tensor_item(Tensor* t) {
-  if (t->keys & kKeyFunctorch) {
-    Ref value = behind(t, "item");
-    return value ? tensor_item(as_tensor(value.p)) : nullptr;
-  }
-  if (t->numel != 1)
-    return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
-                        static_cast<long long>(t->numel)),
-           nullptr;
-  if (t->device.type == kMeta)
-    return PyErr_SetString(PyExc_RuntimeError, "Tensor.item(): meta tensors hold no data"), nullptr;
-  Ref host = host_copy(t);
-  if (!host || !check_host_data(as_tensor(host.p), "item")) return nullptr;
-  return load_number(as_tensor(host.p)->data(), t->dtype);
-}
 
 static PyObject* list_of(Tensor* t, const char* at, int dim) {
   if (dim == t->ndim) return load_number(at, t->dtype);
@@ -71,32 +26,17 @@ static PyObject* list_of(Tensor* t, const char* at, int dim) {
   return list;
 }
 
-PyObject* tensor_to_list(Tensor* t) {
+static PyObject* tensor_to_list(Tensor* t) {
   if (t->keys & kKeyFunctorch) {
-    Ref value = behind(t, "tolist");
+    Ref value(wrapped_value(t, "tolist"));
     return value ? tensor_to_list(as_tensor(value.p)) : nullptr;
   }
   if (t->device.type == kMeta)
     return PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor: it has no data"), nullptr;
-  Ref host = host_copy(t);
+  Ref host(host_copy(t));
   if (!host || !check_host_data(as_tensor(host.p), "tolist")) return nullptr;
   Tensor* h = as_tensor(host.p);
   return list_of(h, h->numel ? h->data() : nullptr, 0);
-}
-
-static void fill_from(Tensor* t, char* at, int dim, const char* element, int size) {
-  if (dim == t->ndim) {
-    memcpy(at, element, size);
-    return;
-  }
-  int64_t step = t->strides()[dim] * size;
-  for (int64_t i = 0; i < t->sizes()[dim]; i++) fill_from(t, at + i * step, dim + 1, element, size);
-}
-
-bool tensor_fill(Tensor* t, const char* element) {
-  if (!check_host_data(t, "fill_")) return false;
-  if (t->numel) fill_from(t, t->data(), 0, element, itemsize(t->dtype));
-  return true;
 }
 
 // --- into tensors ---------------------------------------------------------------------------------------------------
@@ -130,7 +70,7 @@ static bool infer_dtype(PyObject* data, DType* out, int depth) {
   Ref items(PySequence_Fast(data, "not a sequence"));
   if (!items) return false;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(items.p);
-  if (n == 0) return *out = default_dtype, true;
+  if (n == 0) return *out = float_dtype(), true;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.p); i++) {
     Ref held =
         Ref::borrow(PySequence_Fast_GET_ITEM(items.p, i));  // reading it may run Python code that empties the list
@@ -211,7 +151,7 @@ static Tensor* move_to(Tensor* built, Device device) {
   if (device.type == kMeta) return tensor_empty(built->sizes(), nullptr, built->ndim, built->dtype, device);
   Ref target(device_object(device));
   if (!target) return nullptr;
-  PyObject* moved = PyObject_CallMethod(owned.p, "to", "O", target.p);
+  PyObject* moved = call_role(Role::Convert, owned.p, target.p);
   return moved ? as_tensor(moved) : nullptr;
 }
 
@@ -219,10 +159,10 @@ static Tensor* move_to(Tensor* built, Device device) {
 static Tensor* copy_foreign(Tensor* foreign, const DType* dtype) {
   Ref view(as_object(foreign));
   if (dtype && *dtype != foreign->dtype) {
-    PyObject* cast = PyObject_CallMethod(view.p, "to", "O", dtype_object(*dtype));
+    PyObject* cast = call_role(Role::Convert, view.p, dtype_object(*dtype));
     return cast ? as_tensor(cast) : nullptr;
   }
-  PyObject* clone = PyObject_CallMethod(view.p, "clone", nullptr);
+  PyObject* clone = call_role(Role::Copy, view.p);
   return clone ? as_tensor(clone) : nullptr;
 }
 
@@ -264,28 +204,6 @@ static PyObject* py_from_data(PyObject*, PyObject* args) {
   return as_object(tensor_from_data(data, dtype == Py_None ? nullptr : &element, where));
 }
 
-static PyObject* py_item(PyObject*, PyObject* t) {
-  if (!is_tensor(t))
-    return PyErr_Format(PyExc_TypeError, "item: expected a Tensor, got %s", Py_TYPE(t)->tp_name), nullptr;
-  return tensor_item(as_tensor(t));
-}
-
-static PyObject* py_tolist(PyObject*, PyObject* t) {
-  if (!is_tensor(t))
-    return PyErr_Format(PyExc_TypeError, "tolist: expected a Tensor, got %s", Py_TYPE(t)->tp_name), nullptr;
-  return tensor_to_list(as_tensor(t));
-}
-
-static PyObject* py_fill_scalar(PyObject*, PyObject* args) {
-  PyObject *tensor, *number;
-  if (!PyArg_ParseTuple(args, "O!O:fill_scalar", TensorType, &tensor, &number)) return nullptr;
-  Tensor* t = as_tensor(tensor);
-  alignas(16) char element[16];
-  if (!store_number(number, t->dtype, element) || !tensor_fill(t, element)) return nullptr;
-  tensor_bump(t);
-  return Py_NewRef(tensor);
-}
-
 static PyObject* py_from_buffer(PyObject*, PyObject* object) { return as_object(tensor_from_buffer(object)); }
 
 static PyObject* py_set_foreign_reader(PyObject*, PyObject* reader) {
@@ -296,18 +214,20 @@ static PyObject* py_set_foreign_reader(PyObject*, PyObject* reader) {
 static PyMethodDef functions[] = {
     {"from_data", guarded<py_from_data>, METH_VARARGS,
      "from_data(data, dtype=None, device=None): a new tensor holding the data"},
-    {"item", guarded<py_item>, METH_O, "the only element, as a Python number"},
-    {"tolist", guarded<py_tolist>, METH_O, "nested lists of Python numbers"},
-    {"fill_scalar", guarded<py_fill_scalar>, METH_VARARGS,
-     "fill_scalar(tensor, number): write one number everywhere, element by element"},
     {"from_buffer", guarded<py_from_buffer>, METH_O, "a tensor over the memory of an object with the buffer protocol"},
     {"_set_foreign_reader", guarded<py_set_foreign_reader>, METH_O,
      "callable(object) -> Tensor over a foreign array, or None"},
     {}};
 
+static PyObject* m_tolist(PyObject* self, PyObject*) { return tensor_to_list(as_tensor(self)); }
+
+static PyMethodDef methods[] = {
+    {"tolist", guarded<m_tolist>, METH_NOARGS, "tolist($self, /)\n--\n\nnested lists of Python numbers"}, {}};
+
 int init_build(PyObject* module) {
-  if (init_number(module)) return -1;
-  return PyModule_AddFunctions(module, functions);
+  for_core().tensor_from_data = tensor_from_data;
+  for_core().tensor_from_buffer = tensor_from_buffer;
+  return add_attributes(TensorType, methods) || PyModule_AddFunctions(module, functions) ? -1 : 0;
 }
 
 }  // namespace rl

@@ -1,6 +1,7 @@
 // A compiled function: its two graphs, what is kept between them, and the node that joins them on the tape. In Python
 // (an autograd.Function) this took longer than a small network takes to run. Everything holds the lock.
 #include "region.h"
+#include "core.h"
 
 #include "boundary.h"
 #include "plan.h"
@@ -102,7 +103,7 @@ bool prepare(Graph& g, Tensor** inputs, int count) {
   std::vector<PyObject*> seen, memory;
   std::vector<uint32_t> versions;
   for (int k : g.statics) {
-    PyObject* alias = call_method(as_object(inputs[k]), "detach");
+    PyObject* alias = call_role(Role::Detach, as_object(inputs[k]));
     if (!alias) {
       for (auto* list : {&seen, &memory})
         for (PyObject* o : *list) Py_DECREF(o);
@@ -217,7 +218,7 @@ bool detach_results(Region* r, PyObject* results, PyObject* const* inputs, Py_ss
     bool is_own = !as_tensor(items[i])->requires_grad() && !as_tensor(items[i])->view;
     for (Py_ssize_t k = 0; is_own && k < count; k++) is_own = items[i] != inputs[k];
     if (is_own) continue;
-    PyObject* bare = call_method(items[i], "detach");
+    PyObject* bare = call_role(Role::Detach, items[i]);
     if (!bare) return false;
     Py_SETREF(items[i], bare);
   }
@@ -234,7 +235,7 @@ PyObject* region_call(PyObject* self, PyObject* args, PyObject*) {
   Ref hold(PyList_GetSlice(list, 0, count));   // a graph that is a function may empty its list
   if (!hold) return nullptr;
   bool records = false;
-  if (tls.grad_enabled)
+  if (thread_state().grad_enabled)
     for (bool wants : *r->differentiable) records |= wants;
   EdgeList before;   // taken first: graphs may write to inputs
   if (records) {
@@ -271,14 +272,14 @@ PyObject* laid_out(Node* n, uint32_t i, PyObject* grad, uint32_t dims) {
   bool is_dense = !m.ndim || strides[0] >= 0;
   if (!grad) {   // one that did not arrive counts as zeros
     Ref t(as_object(tensor_empty(n->sizes() + m.first_size, is_dense ? strides : nullptr, m.ndim, m.dtype, m.device)));
-    return t ? call_method(t.p, "zero_") : nullptr;
+    return t ? call_role(Role::Clear, t.p) : nullptr;
   }
   Tensor* g = as_tensor(grad);
   bool fits = is_dense || g->contiguous();
   for (int d = 0; fits && is_dense && d < m.ndim; d++) fits = g->sizes()[d] == 1 || g->strides()[d] == strides[d];
   if (fits) return Py_NewRef(grad);
   Ref copy(as_object(tensor_empty(g->sizes(), is_dense ? strides : nullptr, g->ndim, g->dtype, g->device)));
-  return copy ? call_method(copy.p, "copy_", grad) : nullptr;
+  return copy ? call_role(Role::CopyInto, copy.p, grad) : nullptr;
 }
 
 struct Values {
@@ -316,10 +317,10 @@ PyObject* refusing(Region* r, Node* n, PyObject** grads, PyObject* made) {
 
 }  // namespace
 
-bool region_apply(Node* n, PyObject** grads, PyObject** out) {
+static bool region_apply(Node* n, PyObject** grads, PyObject** out) {
   Region* r = as_region(n->op);
   Ref made(gradients_of(r, n, grads));
-  if (made && tls.grad_enabled) made = Ref(refusing(r, n, grads, made.p));
+  if (made && thread_state().grad_enabled) made = Ref(refusing(r, n, grads, made.p));
   if (!made) return false;
   if (PySequence_Fast_GET_SIZE(made.p) < static_cast<Py_ssize_t>(r->gradients->size()))
     return PyErr_SetString(PyExc_RuntimeError, "a compiled backward returned fewer gradients than it has"), false;
@@ -423,6 +424,7 @@ PyType_Spec spec = {"rushlight._C.Region", sizeof(Region), 0, Py_TPFLAGS_DEFAULT
 
 int init_region(PyObject* module) {
   RegionType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  for_core().region_apply = region_apply;
   return RegionType ? PyModule_AddObjectRef(module, "Region", as_object(RegionType)) : -1;
 }
 

@@ -11,5 +11,6 @@ bool is_guard_tree(PyObject* o);
 
 int init_guards(PyObject* module);
 int init_compiled_callable(PyObject* module);
+int init_call_key(PyObject* module);      // keys for caches of compiled functions
 
 }  // namespace rl

@@ -1,8 +1,8 @@
 // Functions of the module that make tensors over given memory and geometry, and change what a tensor looks at.
-#include "tensor.h"
 #include "boundary.h"
+#include "core.h"
+#include "faces.h"
 #include "geometry.h"
-#include "symbolic.h"
 
 namespace rl {
 

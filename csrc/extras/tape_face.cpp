@@ -1,13 +1,25 @@
 // The tape as Python sees it: attributes of nodes, tensor metadata, thread modes, and the engine's entry point.
 // Everything holds the lock.
-#include "call.h"
 #include "boundary.h"
+#include "call.h"
+#include "core.h"
+#include "faces.h"
 #include "geometry.h"
-#include "tape.h"
 
 namespace rl {
 
-PyTypeObject* TensorMetaType;
+static PyTypeObject* TensorMetaType;
+
+// Geometry, dtype and device of a tensor the backward pass needs no data of. ob_size counts dims.
+struct TensorMeta {
+  PyObject_VAR_HEAD
+  DType dtype;
+  Device device;
+  bool requires_grad;
+  int64_t offset;
+  int64_t sizes[1];              // sizes, then strides
+  int64_t* strides() { return sizes + ob_base.ob_size; }
+};
 
 // --- nodes ---------------------------------------------------------------------------------------------------------
 
@@ -50,6 +62,7 @@ static PyObject* n_context(PyObject* self, void*) {
 static PyObject* n_released(PyObject* self, void*) { return PyBool_FromLong(as_node(self)->released); }
 
 static PyObject* meta_new(const int64_t* sizes, int ndim, DType dtype, Device device);
+static PyObject* tensor_meta(Tensor* t);
 
 static PyObject* n_input_metadata(PyObject* self, void*) {
   Node* n = as_node(self);
@@ -145,7 +158,7 @@ static PyObject* n_dir(PyObject* self, PyObject*) {
   return list.release();
 }
 
-PyObject* node_getattro(PyObject* self, PyObject* name) {
+static PyObject* node_getattro(PyObject* self, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(self, name);
   Node* n = as_node(self);
   if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
@@ -159,12 +172,12 @@ PyObject* node_getattro(PyObject* self, PyObject* name) {
   return saved_attribute(n, text + 7);
 }
 
-PyObject* node_repr(PyObject* self) {
+static PyObject* node_repr(PyObject* self) {
   Ref name(node_name(as_node(self)));
   return name ? PyUnicode_FromFormat("<%U object at %p>", name.p, self) : nullptr;
 }
 
-PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Node* n = as_node(self);
   if (kwargs && PyDict_GET_SIZE(kwargs))
     return PyErr_SetString(PyExc_TypeError, "a node takes gradients, no keywords"), nullptr;
@@ -192,7 +205,7 @@ PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return tuple;
 }
 
-PyMethodDef node_methods[] = {
+static PyMethodDef node_methods[] = {
     {"name", guarded<n_name>, METH_NOARGS, "what this node undoes, as AddBackward0"},
     {"_sequence_nr", guarded<n_sequence>, METH_NOARGS, "order of recording"},
     {"_get_hooks", guarded<n_get_hooks>, METH_O, "_get_hooks(\"pre\" or \"post\") -> dict or None"},
@@ -200,7 +213,7 @@ PyMethodDef node_methods[] = {
     {"_saved_values", guarded<n_saved_values>, METH_NOARGS, "everything this node saved, in order"},
     {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
     {}};
-PyGetSetDef node_getset[] = {
+static PyGetSetDef node_getset[] = {
     {"next_functions", n_next_functions, nullptr, "((node, output_nr), ...) that gradients go to", nullptr},
     {"metadata", n_metadata, nullptr, "a dict to keep things in", nullptr},
     {"variable", n_variable, nullptr, "AccumulateGrad: the leaf", nullptr},
@@ -229,7 +242,7 @@ static PyObject* meta_new(const int64_t* sizes, int ndim, DType dtype, Device de
   return reinterpret_cast<PyObject*>(m);
 }
 
-PyObject* tensor_meta(Tensor* t) {
+static PyObject* tensor_meta(Tensor* t) {
   TensorMeta* m = meta_alloc(t->ndim, t->dtype, t->device);
   if (!m) return nullptr;
   memcpy(m->sizes, t->geometry, sizeof(int64_t) * 2 * t->ndim);
@@ -293,11 +306,11 @@ static PyObject* meta_zeros(PyObject* self, PyObject* args) {
   int n = shape == Py_None ? static_cast<int>(Py_SIZE(self)) : read_ints(shape, sizes, kMaxDims, "zeros");
   if (n < 0) return nullptr;
   Ref t(as_object(tensor_empty(shape == Py_None ? m->sizes : sizes, nullptr, n, m->dtype, m->device)));
-  return t ? call_method(t.p, "zero_") : nullptr;
+  return t ? call_role(Role::Clear, t.p) : nullptr;
 }
 static PyObject* meta_full(PyObject* self, PyObject* value) {
   Ref t(meta_empty(self, nullptr));
-  return t ? call_method(t.p, "fill_", value) : nullptr;
+  return t ? call_role(Role::Fill, t.p, value) : nullptr;
 }
 // like(shape=None, dtype=None): the same, with something changed
 static PyObject* meta_like(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -355,36 +368,24 @@ static bool truth(PyObject* o, bool* out) {
   *out = on > 0;
   return on >= 0;
 }
-static PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(tls.grad_enabled); }
+static PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(thread_state().grad_enabled); }
 static PyObject* py_set_grad_enabled(PyObject*, PyObject* on) {
-  if (!truth(on, &tls.grad_enabled)) return nullptr;
+  if (!truth(on, &thread_state().grad_enabled)) return nullptr;
   Py_RETURN_NONE;
 }
-static PyObject* py_is_inference(PyObject*, PyObject*) { return PyBool_FromLong(tls.inference); }
+static PyObject* py_is_inference(PyObject*, PyObject*) { return PyBool_FromLong(thread_state().inference); }
 static PyObject* py_set_inference(PyObject*, PyObject* on) {
-  if (!truth(on, &tls.inference)) return nullptr;
+  if (!truth(on, &thread_state().inference)) return nullptr;
   Py_RETURN_NONE;
 }
-static PyObject* py_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_enabled); }
+static PyObject* py_is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(anomalies()); }
 static PyObject* py_set_anomaly(PyObject*, PyObject* on) {
-  if (!truth(on, &anomaly_enabled)) return nullptr;
+  if (!truth(on, &anomalies())) return nullptr;
   Py_RETURN_NONE;
 }
 static PyObject* py_vjp_needs(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(engine_current_needs()); }
 
-static thread_local std::vector<PyObject*> hook_stack;   // strong (pack, unpack) tuples
 static thread_local PyObject* hooks_disabled = nullptr;  // strong message, while saved_tensors_hooks are forbidden
-
-PyObject* saved_hooks_top() {
-  PyObject* top = hook_stack.empty() ? nullptr : hook_stack.back();
-  return top == Py_None ? nullptr : top;
-}
-std::vector<PyObject*> saved_hooks_snapshot() { return hook_stack; }
-void saved_hooks_copy_to_thread(const std::vector<PyObject*>& stack) {
-  for (PyObject* o : stack) Py_INCREF(o);
-  for (PyObject* o : hook_stack) Py_DECREF(o);
-  hook_stack = stack;
-}
 
 static PyObject* py_push_hooks(PyObject*, PyObject* args) {
   PyObject *pack, *unpack;
@@ -392,21 +393,21 @@ static PyObject* py_push_hooks(PyObject*, PyObject* args) {
   if (hooks_disabled) return PyErr_SetObject(PyExc_RuntimeError, hooks_disabled), nullptr;
   PyObject* pair = pack == Py_None ? Py_NewRef(Py_None) : PyTuple_Pack(2, pack, unpack);
   if (!pair) return nullptr;
-  hook_stack.push_back(pair);
-  tls.saved_hooks = saved_hooks_top() != nullptr;
+  saved_hooks().push_back(pair);
+  thread_state().saved_hooks = saved_hooks_top() != nullptr;
   Py_RETURN_NONE;
 }
 static PyObject* py_pop_hooks(PyObject*, PyObject*) {
-  if (hook_stack.empty()) return PyErr_SetString(PyExc_RuntimeError, "no saved_tensors_hooks are active"), nullptr;
-  PyObject* top = hook_stack.back();
-  hook_stack.pop_back();
-  tls.saved_hooks = saved_hooks_top() != nullptr;
+  if (saved_hooks().empty()) return PyErr_SetString(PyExc_RuntimeError, "no saved_tensors_hooks are active"), nullptr;
+  PyObject* top = saved_hooks().back();
+  saved_hooks().pop_back();
+  thread_state().saved_hooks = saved_hooks_top() != nullptr;
   Py_DECREF(top);
   Py_RETURN_NONE;
 }
 // Sets (a message) or lifts (None) the ban; returns what was there.
 static PyObject* py_disable_hooks(PyObject*, PyObject* message) {
-  if (message != Py_None && !hook_stack.empty()) return PyErr_SetObject(PyExc_RuntimeError, message), nullptr;
+  if (message != Py_None && !saved_hooks().empty()) return PyErr_SetObject(PyExc_RuntimeError, message), nullptr;
   PyObject* old = hooks_disabled ? hooks_disabled : Py_NewRef(Py_None);
   hooks_disabled = message == Py_None ? nullptr : Py_NewRef(message);
   return old;
@@ -623,9 +624,15 @@ static PyMethodDef functions[] = {
      "(context, edges, outputs, roles, saved, callable=False)"},
     {}};
 
-int init_tape_python(PyObject* module) {
+int init_tape_face(PyObject* module) {
   TensorMetaType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&meta_spec));
   if (!TensorMetaType || PyModule_AddObjectRef(module, "TensorMeta", as_object(TensorMetaType))) return -1;
+  for (PyTypeObject* type : {NodeType, FunctionNodeType})
+    if (add_attributes(type, node_methods, node_getset)) return -1;
+  for_core().tensor_meta = tensor_meta;
+  for_core().node_repr = node_repr;
+  for_core().node_getattro = node_getattro;
+  for_core().node_call = node_call;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "boundary.h"
-#include "number.h"
-#include "tape.h"
+#include "core.h"
+#include "guards.h"
 
 namespace rl {
 
@@ -156,20 +156,21 @@ static PyObject* py_module_key(PyObject*, PyObject* roots) {
   return bytes ? PyTuple_Pack(2, tensors.p, bytes.p) : nullptr;
 }
 
-// call_key(modules, arguments, plain types) -> (tensors of both, each once, and everything that the graph of such a call
-// depends on as bytes); None where an argument is more than a plain tensor, or mixed precision is on.
+// call_key(modules, arguments, plain types) -> (tensors of both, each once, and everything that the graph of such a
+// call depends on as bytes); None where an argument is more than a plain tensor, or mixed precision is on.
 static PyObject* py_call_key(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 3 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]) || !PyTuple_Check(args[2]))
     return PyErr_SetString(PyExc_TypeError, "call_key: expected modules, arguments and types, tuples all"), nullptr;
   PyObject *given = args[1], *types = args[2];
-  if (tls.keys & ~tls.excluded) Py_RETURN_NONE;
+  const ThreadState& now = thread_state();
+  if (now.keys & ~now.excluded) Py_RETURN_NONE;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++)
     if (!is_tensor(PyTuple_GET_ITEM(given, i))) Py_RETURN_NONE;
   Ref all(PyList_New(0)), once(PyList_New(0));
   std::string key;
   key.reserve(1024);
-  append(key, static_cast<uint8_t>(tls.grad_enabled | tls.inference << 1));
-  append(key, static_cast<uint8_t>(default_dtype));
+  append(key, static_cast<uint8_t>(now.grad_enabled | now.inference << 1));
+  append(key, static_cast<uint8_t>(float_dtype()));
   append(key, PyTuple_GET_SIZE(given));
   if (!all || !once || !append_modules(args[0], all.p, key)) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++)

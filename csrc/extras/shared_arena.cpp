@@ -17,6 +17,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core.h"
 #include "shared.h"
 #include "boundary.h"
 
@@ -352,7 +353,7 @@ bool allocate_in_arena(Storage* s, size_t nbytes) {
 // call(function, *args): storages that the function makes are in the arena, as far as they fit.
 PyObject* arena_call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   if (count < 1) return PyErr_SetString(PyExc_TypeError, "SharedArena.call: a function is needed"), nullptr;
-  allocate_elsewhere = allocate_in_arena;
+  use_allocator(allocate_in_arena);
   SharedArena* before = redirect;
   redirect = of(self);
   PyObject* result = PyObject_Vectorcall(args[0], args + 1, static_cast<size_t>(count - 1), nullptr);

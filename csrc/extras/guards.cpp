@@ -1,4 +1,4 @@
-// The guard tree. Python hands over a list of nodes (rushlight/dynamo/guards.py): each reads its value from its parent's
+// The guard tree. Python hands over a list of nodes (rushlight/dynamo/guards.py): each reads its value from its parent
 // (an attribute, an item, ...) and holds checks. A walk in that order reads every value once; dicts that did not change
 // since the last walk are not searched again. A walk that succeeded leaves a short list of what to look at next time:
 // dicts that must not have been written to, tensors whose layouts must still hold, and what is read anew at each call.
@@ -134,7 +134,8 @@ uint64_t version_of(PyObject* dict) {
 bool has_version(PyObject* o) { return kTellsVersions && (PyDict_CheckExact(o) || PyODict_CheckExact(o)); }
 
 ModeWords words_now() {
-  return {tls.grad_enabled, tls.inference, tls.saved_hooks, tls.keys, tls.excluded, plan_defaults()};
+  const ThreadState& now = thread_state();
+  return {now.grad_enabled, now.inference, now.saved_hooks, now.keys, now.excluded, plan_defaults()};
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------
@@ -194,7 +195,8 @@ Value read_key(GuardNode& n, PyObject* from) {
   return shared(key);
 }
 
-Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells) {
+Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t count, PyObject* globals,
+           PyObject* cells) {
   switch (n.read) {
     case Read::Local: return shared(n.number < count ? locals[n.number] : nullptr);
     case Read::Global: {

@@ -1,7 +1,8 @@
 // The autograd attributes of Tensor: grad, grad_fn, requires_grad, detach, backward and their neighbours.
 // Installed on the type after it exists, so that tensor.cpp need not know them. Everything holds the lock.
-#include "tape.h"
 #include "boundary.h"
+#include "core.h"
+#include "faces.h"
 
 namespace rl {
 
@@ -38,7 +39,7 @@ static bool change_requires_grad(Tensor* t, bool on) {
                  info(t->dtype).name);
     return false;
   }
-  if (on && (t->flags & kInference) && !tls.inference) {
+  if (on && (t->flags & kInference) && !thread_state().inference) {
     PyErr_SetString(
         PyExc_RuntimeError,
         "requires_grad: an inference tensor cannot require gradients outside InferenceMode. Clone it first.");
@@ -207,7 +208,7 @@ static int set_wrapped(PyObject* self, PyObject* value, void*) {
 
 // Tensors of a function transform leave the graph at every level: Python knows the levels.
 static PyObject* call_wrapped(const char* what, PyObject* self) {
-  PyObject* handler = PyDict_GetItemString(autograd_callbacks, what);
+  PyObject* handler = PyDict_GetItemString(autograd_helpers(), what);
   if (!handler) return PyErr_Format(PyExc_RuntimeError, "%s: function transforms are not loaded", what), nullptr;
   return PyObject_CallOneArg(handler, self);
 }
@@ -222,7 +223,7 @@ static PyObject* py_mark_view(PyObject*, PyObject* args) {
   PyObject *out, *base;
   int multi = 0;
   if (!PyArg_ParseTuple(args, "O!O!|p", TensorType, &out, TensorType, &base, &multi)) return nullptr;
-  if (out == base || tls.inference) Py_RETURN_NONE;
+  if (out == base || thread_state().inference) Py_RETURN_NONE;
   tensor_share_version(as_tensor(base), as_tensor(out));
   if (!tape_set_view(as_tensor(out), as_tensor(base), multi)) return nullptr;
   Py_RETURN_NONE;
@@ -258,7 +259,7 @@ static PyObject* one_like(Tensor* t) {
   }
   Ref empty(as_object(tensor_empty(t->sizes(), nullptr, t->ndim, t->dtype, t->device)));
   Ref one(PyLong_FromLong(1));
-  return empty && one ? call_method(empty.p, "fill_", one.p) : nullptr;
+  return empty && one ? call_role(Role::Fill, empty.p, one.p) : nullptr;
 }
 
 // The gradient a plain call starts from: the one given, if it fits as it is, or one for a scalar. Null without an
@@ -276,7 +277,7 @@ static PyObject* starting_gradient(Tensor* t, PyObject* args) {
 
 static PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
   Tensor* t = as_tensor(self);
-  bool plain = (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !(tls.keys & ~kKeyAutocast);
+  bool plain = (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !(thread_state().keys & ~kKeyAutocast);
   if (plain && tape_grad_fn(t)) {
     Ref start(starting_gradient(t, args));
     if (!start && PyErr_Occurred()) return nullptr;
@@ -288,7 +289,7 @@ static PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
       Py_RETURN_NONE;
     }
   }
-  PyObject* general = PyDict_GetItemString(autograd_callbacks, "tensor_backward");
+  PyObject* general = PyDict_GetItemString(autograd_helpers(), "tensor_backward");
   if (!general) return PyErr_SetString(PyExc_RuntimeError, "rushlight.autograd is not loaded"), nullptr;
   Ref first(PyTuple_Pack(1, self));
   Ref all(first ? PySequence_Concat(first.p, args) : nullptr);
@@ -326,16 +327,9 @@ static PyMethodDef tensor_functions[] = {
     {"mark_view", guarded<py_mark_view>, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};
 
 int init_tape_tensor(PyObject* module) {
-  if (PyModule_AddFunctions(module, tensor_functions)) return -1;
-  for (PyGetSetDef* g = tensor_getset; g->name; g++) {
-    Ref descriptor(PyDescr_NewGetSet(TensorType, g));
-    if (!descriptor || PyObject_SetAttrString(as_object(TensorType), g->name, descriptor.p)) return -1;
-  }
-  for (PyMethodDef* m = tensor_methods; m->ml_name; m++) {
-    Ref descriptor(PyDescr_NewMethod(TensorType, m));
-    if (!descriptor || PyObject_SetAttrString(as_object(TensorType), m->ml_name, descriptor.p)) return -1;
-  }
-  return 0;
+  return add_attributes(TensorType, tensor_methods, tensor_getset) || PyModule_AddFunctions(module, tensor_functions)
+             ? -1
+             : 0;
 }
 
 }  // namespace rl

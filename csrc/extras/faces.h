@@ -1,0 +1,30 @@
+// What Python sees of the core's objects: attributes added to its types, and functions of the module.
+#pragma once
+#include "tensor.h"
+
+namespace rl {
+
+// The Python face of a storage: rushlight.UntypedStorage.
+struct StorageObject {
+  PyObject_HEAD
+  Storage* storage;
+  PyObject* weakrefs;
+  PyObject* extent;   // what nbytes() answers, where that is a formula (a fake tensor's storage); null elsewhere
+};
+extern PyTypeObject* StorageType;
+PyObject* storage_object(Storage* s);   // new reference; retains s
+
+int init_number_face(PyObject* module);
+int init_storage_face(PyObject* module);
+int init_tensor_face(PyObject* module);
+int init_tensor_functions(PyObject* module);
+int init_tape_face(PyObject* module);      // TensorMeta, attributes of nodes, thread modes, the engine's entry point
+int init_tape_tensor(PyObject* module);    // autograd attributes of tensors
+int init_index_face(PyObject* module);     // indexing with tensors, assignment
+int init_op_face(PyObject* module);        // Overload, Op, dispatch keys of the thread
+int init_plan_face(PyObject* module);      // Plan, PointwisePlan
+
+// False with a RuntimeError set where PyTorch refuses (float8, wide unsigned integers with others).
+bool promote_dtypes(DType a, DType b, DType* out);
+
+}  // namespace rl
