@@ -325,6 +325,8 @@ class Attributes:
         if isinstance(value, FakeTensor):
             known = self.twin_of(value)
             return Tensor if known is None else type(known.real)
+        if type(value).__name__ == "Array" and hasattr(value, "is_scalar"):
+            return value.dtype.type if value.is_scalar else type(value).__mro__[1]
         if isinstance(value, SYMBOLS):
             return {SymInt: int, SymFloat: float, SymBool: bool}[type(value)]
         return type(value)

@@ -23,7 +23,7 @@ from ..dispatch.modes import below, state as mode_state
 from ..fake import FakeTensor
 from ..nn import Module
 from ..op import ops
-from . import control, control_flow, gradients, marked, marks, natives
+from . import arrays, control, control_flow, gradients, marked, marks, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
@@ -45,6 +45,7 @@ _INTERPRETED = tuple(
     )
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
+_NUMPY = f"{os.sep}numpy{os.sep}"
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
 assert control.OPS and control_flow, "the instructions that decide, and the rules of control flow, are in their tables"
@@ -56,7 +57,8 @@ def _watch(frame: types.FrameType, event: str, arg: Any) -> None:
     """What a built-in function may call while it runs: this framework and the standard library."""
     if event == "call":
         file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, _STANDARD, "<frozen")) or "site-packages" in file:
+        is_foreign = not file.startswith((_PACKAGE, _STANDARD, "<frozen")) or "site-packages" in file
+        if is_foreign and _NUMPY not in file:      # which works on our arrays, or on none of the program's
             raise GraphBreak("python called back", f"a built-in function calls {frame.f_code.co_qualname}")
 
 
@@ -247,8 +249,12 @@ class Machine(Operators):
             return marked.call_marked(self, function, said, args, kwargs)
         kind = type(function)
         if kind is types.FunctionType:
+            if (function.__module__ or "").startswith("numpy"):
+                return arrays.call(self, function, args, kwargs)
             return self.call_function(function, args, kwargs)
         if kind is types.MethodType:
+            if arrays.is_array(function.__self__):
+                return arrays.call(self, function, args, kwargs)
             return self.call_method(function, args, kwargs)
         if isinstance(function, type):
             return self.call_class(function, args, kwargs)
@@ -262,6 +268,8 @@ class Machine(Operators):
             return self.call_cached(function, args, kwargs)
         if kind is operator.attrgetter:
             return natives.get_attributes(self, function, args)
+        if arrays.is_numpy(function):
+            return arrays.call(self, function, args, kwargs)
         if natives.is_native(function):
             return self.call_native(function, args, kwargs)
         found = on_class(kind, "__call__")

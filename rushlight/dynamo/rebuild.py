@@ -19,6 +19,7 @@ from .. import _C
 from .._C import Tensor
 from ..base.shape import Size, layout, memory_format
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
+from . import arrays
 from .breaks import GraphBreak, shown
 from .emitter import Emitter
 from .gradients import spent
@@ -93,6 +94,12 @@ class Rebuilder:
                 self.result(made)
         elif id(value) in self.made:
             self.emitter.load_local(self.made[id(value)])
+        elif arrays.is_array(value):
+            self.emitter.load_const(arrays.back)
+            self.push(value.tensor)
+            self.emitter.load_const(value.is_scalar)
+            self.emitter.call(2)
+            self.keep(value)
         elif isinstance(value, _AS_THEY_ARE) and not _is_bound(value):
             self.emitter.load_const(value)
         else:
