@@ -7,12 +7,15 @@ per step with the loss of the whole batch, which is the same on 1, 2, 4 and 8 pr
     rushlight run --nproc 8 examples/parallel_gpt.py examples/parallel_gpt.toml
 
 Tensor: linear layers are cut by columns, then by rows; between them, sequences are cut, so that norms and sums are
-computed once. Pipeline: every rank keeps a run of blocks. Data: gradients are averaged once per step.
+computed once. Context: every rank has its positions, and keys and values travel round. Pipeline: every rank keeps a run
+of blocks. Data: gradients are averaged once per step.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import tomllib
 from typing import Any
 
@@ -23,6 +26,7 @@ import rushlight.distributed as dist
 from rushlight.distributed.device_mesh import DeviceMesh, init_device_mesh
 from rushlight.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from rushlight.distributed.tensor import Replicate, Shard
+from rushlight.distributed.tensor.experimental import context_parallel
 from rushlight.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -32,6 +36,7 @@ from rushlight.distributed.tensor.parallel import (
 )  # fmt: skip
 
 nn, F = torch.nn, torch.nn.functional
+DIMS = ("pipeline", "data", "context", "tensor")      # ranks that talk most are neighbours
 SCHEDULES = {"1F1B": Schedule1F1B, "GPipe": ScheduleGPipe}
 
 
@@ -75,10 +80,10 @@ class Embedding(nn.Module):
     def __init__(self, letters: int, length: int, width: int) -> None:
         super().__init__()
         self.letters, self.places = nn.Embedding(letters, width), nn.Embedding(length, width)
+        self.positions = torch.arange(length)          # of the letters that this rank has
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:
-        places = torch.arange(numbers.shape[1]).expand_as(numbers)
-        return self.letters(numbers) + self.places(places)
+        return self.letters(numbers) + self.places(self.positions.expand_as(numbers))
 
 
 class Head(nn.Module):
@@ -119,14 +124,29 @@ def spread(model: nn.Sequential, mesh: DeviceMesh) -> None:
         parallelize_module(part, mesh, plan)
 
 
-def average_gradients(model: nn.Module, group: Any, count: int) -> None:
-    """What data parallel ranks found, as one message; each rank has the gradients of its own part of a layer."""
+def average_gradients(model: nn.Module, meshes: list[DeviceMesh]) -> None:
+    """What ranks with other samples or positions found, as one message; each has the gradients of its own part of a
+    layer."""
     found = [p.grad for p in model.parameters() if p.grad is not None]
     local = [g.to_local() if hasattr(g, "to_local") else g for g in found]
     flat = torch.cat([g.reshape(-1) for g in local])
-    dist.all_reduce(flat, group=group)
-    for g, mean in zip(local, (flat / count).split([g.numel() for g in local]), strict=True):
+    for mesh in meshes:
+        if mesh.size() > 1:
+            dist.all_reduce(flat, group=mesh.get_group())
+            flat /= mesh.size()
+    for g, mean in zip(local, flat.split([g.numel() for g in local]), strict=True):
         g.copy_(mean.view_as(g))
+
+
+def cut_sequences(model: nn.Sequential, mesh: DeviceMesh, *rows: torch.Tensor) -> Any:
+    """Within, this rank has its positions of a batch, and attention sees all."""
+    if mesh.size() == 1:
+        return contextlib.nullcontext()
+    buffers, dims = list(rows), [1] * len(rows)
+    if isinstance(model[0], Embedding):
+        model[0].positions = torch.arange(model[0].places.num_embeddings)
+        buffers, dims = [*buffers, model[0].positions], [*dims, 0]
+    return context_parallel(mesh, buffers=buffers, buffer_seq_dims=dims, no_restore_buffers=set(buffers))
 
 
 def loss_of(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
@@ -135,38 +155,38 @@ def loss_of(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
 
 def train(config: dict[str, Any]) -> list[float]:
     parallel, training, length = config["parallel"], config["training"], config["model"]["length"]
-    sizes = tuple(parallel[name] for name in ("pipeline", "data", "tensor"))
-    mesh = init_device_mesh("cpu", sizes, mesh_dim_names=("pipeline", "data", "tensor"))
-    stage, share, _ = mesh.get_coordinate()
-    last = stage == sizes[0] - 1
+    sizes = tuple(parallel[name] for name in DIMS)
+    mesh = init_device_mesh("cpu", sizes, mesh_dim_names=DIMS)
+    stages, shares, _, tensor = sizes
+    stage, share, *_ = mesh.get_coordinate()
+    last = stage == stages - 1
 
     text = read_text(200_000)
     letters = sorted(set(text))
     numbers = torch.tensor([letters.index(c) for c in text])
     torch.manual_seed(training["seed"])
-    model = build(config, len(letters), stage, sizes[0])
-    if sizes[2] > 1:
+    model = build(config, len(letters), stage, stages)
+    if tensor > 1:
         spread(model, mesh["tensor"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=training["learning_rate"])
-    pipe = PipelineStage(model, stage, sizes[0], torch.device("cpu"), group=mesh.get_group("pipeline"))
+    pipe = PipelineStage(model, stage, stages, torch.device("cpu"), group=mesh.get_group("pipeline"))
     schedule = SCHEDULES[parallel["schedule"]](pipe, parallel["micro_batches"], loss_fn=loss_of)
 
     order, losses = torch.Generator().manual_seed(training["seed"]), []
     for step in range(training["steps"]):
         starts = torch.randint(0, len(numbers) - length - 1, (training["batch"],), generator=order)
         rows = torch.stack([numbers[s : s + length + 1] for s in starts.tolist()])
-        rows = rows.chunk(sizes[1])[share]            # every rank draws the whole batch and keeps its part
+        rows = rows.chunk(shares)[share]              # every rank draws the whole batch and keeps its part
+        read, wanted = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
         given: list[torch.Tensor] = []
         optimizer.zero_grad()
-        inputs = [rows[:, :-1]] if stage == 0 else []
-        inputs = [rows[:, :-1]] if stage == 0 else []
-        schedule.step(*inputs, **({"target": rows[:, 1:], "losses": given} if last else {}))
-        if sizes[1] > 1:
-            average_gradients(model, mesh.get_group("data"), sizes[1])
+        with cut_sequences(model, mesh["context"], read, wanted):
+            schedule.step(*([read] if stage == 0 else []), **({"target": wanted, "losses": given} if last else {}))
+        average_gradients(model, [mesh["data"], mesh["context"]])
         optimizer.step()
         loss = torch.stack(given).mean().detach() if last else torch.zeros(())
-        dist.all_reduce(loss)                          # the last stage has it, as often as there are tensor ranks
-        losses.append(float(loss) / (sizes[1] * sizes[2]))
+        dist.all_reduce(loss)                          # every rank of the last stage has one
+        losses.append(float(loss) * stages / dist.get_world_size())
         if dist.get_rank() == 0:
             print(f"step {step}: loss {losses[-1]:.6f}", flush=True)
     return losses
@@ -175,7 +195,7 @@ def train(config: dict[str, Any]) -> list[float]:
 def read_config() -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="a TOML file such as parallel_gpt.toml")
-    for name in ("data", "tensor", "pipeline", "micro-batches"):
+    for name in (*DIMS, "micro-batches"):
         parser.add_argument(f"--{name}", type=int, help=f"replaces parallel.{name.replace('-', '_')}")
     parser.add_argument("--steps", type=int, help="replaces training.steps")
     options = vars(parser.parse_args())
@@ -196,9 +216,9 @@ def main() -> None:
         dist.init_process_group("gloo")
     else:
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    wanted = config["parallel"]["data"] * config["parallel"]["tensor"] * config["parallel"]["pipeline"]
+    wanted = math.prod(config["parallel"][name] for name in DIMS)
     if wanted != dist.get_world_size():
-        raise SystemExit(f"data x tensor x pipeline is {wanted}, but {dist.get_world_size()} processes were started")
+        raise SystemExit(f"{' x '.join(DIMS)} is {wanted}, but {dist.get_world_size()} processes were started")
     train(config)
     dist.destroy_process_group()
 

@@ -14,19 +14,20 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @functools.cache
-def losses(data: int, tensor: int, pipeline: int) -> list[float]:
+def losses(data: int, tensor: int, pipeline: int, context: int) -> list[float]:
     program = [str(EXAMPLES / "parallel_gpt.py"), str(EXAMPLES / "parallel_gpt.toml"), "--steps", "3"]
     program += ["--data", str(data), "--tensor", str(tensor), "--pipeline", str(pipeline)]
-    count = data * tensor * pipeline
+    program += ["--context", str(context)]
+    count = data * tensor * pipeline * context
     start = ["-m", "rushlight", "run", "--nproc", str(count)] if count > 1 else []
     done = subprocess.run([sys.executable, *start, *program], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     return [float(number) for number in re.findall(r"loss ([\d.]+)", done.stdout)]
 
 
-@pytest.mark.parametrize("spread", [(1, 2, 1), (2, 1, 2), (1, 2, 2), (2, 2, 2)], ids=str)
-def test_losses_are_those_of_one_process(spread: tuple[int, int, int]) -> None:
-    alone = losses(1, 1, 1)
+@pytest.mark.parametrize("spread", [(1, 1, 1, 2), (2, 1, 2, 1), (1, 2, 2, 1), (1, 2, 2, 2), (2, 2, 2, 1)], ids=str)
+def test_losses_are_those_of_one_process(spread: tuple[int, int, int, int]) -> None:
+    alone = losses(1, 1, 1, 1)
     assert len(alone) == 3 and alone[2] < alone[0]
     assert losses(*spread) == pytest.approx(alone, rel=2e-5)
 
@@ -34,4 +35,4 @@ def test_losses_are_those_of_one_process(spread: tuple[int, int, int]) -> None:
 def test_a_wrong_number_of_processes_is_told() -> None:
     program = [sys.executable, str(EXAMPLES / "parallel_gpt.py"), str(EXAMPLES / "parallel_gpt.toml")]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120)
-    assert done.returncode and "data x tensor x pipeline is 8, but 1 processes were started" in done.stderr
+    assert done.returncode and "pipeline x data x context x tensor is 8, but 1 processes were started" in done.stderr
