@@ -402,9 +402,10 @@ def location(function: types.FunctionType) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
-def unsupported(reason: Any, fullgraph: bool = True) -> Exception:
-    """The error that fullgraph=True, or an `error_on_graph_break` block, makes of a break."""
-    lines = [f"compile{'(fullgraph=True)' if fullgraph else ''}: the graph breaks: {getattr(reason, 'reason', reason)}"]
+def unsupported(reason: Any, fullgraph: bool = True, asked: str = "compile") -> Exception:
+    """The error that fullgraph=True, or an `error_on_graph_break` block, makes of a break; `asked` is who wants it."""
+    named = "compile(fullgraph=True)" if fullgraph and asked == "compile" else asked
+    lines = [f"{named}: the graph breaks: {getattr(reason, 'reason', reason)}"]
     where = getattr(reason, "location", "")
     if where:
         lines.append(f"  at {where}")

@@ -36,6 +36,7 @@ from .graph_signature import (
 )
 from .recording import ExportTracer, Recorder, module_stack
 from .sizes import Sizes
+from .strict import check_strictly
 from .values import argument_of, note_numbers
 
 
@@ -45,7 +46,8 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
     """The whole of `mod(*args, **kwargs)` as one graph of ATen ops.
 
     `dynamic_shapes` says which sizes may vary, by argument: `{"x": {0: Dim("batch", max=64)}}`, a tuple in the order of
-    the arguments, or a `ShapesCollection`. All others are those of the examples.
+    the arguments, or a `ShapesCollection`. All others are those of the examples. `strict` reads the program's bytecode
+    first, and refuses what one run would not show: branches on elements, calls that cannot be looked into.
     """
     if not isinstance(mod, Module):
         raise ValueError(
@@ -55,8 +57,6 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
         raise UserError(
             f"export: expected example arguments as a tuple, got {type(args).__name__}. Write (x,) for one."
         )
-    if strict:
-        raise NotImplementedError("export(strict=True) reads bytecode, which is not written yet. Use strict=False.")
     if preserve_module_call_signature:
         raise NotImplementedError("export(preserve_module_call_signature=...) is not written yet; leave it empty.")
     if prefer_deferred_runtime_asserts_over_guards:
@@ -64,6 +64,8 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
             "export(prefer_deferred_runtime_asserts_over_guards=True): what the program assumes of sizes is checked "
             "when module() is called, before it runs. Leave it False."
         )
+    if strict:
+        check_strictly(mod, args, kwargs or {})
     return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).run()
 
 

@@ -247,8 +247,6 @@ def test_programs_that_are_no_graph_are_refused():
         export(Pair(), (x,))
     with pytest.raises(ValueError, match="expected a Module"):
         export(lambda x: x, (x,))
-    with pytest.raises(NotImplementedError, match="strict"):
-        export(Pair(), (x, x), strict=True)
     program = export(Pair(), (rl.ones(2, 2), rl.ones(2, 2)))
     with pytest.raises(RuntimeError, match=r"module\(\)"):
         program(x, x)
@@ -318,3 +316,29 @@ def test_inputs_have_kinds():
     assert kinds["table"] is InputKind.CONSTANT_TENSOR and kinds["x"] is InputKind.USER_INPUT
     assert dict(program.named_parameters())["lin.bias"] is program.state_dict["lin.bias"]
     assert [n for n, _ in program.named_buffers()] == ["seen", "hidden"]
+
+
+class Switched(nn.Module):
+    """Python decides, by arguments that are no tensors; running statistics are written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x, scale=2.0, *, flag=True):
+        y = self.norm(x * scale)
+        return {"y": y.relu() if flag else y}
+
+
+def test_strict_gives_the_same_graph_and_changes_nothing():
+    model, x = Switched(), rl.randn(4, 3)
+    before = model.norm.running_mean.clone()
+    program = export(model, (x,), {"flag": True}, strict=True)
+    assert program.graph_module.code == export(model, (x,), {"flag": True}).graph_module.code
+    assert rl.equal(model.norm.running_mean, before) and int(model.norm.num_batches_tracked) == 0
+
+
+def test_strict_names_the_line_that_cannot_be_captured():
+    match = r"export\(strict=True\): .*(?s:.)*test_programs\.py:\d+ in Looks.forward"
+    with pytest.raises(rl._dynamo.exc.Unsupported, match=match):
+        export(Looks(), (rl.ones(2),), strict=True)
