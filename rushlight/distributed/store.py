@@ -438,6 +438,7 @@ class FileStore(Store):
         if not getattr(self, "_open", False):
             return
         self._open = False
-        with contextlib.suppress(OSError, DistStoreError), self._locked() as file:
+        # at the end of the interpreter `open` may be gone
+        with contextlib.suppress(OSError, DistStoreError, NameError), self._locked() as file:
             if self._add(file, self._CLOSED, 1) >= self._world_size > 0:
                 os.unlink(self._path)

@@ -165,7 +165,10 @@ interpreters: dict[str, Callable] = {}   # kind of level -> function(level, over
 
 
 def readable(t: Any) -> bool:
-    """Whether elements may be looked at now: not without data, and not where tensors stand for batches."""
+    """Whether elements may be looked at now: not without data, nor where it is on other processes, nor where tensors
+    stand for batches."""
+    if t._keys and getattr(t, "_is_elsewhere", False):
+        return False
     return not t.is_meta and not any(level.kind == "vmap" for level in state.stack)
 
 

@@ -33,6 +33,7 @@ class DTensor(Tensor):
     _local_tensor: Any
     _spec: DTensorSpec
     __torch_function__ = _C._disabled_torch_function_impl
+    _is_elsewhere = True     # bodies of ops must not look at elements
 
     def __new__(cls, local_tensor: Any, spec: DTensorSpec, *, requires_grad: bool) -> DTensor:
         result = _C.make_wrapper(cls, tuple(spec.shape), tuple(spec.stride), local_tensor.dtype, local_tensor.device)
@@ -51,6 +52,9 @@ class DTensor(Tensor):
         name = overload.name
         if name in ("new_empty", "new_zeros", "new_ones", "new_full") and isinstance(args[0], DTensor):
             return _new(name, *args)
+        definition = overload.definition
+        if definition.batch == "random" and definition.is_composite and isinstance(args[0], DTensor):
+            return _drawn(overload, *args)
         return NotImplemented
 
     # --- plain tensors in and out -------------------------------------------------------------------------------------
@@ -234,6 +238,14 @@ def _new(name: str, like: DTensor, size: Any, *rest: Any) -> DTensor:
     if name != "new_empty":
         made._local_tensor.fill_({"new_zeros": 0, "new_ones": 1}.get(name) if not value else value[0])
     return made.requires_grad_() if requires_grad else made
+
+
+def _drawn(overload: Any, like: DTensor, *rest: Any) -> DTensor:
+    """An op that draws a number for each element: each process draws those of its part."""
+    placements = gradient_placements(like.placements)      # terms are not drawn for
+    source = like if like.placements == placements else like.redistribute(placements=placements)
+    made = overload.call(source.to_local(), *rest)
+    return DTensor.from_local(made, like.device_mesh, placements, shape=like.shape, stride=like.stride())
 
 
 def _whole(tensor: DTensor) -> Tensor:

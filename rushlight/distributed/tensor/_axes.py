@@ -361,6 +361,29 @@ def linear(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
     return Axes(inputs, [out], {"k": Partial()}, [(0, 2), (1, 2)], added=(2,), chooses=True)
 
 
+def convolution(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
+    """The batch is free; so are the channels of results, and a sum over those of inputs, unless they are in groups."""
+    x, weight, bias = args[:3]
+    transposed, groups = argument(definition, args, "transposed"), argument(definition, args, "groups")
+    if x.ndim != weight.ndim:
+        raise NoRule("convolution of one example")
+    out, into = (None, None) if groups != 1 else ("o", "c")
+    rest = (None,) * (x.ndim - 2)
+    inputs = [("n", into, *rest), (into, out, *rest) if transposed else (out, into, *rest)]
+    folds = {"c": Partial()} if into else {}
+    if bias is None:
+        return Axes(inputs, [("n", out, *rest)], folds, [(0,), (1,)])
+    return Axes([*inputs, (out,)], [("n", out, *rest)], folds, [(0, 2), (1, 2)], added=(2,))
+
+
+def convolution_weight(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
+    """A sum over the batch."""
+    groups, rest = argument(definition, args, "groups"), (None,) * (args[0].ndim - 2)
+    out, into = (None, None) if groups != 1 else ("o", "c")
+    inputs = [("n", out, *rest), ("n", into, *rest)]
+    return Axes(inputs, [(out, into, *rest)], {"n": Partial()}, [(0,), (1,)])
+
+
 def indexed(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
     """What the loop body says."""
     found = axes_of_positions(definition, args, Axes)
@@ -375,4 +398,6 @@ KINDS: tuple[tuple[type, Callable], ...] = (
 DECLARED: dict[str | None, Callable] = {
     "dim": along_dim, "new dim": new_dim, "leading": leading, "fold": leading, "random": random, "pointwise": pointwise,
 }  # fmt: skip
-NAMED: dict[str, Callable] = {"matmul": matmul, "linear": linear}
+NAMED: dict[str, Callable] = {
+    "matmul": matmul, "linear": linear, "convolution": convolution, "_convolution_weight": convolution_weight,
+}  # fmt: skip

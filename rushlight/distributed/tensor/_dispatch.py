@@ -75,6 +75,9 @@ def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     parts = [mapped(a, lambda _: next(locals_)) for a in bound]
     for i, value in decision.replaced.items():
         parts[i] = value
+    # what was moved lies in an order of its own, and no one writes to it through the view
+    if overload.is_view and (parts[0] is not given[0]._local_tensor or _C.in_rule()):
+        parts[0] = parts[0].contiguous()
     if mesh.get_coordinate() is None:
         result = [t._local_tensor.new_empty((0,)) for t in given[:1]] * len(decision.outputs)
         result = result[0] if len(result) == 1 else tuple(result)
@@ -119,7 +122,7 @@ def distributed(name: str, tensors: list[Tensor]) -> list[Any]:
                     f"{name}: tensors lie on different meshes, {spec.mesh} and {t._spec.mesh}. Redistribute them first."
                 )
             found.append(t)
-        elif t.ndim == 0 or t.numel() == 1 or state.implicit_replication or _C.in_rule():
+        elif t.numel() == 1 or not any(t.stride()) or state.implicit_replication or _C.in_rule():
             meta = TensorMeta(Size(t.shape), tuple(t.stride()), t.dtype)
             copies = DTensorSpec(spec.mesh, (Replicate(),) * spec.mesh.ndim, meta)
             found.append(type(first)(t.detach(), copies, requires_grad=False))
