@@ -100,12 +100,6 @@ SYSTEMS = (
         "Several processes",
         "running over several processes is not written yet",
         {
-            "torch.distributed.rpc.api": "_all_gather _barrier remote rpc_async rpc_sync shutdown",
-            "torch.distributed.rpc": (
-                "BackendType PyRRef RRef RpcBackendOptions TensorPipeRpcBackendOptions WorkerInfo backend_registry "
-                "functions get_worker_info init_rpc remote rpc_async rpc_sync shutdown"
-            ),
-            "torch.distributed.optim": "DistributedOptimizer",
             "torch.distributed.fsdp": (
                 "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
                 "LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig "

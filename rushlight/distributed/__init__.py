@@ -7,7 +7,6 @@ one machine these go through shared memory, between machines through sockets.
 from __future__ import annotations
 
 from ..base import late
-from . import rpc  # noqa: F401
 from .device_mesh import DeviceMesh, init_device_mesh  # noqa: F401
 from .distributed_c10d import *  # noqa: F403
 from .distributed_c10d import (  # noqa: F401
@@ -23,4 +22,6 @@ def is_available() -> bool:
     return True
 
 
-__getattr__, __dir__ = late.names(globals(), {}, ("optim", "tensor"))
+__getattr__, __dir__ = late.names(
+    globals(), {}, ("autograd", "checkpoint", "elastic", "nn", "optim", "pipelining", "rpc", "tensor"),
+)

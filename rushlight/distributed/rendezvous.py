@@ -101,8 +101,9 @@ def _store(host: str, port: int, rank: int, size: int, timeout: timedelta) -> St
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True":     # the launcher serves it already
         attempt = environment.get("TORCHELASTIC_RESTART_COUNT")
         return PrefixStore(f"/worker/attempt_{attempt}", TCPStore(host, port, size, False, timeout, False))
-    # Ranks need not wait for each other here: each waits for what it needs.
-    return TCPStore(host, port, size, rank == 0, timeout, wait_for_workers=False)
+    # Ranks need not wait for each other here: each waits for what it needs. A process that is a rank of a group and a
+    # worker of calls serves both at one port.
+    return TCPStore(host, port, size, rank == 0, timeout, wait_for_workers=False, multi_tenant=True)
 
 
 register_rendezvous_handler("tcp", _by_tcp)
