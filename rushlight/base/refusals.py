@@ -123,6 +123,13 @@ SYSTEMS = (
         },
     ),
     System(
+        "Several processes",
+        "calls between workers are not profiled: profile in each of them",
+        {
+            "torch.distributed.rpc": "_server_process_global_profile enable_gil_profiling",
+        },
+    ),
+    System(
         "GPUs",
         "it runs on devices of which there is none here",
         {

@@ -45,6 +45,7 @@ from . import fourier as fourier
 from . import fused as fused
 from . import gemm as gemm
 from . import gemm_padded as gemm_padded
+from . import gemm_spans as gemm_spans
 from . import indexed as indexed
 from . import lapack as lapack
 from . import levels as levels
@@ -67,6 +68,7 @@ from . import reduction as reduction
 from . import registry as registry
 def result_type(name: builtins.str, fields: builtins.tuple[builtins.str, ...]) -> Any: ...
 from . import results as results
+from . import roles as roles
 from . import scan as scan
 from . import schema as schema
 from . import signature as signature

@@ -67,7 +67,7 @@ def test_stand_ins_are_made_nowhere_else():
     ("name", "reason"),
     [
         ("torch.distributed.fsdp.ShardingStrategy.FULL_SHARD", "several processes"),
-        ("torch.distributed.rpc.rpc_sync", "several processes"),
+        ("torch.distributed.rpc.enable_gil_profiling", "not profiled"),
         ("torch.jit.save", "TorchScript"),
         ("torch.ScriptMethod", "TorchScript"),
         ("torch.nn.Linear", None),
@@ -83,13 +83,13 @@ def test_reason_of_a_name(name, reason):
 def test_check_lists_refused_names(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
-        "import torch\nx = torch.relu(torch.ones(3))\ntorch.distributed.fsdp.fully_shard(x)\ntorch.jit.save(x, 'f')\n"
+        "import torch\nx = torch.relu(1)\ntorch.distributed.rpc.enable_gil_profiling(x)\ntorch.jit.save(x, 'f')\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "rushlight", "check", str(program)], capture_output=True, text=True, cwd=PACKAGE.parent
     )
     assert (
-        "torch.distributed.fsdp.fully_shard" in done.stdout
+        "torch.distributed.rpc.enable_gil_profiling" in done.stdout
         and "torch.jit.save" in done.stdout
         and "torch.relu" not in done.stdout
     )

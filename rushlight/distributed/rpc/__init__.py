@@ -12,8 +12,8 @@ import functools
 import itertools
 import re
 from datetime import timedelta
-from typing import Any, NoReturn
 
+from ...base.refusals import names_of
 from ..rendezvous import rendezvous
 from ..store import PrefixStore
 from . import api, backend_registry, constants, functions, messages, options  # noqa: F401
@@ -38,7 +38,7 @@ from .rref import PyRRef
 
 __all__ = [
     "BackendType", "PyRRef", "RRef", "RpcBackendOptions", "TensorPipeRpcBackendOptions", "WorkerInfo",
-    "enable_gil_profiling", "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async",
+    "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async",
     "rpc_sync", "shutdown",
 ]  # fmt: skip
 
@@ -77,11 +77,4 @@ def init_rpc(
     api.start(functools.partial(Agent, own, name, rank, world_size, given.rpc_timeout, kept), rank)
 
 
-def enable_gil_profiling(flag: bool) -> NoReturn:
-    """Refused: there is nothing to measure here."""
-    raise NotImplementedError("enable_gil_profiling: calls between workers are not profiled here")
-
-
-def _server_process_global_profile(*args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError("_server_process_global_profile: calls between workers are not profiled here; profile in "
-                              "each worker")  # fmt: skip
+globals().update(names_of("torch.distributed.rpc"))
