@@ -4,13 +4,16 @@ See `rushlight._dynamo` for what they do today."""
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from .. import _dynamo
 from .._C import Tensor
 from .._dynamo import allow_in_graph, assume_constant_result, disable, list_backends, set_stance, substitute_in_graph
 from .._dynamo.eval_frame import compile, get_default_backend, set_default_backend
+from ..codegen import artifacts
 from ..utils._pytree import tree_map
 from . import config
 
@@ -33,8 +36,8 @@ def is_compiling() -> bool:
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether Dynamo is capturing the program: never yet."""
-    return False
+    """Whether the program is being captured."""
+    return _dynamo.is_compiling()
 
 
 def is_exporting() -> bool:
@@ -78,14 +81,39 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
     return False
 
 
-def save_cache_artifacts() -> None:
-    """What compilation cached, to be sent elsewhere: nothing, as in PyTorch when nothing was compiled."""
-    return None
+@dataclass(frozen=True)
+class CacheInfo:
+    """Which kernels a packed cache holds."""
+
+    kernels: tuple[str, ...] = ()
+
+    @property
+    def artifacts(self) -> dict[str, list[str]]:
+        """By the part of the compiler that made them."""
+        return {"inductor": list(self.kernels)} if self.kernels else {}
+
+    @property
+    def inductor_artifacts(self) -> list[str]:
+        return list(self.kernels)
 
 
-def load_cache_artifacts(serialized_artifacts: bytes) -> None:
-    """Take over what `save_cache_artifacts` gave elsewhere."""
-    raise NotImplementedError("compiler.load_cache_artifacts: there is no compile cache yet")
+def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
+    """The machine code of all kernels that this process uses, to be loaded where the same program will run: on the same
+    kind of processor, by the same version of this package. None where there is none."""
+    made = artifacts.packed()
+    return None if made is None else (made[0], CacheInfo(tuple(made[1])))
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
+    """Take over what `save_cache_artifacts` gave elsewhere: kernels found in it need not be made again. What does not
+    fit here is left, with a warning, and None returned. It is machine code: load what you would run."""
+    if not isinstance(serialized_artifacts, bytes):
+        raise TypeError(f"load_cache_artifacts: expected bytes, got {type(serialized_artifacts).__name__}")
+    try:
+        return CacheInfo(tuple(artifacts.unpacked(serialized_artifacts)))
+    except ValueError as error:
+        warnings.warn(f"load_cache_artifacts: the artifacts are not used: {error}.", stacklevel=2)
+        return None
 
 
 def load_compiled_function(
