@@ -27,7 +27,7 @@ from . import arrays, control, control_flow, gradients, marked, marks, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
-from .operators import Generator, Operators, unwatched
+from .operators import Generator, Operators, put_back, unwatched
 from .outside import Outside, is_plain_key, is_python_class
 from .recorder import READS, Recorder
 from .regions import Transformed
@@ -148,7 +148,7 @@ class Machine(Operators):
             try:
                 return function(*args, **(kwargs or {}))
             finally:
-                sys.setprofile(before)
+                put_back(before)
         except (GraphBreak, Raised, Stopped):
             raise
         except READS as error:

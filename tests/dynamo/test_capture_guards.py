@@ -277,3 +277,15 @@ def test_detached_results_are_compiled() -> None:
     run = torch.compile(lambda x: (x.sin() * 2).detach(), fullgraph=True)      # refuses graphs that run op by op
     x = torch.ones(3, requires_grad=True)
     torch.testing.assert_close(run(x), (x.sin() * 2).detach())
+
+
+def test_captured_under_a_profiler() -> None:
+    """Capture watches calls itself; a profiler that is on stays on."""
+    import cProfile
+
+    run = torch.compile(lambda x: sum([x * i for i in range(3)]) + len(str(sorted([2, 1]))), backend="eager")
+    profiler = cProfile.Profile()
+    x = torch.ones(2)
+    assert profiler.runcall(run, x).tolist() == [9.0, 9.0]
+    profiler.create_stats()
+    assert any("interpreter.py" in key[0] for key in profiler.stats)
