@@ -8,15 +8,16 @@ processor alone (tiles of AMX, dot products of NEON), naming them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from .. import codegen
 from ..codegen import cache
 from ..codegen.library import interface
-from ..codegen.targets import Target
+from ..codegen.targets import Target, vector_bits
 from ..codegen.tiled_products import PanelProduct, module_text as product_text
 from ..codegen.transpose import Transpose, module_text as transpose_text
-from ..loops.nest import Nest
+from ..loops.nest import Multiply, Nest, Pack
 from ..op import gemm
 
 SCALARS = {"f32": "float", "f64": "double"}
@@ -64,7 +65,9 @@ def _text(address: int, target: Target) -> tuple[str, str]:
             return "plain_product", plain_product(code, target)
         raise NotFreestanding(f"aot_compile: a step of the plan calls a library ({code or hex(address)})")
     if isinstance(source, Nest):
-        return source.name, codegen.emit_llvm(source, target)
+        # Tiles are cut for vectors of a width, and plans are made of such cuts: they stay this processor's everywhere.
+        own = target.but(vector_bits=vector_bits()) if has_tiles(source.loop.body) else target
+        return source.name, codegen.emit_llvm(source, own)
     head = f'target triple = "{target.triple}"\n'
     if isinstance(source, interface.Text):
         return source.name, interface.module_of(source.interface, source.tile, target)
@@ -75,6 +78,12 @@ def _text(address: int, target: Target) -> tuple[str, str]:
     raise NotFreestanding(
         f"aot_compile: the kernel {source.name} exists for this processor alone. Use float32, which has others."
     )
+
+
+def has_tiles(body: Iterable[Any]) -> bool:
+    """Whether statements pack strips or multiply them, whose sizes are whole vectors."""
+    return any(isinstance(s, (Pack, Multiply)) or has_tiles((*getattr(s, "body", ()), *getattr(s, "then", ()),
+               *getattr(s, "otherwise", ()))) for s in body)  # fmt: skip
 
 
 # --- products where a plan would call the BLAS ------------------------------------------------------------------------

@@ -214,6 +214,20 @@ def test_other_processors_run_under_an_emulator(machine, tmp_path):
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
+class Attention(nn.Module):
+    def forward(self, x):
+        q, k, v = x.view(2, 16, 3, 2, 16).permute(2, 0, 3, 1, 4).unbind(0)
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_tiles_are_cut_for_the_same_vectors_everywhere(machine, tmp_path):
+    model, x = Attention(), rl.randn(2, 16, 96)
+    expected = result(model, x)
+    out = emulated(model, x, machine, tmp_path).reshape(expected.shape)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("make", [resnet, gpt], ids=["resnet18", "gpt"])
