@@ -58,7 +58,7 @@ def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     definition = overload.definition
     params = definition.spec.params
     bound = tuple(args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params))
-    if isinstance(definition, Composite) or (is_body(overload) and not definition.batch):
+    if definition.batch != "random" and (isinstance(definition, Composite) or is_body(overload)):
         return definition.run(*bound)     # one with a derivative of its own, or a loop over lists
     tensors = tensors_of(bound)
     given = distributed(overload.name, tensors)
