@@ -100,25 +100,6 @@ SYSTEMS = (
         "Several processes",
         "running over several processes is not written yet",
         {
-            "torch.distributed.fsdp": (
-                "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
-                "LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig "
-                "OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy "
-                "StateDictConfig StateDictSettings StateDictType"
-            ),
-            "torch.distributed.fsdp.api": (
-                "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig MixedPrecision "
-                "ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictType"
-            ),
-            "torch.distributed.fsdp.fully_sharded_data_parallel": (
-                "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
-                "MixedPrecision ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictType"
-            ),
-            "torch.distributed.fsdp.wrap": (
-                "CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy "
-                "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
-            ),
-            "torch.distributed.fsdp.sharded_grad_scaler": "ShardedGradScaler",
             "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         },
     ),

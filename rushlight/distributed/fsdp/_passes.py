@@ -25,6 +25,8 @@ class Shared:
         self.all: list[Passes] = []
         self.is_ending = False                  # the end of this backward pass was asked for
         self.is_last_backward = True
+        self.forward_order: list[Passes] = []   # of the first pass
+        self.is_order_known = False
         self.in_flight: list[Unit] = []         # units whose gradients are being reduced
         self.running_root: Passes | None = None
 
@@ -54,6 +56,8 @@ class Passes:
         self.in_backward = False                # modules that run now are being computed again for it
         self.next_forward: list[Passes] = []
         self.next_backward: list[Passes] | None = None
+        self.prefetches_in_order = False        # the next forward's unit is the one that followed in the first pass
+        self.prefetches_after = False           # the next backward's unit is begun after this one's, not before
         self._to_run: set[int] = set()
         self.max_in_flight = 1
         for module in modules:
@@ -110,19 +114,31 @@ class Passes:
         args, kwargs = self._cast_inputs(args, kwargs)
         if self.unit is not None:
             self.unit.gather()
-            for other in self.next_forward:
+            for other in self._following(shared):
                 if other.unit is not None:
                     other.unit.begin_gather()
             if _C.is_grad_enabled():
                 args, kwargs = self._watch_inputs(args, kwargs)
         return args, kwargs
 
+    def _following(self, shared: Shared) -> list[Passes]:
+        if not self.prefetches_in_order:
+            return self.next_forward
+        order = shared.forward_order
+        if not shared.is_order_known:
+            order.append(self)
+            return []
+        return order[order.index(self) + 1 :][:1] if self in order else []
+
     def _shared(self) -> Shared:
         assert self.shared is not None, "join_root comes first"
         return self.shared
 
     def _cast_inputs(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        dtype = self.policy.param_dtype if self.policy.cast_forward_inputs else None
+        casts = self.policy.cast_forward_inputs or (
+            self.is_root and getattr(self.policy, "cast_root_forward_inputs", False)
+        )
+        dtype = self.policy.param_dtype if casts else None
         return (args, kwargs) if dtype is None else (_cast(args, dtype), _cast(kwargs, dtype))
 
     def _watch_inputs(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
@@ -149,9 +165,10 @@ class Passes:
                     shared.order.append(self)
             output = self._watch_outputs(output)
             if shared.running_root is self:
-                shared.running_root = None
-        if self.policy.output_dtype is not None:
-            output = _cast(output, self.policy.output_dtype)
+                shared.running_root, shared.is_order_known = None, True
+        output_dtype = getattr(self.policy, "output_dtype", None)
+        if output_dtype is not None:
+            output = _cast(output, output_dtype)
         return output
 
     def _watch_outputs(self, output: Any) -> Any:
@@ -174,7 +191,8 @@ class Passes:
         self.in_backward = True
         if self.unit is not None and self.unit.gathers_in_backward:
             self.unit.gather()
-            self._prefetch_backward()
+            if not self.prefetches_after:
+                self._prefetch_backward()
         return gradient
 
     def _prefetch_backward(self) -> None:
@@ -198,6 +216,8 @@ class Passes:
             waiting.pop(0).end_reduce()
         self.unit.end_backward()
         waiting.append(self.unit)
+        if self.prefetches_after and shared.is_ending:
+            self._prefetch_backward()
 
     def _end_of_pass(self) -> None:
         """The backward pass is over: all gradients arrive, also of modules whose inputs needed none."""

@@ -82,6 +82,10 @@ class Unit:
         """Add the reduced part of this process to the gradients of the parts."""
         raise NotImplementedError
 
+    def gather_target(self, count: int, dtype: Any, device: Any) -> Any:
+        """Where all processes' parts go."""
+        return _empty(count, dtype=dtype, device=device)
+
     def refresh(self) -> None:
         """Parts may have been replaced by the program: bring them into the buffer."""
 
@@ -102,7 +106,7 @@ class Unit:
             out = self.custom_gather.allocate((sent.numel() * self.size,), dtype=sent.dtype, device=sent.device)
             self._gathering = (self.custom_gather(out, sent, self.group, async_op=in_background), out)
             return
-        out = _empty(sent.numel() * self.size, dtype=sent.dtype, device=sent.device)
+        out = self.gather_target(sent.numel() * self.size, sent.dtype, sent.device)
         options = opt.AllgatherOptions()
         options.asyncOp = in_background
         self._gathering = (self.group._allgather_base(out, sent, options), out)
@@ -119,7 +123,8 @@ class Unit:
         self._gathering = None
         with no_grad():
             for memory, size in self.memories():
-                memory.resize_(size)
+                if memory.nbytes() != size:
+                    memory.resize_(size)
             self.spread(gathered)
         self.is_whole = True
         self.show(self.whole)
@@ -131,12 +136,14 @@ class Unit:
             if work is not None:
                 work.wait()
             self._gathering = None
-        if not self.is_whole:
+        elif not self.is_whole:
             return
-        self.is_whole = False
-        self.show(self.parts)
+        if self.is_whole:
+            self.is_whole = False
+            self.show(self.parts)
         for memory, _ in self.memories():
-            memory.resize_(0)
+            if memory.nbytes():
+                memory.resize_(0)
 
     def show(self, tensors: list[Any]) -> None:
         """Let modules have these tensors as their parameters."""
