@@ -1,7 +1,7 @@
 """Settings of graph capture.
 
-Followed: `disable`, `recompile_limit`, `error_on_recompile`, `fail_on_recompile_limit_hit`, `automatic_dynamic_shapes`
-and `specialize_int`. The others are kept for the programs that set them.
+Followed: `disable`, `recompile_limit`, `error_on_recompile`, `fail_on_recompile_limit_hit`, `automatic_dynamic_shapes`,
+`specialize_int`, `repro_after`, `repro_level` and `debug_dir_root`. The others are kept for the programs that set them.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ disable = False
 recompile_hint_limit = 8
 prepare_freezing = False
 report_guard_failures = True
+repro_after: str | None = None      # "dynamo" or "aot": graphs that a backend fails on are left as small scripts
+repro_level = 2                     # 4: and those whose results are not those of the graph run op by op
+debug_dir_root = "torch_compile_debug"
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from .graph_backend import compile_with
 from .graph_calls import calls_in
 from .min_cut import min_cut_rematerialization_partition
 from .partition import Partition
+from .repro import reporting
 
 
 def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
@@ -116,10 +117,11 @@ def graph_backend(backend: str | Callable, options: Any = None) -> Callable[[Gra
     """What makes a function of a graph that Dynamo captured. A function as backend gets the graph itself."""
     if backend in ("eager", "eager_noexcept"):
         return run_graph
+    name = backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
     if callable(backend) and getattr(backend, "aot_config", None) is None:
         config_of(backend, options)      # refuses options
-        return functools.partial(_ask, backend)
-    return compile_with(config_of(backend, options))
+        return reporting(functools.partial(_ask, backend), name)
+    return reporting(compile_with(config_of(backend, options)), name)
 
 
 def compile_callable(function: Callable, **told: Any) -> Any:

@@ -272,11 +272,17 @@ def _while_loop(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     leaves, spec = pytree.tree_flatten(tuple(carried))
     if not leaves or not all(isinstance(t, Tensor) for t in leaves):
         raise GraphBreak("not modelled", "while_loop carries values that are no tensors")
+    return pytree.tree_unflatten(_loop(m, cond_fn, body_fn, leaves, spec, ()), spec)
+
+
+def _loop(m: Machine, cond_fn: Any, body_fn: Any, leaves: Sequence[Tensor], spec: Any, further: Sequence[Tensor]
+          ) -> list[Tensor]:  # fmt: skip
     around = _Surroundings(m, [cond_fn, body_fn])
     functions = {}
     for name, function in (("while_loop_cond", cond_fn), ("while_loop_body", body_fn)):
         inside = pytree.tree_unflatten([_like(m, t) for t in leaves], spec)
-        functions[name] = FunctionGraph(m, function).traced(inside, "while_loop")
+        given = (*inside, *(_like(m, t) for t in further))
+        functions[name] = FunctionGraph(m, function).traced(given, "while_loop")
     around.check("while_loop")
     condition, body = functions.values()
     if len(condition.tensors) != 1 or len(condition.places) != 1:
@@ -284,8 +290,8 @@ def _while_loop(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     _check_alike(body.tensors, leaves, "while_loop")
     if any(not isinstance(p, int) for p in body.places):
         raise GraphBreak("not modelled", "the body of while_loop returns values that are no tensors")
-    made = _record(m, while_loop_op, functions, lambda graphs, lifted: (*graphs, tuple(leaves), lifted), body.tensors)
-    return pytree.tree_unflatten(made, spec)
+    return _record(m, while_loop_op, functions,
+                   lambda graphs, lifted: (*graphs, tuple(leaves), (*further, *lifted)), body.tensors)  # fmt: skip
 
 
 @special(scan)
@@ -351,3 +357,28 @@ def _steps(m: Machine, one: FunctionGraph, carried: Sequence[Tensor], rows: Sequ
     return _record(m, scan_op, {"scan_combine": one},
                    lambda graphs, lifted: (*graphs, tuple(carried), tuple(rows), (*further, *lifted)),
                    [*one.tensors[:len(carried)], *ys])  # fmt: skip
+
+
+# --- the ops themselves, as graphs call them --------------------------------------------------------------------------
+
+
+@special(cond_op)
+def _cond_op(m: Machine, f: Any, args: tuple, kwargs: dict) -> tuple:
+    return tuple(_cond(m, f, args, kwargs))
+
+
+@special(while_loop_op)
+def _while_loop_op(m: Machine, f: Any, args: tuple, kwargs: dict) -> tuple:
+    cond_fn, body_fn, carried, further = args
+    return tuple(_loop(m, cond_fn, body_fn, list(carried), pytree.tree_structure(tuple(carried)), tuple(further)))
+
+
+@special(scan_op)
+def _scan_op(m: Machine, f: Any, args: tuple, kwargs: dict) -> tuple:
+    function, carried, rows, further = args
+    around = _Surroundings(m, [function])
+    given = (*(_like(m, t) for t in carried), *(_like(m, _slice(x)) for x in rows), *(_like(m, t) for t in further))
+    one = FunctionGraph(m, function).traced(given, "scan")
+    around.check("scan")
+    _check_alike(one.tensors[:len(carried)], list(carried), "scan")
+    return tuple(_steps(m, one, list(carried), list(rows), list(further)))

@@ -174,3 +174,12 @@ def test_against_pytorch() -> None:
     other = their_map(lambda r, k: r.sin() * k, y, theirs.arange(5.0))
     ours = map_function(lambda r, k: r.sin() * k, x, torch.arange(5.0))
     torch.testing.assert_close(ours, torch.tensor(other.tolist()))
+
+
+@pytest.mark.parametrize("function", [branches, loop, scanned, mapped])
+def test_recorded_graphs_are_compiled(function: Any) -> None:
+    """Graphs call the ops themselves, with graphs as functions."""
+    graph = make_fx(function)(data())
+    compiled = torch.compile(graph, fullgraph=True)
+    for x in (data().abs(), -data().abs()):
+        torch.testing.assert_close(compiled(x), function(x))

@@ -15,6 +15,7 @@ from ..._functorch.aot_autograd import (
     make_boxed_compiler,
     make_boxed_func,
 )
+from ..._functorch.fx_minifier import minifier
 from ..._functorch.partitioners import default_partition, draw_graph, min_cut_rematerialization_partition
 from ...fx.graph_module import GraphModule
 from ...nn import Module
@@ -23,7 +24,7 @@ __all__ = [
     "aot_export_module", "aot_function", "aot_module", "aot_module_simplified", "boxed_nop", "compiled_function",
     "compiled_module", "config", "default_decompositions", "default_partition", "draw_graph", "draw_graph_compile",
     "get_decompositions", "make_boxed_compiler", "make_boxed_func", "memory_efficient_fusion",
-    "min_cut_rematerialization_partition", "nop", "print_compile",
+    "min_cut_rematerialization_partition", "minifier", "nop", "print_compile",
 ]  # fmt: skip
 
 compiled_function = aot_function
