@@ -29,7 +29,7 @@ def step():
 INFER = """
 from benchmarks import networks
 torch.manual_seed(0)
-model = networks.{network}(torch).eval()
+model = networks.{network}(torch{options}).eval()
 {data}
 def step():
     with torch.no_grad():
@@ -51,6 +51,11 @@ def train(network: str, optimizer: str, data: str, loss: str, options: str = "")
     return TRAIN.format(network=network, optimizer=optimizer, data=data, loss=loss, options=options)
 
 
+def infer(network: str, data: str, options: str = "") -> str:
+    return INFER.format(network=network, data=data, options=options)
+
+
+LARGE = ", classes=1000, large=True"     # ResNet-18 for images of 224x224
 MLP_DATA = "x, y = torch.randn(8, 16), torch.randn(8, 1)"
 MLP = train("mlp", "SGD(model.parameters(), lr=0.1)", MLP_DATA, "F.mse_loss(output, y)")
 RESNET = train("resnet18", "SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)",
@@ -92,8 +97,44 @@ CASES: dict[str, tuple[float | None, str]] = {
             ", dropout=0.2",
         ),
     ),
-    "BERT-mini inference": (1.1, INFER.format(network="bert", data="x = torch.randint(0, 30522, (1, 128))")),
-    "ViT-tiny inference": (1.1, INFER.format(network="vit", data="x = torch.randn(1, 3, 224, 224)")),
+    "ResNet-18 224x224 step": (
+        1.2,
+        train(
+            "resnet18",
+            "SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)",
+            "x, y = torch.randn(2, 3, 224, 224), torch.randint(0, 1000, (2,))",
+            "F.cross_entropy(output, y)",
+            LARGE,
+        ),
+    ),
+    "BERT-mini step": (
+        1.1,
+        train(
+            "bert",
+            "AdamW(model.parameters(), lr=3e-4)",
+            "x = torch.randint(0, 30522, (4, 128))",
+            "output[0].square().mean() + output[1].square().mean()",
+        ),
+    ),
+    "ViT-tiny step": (
+        1.1,
+        train(
+            "vit",
+            "AdamW(model.parameters(), lr=3e-4)",
+            "x, y = torch.randn(2, 3, 224, 224), torch.randint(0, 1000, (2,))",
+            "F.cross_entropy(output, y)",
+        ),
+    ),
+    "MLP inference": (4, infer("mlp", "x = torch.randn(8, 16)")),
+    "LSTM language model inference": (
+        1.3, infer("lstm_language_model", "x = torch.randint(0, 1000, (35, 20))")
+    ),
+    "ResNet-18 inference": (1.2, infer("resnet18", "x = torch.randn(32, 3, 32, 32)")),
+    "ResNet-18 224x224 inference": (1.2, infer("resnet18", "x = torch.randn(2, 3, 224, 224)", LARGE)),
+    "U-Net inference": (1, infer("unet", "x = torch.randn(4, 3, 64, 64)")),
+    "GPT inference": (1.1, infer("gpt", "x = torch.randint(0, 65, (4, 256))")),
+    "BERT-mini inference": (1.1, infer("bert", "x = torch.randint(0, 30522, (1, 128))")),
+    "ViT-tiny inference": (1.1, infer("vit", "x = torch.randn(1, 3, 224, 224)")),
 }
 
 PEAK = """

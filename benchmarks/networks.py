@@ -39,8 +39,9 @@ def _shortcut(nn: Any, inside: int, outside: int, stride: int) -> Any:
     return nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
 
 
-def resnet18(torch: Any, classes: int = 10) -> Any:
-    """ResNet-18 as it is used on CIFAR: a 3x3 stem without pooling, four stages of two basic blocks."""
+def resnet18(torch: Any, classes: int = 10, large: bool = False) -> Any:
+    """ResNet-18 as it is used on CIFAR: a 3x3 stem without pooling, four stages of two basic blocks; or for `large`
+    images, with a 7x7 stem and pooling."""
     nn = torch.nn
 
     class Block(nn.Module):
@@ -59,7 +60,8 @@ def resnet18(torch: Any, classes: int = 10) -> Any:
             y += self.shortcut(x)
             return self.relu(y)
 
-    blocks = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    stem = nn.Conv2d(3, 64, 7, 2, 3, bias=False) if large else nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+    blocks = [stem, nn.BatchNorm2d(64), nn.ReLU(inplace=True), *([nn.MaxPool2d(3, 2, 1)] if large else [])]
     inside = 64
     for outside, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
         blocks += [Block(inside, outside, stride), Block(outside, outside, 1)]

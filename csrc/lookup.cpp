@@ -219,8 +219,12 @@ size_t plan_count(Overload* op) { return op->table ? table(op->table)->used : 0;
 // --- module
 // ---------------------------------------------------------------------------------------------------------------------
 
+void choose_plan_threads(int n) {
+  epoch = (epoch & ~(uint64_t{0xff} << 24)) | (static_cast<uint64_t>(n < 255 ? n : 255) << 24);
+}
+
 static PyObject* forget_plans(PyObject*, PyObject*) {
-  epoch += uint64_t{1} << 24;
+  epoch += uint64_t{1} << 32;
   Py_RETURN_NONE;
 }
 // choose_plans(which, number): plans made under this default (0 dtype, 1 device, 2 determinism) apply again, those made

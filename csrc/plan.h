@@ -117,4 +117,7 @@ bool broadcasts_to(Tensor** tensors, int count, Tensor* out);
 // Where the nanoseconds of each step of this thread's plans go from now on; null: nowhere. Returns what was set before.
 std::vector<int64_t>* time_steps(std::vector<int64_t>* times);
 
+// Plans made for this number of threads apply again, others wait (lookup.cpp).
+void choose_plan_threads(int n);
+
 }  // namespace rl

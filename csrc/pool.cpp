@@ -1,6 +1,8 @@
 // A fixed set of workers that take chunk numbers from one atomic counter.
 #include "pool.h"
 
+#include "plan.h"
+
 #include <sched.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -163,6 +165,9 @@ void parallel_for(int64_t extent, int64_t grain, void (*body)(void*, int64_t, in
 }
 
 int num_threads() { return the_pool().threads; }
-void set_num_threads(int n) { the_pool().threads = n < 1 ? 1 : n; }
+void set_num_threads(int n) {
+  the_pool().threads = n < 1 ? 1 : n;
+  choose_plan_threads(n);   // how work is cut depends on it, results do not
+}
 
 }  // namespace rl

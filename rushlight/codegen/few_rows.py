@@ -25,6 +25,8 @@ from .writer import ABI, Number, Reg, Writer, declarations
 
 MOST = 8                     # rows
 STEP_BYTES = 32              # of a row of the left operand whose elements wait in registers
+NARROW_BYTES = 16            # the same where rows of the right operand share cache sets: fewer are read side by side
+SAME_SETS = 4096             # bytes between them, or a multiple, where they do
 LINE = 64                    # bytes that one prefetch asks for
 PART_BYTES = 2048            # of a row of the result, where all of them wait in the first-level cache
 SLICE_BYTES = 4096           # of a row of the left operand, likewise
@@ -44,6 +46,7 @@ class FewRows(Record):
     code: str
     rows: int
     along: bool
+    step: int
 
     def digest(self) -> bytes:
         """What the text depends on; the cache's key holds the generator's sources besides."""
@@ -51,29 +54,30 @@ class FewRows(Record):
 
 
 @functools.cache
-def few_rows_kernel(code: str, rows: int, along: bool) -> Kernel:
-    """c = a @ b (+ d) of so many rows."""
-    return cache.kernel(FewRows(f"few_rows_{rows}_{int(along)}", PARAMS, code, rows, along), _object)
+def few_rows_kernel(code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES) -> Kernel:
+    """c = a @ b (+ d) of so many rows; `across`, `step_bytes` of the left operand's rows wait in registers."""
+    return cache.kernel(FewRows(f"few_rows_{rows}_{int(along)}", PARAMS, code, rows, along, step_bytes), _object)
 
 
 def _object(product: FewRows) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(module_text(product.code, product.rows, product.along, host_target().triple), host_target())
+    return compile_ir(module_text(product, host_target().triple), host_target())
 
 
-def module_text(code: str, rows: int, along: bool, triple: str) -> str:
+def module_text(product: FewRows, triple: str) -> str:
     """LLVM IR of the kernel."""
-    text = _Writer(code, rows, f"few_rows_{rows}_{int(along)}")
+    along = product.along
+    text = _Writer(product.code, product.rows, product.name, product.step)
     body = text.along() if along else text.across()
     return f'target triple = "{triple}"\n{declarations(text.lanes, text.element)}{body}\n'
 
 
 class _Writer:
-    def __init__(self, code: str, rows: int, name: str) -> None:
+    def __init__(self, code: str, rows: int, name: str, step_bytes: int) -> None:
         self.element, self.size = ELEMENTS[code]
         self.rows, self.lanes = rows, 16 // self.size
-        self.step = STEP_BYTES // self.size
+        self.step = step_bytes // self.size
         self.vector = f"<{self.lanes} x {self.element}>"
         self.w = w = Writer(name, ABI)
         self.given = [argument(w, "ptrs", k, "ptr") for k in range(4)]

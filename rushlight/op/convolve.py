@@ -17,6 +17,7 @@ from math import ceil, prod
 from typing import Any
 
 from .. import _C
+from ..codegen import few_rows
 from ..codegen.library import convolve, dots, micro_kernel, overlap
 from ..codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
 from ..codegen.targets import vector_bits
@@ -42,7 +43,9 @@ TAPS = 4                 # neighbouring taps that are worth reading where they l
 PACKED_FROM = 256        # pixels from which packing weights as rows pays where channels lie apart
 OUTS = 128               # outputs that are worth packing their windows once more
 MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel are a matrix product
+MANY_CHANNELS = 96       # and channels from which they are, whatever the pixels
 FEW_OUTS = 8             # and outputs, whatever the pixels
+FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
 FEW_CHANNELS, MANY_OF_IMAGE = 64, 512
 PLANNED = ("f32", "f64")
@@ -271,7 +274,9 @@ def product_steps(
     tile = tile_of(code)
     if not tile.by_lane or walk.groups != 1 or not all(a.is_plain for a in walk.axes):
         return None
-    if walk.pixels > MANY_PIXELS * max(walk.channels, walk.outs) and walk.outs > FEW_OUTS:
+    many = walk.pixels > MANY_PIXELS * max(walk.channels, walk.outs) and walk.channels < MANY_CHANNELS
+    crowded = walk.source.channel * tile.size % few_rows.SAME_SETS == 0     # rows of pixels, and of results
+    if many and walk.outs > (FEW_CROWDED if crowded else FEW_OUTS):
         return None
     d, h, w = walk.axes
     s, r, size = walk.source, walk.result, tile.size

@@ -326,7 +326,9 @@ def few_rows_step(
     d = c if addend is None else addend
     params = [n, k, a.row, b.col if along else b.row, c.row, d.row, d.col, int(addend is not None)]
     params += [part, parts, a.batch, b.batch, c.batch, d.batch]
-    kernel = few_rows.few_rows_kernel(code, int(m), along).address
+    crowded = not along and int(b.row) * SIZES[code] % few_rows.SAME_SETS == 0
+    step = few_rows.NARROW_BYTES if crowded else few_rows.STEP_BYTES
+    kernel = few_rows.few_rows_kernel(code, int(m), along, step).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
 
 

@@ -85,9 +85,11 @@ class Scan(OpDefinition):
         def merge(a: Any, b: Any) -> Any:
             return self.merge(scalars, a, b)
 
+        # Dividing a long row costs one more pass over it. Integers come out the same without.
+        divides = type(self).merge is not Scan.merge and (compute[0] not in "iu" or _C.get_num_threads() > 1)
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
-        walk = Walk(dim, compute, init, step, emit, None if type(self).merge is Scan.merge else merge)
+        walk = Walk(dim, compute, init, step, emit, merge if divides else None)
         return Lowered(
             self.spec.name,
             (self, types.read, compute),

@@ -65,6 +65,14 @@ def test_kernels_take_lanes_and_keep_sums_in_registers(code: str) -> None:
 
     target = find_target("aarch64")
     for along in (False, True):
-        text = compile_ir(few_rows.module_text(code, few_rows.MOST, along, target.triple), target, "asm")
+        product = few_rows.FewRows("few", few_rows.PARAMS, code, few_rows.MOST, along, few_rows.STEP_BYTES)
+        text = compile_ir(few_rows.module_text(product, target.triple), target, "asm")
         products = [line for line in text.splitlines() if "fmla" in line]
         assert products and along != any("[1]" in line for line in products)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 8])
+def test_rows_that_share_cache_sets_multiply_the_same(rows: int) -> None:
+    a, b = sample(5, rows, 67, dtype="f4"), sample(6, 67, 2048, dtype="f4")
+    made = rl.from_numpy(a) @ rl.from_numpy(b)
+    assert np.abs(made.numpy() - a.astype("f8") @ b.astype("f8")).max() < 1e-4

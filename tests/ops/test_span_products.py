@@ -34,10 +34,25 @@ def test_they_do_not_depend_on_the_number_of_threads() -> None:
     try:
         for threads in (1, 2, 3):
             rl.set_num_threads(threads)
-            rl._C.forget_plans()     # how work is cut is decided when a plan is made
             w = rl.zeros(210, 150, 1, 1, requires_grad=True)
             made.append(rl.autograd.grad(rl.nn.functional.conv2d(x, w), w, g)[0])
     finally:
         rl.set_num_threads(before)
     assert made[0].abs().sum() > 0
     assert all(rl.equal(made[0], other) for other in made[1:])
+
+
+def test_plans_are_made_for_a_number_of_threads() -> None:
+    x, before = rl.arange(1 << 19), rl.get_num_threads()
+    sums = rl.cumsum.overload_list[0]
+    try:
+        counts, made = [], []
+        for threads in (1, 2, 1):    # a long row of integers is divided for two threads only
+            rl.set_num_threads(threads)
+            made.append(x.cumsum(0))
+            counts.append(sums.plan_count)
+    finally:
+        rl.set_num_threads(before)
+    assert rl.equal(made[0], made[1])
+    assert counts[0] == counts[2] or counts[1] == counts[2], "plans made before apply again"
+    assert made[0][-1].item() == (1 << 19) * ((1 << 19) - 1) // 2
