@@ -350,6 +350,32 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   return status;
 }
 
+// Tensors of a table, as many a launch as there are rows: operands are those of one tensor after another, parameters
+// the numbers, then the tensors' elements (codegen/nvptx_many.py).
+int launch_many(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
+  int each = static_cast<int>(kernel->itemsizes.size()), count = l.num_operands / each, numbers = l.num_params - count;
+  uint64_t any = 0;
+  for (int k = 0; k < l.num_operands; k++) any |= place(l.operands[k]);
+  Variant* variant = find_variant(kernel, unit, any % 16 == 0);
+  if (!variant) return RUSHLIGHT_PYTHON_ERROR;
+  int64_t table[512];
+  void* arguments[kMostArguments] = {table};
+  for (int k = 0; k < numbers; k++) arguments[1 + k] = const_cast<int64_t*>(&l.params[k]);
+  for (int first = 0; first < count; first += kernel->row_param) {
+    int rows = std::min(count - first, kernel->row_param), n = 1;
+    int64_t blocks = 0;
+    table[0] = rows;
+    for (int r = first; r < first + rows; r++) {
+      for (int k = 0; k < each; k++) table[n++] = static_cast<int64_t>(place(l.operands[r * each + k]));
+      table[n++] = l.params[numbers + r];
+      table[n++] = blocks += divided(l.params[numbers + r], kernel->vector);
+    }
+    if (!blocks) continue;
+    if (int status = run(variant, blocks, kernel->most_threads, stream, arguments)) return status;
+  }
+  return RUSHLIGHT_OK;
+}
+
 // A product with a bias (the fourth operand): at once, or added to rows that are the bias.
 int launch_with_bias(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
   if (launch_biased(kernel->vector, compute_of(kernel->vector), unit, stream, l)) return RUSHLIGHT_OK;
@@ -377,6 +403,7 @@ int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
     if (status && *why) snprintf(message, sizeof(message), "%s", why);
     return status;
   }
+  if (kernel->form == kMany) return launch_many(kernel, unit, stream, *what);
   if (kernel->form != kPoints) return launch_nest(kernel, unit, stream, *what);
   if (what->num_operands > kMostOperands)
     return snprintf(message, sizeof(message), "a kernel has too many operands"), RUSHLIGHT_FAILED;

@@ -10,7 +10,7 @@ namespace cuda {
 
 using Handle = void*;
 
-enum Form { kPoints = 0, kRows = 1, kThreads = 2, kProduct = 3 };   // codegen/nvptx.py: what blocks and threads share
+enum Form { kPoints = 0, kRows = 1, kThreads = 2, kProduct = 3, kMany = 4 };   // codegen/nvptx.py: what is shared
 
 struct Variant {
   uint64_t key;
@@ -23,10 +23,10 @@ struct Variant {
 struct Kernel {
   PyObject* maker;                // variant(unit, key) -> (function, elements, times)
   int form;
-  int vector;  // of a product, its type as cuBLAS numbers them; otherwise elements in 16 bytes of the widest operand; 1
+  int vector;  // of a product, its type as cuBLAS numbers them; of kMany, elements of a block; otherwise elements in 16 bytes of the widest operand; 1
                // where a kernel has no form in vectors
   std::vector<int> itemsizes;     // of operands; 0 for those of rows that do not go in vectors
-  int row_param;                  // which parameter says how long rows are; -1: none
+  int row_param;                  // which parameter says how long rows are; -1: none. Of kMany, rows of a table
   std::vector<int> multiples;     // parameters that must be whole vectors for the variant in vectors
   int most_threads;
   bool peels;                     // whether vectors may come after single elements, where rows start anywhere

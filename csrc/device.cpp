@@ -1,6 +1,7 @@
 // Units, streams and what is asked of them; errors that kernels wrote down; the Python functions for all that.
 #include "device.h"
 #include "boundary.h"
+#include "geometry.h"
 
 #include "tensor.h"
 #include "unlocked.h"
@@ -540,6 +541,60 @@ PyObject* py_update_elements(PyObject*, PyObject* args) {
   return PyErr_Occurred() ? nullptr : Py_NewRef(Py_True);
 }
 
+// Whether a kernel may go through the elements of two tensors in the order of memory.
+bool lies_alike(const Tensor* t, const Tensor* first) {
+  if (t->numel != first->numel || t->ndim != first->ndim) return false;
+  if (t->contiguous() && first->contiguous()) return true;
+  for (int d = 0; d < t->ndim; d++)
+    if (t->sizes()[d] != first->sizes()[d] || (t->sizes()[d] != 1 && t->strides()[d] != first->strides()[d]))
+      return false;
+  return is_dense_nonoverlapping(t->sizes(), t->strides(), t->ndim);
+}
+
+// update_many(kernel, rows, written, params): a kernel of Device.load_many over tuples of tensors, those of a tuple of
+// one shape and layout. False, and nothing done, where some are not runs of memory on one device.
+PyObject* py_update_many(PyObject*, PyObject* args) {
+  PyObject *kernel, *rows, *written, *numbers;
+  if (!PyArg_ParseTuple(args, "OO!O!O!", &kernel, &PyList_Type, &rows, &PyTuple_Type, &written, &PyTuple_Type,
+                        &numbers))
+    return nullptr;
+  if (tls.keys & ~tls.excluded & ~static_cast<uint32_t>(kKeyAutocast)) Py_RETURN_FALSE;
+  std::vector<Tensor*> tensors;
+  std::vector<void*> operands;
+  std::vector<int64_t> params;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++)
+    params.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(numbers, i)));
+  if (PyErr_Occurred()) return nullptr;
+  for (Py_ssize_t r = 0; r < PyList_GET_SIZE(rows); r++) {
+    PyObject* row = PyList_GET_ITEM(rows, r);
+    if (!PyTuple_Check(row)) return PyErr_SetString(PyExc_TypeError, "update_many: expected tuples"), nullptr;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(row); k++) {
+      PyObject* o = PyTuple_GET_ITEM(row, k);
+      if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "update_many: expected tensors"), nullptr;
+      Tensor* t = as_tensor(o);
+      tensors.push_back(t);
+      bool plain = !(t->keys & ~tls.excluded) && t->device == tensors[0]->device && !(t->flags & kInference);
+      if (!plain || (t->numel && !t->storage->data) || !lies_alike(t, as_tensor(PyTuple_GET_ITEM(row, 0))))
+        Py_RETURN_FALSE;
+      operands.push_back(t->data());
+    }
+    params.push_back(as_tensor(PyTuple_GET_ITEM(row, 0))->numel);
+  }
+  if (tensors.empty() || !is_plugged(tensors[0]->device)) Py_RETURN_FALSE;
+  Stream* stream = current_stream(tensors[0]->device);
+  if (!stream) return nullptr;
+  std::vector<int32_t> constant_bytes(operands.size());
+  RushlightLaunch launch{nullptr,       static_cast<int>(operands.size()), static_cast<int>(params.size()),
+                         operands.data(), constant_bytes.data(),           params.data(), 0, 1, -1, 0, nullptr, nullptr};
+  if (!stream_launch(stream, kernel, launch)) return nullptr;
+  size_t each = tensors.size() / PyList_GET_SIZE(rows);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(written); i++) {
+    size_t which = PyLong_AsSize_t(PyTuple_GET_ITEM(written, i));
+    for (size_t k = which; which < each && k < tensors.size(); k += each) tensor_bump(tensors[k]);
+  }
+  return PyErr_Occurred() ? nullptr : Py_NewRef(Py_True);
+}
+
 // kernel_handle(loaded): what Device.load returned, as plans keep it. A native device's kernels are ints, which in a
 // plan would be functions of the host.
 PyObject* py_kernel_handle(PyObject*, PyObject* loaded) {
@@ -553,6 +608,8 @@ PyMethodDef functions[] = {
     {"update_elements", guarded<py_update_elements>, METH_VARARGS,
      "update_elements(kernel, tensors, written, params): a device's kernel over tensors' elements; False where that "
      "does not reach"},
+    {"update_many", guarded<py_update_many>, METH_VARARGS,
+     "update_many(kernel, rows, written, params): the same over many tuples of tensors"},
     {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
     {"move_bytes", guarded<move_bytes>, METH_VARARGS,
      "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},

@@ -100,6 +100,17 @@ def emit_column_ptx(nest: Nest) -> str:
     return compile_ir(lower_columns(nest, target), target, "asm")
 
 
+def emit_many_ptx(nest: Nest, in_vectors: bool) -> str:
+    """PTX text of a kernel over a table of tensors; nvptx_many.py says which."""
+    from ..loops.verify import verify
+    from .cpu import compile_ir, resolve_target
+    from .nvptx_many import lower_many
+
+    verify(nest)
+    target = resolve_target("nvptx64")
+    return compile_ir(lower_many(nest, target, in_vectors), target, "asm")
+
+
 def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
     """PTX text of a variant of a pointwise kernel, and how many vectors a thread takes;
     nvptx_points.py says what a variant is."""
@@ -116,6 +127,6 @@ def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
 
 
 __all__ = [
-    "Kernel", "compile", "emit_asm", "emit_column_ptx", "emit_held_ptx", "emit_llvm", "emit_object", "emit_point_ptx",
-    "emit_ptx",
+    "Kernel", "compile", "emit_asm", "emit_column_ptx", "emit_held_ptx", "emit_llvm", "emit_many_ptx", "emit_object",
+    "emit_point_ptx", "emit_ptx",
 ]  # fmt: skip

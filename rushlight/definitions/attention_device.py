@@ -31,8 +31,8 @@ def forward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) ->
         *given, out, log = rest
         factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
         if own is not None:
-            for tensors in ((query, key, value), [t.contiguous() for t in (query, key, value)]):
-                if own((out, log), *tensors, is_causal, factor) is not NotImplemented:
+            for whole in (lambda t: t, lambda t: t.contiguous()):
+                if own((out, log), *map(whole, (query, key, value)), is_causal, factor) is not NotImplemented:
                     return
         q, k, v = (t.to(wide) for t in (query, repeat_heads(query, key), repeat_heads(query, value)))
         scores = (q * factor) @ k.transpose(-2, -1)

@@ -269,8 +269,8 @@ class FlashAttentionBackward(_Flash):
 
     def meta(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
         self.check(query, key, value, dropout_p)
-        strides = [like_query(query, tuple(t.shape)) if is_elsewhere(query) else None for t in (query, key, value)]
-        return tuple([Spec(tuple(t.shape), query.dtype, s) for t, s in zip((query, key, value), strides, strict=True)])
+        shapes = [tuple(t.shape) for t in (query, key, value)]
+        return tuple([Spec(shape, query.dtype, like_query(query, shape)) for shape in shapes])
 
     def is_planned(self, args):
         return is_elsewhere(args[1]) or (
@@ -294,7 +294,7 @@ class FlashAttentionBackward(_Flash):
         heads = Heads(s, inner + 1)
         given = [heads.whole(t, slot) for slot, t in enumerate((grad, query, key))]
         params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, bits_of(s.scale)]
-        places = [*[p for _, p in given], rows_of(value)[:3], *[dense(t.shape)[:3] for t in (query, key, value)]]
+        places = [*[p for _, p in given], rows_of(value)[:3], *[like_query(query, tuple(t.shape))[:3] for t in (query, key, value)]]
         params += [stride for place in places for stride in place]
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
         work = s.group * s.length * s.keys * (s.width + s.value_width)

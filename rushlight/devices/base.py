@@ -132,6 +132,11 @@ class Device:
         """The same for c = a @ b + bias, with a fourth operand: as many elements, side by side, as c has columns."""
         return None
 
+    def load_many(self, nest: Any) -> Any:
+        """A kernel, as `load` returns them, over many tensors at once: `nest` has one loop over elements, from `first`
+        to `last`. `_C.update_many` launches it. None where tensors go one by one."""
+        return None
+
     def own(self, op: str) -> Callable | None:
         """What `implementation` says, kept."""
         known = self.__dict__.setdefault("_own", {})

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C, codegen
+from ..devices import handlers
 from ..loops.expr import Value, bitcast, const, load, var
-from ..loops.nest import Local, Nest, Operand, Store, rows
+from ..loops.nest import For, Local, Nest, Operand, Store, rows
 from ..loops.vocabulary import Scalars
 from .pack import compile_for
 
@@ -57,12 +58,40 @@ def device_nest(name: str, codes: list[str], compute: str, num_numbers: int, bod
     return Nest(name, tuple(Operand(code) for code in codes), params, rows(*reads, *values, *writes, vector=True))
 
 
+def many_nest(name: str, codes: list[str], compute: str, num_numbers: int, body: Body) -> Nest:
+    """The same for `Device.load_many`: a loop over the elements from `first` to `last`."""
+    s, at = Scalars(), var("j")
+    params = tuple([f"n{k}" for k in range(num_numbers)])
+    numbers = [s.cast(bitcast(var(name), "f64"), compute) for name in params]
+    made = body(s, [s.cast(load(k, at, code), compute) for k, code in enumerate(codes)], numbers)
+    writes = tuple([Store(k, at, s.cast(made[k], codes[k])) for k in sorted(made)])
+    loop = For("j", var("first"), var("last"), writes, vector=True)
+    return Nest(f"{name}_many", tuple(Operand(code) for code in codes), (*params, "first", "last"), rows(loop))
+
+
+def as_bits(numbers: Sequence[Any]) -> tuple[int, ...]:
+    """Numbers as a kernel's parameters: doubles by their bits."""
+    return struct.unpack(f"{len(numbers)}q", struct.pack(f"{len(numbers)}d", *numbers))
+
+
 class DeviceUpdate:
-    """An update rule on plugged-in devices: a launch for each parameter."""
+    """An update rule on plugged-in devices: a launch for many parameters, or for each."""
 
     def __init__(self, name: str, num_numbers: int, body: Body) -> None:
         self.name, self.num_numbers, self.body = name, num_numbers, body
         self.kernels: dict[tuple, Any] = {}      # by device and element types; None where there is none
+        self.many_kernels: dict[tuple, Any] = {}
+
+    def many(self, tuples: list[tuple], numbers: Sequence[Any]) -> bool:
+        """Update many parameters (with gradients and state) of the same types, with the same numbers."""
+        device, codes = tuples[0][0].device, tuple([t.dtype.code for t in tuples[0]])
+        key = (device.type, codes)
+        if key not in self.many_kernels:
+            self.many_kernels[key] = self.load(device, codes, many=True)
+        kernel = self.many_kernels[key]
+        if kernel is None or not all(isinstance(n, (int, float)) for n in numbers):
+            return False
+        return _C.update_many(kernel[0], tuples, kernel[1], as_bits(numbers))
 
     def __call__(self, tensors: tuple, numbers: Sequence[Any]) -> bool:
         """Update parameter, gradient and state with the step's numbers; False, and nothing done,
@@ -74,16 +103,18 @@ class DeviceUpdate:
         kernel = self.kernels[key]
         if kernel is None or not all(isinstance(n, (int, float)) for n in numbers):
             return False
-        return _C.update_elements(
-            kernel[0], tensors, kernel[1], struct.unpack(f"{len(numbers)}q", struct.pack(f"{len(numbers)}d", *numbers))
-        )
+        return _C.update_elements(kernel[0], tensors, kernel[1], as_bits(numbers))
 
-    def load(self, device: Any, codes: tuple[str, ...]) -> Any:
+    def load(self, device: Any, codes: tuple[str, ...], many: bool = False) -> Any:
         if device.type in ("cpu", "meta") or any(code not in FLOATS for code in codes):
             return None
-        nest = device_nest(self.name, list(codes), "f64" if "f64" in codes else "f32", self.num_numbers, self.body)
+        compute = "f64" if "f64" in codes else "f32"
+        nest = device_nest(self.name, list(codes), compute, self.num_numbers, self.body)
         written = tuple(sorted({s.operand for s in nest.loop.body if isinstance(s, Store)}))
-        return compile_for(device, nest), written
+        if not many:
+            return compile_for(device, nest), written
+        made = handlers[device.type].load_many(many_nest(self.name, list(codes), compute, self.num_numbers, self.body))
+        return None if made is None else (_C.kernel_handle(made), written)
 
 
 def multi_tensor_update(name: str, tensor_keys: tuple[str, ...], scalar_keys: tuple[str, ...], num_numbers: int,

@@ -145,9 +145,48 @@ class Rule:
             left = kernel(params, grads, state, hyper)
             if left and "grad_scale" not in hyper:   # a scaled gradient is written back: a copy would not do
                 left = retry_with_copies(kernel, params, grads, state, hyper, left)
-        for i in left or ():
+        for i in self.update_many(params, grads, state, hyper, choices, left) if left else ():
             if not self.update_on_device(params[i], grads[i], state.get(params[i]), hyper, choices):
                 self.update_with_ops(params[i], grads[i], state.get(params[i]), hyper, choices)
+
+    def update_many(
+        self, params: list[Tensor], grads: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any],
+        choices: tuple, left: list[int],
+    ) -> list[int]:  # fmt: skip
+        """Parameters on a plugged-in device whose numbers are the same, by one launch; the places of others."""
+        kernel = None if is_recorded(hyper) or "grad_scale" in hyper else self.device_kernel(choices)
+        groups: dict[tuple, list[int]] = {}
+        others, names = [], self.state(choices)
+        for i in left:
+            own = state.get(params[i])
+            cells = [own[key] for key in self.scalars] if own is not None else []
+            if kernel is None or own is None or params[i].device.type in ("cpu", "meta"):
+                others.append(i)
+            elif any(cell.device.type != "cpu" for cell in cells):
+                others.append(i)
+            else:
+                codes = tuple([t.dtype for t in (params[i], grads[i], *(own[key] for key in names))])
+                key = (params[i].device, codes, *[cell.item() for cell in cells])
+                groups.setdefault(key, []).append(i)
+        for (_, _, *values), places in groups.items():
+            result = self.numbers(hyper, *values)
+            count = len(values)
+            tuples = [(params[i], grads[i], *(state[params[i]][key] for key in names)) for i in places]
+            if not kernel.many(tuples, result[count:]):
+                others += places
+                continue
+            for i in places if count else ():
+                for key, value in zip(self.scalars, result, strict=False):
+                    state[params[i]][key].fill_(value)
+        return sorted(others)
+
+    def device_kernel(self, choices: tuple) -> Any:
+        """The update as plugged-in devices have it, made once."""
+        key = (*choices, "device")
+        kernel = self.updates.get(key)
+        if kernel is None:
+            kernel = self.updates[key] = self.build(choices, False, on_device=True)
+        return kernel
 
     def update_on_device(
         self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple
@@ -155,10 +194,7 @@ class Rule:
         """One kernel of a plugged-in device; False, and nothing done, where that does not reach."""
         if param.device.type in ("cpu", "meta") or is_recorded(hyper) or "grad_scale" in hyper:
             return False
-        key = (*choices, "device")
-        kernel = self.updates.get(key)
-        if kernel is None:
-            kernel = self.updates[key] = self.build(choices, False, on_device=True)
+        kernel = self.device_kernel(choices)
         cells = [state[key] for key in self.scalars]
         if any(cell.device.type != "cpu" for cell in cells):
             return False

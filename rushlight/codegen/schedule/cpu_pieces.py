@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...loops.expr import cast, const, idiv, irem, load, var
+from ...loops.expr import arg, cast, const, idiv, irem, load, var
 from ...loops.inline import row_major
 from ...loops.lowered import Lowered, Piece, number_value
-from ...loops.nest import For, Nest, Store, operands, rows
+from ...loops.nest import For, Nest, Store, operands, pointwise_nest, rows
 from ..primitives import SIZE
 from ..transpose import ROWS, Transpose
 from .cpu_loops import gather_loops, unrolled
@@ -111,6 +111,8 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
     """The copy of one box from the first of `places` to the second."""
     if library and source == target and (turned := transposing_launch(axes, SIZE[source], places)):
         return turned
+    if not library and len(axes) <= 2:
+        return pair_launch(source, target, axes, places)
     backwards = axes[-1][1:] == [1, -1]
     params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
     inner, numel, rank = axes[-1][0], product(a[0] for a in axes), len(axes)
@@ -122,6 +124,21 @@ def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, 
         tuple(params),
         extent,
         grain,
+    )
+
+
+def pair_launch(source: str, target: str, axes: list[list[int]], places: tuple) -> Launch:
+    """A box of one or two loops as a pointwise kernel, which devices have variants of for vectors."""
+    (outer, *far), (inner, *near) = axes if len(axes) == 2 else ([1, 0, 0], axes[0])
+    sizes = SIZE[source], SIZE[target]
+    steps = [s * size for strides in (near, far) for s, size in zip(strides, sizes, strict=True)]
+    return Launch(
+        ("copy of a pair", source, target),
+        lambda: pointwise_nest("copy", [source], [target], [cast(arg(0, source), target)]),
+        places,
+        (inner, *steps),
+        outer,
+        grain_of(inner),
     )
 
 

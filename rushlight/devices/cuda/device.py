@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...loops.nest import Nest
 from ..base import Device
 from .driver import Driver
-from .kernels import Kernel, load
+from .kernels import Kernel, load, load_many
 
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
 
@@ -67,3 +68,6 @@ class CudaDevice(Device):
         from . import libraries
 
         return libraries.product_with_bias(code, self.driver)
+
+    def load_many(self, nest: Nest) -> Any:
+        return load_many(nest, self.driver)

@@ -14,6 +14,7 @@ from ...base.show import show, shown_words
 from ...codegen.nvptx import POINTS, ROWS, THREADS, shared_by_block, sharing
 from ...codegen.nvptx_columns import column_form
 from ...codegen.nvptx_held import Held, held_form
+from ...codegen.nvptx_many import CHUNK, most_rows
 from ...codegen.nvptx_points import PointClass, vector_length
 from ...codegen.nvptx_vectors import accesses, coefficient, definitions, peel_form, vector_form
 from ...codegen.primitives import SIZE
@@ -23,6 +24,7 @@ from .driver import Driver
 
 FORMS = {POINTS: 0, ROWS: 1}
 MOST_THREADS = 512
+MANY = 4             # the form of kernels over a table of tensors
 PEELED = 2           # the variant of rows that start anywhere
 HELD = 8             # from here on, rows kept in registers: whether exactly, whether by one warp, by how many vectors
 ZERO = const(0, "i64")
@@ -92,6 +94,26 @@ class Kernel:
             if s.start is ZERO and s.stop.op == "var" and s.stop.attr in params:
                 return params.index(s.stop.attr)
         return params.index("per_chunk") if "per_chunk" in params else -1
+
+
+class ManyKernel:
+    """A nest over a table of tensors."""
+
+    def __init__(self, nest: Nest, driver: Driver) -> None:
+        self.nest, self.driver = nest, driver
+
+    def variant(self, unit: int, key: int) -> tuple[int, int, int]:
+        """As `Kernel.variant`; the key says whether all tensors start where vectors may."""
+        ptx = codegen.emit_many_ptx(self.nest, bool(key))
+        if "asm" in shown_words():
+            show("asm", self.nest.name, ptx)
+        return self.driver.function(ptx, unit), 1, 1
+
+
+def load_many(nest: Nest, driver: Driver) -> int:
+    """The core's kernel of such a nest."""
+    sizes = [SIZE[o.code] for o in nest.operands]
+    return _C.cuda_kernel(ManyKernel(nest, driver), MANY, CHUNK, sizes, most_rows(len(sizes)), (), 256, False, 0)
 
 
 def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
