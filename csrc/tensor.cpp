@@ -370,7 +370,15 @@ static PyObject* py_disabled(PyObject*, PyObject*) {
   Py_RETURN_NOTIMPLEMENTED;
 }
 
+// storage_holders(tensor): how many tensors, and Python objects of storages, hold its memory.
+static PyObject* py_storage_holders(PyObject*, PyObject* o) {
+  if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "storage_holders: expected a tensor"), nullptr;
+  Storage* storage = as_tensor(o)->storage;
+  return PyLong_FromLongLong(storage ? storage->refs.load(std::memory_order_relaxed) : 0);
+}
+
 static PyMethodDef functions[] = {
+    {"storage_holders", guarded<py_storage_holders>, METH_O, "storage_holders(tensor): how many hold its memory"},
     {"subclass_keys", guarded<py_subclass_keys>, METH_O, "dispatch key bits that tensors of a class carry"},
     {"_set_size_type", guarded<py_set_size_type>, METH_O, nullptr},
     {"_disabled_torch_function_impl", guarded<py_disabled>, METH_VARARGS,

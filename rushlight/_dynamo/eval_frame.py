@@ -79,13 +79,11 @@ def compile(
         raise NotImplementedError(
             "compile: isolate_recompiles=True is not supported. Each call of compile has a cache of its own."
         )
-    if mode not in (None, "default") and mode not in _warned:
+    if mode is not None and "max-autotune" in mode and mode not in _warned:
         _warned.add(mode)
-        warnings.warn(
-            f"compile: mode={mode!r} is not implemented yet and compiles as 'default' does: nothing is tuned by"
-            " measuring, and no CUDA graph is replayed.",
-            stacklevel=2,
-        )
+        warnings.warn(f"compile: mode={mode!r}: nothing is tuned by measuring here.", stacklevel=2)
+    if mode in ("reduce-overhead", "max-autotune") and chosen == "inductor":
+        options = {"replay": True}
     choices = {
         "backend": chosen,
         "fullgraph": fullgraph,

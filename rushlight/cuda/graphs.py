@@ -283,3 +283,24 @@ def _in_module(module: Any, call: Callable) -> Any:
     plain, mode = module.forward, module.training
     module.forward = lambda *args: call(*args) if module.training == mode else plain(*args)
     return module
+
+
+def may_replay() -> bool:
+    """Whether work may be recorded or replayed here and now: nobody records already, on the first stream."""
+    return not _capturing and _real().current_stream().stream_id == 0
+
+
+def recorded(call: Callable[[], Any]) -> tuple[CUDAGraph | None, Any]:
+    """A graph of what `call` queues, in memory of its own, and what it returned; (None, None) where it cannot be
+    captured."""
+    made, result = CUDAGraph(), None
+    try:
+        made.capture_begin()
+        try:
+            result = call()
+        finally:
+            made.capture_end()
+    except RuntimeError:
+        made.reset()
+        return None, None
+    return made, result

@@ -23,7 +23,7 @@ from ..codegen.schedule.launch import Launch, Schedule, Temp
 from ..op import Composite, Library, Spec, find_op
 from ..op.batching import batch, expanded, folded
 from .attention import HALF
-from .attention_device import backward_step, dense, forward_step, gradients, like_query
+from .attention_device import backward_step, forward_step, gradients, like_query
 from .normalize import through_body
 
 WORK, COPIES = 1 << 17, 1 << 15 # multiply-adds, and elements copied, worth a chunk
@@ -294,7 +294,8 @@ class FlashAttentionBackward(_Flash):
         heads = Heads(s, inner + 1)
         given = [heads.whole(t, slot) for slot, t in enumerate((grad, query, key))]
         params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, bits_of(s.scale)]
-        places = [*[p for _, p in given], rows_of(value)[:3], *[like_query(query, tuple(t.shape))[:3] for t in (query, key, value)]]
+        results = [like_query(query, tuple(t.shape))[:3] for t in (query, key, value)]
+        places = [*[p for _, p in given], rows_of(value)[:3], *results]
         params += [stride for place in places for stride in place]
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
         work = s.group * s.length * s.keys * (s.width + s.value_width)

@@ -17,6 +17,7 @@ from .emit import Emitter
 from .merge import merge
 from .products import improve
 from .read_graph import Reader, flat, is_node
+from .replay import Replayed, can_replay
 from .sized import Sized, varies
 from .units import Grouping, summary
 from .values import Buffer, Value
@@ -40,6 +41,7 @@ class Compiled:
         self.plan, self.calls, self.labels = emitter.finish(), tuple(emitter.calls), tuple(emitter.labels)
         self.steps = tuple(emitter.steps)
         self.outputs, self.constants, self.used = outputs, tuple(constants), tuple(used)
+        self.device = emitter.device
         self.is_plain = list(outputs) == list(range(len(outputs)))
         self.preparation: Any = None
         if emitter.prepared is not None:
@@ -53,13 +55,18 @@ class Compiled:
         returned = [prepared.num_inputs + k for k, s in enumerate(prepared.slots) if s[0] == "new"]
         return returned.index(slot)
 
+    writes = False           # to its inputs
     report: Any = None       # what was written to the debug folder, until the first call's times are in it
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        return self.run(self.arguments(inputs))
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """Results from what `arguments` says the plan is called with."""
         if self.report is None:
-            made = self.plan(*self.arguments(inputs))
+            made = self.plan(*arguments)
         else:
-            made, taken = self.plan.timed(*self.arguments(inputs))
+            made, taken = self.plan.timed(*arguments)
             self.report, before = None, self.report
             before.add_times(taken)
         return (
@@ -97,11 +104,15 @@ class Compiled:
         return list(zip(self.labels, taken, strict=True))
 
 
-def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled | Sized:
+def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled | Replayed | Sized:
     """A callable that runs the graph through one plan; where sizes of the examples are symbols, for all of them."""
     if any(varies(x) for x in example_inputs):
         return Sized(graph_module, example_inputs, compiled_for)
-    return compiled_for(graph_module, example_inputs, [])
+    made = compiled_for(graph_module, example_inputs, [])
+    if made.device.type == "cuda":
+        if can_replay(made, made.device, settings.replay):
+            return Replayed(made, settings.replay)
+    return made
 
 
 def compiled_for(
@@ -136,6 +147,7 @@ def compiled_for(
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
     made = Compiled(emitter, numbered, reader.constants, used, static)
+    made.writes = any(b.is_input for n in reader.nodes for b in n.writes)
     if settings.debug_folder:
         made.report = report.written(settings.debug_folder, graph_module, emitter, made)
     return made

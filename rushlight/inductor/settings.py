@@ -19,12 +19,15 @@ prepare_weights = True
 fuse = True
 # ops of one kernel: larger ones take long to compile, and no longer fit the registers
 most_fused = 64
+# on CUDA: graphs are recorded and replayed as a whole where they can be, not small ones only; a replay does not check
+# indices, and keeps the memory of what it returned
+replay = False
 # where every compiled graph leaves its code, its kernels, what they took, and a page that shows it; empty: nowhere
 debug_folder = environment.get("RUSHLIGHT_DEBUG_FOLDER")
 
-_NAMES = {"prepare_weights": bool, "fuse": bool, "most_fused": int, "debug_folder": str}
+_NAMES = {"prepare_weights": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str}
 # PyTorch's names for them
-_THEIRS = {"freezing": "prepare_weights", "max_fusion_size": "most_fused"}
+_THEIRS = {"freezing": "prepare_weights", "max_fusion_size": "most_fused", "triton.cudagraphs": "replay"}
 # names of PyTorch's that say how code for other machines, or by other compilers, is made: programs may set them
 _WITHOUT_EFFECT = frozenset((
     "aggressive_fusion", "allow_buffer_reuse", "assert_indirect_indexing", "autotune_local_cache",
@@ -36,7 +39,7 @@ _WITHOUT_EFFECT = frozenset((
     "fx_graph_remote_cache", "implicit_fallbacks", "inplace_buffers", "layout_optimization", "max_autotune",
     "max_autotune_gemm", "max_autotune_gemm_backends", "max_autotune_pointwise", "pattern_matcher", "permute_fusion",
     "profiler_mark_wrapper_call", "reorder_for_locality", "shape_padding", "size_asserts", "split_cat_fx_passes",
-    "split_reductions", "triton.cudagraph_skip_dynamic_graphs", "triton.cudagraph_trees", "triton.cudagraphs",
+    "split_reductions", "triton.cudagraph_skip_dynamic_graphs", "triton.cudagraph_trees",
     "triton.store_cubin", "triton.unique_kernel_names", "unroll_reductions_threshold", "unsafe_ignore_unsupported_"
     "triton_autotune_args", "use_mixed_mm", "verbose_progress",
 ))  # fmt: skip

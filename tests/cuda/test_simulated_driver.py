@@ -196,3 +196,79 @@ own = rl.Generator(device="cuda").manual_seed(2)
 rl.rand(3, device="cuda", generator=own)
 assert own.get_offset() == 4 and own.clone_state().get_offset() == 4
 """)
+
+
+def test_small_compiled_graphs_are_replayed_while_nobody_holds_their_results(driver):
+    run(driver, """
+net = rl.nn.Sequential(rl.nn.Linear(8, 16), rl.nn.GELU(), rl.nn.LayerNorm(16)).cuda()
+x = rl.ones(4, 8).cuda()
+called = rl.compile(net)
+
+def replays(f):
+    before = count(LAUNCHES)
+    made = f()
+    return made, (count(LAUNCHES) - before) // 1000      # the simulated driver counts a graph as a thousand
+
+def step():
+    loss().backward()
+    for p in net.parameters():
+        p.grad = None
+
+def loss():
+    return (called(x) * 2).square().mean()
+
+found = [replays(step)[1] for _ in range(20)]
+assert found[:3] == [0, 0, 0] and found[-1] == 2, found
+kept, times = replays(lambda: called(x))
+assert times == 1
+other, times = replays(lambda: called(x))
+assert times == 0 and other.data_ptr() != kept.data_ptr()      # what is held stays as it is
+del kept, other
+assert replays(lambda: called(x))[1] == 1
+moved = [rl.ones(4, 8).cuda() for _ in range(4)]
+assert replays(lambda: called(moved[0]))[1] == 0      # at another address
+for t in moved * 4:
+    called(t)
+assert replays(lambda: called(moved[0]))[1] == 1      # copied, since it moves
+with rl.cuda.stream(rl.cuda.Stream()):
+    assert replays(lambda: called(x))[1] == 0
+""")
+
+
+def test_graphs_that_check_indices_or_draw_are_not_replayed_by_themselves(driver):
+    run(driver, """
+table, index = rl.ones(10, 4).cuda(), rl.zeros(3, dtype=rl.int64).cuda()
+
+def replays(f):
+    for _ in range(5):
+        f()
+    before = count(LAUNCHES)
+    f()
+    return (count(LAUNCHES) - before) // 1000
+
+look = lambda: table[index] * 2
+assert replays(rl.compile(look)) == 0
+assert replays(rl.compile(look, mode="reduce-overhead")) == 1
+assert replays(rl.compile(lambda: rl.rand_like(table) + 1, mode="reduce-overhead")) == 0
+""")
+
+
+def test_an_optimizer_updates_many_parameters_with_one_launch(driver):
+    run(driver, """
+params = [rl.nn.Parameter(rl.zeros(n, 4, device="cuda")) for n in (1, 7, 300)]
+params.append(rl.nn.Parameter(rl.zeros(8, 4, 3, 3, device="cuda").to(memory_format=rl.channels_last)))
+for make in (rl.optim.AdamW, lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9)):
+    optimizer = make(params)
+    for _ in range(2):
+        for p in params:
+            p.grad = rl.zeros_like(p)
+        launches, versions = count(LAUNCHES), [p._version for p in params]
+        optimizer.step()
+    assert count(LAUNCHES) == launches + 1
+    assert [p._version for p in params] == [v + 1 for v in versions]
+assert optimizer.state[params[0]]["momentum_buffer"].shape == (1, 4)
+params[1].grad = rl.zeros(4, 7, device="cuda").t()      # lies otherwise: alone
+launches = count(LAUNCHES)
+optimizer.step()
+assert count(LAUNCHES) > launches + 1
+""")

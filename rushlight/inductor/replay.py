@@ -1,0 +1,137 @@
+"""Compiled graphs whose work on a device is queued as a whole: recorded once, then replayed.
+
+Enters: a `Compiled` on a CUDA device. Leaves: a callable like it. A call is recorded when the addresses of its inputs
+have settled (a loop that trains comes to that); inputs that keep moving are copied to memory of the recording. It is
+replayed whenever nobody holds what the recording last returned: a replay writes to the same memory. All other calls run
+as they would without this. By itself that serves small graphs, whose time is the host's, without checks of indices,
+which a replay does not make; the setting `replay` (mode="reduce-overhead") serves all. What cannot be recorded (random
+numbers, steps that wait for the device) is found when recording fails, and is not tried again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from .. import _C
+from ..base import late
+
+SETTLED = 4              # calls that are looked at
+OFTEN = 2                # changes of an address among them from which on it is known to move
+PATIENT = 12             # calls before moving inputs are copied: they settle when what made them is replayed
+MOST_RECORDINGS = 4      # of one graph
+MOST_TRIES = 64          # calls after which a graph that never settled is left alone
+SMALL = 64 << 20         # bytes of inputs, and of results, up to which a graph is recorded by itself
+COPIED = 4 << 20         # bytes of moving inputs likewise
+
+
+class Recording:
+    """One recorded call: the graph, its results, the addresses it was made with, and copies of moving inputs."""
+
+    def __init__(self, graph: Any, results: list[Any], addresses: Sequence[int], copies: dict[int, Any]) -> None:
+        self.graph, self.results, self.copies = graph, results, copies
+        self.fixed = [(k, at) for k, at in enumerate(addresses) if k not in copies]
+        self.tensors = [t for t in results if isinstance(t, _C.Tensor)]
+        self.alone = [_C.storage_holders(t) for t in self.tensors]
+
+    def serves(self, addresses: Sequence[int]) -> bool:
+        return all(addresses[k] == at for k, at in self.fixed)
+
+    def is_free(self) -> bool:
+        """Whether nobody else holds the memory of the results."""
+        return all(_C.storage_holders(t) == n for t, n in zip(self.tensors, self.alone, strict=True))
+
+    def replay(self, given: Sequence[Any]) -> list[Any]:
+        for k, own in self.copies.items():
+            own.copy_(given[k].detach())
+        self.graph.replay()
+        return [t.detach() if isinstance(t, _C.Tensor) else t for t in self.results]
+
+
+class Replayed:
+    """A compiled graph, and recordings of it."""
+
+    native_parts = None
+
+    def __init__(self, compiled: Any, always: bool) -> None:
+        self.compiled, self.always = compiled, always
+        self.recordings: list[Recording] = []
+        self.seen: deque[list[int]] = deque(maxlen=SETTLED)
+        self.is_refused, self.tries = False, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.compiled, name)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        graphs = late.provided("cuda graphs")
+        if self.is_refused or not graphs.may_replay():
+            return self.compiled(inputs)
+        given = self.compiled.arguments(inputs)
+        addresses = [t.data_ptr() for t in given]
+        found = next((one for one in self.recordings if one.serves(addresses)), None)
+        if found is not None:
+            return found.replay(given) if found.is_free() else self.compiled(inputs)
+        self.seen.append(addresses)
+        self.tries += 1
+        moving = self.moving() if len(self.seen) == SETTLED else None
+        if moving is None:
+            self.is_refused = self.tries > MOST_TRIES
+            return self.compiled(inputs)
+        made = self.record(given, addresses, moving, graphs)
+        if made is None:
+            self.is_refused = True
+            return self.compiled(inputs)
+        self.recordings = [*self.recordings[1 - MOST_RECORDINGS :], made]
+        self.seen.clear()
+        self.tries = 0
+        return made.replay(given)
+
+    def moving(self) -> list[int] | None:
+        """Which inputs come at new addresses again and again; None while that is not clear."""
+        found = []
+        for k in range(len(self.seen[0])):
+            column = [one[k] for one in self.seen]
+            changes = sum(a != b for a, b in pairwise(column))
+            if changes >= OFTEN:
+                found.append(k)
+            elif changes:
+                return None
+        return found if not found or self.tries >= PATIENT else None
+
+    def record(
+        self, given: Sequence[Any], addresses: Sequence[int], moving: Sequence[int], graphs: Any
+    ) -> Recording | None:
+        """A recording of a call, which it does not run; None where it cannot be recorded."""
+        moved = [given[k] for k in moving]
+        if not all(t._is_dense() for t in moved):
+            return None
+        if not self.always and (held(given) > SMALL or held(moved) > COPIED):
+            return None
+        copies = {k: _C.empty(tuple(t.shape), tuple(t.stride()), t.dtype, t.device) for k, t in zip(moving, moved)}
+        arguments = [copies.get(k, t) for k, t in enumerate(given)]
+        graph, results = graphs.recorded(lambda: self.compiled.run(arguments))
+        if graph is None:
+            return None
+        memory = {t.untyped_storage().data_ptr() for t in arguments}
+        made = [t for t in results if isinstance(t, _C.Tensor)]
+        if any(t.untyped_storage().data_ptr() in memory for t in made) or (held(made) > SMALL and not self.always):
+            return None
+        return Recording(graph, results, addresses, copies)
+
+
+def held(tensors: Sequence[Any]) -> int:
+    """Bytes of memory that tensors look at."""
+    return sum(t.untyped_storage().nbytes() for t in tensors)
+
+
+def can_replay(compiled: Any, device: Any, always: bool) -> bool:
+    """Whether a compiled graph is worth trying: on a device that records, without checks unless these may go, and
+    without inputs that are written to, which count that."""
+    if device.type != "cuda" or compiled.writes or compiled.report is not None:
+        return False
+    return always or not any(step[5] >= 0 for step in compiled.steps)
+
+
+__all__ = ["Replayed", "can_replay"]
