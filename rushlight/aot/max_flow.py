@@ -36,13 +36,15 @@ class Network:
             self.room.append(room)
 
     def min_cut(self, source: Hashable, sink: Hashable) -> tuple[int, set[Hashable]]:
-        """(capacity of the least cut, the names on the source's side of it)."""
+        """(capacity of the least cut, the names on the source's side of it). Of several cuts as small it is the one
+        next to the sink."""
         s, t = self.number(source), self.number(sink)
         total = 0
         while True:
             level = self._levels(s)
             if level[t] < 0:
-                return total, {name for name, n in self.numbers.items() if level[n] >= 0}
+                before = self._before(t)
+                return total, {name for name, n in self.numbers.items() if not before[n]}
             total += self._saturate(s, t, level)
             if total >= INFINITE:
                 return total, set()
@@ -58,6 +60,19 @@ class Network:
                     level[self.target[e]] = level[here] + 1
                     waiting.append(self.target[e])
         return level
+
+    def _before(self, t: int) -> list[bool]:
+        """What the sink could still be reached from."""
+        found = [False] * len(self.edges_of)
+        found[t] = True
+        waiting = deque((t,))
+        while waiting:
+            here = waiting.popleft()
+            for e in self.edges_of[here]:      # e leads back along its twin
+                if self.room[e ^ 1] and not found[self.target[e]]:
+                    found[self.target[e]] = True
+                    waiting.append(self.target[e])
+        return found
 
     def _saturate(self, s: int, t: int, level: list[int]) -> int:
         """Fill shortest paths until none is left."""

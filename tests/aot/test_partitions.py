@@ -277,3 +277,12 @@ def test_one_graph_for_many_sizes(backend: str) -> None:
         for a, b in zip(expected, rl.autograd.grad(sum(t.sum() for t in got), (x, *net.parameters())), strict=True):
             rl.testing.assert_close(b, a)
     assert len(run.entries()) == 1
+
+
+def test_of_equal_cuts_the_one_next_to_the_backward_is_taken():
+    from rushlight.aot.max_flow import Network
+
+    network = Network()
+    for start, end in (("given", "a"), ("a", "b"), ("b", "c"), ("c", "backward")):
+        network.add(start, end, 5 if start != "given" else 9)
+    assert network.min_cut("given", "backward") == (5, {"given", "a", "b", "c"})
