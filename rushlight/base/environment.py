@@ -82,6 +82,7 @@ VARIABLES = {
         Variable("LOCAL_WORLD_SIZE", PYTORCH, "how many processes there are on this machine"),
         Variable("TORCHELASTIC_RUN_ID", PYTORCH, "the name of the job, set by a launcher that restarts processes"),
         Variable("TORCHELASTIC_USE_AGENT_STORE", PYTORCH, "`True`: the launcher serves the store at MASTER_PORT"),
+        Variable("TORCHELASTIC_ERROR_FILE", PYTORCH, "where a process writes its error, for its launcher to show"),
         Variable("TORCHELASTIC_RESTART_COUNT", PYTORCH, "how often that launcher has restarted the processes", "0"),
         Variable("GLOO_SOCKET_IFNAME", PYTORCH, "the network interface that processes reach each other by"),
         Variable(

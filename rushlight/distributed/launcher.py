@@ -8,11 +8,13 @@ as the job allows. On several machines each runs a launcher; they meet at a stor
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -54,10 +56,12 @@ class Failure:
     local_rank: int
     pid: int
     code: int
+    said: str = ""
 
     def __str__(self) -> str:
         how = f"signal {signal.Signals(-self.code).name}" if self.code < 0 else f"exit status {self.code}"
-        return f"rank {self.rank} (local rank {self.local_rank}, process {self.pid}) ended with {how}"
+        more = f": {self.said}" if self.said else ""
+        return f"rank {self.rank} (local rank {self.local_rank}, process {self.pid}) ended with {how}{more}"
 
 
 class Launcher:
@@ -69,6 +73,9 @@ class Launcher:
         self.machine = job.machine or 0
         if job.meeting is not None:
             self._meet(*job.meeting)
+        self.machines = job.machines
+        self.first_rank, self.total = self.machine * job.processes, job.machines * job.processes
+        self.errors = ""      # the folder where processes say what went wrong
         self.processes: list[subprocess.Popen] = []
         self.files: list[Any] = []
 
@@ -85,17 +92,20 @@ class Launcher:
 
     def run(self) -> int:
         """The exit status of the job."""
-        with _signals_as_exceptions():
-            for attempt in range(self.job.max_restarts + 1):
-                failures = self._attempt(attempt)
-                if not failures:
-                    return 0
-                again = attempt < self.job.max_restarts
-                for failure in failures:
-                    print(f"rushlight: {failure}", file=sys.stderr)
-                if again:
-                    left = self.job.max_restarts - attempt - 1
-                    print(f"rushlight: starting all processes again, {left} more times if need be", file=sys.stderr)
+        with _signals_as_exceptions(), tempfile.TemporaryDirectory(prefix="rushlight-errors-") as self.errors:
+            return self._run()
+
+    def _run(self) -> int:
+        for attempt in range(self.job.max_restarts + 1):
+            failures = self._attempt(attempt)
+            if not failures:
+                return 0
+            again = attempt < self.job.max_restarts
+            for failure in failures:
+                print(f"rushlight: {failure}", file=sys.stderr)
+            if again:
+                left = self.job.max_restarts - attempt - 1
+                print(f"rushlight: starting all processes again, {left} more times if need be", file=sys.stderr)
         return 1
 
     def _attempt(self, attempt: int) -> list[Any]:
@@ -105,31 +115,35 @@ class Launcher:
                 self.processes.append(self._start(local_rank, attempt, address, port))
             return self._watch(attempt)
         finally:
-            self._end_all()
-            for file in self.files:
-                file.close()
-            self.processes, self.files = [], []
+            self._clear()
+
+    def _clear(self) -> None:
+        """End what still runs of an attempt."""
+        self._end_all()
+        for file in self.files:
+            file.close()
+        self.processes, self.files = [], []
 
     def _agree(self, attempt: int) -> tuple[str, int]:
         """Where rank 0 will serve, in this attempt: the first machine's choice."""
         job = self.job
         if self.store is None:
-            return job.address, job.port or _free_port()
+            return job.address, job.port or free_port()
         key = f"{job.name}/{attempt}/master"
         if self.machine == 0:
-            self.store.set(key, f"{own_address()} {job.port or _free_port()}")
+            self.store.set(key, f"{own_address()} {job.port or free_port()}")
         address, port = self.store.get(key).decode().split()
         return address, int(port)
 
     def _start(self, local_rank: int, attempt: int, address: str, port: int) -> subprocess.Popen:
         job = self.job
-        rank, total = self.machine * job.processes + local_rank, job.machines * job.processes
+        rank, total = self.first_rank + local_rank, self.total
         variables = {
             "RANK": rank, "LOCAL_RANK": local_rank, "WORLD_SIZE": total, "LOCAL_WORLD_SIZE": job.processes,
-            "GROUP_RANK": self.machine, "GROUP_WORLD_SIZE": job.machines, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": total,
+            "GROUP_RANK": self.machine, "GROUP_WORLD_SIZE": self.machines, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": total,
             "ROLE_NAME": job.role, "MASTER_ADDR": address, "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": job.name,
             "TORCHELASTIC_RESTART_COUNT": attempt, "TORCHELASTIC_MAX_RESTARTS": job.max_restarts,
-            "TORCHELASTIC_USE_AGENT_STORE": False,
+            "TORCHELASTIC_USE_AGENT_STORE": False, "TORCHELASTIC_ERROR_FILE": self._error_file(local_rank),
         }  # fmt: skip
         if job.processes > 1 and not environment.is_set("OMP_NUM_THREADS"):
             variables["OMP_NUM_THREADS"] = 1       # the processes share the cores
@@ -158,23 +172,42 @@ class Launcher:
         failed_elsewhere = f"{self.job.name}/{attempt}/failed"
         looked = time.monotonic()
         while True:
-            codes = [process.poll() for process in self.processes]
-            failures = [
-                Failure(self.machine * self.job.processes + i, i, self.processes[i].pid, code)
-                for i, code in enumerate(codes)
-                if code
-            ]
+            failures, are_done = self._look()
             if failures:
                 if self.store is not None:
                     self.store.set(failed_elsewhere, "; ".join(map(str, failures)))
                 return failures
-            if all(code == 0 for code in codes):
+            if are_done:
                 return []
             if self.store is not None and time.monotonic() - looked > 1:
                 looked = time.monotonic()
                 if self.store.check([failed_elsewhere]):
                     return [f"on another machine: {self.store.get(failed_elsewhere).decode()}"]
             time.sleep(self.job.interval)
+
+    def _look(self) -> tuple[list[Any], bool]:
+        """The processes that failed, and whether all have ended well."""
+        codes = [process.poll() for process in self.processes]
+        failures = [
+            Failure(self.first_rank + i, i, self.processes[i].pid, code, self._said(i))
+            for i, code in enumerate(codes)
+            if code
+        ]
+        return failures, all(code == 0 for code in codes)
+
+    def _error_file(self, local_rank: int) -> str:
+        """Where a process may say what went wrong (`elastic.multiprocessing.errors.record`)."""
+        return os.path.join(self.errors, f"{local_rank}.json")
+
+    def _said(self, local_rank: int) -> str:
+        """What a process said of its end, if anything."""
+        try:
+            with open(self._error_file(local_rank)) as file:
+                message = json.load(file)["message"]
+            os.unlink(self._error_file(local_rank))
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+        return str(message.get("message", "") if isinstance(message, dict) else message)
 
     def _end_all(self) -> None:
         """Ask those that still run to end, with all that they started; then end them."""
@@ -195,7 +228,8 @@ def _signal_group(process: subprocess.Popen, number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens at."""
     with socket.create_server(("", 0)) as free:
         return free.getsockname()[1]
 

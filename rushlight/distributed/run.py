@@ -11,10 +11,15 @@ import os
 import sys
 
 from ..base import late
+from .elastic.machines import ElasticLauncher
+from .elastic.membership import Limits
 from .launcher import Job, Launcher
 
 _ONLY_DEFAULT = ("tee", "local_ranks_filter", "duplicate_stdout_filters", "duplicate_stderr_filters", "logs_specs",
-                 "numa_binding", "rdzv_conf", "shutdown_timeout", "signals_to_handle")  # fmt: skip
+                 "numa_binding", "shutdown_timeout", "signals_to_handle")  # fmt: skip
+# What --rdzv-conf may set, and what it is called here: seconds.
+_CONF = {"join_timeout": "join", "timeout": "join", "last_call_timeout": "last_call", "keep_alive_interval": "beat",
+         "keep_alive_timeout": "silence"}  # fmt: skip
 
 
 def get_args_parser() -> argparse.ArgumentParser:
@@ -27,7 +32,7 @@ def get_args_parser() -> argparse.ArgumentParser:
             names.append("--" + name[2:].replace("-", "_"))
         parser.add_argument(*names, **options)   # type: ignore[arg-type]
 
-    add("--nnodes", default="1", help="how many machines")
+    add("--nnodes", default="1", help="how many machines: a number, or least:most if they come and go")
     add("--nproc-per-node", default="1", help="processes on each: a number, or cpu, gpu, auto")
     add("--node-rank", type=int, default=None, help="this machine's number")
     add("--master-addr", default="127.0.0.1", help="the address of machine 0")
@@ -36,7 +41,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     add("--rdzv-backend", default="static", help="static (by --node-rank) or c10d (machines number themselves)")
     add("--rdzv-endpoint", default="", help="host:port where launchers of several machines meet")
     add("--rdzv-id", default="none", help="the name of the job")
-    add("--rdzv-conf", default="")
+    add("--rdzv-conf", default="", help="seconds, as last_call_timeout=5,join_timeout=600,keep_alive_timeout=15")
     add("--max-restarts", type=int, default=0, help="how often to start all processes again when one fails")
     add("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
     add("--role", default="default")
@@ -50,7 +55,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     add("--tee", "-t", default="0")
     add("--local-addr", default=None, help="this machine's address, as others see it")
     for name in _ONLY_DEFAULT:
-        if name not in ("tee", "rdzv_conf"):
+        if name != "tee":
             add("--" + name.replace("_", "-"), default=None)
     parser.add_argument("training_script", help="the program")
     parser.add_argument("training_script_args", nargs=argparse.REMAINDER, help="handed to it as they are")
@@ -62,10 +67,11 @@ def job_of(args: argparse.Namespace) -> Job:
     for name in _ONLY_DEFAULT:
         if getattr(args, name) not in (None, "", "0"):
             raise SystemExit(f"torchrun: --{name.replace('_', '-')} is not written yet")
-    machines = _machines(args.nnodes)
+    limits = limits_of(args)
+    machines = limits.most
     processes = _processes(args.nproc_per_node)
     meeting = None
-    if machines > 1 and not args.standalone:
+    if not args.standalone and (machines > 1 or (args.rdzv_backend == "c10d" and args.rdzv_endpoint)):
         if args.rdzv_backend == "static":
             if args.node_rank is None:
                 raise SystemExit("torchrun: --nnodes > 1 needs --node-rank, or --rdzv-backend c10d")
@@ -79,7 +85,7 @@ def job_of(args: argparse.Namespace) -> Job:
             raise SystemExit(f"torchrun: --rdzv-endpoint must be host:port, got {endpoint!r}")
         meeting = host, int(port)
     job = Job(
-        _command(args), processes, machines, args.node_rank if meeting else 0, args.master_addr,
+        _command(args), processes, machines, _own_number(args, meeting), args.master_addr,
         0 if args.standalone or meeting else args.master_port, meeting,
         max_restarts=args.max_restarts, interval=args.monitor_interval, role=args.role, log_folder=args.log_dir,
         redirects=_redirects(args.redirects, processes),
@@ -91,13 +97,26 @@ def job_of(args: argparse.Namespace) -> Job:
     return job
 
 
-def _machines(text: str) -> int:
-    low, _, high = text.partition(":")
-    if not low.isdigit() or (high and not high.isdigit()) or int(low) < 1:
-        raise SystemExit(f"torchrun: --nnodes must be a number, got {text!r}")
-    if high and high != low:
-        raise SystemExit(f"torchrun: --nnodes {text}: numbers of machines that change are not written yet")
-    return int(low)
+def _own_number(args: argparse.Namespace, meeting: object) -> int | None:
+    """This machine's number: none where machines number themselves."""
+    return 0 if meeting is None else None if args.rdzv_backend == "c10d" else args.node_rank
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """How many machines there may be, and for how long to wait for them."""
+    least, _, most = args.nnodes.partition(":")
+    most = most or least
+    if not least.isdigit() or not most.isdigit() or not 1 <= int(least) <= int(most):
+        raise SystemExit(f"torchrun: --nnodes must be a number, or least:most, got {args.nnodes!r}")
+    if least != most and args.rdzv_backend != "c10d":
+        raise SystemExit(f"torchrun: --nnodes {args.nnodes}: machines that come and go need --rdzv-backend c10d")
+    seconds = {}
+    for part in filter(None, args.rdzv_conf.split(",")):
+        name, _, value = part.partition("=")
+        if name not in _CONF or not value.replace(".", "", 1).isdigit():
+            raise SystemExit(f"torchrun: --rdzv-conf: expected some of {sorted(_CONF)} as name=seconds, got {part!r}")
+        seconds[_CONF[name]] = float(value)
+    return Limits(int(least), int(most), **seconds)
 
 
 def _processes(text: str) -> int:
@@ -129,7 +148,10 @@ def _command(args: argparse.Namespace) -> list[str]:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; raise SystemExit where the job failed."""
-    status = Launcher(job_of(get_args_parser().parse_args(args))).run()
+    parsed = get_args_parser().parse_args(args)
+    job = job_of(parsed)
+    is_elastic = job.meeting is not None and parsed.rdzv_backend == "c10d"
+    status = (ElasticLauncher(job, limits_of(parsed)) if is_elastic else Launcher(job)).run()
     if status:
         raise SystemExit(status)
 

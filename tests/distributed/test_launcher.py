@@ -114,7 +114,9 @@ def test_machines_meet(program: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--nnodes", "1:4"), "not written yet"),
+        (("--nnodes", "1:4"), "--rdzv-backend c10d"),
+        (("--nnodes", "4:2", "--rdzv-backend", "c10d"), "least:most"),
+        (("--rdzv-conf", "patience=3"), "last_call_timeout"),
         (("--nnodes", "2"), "--node-rank"),
         (("--nproc-per-node", "many"), "positive number"),
         (("--tee", "3"), "--tee is not written yet"),
