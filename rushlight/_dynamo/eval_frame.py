@@ -79,11 +79,8 @@ def compile(
         raise NotImplementedError(
             "compile: isolate_recompiles=True is not supported. Each call of compile has a cache of its own."
         )
-    if mode is not None and "max-autotune" in mode and mode not in _warned:
-        _warned.add(mode)
-        warnings.warn(f"compile: mode={mode!r}: nothing is tuned by measuring here.", stacklevel=2)
-    if mode in ("reduce-overhead", "max-autotune") and chosen == "inductor":
-        options = {"replay": True}
+    if mode not in (None, "default"):
+        options = _mode_options(mode, chosen)
     choices = {
         "backend": chosen,
         "fullgraph": fullgraph,
@@ -94,6 +91,19 @@ def compile(
     if isinstance(model, Module):
         return OptimizedModule(model, choices)
     return late.provided("compile_callable")(model, **choices)
+
+
+def _mode_options(mode: str, backend: str | Callable) -> dict[str, Any] | None:
+    """What a mode stands for: settings of the inductor. Other backends have none."""
+    if backend == "inductor":
+        return late.provided("inductor settings").MODES[mode]
+    if mode not in _warned:
+        _warned.add(mode)
+        warnings.warn(
+            f"compile: mode={mode!r} says how the inductor compiles; the backend that was chosen has no modes.",
+            stacklevel=3,
+        )
+    return None
 
 
 def optimize(

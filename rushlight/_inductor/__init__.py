@@ -21,10 +21,8 @@ def list_options() -> list[str]:
 
 
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
-    """The options that a mode of `compile` stands for: none, the default is what is known to be fastest."""
-    modes: dict[str, dict[str, Any]] = {
-        name: {} for name in ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-    }
+    """The options that a mode of `compile` stands for."""
+    modes = {name: dict(options) for name, options in settings.MODES.items()}
     if mode is not None and mode not in modes:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(modes)}")
     return modes if mode is None else modes[mode]

@@ -9,6 +9,7 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
     units.py        which nodes share a kernel: pointwise groups, rows (softmax, norms and what stands around them),
                     folds
     merge.py        units that meet in a node, or read the same, become one
+    tune.py         the fastest form of a convolution, by measuring
     join.py         one Lowered of a group, one row program of rows
     emit.py         units as slots and steps of the plan
     sized.py        graphs with symbolic sizes: one plan for many of them

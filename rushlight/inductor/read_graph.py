@@ -26,6 +26,8 @@ from ..op.pointwise import Pointwise
 from ..op.reduction import Reduction
 from ..op.view import Geometry, View
 from ..symbols import SymInt
+from . import settings
+from .tune import can_be_tuned, fastest, kept_plan
 from .values import Buffer, Value, fresh, hints, named
 
 
@@ -180,6 +182,8 @@ class Reader:
     def planned(self, definition: Any, args: tuple) -> Any:
         """The plan that eager mode would make, or None."""
         plan = self.asked(lambda stands: kept_plan(definition, stands), args)
+        if settings.tune and plan is not None and can_be_tuned(definition, args, self.device):
+            return fastest(definition, args, self.stands(args), plan)
         if plan is not None and plan.calls_python and not all(keeps_no_sizes(s[0]) for s in plan.parts[0]):
             plan = kept_plan(definition, self.stands(settled(args)))
         return plan
@@ -363,16 +367,6 @@ def is_repeatable(node: Node) -> bool:
     """Whether an equal call gives an equal result: not where random numbers are drawn,
     or memory is made for others to write to."""
     return bool(node.inputs) and node.form != "call" and not (node.plan is not None and node.plan.calls_python)
-
-
-def kept_plan(definition: Any, stands: tuple) -> Any:
-    """The definition's plan for tensors of these layouts, with what it was made of; None where it has none."""
-    before = _C.keep_parts(True)
-    try:
-        plan = definition.plan(stands)
-    finally:
-        _C.keep_parts(before)
-    return plan if isinstance(plan, _C.Plan) and plan.parts is not None else None
 
 
 def bind(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:

@@ -25,9 +25,24 @@ replay = False
 # where every compiled graph leaves its code, its kernels, what they took, and a page that shows it; empty: nowhere
 debug_folder = environment.get("RUSHLIGHT_DEBUG_FOLDER")
 
-_NAMES = {"prepare_weights": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str}
+# measure the ways there are to compute a convolution, for the sizes at hand, and keep what was found on disk
+tune = False
+
+_NAMES = {
+    "prepare_weights": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str, "tune": bool,
+}  # fmt: skip
+# what `compile(mode=...)` stands for
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {"replay": True},
+    "max-autotune": {"tune": True, "replay": True},
+    "max-autotune-no-cudagraphs": {"tune": True},
+}
 # PyTorch's names for them
-_THEIRS = {"freezing": "prepare_weights", "max_fusion_size": "most_fused", "triton.cudagraphs": "replay"}
+_THEIRS = {
+    "freezing": "prepare_weights", "max_fusion_size": "most_fused", "max_autotune": "tune",
+    "triton.cudagraphs": "replay",
+}  # fmt: skip
 # names of PyTorch's that say how code for other machines, or by other compilers, is made: programs may set them
 _WITHOUT_EFFECT = frozenset((
     "aggressive_fusion", "allow_buffer_reuse", "assert_indirect_indexing", "autotune_local_cache",
@@ -36,7 +51,7 @@ _WITHOUT_EFFECT = frozenset((
     "fusion_size", "cpp.min_chunk_size", "cpp.simdlen", "cpp.threads", "cpp.weight_prepack", "cpp_wrapper",
     "cudagraph_trees", "dce", "debug", "emulate_precision_casts", "epilogue_fusion", "epilogue_fusion_first",
     "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "force_same_precision", "fx_graph_cache",
-    "fx_graph_remote_cache", "implicit_fallbacks", "inplace_buffers", "layout_optimization", "max_autotune",
+    "fx_graph_remote_cache", "implicit_fallbacks", "inplace_buffers", "layout_optimization",
     "max_autotune_gemm", "max_autotune_gemm_backends", "max_autotune_pointwise", "pattern_matcher", "permute_fusion",
     "profiler_mark_wrapper_call", "reorder_for_locality", "shape_padding", "size_asserts", "split_cat_fx_passes",
     "split_reductions", "triton.cudagraph_skip_dynamic_graphs", "triton.cudagraph_trees",
@@ -44,6 +59,13 @@ _WITHOUT_EFFECT = frozenset((
     "triton_autotune_args", "use_mixed_mm", "verbose_progress",
 ))  # fmt: skip
 _said: set[str] = set()
+
+
+def say_once(about: str, text: str) -> None:
+    """Warn of something that a program asks for and does not get."""
+    if about not in _said:
+        _said.add(about)
+        warnings.warn(text, stacklevel=5)
 
 
 def current() -> dict[str, Any]:
@@ -63,9 +85,7 @@ def resolved(options: Mapping[str, Any]) -> dict[str, Any]:
                 raise RuntimeError(f"compile: expected {wanted} for the option {name!r}, got {value!r}.")
             found[own] = value
         elif name in _WITHOUT_EFFECT:
-            if name not in _said:
-                _said.add(name)
-                warnings.warn(f"compile: the option {name!r} of PyTorch's inductor has no effect here.", stacklevel=4)
+            say_once(name, f"compile: the option {name!r} of PyTorch's inductor has no effect here.")
         else:
             raise RuntimeError(
                 f"compile: unexpected option {name!r}; the inductor has {', '.join([*_NAMES, *_THEIRS])}."

@@ -11,7 +11,10 @@ its own that writes every stride-th element. The gradient of the weight sums ove
 
 from __future__ import annotations
 
+import contextlib
 import struct
+import threading
+from collections.abc import Iterator
 from itertools import pairwise, product as combinations
 from math import ceil, prod
 from typing import Any
@@ -27,6 +30,7 @@ from ..loops.record import Record
 from .convolve_tiles import (
     depthwise_step,
     depthwise_weight_step,
+    fits_tiles,
     suits_depthwise,
     suits_tiles,
     tile_steps,
@@ -292,6 +296,28 @@ def product_steps(
     )  # fmt: skip
 
 
+class _Wanted(threading.local):
+    form: str | int | None = None
+
+
+_wanted = _Wanted()
+
+
+def forms() -> tuple[str | int, ...]:
+    """The ways to compute a convolution that may be asked for: as tiles, as a product, by one of the register tiles."""
+    return ("tiles", "product", *tile_shapes())
+
+
+@contextlib.contextmanager
+def computing_as(form: str | int | None) -> Iterator[None]:
+    """Inside, convolutions are planned in one of the `forms`, where they can be; None: in what is known to be best."""
+    before, _wanted.form = _wanted.form, form
+    try:
+        yield
+    finally:
+        _wanted.form = before
+
+
 def walk_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, as_product: bool = True
 ) -> tuple[list[tuple], int]:
@@ -300,19 +326,21 @@ def walk_steps(
     walk = walk.collapsed()
     if not walk.pixels or not walk.outs or not walk.groups:
         return [], 0
+    form = _wanted.form
+    as_product = as_product and form in (None, "product")
     if as_product and (made := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
         return made
     if suits_depthwise(walk):
         step = depthwise_step(code, walk, weights, bias)
         if step is not None:
             return [step], 0
-    if suits_tiles(code, walk):
+    if suits_tiles(code, walk) if form is None else form == "tiles" and fits_tiles(code, walk):
         return tile_steps(walk, weights, bias, scratch, offset)
     empty = not walk.rows
     if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)
         walk = Walk(blank, walk.source, walk.result, walk.images, walk.groups, 1, walk.outs)
-    shape = best_shape(code, walk)
+    shape = form if isinstance(form, int) else best_shape(code, walk)
     tile = tile_of(code, shape)
     panels, made, used = ceil(walk.outs / tile.rows), [], 0
     placed = None if empty else placed_weights(tile, weights, walk)

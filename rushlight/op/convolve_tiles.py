@@ -142,23 +142,25 @@ FEW_WEIGHTS = 64         # pixels per channel from which transformed weights pay
 MANY = 1024
 
 
-def suits_tiles(code: str, walk: Walk) -> bool:
-    """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of results."""
+def fits_tiles(code: str, walk: Walk) -> bool:
+    """Whether a (collapsed) walk is a 3x3 convolution that can be computed in tiles of results."""
     d, h, w = walk.axes
-    if (
-        code != "f32"
-        or walk.groups != 1
-        or min(walk.channels, walk.outs) < 16
-        or (d.size, d.count, d.taps) != (1, 1, 1)
-    ):
+    if code != "f32" or walk.groups != 1 or (d.size, d.count, d.taps) != (1, 1, 1):
         return False
     if any(a.taps != 3 or a.step != 1 or abs(a.tap_step) != 1 or a.every != 1 or a.tap_every != 1 for a in (h, w)):
         return False
+    return 4 * winograd.POINTS * walk.channels * walk.outs <= MOST
+
+
+def suits_tiles(code: str, walk: Walk) -> bool:
+    """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of results."""
+    if not fits_tiles(code, walk) or min(walk.channels, walk.outs) < 16:
+        return False
     if tile_of(code).masked and walk.pixels < FEW_WEIGHTS * max(walk.channels, walk.outs):
         return False
+    _, h, w = walk.axes
     padded = walk.images * ceil(h.count / HIGH) * ceil(w.count / WIDE) * HIGH * WIDE
-    transformed = 4 * winograd.POINTS * walk.channels * walk.outs
-    return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels and transformed <= MOST
+    return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels
 
 
 def weight_suits_tiles(code: str, walk: Walk) -> bool:
