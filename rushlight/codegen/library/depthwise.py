@@ -30,6 +30,8 @@ PLACE = 2                # a tap: its place in the buffer, its weight's place in
 BUFFER = 65536           # bytes of padded input
 ROW = 1024               # columns a block may have
 GROUP = 4                # vectors of pixels computed together
+# Rows computed together by the vectors in each, where rows are short: sums of one vector would wait for each other.
+ABREAST = {1: 8, 2: 4, 3: 2, 4: 2}
 
 
 def fill_text(tile: Tile) -> str:
@@ -131,6 +133,47 @@ def row_text(tile: Tile) -> str:
     return w.text()
 
 
+def has_short_rows(tile: Tile) -> bool:
+    """Whether short rows have functions of their own: where vectors are narrow, so that images as models have them
+    are a few vectors wide."""
+    return not tile.masked
+
+
+def short_text(tile: Tile, vectors: int) -> str:
+    """short(buffer row, distance of rows, weights, places, taps, start, target): some rows of `vectors` vectors."""
+    w = Writer(
+        f"short{vectors}",
+        [
+            ("ptr", "source"),
+            ("i64", "apart"),
+            ("ptr", "weights"),
+            ("ptr", "places"),
+            ("i64", "taps"),
+            (tile.element, "start"),
+            ("ptr", "target"),
+        ],
+        "internal ",
+    )
+    count = ABREAST[vectors]
+    start = w.splat(w["start"], tile.lanes)
+    rows = [w.at(w["source"], w.mul(w["apart"], r), tile.element) for r in range(count)]
+    with w.loop(0, w["taps"], carry=[start] * (count * vectors)) as t:
+        entry = w.at(w["places"], w.mul(t.i, PLACE), "i64")
+        place, own = w.load("i64", entry, 8), w.load("i64", w.at(entry, 1, "i64"), 8)
+        factor = w.splat(w.load(tile.element, w.at(w["weights"], own, tile.element), tile.size), tile.lanes)
+        made = []
+        for r, row in enumerate(rows):
+            where = w.at(row, place, tile.element)
+            for v in range(vectors):
+                value = w.load(tile.vector, w.at(where, v * tile.lanes, tile.element), tile.size)
+                made.append(w.fma(value, factor, t.carry[r * vectors + v]))
+        t.next = made
+    for k, value in enumerate(t.carry):
+        at = k // vectors * GROUP + k % vectors
+        w.store(value, w.at(w["target"], at * tile.lanes, tile.element), tile.size)
+    return w.text()
+
+
 def forward_text(tile: Tile) -> str:
     """Planes one after the other, block by block."""
     w = Writer("conv_depthwise", ABI)
@@ -153,15 +196,34 @@ def forward_text(tile: Tile) -> str:
         )
         start = w.select(biased, given, Reg("0.0", tile.element))
 
+        def short_rows(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> Reg:
+            """Short rows, several at once; returns how many were computed."""
+            apart = w.mul(w.mul(w["step_h"], w["step_w"]), w["pitch"])
+            width = w.div(w.add(columns, tile.lanes - 1), tile.lanes)
+            done = Reg("0", "i64")
+            for vectors, count in ABREAST.items():
+                fits = w.compare("eq", width, vectors)
+                whole = w.select(fits, w.sub(rows, w.rem(rows, count)), 0)
+                done = w.add(done, whole)
+                with w.loop(0, whole, count) as r:
+                    source = w.at(buffer, w.mul(r.i, apart), tile.element)
+                    w.call(f"short{vectors}", source, apart, weights, w["places"], w["taps"], start, line)
+                    with w.loop(0, count) as each:
+                        target = w.at(result, place(w, z, w.total(y, r.i, each.i), x), tile.element)
+                        store_row(w, tile, target, w.at(line, w.mul(each.i, GROUP * tile.lanes), tile.element), columns)
+            return done
+
         def body(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> None:
-            with w.loop(0, rows) as r:
+            done = short_rows(z, y, x, rows, columns) if has_short_rows(tile) else 0
+            with w.loop(done, rows) as r:
                 source = w.at(buffer, w.mul(w.mul(w.mul(r.i, w["step_h"]), w["step_w"]), w["pitch"]), tile.element)
                 w.call("row", source, weights, w["places"], w["taps"], start, line, columns)
                 target = w.at(result, place(w, z, w.add(y, r.i), x), tile.element)
                 store_row(w, tile, target, line, columns)
 
         blocks(w, tile, buffer, plane, body)
-    return "\n".join([w.text(), fill_text(tile), row_text(tile), declarations(tile.lanes, tile.element)])
+    short = [short_text(tile, vectors) for vectors in ABREAST] if has_short_rows(tile) else []
+    return "\n".join([w.text(), fill_text(tile), row_text(tile), *short, declarations(tile.lanes, tile.element)])
 
 
 def store_row(w: Writer, tile: Tile, target: Reg, line: Reg, columns: Reg) -> None:
