@@ -12,10 +12,12 @@ from typing import Any
 
 from .. import _C
 from ..base import environment
+from . import mpi_backend
 from .errors import DistBackendError, DistStoreError
+from .fake_backend import FakeBackend
 from .group import DEFAULT_TIMEOUT, BackendType, ProcessGroup, make_host_backend
 from .rendezvous import rendezvous
-from .store import PrefixStore, Store
+from .store import HashStore, PrefixStore, Store
 
 default_pg_timeout = DEFAULT_TIMEOUT
 
@@ -24,9 +26,9 @@ class Backend(str):
     """A back end's name, in small letters: `Backend("GLOO")` is "gloo"."""
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
-    backend_list: list[str] = [UNDEFINED, GLOO]     # noqa: RUF012
+    backend_list: list[str] = [UNDEFINED, GLOO, FAKE]     # noqa: RUF012
     default_device_backend_map: dict[str, str] = {"cpu": GLOO, "cuda": NCCL}     # noqa: RUF012
-    backend_capability: dict[str, list[str]] = {GLOO: ["cpu"]}     # noqa: RUF012
+    backend_capability: dict[str, list[str]] = {GLOO: ["cpu"], MPI: ["cpu"], FAKE: ["cpu"]}     # noqa: RUF012
     backend_type_map: dict[str, BackendType] = {UNDEFINED: BackendType.UNDEFINED, GLOO: BackendType.GLOO}  # noqa: RUF012
     _plugins: dict[str, tuple[Callable[..., Any], bool]] = {}     # noqa: RUF012
 
@@ -45,7 +47,7 @@ class Backend(str):
     ) -> None:
         """Make a back end of a program's own known: `func(store, rank, size, timeout)` gives one, or with
         `extended_api` `func(distributed options, back end's options)`."""
-        if name.lower() in (cls.GLOO,) or name.lower() in cls._plugins:
+        if name.lower() in (cls.GLOO, cls.MPI, cls.FAKE) or name.lower() in cls._plugins:
             raise RuntimeError(f"there is a back end {name!r} already")
         kinds = [devices] if isinstance(devices, str) else list(devices or ["cpu", "cuda"])
         cls._plugins[name.lower()] = func, extended_api
@@ -84,7 +86,9 @@ class BackendConfig:
 
 
 def _is_known(name: str) -> bool:
-    return name == Backend.GLOO or name in Backend._plugins
+    if name == Backend.MPI:
+        return mpi_backend.is_installed()
+    return name in (Backend.GLOO, Backend.FAKE) or name in Backend._plugins
 
 
 class GroupMember:
@@ -171,6 +175,8 @@ def _check_init(backend: Any, timeout: Any, store: Any, init_method: Any, rank: 
         raise AssertionError(f"a store needs world_size > 0 and rank >= 0, got {world_size} and {rank}")
     for name in BackendConfig(Backend(backend or Backend.UNDEFINED)).device_backend_map.values():
         if not _is_known(name):
+            if name == Backend.MPI:
+                raise RuntimeError("backend 'mpi' needs mpi4py: pip install rushlight[mpi]")
             raise RuntimeError(
                 f"backend {name!r} is not available here; there are: "
                 f"{', '.join(b for b in Backend.backend_list if b != Backend.UNDEFINED)}"
@@ -195,12 +201,16 @@ def init_process_group(
     file:///path; or give a `store`. `backend` is "gloo", or pairs as in "cpu:gloo,cuda:nccl"."""
     _check_init(backend, timeout, store, init_method, rank, world_size)
     timeout = timeout or default_pg_timeout
+    is_alone = Backend(backend or Backend.UNDEFINED) in (Backend.MPI, Backend.FAKE)      # there is nobody to meet
+    if is_alone:
+        store, rank, world_size = _without_meeting(Backend(backend), store, rank, world_size)
     if store is None:
         store, rank, world_size = next(rendezvous(init_method or "env://", rank, world_size, timeout=timeout))
         store.set_timeout(timeout)
     if not 0 <= rank < world_size:
         raise ValueError(f"init_process_group: rank {rank} is not between 0 and world_size - 1 ({world_size - 1})")
-    _check_ranks(store, rank, world_size, timeout)
+    if not is_alone:
+        _check_ranks(store, rank, world_size, timeout)
     _world.count += 1
     made = _make_group(
         f"{_world.count - 1}", PrefixStore(f"default_pg/{_world.count}", store), list(range(world_size)), rank,
@@ -208,6 +218,17 @@ def init_process_group(
     )  # fmt: skip
     made.bound_device_id = device_id
     _world.default = GroupMember.WORLD = made
+
+
+def _without_meeting(backend: Backend, store: Store | None, rank: int, size: int) -> tuple[Store, int, int]:
+    """Ranks that MPI gives, and ranks that are made up."""
+    if backend == Backend.FAKE:
+        return store or HashStore(), max(rank, 0), size if size > 0 else 1
+    found = mpi_backend.world()
+    for what, given, real in (("rank", rank, found[0]), ("world_size", size, found[1])):
+        if given not in (-1, real):
+            raise ValueError(f"init_process_group: {what} {given} was given, and MPI says {real}")
+    return HashStore(), *found
 
 
 def _check_ranks(store: Store, rank: int, world_size: int, timeout: timedelta) -> None:
@@ -264,6 +285,9 @@ def _make_backend(
     own = PrefixStore(kind, store)
     if kind == Backend.GLOO:
         return make_host_backend(own, rank, len(ranks), timeout, f"process group {name}", ranks)
+    if kind in (Backend.MPI, Backend.FAKE):
+        made = mpi_backend.MpiBackend if kind == Backend.MPI else FakeBackend
+        return made(own, rank, len(ranks), timeout, f"process group {name}", ranks)
     if kind not in Backend._plugins:
         raise RuntimeError(f"backend {kind!r} is not available here")
     function, is_extended = Backend._plugins[kind]
@@ -473,7 +497,12 @@ def _no() -> bool:
     return False
 
 
-is_mpi_available = is_nccl_available = is_ucc_available = is_xccl_available = _no
+is_nccl_available = is_ucc_available = is_xccl_available = _no
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    return mpi_backend.is_installed()
 
 
 def is_backend_available(backend: str) -> bool:
