@@ -70,11 +70,11 @@ def guard_cost() -> None:
     ):
         run = rushlight.compile(network, backend="eager")
         run(x)
-        made = run._run[0].__func__
-        for tree, function in made.entries():
-            given = made.flatten(network, x), made.function.__globals__, made.function.__closure__ or ()
+        result = run._run[0].__func__
+        for tree, function in result.entries():
+            given = result.flatten(network, x), result.function.__globals__, result.function.__closure__ or ()
             if tree.check(*given):
-                guards = made.on_miss.__self__.trees
+                guards = result.on_miss.__self__.trees
                 taken = interleaved(lambda: tree.check(*given))[0]  # noqa: B023 - called at once
                 print(f"guards of {name}: {len(guards[0].guards)}, {taken:.2f} us ({function.__name__})")
 

@@ -106,9 +106,9 @@ def seconds_to_first(code: str) -> float:
 
 
 def environment() -> dict[str, str]:
-    made = {**os.environ, "PYTHONPATH": worker_path()}
-    made.pop("PYTHONDONTWRITEBYTECODE", None)
-    return made
+    result = {**os.environ, "PYTHONPATH": worker_path()}
+    result.pop("PYTHONDONTWRITEBYTECODE", None)
+    return result
 
 
 def measure_process(session: Session) -> Section:

@@ -71,21 +71,21 @@ class NothingAtOnce(Nothing):
 
 def calls() -> dict[str, Callable[[], Any]]:
     """The measured calls, by name."""
-    made: dict[str, Callable[[], Any]] = {}
+    result: dict[str, Callable[[], Any]] = {}
     for name in ("nothing", "nothing_nd"):
         x, y = rl.empty(4, 4, device=name), rl.empty(4, 4, device=name)
         at = rl.zeros(2, dtype=rl.int64, device=name)
-        made[f"{name}: x + y"] = lambda x=x, y=y: x + y
-        made[f"{name}: x * 2"] = lambda x=x: x * 2
-        made[f"{name}: x.t() + y"] = lambda x=x, y=y: x.t() + y
-        made[f"{name}: x.sum(1)"] = lambda x=x: x.sum(1)
-        made[f"{name}: x.index_select(0, at)"] = lambda x=x, at=at: x.index_select(0, at)
+        result[f"{name}: x + y"] = lambda x=x, y=y: x + y
+        result[f"{name}: x * 2"] = lambda x=x: x * 2
+        result[f"{name}: x.t() + y"] = lambda x=x, y=y: x.t() + y
+        result[f"{name}: x.sum(1)"] = lambda x=x: x.sum(1)
+        result[f"{name}: x.index_select(0, at)"] = lambda x=x, at=at: x.index_select(0, at)
     a, b = rl.ones(4, 4), rl.ones(4, 4)
-    made["cpu: x + y"] = lambda: a + b
+    result["cpu: x + y"] = lambda: a + b
     if torch is not None:
         p, q = torch.ones(4, 4), torch.ones(4, 4)
-        made["PyTorch, cpu: x + y"] = lambda: p + q
-    return made
+        result["PyTorch, cpu: x + y"] = lambda: p + q
+    return result
 
 
 def main() -> None:

@@ -47,12 +47,12 @@ OTHERS = (
 
 
 def cases() -> tuple[Case, ...]:
-    made = [
+    result = [
         Case(f"{name}, {state}", code, SETUP.format(state=build, options=""))
         for state, build in STATES.items()
         for name, code in STATEMENTS.items()
     ]
-    return (*made, *OTHERS)
+    return (*result, *OTHERS)
 
 
 def fastest(run: Callable[[], None], turns: int) -> float:

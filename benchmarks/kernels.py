@@ -178,7 +178,7 @@ ORDER = Group(
 
 def spectra() -> tuple[Case, ...]:
     """Lengths of small factors, primes and powers of two; many rows, few long ones, and images."""
-    made = []
+    result = []
     for n, count in (
         (100, 4096),
         (240, 1024),
@@ -192,7 +192,7 @@ def spectra() -> tuple[Case, ...]:
         (100000, 4),
     ):
         for kind, call in (("complex64", "fft"), ("complex128", "fft"), ("float32", "rfft"), ("float64", "rfft")):
-            made.append(
+            result.append(
                 Case(
                     f"{call} {kind} {count}x{n}",
                     f"torch.fft.{call}(x)",
@@ -200,11 +200,11 @@ def spectra() -> tuple[Case, ...]:
                 )
             )
     for shape in ("4, 480, 640", "1000, 1000", "64, 100, 100"):
-        made.append(
+        result.append(
             Case(f"fft2 [{shape}]", "torch.fft.fft2(x)", SETUP + f"x = torch.randn({shape}, dtype=torch.complex64)")
         )
-        made.append(Case(f"rfft2 [{shape}]", "torch.fft.rfft2(x)", SETUP + f"x = torch.randn({shape})"))
-    return tuple(made)
+        result.append(Case(f"rfft2 [{shape}]", "torch.fft.rfft2(x)", SETUP + f"x = torch.randn({shape})"))
+    return tuple(result)
 
 
 SPECTRA = Group("spectra", "Fourier transforms of lengths that are mostly no power of two", spectra(), worst_bar=1.0)

@@ -53,7 +53,7 @@ def convolution(
     """A layer of `model` by batch: square images and kernels,
     padding that keeps the size (none for transposed ones)."""
     padding = 0 if transposed else kernel // 2
-    made = size * stride if transposed else (size + 2 * padding - kernel) // stride + 1
+    result = size * stride if transposed else (size + 2 * padding - kernel) // stride + 1
     taps = channels * outs // groups * kernel * kernel
     shape = (channels, outs // groups, kernel, kernel) if transposed else (outs, channels // groups, kernel, kernel)
     call = (
@@ -65,8 +65,8 @@ def convolution(
     name = f"{model} {kind}{channels}->{outs} {size}x{size} k{kernel}{f' s{stride}' if stride > 1 else ''}"
 
     def at(batch: int) -> Layer:
-        pixels = batch * (size if transposed else made) ** 2
-        memory = SIZE * (batch * (channels * size * size + outs * made * made) + taps)
+        pixels = batch * (size if transposed else result) ** 2
+        memory = SIZE * (batch * (channels * size * size + outs * result * result) + taps)
         make = f"x = torch.randn({batch}, {channels}, {size}, {size})\nw = torch.randn{shape}\ncall = lambda: {call}"
         return Layer(f"{name} b{batch}", make, 2.0 * pixels * taps, memory)
 
@@ -86,53 +86,53 @@ def linear(model: str, rows: int, ins: int, outs: int):
 
 
 def resnet18() -> list:
-    made = [convolution("ResNet-18", 3, 64, 224, 7, 2), convolution("ResNet-18", 64, 64, 56, 3)]
+    result = [convolution("ResNet-18", 3, 64, 224, 7, 2), convolution("ResNet-18", 64, 64, 56, 3)]
     for channels, size in ((64, 56), (128, 28), (256, 14)):
-        made += [convolution("ResNet-18", channels, 2 * channels, size, kernel, 2) for kernel in (3, 1)]
-        made.append(convolution("ResNet-18", 2 * channels, 2 * channels, size // 2, 3))
-    return made
+        result += [convolution("ResNet-18", channels, 2 * channels, size, kernel, 2) for kernel in (3, 1)]
+        result.append(convolution("ResNet-18", 2 * channels, 2 * channels, size // 2, 3))
+    return result
 
 
 def resnet50() -> list:
-    made = [convolution("ResNet-50", 64, 64, 56, 1)]
+    result = [convolution("ResNet-50", 64, 64, 56, 1)]
     for narrow, size in ((64, 56), (128, 28), (256, 14), (512, 7)):
         wide = 4 * narrow
-        made += [convolution("ResNet-50", *pair, size, 1) for pair in ((narrow, wide), (wide, narrow))]
+        result += [convolution("ResNet-50", *pair, size, 1) for pair in ((narrow, wide), (wide, narrow))]
         if size > 7:
-            made.append(convolution("ResNet-50", wide, 2 * narrow, size, 1))
-            made.append(convolution("ResNet-50", 2 * narrow, 2 * narrow, size, 3, 2))
-            made.append(convolution("ResNet-50", wide, 2 * wide, size, 1, 2))
-    return made
+            result.append(convolution("ResNet-50", wide, 2 * narrow, size, 1))
+            result.append(convolution("ResNet-50", 2 * narrow, 2 * narrow, size, 3, 2))
+            result.append(convolution("ResNet-50", wide, 2 * wide, size, 1, 2))
+    return result
 
 
 def mobilenet() -> list:
-    made = [convolution("MobileNetV3", 3, 16, 224, 3, 2)]
+    result = [convolution("MobileNetV3", 3, 16, 224, 3, 2)]
     for inside, channels, size, kernel, stride, outs in (
         (16, 16, 112, 3, 1, 16), (16, 64, 112, 3, 2, 24), (24, 72, 56, 3, 1, 24), (24, 72, 56, 5, 2, 40),
         (40, 120, 28, 5, 1, 40), (40, 240, 28, 3, 2, 80), (80, 200, 14, 3, 1, 80), (80, 480, 14, 3, 1, 112),
         (112, 672, 14, 5, 2, 160), (160, 960, 7, 5, 1, 160),
     ):  # fmt: skip
         if inside != channels:
-            made.append(convolution("MobileNetV3", inside, channels, size, 1))
-        made.append(convolution("MobileNetV3", channels, channels, size, kernel, stride, channels))
-        made.append(convolution("MobileNetV3", channels, outs, size // stride, 1))
-    return made
+            result.append(convolution("MobileNetV3", inside, channels, size, 1))
+        result.append(convolution("MobileNetV3", channels, channels, size, kernel, stride, channels))
+        result.append(convolution("MobileNetV3", channels, outs, size // stride, 1))
+    return result
 
 
 def unet() -> list:
-    made = [
+    result = [
         convolution("U-Net", 3, 64, 256, 3),
         convolution("U-Net", 64, 64, 256, 3),
         convolution("U-Net", 64, 2, 256, 1),
     ]
     for channels, size in ((64, 128), (128, 64), (256, 32), (512, 16)):
-        made += [
+        result += [
             convolution("U-Net", channels, 2 * channels, size, 3),
             convolution("U-Net", 2 * channels, 2 * channels, size, 3),
         ]
-        made.append(convolution("U-Net", 2 * channels, channels, size, 2, 2, transposed=True))
-        made.append(convolution("U-Net", 2 * channels, channels, 2 * size, 3))
-    return made
+        result.append(convolution("U-Net", 2 * channels, channels, size, 2, 2, transposed=True))
+        result.append(convolution("U-Net", 2 * channels, channels, 2 * size, 3))
+    return result
 
 
 # Each once: what ResNet-50 shares with ResNet-18 is listed there.
@@ -219,7 +219,7 @@ def run(session: Session) -> list[Section]:
             cases, layers = sections.setdefault(layer.name.split()[0], ([], {}))
             cases += layer.cases()
             layers.update((case.name, layer) for case in layer.cases())
-    made = []
+    result = []
     for model, (cases, layers) in sections.items():
         if not any(session.only in case.name for case in cases):
             continue
@@ -227,8 +227,8 @@ def run(session: Session) -> list[Section]:
         for row in section.rows:
             row.floor = floor.seconds(layers[row.case])
         section.notes += summary(section, layers, floor)
-        made.append(section)
-    return made
+        result.append(section)
+    return result
 
 
 def summary(section: Section, layers: dict[str, Layer], floor: Floor) -> list[str]:

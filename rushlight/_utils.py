@@ -47,17 +47,17 @@ def _restored_device(device: Any) -> Any:
     return where if isinstance(where, (str, _C.device)) else device
 
 
-def _finish(made: Tensor, requires_grad: bool, hooks: Any, metadata: dict | None) -> Tensor:
+def _finish(result: Tensor, requires_grad: bool, hooks: Any, metadata: dict | None) -> Tensor:
     if metadata:
         if metadata.get("conj"):
-            made = made.conj_physical() if hasattr(made, "conj_physical") else made.conj()
+            result = result.conj_physical() if hasattr(result, "conj_physical") else result.conj()
         if metadata.get("neg"):
-            made = made.neg()
+            result = result.neg()
     if requires_grad:
-        made.requires_grad_()
+        result.requires_grad_()
     if hooks:
-        made._backward_hooks = hooks
-    return made
+        result._backward_hooks = hooks
+    return result
 
 
 def _view_of(storage: Any, offset: int, size: tuple, stride: tuple, dtype: _C.dtype) -> Tensor:

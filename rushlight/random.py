@@ -18,9 +18,9 @@ __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "
 
 def manual_seed(seed: int) -> Generator:
     """Restart the default generator from `seed`, an int in [-2**63, 2**64 - 1], and return it."""
-    made = default_generator.manual_seed(int(seed))
+    result = default_generator.manual_seed(int(seed))
     seed_device_generators(int(seed))
-    return made
+    return result
 
 
 def seed() -> int:

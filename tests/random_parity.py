@@ -64,5 +64,5 @@ def dtype_of(t, name: str):
 
 def parameters(t, *shape, scale=1.0, dtype="float32", seed=11):
     """The same uniform numbers on both sides, without touching the default generators."""
-    made = torch.rand(*shape, generator=torch.Generator().manual_seed(seed)).mul(scale).to(getattr(torch, dtype))
-    return made if t is torch else to_rushlight(made)
+    result = torch.rand(*shape, generator=torch.Generator().manual_seed(seed)).mul(scale).to(getattr(torch, dtype))
+    return result if t is torch else to_rushlight(result)

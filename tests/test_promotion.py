@@ -195,14 +195,14 @@ def test_chains_of_operands(operands: list[tuple[str, str]], how: str) -> None:
     for m in (torch, rl):
         values = [operand(m, *o) for o in operands]
         if how in ("cat", "stack"):
-            made = (
+            result = (
                 m.cat([v.reshape(-1) for v in values])
                 if how == "cat"
                 else m.stack([v.sum().to(v.dtype) for v in values])
             )
         else:
-            made = values[0]
+            result = values[0]
             for v in values[1:]:
-                made = getattr(m, how)(made, v)
-        answers.append((str(made.dtype).rpartition(".")[2], [complex(x) for x in made.reshape(-1).tolist()]))
+                result = getattr(m, how)(result, v)
+        answers.append((str(result.dtype).rpartition(".")[2], [complex(x) for x in result.reshape(-1).tolist()]))
     assert answers[0] == answers[1]

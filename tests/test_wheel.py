@@ -74,8 +74,8 @@ def wheel(shared: Path) -> Path:
         if not list(folder.glob("*.whl")):
             folder.mkdir(exist_ok=True)
             build_wheel(folder)
-    (made,) = folder.glob("rushlight-*.whl")
-    return made
+    (result,) = folder.glob("rushlight-*.whl")
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -195,17 +195,17 @@ def base_wheel(folder: Path) -> Path:
         ROOT,
         CMAKE_ARGS=os.environ.get("CMAKE_ARGS", "") + launcher,
     )
-    (made,) = folder.glob("rushlight-*.whl")
-    return made
+    (result,) = folder.glob("rushlight-*.whl")
+    return result
 
 
 def with_modules(base: Path, target: Target, modules: list[Path], out: Path) -> Path:
     """The base wheel with other native modules, and the tags and the record that go with them."""
     name, version = base.name.split("-")[:2]
-    made = out / f"{name}-{version}-{target.tag}-{target.tag}-{PLATFORM}_{target.machine}.whl"
+    result = out / f"{name}-{version}-{target.tag}-{target.tag}-{PLATFORM}_{target.machine}.whl"
     info = f"{name}-{version}.dist-info"
     rows: list[str] = []
-    with zipfile.ZipFile(base) as source, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+    with zipfile.ZipFile(base) as source, zipfile.ZipFile(result, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         def add(path: str, data: bytes, mode: int = 0o644) -> None:
             entry = zipfile.ZipInfo(path, date_time=(2020, 1, 1, 0, 0, 0))   # the same sources give the same wheel
             entry.external_attr, entry.compress_type = mode << 16, zipfile.ZIP_DEFLATED
@@ -223,7 +223,7 @@ def with_modules(base: Path, target: Target, modules: list[Path], out: Path) -> 
             add(f"rushlight/{module.name}", module.read_bytes(), 0o755)
         rows.append(f"{info}/RECORD,,\n")
         wheel.writestr(f"{info}/RECORD", "\n".join(rows))
-    return made
+    return result
 
 
 # --- auditing ---------------------------------------------------------------------------------------------------------

@@ -113,19 +113,19 @@ def takes_separate_numbers(schema: Any, is_method: bool) -> bool:
 
 def variants(label: str, schemas: list[tuple[Any, bool]], is_method: bool, indent: str) -> list[str]:
     """The definitions of one name: one per schema, and one more for `x.view(2, 3)` beside `x.view((2, 3))`."""
-    made: list[str] = []
+    result: list[str] = []
     for schema, has_out in schemas:
-        made.append(f"def {label}({parameter_list(schema, is_method, has_out)}) -> {result_of(schema)}: ...")
+        result.append(f"def {label}({parameter_list(schema, is_method, has_out)}) -> {result_of(schema)}: ...")
         if takes_separate_numbers(schema, is_method):
             rest = [f"{p.name}: {annotation(p.type)}{'' if p.required else ' = ' + literal(p.default)}"
                     for p in schema.params if p.keyword_only]
             name = next(p.name for p in schema.params[1 if is_method else 0 :] if not p.keyword_only)
             first = ["self"] if is_method else []
             parts = [*first, f"*{name}: builtins.int", *rest]
-            made.append(f"def {label}({', '.join(parts)}) -> {result_of(schema)}: ...")
-    made = list(dict.fromkeys(made))
-    mark = [f"{indent}@overload"] if len(made) > 1 else []
-    return [line for text in made for line in (*mark, indent + text)]
+            result.append(f"def {label}({', '.join(parts)}) -> {result_of(schema)}: ...")
+    result = list(dict.fromkeys(result))
+    mark = [f"{indent}@overload"] if len(result) > 1 else []
+    return [line for text in result for line in (*mark, indent + text)]
 
 
 def schemas_of_op(op: Any) -> list[tuple[Any, bool]]:
@@ -444,13 +444,13 @@ def make_stubs() -> dict[Path, str]:
     from rushlight.op import load_all
 
     load_all()   # methods that arrive late are in place then
-    made = {}
+    result = {}
     for name in (*OF_OPS, *late_modules()):
         module = importlib.import_module(name)
-        made[Path(module.__file__).with_suffix(".pyi")] = module_text(module, name == "rushlight")
-    made[ROOT / "rushlight" / "return_types.pyi"] = result_types()
-    made[ROOT / "rushlight" / "_C.pyi"] = core_names()
-    return {path: "\n".join(map(folded, text.split("\n"))) for path, text in made.items()}
+        result[Path(module.__file__).with_suffix(".pyi")] = module_text(module, name == "rushlight")
+    result[ROOT / "rushlight" / "return_types.pyi"] = result_types()
+    result[ROOT / "rushlight" / "_C.pyi"] = core_names()
+    return {path: "\n".join(map(folded, text.split("\n"))) for path, text in result.items()}
 
 
 def main() -> int:

@@ -98,21 +98,21 @@ def refusal_page() -> str:
 
 
 def pages() -> dict[str, str]:
-    made = op_pages()
-    made["reference/refused.md"] = refusal_page()
-    made["reference/rushlight.nn.md"] = class_page("rushlight.nn", nn, nn.Module)
-    made["reference/rushlight.optim.md"] = class_page("rushlight.optim", optim, optim.Optimizer)
-    made["reference/rushlight.optim.lr_scheduler.md"] = class_page(
+    result = op_pages()
+    result["reference/refused.md"] = refusal_page()
+    result["reference/rushlight.nn.md"] = class_page("rushlight.nn", nn, nn.Module)
+    result["reference/rushlight.optim.md"] = class_page("rushlight.optim", optim, optim.Optimizer)
+    result["reference/rushlight.optim.lr_scheduler.md"] = class_page(
         "rushlight.optim.lr_scheduler", optim.lr_scheduler, optim.lr_scheduler.LRScheduler
     )
     rows = "\n".join(
         f"- [{path.removeprefix('reference/').removesuffix('.md')}]({path.removeprefix('reference/')})"
-        for path in sorted(made)
+        for path in sorted(result)
     )
-    made["reference/index.md"] = (
+    result["reference/index.md"] = (
         f"# Reference\n\nMade from the registry of Rushlight {rushlight.version.__version__}.\n\n{rows}\n"
     )
-    return made
+    return result
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -50,16 +50,16 @@ min_cut_rematerialization_partition.of_aot = (  # type: ignore[attr-defined]
 )
 
 
-def _pair(made: Partition) -> tuple[GraphModule, GraphModule]:
+def _pair(result: Partition) -> tuple[GraphModule, GraphModule]:
     """A partition whose forward returns all saved values, those it took as inputs or returns already included."""
-    graph = made.forward.graph
+    graph = result.forward.graph
     inputs, output = graph.find_nodes(op="placeholder"), graph.output_node()
     returned = output.args[0]
-    results, extras = returned[: made.num_results], returned[made.num_results :]
+    results, extras = returned[: result.num_results], returned[result.num_results :]
     places = {"input": inputs, "result": results, "extra": extras}
-    output.args = ((*results, *(places[s.place][s.index] for s in made.saved)),)
-    made.forward.recompile()
-    return made.forward, made.backward
+    output.args = ((*results, *(places[s.place][s.index] for s in result.saved)),)
+    result.forward.recompile()
+    return result.forward, result.backward
 
 
 def partition_for_aot(partition_fn: Callable) -> Callable[..., Partition]:

@@ -37,10 +37,10 @@ def associative_scan(
         first, second = (
             pytree.tree_unflatten(list(part), structure) for part in (members[:half], members[half:])
         )
-        made, spec = pytree.tree_flatten(combine_fn(first, second))
+        result, spec = pytree.tree_flatten(combine_fn(first, second))
         if spec != structure:
             raise RuntimeError(f"associative_scan: combine_fn must return the structure of xs, got {spec}")
-        return made
+        return result
 
     rows = [leaf.movedim(dim, 0) for leaf in leaves]
     rows = [row.flip(0) for row in rows] if reverse else rows

@@ -31,9 +31,9 @@ class CondOp(core.HigherOrderOp):
     def run(self, pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         return core.as_results(self, (true_fn if decided(pred, "cond") else false_fn)(*operands))
 
-    def imitated(self, arguments: tuple, made: dict[str, list[Tensor]]) -> list[Tensor]:
-        core.expect_alike(self, made["false_graph"], made["true_graph"], "both functions must return tensors alike")
-        return made["true_graph"]
+    def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
+        core.expect_alike(self, result["false_graph"], result["true_graph"], "both functions must return tensors alike")
+        return result["true_graph"]
 
     def differentiated(self, arguments: tuple) -> Sequence[Tensor]:
         pred, true_fn, false_fn, operands = arguments
@@ -104,12 +104,12 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
         return (true_fn if decided(pred, "cond") else false_fn)(*operands)
     flat = [Flat(f, leaves, spec) for f in (true_fn, false_fn)]
     functions, lifted = core.closed([(f, tensors) for f in flat])
-    made = cond_op(pred, *functions, (*tensors, *lifted))
+    result = cond_op(pred, *functions, (*tensors, *lifted))
     if flat[0].spec != flat[1].spec or flat[0].others != flat[1].others:
         raise RuntimeError(
             f"cond: both functions must return the same structure, got {flat[0].spec} and {flat[1].spec}"
         )
-    return flat[0].restored(made)
+    return flat[0].restored(result)
 
 
 class Flat:
@@ -123,9 +123,9 @@ class Flat:
     def __call__(self, *tensors: Tensor) -> list[Tensor]:
         given = iter(tensors)
         filled = [next(given) if isinstance(x, Tensor) else x for x in self.leaves]
-        made, self.spec = pytree.tree_flatten(self.function(*pytree.tree_unflatten(filled, self.arguments)))
-        self.others = {i: x for i, x in enumerate(made) if not isinstance(x, Tensor)}
-        return [x for x in made if isinstance(x, Tensor)]
+        result, self.spec = pytree.tree_flatten(self.function(*pytree.tree_unflatten(filled, self.arguments)))
+        self.others = {i: x for i, x in enumerate(result) if not isinstance(x, Tensor)}
+        return [x for x in result if isinstance(x, Tensor)]
 
     def restored(self, tensors: Sequence[Tensor]) -> Any:
         """Tensors as the nested result that the function returned."""

@@ -65,7 +65,7 @@ class HigherOrderOp:
         """The op on real tensors."""
         raise NotImplementedError
 
-    def imitated(self, arguments: tuple, made: dict[str, list[Tensor]]) -> list[Tensor]:
+    def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
         """Tensors like the results, from what each function returned for tensors like its own."""
         raise NotImplementedError
 
@@ -86,9 +86,9 @@ class HigherOrderOp:
             return tuple(self.differentiated(arguments))
         if mode is not None:
             return tuple(mode.record_higher_order(self, arguments))
-        made = {name: checked_results(self, name, arguments[at], like) for name, (at, like)
+        result = {name: checked_results(self, name, arguments[at], like) for name, (at, like)
                 in self.functions(arguments).items()}  # fmt: skip
-        return tuple(self.imitated(arguments, made))
+        return tuple(self.imitated(arguments, result))
 
 
 REGISTRY: dict[str, HigherOrderOp] = {}
@@ -145,13 +145,13 @@ class dispatching:  # noqa: N801 - used as a function
         refresh()
 
 
-def as_results(op: Any, made: Any) -> list[Tensor]:
+def as_results(op: Any, result: Any) -> list[Tensor]:
     """What a function of an op returned, as a list of tensors."""
-    made = [made] if isinstance(made, Tensor) else list(made)
-    for value in made:
+    result = [result] if isinstance(result, Tensor) else list(result)
+    for value in result:
         if not isinstance(value, Tensor):
             raise RuntimeError(f"{op.name}: expected its functions to return tensors, got {type(value).__name__}")
-    return made
+    return result
 
 
 def checked_results(op: Any, name: str, function: Callable, like: Sequence[Tensor]) -> list[Tensor]:
@@ -159,19 +159,19 @@ def checked_results(op: Any, name: str, function: Callable, like: Sequence[Tenso
     mode = fake_mode_for(like)
     given = [apart(t, mode) for t in like]
     with dispatching([mode]):
-        made = settled(op, name, function, given)
-    return made
+        result = settled(op, name, function, given)
+    return result
 
 
 def settled(op: Any, name: str, function: Callable, given: Sequence[Tensor]) -> list[Tensor]:
     """function(*given), contiguous and in memory of its own; refused if it writes to what it is given."""
     versions = [t._version for t in given]
-    made = as_results(op, function(*given))
+    result = as_results(op, function(*given))
     if any(t._version != version for t, version in zip(given, versions, strict=True)):
         raise NotRecordable(f"{op.name}: {name} writes to a tensor that it is given. Return the new value instead.")
     seen = {t.untyped_storage()._cdata for t in given}
     results = []
-    for t in made:
+    for t in result:
         if not t.is_contiguous() or t.untyped_storage()._cdata in seen:
             t = t.clone(memory_format=contiguous_format)
         seen.add(t.untyped_storage()._cdata)
@@ -179,12 +179,12 @@ def settled(op: Any, name: str, function: Callable, given: Sequence[Tensor]) -> 
     return results
 
 
-def expect_alike(op: Any, made: Sequence[Tensor], expected: Sequence[Tensor], what: str) -> None:
+def expect_alike(op: Any, result: Sequence[Tensor], expected: Sequence[Tensor], what: str) -> None:
     """Refuse results whose number, sizes or types are not those expected."""
-    shown = [[(tuple(t.shape), t.dtype) for t in values] for values in (made, expected)]
-    if len(made) != len(expected) or any(
+    shown = [[(tuple(t.shape), t.dtype) for t in values] for values in (result, expected)]
+    if len(result) != len(expected) or any(
             a.dtype != b.dtype or len(a.shape) != len(b.shape) or any(m != n for m, n in zip(a.shape, b.shape))
-            for a, b in zip(made, expected)):  # fmt: skip
+            for a, b in zip(result, expected)):  # fmt: skip
         raise RuntimeError(f"{op.name}: {what}: got {shown[0]}, expected {shown[1]}")
 
 
@@ -254,8 +254,8 @@ def vjp(function: Callable, inputs: Sequence[Tensor], grads: Sequence[Tensor], w
         leaves = [t.detach() for t in inputs]
         for i in wanted:
             leaves[i].requires_grad_()
-        made = [t for t in function(*leaves) if is_differentiable(t)]
-        pairs = [(t, g) for t, g in zip(made, grads, strict=True) if t.requires_grad]
+        result = [t for t in function(*leaves) if is_differentiable(t)]
+        pairs = [(t, g) for t, g in zip(result, grads, strict=True) if t.requires_grad]
         wrt = [leaves[i] for i in wanted]
         found = (None,) * len(wrt)
         if pairs:

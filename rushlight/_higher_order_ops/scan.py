@@ -33,15 +33,15 @@ class ScanOp(core.HigherOrderOp):
         count, steps = len(carried), []
         first = carried
         for i in range(xs[0].shape[0]):
-            made = core.as_results(self, function(*carried, *[x.select(0, i) for x in xs], *further))
-            carried = made[:count]
-            steps.append(made[count:])
+            result = core.as_results(self, function(*carried, *[x.select(0, i) for x in xs], *further))
+            carried = result[:count]
+            steps.append(result[count:])
         carried = [t.clone() if any(t is c for c in first) else t for t in carried]
         return [*carried, *(ops["stack"](list(ys)) for ys in zip(*steps, strict=True))]
 
-    def imitated(self, arguments: tuple, made: dict[str, list[Tensor]]) -> list[Tensor]:
+    def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
         _, carried, xs, _ = arguments
-        results = made[self.graph_name]
+        results = result[self.graph_name]
         count, length = len(carried), xs[0].shape[0]
         core.expect_alike(self, results[:count], carried, "the function must return carried values like those given")
         return [*results[:count], *(y.new_empty((length, *y.shape)) for y in results[count:])]
@@ -55,12 +55,12 @@ class ScanOp(core.HigherOrderOp):
 
         def keeping(*values: Tensor) -> list[Tensor]:
             """A step that returns what was carried into it too."""
-            made = core.as_results(self, function(*values))
-            return [*made[:n], *values[:n], *made[n:]]
+            result = core.as_results(self, function(*values))
+            return [*result[:n], *values[:n], *result[n:]]
 
         def forward(*tensors: Tensor) -> tuple:
-            made = self(keeping, *split(tensors))
-            return [*made[:n], *made[2 * n:]], made[n:2 * n]
+            result = self(keeping, *split(tensors))
+            return [*result[:n], *result[2 * n:]], result[n:2 * n]
 
         def backward(tensors: Sequence[Tensor], kept: Sequence[Tensor], grads: Sequence[Any]) -> list[Any]:
             return self.gradient(function, split(tensors), kept, grads)
@@ -91,8 +91,8 @@ class ScanOp(core.HigherOrderOp):
             return [*(found[i] for i in along), *(s + found[i] for i, s in zip(summed, sums, strict=True)),
                     *(found[i] for i in each)]  # fmt: skip
 
-        turned = [t.flip(0) for t in (*kept, *xs, *steps)]
-        made = self(step, (*first, *zeros), turned, further)
+        flipped = [t.flip(0) for t in (*kept, *xs, *steps)]
+        made = self(step, (*first, *zeros), flipped, further)
         result: list[Any] = [None] * (n + m + len(further))
         for i, g in zip((*along, *summed), made[:behind], strict=True):
             result[i] = g
@@ -119,23 +119,23 @@ def scan(combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, 
     def step(*values: Tensor) -> list[Tensor]:
         carry = pytree.tree_unflatten(list(values[:len(carried)]), carried_spec)
         x = pytree.tree_unflatten(list(values[len(carried):]), members_spec)
-        made = combine_fn(carry, x)
-        if not isinstance(made, (tuple, list)) or len(made) != 2:
+        result = combine_fn(carry, x)
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise ValueError("scan: combine_fn must return the next carry and a result")
-        after, spec = pytree.tree_flatten(made[0])
+        after, spec = pytree.tree_flatten(result[0])
         if spec != carried_spec:
             raise ValueError(f"scan: combine_fn must return a carry of the same structure, got {spec}")
-        ys, results_spec = pytree.tree_flatten(made[1])
+        ys, results_spec = pytree.tree_flatten(result[1])
         structures[:] = [results_spec]
         core.expect_alike(scan_op, after, carried, "combine_fn must return a carry like the one it gets")
         return [*after, *ys]
 
-    made = _scanned(step, carried, members, dim, reverse)
-    ys = made[len(carried):]
+    result = _scanned(step, carried, members, dim, reverse)
+    ys = result[len(carried):]
     if reverse:
         ys = [y.flip(0) for y in ys]
     ys = [y.movedim(0, dim) for y in ys]
-    return (pytree.tree_unflatten(list(made[:len(carried)]), carried_spec),
+    return (pytree.tree_unflatten(list(result[:len(carried)]), carried_spec),
             pytree.tree_unflatten(ys, structures[0]))  # fmt: skip
 
 

@@ -32,8 +32,8 @@ class WhileLoopOp(core.HigherOrderOp):
             carried = core.as_results(self, body_fn(*carried, *further))
         return [t.clone() for t in carried] if carried is first else carried
 
-    def imitated(self, arguments: tuple, made: dict[str, list[Tensor]]) -> list[Tensor]:
-        body = made["while_loop_body_graph"]
+    def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
+        body = result["while_loop_body_graph"]
         core.expect_alike(self, body, arguments[2], "the body must return values like those carried")
         return body
 
@@ -54,8 +54,8 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
         raise core.NotRecordable("while_loop: a graph carries tensors only. Make tensors of the other values.")
     flat = [Flat(cond_fn, leaves, spec), Flat(lambda *v: _values(body_fn(*v), len(carried)), leaves, spec)]
     functions, lifted = core.closed([(f, leaves) for f in flat])
-    made = while_loop_op(*functions, tuple(leaves), tuple(lifted))
-    return flat[1].restored(made)
+    result = while_loop_op(*functions, tuple(leaves), tuple(lifted))
+    return flat[1].restored(result)
 
 
 def _values(result: Any, count: int) -> tuple:

@@ -31,9 +31,9 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
 def compile(gm: Any, example_inputs: list[Any], options: dict[str, Any] | None = None) -> Callable:
     """A graph of ops as native code: a function of its inputs that returns its results."""
     with settings.applied(options or {}):
-        made = compile_graph(gm, example_inputs)
+        result = compile_graph(gm, example_inputs)
 
     def call(*inputs: Any) -> Any:
-        return made(list(inputs))
+        return result(list(inputs))
 
     return call

@@ -42,13 +42,13 @@ def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[st
     with inductor_options(options or {}):
         for inner in calls_in(gm):
             inner.compile(functools.partial(run_inductor, options=options))
-        made = compile_graph(gm, example_inputs)
+        result = compile_graph(gm, example_inputs)
 
     def call(args: list[Any]) -> Any:
-        return made(args)
+        return result(args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
-    call.native_parts = getattr(made, "native_parts", None)  # type: ignore[attr-defined]
+    call.native_parts = getattr(result, "native_parts", None)  # type: ignore[attr-defined]
     return call
 
 
@@ -95,13 +95,13 @@ def within_budget(joint: GraphModule, num_results: int, overwritten: Sequence[in
 def _ask(backend: Callable, gm: GraphModule, example_inputs: list[Any]) -> Callable:
     """What a backend given as a function makes of a graph; what it raises is its own."""
     try:
-        made = backend(gm, example_inputs)
+        result = backend(gm, example_inputs)
     except Exception as error:
         name = getattr(backend, "__name__", type(backend).__name__)
         raise exc.BackendCompilerFailed(f"backend={name!r} raised:\n{type(error).__name__}: {error}") from error
-    if not callable(made):
-        raise TypeError(f"compile: expected the backend to return a callable, got {type(made).__name__}")
-    return made
+    if not callable(result):
+        raise TypeError(f"compile: expected the backend to return a callable, got {type(result).__name__}")
+    return result
 
 
 def choices_of(

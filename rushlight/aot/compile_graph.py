@@ -48,8 +48,8 @@ def compiled(compiler: GraphCompiler, graph: GraphModule) -> Compiled:
     """What a compiler makes of a graph, as a function of one list."""
     examples = [node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")]
     with no_grad(), disable_dispatch_modes():
-        made = compiler(graph, examples)
-    return made if is_boxed(made) else boxed(made)
+        result = compiler(graph, examples)
+    return result if is_boxed(result) else boxed(result)
 
 
 def is_boxed(function: Any) -> bool:

@@ -170,11 +170,11 @@ def _give_own_memory(graph: Graph, node: Node) -> None:
         raise AssertionError(f"{node.target}: a write is left in a graph that was functionalized")
     like = node.args[0].meta["val"]
     with graph.inserting_before(node):
-        made = graph.call_function(
+        result = graph.call_function(
             _empty_strided(), (list(like.shape), list(like.stride())), {"dtype": like.dtype, "device": like.device}
         )
-    made.meta.update(node.args[0].meta)
-    node.args = (made, *node.args[1:])
+    result.meta.update(node.args[0].meta)
+    node.args = (result, *node.args[1:])
 
 
 def _again(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> GraphModule:
@@ -197,8 +197,8 @@ def _again(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> 
     with fake_mode, mode, symbolic_math():
         with levels.opened(level):
             inside = [levels.functional(level, v) if isinstance(v, Tensor) else v for v in values]
-            made = Interpreter(gm).run(*inside)
-            results = [current(level, r) if isinstance(r, Tensor) else r for r in made]
+            result = Interpreter(gm).run(*inside)
+            results = [current(level, r) if isinstance(r, Tensor) else r for r in result]
         results = [levels.alive(r) if isinstance(r, Tensor) else r for r in results]
     nodes = [tracer.proxy_of(r).node if isinstance(r, Tensor) else r for r in results]
     tracer.graph.output(tuple(nodes))

@@ -39,17 +39,17 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
         _LazyGraphModule.force_recompile(gm)
         if config is None:
             return gm.forward
-        made = CompiledGraph(gm, config)
-        if made.region_for(example_inputs) is None and gm.meta.get("fullgraph"):
-            raise GraphBreak("not traced", f"the graph cannot be compiled: {made.why}")
-        if made.is_native():      # nothing to do around it
-            return made.only[0].native
+        result = CompiledGraph(gm, config)
+        if result.region_for(example_inputs) is None and gm.meta.get("fullgraph"):
+            raise GraphBreak("not traced", f"the graph cannot be compiled: {result.why}")
+        if result.is_native():      # nothing to do around it
+            return result.only[0].native
 
         def call(inputs: list[Any]) -> Sequence[Any]:
-            return made(inputs)
+            return result(inputs)
 
         call._boxed_call = True  # type: ignore[attr-defined]
-        call.compiled = made  # type: ignore[attr-defined]
+        call.compiled = result  # type: ignore[attr-defined]
         return call
 
     return backend
@@ -135,10 +135,10 @@ class CompiledGraph:
         if mutated and _shares_memory(inputs, mutated):
             return self.refused("an input that is written to shares memory with another one")
         numbers = (captured.shape_env, formulas) if formulas else ()
-        made = compile_captured(captured, self.config), list(captured.lifted), mutated, numbers
+        result = compile_captured(captured, self.config), list(captured.lifted), mutated, numbers
         if self.is_symbolic:
-            self.general.append((captured.shape_env, made))
-        return made
+            self.general.append((captured.shape_env, result))
+        return result
 
     def refused(self, why: str) -> None:
         """The graph runs op by op; says why, to those who ask where graphs end."""

@@ -58,11 +58,11 @@ class GraphCall(CustomOp):
         (tensors,) = args
         if any(t.is_meta and not isinstance(t, FakeTensor) for t in tensors):
             with FakeTensorMode() as mode:
-                made = self.called([
+                result = self.called([
                     mode.empty(tuple(t.shape), t.stride() if t._is_dense() else None, t.dtype, device)
                     for t, device in zip(tensors, self.devices, strict=True)
                 ])  # fmt: skip
-            return [_C.empty(tuple(t.shape), t.stride(), t.dtype, _C.device("meta")) for t in made]
+            return [_C.empty(tuple(t.shape), t.stride(), t.dtype, _C.device("meta")) for t in result]
         return self.called(tensors)
 
     def called(self, tensors: Sequence[Tensor]) -> list[Tensor]:

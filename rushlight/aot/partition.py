@@ -212,25 +212,25 @@ def _graph(
     """A graph of some of the joint graph's nodes, in its order; `copied` inputs are returned as copies,
     `again` made just before they are used."""
     graph = Graph()
-    made: dict[Node, Node] = {}
+    result: dict[Node, Node] = {}
     for node in inputs:
-        made[node] = graph.placeholder(node.name)
-        made[node].meta = dict(node.meta)
+        result[node] = graph.placeholder(node.name)
+        result[node].meta = dict(node.meta)
 
     def make(node: Node) -> None:
         waiting = [node]
         while waiting:
             last = waiting[-1]
-            missing = [n for n in last.all_input_nodes if n not in made]
+            missing = [n for n in last.all_input_nodes if n not in result]
             if missing:
                 waiting += reversed(missing)
             else:
                 waiting.pop()
-                if last not in made:
+                if last not in result:
                     assert (
                         last.op != "placeholder"
                     ), f"{name}: input {last.name} of the joint graph is needed and not given"
-                    made[last] = graph.node_copy(last, lambda n: made[n])
+                    result[last] = graph.node_copy(last, lambda n: result[n])
 
     for node in joint.graph.nodes:
         if node in nodes and node.op != "output" and node not in again:
@@ -238,10 +238,10 @@ def _graph(
     for o in outputs:
         if isinstance(o, Node):
             make(o)
-    returned = [made[o] if isinstance(o, Node) else o for o in outputs]
+    returned = [result[o] if isinstance(o, Node) else o for o in outputs]
     for i, o in enumerate(outputs):
         if isinstance(o, Node) and o in copied:     # the wrapper overwrites this input before the backward runs
-            returned[i] = graph.call_function(find_op("clone").overload_list[0], (made[o],))
+            returned[i] = graph.call_function(find_op("clone").overload_list[0], (result[o],))
             returned[i].meta = dict(o.meta)
     graph.output(tuple(returned))
     return _LazyGraphModule(joint, graph, name)

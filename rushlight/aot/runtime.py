@@ -52,20 +52,20 @@ class CompiledRegion:
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         meta = self.meta
-        made = self.native(inputs)
+        result = self.native(inputs)
         if self.plain:
-            return made
+            return result
         for i, info in enumerate(meta.inputs):
             if info.layout_after is not None:
                 look_otherwise(inputs[i], info.layout_after)
         for position, i in enumerate(meta.mutated):
-            write_back(inputs[i], made[position], meta.differentiable[position])
-        return self.outputs(inputs, made)
+            write_back(inputs[i], result[position], meta.differentiable[position])
+        return self.outputs(inputs, result)
 
-    def outputs(self, inputs: list[Any], made: Sequence[Any]) -> list[Any]:
+    def outputs(self, inputs: list[Any], result: Sequence[Any]) -> list[Any]:
         results: list[Any] = []
         for info in self.meta.outputs:
-            results.append(output(info, inputs, made, results))
+            results.append(output(info, inputs, result, results))
         return results
 
 
@@ -91,21 +91,21 @@ def look_otherwise(target: Tensor, layout: tuple) -> None:
     target.as_strided_(*layout)
 
 
-def output(info: OutputInfo, inputs: list[Any], made: Sequence[Any], earlier: list[Any]) -> Any:
+def output(info: OutputInfo, inputs: list[Any], result: Sequence[Any], earlier: list[Any]) -> Any:
     """One output as the function would have returned it."""
     kind = info.kind
     if kind is OutputKind.NEW:
-        return made[info.source]
+        return result[info.source]
     if kind is OutputKind.CONSTANT:
         return info.value
     if kind is OutputKind.SAME:
         return earlier[info.source]
     if kind is OutputKind.INPUT:
         return inputs[info.source]
-    source = inputs[info.source] if kind is OutputKind.VIEW_OF_INPUT else made[info.source]
+    source = inputs[info.source] if kind is OutputKind.VIEW_OF_INPUT else result[info.source]
     layout = info.layout
     if layout is None:
-        shown = made[info.shown_at]
+        shown = result[info.shown_at]
         layout = tuple(shown.shape), shown.stride(), shown.storage_offset()
     if source.requires_grad and not info.requires_grad:
         source = source.detach()
@@ -115,9 +115,9 @@ def output(info: OutputInfo, inputs: list[Any], made: Sequence[Any], earlier: li
 _PLACES = {"input": 0, "result": 1, "extra": 2}
 
 
-def refusing(grads: tuple, made: tuple) -> tuple:
+def refusing(grads: tuple, result: tuple) -> tuple:
     """Gradients that were asked for with a graph: theirs refuses to be used."""
-    results = tuple(g.detach() if isinstance(g, Tensor) else g for g in made)
+    results = tuple(g.detach() if isinstance(g, Tensor) else g for g in result)
     roles = tuple(_FRESH if isinstance(g, Tensor) else _NOT_DIFFERENTIABLE for g in results)
     _C._function_node(_refuse_twice, _C._collect_edges(*grads), results, roles, (), True)
     return results

@@ -77,8 +77,8 @@ class Specialized:
         if quick is not None:      # plain tensors, and no mode or transform around the call
             known = self.quick.get(quick[1])
             if known is not None:
-                made = known[0](quick[0])
-                return made[0] if known[1] is None else pytree.tree_unflatten(made, known[1])
+                result = known[0](quick[0])
+                return result[0] if known[1] is None else pytree.tree_unflatten(result, known[1])
         if is_traced_elsewhere():
             return self.function(*args, **kwargs)
         call, entry = self.prepare(args, kwargs)

@@ -43,10 +43,10 @@ def _implicit(output: Any, index: int) -> Any:
         raise RuntimeError(
             f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient."
         )
-    made = _C.empty(tuple(meta.shape), None, meta.dtype, meta.device)
+    result = _C.empty(tuple(meta.shape), None, meta.dtype, meta.device)
     if hasattr(output, "_fresh"):     # more than memory (a fake, a distributed tensor): so is its gradient
-        made = output._fresh(tuple(output.shape), None, output.dtype, output.device)
-    return _C.own_call(made.fill_, 1)
+        result = output._fresh(tuple(output.shape), None, output.dtype, output.device)
+    return _C.own_call(result.fill_, 1)
 
 
 def make_gradients(outputs: Sequence[Any], given: Sequence[Any], is_batched: bool = False) -> tuple:
@@ -211,17 +211,17 @@ def _whole(g: Any, level: Any) -> Any:
     return w.value if w.dim == 0 else w.value.movedim(w.dim, 0)
 
 
-def _fill_unused(made: tuple, wanted: tuple, allow: bool, materialize: bool) -> tuple:
-    if not allow and any(g is None for g in made):
-        i = next(i for i, g in enumerate(made) if g is None)
+def _fill_unused(result: tuple, wanted: tuple, allow: bool, materialize: bool) -> tuple:
+    if not allow and any(g is None for g in result):
+        i = next(i for i, g in enumerate(result) if g is None)
         raise RuntimeError(
             f"grad: the input at index {i} was not used in the graph. "
             "allow_unused=True gives None for such inputs."
         )
     if not materialize:
-        return made
+        return result
     described = (w.node._input_metadata[w.output_nr] if is_edge(w) else w for w in wanted)
     return tuple(
         _C.empty(tuple(d.shape), None, d.dtype, d.device).zero_() if g is None else g
-        for g, d in zip(made, described, strict=True)
+        for g, d in zip(result, described, strict=True)
     )

@@ -124,13 +124,13 @@ class BackwardCFunction(FunctionCtx):
         result = result if isinstance(result, tuple) else (result,)
         return self._checked(result)
 
-    def _checked(self, made: tuple) -> tuple:
+    def _checked(self, result: tuple) -> tuple:
         expected = len(self.needs_input_grad)
-        if len(made) > expected and all(g is None for g in made[expected:]):
-            made = made[:expected]
-        if len(made) != expected:
-            raise RuntimeError(f"function {self._node_name}: expected {expected} gradients, got {len(made)}")
-        for i, (g, is_tensor) in enumerate(zip(made, self._tensor_inputs, strict=True)):
+        if len(result) > expected and all(g is None for g in result[expected:]):
+            result = result[:expected]
+        if len(result) != expected:
+            raise RuntimeError(f"function {self._node_name}: expected {expected} gradients, got {len(result)}")
+        for i, (g, is_tensor) in enumerate(zip(result, self._tensor_inputs, strict=True)):
             if g is not None and not is_tensor:
                 raise RuntimeError(
                     f"function {self._node_name} returned a gradient at position {i}, "
@@ -140,7 +140,7 @@ class BackwardCFunction(FunctionCtx):
                 raise TypeError(
                     f"function {self._node_name}: expected a Tensor or None at position {i}, got {type(g).__name__}"
                 )
-        return made
+        return result
 
 
 class FunctionMeta(type):
@@ -216,15 +216,15 @@ class Function(metaclass=FunctionMeta):
         return ctx
 
     @classmethod
-    def _record(cls, args: tuple, made: Any) -> Any:
+    def _record(cls, args: tuple, result: Any) -> Any:
         """Outputs computed elsewhere from `args`, recorded with this Function's backward."""
         ctx = cls._new_context(args)
         records = _C.is_grad_enabled() and True in ctx.needs_input_grad
         edges = _C._collect_edges(*args) if records else ()
         with no_grad():
-            cls.setup_context(ctx, args, made)
-        is_tuple = isinstance(made, tuple)
-        outputs = _finish(ctx, args, made if is_tuple else (made,), edges, records)
+            cls.setup_context(ctx, args, result)
+        is_tuple = isinstance(result, tuple)
+        outputs = _finish(ctx, args, result if is_tuple else (result,), edges, records)
         return outputs if is_tuple else outputs[0]
 
 

@@ -44,11 +44,11 @@ def join(level: levels.Level, t: Any) -> Any:
     return levels.track(level, t) if level.kind == "grad" else levels.dual(level, t)
 
 
-def map_flat(function: Callable, made: Any) -> Any:
+def map_flat(function: Callable, result: Any) -> Any:
     """Outputs of a Function: one tensor, or a tuple of tensors and others."""
-    if isinstance(made, tuple):
-        return tuple([function(t) if isinstance(t, _C.Tensor) else t for t in made])
-    return function(made) if isinstance(made, _C.Tensor) else made
+    if isinstance(result, tuple):
+        return tuple([function(t) if isinstance(t, _C.Tensor) else t for t in result])
+    return function(result) if isinstance(result, _C.Tensor) else result
 
 
 def values_of(level: levels.Level, args: tuple) -> tuple:
@@ -56,10 +56,10 @@ def values_of(level: levels.Level, args: tuple) -> tuple:
     return tuple([levels.lowered(a, level) if isinstance(a, _C.Tensor) else a for a in args])
 
 
-def rewrapped(level: levels.Level, args: tuple, values: tuple, made: Any) -> Any:
+def rewrapped(level: levels.Level, args: tuple, values: tuple, result: Any) -> Any:
     """Outputs at the level; an input that came back (written in place) is the argument it was."""
     known = {id(v): a for v, a in zip(values, args, strict=True) if isinstance(v, _C.Tensor)}
-    return map_flat(lambda t: known[id(t)] if id(t) in known else join(level, t), made)
+    return map_flat(lambda t: known[id(t)] if id(t) in known else join(level, t), result)
 
 
 def at_grad(level: levels.Level, cls: Any, args: tuple, apply: Callable) -> Any:
@@ -128,16 +128,16 @@ def at_vmap(level: VmapLevel, cls: Any, args: tuple, apply: Callable) -> Any:
     return with_dims(level, *answer, cls.__name__)
 
 
-def with_dims(level: VmapLevel, made: Any, dims: Any, name: str) -> Any:
+def with_dims(level: VmapLevel, result: Any, dims: Any, name: str) -> Any:
     """Outputs of a batching rule with the dims it says they have."""
-    if isinstance(made, (tuple, list)):
-        listed = dims if isinstance(dims, (tuple, list)) else (dims,) * len(made)
-        if len(listed) != len(made):
-            raise RuntimeError(f"{name}.vmap returned {len(made)} outputs and {len(listed)} out_dims")
-        return type(made)([with_dims(level, m, d, name) for m, d in zip(made, listed, strict=True)])
-    if not isinstance(made, _C.Tensor) or dims is None:
-        return made
-    return levels.batch(level, made, dims + made.ndim if dims < 0 else dims)
+    if isinstance(result, (tuple, list)):
+        listed = dims if isinstance(dims, (tuple, list)) else (dims,) * len(result)
+        if len(listed) != len(result):
+            raise RuntimeError(f"{name}.vmap returned {len(result)} outputs and {len(listed)} out_dims")
+        return type(result)([with_dims(level, m, d, name) for m, d in zip(result, listed, strict=True)])
+    if not isinstance(result, _C.Tensor) or dims is None:
+        return result
+    return levels.batch(level, result, dims + result.ndim if dims < 0 else dims)
 
 
 def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
@@ -153,8 +153,8 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
             ]
         )
 
-    def everything(level: VmapLevel, made: Any) -> Any:
-        return map_flat(lambda t: whole(level, t), made)
+    def everything(level: VmapLevel, result: Any) -> Any:
+        return map_flat(lambda t: whole(level, t), result)
 
     class Context:
         """The user's context: what it saves is kept for the batch and handed out as examples."""
@@ -201,8 +201,8 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
     def forward(*args: Any) -> Any:
         level = VmapLevel(size, randomness)
         with levels.opened(level):
-            made = cls.forward(*examples(level, args, batched))
-        return everything(level, made)
+            result = cls.forward(*examples(level, args, batched))
+        return everything(level, result)
 
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
         level = VmapLevel(size, randomness)
@@ -217,21 +217,21 @@ def vmapped(cls: Any, batched: tuple[bool, ...], outer: VmapLevel) -> Any:
     def backward(ctx: Any, *grads: Any) -> tuple:
         level = VmapLevel(size, randomness)
         with levels.opened(level):
-            made = cls.backward(Context(ctx, level), *examples(level, grads, (True,) * len(grads)))
-        made = made if isinstance(made, tuple) else (made,)
-        made = (*made, *(None,) * (len(batched) - len(made)))
+            result = cls.backward(Context(ctx, level), *examples(level, grads, (True,) * len(grads)))
+        result = result if isinstance(result, tuple) else (result,)
+        result = (*result, *(None,) * (len(batched) - len(result)))
         return tuple(
             [
                 None if g is None else whole(level, g) if m else total(level, g)
-                for g, m in zip(made, batched, strict=True)
+                for g, m in zip(result, batched, strict=True)
             ]
         )
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         level = VmapLevel(size, randomness)
         with levels.opened(level):
-            made = cls.jvp(Context(ctx, level), *examples(level, tangents, batched))
-        return everything(level, made)
+            result = cls.jvp(Context(ctx, level), *examples(level, tangents, batched))
+        return everything(level, result)
 
     rules = {"forward": forward, "setup_context": setup_context, "backward": backward, "jvp": jvp}
     members = {name: staticmethod(rule) for name, rule in rules.items()}

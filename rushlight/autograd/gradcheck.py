@@ -183,9 +183,9 @@ def check_constant(o: int, by_input: list[list[Matrix]], s: Settings) -> None:
             )
 
 
-def check_reentrant(output: Any, wanted: tuple, made: list[Matrix], s: Settings) -> None:
+def check_reentrant(output: Any, wanted: tuple, result: list[Matrix], s: Settings) -> None:
     again = analytical(output, wanted)
-    for a, b in zip(made, again, strict=True):
+    for a, b in zip(result, again, strict=True):
         if any(
             abs(x - y) > s.nondet_tol for row, other in zip(a, b, strict=True) for x, y in zip(row, other, strict=True)
         ):

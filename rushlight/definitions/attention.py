@@ -96,13 +96,13 @@ def masked_scores(scores: Any, mask: Any) -> Any:
     """Scores plus a mask, which must not enlarge them."""
     if mask.dtype is _C.bool:
         mask = mask.new_zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, -math.inf)
-    made = scores + mask.to(scores.dtype)
-    if made.shape != scores.shape:
+    result = scores + mask.to(scores.dtype)
+    if result.shape != scores.shape:
         raise RuntimeError(
             f"scaled_dot_product_attention: scores of shape {list(scores.shape)} do not match the shape"
-            f" {list(made.shape)} that attn_mask broadcasts them to"
+            f" {list(result.shape)} that attn_mask broadcasts them to"
         )
-    return made
+    return result
 
 
 def repeat_heads(query: Any, keys: Any) -> Any:
@@ -151,9 +151,9 @@ class ScaledDotProductAttention(Composite):
             and query.ndim != 4
             and reaches(query.shape[-2] * key.shape[-2], LARGE)
         ):
-            made = through_four_dims(query, key, value, is_causal, scale, enable_gqa)
-            if made is not None:
-                return made
+            result = through_four_dims(query, key, value, is_causal, scale, enable_gqa)
+            if result is not None:
+                return result
         return find_op("_scaled_dot_product_attention_math")(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
         )[0]
@@ -242,5 +242,5 @@ def through_four_dims(query: Any, key: Any, value: Any, is_causal: bool, scale: 
     q, k, v = four(query), four(key), four(value)
     if not fits_flash(q, k, v, None, enable_gqa):
         return None
-    made = find_op("_scaled_dot_product_flash_attention_for_cpu")(q, k, v, 0.0, is_causal, scale=scale)[0]
-    return made.reshape(*outer, *made.shape[-2:])
+    result = find_op("_scaled_dot_product_flash_attention_for_cpu")(q, k, v, 0.0, is_causal, scale=scale)[0]
+    return result.reshape(*outer, *result.shape[-2:])

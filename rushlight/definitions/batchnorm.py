@@ -188,10 +188,10 @@ class ChannelNormBackward(Composite):
     def compute(self, grad, input, weight, mean, invstd, eps):
         rows = channels_of(input.shape, product(input.shape[2:]))
         if is_dense(input, weight) and rows.fits(2 * input.itemsize):
-            made, totals, dots = find_op("_segment_norm_backward")(
+            result, totals, dots = find_op("_segment_norm_backward")(
                 grad.contiguous(), input, mean, invstd, weight, *rows
             )
-            return made, dots.sum(1) * invstd, totals.sum(1)
+            return result, dots.sum(1) * invstd, totals.sum(1)
         total, dot = channel_sums(grad, input, mean)
         count = max(1, input.numel() // max(1, input.shape[1]))
         if weight is None:
@@ -199,8 +199,8 @@ class ChannelNormBackward(Composite):
             scale, d_weight, shift = invstd, dot * invstd, invstd * total * share
             slope = invstd * invstd * d_weight * share
         else:
-            made = find_op("_channel_slopes")(total, dot, invstd, weight, -1.0 / count)
-            scale, slope, shift, d_weight = made
+            result = find_op("_channel_slopes")(total, dot, invstd, weight, -1.0 / count)
+            scale, slope, shift, d_weight = result
         at = [spread(v, input.ndim) for v in (mean, scale, slope, shift)]
         return find_op("_paired_affine")(grad, input, *at), d_weight, total
 
@@ -330,8 +330,8 @@ class BatchNormWithUpdate(Composite):
     method = False
 
     def compute(self, input, weight, bias, running_mean, running_var, momentum, eps):
-        made = find_op("native_batch_norm")(input, weight, bias, running_mean, running_var, True, momentum, eps)
-        return (*made, input.new_empty((0,), dtype=_C.uint8))
+        result = find_op("native_batch_norm")(input, weight, bias, running_mean, running_var, True, momentum, eps)
+        return (*result, input.new_empty((0,), dtype=_C.uint8))
 
 
 class BatchNormNoUpdate(Composite):
@@ -344,8 +344,8 @@ class BatchNormNoUpdate(Composite):
     method = False
 
     def compute(self, input, weight, bias, running_mean, running_var, momentum, eps):
-        made = find_op("native_batch_norm")(input, weight, bias, running_mean, running_var, False, momentum, eps)
-        return (*made, input.new_empty((0,), dtype=_C.uint8))
+        result = find_op("native_batch_norm")(input, weight, bias, running_mean, running_var, False, momentum, eps)
+        return (*result, input.new_empty((0,), dtype=_C.uint8))
 
 
 class BatchNorm(Composite):
@@ -522,9 +522,9 @@ class GroupNormRowsBackward(Composite):
         rows = groups_of(input.shape, length, groups)
         if is_dense(input, weight) and rows.fits(2 * input.itemsize):
             flat = [t.reshape(-1) for t in (mean, rstd)]
-            made, totals, dots = find_op("_segment_norm_backward")(grad.contiguous(), input, *flat, weight, *rows)
+            result, totals, dots = find_op("_segment_norm_backward")(grad.contiguous(), input, *flat, weight, *rows)
             d_weight = (dots.reshape(items, groups, channels // groups) * rstd.unsqueeze(2)).sum(0).reshape(-1)
-            return made, d_weight, totals.reshape(items, channels).sum(0)
+            return result, d_weight, totals.reshape(items, channels).sum(0)
         grad, x = grad.reshape(items, channels, length), input.reshape(items, channels, length)
         mean, wide = per_channel(mean, channels), per_channel(rstd, channels)
         if length == 1:
@@ -549,8 +549,8 @@ class GroupNormRowsBackward(Composite):
         def body(grad, input, weight):
             grouped = (items, groups, channels // groups, product(input.shape[2:]))
             w = None if weight is None else weight.reshape(groups, -1, 1)
-            made = normal_gradients(grad.reshape(grouped), input.reshape(grouped), w, (2, 3), (0, 3), eps)
-            return made[0].reshape(input.shape), made[1].reshape(-1), made[2].reshape(-1)
+            result = normal_gradients(grad.reshape(grouped), input.reshape(grouped), w, (2, 3), (0, 3), eps)
+            return result[0].reshape(input.shape), result[1].reshape(-1), result[2].reshape(-1)
 
         return through_body(body, g, {"grad": grad, "input": input, "weight": weight})
 

@@ -88,8 +88,8 @@ class LaidOut(Loops):
         input, strides = args
         sizes, dims = tuple(input.shape), tuple(range(input.ndim))
         whole = Piece(0, (0,) * input.ndim, sizes, tuple(input.stride()))
-        made = elements("laid_out", Memory("input", input.dtype.code, sizes, tuple(input.stride()), dims))
-        return made.but(pieces=(whole,), layout=None if strides is None else tuple(strides))
+        result = elements("laid_out", Memory("input", input.dtype.code, sizes, tuple(input.stride()), dims))
+        return result.but(pieces=(whole,), layout=None if strides is None else tuple(strides))
 
 
 def strides_for(t: Any, memory_format: Any) -> tuple[int, ...] | None:

@@ -374,8 +374,8 @@ class _Like(Composite):
     method = False
     out = False
 
-    def fill(self, made: Any, *own: Any) -> Any:
-        return made
+    def fill(self, result: Any, *own: Any) -> Any:
+        return result
 
     def vmap(self, level, overload, args):
         return op.batching.wrapped(overload.call(op.batching.front(args[0], level), *args[1:-1], None), level)
@@ -392,8 +392,8 @@ class EmptyLike(_Like):
     schema = f"empty_like(Tensor input, {LIKE}) -> Tensor"
     is_composite = False     # its body calls no op: recorders must see this one
 
-    def fill(self, made):
-        return made.fill_(marker(made.dtype)) if must_fill_memory() else made
+    def fill(self, result):
+        return result.fill_(marker(result.dtype)) if must_fill_memory() else result
 
 
 class ZerosLike(_Like):
@@ -401,8 +401,8 @@ class ZerosLike(_Like):
 
     schema = f"zeros_like(Tensor input, {LIKE}) -> Tensor"
 
-    def fill(self, made):
-        return made.zero_()
+    def fill(self, result):
+        return result.zero_()
 
 
 class OnesLike(_Like):
@@ -410,8 +410,8 @@ class OnesLike(_Like):
 
     schema = f"ones_like(Tensor input, {LIKE}) -> Tensor"
 
-    def fill(self, made):
-        return made.fill_(1)
+    def fill(self, result):
+        return result.fill_(1)
 
 
 class FullLike(_Like):
@@ -419,8 +419,8 @@ class FullLike(_Like):
 
     schema = f"full_like(Tensor input, Scalar fill_value, {LIKE}) -> Tensor"
 
-    def fill(self, made, fill_value):
-        return made.fill_(fill_value)
+    def fill(self, result, fill_value):
+        return result.fill_(fill_value)
 
 
 class _New(Composite):

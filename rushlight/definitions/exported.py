@@ -62,8 +62,8 @@ class NativeBatchNormFunctional(_Exported):
 
     def compute(self, input, weight, bias, running_mean, running_var, training, momentum, eps):
         mean, var = running_mean.clone(), running_var.clone()
-        made = find_op("native_batch_norm")(input, weight, bias, mean, var, training, momentum, eps)
-        return (*made, mean, var)
+        result = find_op("native_batch_norm")(input, weight, bias, mean, var, training, momentum, eps)
+        return (*result, mean, var)
 
 
 def define_same(name: str, schema: str, body: Any) -> None:

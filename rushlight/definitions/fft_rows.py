@@ -65,9 +65,9 @@ def pair_roots(n: int, kind: str, dtype: Any) -> Any:
     import numpy as np  # loaded with the first long transform
 
     unit, sign = (1j, 1) if kind == "real" else (-0.5j, -1)
-    made = _C.empty([n + 1], None, dtype, _C.device("cpu"))
-    made.numpy()[...] = unit * np.exp(sign * 1j * np.pi / n * np.arange(n + 1))
-    return made
+    result = _C.empty([n + 1], None, dtype, _C.device("cpu"))
+    result.numpy()[...] = unit * np.exp(sign * 1j * np.pi / n * np.arange(n + 1))
+    return result
 
 
 class Pairs(Library):
@@ -239,9 +239,9 @@ def turns_table(n1: int, n2: int, code: str) -> Any:
     angles = np.outer(np.arange(n1, dtype=np.int64), np.arange(n2, dtype=np.int64)) % n * (2 * np.pi / n)
     kind = np.complex64 if code == "c64" else np.complex128
     flat = np.concatenate([np.frombuffer(table[:begin], kind), np.exp(-1j * angles).astype(kind).reshape(-1)])
-    made = _C.empty([flat.size], None, BY_CODE[code], _C.device("cpu"))
-    made.numpy()[...] = flat
-    return made
+    result = _C.empty([flat.size], None, BY_CODE[code], _C.device("cpu"))
+    result.numpy()[...] = flat
+    return result
 
 
 class Lanes(Library):
@@ -347,11 +347,11 @@ def chirp_tensors(n: int, m: int, inverse: bool, dtype: Any) -> tuple[Any, Any]:
     wave = np.zeros(m, dtype=np.complex128)
     wave[:n] = factors.conj()
     wave[m - n + 1 :] = factors[:0:-1].conj()
-    made = []
+    result = []
     for array in (factors, np.fft.fft(wave)):
-        made.append(_C.empty([array.size], None, dtype, _C.device("cpu")))
-        made[-1].numpy()[...] = array
-    return made[0], made[1]
+        result.append(_C.empty([array.size], None, dtype, _C.device("cpu")))
+        result[-1].numpy()[...] = array
+    return result[0], result[1]
 
 
 def long_chirp(x: Any, m: int, inverse: bool, scale: float) -> Any:
@@ -385,20 +385,20 @@ def library(name: str, x: Any, dim: int, shape: list[int], dtype: Any, **options
     """One unscaled call of numpy.fft over `dim`; large ones in parts of another dim, a thread to each."""
     import numpy as np  # loaded with the first length that has no kernel
 
-    made = _C.empty(shape, None, dtype, x.device)
-    if not made.numel():
-        return made
+    result = _C.empty(shape, None, dtype, x.device)
+    if not result.numel():
+        return result
     call: Callable = getattr(np.fft, name)
-    a, out, count = x.detach().numpy(), made.numpy(), _C.get_num_threads()
+    a, out, count = x.detach().numpy(), result.numpy(), _C.get_num_threads()
     others = [d for d in range(a.ndim) if d != dim and a.shape[d] >= count]
     if count == 1 or out.size < SHARED or not others:
         call(a, axis=dim, out=out, **options)
-        return made
+        return result
     d = max(others, key=lambda d: a.shape[d])
     cuts = [(slice(None),) * d + (slice(a.shape[d] * k // count, a.shape[d] * (k + 1) // count),) for k in range(count)]
     for part in [workers(count).submit(call, a[c], axis=dim, out=out[c], **options) for c in cuts]:
         part.result()
-    return made
+    return result
 
 
 def library_is_faster(n: int, count: int, code: str, is_real: bool = False, inverse: bool = False) -> bool:
@@ -422,8 +422,8 @@ def by_rows(x: Any, dim: int, function: Callable) -> Any:
     """`function` of the tensor with `dim` last and dense."""
     if dim == x.ndim - 1:
         return function(x.contiguous())
-    made = function(x.movedim(dim, -1).contiguous())
-    return None if made is None else made.movedim(-1, dim)
+    result = function(x.movedim(dim, -1).contiguous())
+    return None if result is None else result.movedim(-1, dim)
 
 
 def complex_along(x: Any, dim: int, forward: bool, scale: float) -> Any:
@@ -434,15 +434,15 @@ def complex_along(x: Any, dim: int, forward: bool, scale: float) -> Any:
     count, code = x.numel() // max(n, 1), x.dtype.code
     if fits(n) and not rows_share(n, count, code):
         return by_rows(x, dim, lambda r: transform_rows(r, "forward" if forward else "inverse", scale))
-    made = (
+    result = (
         None if library_is_faster(n, count, code) else by_rows(x, dim, lambda r: complex_rows(r, not forward, scale))
     )
-    if made is not None:
-        return made
-    made = library(
+    if result is not None:
+        return result
+    result = library(
         "fft" if forward else "ifft", x, dim, list(x.shape), x.dtype, norm="backward" if forward else "forward"
     )
-    return made if scale == 1 else made.mul_(scale)
+    return result if scale == 1 else result.mul_(scale)
 
 
 def real_rows(x: Any, kind: str, scale: float) -> Any:
@@ -462,27 +462,27 @@ def real_rows(x: Any, kind: str, scale: float) -> Any:
     )
     if pairs is not None:
         return spectrum_of_pairs(pairs, kind, scale)
-    made = complex_rows(x.to(to_complex(x.dtype)), False, scale)
-    return made.narrow(-1, 0, n // 2 + 1) if kind == "half" and made is not None else made
+    result = complex_rows(x.to(to_complex(x.dtype)), False, scale)
+    return result.narrow(-1, 0, n // 2 + 1) if kind == "half" and result is not None else result
 
 
 def half_along(x: Any, dim: int, scale: float) -> Any:
     """The half spectrum of real numbers along `dim`."""
-    made = by_rows(x, dim, lambda r: real_rows(r, "half", scale))
-    if made is not None:
-        return made
+    result = by_rows(x, dim, lambda r: real_rows(r, "half", scale))
+    if result is not None:
+        return result
     shape = [x.shape[dim] // 2 + 1 if d == dim else s for d, s in enumerate(x.shape)]
-    made = library("rfft", x, dim, shape, to_complex(x.dtype), norm="backward")
-    return made if scale == 1 else made.mul_(scale)
+    result = library("rfft", x, dim, shape, to_complex(x.dtype), norm="backward")
+    return result if scale == 1 else result.mul_(scale)
 
 
 def whole_along(x: Any, dim: int, scale: float) -> Any:
     """The whole spectrum of real numbers along `dim`."""
-    made = by_rows(x, dim, lambda r: real_rows(r, "whole", scale))
-    if made is not None:
-        return made
-    made = library("fft", x, dim, list(x.shape), to_complex(x.dtype), norm="backward")
-    return made if scale == 1 else made.mul_(scale)
+    result = by_rows(x, dim, lambda r: real_rows(r, "whole", scale))
+    if result is not None:
+        return result
+    result = library("fft", x, dim, list(x.shape), to_complex(x.dtype), norm="backward")
+    return result if scale == 1 else result.mul_(scale)
 
 
 def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
@@ -500,16 +500,16 @@ def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
     whole = find_op("cat")(
         [find_op("real")(x.narrow(-1, 0, 1)).to(x.dtype), kept, kept.narrow(-1, 0, n - x.shape[-1]).flip(-1).conj()], -1
     )
-    made = complex_rows(whole, True, scale) if n % 2 else None
-    return None if made is None else find_op("real")(made)
+    result = complex_rows(whole, True, scale) if n % 2 else None
+    return None if result is None else find_op("real")(result)
 
 
 def real_along(x: Any, dim: int, size: int, scale: float) -> Any:
     """`size` real numbers along `dim` from their half spectrum."""
     if x.shape[dim] == size // 2 + 1:
-        made = by_rows(x, dim, lambda r: rows_of_spectra(r, size, scale))
-        if made is not None:
-            return made
+        result = by_rows(x, dim, lambda r: rows_of_spectra(r, size, scale))
+        if result is not None:
+            return result
     shape = [size if d == dim else s for d, s in enumerate(x.shape)]
-    made = library("irfft", x, dim, shape, x.dtype.to_real(), n=size, norm="forward")
-    return made if scale == 1 else made.mul_(scale)
+    result = library("irfft", x, dim, shape, x.dtype.to_real(), n=size, norm="forward")
+    return result if scale == 1 else result.mul_(scale)

@@ -320,8 +320,8 @@ class SparseMmReduce(_Internal):
             raise NotImplementedError(
                 f"_sparse_mm_reduce_impl: reduce={reduce!r} is not supported; use 'sum' or 'mean'"
             )
-        made = input @ other
+        result = input @ other
         if reduce == "mean":
             counts = input.crow_indices().diff().clamp(min=1)
-            made = made / counts.unsqueeze(-1).to(made.dtype)
-        return made, input.crow_indices().new_empty(0)
+            result = result / counts.unsqueeze(-1).to(result.dtype)
+        return result, input.crow_indices().new_empty(0)

@@ -29,15 +29,15 @@ def scaled_product(
     for which, t in (("mat1", a), ("mat2", b)):
         if t.dtype not in FLOAT8:
             raise RuntimeError(f"{name}: Expected {which} to be Float8 matrix, got {t.dtype.name}")
-    made = (a.to(_C.float32) * scale(name, scale_a, a.shape[0], 0)) @ (
+    result = (a.to(_C.float32) * scale(name, scale_a, a.shape[0], 0)) @ (
         b.to(_C.float32) * scale(name, scale_b, b.shape[1], 1)
     )
     if bias is not None:
-        made = made + bias.to(_C.float32)
+        result = result + bias.to(_C.float32)
     out_dtype = out_dtype or a.dtype
     if scale_result is not None and out_dtype in FLOAT8:
-        made = made * scale_result
-    return made.to(out_dtype)
+        result = result * scale_result
+    return result.to(out_dtype)
 
 
 def scale(name: str, factor: Any, length: int, dim: int) -> Any:
@@ -117,5 +117,5 @@ class AddmmActivation(Composite):
     )
 
     def compute(self, input, mat1, mat2, beta, alpha, use_gelu):
-        made = input.addmm(mat1, mat2, beta=beta, alpha=alpha)
-        return find_op("gelu")(made) if use_gelu else made.relu()
+        result = input.addmm(mat1, mat2, beta=beta, alpha=alpha)
+        return find_op("gelu")(result) if use_gelu else result.relu()

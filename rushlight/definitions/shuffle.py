@@ -12,9 +12,9 @@ from ..op import Composite
 from .window.layout import in_order, is_channels_last
 
 
-def like(made: Any, input: Any) -> Any:
+def like(result: Any, input: Any) -> Any:
     """The result with channels last if the input had them there."""
-    return in_order(made, True) if is_channels_last(input, 2) else made
+    return in_order(result, True) if is_channels_last(input, 2) else result
 
 
 class PixelShuffle(Composite):

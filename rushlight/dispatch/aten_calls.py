@@ -44,21 +44,21 @@ def aten_call(overload: Any, bound: Sequence[Any]) -> tuple[AtenOverload, tuple,
         (a, p), (b, q) = given["input"], given["other"]
         given["input"], given["other"] = (b, p), (a, q)
     for schema in schemas_of(name):
-        made = _fitted(schema, given)
-        if made is not None:
+        result = _fitted(schema, given)
+        if result is not None:
             found = _target(name, schema.overload_name or "default")
-            return None if found is None else (found, *made)
+            return None if found is None else (found, *result)
     return None
 
 
 @functools.cache
 def _target(name: str, label: str) -> Any:
     """What `ops.aten.<name>.<label>` is: our own overload, where it has that name and PyTorch's parameters."""
-    made = aten_overload(name, label)
-    if made is None:
+    result = aten_overload(name, label)
+    if result is None:
         return None
-    own = getattr(made.overloadpacket, label)
-    return own if own is made.counterpart else made
+    own = getattr(result.overloadpacket, label)
+    return own if own is result.counterpart else result
 
 
 def _fitted(schema: AtenSchema, given: dict[str, tuple[Any, Any]]) -> tuple[tuple, dict[str, Any]] | None:

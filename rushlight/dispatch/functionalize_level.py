@@ -81,8 +81,8 @@ def current(level: FunctionalizeLevel, t: Any) -> Any:
 def shown(level: FunctionalizeLevel, value: Any, views: tuple) -> Any:
     """What views show of a value."""
     for overload, args, which in views:
-        made = called(level, overload, (value, *args))
-        value = made[which] if isinstance(made, (tuple, list)) else made
+        result = called(level, overload, (value, *args))
+        value = result[which] if isinstance(result, (tuple, list)) else result
     return value
 
 
@@ -204,9 +204,9 @@ def same_parameters(name: str, spec: Any) -> bool:
 
 def look_otherwise(level: FunctionalizeLevel, target: Any, view: Any) -> Any:
     """`t_` and its like: the target becomes the view of itself."""
-    w, made = behind(target, level), behind(view, level)
-    w.views, w.value, w.seen = made.views, made.value, made.seen
-    _C.rewrap(target, made.value)
+    w, result = behind(target, level), behind(view, level)
+    w.views, w.value, w.seen = result.views, result.value, result.seen
+    _C.rewrap(target, result.value)
     return target
 
 

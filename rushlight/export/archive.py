@@ -65,13 +65,13 @@ def _write_tensors(writer: Any, folder: str, prefix: str, listing: str, tensors:
 
 def _dense(t: Tensor) -> Tensor:
     """The tensor with its elements one behind the other: what is stored."""
-    made = t.detach().cpu().contiguous()
-    return Parameter(made, t.requires_grad) if isinstance(t, Parameter) else made
+    result = t.detach().cpu().contiguous()
+    return Parameter(result, t.requires_grad) if isinstance(t, Parameter) else result
 
 
 def _bytes_of(t: Tensor) -> bytes:
-    made = t.detach().cpu().contiguous().clone()
-    return bytes(made.untyped_storage()) if made.numel() else b""
+    result = t.detach().cpu().contiguous().clone()
+    return bytes(result.untyped_storage()) if result.numel() else b""
 
 
 # --- loading ----------------------------------------------------------------------------------------------------------
@@ -165,6 +165,6 @@ def _tensor(reader: Any, folder: str, entry: Mapping[str, Any], storages: dict[s
 
 def _storage(data: bytes) -> Any:
     """Bytes as memory of a tensor."""
-    made = _C.empty((len(data),), None, _C.uint8, _C.device("cpu"))
-    memoryview(made.numpy())[:] = data
-    return made.untyped_storage()
+    result = _C.empty((len(data),), None, _C.uint8, _C.device("cpu"))
+    memoryview(result.numpy())[:] = data
+    return result.untyped_storage()

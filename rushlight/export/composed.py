@@ -39,8 +39,8 @@ def _adaptive_max_pool(name: str) -> Callable:
         if any(n is None for n in sizes):
             return NotImplemented
         target = aten_overload(name, "default")
-        made = record((target, (input, sizes), {}), lambda: find_op(name)(input, sizes, True))
-        return made if return_indices else made[0]
+        result = record((target, (input, sizes), {}), lambda: find_op(name)(input, sizes, True))
+        return result if return_indices else result[0]
 
     return pool
 

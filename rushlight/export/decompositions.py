@@ -65,7 +65,7 @@ class _Decompose:
             return self.finished(placeholders)
 
     def inputs(self) -> list[Any]:
-        made = []
+        result = []
         for node in self.program.graph.find_nodes(op="placeholder"):
             proxy = self.tracer.add_input(node.name)
             value = node.meta.get("val")
@@ -77,8 +77,8 @@ class _Decompose:
                 self.tracer.sizes.note(value, proxy, None)
                 proxy.node.meta["val"] = value
             self.values[node] = value
-            made.append((node, proxy.node, value))
-        return made
+            result.append((node, proxy.node, value))
+        return result
 
     def call(self, node: Node) -> None:
         """One node of the program."""
@@ -136,8 +136,8 @@ class _Decompose:
         if isinstance(value, Tensor):
             return self.tracer.proxy_of(value).node
         if isinstance(value, SYMBOLIC):
-            made = self.tracer.sizes.proxy(value)
-            return getattr(made, "node", made)
+            result = self.tracer.sizes.proxy(value)
+            return getattr(result, "node", result)
         return value
 
 
@@ -198,10 +198,10 @@ def default_table() -> CustomDecompTable:
 
 
 def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    turned = weight.permute([1, 0])
+    transposed = weight.permute([1, 0])
     rows = input.reshape([-1, input.shape[-1]]) if input.ndim != 2 else input
-    made = find_op("mm")(rows, turned) if bias is None else find_op("addmm")(bias, rows, turned)
-    return made if input.ndim == 2 else made.view([*input.shape[:-1], weight.shape[0]])
+    result = find_op("mm")(rows, transposed) if bias is None else find_op("addmm")(bias, rows, transposed)
+    return result if input.ndim == 2 else result.view([*input.shape[:-1], weight.shape[0]])
 
 
 def _matmul(a: Any, b: Any) -> Any:

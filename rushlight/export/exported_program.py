@@ -224,12 +224,12 @@ class ExportedProgram:
         )  # fmt: skip
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
-        made = copy.deepcopy(self._graph_module, memo)
+        result = copy.deepcopy(self._graph_module, memo)
         signature = copy.deepcopy(self._graph_signature, memo)
-        for node, spec in zip(made.graph.find_nodes(op="placeholder"), signature.input_specs, strict=True):
+        for node, spec in zip(result.graph.find_nodes(op="placeholder"), signature.input_specs, strict=True):
             keep_name(node, spec.arg.name)
-        made.recompile()
-        return self._update(made, signature, state_dict=copy.deepcopy(self._state_dict, memo),
+        result.recompile()
+        return self._update(result, signature, state_dict=copy.deepcopy(self._state_dict, memo),
                             constants=copy.deepcopy(self._constants, memo))  # fmt: skip
 
     def __str__(self) -> str:

@@ -96,12 +96,12 @@ class Functional:
     def write(self, target: Any, args: tuple, now: tuple, kwargs: dict[str, Any]) -> Any:
         """A write: its value becomes that of the memory it went to."""
         written = args[0]
-        made = self.functional_form(target, now, kwargs)
-        made = _like(made, now[0])
+        result = self.functional_form(target, now, kwargs)
+        result = _like(result, now[0])
         found = self.seen.get(id(written)) or self.own(written)
-        found.memory.value = self.put_back(found, made)
+        found.memory.value = self.put_back(found, result)
         found.memory.version += 1
-        found.value, found.version = made, found.memory.version
+        found.value, found.version = result, found.memory.version
         return written
 
     def functional_form(self, target: Any, now: tuple, kwargs: dict[str, Any]) -> Tensor:

@@ -123,8 +123,8 @@ class _Reader:
         codes.layout_of(meta["layout"])
         sizes, strides = [self.size(n) for n in meta["sizes"]], [self.size(s) for s in meta["strides"]]
         device = _C.device(meta["device"]["type"])
-        made = self.mode.empty(sizes, strides, codes.dtype_of(meta["dtype"]), device)
-        return made.requires_grad_() if meta["requires_grad"] else made
+        result = self.mode.empty(sizes, strides, codes.dtype_of(meta["dtype"]), device)
+        return result.requires_grad_() if meta["requires_grad"] else result
 
     def value_of(self, name: str) -> Any:
         """What the file says of a value."""

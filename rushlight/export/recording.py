@@ -72,9 +72,9 @@ class ExportTracer(PythonKeyTracer):
         if not isinstance(t, Tensor) or isinstance(t, FakeTensor):
             return t
         if id(t) not in self.twins:
-            made = self.snapshots.from_tensor(t.detach(), static_shapes=True)
-            self.track(made, self.create_proxy_for_constant(t))
-            self.twins[id(t)] = made
+            result = self.snapshots.from_tensor(t.detach(), static_shapes=True)
+            self.track(result, self.create_proxy_for_constant(t))
+            self.twins[id(t)] = result
             self.kept.append(t)
         return self.twins[id(t)]
 
@@ -212,8 +212,8 @@ class Recorder:
             return func(*args, **kwargs)
         params = func.definition.spec.params
         bound = [args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params)]
-        made = aten_call(func, bound) or (func, args, kwargs)
-        return self.node(made, lambda: func(*args, **kwargs))
+        result = aten_call(func, bound) or (func, args, kwargs)
+        return self.node(result, lambda: func(*args, **kwargs))
 
     def over_functions(self, op: HigherOrderOp, arguments: tuple) -> list[Tensor]:
         """A call of an op over functions: a node, each function a graph that the program's module holds."""
@@ -227,10 +227,10 @@ class Recorder:
             setattr(tracer.root, f"{name}_{number}", graph)
             nodes[at] = tracer.create_proxy("get_attr", f"{name}_{number}", (), {})
         with dispatching([fakes], []):
-            made = op.imitated(arguments, results)
+            result = op.imitated(arguments, results)
         proxy = tracer.create_proxy("call_function", op, tuple(nodes), {}, name=op.name)
-        self.track(tuple(made), proxy)
-        return made
+        self.track(tuple(result), proxy)
+        return result
 
     def function_graph(self, op: HigherOrderOp, name: str, function: Callable, given: list[Tensor]
                        ) -> tuple[GraphModule, list[Tensor]]:  # fmt: skip
@@ -241,14 +241,14 @@ class Recorder:
             tracer.track(t, tracer.add_input(f"arg{i}_1"))
         tracer.first_argument = next(iter(tracer.graph.nodes), None)
         with dispatching([tracer.snapshots], []):
-            made = Recorder(tracer, self.rules).run_recorded(lambda: settled(op, name, function, given))
-        tracer.graph.output(tuple(tracer.proxy_of(t).node for t in made))
+            result = Recorder(tracer, self.rules).run_recorded(lambda: settled(op, name, function, given))
+        tracer.graph.output(tuple(tracer.proxy_of(t).node for t in result))
         for i, (t, node) in enumerate(tracer.constants.values()):
             setattr(tracer.root, f"_tensor_constant{i}", t)
             with tracer.graph.inserting_before(node):
                 node.replace_all_uses_with(tracer.graph.get_attr(f"_tensor_constant{i}"))
             tracer.graph.erase_node(node)
-        return GraphModule(tracer.root, tracer.graph, name), [apart(t, tracer.snapshots) for t in made]
+        return GraphModule(tracer.root, tracer.graph, name), [apart(t, tracer.snapshots) for t in result]
 
     def node(self, made: tuple[Any, tuple, dict[str, Any]], run: Callable[[], Any]) -> Any:
         """A node for a call, which runs."""

@@ -51,8 +51,8 @@ class Sizes:
                 return self.mode.from_tensor(value, static_shapes=True)
             fixed = self.mode.from_tensor(value.detach(), static_shapes=True)
             strides = _symbolic_strides(sizes, tuple(value.shape), value.stride())
-            made = self.mode.empty(sizes, strides, value.dtype, fixed.fake_device)
-            return made.requires_grad_() if value.requires_grad else made
+            result = self.mode.empty(sizes, strides, value.dtype, fixed.fake_device)
+            return result.requires_grad_() if value.requires_grad else result
         return self.size(value, shape, name) if isinstance(shape, (Dim, _DimHint)) else value
 
     def size(self, seen: int, entry: Any, source: str) -> Any:
@@ -79,14 +79,14 @@ class Sizes:
             raise UserError(f"export: {source} is declared to be {entry!r}, which cannot be the example's {seen}")
         if root.__name__ not in self.roots:
             where = source if entry is root else root.__name__
-            made = self.env.create_symbol(value, where, DimDynamic.DYNAMIC, (root.min, root.max))
-            if not isinstance(made, SymInt):
+            result = self.env.create_symbol(value, where, DimDynamic.DYNAMIC, (root.min, root.max))
+            if not isinstance(result, SymInt):
                 raise UserError(
                     f"export: {source} is declared dynamic (Dim {root.__name__!r}), but the example has size {seen}, "
                     "and sizes 0 and 1 are fixed. Use an example of size 2 or more."
                 )
-            self.roots[root.__name__] = (root, made)
-            self.sources[_name(made)] = source
+            self.roots[root.__name__] = (root, result)
+            self.sources[_name(result)] = source
         known, number = self.roots[root.__name__]
         if (known.min, known.max) != (root.min, root.max):
             raise UserError(f"export: two Dims are called {root.__name__!r} and have other limits: {known!r}, {root!r}")

@@ -47,16 +47,16 @@ class UnflattenedModule(Module):
         self.adapter = flat_args_adapter
         self.spec = export_module.call_spec
         self.guards = export_module.guards()
-        made = _Tree(export_module).module()
-        for name, child in made._modules.items():
+        result = _Tree(export_module).module()
+        for name, child in result._modules.items():
             self.add_module(name, child)
-        for name, parameter in made._parameters.items():
+        for name, parameter in result._parameters.items():
             self.register_parameter(name, parameter)
-        for name, buffer in made._buffers.items():
-            self.register_buffer(name, buffer, persistent=name not in made._non_persistent_buffers_set)
-        self.graph = made.graph
+        for name, buffer in result._buffers.items():
+            self.register_buffer(name, buffer, persistent=name not in result._non_persistent_buffers_set)
+        self.graph = result.graph
         self.graph.owning_module = self
-        self._run = type(made).forward
+        self._run = type(result).forward
         self.check_input_constraints = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -130,8 +130,8 @@ class _Tree:
                 self.get(target, path, root, graph, copied), self.get(node, path, root, graph, copied)))  # fmt: skip
         outs = [self.get(r, path, root, graph, copied) if isinstance(r, Node) else r for r in results]
         graph.output(tuple(outs) if not path or len(outs) != 1 else outs[0])
-        made = GraphModule(root, graph, "Unflattened")
-        return made
+        result = GraphModule(root, graph, "Unflattened")
+        return result
 
     def called(self, path: str, child: str, members: list[Node], nodes: list[Node], results: list[Any],
                written: Iterable[Any], root: Module, graph: Graph, copied: dict[Node, Node]) -> None:  # fmt: skip
@@ -145,9 +145,9 @@ class _Tree:
                     needed.append(used)
         asked = {r for r in (*results, *(n for n, _ in written)) if isinstance(r, Node)}
         outs = [n for n in members if n in asked or any(u not in inside and u.op != "output" for u in n.users)]
-        made = self.level(child, members, needed, outs)
+        result = self.level(child, members, needed, outs)
         name = child[len(path) + 1 :] if path else child
-        _put(root, name, made)
+        _put(root, name, result)
         given = tuple(self.get(n, path, root, graph, copied) for n in needed)
         call = graph.call_module(name, given)
         for i, out in enumerate(outs):

@@ -62,12 +62,12 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
     names = _argument_names(program)
     spec = program.call_spec
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names, spec.in_spec, spec.out_spec)))
-    made = Unlifted(root, graph, type(root).__name__)
-    made._guards = program.guards() if check_guards else None
-    made.training = False
+    result = Unlifted(root, graph, type(root).__name__)
+    result._guards = program.guards() if check_guards else None
+    result.training = False
     if check_guards:
-        made.register_forward_pre_hook(_checked, with_kwargs=True)
-    return made
+        result.register_forward_pre_hook(_checked, with_kwargs=True)
+    return result
 
 
 def _checked(module: Unlifted, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

@@ -562,8 +562,8 @@ def _map(fn: Callable[[Tensor], Any], tree: Any) -> Any:
     return tree
 
 
-def _map_specs(made: Any, fn: Callable[[Any], Any]) -> Any:
-    return tuple(fn(spec) for spec in made) if isinstance(made, (tuple, list)) else fn(made)
+def _map_specs(result: Any, fn: Callable[[Any], Any]) -> Any:
+    return tuple(fn(spec) for spec in result) if isinstance(result, (tuple, list)) else fn(result)
 
 
 def _on_meta(a: Any) -> Any:

@@ -79,8 +79,8 @@ def aot_compile(
         program = export(program, args, kwargs, dynamic_shapes=dynamic_shapes)
     else:
         raise TypeError(f"aot_compile: expected an ExportedProgram or a Module, got {type(program).__name__}")
-    made = prepared(program)
-    return _written(name, made, chosen, os.fspath(folder), link)
+    result = prepared(program)
+    return _written(name, result, chosen, os.fspath(folder), link)
 
 
 def _target(name: str) -> Target:
@@ -93,20 +93,20 @@ def _target(name: str) -> Target:
     return resolve_target(name)
 
 
-def _written(name: str, made: Prepared, target: Target, folder: str, link: bool | None) -> Artifact:
+def _written(name: str, result: Prepared, target: Target, folder: str, link: bool | None) -> Artifact:
     os.makedirs(folder, exist_ok=True)
-    code = built(name, made.members, target, list(made.dims.values()))
+    code = built(name, result.members, target, list(result.dims.values()))
     loader, is_wasm = None, target.triple.startswith("wasm")
     if is_wasm:
         code, end = exporting(code, [f"{name}_run", f"{name}_workspace_size"])
-        loader = _put(folder, f"{name}.mjs", javascript(name, made, end).encode())
+        loader = _put(folder, f"{name}.mjs", javascript(name, result, end).encode())
     object_path = _put(folder, f"{name}.wasm" if is_wasm else f"{name}.o", code)
-    header = _put(folder, f"{name}.h", c_header(name, made).encode())
-    cpp = _put(folder, f"{name}.hpp", cpp_header(name, made).encode())
-    weights = _put(folder, f"{name}.weights", sealed(made.weights))
+    header = _put(folder, f"{name}.h", c_header(name, result).encode())
+    cpp = _put(folder, f"{name}.hpp", cpp_header(name, result).encode())
+    weights = _put(folder, f"{name}.weights", sealed(result.weights))
     library = None if is_wasm or link is False else _linked(name, object_path, folder, target, link is True)
     return Artifact(name, target.name, object_path, header, cpp, weights, library, loader, len(code),
-                    len(made.weights), made.workspace)  # fmt: skip
+                    len(result.weights), result.workspace)  # fmt: skip
 
 
 def _put(folder: str, name: str, data: bytes) -> str:

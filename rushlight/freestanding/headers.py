@@ -131,14 +131,14 @@ static inline int {name}_check_weights(const void *data, int64_t size) {{
 """
 
 
-def cpp_header(name: str, made: Prepared) -> str:
+def cpp_header(name: str, result: Prepared) -> str:
     """The C++ header: a class that reads the weights and keeps a workspace."""
-    dims = [f"int64_t {d}" for d in made.dims]
-    params = [*dims, *[f"const {type_of(a)}* {a.name}" for a in made.inputs],
-              *[f"{type_of(a)}* {a.name}" for a in made.outputs]]  # fmt: skip
-    names = [*made.dims, *[a.name for a in made.inputs], *[a.name for a in made.outputs]]
-    given = ", ".join(made.dims) or "0"
-    vectors = _vectors(made)
+    dims = [f"int64_t {d}" for d in result.dims]
+    params = [*dims, *[f"const {type_of(a)}* {a.name}" for a in result.inputs],
+              *[f"{type_of(a)}* {a.name}" for a in result.outputs]]  # fmt: skip
+    names = [*result.dims, *[a.name for a in result.inputs], *[a.name for a in result.outputs]]
+    given = ", ".join(result.dims) or "0"
+    vectors = _vectors(result)
     return f"""// {name}: written by rushlight.export.aot_compile. C++14, nothing but the standard library.
 #pragma once
 #include <cstdint>
@@ -194,17 +194,17 @@ class {name} {{
 """
 
 
-def _vectors(made: Prepared) -> str:
+def _vectors(result: Prepared) -> str:
     """`run` on vectors, where there is one result."""
-    if len(made.outputs) != 1:
+    if len(result.outputs) != 1:
         return ""
-    out = made.outputs[0]
-    dims = [f"int64_t {d}" for d in made.dims]
-    params = ", ".join([*dims, *[f"const std::vector<{type_of(a)}>& {a.name}" for a in made.inputs]])
+    out = result.outputs[0]
+    dims = [f"int64_t {d}" for d in result.dims]
+    params = ", ".join([*dims, *[f"const std::vector<{type_of(a)}>& {a.name}" for a in result.inputs]])
     checks = "".join(f"""    if (static_cast<int64_t>({a.name}.size()) != {count_of(a)})
       throw std::invalid_argument("{a.name}: expected {_shape(a)}");
-""" for a in made.inputs)  # fmt: skip
-    names = ", ".join([*made.dims, *[f"{a.name}.data()" for a in made.inputs], f"{out.name}.data()"])
+""" for a in result.inputs)  # fmt: skip
+    names = ", ".join([*result.dims, *[f"{a.name}.data()" for a in result.inputs], f"{out.name}.data()"])
     return f"""
   std::vector<{type_of(out)}> operator()({params}) {{
 {checks}    std::vector<{type_of(out)}> {out.name}(static_cast<size_t>({count_of(out)}));
@@ -214,19 +214,19 @@ def _vectors(made: Prepared) -> str:
 """
 
 
-def javascript(name: str, made: Prepared, data_end: int) -> str:
+def javascript(name: str, result: Prepared, data_end: int) -> str:
     """A module for Node and browsers: `await load(wasm, weights)` gives a function of typed arrays."""
     stack = -(-(data_end + (1 << 20)) // 64) * 64
-    dims = list(made.dims)
-    inputs = [{"name": a.name, "array": ARRAYS[type_of(a)], "count": count_of(a)} for a in made.inputs]
-    outputs = [{"array": ARRAYS[type_of(a)], "count": count_of(a)} for a in made.outputs]
+    dims = list(result.dims)
+    inputs = [{"name": a.name, "array": ARRAYS[type_of(a)], "count": count_of(a)} for a in result.inputs]
+    outputs = [{"array": ARRAYS[type_of(a)], "count": count_of(a)} for a in result.outputs]
 
     def listed(entries: list[dict[str, Any]]) -> str:
         return ", ".join(f"[{e['array']}, ({', '.join(dims)}) => {e['count']}]" for e in entries)
 
     return f"""// {name}: written by rushlight.export.aot_compile. `wasm` and `weights` are the bytes of the two files.
 const inputs = [{listed(inputs)}], outputs = [{listed(outputs)}];
-const STACK = {stack}, WEIGHTS = {len(made.weights)}, NUM_DIMS = {len(dims)};
+const STACK = {stack}, WEIGHTS = {len(result.weights)}, NUM_DIMS = {len(dims)};
 const up = (n) => Math.ceil(n / 64) * 64;
 
 // A function of {len(dims) or "no"} dims and typed arrays; it returns an array of typed arrays.

@@ -165,12 +165,12 @@ class _Preparation:
     def examples(self, values: dict[str, int]) -> list[Tensor]:
         """Arguments of these sizes."""
         device = _C.device("cpu")
-        made = []
+        result = []
         for node in self.nodes:
             like = node.meta["val"]
             sizes = [values[n.expression.sole_symbol] if isinstance(n, SymInt) else int(n) for n in like.shape]
-            made.append(_C.empty(sizes, None, like.dtype, device).zero_())
-        return made
+            result.append(_C.empty(sizes, None, like.dtype, device).zero_())
+        return result
 
     def function(self, given: list[Any]) -> list[Any]:
         state, user = given[: len(self.state)], given[len(self.state) :]
@@ -180,11 +180,11 @@ class _Preparation:
         for leaf in Interpreter(self.program.graph_module).run(*args):
             if not isinstance(leaf, Tensor):
                 raise NotFreestanding("aot_compile: the program returns a number. Return tensors.")
-            made = leaf.contiguous()
-            if Tensor.untyped_storage(made)._cdata in memory:
-                made = made.clone()
-            memory.add(Tensor.untyped_storage(made)._cdata)
-            results.append(made)
+            result = leaf.contiguous()
+            if Tensor.untyped_storage(result)._cdata in memory:
+                result = result.clone()
+            memory.add(Tensor.untyped_storage(result)._cdata)
+            results.append(result)
         return results
 
     def check(self, captured: Any) -> None:
@@ -266,10 +266,10 @@ class _Preparation:
             a, b = (p[0] if isinstance(p, tuple) else registers[p] for p in parts)
             if name in ("//", "%") and b == 0:
                 return None
-            made = COMPUTE[name](a, b)
-            if name in COMPARE and not made:
+            result = COMPUTE[name](a, b)
+            if name in COMPARE and not result:
                 return None
-            registers.append(int(made))
+            registers.append(int(result))
         return registers
 
     def for_sizes(self, values: dict[str, int]) -> Member:

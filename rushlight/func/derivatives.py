@@ -77,15 +77,15 @@ def put(args: tuple, argnums: Argnums, values: Any) -> tuple:
     return tuple(listed)
 
 
-def split_aux(name: str, made: Any, has_aux: bool) -> tuple[Any, Any]:
+def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     """(output, aux)."""
     if not has_aux:
-        return made, None
-    if not isinstance(made, tuple) or len(made) != 2:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
         raise RuntimeError(
-            f"{name}: with has_aux=True the function must return a tuple (output, aux), got {type(made).__name__}"
+            f"{name}: with has_aux=True the function must return a tuple (output, aux), got {type(result).__name__}"
         )
-    return made
+    return result
 
 
 def check_outputs(name: str, flat: list[Any]) -> None:

@@ -150,9 +150,9 @@ def run_batch(
     return unwrap_results(level, func, result, out_dims)
 
 
-def unwrap_results(level: VmapLevel, func: Callable, made: Any, out_dims: Any) -> Any:
+def unwrap_results(level: VmapLevel, func: Callable, result: Any, out_dims: Any) -> Any:
     """Results with the batch where `out_dims` wants it."""
-    flat, spec = tree_flatten(made)
+    flat, spec = tree_flatten(result)
     name = name_of(func)
     dims = broadcast_dims(out_dims, spec)
     if dims is None:

@@ -88,18 +88,18 @@ def rebuild(record: GraphRecord, tracer_cls: type | None = None) -> Graph:
     return graph
 
 
-def _rebuild_arguments(a: Any, made: list[Node]) -> Any:
+def _rebuild_arguments(a: Any, result: list[Node]) -> Any:
     if isinstance(a, NodeAt):
-        return made[a.number]
+        return result[a.number]
     if isinstance(a, NamedFunction):
         return a.find()
     if isinstance(a, tuple):
-        parts = [_rebuild_arguments(x, made) for x in a]
+        parts = [_rebuild_arguments(x, result) for x in a]
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
     if isinstance(a, list):
-        return [_rebuild_arguments(x, made) for x in a]
+        return [_rebuild_arguments(x, result) for x in a]
     if isinstance(a, dict):
-        return {k: _rebuild_arguments(v, made) for k, v in a.items()}
+        return {k: _rebuild_arguments(v, result) for k, v in a.items()}
     if isinstance(a, slice):
-        return slice(*(_rebuild_arguments(x, made) for x in (a.start, a.stop, a.step)))
+        return slice(*(_rebuild_arguments(x, result) for x in (a.start, a.stop, a.step)))
     return a

@@ -81,9 +81,9 @@ def joined_reads(consumer: Lowered, operand: int, inside: Sequence[Any]) -> tupl
     return (*consumer.reads[:operand], *inside, *consumer.reads[operand + 1 :])
 
 
-def parted(sources: Sequence[Any], operand: int, count: int, made: Any) -> list[Any]:
+def parted(sources: Sequence[Any], operand: int, count: int, result: Any) -> list[Any]:
     """The consumer's sources, from the joined ones: `made` in the place of `count` of them."""
-    return [*sources[:operand], made, *sources[operand + count :]]
+    return [*sources[:operand], result, *sources[operand + count :]]
 
 
 # --- bodies in bodies -------------------------------------------------------------------------------------------------
@@ -293,9 +293,9 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
         return producer.body(at, sources[:before])
 
     def epilogue(sources: Sequence[Any], results: Sequence[Value]) -> Sequence[Value]:
-        made = results if first is None else first(sources[:before], results)
+        result = results if first is None else first(sources[:before], results)
         own = [*sources[before:]]
-        own.insert(operand, Given(cast(made[0], code)))
+        own.insert(operand, Given(cast(result[0], code)))
         return consumer.body(HERE, own)
 
     after = folding.after + sum([isinstance(r, Memory) for r in late])

@@ -73,12 +73,12 @@ def show_lowered(lowered: Lowered) -> str:
         lines += [f"  at {', '.join(map(str, place))} of out, in order along {sorted(lowered.scatter.serial)}"]
         lines += ["  out holds zeros before"] if lowered.scatter.cleared else []
     elif lowered.body is not None:
-        made = lowered.body(position, sources)
+        result = lowered.body(position, sources)
         lines += listed(
-            "element" if lowered.folding or lowered.walk else "result", made[:1] if lowered.folding else made
+            "element" if lowered.folding or lowered.walk else "result", result[:1] if lowered.folding else result
         )
         if lowered.folding is not None:
-            lines += listed("index", made[1:]) if len(made) > 1 else []
+            lines += listed("index", result[1:]) if len(result) > 1 else []
             lines += shown_fold(lowered, position, sources)
         if lowered.walk is not None:
             lines.append(f"  walked along i{lowered.walk.dim}")

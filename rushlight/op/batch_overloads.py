@@ -97,15 +97,15 @@ def under_vmap(definition: OpDefinition, saved: dict[str, int], mask: tuple) -> 
         with levels.opened(level):
             shown = [example(v, mask[i], level) for i, v in zip(order, values, strict=False)]
             shown += [example(v, True, level) for v in values[len(order) :]]
-            made = rule(
+            result = rule(
                 tuple([example(x, True, level) for x in g]) if isinstance(g, tuple) else example(g, True, level), *shown
             )
-        named = isinstance(made, dict)
-        if not named and not isinstance(made, tuple):
-            made = (made,)
+        named = isinstance(result, dict)
+        if not named and not isinstance(result, tuple):
+            result = (result,)
         answers = []
         for k, i in enumerate(tensor_params):
-            answers.append(gathered(made.get(params[i].name) if named else made[k], mask[i], level))
+            answers.append(gathered(result.get(params[i].name) if named else result[k], mask[i], level))
         return tuple(answers)
 
     return vjp
@@ -198,9 +198,9 @@ class Opaque(Derived):
         return levels.map_tensors(lambda t: t.clone() if id(t) in given else t, physical(result, level))
 
 
-def physical(made: Any, level: VmapLevel) -> Any:
+def physical(result: Any, level: VmapLevel) -> Any:
     """Results of a body with the batch in front."""
-    return levels.map_tensors(lambda t: gathered(t, True, level), made)
+    return levels.map_tensors(lambda t: gathered(t, True, level), result)
 
 
 def opaque_form(overload: Any, mask: tuple) -> Any:

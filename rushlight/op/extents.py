@@ -334,9 +334,9 @@ def outline(trace: Trace, t: Any) -> Outline:
 
 def outlined(t: Any, sizes: tuple, strides: tuple) -> Outline:
     """A tensor that shows these sizes and strides."""
-    made = _C.shallow_copy(t, True, Outline)
-    made.extents = sizes, strides
-    return made
+    result = _C.shallow_copy(t, True, Outline)
+    result.extents = sizes, strides
+    return result
 
 
 def argument(trace: Trace, p: Any, a: Any) -> Any:

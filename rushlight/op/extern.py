@@ -74,9 +74,9 @@ def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
     if own is not None:
         shapes = compute(*_moved(args, "meta"))
         outs = _moved(shapes, device, lambda t, place: _C.empty(tuple(t.shape), t.stride(), t.dtype, place))
-        made = own(outs, *args)
-        if made is not NotImplemented:
-            return outs if made is None else made
+        result = own(outs, *args)
+        if result is not NotImplemented:
+            return outs if result is None else result
         handlers[device.type].fall_back(name)
     return _moved(compute(*_moved(args, "cpu")), device)
 

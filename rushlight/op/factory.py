@@ -86,8 +86,8 @@ def fill_steps(target: int, value: Any, dtype: Any, numel: int, device: Any) -> 
     key = (dtype.code, device.type)
     kernel = _fill_kernels.get(key)
     if kernel is None and device.type != "meta":
-        made = compile_for(device, pointwise_nest("fill", [dtype.code], [dtype.code], [expr.arg(0, dtype.code)]))
-        kernel = _fill_kernels[key] = as_step(made)
+        result = compile_for(device, pointwise_nest("fill", [dtype.code], [dtype.code], [expr.arg(0, dtype.code)]))
+        kernel = _fill_kernels[key] = as_step(result)
     constants, size = scalar_bytes(value, dtype).ljust(16, b"\0"), dtype.itemsize
     rows, rest = divmod(numel, ROW)
     steps = []

@@ -186,12 +186,12 @@ def small_transform(xs: list[Pair]) -> list[Pair]:
     p = 4 if r % 4 == 0 and r > 4 else smallest_factor(r)
     q = r // p
     inner = [small_transform(xs[a::p]) for a in range(p)]
-    made: list[Pair] = [xs[0]] * r
+    result: list[Pair] = [xs[0]] * r
     for k in range(q):
         column = [turned(inner[a][k], root(a * k, r)) for a in range(p)]
         for m, y in enumerate(small_transform(column)):
-            made[k + q * m] = y
-    return made
+            result[k + q * m] = y
+    return result
 
 
 def root(e: int, r: int) -> complex:
@@ -207,11 +207,11 @@ def prime_transform(xs: list[Pair]) -> list[Pair]:
     r, half = len(xs), len(xs) // 2
     sums = [(xs[q][0] + xs[r - q][0], xs[q][1] + xs[r - q][1]) for q in range(1, half + 1)]
     gaps = [(xs[q][0] - xs[r - q][0], xs[q][1] - xs[r - q][1]) for q in range(1, half + 1)]
-    made = [xs[0]] * r
+    result = [xs[0]] * r
     total = xs[0]
     for s in sums:
         total = (total[0] + s[0], total[1] + s[1])
-    made[0] = total
+    result[0] = total
     for m in range(1, half + 1):
         even, odd = xs[0], None
         for q in range(1, half + 1):
@@ -219,8 +219,8 @@ def prime_transform(xs: list[Pair]) -> list[Pair]:
             even = (fma(sums[q - 1][0], c, even[0]), fma(sums[q - 1][1], c, even[1]))
             gap = gaps[q - 1]
             odd = (gap[0] * s, gap[1] * s) if odd is None else (fma(gap[0], s, odd[0]), fma(gap[1], s, odd[1]))
-        made[m], made[r - m] = (even[0] + odd[1], even[1] - odd[0]), (even[0] - odd[1], even[1] + odd[0])
-    return made
+        result[m], result[r - m] = (even[0] + odd[1], even[1] - odd[0]), (even[0] - odd[1], even[1] + odd[0])
+    return result
 
 
 def stored(tag: str, places: list[Value], values: list[Value]) -> list[Statement]:
@@ -250,8 +250,8 @@ class _Writer:
 
     def nest(self) -> Nest:
         given = self.part if self.kind in ("half", "whole") else self.code
-        made = self.part if self.kind == "real" else self.code
-        operands = (Operand(given), Operand(self.code), Operand("i64"), Operand(made), Operand(self.part))
+        result = self.part if self.kind == "real" else self.code
+        operands = (Operand(given), Operand(self.code), Operand("i64"), Operand(result), Operand(self.part))
         room = idiv(var("begin"), var("grain")) * (var("room") * const(2, "i64"))
         body: list[Statement] = [Local("source", room), Local("target", room + var("room"))]
         body += self.where()
@@ -389,10 +389,10 @@ class _Writer:
             return [For("l", ZERO, self.width, (base, inner))]
 
         start = (var("first") + which) * n
-        made = self.squares_in(
+        result = self.squares_in(
             n, lambda lane, point: load(IN, start + lane * (n * two) + point, self.part), write, self.is_full(2), slow
         )
-        return [self.both([Local("plane", which * self.width), *made])]
+        return [self.both([Local("plane", which * self.width), *result])]
 
     def chirp_in(self) -> list[Statement]:
         lane, k, swap, given = var("l"), var("c"), eq(var("swap"), ONE), var("given")
@@ -506,8 +506,8 @@ class _Writer:
         def value(k: Value, lane: Value) -> Value:
             return load(ROOM, self.at("source", k, lane, var("plane")), self.part) * self.scale
 
-        made = self.paired_out("a", n, value, lambda lane: (var("first") + lane * two + which) * n, which)
-        return [self.both([plane, *made])]
+        result = self.paired_out("a", n, value, lambda lane: (var("first") + lane * two + which) * n, which)
+        return [self.both([plane, *result])]
 
     def paired_out(self, tag: str, limit: Value, value: Callable, to: Callable, which: Value) -> list[Statement]:
         """Row `which` of the two of every lane, of `limit` numbers: whole squares, then what is left."""
@@ -544,7 +544,7 @@ class _Writer:
         def to(lane: Value) -> Value:
             return (var("first") + lane * const(2, "i64") + which) * width
 
-        made = self.paired_out(
+        result = self.paired_out(
             tag, var("bins"), lambda k, lane: complex_(*self.read("target", begin + k, lane)), to, which
         )
         if self.kind == "whole":
@@ -552,8 +552,8 @@ class _Writer:
             z = self.read("target", begin + (var("n") - m), lane)
             mirrored = For(m.attr, var("bins"), var("n"), (Store(OUT, to(lane) + m, complex_(z[0], neg(z[1]))),))
             is_row = lt(var("first") + lane * const(2, "i64") + which, var("count"))
-            made.append(For(lane.attr, ZERO, self.valid(2), (If(is_row, (mirrored,)),)))
-        return made
+            result.append(For(lane.attr, ZERO, self.valid(2), (If(is_row, (mirrored,)),)))
+        return result
 
     def chirp_out(self) -> list[Statement]:
         """After two transforms parts are exchanged once more than `swap` says."""

@@ -89,11 +89,11 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
     form, kind = ("points", joined_kind(stands)) if isinstance(definition, Pointwise) else ("fold", ROW)
     if form == "fold":
         check_whole_rows(name, lowered)
-    made = []
+    result = []
     for k, code in enumerate(lowered.outs):
         node = RowNode(form, kind, compute_code(code), [s.node for s in stands], result_number(lowered, k))
-        made.append(Stand(node, like(lowered.shape, node.code)))
-    return made[0] if len(made) == 1 else tuple(made)
+        result.append(Stand(node, like(lowered.shape, node.code)))
+    return result[0] if len(result) == 1 else tuple(result)
 
 
 def bind(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
@@ -305,10 +305,10 @@ class TracedRows:
         wrap = None if self.single else result_type(definition.spec.name, names) if names else None
         if device.type == "meta":
             return _C.Plan(len(tensors), device, slots, [], self.single, wrap)
-        made = schedule_rows(self.rows, count, cols, device.type)
+        result = schedule_rows(self.rows, count, cols, device.type)
         if is_shown("schedule"):
-            show("schedule", self.rows.name, str(made))
-        steps = packed(made, device, definition.__dict__.setdefault("kernels", {}), slots, [])
+            show("schedule", self.rows.name, str(result))
+        steps = packed(result, device, definition.__dict__.setdefault("kernels", {}), slots, [])
         copies, moved = [], {}
         for k, t in enumerate(tensors):   # rows are read as they lie in memory: others are copied first
             if not t._is_contiguous():

@@ -74,12 +74,12 @@ def placed(operand: int | Place, places: list[Place], tables: int) -> int | Plac
 
 
 def packed(
-    made: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, places: list[Place], constants: bytes = b""
+    result: Schedule, device: Any, kernels: dict[tuple, Any], slots: list, places: list[Place], constants: bytes = b""
 ) -> list[tuple]:
     """Steps of a schedule; `places` are those of its first operands. Temporaries get slots of their own."""
-    slots.extend([("temp", BY_CODE[t.code], t.sizes, None, 0, 0) for t in made.temps])
+    slots.extend([("temp", BY_CODE[t.code], t.sizes, None, 0, 0) for t in result.temps])
     steps, tables = [], sum([slot < 0 for slot, _ in places])
-    for launch in made.launches:
+    for launch in result.launches:
         key = (launch.key, device.type)
         kernel = kernels.get(key)
         if kernel is None:

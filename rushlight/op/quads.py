@@ -27,7 +27,7 @@ def quad_steps(
     if (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
         return None
     quads = -(-k // QUAD)
-    made, sizes = [], []
+    result, sizes = [], []
     for slot, (x, lines, line, step, width) in enumerate(
         ((a, m, a.row, a.col, HEIGHT), (b, n, b.col, b.row, WIDTH)), scratch
     ):
@@ -36,7 +36,7 @@ def quad_steps(
         groups = -(-lines // 16)
         grain = max(1, PACK_GRAIN // (16 * k))
         params = [lines, k, line, step, width, quads]
-        made.append((quad_products.pack_kernel().address, [x.slot, slot], params, groups, grain, -1))
+        result.append((quad_products.pack_kernel().address, [x.slot, slot], params, groups, grain, -1))
         sizes.append(-(-lines // width) * width * quads * QUAD)
     panels, strips = -(-m // HEIGHT), -(-n // WIDTH)
     blocks = -(-panels // BLOCK)
@@ -48,5 +48,5 @@ def quad_steps(
     params = [m, n, quads, c.row, block, blocks, part, parts]
     grain = max(1, WORK * blocks * parts // (m * n * k))
     kernel = quad_products.product_kernel().address
-    made.append((kernel, [scratch, scratch + 1, c.slot], params, blocks * parts, grain, -1))
-    return made, (sizes[0], sizes[1])
+    result.append((kernel, [scratch, scratch + 1, c.slot], params, blocks * parts, grain, -1))
+    return result, (sizes[0], sizes[1])

@@ -194,10 +194,10 @@ class Walk:
         """Rows of `cols` elements that lie `row` apart, or are one (0), into a dense slot."""
         self.steps.append(copy_step(CPU, source, target, self.code, (rows, cols), (row, 1), cols))
 
-    def pack(self, weight: int, scratch: int, turned: bool) -> None:
-        """The hidden weight [gates, width] for products with states (turned) or with gradients of gates."""
-        n, k = (self.gates, self.width) if turned else (self.width, self.gates)
-        self.weight = Matrix(weight, 1, k) if turned else Matrix(weight, n, 1)
+    def pack(self, weight: int, scratch: int, transposed: bool) -> None:
+        """The hidden weight [gates, width] for products with states (transposed) or with gradients of gates."""
+        n, k = (self.gates, self.width) if transposed else (self.width, self.gates)
+        self.weight = Matrix(weight, 1, k) if transposed else Matrix(weight, n, 1)
         if self.packs:
             self.steps += pack_strips(self.code, self.weight, n, k, scratch)
 

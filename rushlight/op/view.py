@@ -45,8 +45,8 @@ class View(OpDefinition):
         By default through the geometry, as bytes lie; a view that knows an op for it says so.
         """
         dense = base.contiguous()
-        made = self.geometry(dense, *args)
-        g = made[which] if isinstance(made, list) else made
+        result = self.geometry(dense, *args)
+        g = result[which] if isinstance(result, list) else result
         if g.dtype not in (None, base.dtype):
             return self.bytes_inverse(dense, new, g)
         return find_op("as_strided_scatter")(dense, new, g.sizes, g.strides, dense.storage_offset() + g.offset)
@@ -68,9 +68,9 @@ class View(OpDefinition):
         if not self.cacheable:
             return None
         t = args[0]
-        made = self.geometry(t, *args[1:])
-        many = isinstance(made, list)
-        slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset) for g in (made if many else [made])]
+        result = self.geometry(t, *args[1:])
+        many = isinstance(result, list)
+        slots = [("view", g.dtype or t.dtype, g.sizes, g.strides, 0, g.offset) for g in (result if many else [result])]
         return _C.Plan(1, t.device, slots, [], not many)
 
     def lower(self, args: tuple) -> Lowered:

@@ -46,17 +46,17 @@ def sampled_addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha:
     )
 
 
-def _written(name: str, made: Any, out: Any) -> Any:
+def _written(name: str, result: Any, out: Any) -> Any:
     if out is None:
-        return made
-    if _C.is_grad_enabled() and (made.requires_grad or out.requires_grad):
+        return result
+    if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
         raise RuntimeError(
             f"{name}: out= is not differentiable, and an argument requires grad. Leave out= away, or call it under"
             " no_grad()."
         )
-    if isinstance(made, SparseTensor) and out.shape != made.shape:
-        raise RuntimeError(f"{name}: expected out of sizes {list(made.shape)}, got {list(out.shape)}")
-    return out.resize_(made.shape).copy_(made) if not isinstance(made, SparseTensor) else out.copy_(made)
+    if isinstance(result, SparseTensor) and out.shape != result.shape:
+        raise RuntimeError(f"{name}: expected out of sizes {list(result.shape)}, got {list(out.shape)}")
+    return out.resize_(result.shape).copy_(result) if not isinstance(result, SparseTensor) else out.copy_(result)
 
 
 def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:  # noqa: A001

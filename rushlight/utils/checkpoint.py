@@ -274,15 +274,15 @@ class _Frame:
             ) from error
         self.filled[key] = values
 
-    def compare(self, made: list[Any]) -> None:
+    def compare(self, result: list[Any]) -> None:
         if self.ignore_mismatch:
             return
-        if len(made) != len(self.holders):
+        if len(result) != len(self.holders):
             raise CheckpointError(
                 f"checkpoint: the recomputation saved a different number of tensors. "
-                f"Forward: {len(self.holders)}, recomputation: {len(made)}."
+                f"Forward: {len(self.holders)}, recomputation: {len(result)}."
             )
-        differing = [(i, a, b) for i, (a, b) in enumerate(zip(self.descriptions, made, strict=True)) if a != b]
+        differing = [(i, a, b) for i, (a, b) in enumerate(zip(self.descriptions, result, strict=True)) if a != b]
         if differing:
             lines = "\n".join(f"  tensor at position {i}: saved {a}, recomputed {b}" for i, a, b in differing)
             raise CheckpointError(

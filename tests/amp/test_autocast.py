@@ -244,18 +244,18 @@ class Product(Function):
     @rl.amp.custom_bwd(device_type="cpu")
     def backward(ctx, g):
         a, b = ctx.saved_tensors
-        made = g @ b.t(), a.t() @ g
-        Product.seen.append((rl.is_autocast_enabled("cpu"), made[0].dtype))
-        return made
+        result = g @ b.t(), a.t() @ g
+        Product.seen.append((rl.is_autocast_enabled("cpu"), result[0].dtype))
+        return result
 
 
 def test_custom_functions_run_backward_as_forward():
     a, b = rl.ones(2, 2, requires_grad=True), rl.ones(2, 2, requires_grad=True)
     Product.seen.clear()
     with rl.autocast("cpu"):
-        made = Product.apply(a, b)
-        assert made.dtype is rl.bfloat16
-    made.sum().backward()
+        result = Product.apply(a, b)
+        assert result.dtype is rl.bfloat16
+    result.sum().backward()
     Product.apply(a, b).sum().backward()
     assert Product.seen == [(True, rl.bfloat16), (False, rl.float32)]
     assert a.grad.dtype is rl.float32
@@ -346,10 +346,10 @@ def test_modules_answer_in_pytorchs_types(name, training):
         module = getattr(space.nn, name)(*sizes).train(training)
         with space.autocast("cpu"), space.set_grad_enabled(training), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = module(*(space.randn(*s) for s in shapes))
-        answers.append(kinds_of(made))
+            result = module(*(space.randn(*s) for s in shapes))
+        answers.append(kinds_of(result))
         if training:
-            (made[0] if isinstance(made, tuple) else made).float().sum().backward()
+            (result[0] if isinstance(result, tuple) else result).float().sum().backward()
             assert {kinds_of(p.grad) for p in module.parameters()} == {"float32"}
     assert answers[0] == answers[1]
 
@@ -401,9 +401,9 @@ def test_checkpoint_recomputes_in_the_region(reentrant):
         layer.zero_grad()
         x.grad = None
         with rl.autocast("cpu"):
-            made = run()
-            assert made.dtype is rl.bfloat16
-        made.float().square().sum().backward()
+            result = run()
+            assert result.dtype is rl.bfloat16
+        result.float().square().sum().backward()
         return [p.grad.tolist() for p in layer.parameters()] + [x.grad.tolist()]
 
     assert gradients(lambda: layer(x)) == gradients(lambda: checkpoint(layer, x, use_reentrant=reentrant))

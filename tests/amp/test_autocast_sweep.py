@@ -57,8 +57,8 @@ def test_types(name):
                 except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError, AssertionError, Missing):
                     continue   # PyTorch refuses it, or there is no such function
                 with rl.autocast("cpu"):
-                    made = kinds(seeded(mine, *thing(args), **thing(kwargs)), rl.Tensor)
-            assert made == expected
+                    result = kinds(seeded(mine, *thing(args), **thing(kwargs)), rl.Tensor)
+            assert result == expected
             compared += 1
     if not compared:
         pytest.skip("nothing to compare")

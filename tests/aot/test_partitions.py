@@ -114,9 +114,9 @@ def test_random_numbers_are_drawn_once() -> None:
     x = rl.ones(64, requires_grad=True)
     it = captured(lambda x: F.dropout(x.sin().exp(), 0.5).sin(), x)
     for budget in (1, 0):
-        made = min_cut(it.graph, it.meta.num_results, memory_budget=budget)
-        assert "aten.bernoulli_.default" in names(made.forward) and "aten.bernoulli_.default" not in names(
-            made.backward
+        result = min_cut(it.graph, it.meta.num_results, memory_budget=budget)
+        assert "aten.bernoulli_.default" in names(result.forward) and "aten.bernoulli_.default" not in names(
+            result.backward
         )
 
 
@@ -126,19 +126,19 @@ def test_computed_again_just_before_it_is_used() -> None:
             x = (x @ x).sin().exp()
         return x
 
-    made = min_cut(captured(f, arguments()[0]).graph, 1)
-    order = names(made.backward)
+    result = min_cut(captured(f, arguments()[0]).graph, 1)
+    order = names(result.backward)
     first_product = order.index("aten.matmul.default")
     assert order[:first_product].count("aten.sin.default") < order.count("aten.sin.default")
 
 
 def test_views_and_inputs_are_not_saved_again() -> None:
     x, w = arguments()
-    made = default_partition(captured(lambda x, w: x @ w.t(), x, w).graph, 1)
+    result = default_partition(captured(lambda x, w: x @ w.t(), x, w).graph, 1)
     assert (
-        made.saved_bytes == 0
-        and {s.place for s in made.saved} == {"input"}
-        and len(made.forward.graph.output_node().args[0]) == 1
+        result.saved_bytes == 0
+        and {s.place for s in result.saved} == {"input"}
+        and len(result.forward.graph.output_node().args[0]) == 1
     )
 
 
@@ -189,9 +189,9 @@ def test_aot_module_and_simplified() -> None:
     twin = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     twin.load_state_dict(net.state_dict())
     x = rl.randn(4, 3)
-    made = fc.aot_module(net, fc.nop)
+    result = fc.aot_module(net, fc.nop)
     expected = twin(x)
-    assert rl.equal(made(x), expected) and set(dict(made.named_parameters())) == {
+    assert rl.equal(result(x), expected) and set(dict(result.named_parameters())) == {
         f"orig_module.{n}" for n, _ in net.named_parameters()
     }
     assert rl.equal(net[1].running_mean, twin[1].running_mean)

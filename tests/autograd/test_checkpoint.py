@@ -48,16 +48,16 @@ def test_runs_twice(reentrant: bool) -> None:
 
 @WAYS
 def test_intermediates_are_not_kept(reentrant: bool) -> None:
-    made = []
+    result = []
 
     def watched(x):
         h = x.exp()
-        made.append(weakref.ref(h))
+        result.append(weakref.ref(h))
         return (h * h).sum()
 
     x = leaf([1.0, 2.0])
     y = checkpoint(watched, x * 1, use_reentrant=reentrant)
-    assert made[0]() is None
+    assert result[0]() is None
     y.backward()
     assert x.grad is not None
 

@@ -248,8 +248,8 @@ def test_once_differentiable() -> None:
         g.sum().backward()
 
 
-@pytest.mark.parametrize("made, error", [(2, RuntimeError), ("text", TypeError), ("shape", RuntimeError)])
-def test_bad_backward_results(made, error) -> None:
+@pytest.mark.parametrize("result, error", [(2, RuntimeError), ("text", TypeError), ("shape", RuntimeError)])
+def test_bad_backward_results(result, error) -> None:
     class Bad(Function):
         @staticmethod
         def forward(ctx, x):
@@ -257,7 +257,7 @@ def test_bad_backward_results(made, error) -> None:
 
         @staticmethod
         def backward(ctx, g):
-            return {2: (g, g), "text": "text", "shape": rl.ones(7, dtype=rl.float64)}[made]
+            return {2: (g, g), "text": "text", "shape": rl.ones(7, dtype=rl.float64)}[result]
 
     with pytest.raises(error):
         Bad.apply(leaf([1.0, 2.0])).sum().backward()

@@ -34,12 +34,12 @@ def test_a_failed_allocation_is_a_memory_error(name: str) -> None:
         x = rl.ones(4, 4, requires_grad=True)
         _testcapi.set_nomemory(n, n + 1)
         try:
-            made = function(x)
+            result = function(x)
         except BaseException as error:   # whatever it is, it is looked at below
             raised.append(type(error))
             continue
         finally:
             _testcapi.remove_mem_hooks()
-        first = made[0] if isinstance(made, tuple) else made
+        first = result[0] if isinstance(result, tuple) else result
         assert first.requires_grad
     assert set(raised) == {MemoryError}

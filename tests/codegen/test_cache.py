@@ -49,19 +49,19 @@ def works() -> None:
 
 
 def count_makes(monkeypatch) -> list[int]:
-    made: list[int] = []
+    result: list[int] = []
     original = codegen._host_object
-    monkeypatch.setattr(codegen, "_host_object", lambda nest: made.append(1) or original(nest))
-    return made
+    monkeypatch.setattr(codegen, "_host_object", lambda nest: result.append(1) or original(nest))
+    return result
 
 
 def test_second_use_comes_from_memory_then_from_disk(folder, monkeypatch):
-    made = count_makes(monkeypatch)
+    result = count_makes(monkeypatch)
     works()
     assert codegen.compile(NEST) is codegen.compile(NEST)
     forget()
     works()
-    assert len(made) == 1
+    assert len(result) == 1
     assert kernels_in(folder) == [cache.key_of(NEST).hex()]
 
 
@@ -90,9 +90,9 @@ def test_damaged_entry_is_made_again(folder, monkeypatch, how):
     good = path.read_bytes()
     path.write_bytes(DAMAGES[how](good))
     forget()
-    made = count_makes(monkeypatch)
+    result = count_makes(monkeypatch)
     works()
-    assert made == [1] and path.read_bytes() == good
+    assert result == [1] and path.read_bytes() == good
 
 
 def test_changed_sources_and_other_processors_have_other_keys(folder, monkeypatch):
@@ -120,10 +120,10 @@ def test_folder_that_others_can_write_is_not_trusted(folder, monkeypatch):
     works()
     folder.chmod(0o777)
     forget()
-    made = count_makes(monkeypatch)
+    result = count_makes(monkeypatch)
     with pytest.warns(RuntimeWarning, match="other users"):
         works()
-    assert made == [1]
+    assert result == [1]
 
 
 SCRIPT = """

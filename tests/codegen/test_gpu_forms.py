@@ -28,8 +28,8 @@ def softmax(code: str) -> Nest:
                     lambda a: [e.call("maximum", a[0], x("j0"))], lambda a, b: [e.call("maximum", a[0], b[0])])
     total = reduction("j1", ZERO, n, ["total"], [e.const(0.0, "f32")],
                       lambda a: [a[0] + e.call("exp", x("j1") - e.var("top", "f32"))], lambda a, b: [a[0] + b[0]])
-    made = e.call("exp", x("j") - e.var("top", "f32")) / e.var("total", "f32")
-    last = For("j", ZERO, n, (Store(1, i * n + e.var("j"), e.cast(made, code)),), vector=True)
+    result = e.call("exp", x("j") - e.var("top", "f32")) / e.var("total", "f32")
+    last = For("j", ZERO, n, (Store(1, i * n + e.var("j"), e.cast(result, code)),), vector=True)
     return Nest("softmax", operands([code], [code]), ("n",), rows(top, total, last))  # fmt: skip
 
 

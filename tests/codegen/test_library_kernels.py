@@ -59,14 +59,14 @@ def test_an_interface_refuses_dtypes_that_it_does_not_list() -> None:
 
 def test_library_kernels_are_shown() -> None:
     code = "import rushlight as rl; rl.nn.functional.conv2d(rl.ones(1, 8, 9, 9), rl.ones(8, 8, 3, 3))"
-    made = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "RUSHLIGHT_SHOW": "llvm"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "--- llvm: conv_forward" in made.stderr and "define void @conv_forward(" in made.stderr
+    assert "--- llvm: conv_forward" in result.stderr and "define void @conv_forward(" in result.stderr
 
 
 EXACT = """

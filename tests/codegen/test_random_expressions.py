@@ -37,19 +37,19 @@ class Grower:
         code = self.random.choice([*INTS, *FLOATS, "f32", "f64"])
         kind = self.random.random()
         if kind < 0.15:
-            made = self.convert(code)
+            result = self.convert(code)
         elif kind < 0.3:
             op = self.random.choice(["lt", "le", "gt", "ge", "eq", "ne"])
-            made = e.select(e.BUILD[op](self.pick(code), self.pick(code)), self.pick(code), self.pick(code))
+            result = e.select(e.BUILD[op](self.pick(code), self.pick(code)), self.pick(code), self.pick(code))
         elif code in FLOATS and kind < 0.5:
             op = self.random.choice(["neg", "abs", "floor", "ceil", "trunc", "rint", "sqrt"])
-            made = e.BUILD[op](self.pick(code))
+            result = e.BUILD[op](self.pick(code))
         elif code in FLOATS and kind < 0.6:
-            made = e.fma(self.pick(code), self.pick(code), self.pick(code))
+            result = e.fma(self.pick(code), self.pick(code), self.pick(code))
         else:
             op = self.random.choice(FLOAT_BINARY if code in FLOATS else INT_BINARY)
-            made = e.BUILD[op](self.pick(code), self.pick(code))
-        self.pool.setdefault(made.dtype, []).append(made)
+            result = e.BUILD[op](self.pick(code), self.pick(code))
+        self.pool.setdefault(result.dtype, []).append(result)
 
     def convert(self, code: str) -> e.Value:
         source = self.random.choice([c for c in self.pool if c != code and self.pool[c]])

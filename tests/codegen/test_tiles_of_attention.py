@@ -156,9 +156,9 @@ def test_kernels_around_the_edges_of_blocks(sizes: tuple[int, ...], causal: bool
 def test_rows_are_copied_and_multiplied() -> None:
     random = np.random.default_rng(0)
     source = random.standard_normal((2, 7, 3, 10)).astype("f4")       # [batch, rows, heads, width]
-    made = np.zeros((2, 3, 7, 16), "f4")
-    compiled(dense_nest("f32"), [source, made], [3, 7, 10, 210, 10, 30, 16], 6)
-    assert (made[..., :10] == source.swapaxes(1, 2)).all() and (made[..., 10:] == 0).all()
+    result = np.zeros((2, 3, 7, 16), "f4")
+    compiled(dense_nest("f32"), [source, result], [3, 7, 10, 210, 10, 30, 16], 6)
+    assert (result[..., :10] == source.swapaxes(1, 2)).all() and (result[..., 10:] == 0).all()
     sums = np.zeros((2, 3, 7), "f4")
     compiled(inner_nest("f32"), [source, source, sums], [3, 7, 10, *[210, 10, 30] * 2], 6)
     close(sums, (source.swapaxes(1, 2).astype("f8") ** 2).sum(3))
@@ -178,9 +178,9 @@ def test_powers_below_one_are_as_exact_as_others_and_end_in_zero() -> None:
     from rushlight.loops.nest import pointwise_nest
 
     x = np.concatenate([np.linspace(-87, 0, 1001), [-88.5, -1000, -math.inf, math.nan]]).astype("f4")
-    made = np.zeros_like(x)
+    result = np.zeros_like(x)
     nest = pointwise_nest("powers", ["f32"], ["f32"], [call("exp_of_negative", arg(0, "f32"))])
-    compiled(nest, [x, made], [len(x), 4, 4, 0, 0], 1)
+    compiled(nest, [x, result], [len(x), 4, 4, 0, 0], 1)
     want = np.exp(x[:1001].astype("f8"))
-    assert (np.abs(made[:1001] - want) <= 1.2e-7 * want).all()
-    assert (made[1001:1004] == 0).all() and np.isnan(made[1004])
+    assert (np.abs(result[:1001] - want) <= 1.2e-7 * want).all()
+    assert (result[1001:1004] == 0).all() and np.isnan(result[1004])

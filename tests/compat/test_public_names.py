@@ -241,12 +241,12 @@ def test_batch_norms_without_running_statistics() -> None:
 
 def test_batch_norm_statistics() -> None:
     torch = pytest.importorskip("torch")
-    made = []
+    result = []
     for lib in (rushlight, torch):
         x, mean, var = lib.arange(12.0).reshape(2, 2, 3) ** 2, lib.zeros(2), lib.ones(2)
         saved = lib.batch_norm_update_stats(x, mean, var, 0.1)
-        made.append([v for t in (*saved, mean, var) for v in t.tolist()])
-    assert made[0] == pytest.approx(made[1], rel=1e-6)
+        result.append([v for t in (*saved, mean, var) for v in t.tolist()])
+    assert result[0] == pytest.approx(result[1], rel=1e-6)
 
 
 def test_classes_of_extensions() -> None:

@@ -134,15 +134,15 @@ def test_samplers():
     def build(lib):
         data = lib.utils.data
         lib.manual_seed(1)
-        made = [
+        result = [
             list(data.RandomSampler(range(7), num_samples=17)),
             list(data.RandomSampler(range(7), replacement=True, num_samples=70)),
         ]
-        made += [
+        result += [
             list(data.WeightedRandomSampler([0.1, 3, 2, 0], 8)),
             list(data.WeightedRandomSampler([0.1, 3, 2], 2, replacement=False)),
         ]
-        made += [
+        result += [
             list(data.SubsetRandomSampler([4, 5, 9])),
             list(data.BatchSampler(data.SequentialSampler(range(5)), 2, False)),
         ]
@@ -150,8 +150,8 @@ def test_samplers():
             for rank in range(replicas):
                 sampler = data.DistributedSampler(range(10), replicas, rank, drop_last=drop, seed=3)
                 sampler.set_epoch(2)
-                made += [list(sampler), len(sampler)]
-        return made
+                result += [list(sampler), len(sampler)]
+        return result
 
     same(build)
 
@@ -182,12 +182,12 @@ def test_tensor_dataset_batches_whatever_its_rows_are():
             data.TensorDataset(grid.transpose(0, 1)), data.TensorDataset(grid.transpose(1, 2), lib.arange(6) > 2),
             data.TensorDataset(lib.arange(6)[::2]), data.TensorDataset(grid[:, 0, 0].to(lib.complex64)),
         ]  # fmt: skip
-        made = [list(data.DataLoader(s, batch_size=4, shuffle=True)) for s in sets]
-        made += [
+        result = [list(data.DataLoader(s, batch_size=4, shuffle=True)) for s in sets]
+        result += [
             list(data.DataLoader(sets[0], batch_sampler=[[-1, 0], [1]])),
             list(data.DataLoader(sets[1], batch_size=4, num_workers=2)),
         ]
-        return [b[0].real if b[0].is_complex() else b for batches in made for b in batches]
+        return [b[0].real if b[0].is_complex() else b for batches in result for b in batches]
 
     same(build)
 

@@ -108,10 +108,10 @@ def test_a_queue_shares_tensors(method):
     process.start()
     t = rushlight.zeros(3)
     queue.put((t, t[1:], nn.Parameter(rushlight.ones(2))))
-    first, name, requires_grad, made = back.get(timeout=LIMIT)
+    first, name, requires_grad, result = back.get(timeout=LIMIT)
     assert (first, name, requires_grad) == (7, "Parameter", True)
     assert t.tolist() == [7, 7, 7]
-    assert made.tolist() == [0, 1, 2] and made.is_shared()
+    assert result.tolist() == [0, 1, 2] and result.is_shared()
     queue.put(None)
     finish(process)
 

@@ -44,9 +44,9 @@ def index(*values: int):
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_bad_index_is_raised_where_the_result_is_waited_for(wait):
-    made = table().index_select(0, index(0, 7))
+    result = table().index_select(0, index(0, 7))
     with pytest.raises(IndexError, match="index_select.*7"):
-        WAITS[wait](made)
+        WAITS[wait](result)
     assert (table() + 1).sum().item() == 45   # said once, and the device goes on
 
 
@@ -95,9 +95,9 @@ DIVISIONS = {
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_division_by_a_zero_on_the_device_is_raised_where_it_is_waited_for(name):
     a, b = index(7, 8, 9), index(2, 0, 4)
-    made = DIVISIONS[name](a, b)
+    result = DIVISIONS[name](a, b)
     with pytest.raises(RuntimeError, match=f"ZeroDivisionError: {name}"):
-        made.tolist()
+        result.tolist()
     assert DIVISIONS[name](a, index(2, 3, 4)).tolist() == DIVISIONS[name](a.cpu(), torch.tensor([2, 3, 4])).tolist()
     a.floor_divide_(index(1, 1, 0).view(3))
     with pytest.raises(RuntimeError, match="ZeroDivisionError: floor_divide_"):

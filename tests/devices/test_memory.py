@@ -55,14 +55,14 @@ def test_freed_memory_is_used_again(chip):
 
 
 def test_blocks_in_use_never_overlap(chip):
-    made = []
+    result = []
     for n in (1, 7, 200, 5000, 40000, 300000, 3_000_000, 5, 9000, 77777) * 3:
-        made.append(torch.full((n,), float(len(made)), device=chip.name))
-        if len(made) % 4 == 0:
-            made[len(made) // 2] = None
-    for value, t in enumerate(made):
+        result.append(torch.full((n,), float(len(result)), device=chip.name))
+        if len(result) % 4 == 0:
+            result[len(result) // 2] = None
+    for value, t in enumerate(result):
         assert t is None or (t.cpu() == value).all()
-    starts = sorted((t.data_ptr(), t.data_ptr() + t.nbytes) for t in made if t is not None)
+    starts = sorted((t.data_ptr(), t.data_ptr() + t.nbytes) for t in result if t is not None)
     assert all(end <= start for (_, end), (start, _) in pairwise(starts))
 
 

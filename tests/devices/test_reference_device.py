@@ -141,8 +141,8 @@ class Asked(ReferenceDevice):
         def run(out, *args):
             self.ran.append(op)
             host = getattr(torch, op) if hasattr(torch, op) else torch.ops.aten.__getattr__(op)
-            made = host(*[a.cpu() if isinstance(a, torch.Tensor) else a for a in args])
-            for target, source in zip(out, made, strict=True) if isinstance(out, tuple) else ((out, made),):
+            result = host(*[a.cpu() if isinstance(a, torch.Tensor) else a for a in args])
+            for target, source in zip(out, result, strict=True) if isinstance(out, tuple) else ((out, result),):
                 target.copy_(source)
 
         return run
@@ -162,11 +162,11 @@ register(STRICT)
 )
 def test_products_of_any_size_run_as_generated_kernels(dtype, shapes):
     x, y = (sample(*s, dtype=getattr(torch, dtype)) for s in shapes)
-    made = x.to("refdev") @ y.to("refdev")
-    assert made.device.type == "refdev"
+    result = x.to("refdev") @ y.to("refdev")
+    assert result.device.type == "refdev"
     wide = torch.complex128 if dtype == "complex64" else torch.float64
     assert torch.allclose(
-        made.cpu().to(wide),
+        result.cpu().to(wide),
         x.to(wide) @ y.to(wide),
         rtol=2e-2 if dtype == "bfloat16" else 1e-4,
         atol=1e-3 if dtype != "bfloat16" else 0.5,
@@ -253,8 +253,8 @@ def test_a_kernel_registered_for_one_device_leaves_the_others_on_the_fast_path(k
         mask = torch.ops.aten.mul.Tensor.overridden
         assert {name for name in ("cpu", "meta", "refdev", "otherdev") if mask >> numbers[name] & 1} == concerned
         for device in ("cpu", "refdev", "otherdev"):
-            made = (torch.full((2,), 3.0).to(device) * torch.full((2,), 2.0).to(device)).cpu()
-            assert made.tolist() == ([7, 7] if device in concerned else [6, 6])
+            result = (torch.full((2,), 3.0).to(device) * torch.full((2,), 2.0).to(device)).cpu()
+            assert result.tolist() == ([7, 7] if device in concerned else [6, 6])
         assert set(calls) == concerned
     finally:
         lib._destroy()

@@ -122,8 +122,8 @@ def test_a_mode_can_replace_results_and_refuse() -> None:
 
     class Scaled(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-            made = func(*args, **(kwargs or {}))
-            return made * 10 if func is rl.ops.aten.add.default or "add" in str(func) else made
+            result = func(*args, **(kwargs or {}))
+            return result * 10 if func is rl.ops.aten.add.default or "add" in str(func) else result
 
     with Scaled():
         y = x + 1
@@ -213,13 +213,13 @@ def test_views_are_written_under_a_dispatch_mode(make: Any) -> None:
     for mode in (None, Calls()):
         x = rl.arange(1.0, 5, requires_grad=True)
         if mode is None:
-            made = make(x)
+            result = make(x)
         else:
             with mode:
-                made = make(x)
-        made.sum().backward()
+                result = make(x)
+        result.sum().backward()
         grads.append(x.grad.tolist())
-        versions.append(made._version)
+        versions.append(result._version)
     assert grads[0] == grads[1]
     assert versions[0] == versions[1]
 

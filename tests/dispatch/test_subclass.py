@@ -31,7 +31,7 @@ class Counting(rl.Tensor):
 def test_results_keep_the_subclass() -> None:
     x = rl.randn(2, 3).as_subclass(Named)
     assert type(x) is Named and isinstance(x, rl.Tensor)
-    for made in (
+    for result in (
         x + 1,
         1 + x,
         x.t(),
@@ -46,9 +46,9 @@ def test_results_keep_the_subclass() -> None:
         rl.where(x > 0, x, 0),
         x.to(rl.float64),
     ):
-        assert type(made) is Named, made
-    for made in (x.split(1), x.unbind(0), x.max(0), rl.sort(x), x.chunk(2)):
-        assert all(type(part) is Named for part in made)
+        assert type(result) is Named, result
+    for result in (x.split(1), x.unbind(0), x.max(0), rl.sort(x), x.chunk(2)):
+        assert all(type(part) is Named for part in result)
     assert type(rl.ones(2)) is rl.Tensor
 
 

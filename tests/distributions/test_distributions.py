@@ -173,7 +173,7 @@ IMPLICIT = {"Beta", "Chi2", "Dirichlet", "FisherSnedecor", "Gamma", "InverseGamm
 
 def traced(t, build):
     """The distribution, made of parameters that record, and those parameters."""
-    made = []
+    result = []
 
     class Recording:
         """The package, with tensors that require gradients."""
@@ -182,10 +182,10 @@ def traced(t, build):
             return getattr(t, name)
 
         def tensor(self, *args, **kwargs):
-            made.append(t.tensor(*args, **kwargs).requires_grad_())
-            return made[-1]
+            result.append(t.tensor(*args, **kwargs).requires_grad_())
+            return result[-1]
 
-    return build(Recording()), made
+    return build(Recording()), result
 
 
 @each

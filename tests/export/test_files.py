@@ -120,12 +120,12 @@ def edited(stream: io.BytesIO, change) -> io.BytesIO:
     with zipfile.ZipFile(stream) as old:
         records = {n: old.read(n) for n in old.namelist()}
     change(records)
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as new:
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w", zipfile.ZIP_STORED) as new:
         for name, data in records.items():
             new.writestr(name, data)
-    made.seek(0)
-    return made
+    result.seek(0)
+    return result
 
 
 def plain() -> io.BytesIO:

@@ -96,8 +96,8 @@ def test_state_is_in_the_signature_and_writes_are_values_once_decomposed():
     assert not any(getattr(n.target, "inplace", False) for n in done.graph.nodes)
     a = rl.randn(2, 3)
     b, c = a.clone(), a.clone()
-    expected, made = model(a), done.module()(b)
-    close(made, expected)
+    expected, result = model(a), done.module()(b)
+    close(result, expected)
     close(b, a)
     close(done.state_dict["seen"], model.seen)
     again = export(copy.deepcopy(Stateful()), (c.clone(),))
@@ -278,8 +278,8 @@ def test_dataclasses_are_containers():
     with pytest.raises(UserError, match="register"):
         export(Moves(), (Point(rl.ones(2), rl.ones(2)),))
     ex.register_dataclass(Point, serialized_type_name="tests.Point")
-    made = export(Moves(), (Point(rl.ones(2), rl.ones(2)),)).module()(Point(rl.ones(2), rl.ones(2)))
-    assert isinstance(made, Point) and made.x.sum() == 4 and made.y.sum() == 4
+    result = export(Moves(), (Point(rl.ones(2), rl.ones(2)),)).module()(Point(rl.ones(2), rl.ones(2)))
+    assert isinstance(result, Point) and result.x.sum() == 4 and result.y.sum() == 4
 
 
 def test_unflatten_keeps_modules_and_shared_calls():

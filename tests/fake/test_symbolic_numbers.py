@@ -94,12 +94,12 @@ def test_arithmetic_is_a_formula(name: str) -> None:
     """No guard is left, and the formula gives for all sizes what numbers give."""
     f = ARITHMETIC[name]
     env = ShapeEnv()
-    made = f(env.create_symbol(6), env.create_symbol(9))
+    result = f(env.create_symbol(6), env.create_symbol(9))
     assert not env.guards
     for a in range(2, 12):
         for b in range(2, 12):
             want = f(a, b)
-            got = tuple(_value(x, a, b) for x in made) if isinstance(made, tuple) else _value(made, a, b)
+            got = tuple(_value(x, a, b) for x in result) if isinstance(result, tuple) else _value(result, a, b)
             assert got == want and type(got) is type(want), (a, b)
 
 

@@ -30,13 +30,13 @@ def pointers(arrays):
 class Library:
     """A shared library, called as C would."""
 
-    def __init__(self, made) -> None:
-        library = ctypes.CDLL(os.path.abspath(made.library))
-        self.run_ = getattr(library, f"{made.name}_run")
-        self.size_ = getattr(library, f"{made.name}_workspace_size")
+    def __init__(self, result) -> None:
+        library = ctypes.CDLL(os.path.abspath(result.library))
+        self.run_ = getattr(library, f"{result.name}_run")
+        self.size_ = getattr(library, f"{result.name}_workspace_size")
         self.size_.restype = ctypes.c_int64
-        self.weights = aligned(made.weights_size)
-        self.weights[:] = np.fromfile(made.weights, np.uint8)
+        self.weights = aligned(result.weights_size)
+        self.weights[:] = np.fromfile(result.weights, np.uint8)
 
     def size(self, *dims: int) -> int:
         return self.size_((ctypes.c_int64 * max(1, len(dims)))(*dims))
@@ -70,24 +70,24 @@ int main(int, char** argv) {{
 """
 
 
-def cpp_program(made, folder, kind="float", dims=(), compiler="g++", options=()) -> str:
+def cpp_program(result, folder, kind="float", dims=(), compiler="g++", options=()) -> str:
     """An executable that runs the model on a file and prints the bytes of the result."""
-    text = MAIN.format(name=made.name, kind=kind, dims="".join(f"{d}, " for d in dims))
+    text = MAIN.format(name=result.name, kind=kind, dims="".join(f"{d}, " for d in dims))
     (folder / "main.cc").write_text(text)
-    command = [compiler, "-std=c++14", "-Wall", "-Wextra", "-Werror", "-I", os.path.dirname(made.header),
-               str(folder / "main.cc"), made.object, "-o", str(folder / "main"), *options]  # fmt: skip
+    command = [compiler, "-std=c++14", "-Wall", "-Wextra", "-Werror", "-I", os.path.dirname(result.header),
+               str(folder / "main.cc"), result.object, "-o", str(folder / "main"), *options]  # fmt: skip
     subprocess.run(command, check=True)
     return str(folder / "main")
 
 
-def in_node(made, folder, x: np.ndarray, shape, dims=()) -> np.ndarray:
+def in_node(result, folder, x: np.ndarray, shape, dims=()) -> np.ndarray:
     """The result of a WebAssembly module."""
     kind = {"float32": "Float32Array", "int64": "BigInt64Array"}[x.dtype.name]
     x.tofile(folder / "x.bin")
     (folder / "run.mjs").write_text(f"""import fs from "fs";
-import {{ load }} from "./{made.name}.mjs";
+import {{ load }} from "./{result.name}.mjs";
 const bytes = (name) => new Uint8Array(fs.readFileSync(name)).buffer;
-const f = await load(bytes("{os.path.abspath(made.object)}"), bytes("{os.path.abspath(made.weights)}"));
+const f = await load(bytes("{os.path.abspath(result.object)}"), bytes("{os.path.abspath(result.weights)}"));
 const [y] = f({"".join(f"{d}, " for d in dims)}new {kind}(bytes("{folder / 'x.bin'}")));
 fs.writeFileSync("{folder / 'y.bin'}", new Uint8Array(y.buffer, y.byteOffset, y.byteLength));
 """)

@@ -64,8 +64,8 @@ def filled(tree: Any, values: list[Any], kind: type) -> Any:
         if isinstance(x, kind):
             return next(rest)
         if isinstance(x, (list, tuple)):
-            made = [build(item) for item in x]
-            return type(x)(made) if type(x) in (list, tuple) else made
+            result = [build(item) for item in x]
+            return type(x)(result) if type(x) in (list, tuple) else result
         if isinstance(x, dict):
             return {key: build(value) for key, value in x.items()}
         return x
@@ -277,8 +277,8 @@ def check_pull(record: Any) -> None:
 
         def pulled(*values: Any, call: Callable = call) -> tuple:
             out, pull = vjp(lambda *x: tuple(o for o in call(*x) if is_float(o)), *values)
-            made = pull(tuple(rl.ones_like(o) for o in out))
-            return made if isinstance(made, tuple) else (made,)
+            result = pull(tuple(rl.ones_like(o) for o in out))
+            return result if isinstance(result, tuple) else (result,)
 
         primals = [mine[k] for k in at]
         examples = [primals, [t * 0.9 for t in primals]]

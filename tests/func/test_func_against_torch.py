@@ -261,20 +261,20 @@ def test_autograd_functional_in_one_pass() -> None:
         api = T.autograd.functional
         f = lambda x, w: (w @ x.sin(), (x * x).sum())  # noqa: E731
         s = lambda x, w: (w @ x.sin()).pow(3).sum()  # noqa: E731
-        made = [
+        result = [
             api.jacobian(f, (x, w), vectorize=v, strategy=how)
             for v, how in ((False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode"))
         ]
-        made += [
+        result += [
             api.hessian(s, (x, w), vectorize=v, outer_jacobian_strategy=how)
             for v, how in ((False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode"))
         ]
-        made += [
+        result += [
             api.vjp(f, (x, w), (w[:, 0], x[0])),
             api.jvp(f, (x, w), (x, w)),
             api.vhp(s, (x, w), (x, w)),
             api.hvp(s, (x, w), (x, w)),
         ]
-        return [*made, api.jacobian(lambda x: x.exp(), x, create_graph=True, vectorize=True)]
+        return [*result, api.jacobian(lambda x: x.exp(), x, create_graph=True, vectorize=True)]
 
     compare(case, *arrays((3,), (2, 3)))

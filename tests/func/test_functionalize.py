@@ -111,11 +111,11 @@ def test_every_view_has_its_inverse():
         which = 1 if isinstance(shown, tuple) else 0
         part = shown[which] if isinstance(shown, tuple) else shown
         new = -part.clone() - 1
-        made = overload.definition.inverse(base, new, which, *args)
+        result = overload.definition.inverse(base, new, which, *args)
         base = base.clone()
         again = overload.call(base, *args)
         (again[which] if isinstance(again, tuple) else again).copy_(new)
-        rl.testing.assert_close(made, base, msg=name)
+        rl.testing.assert_close(result, base, msg=name)
     views = {name for name, classes in definitions.items() if any(issubclass(c, View) for c in classes)}
     assert views - {"view_as_real", "view_as_complex", "_real_part", "_imag_part"} <= set(arguments), views
 

@@ -97,8 +97,8 @@ def fresh(rng: random.Random, like: Any = None) -> Any:
     sizes = tuple(like.shape) if like is not None and rng.random() < 0.5 else shape(rng)
     dtype = like.dtype if like is not None and rng.random() < 0.5 else rng.choice(DTYPES)
     values = rl.randint(*rng.choice(((0, 2), (-3, 9), (-(2**40), 2**40), (0, 5))), sizes)
-    made = values.to(dtype)
-    return made.requires_grad_() if (dtype.is_floating_point or dtype.is_complex) and rng.random() < 0.2 else made
+    result = values.to(dtype)
+    return result.requires_grad_() if (dtype.is_floating_point or dtype.is_complex) and rng.random() < 0.2 else result
 
 
 def _sized(t: Any, rng: random.Random) -> Any:

@@ -42,10 +42,10 @@ def samples(name: str, dtype: torch.dtype) -> list[Any]:
     torch.manual_seed(7)
     record = RECORDS[name]
     try:
-        made = list(record.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point or dtype.is_complex))
+        result = list(record.sample_inputs("cpu", dtype, requires_grad=dtype.is_floating_point or dtype.is_complex))
     except Exception:   # noqa: BLE001  PyTorch's own sample code refuses some dtypes
         return []
-    return made[:24]
+    return result[:24]
 
 
 @cache
@@ -98,8 +98,8 @@ def use(result: Any) -> None:
         rl.autograd.backward(differentiable, [rl.ones_like(t) for t in differentiable])
 
 
-def run(number: int, made: tuple[str, Any, list[Any], dict[str, Any]]) -> None:
-    text, form, args, kwargs = made
+def run(number: int, result: tuple[str, Any, list[Any], dict[str, Any]]) -> None:
+    text, form, args, kwargs = result
     if os.environ.get("RUSHLIGHT_FUZZ_DIE_AT") == str(number):   # for the test of the watcher
         os.kill(os.getpid(), signal.SIGSEGV)
     try:
@@ -137,12 +137,12 @@ def main() -> None:
         journal = mmap.mmap(file.fileno(), PAGE)
         for number in range(options.start, options.stop):
             journal[:PAGE] = f"{number} {time.time()} (being made)".encode().ljust(PAGE)
-            made = call(options.seed, number)
-            if made is None:
+            result = call(options.seed, number)
+            if result is None:
                 continue
-            journal[:PAGE] = f"{number} {time.time()} {made[0]}".encode()[:PAGE].ljust(PAGE)
-            run(number, made)
-            del made
+            journal[:PAGE] = f"{number} {time.time()} {result[0]}".encode()[:PAGE].ljust(PAGE)
+            run(number, result)
+            del result
         journal[:PAGE] = f"{options.stop} {time.time()} done".encode().ljust(PAGE)
     sys.stdout.flush()
 

@@ -108,18 +108,18 @@ def test_what_needs_a_compiled_form_is_refused(call) -> None:
 
 def test_compiled_modules_wrap_the_original() -> None:
     net = nn.Sequential(nn.Linear(2, 3), nn.Dropout())
-    made = rl.compile(net, backend="eager")
-    assert isinstance(made, rushlight._dynamo.OptimizedModule) and made._orig_mod is net
-    assert list(made.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
-    made.eval()
-    assert not net.training and not made.training and len(made) == 2
-    made.extra = 3
+    result = rl.compile(net, backend="eager")
+    assert isinstance(result, rushlight._dynamo.OptimizedModule) and result._orig_mod is net
+    assert list(result.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
+    result.eval()
+    assert not net.training and not result.training and len(result) == 2
+    result.extra = 3
     assert net.extra == 3
     x = rl.randn(1, 2)
-    for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+    for other in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
         assert rl.equal(other(x), net(x)) and other._orig_mod is not net
     net.compile(backend="eager")
-    assert rl.equal(net(x), made(x))
+    assert rl.equal(net(x), result(x))
 
 
 def test_compiled_functions() -> None:

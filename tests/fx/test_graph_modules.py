@@ -86,9 +86,9 @@ def test_folder_is_a_package(tmp_path, monkeypatch) -> None:
     with pytest.warns(UserWarning, match="saved as pickles"):
         gm.to_folder(tmp_path / "kept", "Kept")
     monkeypatch.syspath_prepend(str(tmp_path))
-    made = importlib.import_module("kept").Kept()
+    result = importlib.import_module("kept").Kept()
     x = rl.randn(2, 2)
-    assert rl.equal(made(x), net(x))
+    assert rl.equal(result(x), net(x))
 
 
 def test_wrapped_functions_are_one_call_and_stay_so() -> None:

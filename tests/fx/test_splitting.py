@@ -45,8 +45,8 @@ def split(framework: str, supported: set[str], **settings):
     splitter = p["splitter_base"]._SplitterBase(
         module, (t.ones(2, 4),), support, p["splitter_base"]._SplitterSettingBase(**settings)
     )
-    made = splitter()
-    return made, splitter.get_node_submodule_map(), module
+    result = splitter()
+    return result, splitter.get_node_submodule_map(), module
 
 
 @pytest.mark.parametrize("supported", [
@@ -73,11 +73,11 @@ def splitter(supported, lower=None, **settings):
 
 
 def test_previews_tell_what_is_supported_and_what_crosses(capsys):
-    made = splitter({"sin", "cos", "add"})
-    report = made.node_support_preview()
+    result = splitter({"sin", "cos", "add"})
+    report = result.node_support_preview()
     assert "torch.sin: ((rushlight.float32,), {})" in report.partition("Not supported")[0]
     assert "torch.nn.modules.linear.Linear" in report.partition("Not supported")[2]
-    report = made.split_preview()
+    report = result.split_preview()
     assert "_run_on_acc_1: 3 node(s)" in report and "32 bytes go in, 64 come out" in report and "runs." in report
 
     def broken(mod):
@@ -134,9 +134,9 @@ def minimizer(wrong, **settings):
         def forward(self, x):
             return rl.tanh(rl.relu(rl.exp(rl.cos(rl.sin(x)))))
 
-    made = Wrong(fx.symbolic_trace(Chain()), (rl.linspace(0, 1, 5),), compare, _MinimizerSettingBase(**settings))
-    made.wrong = wrong
-    return made
+    result = Wrong(fx.symbolic_trace(Chain()), (rl.linspace(0, 1, 5),), compare, _MinimizerSettingBase(**settings))
+    result.wrong = wrong
+    return result
 
 
 @pytest.mark.parametrize(("settings", "wrong", "expected"), [
@@ -158,12 +158,12 @@ def test_other_methods_of_the_minimizer(capsys):
     with pytest.raises(RuntimeError, match="skip_nodes"):
         skip.minimize()
     for last, expected in ((True, {"exp"}), (False, {"exp"}), (None, {"exp"})):
-        made = minimizer(("exp",), traverse_method="block")
-        assert {n.name for n in made.minimize(find_last_node=last)} == expected
+        result = minimizer(("exp",), traverse_method="block")
+        assert {n.name for n in result.minimize(find_last_node=last)} == expected
     with pytest.raises(RuntimeError, match="unknown traverse_method 'x'"):
         minimizer((), traverse_method="x").minimize()
-    made = minimizer(("relu",), return_intermediate=True)
-    made.run_nodes("exp", "relu")
+    result = minimizer(("relu",), return_intermediate=True)
+    result.run_nodes("exp", "relu")
     assert "differ" in capsys.readouterr().out
     assert {n.name for n in minimizer(("relu",)).minimize("sin", "exp")} == set()
     with pytest.raises(RuntimeError, match="run_a"):

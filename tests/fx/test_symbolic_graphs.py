@@ -79,22 +79,22 @@ def same(got: Any, want: Any) -> None:
 @pytest.mark.parametrize("name", CUBES)
 def test_other_sizes(name: str) -> None:
     f = CUBES[name]
-    made = make_fx(f, tracing_mode="symbolic")(rl.randn(SHAPES[0]))
+    result = make_fx(f, tracing_mode="symbolic")(rl.randn(SHAPES[0]))
     accepted = 0
     for shape in SHAPES:
         x = rl.randn(shape)
-        if made.shape_env.accepts(x):
+        if result.shape_env.accepts(x):
             accepted += 1
-            same(made(x), f(x))
-    assert accepted >= {"branch": 2, "iteration": 1}.get(name, 4), made.shape_env.guards
+            same(result(x), f(x))
+    assert accepted >= {"branch": 2, "iteration": 1}.get(name, 4), result.shape_env.guards
 
 
 def test_the_graph_computes_sizes() -> None:
-    made = make_fx(heads, tracing_mode="symbolic")(rl.randn(2, 5, 8))
+    result = make_fx(heads, tracing_mode="symbolic")(rl.randn(2, 5, 8))
     assert (
-        "sym_size" in made.code
-        and "sym_sqrt" in made.code
-        and not any(str(g).startswith("s2 ==") for g in made.shape_env.guards)
+        "sym_size" in result.code
+        and "sym_sqrt" in result.code
+        and not any(str(g).startswith("s2 ==") for g in result.shape_env.guards)
     )
     targets = [
         str(n.target)
@@ -118,19 +118,19 @@ def test_guards_fail_where_the_graph_would_be_wrong() -> None:
 
 
 def test_numbers_as_arguments() -> None:
-    made = make_fx(lambda x, n: x[:n] * n, tracing_mode="symbolic")(rl.randn(9), 4)
+    result = make_fx(lambda x, n: x[:n] * n, tracing_mode="symbolic")(rl.randn(9), 4)
     x = rl.randn(12)
-    same(made(x, 7), x[:7] * 7)
-    assert made.shape_env.accepts(x, 7) and not made.shape_env.accepts(x, 20)
+    same(result(x, 7), x[:7] * 7)
+    assert result.shape_env.accepts(x, 7) and not result.shape_env.accepts(x, 20)
 
 
 def test_sizes_that_elements_decide() -> None:
     def f(x: Any) -> Any:
         return (x[x > 0] * 2).sum() + x.nonzero().shape[0]
 
-    made = make_fx(f, tracing_mode="symbolic")(rl.randn(4, 6))
+    result = make_fx(f, tracing_mode="symbolic")(rl.randn(4, 6))
     x = rl.randn(5, 3)
-    same(made(x), f(x))
+    same(result(x), f(x))
 
     def g(x: Any, n: Any) -> Any:
         count = n.item()
@@ -138,9 +138,9 @@ def test_sizes_that_elements_decide() -> None:
         rl._check(count <= x.shape[0])
         return x[:count] * 2, rl.zeros(count, 2)
 
-    made = make_fx(g, tracing_mode="symbolic")(rl.randn(6), rl.tensor(3))
-    same(made(rl.arange(8.0), rl.tensor(5)), g(rl.arange(8.0), rl.tensor(5)))
+    result = make_fx(g, tracing_mode="symbolic")(rl.randn(6), rl.tensor(3))
+    same(result(rl.arange(8.0), rl.tensor(5)), g(rl.arange(8.0), rl.tensor(5)))
     with pytest.raises(RuntimeError, match="required at"):
-        made(rl.arange(8.0), rl.tensor(9))
+        result(rl.arange(8.0), rl.tensor(9))
     with pytest.raises(GuardOnDataDependentSymNode, match="elements"):
         make_fx(lambda x: x if x.sum().item() > 0 else -x, tracing_mode="symbolic")(rl.randn(4))

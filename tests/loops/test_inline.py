@@ -31,12 +31,12 @@ def lowered(name, *args, **kwargs):
     raise TypeError(name)
 
 
-def run(made, *tensors):
+def run(result, *tensors):
     """A Lowered's results over the tensors it reads, in order."""
-    slots = [("new", BY_CODE[code], tuple(made.shape), None, -1, 0) for code in made.outs]
+    slots = [("new", BY_CODE[code], tuple(result.shape), None, -1, 0) for code in result.outs]
     device = R.device("cpu")
-    steps = lowered_steps(made, device, {}, slots)
-    return _C.Plan(len(tensors), device, slots, steps, len(made.outs) == 1, None, made.on_error)(*tensors)
+    steps = lowered_steps(result, device, {}, slots)
+    return _C.Plan(len(tensors), device, slots, steps, len(result.outs) == 1, None, result.on_error)(*tensors)
 
 
 def same(got, expected):
@@ -63,15 +63,15 @@ def test_pointwise_into_pointwise(dtype, shape):
             R.randn(shape[0], *[1] * (len(shape) - 1)).to(dtype),
         ):
             for k, order in ((0, lambda t: (t, y)), (1, lambda t: (y, t))):
-                made = inline(lowered("mul", *order(x.exp())), k, lowered("exp", x))
-                same(run(made, *order(x)), R.mul(*order(x.exp())))
+                result = inline(lowered("mul", *order(x.exp())), k, lowered("exp", x))
+                same(run(result, *order(x)), R.mul(*order(x.exp())))
 
 
 def test_what_is_broadcast_is_computed_once_per_element_it_has():
     x, y = R.randn(4, 1), R.randn(4, 5)
-    made = inline(lowered("add", y, x.exp(), alpha=3), 1, lowered("exp", x))
-    same(run(made, y, x), y.add(x.exp(), alpha=3))
-    twice = inline(made, 0, lowered("sub", y, 2.5))
+    result = inline(lowered("add", y, x.exp(), alpha=3), 1, lowered("exp", x))
+    same(run(result, y, x), y.add(x.exp(), alpha=3))
+    twice = inline(result, 0, lowered("sub", y, 2.5))
     same(run(twice, y, x), (y - 2.5).add(x.exp(), alpha=3))
 
 
@@ -143,25 +143,25 @@ def test_pointwise_behind_a_reduction(shape, keepdim):
     for dim in (0, len(shape) - 1):
         total = x.sum(dim, keepdim)
         for other in (R.randn(total.shape), R.randn(total.shape[1:]), total.sigmoid().flip(0)):
-            made = inline(lowered("add", other, total, alpha=2), 1, lowered("sum", x, dim=(dim,), keepdim=keepdim))
-            same(run(made, x, other), other.add(total, alpha=2))
-            longer = inline(lowered("mul", run(made, x, other), other), 0, made)
+            result = inline(lowered("add", other, total, alpha=2), 1, lowered("sum", x, dim=(dim,), keepdim=keepdim))
+            same(run(result, x, other), other.add(total, alpha=2))
+            longer = inline(lowered("mul", run(result, x, other), other), 0, result)
             same(run(longer, x, other, other), other.add(total, alpha=2) * other)
 
 
 def test_everything_at_once():
     x, y, bias = R.randn(20, 31), R.randn(31), R.randn(20)
     inside = inline(lowered("sum", x * y, dim=(1,)), 0, lowered("mul", x, y))
-    made = inline(lowered("add", (x * y).sum(1), bias), 0, inside)
-    made = inline(lowered("relu", (x * y).sum(1) + bias), 0, made)
-    R.testing.assert_close(run(made, x, y, bias), ((x * y).sum(1) + bias).relu())
+    result = inline(lowered("add", (x * y).sum(1), bias), 0, inside)
+    result = inline(lowered("relu", (x * y).sum(1) + bias), 0, result)
+    R.testing.assert_close(run(result, x, y, bias), ((x * y).sum(1) + bias).relu())
 
 
 def test_into_gather_and_scatter():
     x, index = R.randn(5, 6), R.tensor([3, 0, -1])
     for t in layouts(R.float32, 5, 6):
-        made = inline(lowered("index_select", t.exp(), 1, index.abs()), 0, lowered("exp", t))
-        same(run(made, t, index.abs()), t.exp().index_select(1, index.abs()))
+        result = inline(lowered("index_select", t.exp(), 1, index.abs()), 0, lowered("exp", t))
+        same(run(result, t, index.abs()), t.exp().index_select(1, index.abs()))
     shifted = inline(lowered("index_select", x, 0, index + 1), 1, lowered("add", index, 1))
     same(run(shifted, x, index), x.index_select(0, index + 1))
     with pytest.raises(IndexError):
@@ -200,8 +200,8 @@ def test_moved_elements(name, is_list, args):
         same(run(lowered(name, given(x), *args), *tensors), op(given(x), *args))
         before = inline(lowered(name, given(x.exp().contiguous()), *args), 0, lowered("exp", x))
         same(run(before, *tensors), op(given(x.exp()), *args))
-        made = op(given(x), *args)
-        same(run(inline(lowered("exp", made), 0, lowered(name, given(x), *args)), *tensors), made.exp())
+        result = op(given(x), *args)
+        same(run(inline(lowered("exp", result), 0, lowered(name, given(x), *args)), *tensors), result.exp())
 
 
 def test_pieces_without_elements_add_nothing():
@@ -306,13 +306,13 @@ def test_ops_before_and_behind_windows():
 
 def test_what_is_stated_prints():
     x = R.randn(2, 3, 20, 23)
-    for made in (
+    for result in (
         lowered("_window_max", x, pack([Axis(POOL, n, n, 3, 1, 1, 1) for n in (20, 23)]), 32),
         lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)])),
         lowered("_window_max", x, pack([Axis(ADAPTIVE, n, 5) for n in (20, 23)]), 64),
         lowered("im2col", x, (3, 3), (1, 1), (1, 1), (2, 2)), lowered("cat", [x, x], 1), lowered("flip", x, (1,)),
     ):  # fmt: skip
-        assert made.name in show_lowered(made) and "nest" in str(schedules.schedule(made))
+        assert result.name in show_lowered(result) and "nest" in str(schedules.schedule(result))
     assert "rows of" in show_lowered(
         lowered("_window_sum", x, pack([Axis(AVERAGE, n, n, 3, 1, 1, 1) for n in (20, 23)]))
     )

@@ -31,23 +31,23 @@ def test_a_padded_row_is_three_loops_without_a_choice():
     own = J - var("before")
     inside = ge(own, ZERO) & lt(own, N)
     value = select(inside, load(0, max_(min_(own, N - 1), ZERO), "f32"), const(0.0, "f32"))
-    made = split_loop("j", ZERO, var("m"), [Store(1, J, value)])
-    first, middle, last = loops_of(made)
+    result = split_loop("j", ZERO, var("m"), [Store(1, J, value)])
+    first, middle, last = loops_of(result)
     assert first.body[0].value.op == last.body[0].value.op == "const"
     assert middle.body[0].value is load(0, own, "f32")
-    assert all(loop.vector for loop in (first, middle, last)) and isinstance(made[0], Local)
+    assert all(loop.vector for loop in (first, middle, last)) and isinstance(result[0], Local)
 
 
 def test_what_the_loop_does_not_change_is_a_branch_around_it():
     value = select(lt(var("y"), N), load(0, J, "f32"), const(0.0, "f32"))
-    (made,) = split_loop("j", ZERO, var("m"), [Store(1, J, value)])
-    assert isinstance(made, If) and [s.body[0].value.op for s in loops_of([made])] == ["load", "const"]
+    (result,) = split_loop("j", ZERO, var("m"), [Store(1, J, value)])
+    assert isinstance(result, If) and [s.body[0].value.op for s in loops_of([result])] == ["load", "const"]
 
 
 def test_conditions_on_memory_stay_choices():
     value = select(lt(load(0, J, "i64"), N), load(1, J, "f32"), const(0.0, "f32"))
-    (made,) = split_loop("j", ZERO, var("m"), [Store(2, J, value)])
-    assert isinstance(made, For) and made.body[0].value is value
+    (result,) = split_loop("j", ZERO, var("m"), [Store(2, J, value)])
+    assert isinstance(result, For) and result.body[0].value is value
 
 
 def test_the_code_stays_small():
@@ -72,7 +72,7 @@ def test_stretches_meet_without_gaps(size, step, low, high):
         )
         return (value + select(lt(-here, -sources[1].value), const(10.0, "f32"), const(20.0, "f32")),)
 
-    made = Lowered(
+    result = Lowered(
         "stretches",
         ("stretches", step),
         (size,),
@@ -83,7 +83,7 @@ def test_stretches_meet_without_gaps(size, step, low, high):
         aligned=False,
     )
     slots = [("new", BY_CODE["f32"], (size,), None, -1, 0)]
-    got = _C.Plan(0, R.device("cpu"), slots, lowered_steps(made, R.device("cpu"), {}, slots))()
+    got = _C.Plan(0, R.device("cpu"), slots, lowered_steps(result, R.device("cpu"), {}, slots))()
     places = [k * step for k in range(size)]
     assert got.tolist() == [(1 if p < low else 2 if p >= high else 3) + (10 if -p < -high else 20) for p in places]
 
@@ -95,7 +95,7 @@ def test_rows_that_every_tensor_is_read_along_are_joined():
     def body(at, sources):
         return (sources[0][at.replace(1, min_(at[1], const(2, "i64")))],)
 
-    made = Lowered(
+    result = Lowered(
         "joined",
         ("joined",),
         (8, 4, 5, 7),
@@ -106,8 +106,8 @@ def test_rows_that_every_tensor_is_read_along_are_joined():
         aligned=False,
         through=frozenset((0, 2, 3)),
     )
-    (launch,) = schedules.schedule(made).launches
+    (launch,) = schedules.schedule(result).launches
     assert launch.extent * 35 == 8 * 4 * 35
-    slots = [("new", BY_CODE["f32"], made.shape, None, -1, 0)]
-    got = _C.Plan(1, R.device("cpu"), slots, lowered_steps(made, R.device("cpu"), {}, slots))(x)
+    slots = [("new", BY_CODE["f32"], result.shape, None, -1, 0)]
+    got = _C.Plan(1, R.device("cpu"), slots, lowered_steps(result, R.device("cpu"), {}, slots))(x)
     assert R.equal(got, R.cat((x, x[:, 2:]), 1))

@@ -97,8 +97,8 @@ def test_gradients(function):
     weight = numbers(rl, 5, 3, seed=3).requires_grad_()
 
     def on_values(v, w):
-        made = function(rl.nested.nested_tensor_from_jagged(v, rl.tensor([0, 2, 6])), w)
-        return made.values() if made.is_nested else made
+        result = function(rl.nested.nested_tensor_from_jagged(v, rl.tensor([0, 2, 6])), w)
+        return result.values() if result.is_nested else result
 
     assert rl.autograd.gradcheck(on_values, (values, weight))
     assert rl.autograd.gradgradcheck(on_values, (values, weight))
@@ -132,10 +132,10 @@ def test_bad_offsets_are_refused():
 def test_causal_attention_stays_in_its_component():
     x = numbers(rl, 6, 2, 8)
     nested = rl.nested.nested_tensor_from_jagged(x, rl.tensor([0, 2, 6])).transpose(1, 2)
-    made = rl.nn.functional.scaled_dot_product_attention(nested, nested, nested, is_causal=True)
+    result = rl.nn.functional.scaled_dot_product_attention(nested, nested, nested, is_causal=True)
     part = x[2:6].transpose(0, 1).unsqueeze(0)
     alone = rl.nn.functional.scaled_dot_product_attention(part, part, part, is_causal=True)
-    assert rl.allclose(made.unbind()[1], alone[0])
+    assert rl.allclose(result.unbind()[1], alone[0])
 
 
 def test_symbols_copies_and_text():

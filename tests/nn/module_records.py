@@ -52,16 +52,16 @@ def ours(x: Any, memo: dict[Any, Any]) -> Any:
 def _module(x: torch.nn.Module) -> Any:
     if isinstance(x, torch.nn.TransformerEncoderLayer):
         attention = x.self_attn
-        made = rl.nn.TransformerEncoderLayer(attention.embed_dim, attention.num_heads, x.linear1.out_features,
+        result = rl.nn.TransformerEncoderLayer(attention.embed_dim, attention.num_heads, x.linear1.out_features,
                                              x.dropout.p, convert.thing(x.activation), x.norm1.eps,
                                              attention.batch_first, x.norm_first,
                                              x.linear1.bias is not None)  # fmt: skip
     elif isinstance(x, torch.nn.LayerNorm):
-        made = rl.nn.LayerNorm(x.normalized_shape, x.eps, x.elementwise_affine)
+        result = rl.nn.LayerNorm(x.normalized_shape, x.eps, x.elementwise_affine)
     else:
         raise convert.Missing(type(x).__name__)
-    made.load_state_dict({name: convert.tensor(t, {}) for name, t in x.state_dict().items()})
-    return made.train(x.training)
+    result.load_state_dict({name: convert.tensor(t, {}) for name, t in x.state_dict().items()})
+    return result.train(x.training)
 
 
 def tensors(x: Any, kind: type) -> Iterator[Any]:

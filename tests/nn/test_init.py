@@ -20,13 +20,13 @@ SCHEMES = {
 
 
 def pair(shape, scheme, **kwargs):
-    made = []
+    result = []
     for t in (torch, rl):
         t.manual_seed(3)
         x = t.empty(*shape, requires_grad=True)
         assert getattr(t.nn.init, scheme)(x, **kwargs) is x
-        made.append(x.detach().numpy())
-    return made
+        result.append(x.detach().numpy())
+    return result
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

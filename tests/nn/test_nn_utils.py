@@ -11,11 +11,11 @@ torch = pytest.importorskip("torch")
 
 
 def both(program):
-    made = []
+    result = []
     for t in (torch, rl):
         t.manual_seed(5)
-        made.append([x.detach().numpy() for x in program(t)])
-    for a, b in zip(*made, strict=True):
+        result.append([x.detach().numpy() for x in program(t)])
+    for a, b in zip(*result, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 
 
@@ -69,8 +69,8 @@ def test_fusion_and_skipped_initial_values():
         return [fused(x), bn(conv(x)), t.nn.utils.fuse_linear_bn_eval(linear.eval(), bn1.eval())(t.ones(2, 3))]
 
     both(program)
-    made = rl.nn.utils.skip_init(rl.nn.Linear, 3, 4)
-    assert made.weight.shape == (4, 3) and not made.weight.is_meta
+    result = rl.nn.utils.skip_init(rl.nn.Linear, 3, 4)
+    assert result.weight.shape == (4, 3) and not result.weight.is_meta
 
 
 def test_layers_without_records():

@@ -15,13 +15,13 @@ torch = pytest.importorskip("torch")
 
 
 def both(program):
-    made = []
+    result = []
     for t in (torch, rl):
         t.manual_seed(5)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made.append([x.detach().numpy() if hasattr(x, "detach") else x for x in program(t, t.nn.utils)])
-    for theirs, ours in zip(*made, strict=True):
+            result.append([x.detach().numpy() if hasattr(x, "detach") else x for x in program(t, t.nn.utils)])
+    for theirs, ours in zip(*result, strict=True):
         if isinstance(theirs, np.ndarray):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-6)
         else:

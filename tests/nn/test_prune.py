@@ -25,11 +25,11 @@ def test_pruning_step_by_step():
         prune.remove(m[0], "weight")
         return [*log, sorted(m[0].state_dict()), m[0].weight, m[0].weight.is_leaf]
 
-    made = []
+    result = []
     for t in (torch, rl):
         t.manual_seed(1)
-        made.append([x.detach().numpy() if hasattr(x, "detach") else x for x in program(t)])
-    for theirs, ours in zip(*made, strict=True):
+        result.append([x.detach().numpy() if hasattr(x, "detach") else x for x in program(t)])
+    for theirs, ours in zip(*result, strict=True):
         if isinstance(theirs, np.ndarray):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
         else:

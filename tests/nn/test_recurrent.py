@@ -25,12 +25,12 @@ CASES = [(kind, kwargs) for kind in ("RNN", "LSTM", "GRU") for kwargs in SETTING
 
 def both(program: Any) -> None:
     """The same program gives the same numbers."""
-    made = []
+    result = []
     for t in (torch, rl):
         t.manual_seed(5)
-        made.append([np.asarray(x.detach().numpy()) if hasattr(x, "detach") else x for x in program(t)])
-    assert len(made[0]) == len(made[1])
-    for a, b in zip(*made):
+        result.append([np.asarray(x.detach().numpy()) if hasattr(x, "detach") else x for x in program(t)])
+    assert len(result[0]) == len(result[1])
+    for a, b in zip(*result):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=2e-6)
 
 

@@ -20,18 +20,18 @@ def copy_weights(ours: Any, theirs: Any) -> None:
 
 
 def masks(t: Any, kind: str, batch: int, length: int, heads: int) -> dict[str, Any]:
-    made = {}
+    result = {}
     if "attn" in kind:
-        made["src_mask"] = t.ones(length, length, dtype=t.bool).triu(1)
+        result["src_mask"] = t.ones(length, length, dtype=t.bool).triu(1)
     if "float" in kind:
-        made["src_mask"] = t.linspace(-1, 1, length * length).reshape(length, length)
+        result["src_mask"] = t.linspace(-1, 1, length * length).reshape(length, length)
     if "heads" in kind:
-        made["src_mask"] = t.linspace(-1, 1, batch * heads * length * length).reshape(batch * heads, length, length)
+        result["src_mask"] = t.linspace(-1, 1, batch * heads * length * length).reshape(batch * heads, length, length)
     if "pad" in kind:
         pad = t.zeros(batch, length, dtype=t.bool)
         pad[1, -2:] = True
-        made["src_key_padding_mask"] = pad
-    return made
+        result["src_key_padding_mask"] = pad
+    return result
 
 
 @pytest.mark.parametrize("kind", ["none", "attn", "float", "heads", "pad", "attn pad"])
@@ -70,7 +70,7 @@ def test_encoder_layer(options: dict[str, Any], kind: str) -> None:
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("norm", [False, True])
 def test_encoder_zeroes_padded_places(norm: bool, aligned: bool) -> None:
-    made = []
+    result = []
     pad = np.zeros((2, 5), dtype=bool)
     pad[1, 3:] = True
     if not aligned:
@@ -86,10 +86,10 @@ def test_encoder_zeroes_padded_places(norm: bool, aligned: bool) -> None:
             copy_weights(net, weights)
         x = t.tensor(np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32))
         with t.no_grad():
-            made.append(net(x, src_key_padding_mask=t.tensor(pad)).numpy())
+            result.append(net(x, src_key_padding_mask=t.tensor(pad)).numpy())
         with_grad = net(x, src_key_padding_mask=t.tensor(pad)).detach().numpy()
-        made.append(with_grad)
-    for theirs, ours in zip(made[:2], made[2:], strict=True):
+        result.append(with_grad)
+    for theirs, ours in zip(result[:2], result[2:], strict=True):
         keep = slice(None) if aligned else ~pad
         np.testing.assert_allclose(ours[keep], theirs[keep], rtol=1e-4, atol=1e-5)
 

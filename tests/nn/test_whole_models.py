@@ -56,14 +56,14 @@ def losses(t: Any, name: str) -> list[float]:
         if name != "resnet"
         else t.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     )
-    made = []
+    result = []
     for _ in range(3):
         optimizer.zero_grad()
         loss = loss_of(model(x))
         loss.backward()
         optimizer.step()
-        made.append(float(loss.detach()))
-    return made
+        result.append(float(loss.detach()))
+    return result
 
 
 @pytest.mark.parametrize("name", ["mlp", "lstm", "resnet", "unet", "gpt", "gpt with dropout", "bert", "vit"])

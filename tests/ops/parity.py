@@ -30,8 +30,8 @@ def ours(t: Any) -> Any:
     """The same elements with the same strides, in memory of their own."""
     if isinstance(t, torch.Tensor):
         whole = rl.from_dlpack(_base(t))
-        made = whole.clone().as_strided(tuple(t.shape), t.stride(), t.storage_offset())
-        return made.detach()
+        result = whole.clone().as_strided(tuple(t.shape), t.stride(), t.storage_offset())
+        return result.detach()
     return t
 
 

@@ -32,8 +32,8 @@ SIZES = [
 
 def inputs(b, h, n, s, d, dtype=None, heads=None):
     torch.manual_seed(b * 1000 + n * 7 + s)
-    made = [torch.randn(b, h, n, d), torch.randn(b, heads or h, s, d), torch.randn(b, heads or h, s, d)]
-    return [t.to(dtype or torch.float64) for t in made]
+    result = [torch.randn(b, h, n, d), torch.randn(b, heads or h, s, d), torch.randn(b, heads or h, s, d)]
+    return [t.to(dtype or torch.float64) for t in result]
 
 
 def attend(**kwargs):
@@ -69,8 +69,8 @@ def test_heads_of_any_size(width, value_width):
 def test_one_query_and_a_cache_of_any_length(mask):
     for keys in (1, 2, 255, 256, 257, 600):
         q, k, v = inputs(2, 6, 1, keys, 8, heads=2)
-        made = {"all": torch.rand(2, 6, 1, keys) > 0.3, "keys": torch.randn(2, 1, 1, keys, dtype=q.dtype)}
-        given = [] if mask is None else [made[mask]]
+        result = {"all": torch.rand(2, 6, 1, keys) > 0.3, "keys": torch.randn(2, 1, 1, keys, dtype=q.dtype)}
+        given = [] if mask is None else [result[mask]]
         agree(attend(enable_gqa=True), q, k, v, *given, rtol=1e-10)
         agree(attend(is_causal=True, enable_gqa=True), q, k, v, rtol=1e-10)
 
@@ -81,14 +81,14 @@ def test_gradients_do_not_depend_on_threads():
         rl.nn.functional.scaled_dot_product_attention(*tensors, is_causal=True, enable_gqa=True).sum().backward()
         return [t.grad for t in tensors]
 
-    before, made = rl.get_num_threads(), []
+    before, result = rl.get_num_threads(), []
     try:
         for threads in (1, 2, 3):
             rl.set_num_threads(threads)
-            made.append(gradients())
+            result.append(gradients())
     finally:
         rl.set_num_threads(before)
-    assert all(rl.equal(a, b) for other in made[1:] for a, b in zip(made[0], other, strict=True))
+    assert all(rl.equal(a, b) for other in result[1:] for a, b in zip(result[0], other, strict=True))
 
 
 def masks(b, h, n, s):
@@ -174,8 +174,8 @@ def test_half_types_with_gradients(dtype):
     agree(attend(is_causal=True), *tensors)
     agree(attend(), *tensors, torch.randn(70, 600))
     mine = [ours(t).requires_grad_() for t in tensors]
-    made = rl.nn.functional.scaled_dot_product_attention(*mine, is_causal=True)
-    made.sum().backward()
+    result = rl.nn.functional.scaled_dot_product_attention(*mine, is_causal=True)
+    result.sum().backward()
     exact = [t.double().requires_grad_() for t in tensors]
     torch.nn.functional.scaled_dot_product_attention(*exact, is_causal=True).sum().backward()
     for want, got in zip(exact, mine, strict=True):
@@ -231,20 +231,20 @@ def test_function_transforms():
 def test_results_do_not_depend_on_threads():
     q, k, v = (ours(t).float() for t in inputs(2, 4, 130, 600, 16))
     before = rl.get_num_threads()
-    made = []
+    result = []
     try:
         for threads in (1, 2, 3):
             rl.set_num_threads(threads)
-            made.append(rl.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+            result.append(rl.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
     finally:
         rl.set_num_threads(before)
-    assert rl.equal(made[0], made[1]) and rl.equal(made[0], made[2])
+    assert rl.equal(result[0], result[1]) and rl.equal(result[0], result[2])
 
 
 def test_meta_tensors_have_the_result_s_geometry():
     q, k, v = (rl.empty(t.shape, device="meta") for t in inputs(2, 3, 66, 70, 8))
-    made = rl.nn.functional.scaled_dot_product_attention(q, k, v)
-    assert tuple(made.shape) == (2, 3, 66, 8) and made.device.type == "meta"
+    result = rl.nn.functional.scaled_dot_product_attention(q, k, v)
+    assert tuple(result.shape) == (2, 3, 66, 8) and result.device.type == "meta"
 
 
 def test_dropout_draws_pytorch_s_noise():
@@ -332,7 +332,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 def test_memory_does_not_grow_with_the_number_of_scores():
     root = str(Path(rl.__file__).parent.parent)
-    made = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", LONG], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root}
     )
-    assert int(made.stdout) < 64 * 1024, "8192 x 8192 scores are 256 MiB; only blocks of them may be held"
+    assert int(result.stdout) < 64 * 1024, "8192 x 8192 scores are 256 MiB; only blocks of them may be held"

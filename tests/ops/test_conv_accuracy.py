@@ -76,11 +76,11 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         (planner, "depthwise_step", "depthwise"),
         (ops, "overlap_steps", "overlap"),
     ):
-        made = getattr(module, name)
+        result = getattr(module, name)
 
-        def watched(*args: Any, made: Any = made, algorithm: str = algorithm) -> Any:
+        def watched(*args: Any, result: Any = result, algorithm: str = algorithm) -> Any:
             found.add(algorithm)
-            return made(*args)
+            return result(*args)
 
         monkeypatch.setattr(module, name, watched)
     return found

@@ -225,8 +225,8 @@ def test_shapes_without_data() -> None:
     )
     y = rl.conv2d(x, w, None, 2, 1, 1, 2)
     assert y.device.type == "meta" and tuple(y.shape) == (2, 4, 5, 5)
-    made = rl.autograd.grad(y.sum(), (x, w))
-    assert [tuple(t.shape) for t in made] == [(2, 4, 9, 9), (4, 2, 3, 3)]
+    result = rl.autograd.grad(y.sum(), (x, w))
+    assert [tuple(t.shape) for t in result] == [(2, 4, 9, 9), (4, 2, 3, 3)]
 
 
 @pytest.mark.parametrize("groups", [1, 20])

@@ -56,8 +56,8 @@ def test_istft_returns_to_the_signal(options):
     def call(m, x):
         window = m.hann_window(16, dtype=m.float64)
         kept = {k: v for k, v in options.items() if k in ("normalized", "onesided")}
-        made = m.stft(x, 16, window=window, return_complex=True, **kept)
-        return m.istft(made, 16, window=window, **options)
+        result = m.stft(x, 16, window=window, return_complex=True, **kept)
+        return m.istft(result, 16, window=window, **options)
 
     ours, theirs = both(call)
     same(ours, theirs)

@@ -47,8 +47,8 @@ EPSILON = {"complex64": 2.0**-24, "complex128": 2.0**-53}
 BOUND = 3.0   # of the relative error in the 2-norm, in epsilons times log2(2 n): docs/accuracy.md
 
 
-def error(made: Any, exact: np.ndarray) -> float:
-    return float(np.linalg.norm(made.numpy() - exact) / max(np.linalg.norm(exact), 1e-300))
+def error(result: Any, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(result.numpy() - exact) / max(np.linalg.norm(exact), 1e-300))
 
 
 def sample(rows: int, n: int, kind: str) -> tuple[np.ndarray, np.ndarray]:

@@ -415,18 +415,18 @@ def layouts(m, rank):
 @pytest.mark.parametrize("rank", [4, 5])
 def test_cat_keeps_channels_last_where_all_have_it(rank):
     def joined(m):
-        given, made = layouts(m, rank), []
+        given, result = layouts(m, rank), []
         for pair in ([0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [3, 3], [1, 1, 1]):
-            made += [m.cat([given[k] for k in pair], dim) for dim in range(rank)]
-        made.append(m.cat([m.ones(0), given[1]]))
-        made.append(
+            result += [m.cat([given[k] for k in pair], dim) for dim in range(rank)]
+        result.append(m.cat([m.ones(0), given[1]]))
+        result.append(
             m.cat(
                 [m.ones(2, 1, *[4] * (rank - 2)).to(memory_format=m.channels_last if rank == 4 else m.channels_last_3d)]
                 * 2,
                 1,
             )
         )
-        return made
+        return result
 
     for got, expected in zip(joined(rl), joined(torch), strict=True):
         assert got.stride() == expected.stride() and got.tolist() == expected.tolist()
@@ -457,18 +457,18 @@ def test_to_a_memory_format_copies_as_pytorch_does(rank):
             m.ones(2, 3, *[4] * (rank - 2)).permute(*reversed(range(rank))),
             m.ones(1, 1, *[1] * (rank - 2)),
         ]
-        made = [
+        result = [
             (x.to(memory_format=f, **more), x)
             for x in given
             for f in (last, m.contiguous_format, m.preserve_format)
             for more in ({}, {"copy": True}, {"dtype": m.float64}, {"dtype": m.float32})
         ]
-        made += [
+        result += [
             (getattr(x, name)(memory_format=f), x)
             for x in given
             for f in (last, m.contiguous_format, m.preserve_format)
             for name in ("float", "double", "half", "bfloat16", "int", "bool", "cfloat")
         ]
-        return [(y.stride(), y is x) for y, x in made]
+        return [(y.stride(), y is x) for y, x in result]
 
     assert moved(rl) == moved(torch)

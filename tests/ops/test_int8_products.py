@@ -33,9 +33,9 @@ def test_products_are_exact(m: int, n: int, k: int, turned_a: bool, turned_b: bo
     x, y = ours(a), ours(b)
     a, x = (a.t(), x.t()) if turned_a else (a, x)
     b, y = (b.t(), y.t()) if turned_b else (b, y)
-    made = rl._int_mm(x, y)
-    assert made.dtype is rl.int32 and made.shape == (m, n)
-    assert made.tolist() == (a.int() @ b.int()).tolist()
+    result = rl._int_mm(x, y)
+    assert result.dtype is rl.int32 and result.shape == (m, n)
+    assert result.tolist() == (a.int() @ b.int()).tolist()
 
 
 def test_extreme_numbers_and_any_strides() -> None:
@@ -43,8 +43,8 @@ def test_extreme_numbers_and_any_strides() -> None:
     assert rl._int_mm(low, low.t()).eq(128 * 128 * 2048).all()
     torch.manual_seed(1)
     a, b = bytes_of(40, 60), bytes_of(60, 50)
-    made = rl._int_mm(ours(a)[::2, ::3], ours(b)[::3, 1::2])
-    assert made.tolist() == (a[::2, ::3].int() @ b[::3, 1::2].int()).tolist()
+    result = rl._int_mm(ours(a)[::2, ::3], ours(b)[::3, 1::2])
+    assert result.tolist() == (a[::2, ::3].int() @ b[::3, 1::2].int()).tolist()
     part = rl._int_mm(ours(a)[3:35, 5:44], ours(b)[5:44, 7:41])
     assert part.tolist() == (a[3:35, 5:44].int() @ b[5:44, 7:41].int()).tolist()
 

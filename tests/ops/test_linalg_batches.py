@@ -40,12 +40,12 @@ def test_factors_multiply_back(dtype):
     U, S, Vh = L.svd(A)
     E, V = L.eigh(H)
     w, X = L.eig(A)
-    for made, wanted in (
+    for result, wanted in (
         (C @ C.mH, H), (P @ low @ up, A), (Q @ R, A), ((U * S.to(dtype).unsqueeze(-2)) @ Vh, A),
         ((V * E.to(dtype).unsqueeze(-2)) @ V.mH, H), (X * w.unsqueeze(-2), A.to(X.dtype) @ X),
         (L.inv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)), (L.pinv(A) @ A, rl.eye(4, dtype=dtype).expand(3, 4, 4)),
     ):  # fmt: skip
-        assert (made - wanted).abs().max().item() < tolerance * 50
+        assert (result - wanted).abs().max().item() < tolerance * 50
 
 
 def test_batches_broadcast_in_solvers():
@@ -99,8 +99,8 @@ def test_meta_results_have_the_shapes_strides_and_dtypes_of_real_ones():
 
 
 def test_results_have_named_parts():
-    made = L.svd(matrices(3, 2))
-    assert made._fields == ("U", "S", "Vh") and made.S is made[1]
+    result = L.svd(matrices(3, 2))
+    assert result._fields == ("U", "S", "Vh") and result.S is result[1]
     assert L.lu_factor_ex(rl.eye(2))._fields == ("LU", "pivots", "info")
     assert L.lstsq(rl.eye(2), rl.eye(2))._fields == ("solution", "residuals", "rank", "singular_values")
     assert rl.triangular_solve(rl.eye(2), rl.eye(2))._fields == ("solution", "cloned_coefficient")
@@ -119,13 +119,13 @@ def test_large_single_matrix_uses_the_same_answer_on_any_thread_count():
     A = matrices(200, 200)
     before = rl.get_num_threads()
     try:
-        made = []
+        result = []
         for count in (1, 2):
             rl.set_num_threads(count)
-            made.append(L.inv(A))
+            result.append(L.inv(A))
     finally:
         rl.set_num_threads(before)
-    assert close(*made) and (made[0] @ A - rl.eye(200, dtype=rl.float64)).abs().max().item() < 1e-8
+    assert close(*result) and (result[0] @ A - rl.eye(200, dtype=rl.float64)).abs().max().item() < 1e-8
 
 
 def test_gradients_of_a_singular_determinant():

@@ -43,7 +43,7 @@ def test_foreach_refuses_lists_of_other_lengths() -> None:
 
 def test_copying_views_share_no_memory() -> None:
     x = rl.randn(4, 6)
-    for made in (
+    for result in (
         rl.permute_copy(x, (1, 0)),
         rl.expand_copy(x, (2, 4, 6)),
         rl.select_copy(x, 0, 1),
@@ -52,7 +52,7 @@ def test_copying_views_share_no_memory() -> None:
         rl.detach_copy(x),
         rl.view_copy(x, (24,)),
     ):
-        assert made.is_contiguous() and made.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+        assert result.is_contiguous() and result.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
 
 
 def test_copying_views_pass_gradients() -> None:
@@ -88,9 +88,9 @@ def test_fill_diagonal_wraps_in_any_layout() -> None:
 
 def test_segment_reduce_of_offsets_with_empty_runs() -> None:
     x = rl.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    made = rl.segment_reduce(x, "max", offsets=rl.tensor([0, 2, 2, 3]), initial=-1)
-    assert made.tolist() == [2, -1, 3]
-    made.sum().backward()
+    result = rl.segment_reduce(x, "max", offsets=rl.tensor([0, 2, 2, 3]), initial=-1)
+    assert result.tolist() == [2, -1, 3]
+    result.sum().backward()
     assert x.grad.tolist() == [0, 1, 1]
 
 

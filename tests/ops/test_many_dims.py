@@ -23,10 +23,10 @@ def back(T):
 
 
 def nested(depth):
-    made = 1.5
+    result = 1.5
     for _ in range(depth):
-        made = [made]
-    return made
+        result = [result]
+    return result
 
 
 def written(T):

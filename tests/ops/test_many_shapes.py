@@ -244,11 +244,11 @@ def formula(choices, numbers):
         if name in ("//", "%") and b == 0:
             continue
         if name in ("min", "max"):
-            made = (min if name == "min" else max)(a, b)
+            result = (min if name == "min" else max)(a, b)
         elif name == "*" and (abs(a) > 1 << 20 or abs(b) > 1 << 20):
-            made = a - b
+            result = a - b
         else:
-            made = {
+            result = {
                 "+": lambda: a + b,
                 "-": lambda: a - b,
                 "*": lambda: a * b,
@@ -257,7 +257,7 @@ def formula(choices, numbers):
                 "&": lambda: a & b,
                 "|": lambda: a | b,
             }[name]()
-        stack.append(made if made > b else made + i)
+        stack.append(result if result > b else result + i)
     return abs(stack[-1]) % 10007
 
 

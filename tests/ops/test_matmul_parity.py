@@ -50,15 +50,15 @@ def sample(*shape: int, dtype: str = "float64", seed: int = 0) -> Any:
 
 def layouts(t: Any) -> list[Any]:
     """The same values in several layouts: dense, transposed, strided, offset."""
-    made = [t]
+    result = [t]
     if t.ndim > 1:
-        made.append(t.transpose(-1, -2).contiguous().transpose(-1, -2))
+        result.append(t.transpose(-1, -2).contiguous().transpose(-1, -2))
         wide = torch.zeros((*t.shape[:-1], 2 * t.shape[-1] + 1), dtype=t.dtype)
         wide[..., 1::2] = t
-        made.append(wide[..., 1::2])
+        result.append(wide[..., 1::2])
     if t.ndim > 2:
-        made.append(t.transpose(0, -1).contiguous().transpose(0, -1))
-    return made
+        result.append(t.transpose(0, -1).contiguous().transpose(0, -1))
+    return result
 
 
 @pytest.mark.parametrize("k", range(len(SHAPES)))

@@ -99,12 +99,12 @@ def test_gradients_pass_through_long_sorts() -> None:
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     x = repeated("float32", 200_000)
-    threads, made = rl.get_num_threads(), []
+    threads, result = rl.get_num_threads(), []
     for count in (1, 2):
         rl.set_num_threads(count)
-        made.append((*x.sort(), *x.topk(50), x.cumsum(0)))
+        result.append((*x.sort(), *x.topk(50), x.cumsum(0)))
     rl.set_num_threads(threads)
-    assert all(rl.equal(a, b) for a, b in zip(*made, strict=True))
+    assert all(rl.equal(a, b) for a, b in zip(*result, strict=True))
 
 
 def test_long_products_stay_zero_after_a_zero() -> None:
@@ -130,16 +130,16 @@ def test_long_products_stay_zero_after_a_zero() -> None:
 )
 def test_permuted_copies_are_dense_and_equal(dtype: str, shape: tuple[int, ...], order: tuple[int, ...]) -> None:
     x = rl.arange(math.prod(shape)).reshape(shape).remainder(113).to(getattr(rl, dtype))
-    made = x.permute(order).contiguous()
-    assert made.is_contiguous() and made.data_ptr() != x.data_ptr()
+    result = x.permute(order).contiguous()
+    assert result.is_contiguous() and result.data_ptr() != x.data_ptr()
     back = [order.index(d) for d in range(len(order))]
-    assert rl.equal(made.permute(back), x)
+    assert rl.equal(result.permute(back), x)
 
 
 def test_channels_last_copy_keeps_the_elements() -> None:
     x = rl.randn(2, 20, 30, 30)
-    made = x.contiguous(memory_format=rl.channels_last)
-    assert made.stride() == (18000, 1, 600, 20) and rl.equal(made, x)
+    result = x.contiguous(memory_format=rl.channels_last)
+    assert result.stride() == (18000, 1, 600, 20) and rl.equal(result, x)
 
 
 # --- checks of computed places ----------------------------------------------------------------------------------------
@@ -160,5 +160,5 @@ def test_one_bad_index_among_many_is_found(bad: int) -> None:
 def test_scatter_add_with_repeated_index_adds_rows() -> None:
     rl.manual_seed(1)
     rows, index = rl.randn(500, 300), rl.randint(0, 7, (500, 1))
-    made = rl.zeros(7, 300).scatter_add(0, index.expand(500, 300), rows)
-    assert rl.allclose(made, rl.zeros(7, 300).index_add(0, index.squeeze(1), rows), atol=1e-5)
+    result = rl.zeros(7, 300).scatter_add(0, index.expand(500, 300), rows)
+    assert rl.allclose(result, rl.zeros(7, 300).index_add(0, index.squeeze(1), rows), atol=1e-5)

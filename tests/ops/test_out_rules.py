@@ -44,11 +44,11 @@ def test_out_that_reaches_an_input_once_resized_is_refused() -> None:
 
 def test_lu_with_infos_has_named_parts() -> None:
     a = rl.tensor([[2.0, 1.0], [1.0, 3.0]])
-    for made in (rl.lu(a, get_infos=True), a.lu(get_infos=True)):
-        assert type(made).__name__ == "_lu_with_info"
-        assert made._fields == ("LU", "pivots", "info")
-        assert made.info.item() == 0
-        assert made.LU.tolist() == made[0].tolist()
+    for result in (rl.lu(a, get_infos=True), a.lu(get_infos=True)):
+        assert type(result).__name__ == "_lu_with_info"
+        assert result._fields == ("LU", "pivots", "info")
+        assert result.info.item() == 0
+        assert result.LU.tolist() == result[0].tolist()
     assert type(rl.lu(a)) is tuple
 
 

@@ -231,8 +231,8 @@ def test_gradient_of_a_complex_numbers_part_has_a_graph() -> None:
 @pytest.mark.parametrize("repeats", [(0,), (0, 2), (2, 0)])
 def test_gradient_of_no_repeats_has_no_graph(repeats: tuple[int, ...]) -> None:
     x = rl.tensor([0.5, -1.5], requires_grad=True)
-    for made in (x.repeat(repeats), x.tile(repeats)):
-        (g,) = rl.autograd.grad(made, x, rl.ones(made.shape, requires_grad=True), create_graph=True)
+    for result in (x.repeat(repeats), x.tile(repeats)):
+        (g,) = rl.autograd.grad(result, x, rl.ones(result.shape, requires_grad=True), create_graph=True)
         assert g.tolist() == [0.0, 0.0]
         assert not g.requires_grad
     (g,) = rl.autograd.grad(x.repeat(2), x, rl.ones(4, requires_grad=True), create_graph=True)
@@ -294,9 +294,9 @@ def test_a_derivative_that_pytorch_has_not_is_refused_by_the_backward_pass(funct
 
 
 def test_zeta_has_a_derivative_in_its_start_alone():
-    made = []
+    result = []
     for module in (torch, rl):
         power, start = (module.tensor([3.0, 4.0], dtype=module.float64, requires_grad=True) for _ in range(2))
         (grad,) = module.autograd.grad(module.special.zeta(power, start).sum(), [start])
-        made.append(grad.tolist())
-    assert made[1] == pytest.approx(made[0], rel=1e-12)
+        result.append(grad.tolist())
+    assert result[1] == pytest.approx(result[0], rel=1e-12)

@@ -21,10 +21,10 @@ LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 def image(*shape: int, channels_last: bool = False, ties: bool = False, dtype: Any = torch.float64) -> Any:
     g = torch.Generator().manual_seed(sum(shape))
-    made = torch.randn(shape, generator=g, dtype=torch.float64)
-    made = (made * 2).round() if ties else made
-    made = made.to(dtype)
-    return made.contiguous(memory_format=LAST[len(shape)]) if channels_last else made
+    result = torch.randn(shape, generator=g, dtype=torch.float64)
+    result = (result * 2).round() if ties else result
+    result = result.to(dtype)
+    return result.contiguous(memory_format=LAST[len(shape)]) if channels_last else result
 
 
 WINDOWS = [

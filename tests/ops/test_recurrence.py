@@ -28,7 +28,7 @@ def weights(
     projection: int = 0,
 ) -> list[Any]:
     t.manual_seed(3)
-    gates, made = KINDS[kind][0] * width, []
+    gates, result = KINDS[kind][0] * width, []
     state = projection or width
     for layer in range(layers):
         for _ in range(directions):
@@ -39,8 +39,8 @@ def weights(
                 *([(gates,), (gates,)] if bias else []),
                 *([(projection, width)] if projection else []),
             ]
-            made += [t.randn(shape, dtype=dtype).mul_(0.4).requires_grad_() for shape in shapes]
-    return made
+            result += [t.randn(shape, dtype=dtype).mul_(0.4).requires_grad_() for shape in shapes]
+    return result
 
 
 def run(
@@ -108,15 +108,15 @@ def test_projections() -> None:
 @pytest.mark.parametrize("batch", [1, 5])
 def test_sizes_that_do_not_fill_vectors(width: int, batch: int) -> None:
     for kind in ("LSTM", "GRU", "RNN"):
-        made = []
+        result = []
         for t in (rl, torch):
             t.manual_seed(0)
             net = getattr(t.nn, kind)(width, width)
             x = t.randn(3, batch, width, requires_grad=True)
             out, _ = net(x)
             (out * out).sum().backward()
-            made.append([v.detach().numpy() for v in (out, x.grad, *(p.grad for p in net.parameters()))])
-        same(*made, 1e-4)
+            result.append([v.detach().numpy() for v in (out, x.grad, *(p.grad for p in net.parameters()))])
+        same(*result, 1e-4)
 
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
@@ -162,7 +162,7 @@ def test_cells(kind: str, bias: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_second_derivatives(kind: str) -> None:
-    made = []
+    result = []
     for t in (rl, torch):
         t.manual_seed(0)
         net = getattr(t.nn, kind)(2, 3, dtype=t.float64)
@@ -170,25 +170,25 @@ def test_second_derivatives(kind: str) -> None:
         out, _ = net(x)
         (slope,) = t.autograd.grad((out**3).sum(), x, create_graph=True)
         (slope * slope).sum().backward()
-        made.append([v.numpy() for v in (slope.detach(), x.grad, *(p.grad for p in net.parameters()))])
-    same(*made, 1e-6)
+        result.append([v.numpy() for v in (slope.detach(), x.grad, *(p.grad for p in net.parameters()))])
+    same(*result, 1e-6)
 
 
 def test_gradients_through_the_last_state_only() -> None:
-    made = []
+    result = []
     for t in (rl, torch):
         t.manual_seed(0)
         net = t.nn.LSTM(2, 3, 2, dtype=t.float64)
         x = t.randn(4, 2, 2, dtype=t.float64, requires_grad=True)
         _, (_, c) = net(x)
         c[0].sum().backward()
-        made.append(
+        result.append(
             [
                 x.grad.numpy(),
                 *(p.grad.numpy() for p in net.parameters() if p.grad is not None and p.grad.abs().sum() > 0),
             ]
         )
-    same(*made)
+    same(*result)
 
 
 def test_function_transforms_pass_through() -> None:

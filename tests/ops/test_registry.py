@@ -64,21 +64,21 @@ def sample(name: str, dtype: Any) -> tuple[list[Any], dict[str, Any]] | None:
         if not p.required:
             continue
         if p.type in ("Tensor", "Tensor|Scalar"):
-            made: Any = values(dtype, len(args), *shapes[min(sum(isinstance(a, rl.Tensor) for a in args), 2)])
+            result: Any = values(dtype, len(args), *shapes[min(sum(isinstance(a, rl.Tensor) for a in args), 2)])
         elif p.type == "Scalar":
-            made = 2
+            result = 2
         elif p.type in ("int", "float"):
-            made = 1
+            result = 1
         elif p.type == "bool":
-            made = True
+            result = True
         elif p.type in ("int[]", "int[]?"):
-            made = (0,)
+            result = (0,)
         else:
             return None
         if p.keyword_only:
-            named[p.name] = made
+            named[p.name] = result
         else:
-            args.append(made)
+            args.append(result)
     return (args, named) if any(isinstance(a, rl.Tensor) for a in args) else None
 
 
@@ -91,11 +91,11 @@ def call(op: Any, args: list[Any], named: dict[str, Any]) -> Any:
 def attempt(name: str) -> tuple[list[Any], dict[str, Any], Any] | None:
     """Arguments and result in the first dtype the op takes."""
     for dtype in (rl.float32, rl.int64, rl.bool, rl.complex64):
-        made = sample(name, dtype)
-        if made is None:
+        result = sample(name, dtype)
+        if result is None:
             return None
         try:
-            return (*made, call(ops[name], *made))
+            return (*result, call(ops[name], *result))
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue
     return None
@@ -130,8 +130,8 @@ def test_every_op_can_be_resolved() -> None:
 
 
 def test_most_ops_have_a_sample() -> None:
-    made = [n for n in POINTWISE if attempt(n) is not None]
-    assert len(made) > 0.9 * len(POINTWISE), sorted(set(POINTWISE) - set(made))
+    result = [n for n in POINTWISE if attempt(n) is not None]
+    assert len(result) > 0.9 * len(POINTWISE), sorted(set(POINTWISE) - set(result))
 
 
 @pytest.mark.parametrize("start", range(4))

@@ -109,8 +109,8 @@ def test_polynomials_of_enormous_degree_are_answered(name: str, degree: int) -> 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", ["i0", "i1", "modified_bessel_i0", "modified_bessel_i1"])
 def test_modified_bessel_functions_overflow_to_infinity(name: str, dtype: str) -> None:
-    made = getattr(rl.special, name)(rl.tensor([717.0, 1e4, 1e6, 1e30], dtype=getattr(rl, dtype)))
-    assert made.tolist() == [math.inf] * 4
+    result = getattr(rl.special, name)(rl.tensor([717.0, 1e4, 1e6, 1e30], dtype=getattr(rl, dtype)))
+    assert result.tolist() == [math.inf] * 4
 
 
 @pytest.mark.parametrize("call", [lambda v: v.mvlgamma(3), lambda v: rl.special.legendre_polynomial_p(v * 0.1, 3)])

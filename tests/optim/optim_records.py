@@ -32,13 +32,13 @@ def start(dtype: torch.dtype, record: Any) -> list[torch.Tensor]:
     """Parameters before training: matrices, and where the optimizer takes them also vectors,
     single numbers and channels last."""
     torch.manual_seed(3)
-    made = [torch.randn(shape, dtype=dtype) for shape in SHAPES]
+    result = [torch.randn(shape, dtype=dtype) for shape in SHAPES]
     if record.name != "Muon":
         empty = 2 if record.name == "Adafactor" else 0   # it divides by the number of elements
-        made += [torch.randn(9, dtype=dtype), torch.randn((), dtype=dtype), torch.randn(empty, 3, dtype=dtype),
+        result += [torch.randn(9, dtype=dtype), torch.randn((), dtype=dtype), torch.randn(empty, 3, dtype=dtype),
                  torch.randn(2, 3, 4, 4, dtype=dtype).to(memory_format=torch.channels_last),
                  torch.randn(4, 6, dtype=dtype).t()]  # fmt: skip
-    return made
+    return result
 
 
 def gradients(params: list[torch.Tensor], step: int, is_sparse: bool, same_layout: bool) -> list[torch.Tensor | None]:
@@ -47,12 +47,12 @@ def gradients(params: list[torch.Tensor], step: int, is_sparse: bool, same_layou
     PyTorch's fused kernels pair elements by their place in memory, so that layouts must agree there (2.13).
     """
     torch.manual_seed(100 + step)
-    made = [torch.randn_like(p) * 0.3 for p in params]
+    result = [torch.randn_like(p) * 0.3 for p in params]
     if not same_layout:
-        made[6:] = [g.contiguous() for g in made[6:]]
+        result[6:] = [g.contiguous() for g in result[6:]]
     if step == 2:
-        made[1] = None
-    return [g if g is None or not is_sparse else sparse(g) for g in made]
+        result[1] = None
+    return [g if g is None or not is_sparse else sparse(g) for g in result]
 
 
 def sparse(g: torch.Tensor) -> torch.Tensor:
@@ -183,12 +183,12 @@ def our_params(params: Any) -> Any:
     def one(p: Any) -> Any:
         if isinstance(p, torch.Tensor):
             if id(p) not in memo:
-                made = convert.tensor(p.detach(), {})
+                result = convert.tensor(p.detach(), {})
                 if p.requires_grad:
-                    made = rl.nn.Parameter(made)
+                    result = rl.nn.Parameter(result)
                 if p.grad is not None:
-                    made.grad = ours(p.grad)
-                memo[id(p)] = made
+                    result.grad = ours(p.grad)
+                memo[id(p)] = result
             return memo[id(p)]
         if isinstance(p, dict):
             return {k: one(v) for k, v in p.items()}

@@ -19,10 +19,10 @@ from rushlight.optim.optimizer import (
 
 def params(count: int = 2) -> list[rl.Tensor]:
     rl.manual_seed(0)
-    made = [rl.nn.Parameter(rl.randn(3, 2)) for _ in range(count)]
-    for p in made:
+    result = [rl.nn.Parameter(rl.randn(3, 2)) for _ in range(count)]
+    for p in result:
         p.grad = rl.randn(3, 2)
-    return made
+    return result
 
 
 def test_groups_take_defaults_and_names() -> None:

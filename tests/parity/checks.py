@@ -319,11 +319,11 @@ def dtypes(record: Any) -> None:
 
 def _weights(outs: list[Any]) -> list[torch.Tensor]:
     """Fixed, uneven output gradients, so that no term can hide."""
-    made = []
+    result = []
     for out in outs:
         ramp = torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64)[: out.numel()].reshape(out.shape)
-        made.append(ramp.to(out.dtype))
-    return made
+        result.append(ramp.to(out.dtype))
+    return result
 
 
 def _differentiable(outs: Any, tensor: type) -> list[Any]:

@@ -141,9 +141,9 @@ def tensor(t: torch.Tensor, memo: dict[Any, Any]) -> Any:
     if id(t) in memo:
         return memo[id(t)]
     if t.layout is not torch.strided:
-        made = _sparse(t, memo)
+        result = _sparse(t, memo)
     elif t.device.type == "meta":
-        made = rl.empty_strided(
+        result = rl.empty_strided(
             tuple(t.shape), t.stride(), dtype=resolve(str(t.dtype).removeprefix("torch.")), device="meta"
         )
     else:
@@ -152,14 +152,14 @@ def tensor(t: torch.Tensor, memo: dict[Any, Any]) -> Any:
         if key not in memo or not key[1]:
             # the original is kept, so that its address stays its own
             memo[key] = plain, rl.from_numpy(_numbers(plain))
-        made = memo[key][1].view(resolve(str(t.dtype).removeprefix("torch.")))
-        if made.shape != t.shape or made.stride() != plain.stride():
-            made = made.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
-        made = made.detach()
+        result = memo[key][1].view(resolve(str(t.dtype).removeprefix("torch.")))
+        if result.shape != t.shape or result.stride() != plain.stride():
+            result = result.as_strided(tuple(plain.shape), plain.stride(), plain.storage_offset())
+        result = result.detach()
     if t.requires_grad:
-        made.requires_grad_()
-    memo[id(t)] = made
-    return made
+        result.requires_grad_()
+    memo[id(t)] = result
+    return result
 
 
 def _numbers(t: torch.Tensor) -> np.ndarray:

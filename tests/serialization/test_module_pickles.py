@@ -20,14 +20,14 @@ def samples(record):
     for sample in record.module_inputs_func(
         record, device="cpu", dtype=torch.float32, requires_grad=False, training=False
     )[:1]:
-        made = sample.constructor_input
-        if all(map(is_plain, (*made.args, *made.kwargs.values()))) and sample.forward_input is not None:
+        result = sample.constructor_input
+        if all(map(is_plain, (*result.args, *result.kwargs.values()))) and sample.forward_input is not None:
             given = sample.forward_input
             if all(
                 isinstance(v, (torch.Tensor, int, float, bool, type(None)))
                 for v in (*given.args, *given.kwargs.values())
             ):
-                yield made, given
+                yield result, given
 
 
 def tensors_of(value):

@@ -36,7 +36,7 @@ def passed(writer, reader, obj, weights_only=True, **kwargs):
 
 def everything(m):
     x = m.arange(12, dtype=m.float32).view(3, 4)
-    made = OrderedDict(
+    result = OrderedDict(
         a=x, b=x[1:, ::2], empty=m.zeros(0), none=None, number=3, big=2**80, text="é\U0001f600",
         list=[1, 2.5, (True, x.t())], complex=1 + 2j, dtype=m.float16, device=m.device("cpu"), size=m.Size([1, 2]),
         parameter=m.nn.Parameter(m.ones(2)), leaf=m.ones(2, requires_grad=True),
@@ -44,8 +44,8 @@ def everything(m):
         bytes=b"\x00abc", array=bytearray(b"x"), untyped=m.ones(2).untyped_storage(), typed=m.ones(2).storage(),
         layout=m.sparse_csr,
     )  # fmt: skip
-    made._metadata = {"version": 1}
-    return made
+    result._metadata = {"version": 1}
+    return result
 
 
 def data_pickle(data):
@@ -184,7 +184,7 @@ def test_generator(writer, reader):
 
 def modules(m):
     nn = m.nn
-    made = {
+    result = {
         "conv": nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()),
         "lstm": nn.LSTM(3, 4, 2, bidirectional=True), "gru": nn.GRU(3, 4, bias=False),
         "encoder": nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, activation="gelu"), 2),
@@ -193,7 +193,7 @@ def modules(m):
         "bag": nn.EmbeddingBag(4, 2), "spectral": nn.utils.spectral_norm(nn.Linear(2, 2)),
         "loss": nn.CrossEntropyLoss(), "upsample": nn.Upsample(scale_factor=2),
     }  # fmt: skip
-    return made
+    return result
 
 
 @pytest.mark.parametrize("writer, reader", BOTH_WAYS)

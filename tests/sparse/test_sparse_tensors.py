@@ -106,10 +106,10 @@ def gradients(m, text):
         "dd": m.tensor(DENSE, requires_grad=True, **double), "e": m.eye(3, **double),
         "c": m.sparse_csr_tensor([0, 1, 3], [2, 0, 2], VALUES, (2, 3), requires_grad=True, **double),
     }  # fmt: skip
-    made = eval(text, given)
-    made = made.to_dense() if str(made.layout).split(".")[-1] != "strided" else made
-    weights = m.arange(1, made.numel() + 1, **double).reshape(tuple(made.shape))
-    (made * weights).sum().backward()
+    result = eval(text, given)
+    result = result.to_dense() if str(result.layout).split(".")[-1] != "strided" else result
+    weights = m.arange(1, result.numel() + 1, **double).reshape(tuple(result.shape))
+    (result * weights).sum().backward()
     return {k: plain(t.grad) for k, t in given.items() if getattr(t, "grad", None) is not None}
 
 

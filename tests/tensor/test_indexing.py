@@ -369,10 +369,10 @@ def advanced_case(draw):
 
 
 def as_index(module, items):
-    made = []
+    result = []
     for item in items:
-        made.append(module.tensor(item[1]) if isinstance(item, tuple) else item)
-    return tuple(made)
+        result.append(module.tensor(item[1]) if isinstance(item, tuple) else item)
+    return tuple(result)
 
 
 @settings(max_examples=300, deadline=None)

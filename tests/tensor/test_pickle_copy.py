@@ -79,19 +79,19 @@ def test_damaged_pickles_raise():
 def test_deepcopy_is_independent_and_keeps_sharing():
     base = rl.tensor([[1.0, 2.0], [3.0, 4.0]])
     group = {"base": base, "row": base[1], "again": base}
-    made = copy.deepcopy(group)
-    assert made["base"] is made["again"] and made["base"] is not base
-    made["base"][1, 0] = 30
-    assert made["row"].tolist() == [30.0, 4.0] and base[1].tolist() == [3.0, 4.0]
+    result = copy.deepcopy(group)
+    assert result["base"] is result["again"] and result["base"] is not base
+    result["base"][1, 0] = 30
+    assert result["row"].tolist() == [30.0, 4.0] and base[1].tolist() == [3.0, 4.0]
 
 
 def test_deepcopy_keeps_class_grad_and_attributes():
     t = Marked._make_subclass(Marked, rl.tensor([1.0, 2.0]), True)
     t.grad = rl.tensor([5.0, 6.0])
     t.note = ["a"]
-    made = copy.deepcopy(t)
-    assert type(made) is Marked and made.requires_grad and made.grad.tolist() == [5.0, 6.0]
-    assert made.grad is not t.grad and made.note == ["a"] and made.note is not t.note
+    result = copy.deepcopy(t)
+    assert type(result) is Marked and result.requires_grad and result.grad.tolist() == [5.0, 6.0]
+    assert result.grad is not t.grad and result.note == ["a"] and result.note is not t.note
 
 
 def test_deepcopy_refuses_computed_tensors():
@@ -102,9 +102,9 @@ def test_deepcopy_refuses_computed_tensors():
 
 def test_copy_shares_memory():
     t = rl.tensor([1.0, 2.0])
-    made = copy.copy(t)
-    made[0] = 10
-    assert made is not t and t.tolist() == [10.0, 2.0]
+    result = copy.copy(t)
+    result[0] = 10
+    assert result is not t and t.tolist() == [10.0, 2.0]
 
 
 def test_data_is_outside_the_graph():
@@ -172,8 +172,8 @@ def test_memory_formats():
 
 def test_as_subclass_keeps_the_history():
     t = rl.tensor([1.0, 2.0], requires_grad=True)
-    made = (t * 2).as_subclass(Marked)
-    assert type(made) is Marked and made.requires_grad and made.grad_fn is not None
+    result = (t * 2).as_subclass(Marked)
+    assert type(result) is Marked and result.requires_grad and result.grad_fn is not None
     assert type(rl.tensor([1]).as_subclass(Marked)) is Marked
     with pytest.raises(TypeError):
         t.as_subclass(int)

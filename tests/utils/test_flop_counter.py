@@ -28,12 +28,12 @@ FUNCTIONS = {
 
 
 def counts(space, counter, work):
-    with counter(display=False) as made:
+    with counter(display=False) as result:
         out = work()
         (out[0] if isinstance(out, tuple) else out).sum().backward()
     return {
-        name: {str(op): n for op, n in by_op.items()} for name, by_op in made.get_flop_counts().items()
-    }, made.get_total_flops()
+        name: {str(op): n for op, n in by_op.items()} for name, by_op in result.get_flop_counts().items()
+    }, result.get_total_flops()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -50,9 +50,9 @@ def test_forward_of_recurrent_networks_counts_as_in_pytorch():
     totals = []
     for space, counter in ((torch, torch.utils.flop_counter.FlopCounterMode), (rl, FlopCounterMode)):
         module, x = space.nn.GRU(4, 5, num_layers=2, bidirectional=True), space.randn(2, 3, 4)
-        with counter(display=False) as made:
+        with counter(display=False) as result:
             module(x)
-        totals.append(made.get_total_flops())
+        totals.append(result.get_total_flops())
     assert totals[0] == totals[1] > 0
 
 

@@ -75,8 +75,8 @@ def test_decorators_of_contexts():
             yield len(depth)
 
     assert once() == 1
-    made = many()
-    assert [next(made), len(depth), next(made), len(depth)] == [1, 0, 1, 0]
+    result = many()
+    assert [next(result), len(depth), next(result), len(depth)] == [1, 0, 1, 0]
     with pytest.raises(RuntimeError, match="classes"):
         context_decorator(Inside().clone, int)
 
@@ -211,8 +211,8 @@ def test_classes_can_be_registered():
                                                                  (pytree.GetAttrKey("b"), p.b)], None))  # fmt: skip
     with pytest.raises(ValueError, match="already registered"):
         pytree.register_pytree_node(Pair, lambda p: ([], None), lambda v, _: None)
-    made = pytree.tree_map(lambda x: x * 2, Pair(1, [2]))
-    assert (made.a, made.b) == (2, [4])
+    result = pytree.tree_map(lambda x: x * 2, Pair(1, [2]))
+    assert (result.a, result.b) == (2, [4])
     path, leaf = pytree.tree_leaves_with_path(Pair(1, [2]))[1]
     assert (pytree.keystr(path), leaf, pytree.key_get(Pair(1, [2]), path)) == (".b[0]", 2, 2)
     assert pytree.treespec_loads(pytree.treespec_dumps(pytree.tree_structure(Pair(1, 2)))) == pytree.tree_structure(
@@ -238,6 +238,6 @@ def test_classes_can_be_registered():
 
 
 def test_results_of_ops_are_containers():
-    made = pytree.tree_map(lambda t: t + 1, rl.tensor([[1.0, 3.0]]).max(1))
-    assert made.values.tolist() == [4.0]
-    assert made.indices.tolist() == [2]
+    result = pytree.tree_map(lambda t: t + 1, rl.tensor([[1.0, 3.0]]).max(1))
+    assert result.values.tolist() == [4.0]
+    assert result.indices.tolist() == [2]

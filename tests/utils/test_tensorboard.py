@@ -163,8 +163,8 @@ def both_writers():
 def test_events_equal_pytorchs(name, tmp_path):
     torch, their_writer = both_writers()
     for folder, writer, space in (("mine", SummaryWriter, rl), ("theirs", their_writer, torch)):
-        with writer(str(tmp_path / folder)) as made:
-            CALLS[name](made, space)
+        with writer(str(tmp_path / folder)) as result:
+            CALLS[name](result, space)
     mine, theirs = loaded(event_file(tmp_path / "mine")), loaded(event_file(tmp_path / "theirs"))
     for events in (mine, theirs):
         for event in events:
@@ -201,8 +201,8 @@ def test_pictures_equal_pytorchs(name, tmp_path):
     pillow = pytest.importorskip("PIL.Image")
     found = []
     for folder, writer, space in (("mine", SummaryWriter, rl), ("theirs", their_writer, torch)):
-        with writer(str(tmp_path / folder)) as made:
-            PICTURES[name](made, space)
+        with writer(str(tmp_path / folder)) as result:
+            PICTURES[name](result, space)
         value = loaded(event_file(tmp_path / folder))[-1].summary.value[0]
         pixels = np.asarray(pillow.open(io.BytesIO(value.image.encoded_image_string)))
         found.append((value.tag, value.image.height, value.image.width, value.image.colorspace, pixels.tolist()))
@@ -248,8 +248,8 @@ def test_hparams_equal_pytorchs(tmp_path):
     torch, their_writer = both_writers()
     found = []
     for folder, writer, space in (("mine", SummaryWriter, rl), ("theirs", their_writer, torch)):
-        with writer(str(tmp_path / folder)) as made:
-            made.add_hparams(
+        with writer(str(tmp_path / folder)) as result:
+            result.add_hparams(
                 {"lr": 0.1, "name": "a", "on": True, "t": space.tensor([2.0]), "none": None},
                 {"m/acc": 0.5},
                 {"lr": [0.1, 0.2]},
@@ -277,16 +277,16 @@ def test_scalars_and_embeddings_make_pytorchs_files(tmp_path):
     trees = []
     for folder, writer, space in (("mine", SummaryWriter, rl), ("theirs", their_writer, torch)):
         root = tmp_path / folder
-        with writer(str(root)) as made:
-            made.add_scalars("loss/all", {"train": 1.0, "test": 2.0}, 1)
-            made.add_embedding(
+        with writer(str(root)) as result:
+            result.add_scalars("loss/all", {"train": 1.0, "test": 2.0}, 1)
+            result.add_embedding(
                 space.tensor([[1.0, 2.5], [3.0, -4.0]]),
                 metadata=["x", "y"],
                 label_img=space.ones(2, 3, 4, 4) * 0.5,
                 global_step=3,
                 tag="e/f",
             )
-            made.add_embedding(space.ones(2, 2), metadata=[["x", 1], ["y", 2]], metadata_header=["name", "n"])
+            result.add_embedding(space.ones(2, 2), metadata=[["x", 1], ["y", 2]], metadata_header=["name", "n"])
         trees.append(
             {
                 str(p.relative_to(root)): p.read_bytes() if p.suffix == ".tsv" else b""

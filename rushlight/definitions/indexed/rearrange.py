@@ -346,9 +346,9 @@ def triangle_positions(row: int, col: int, offset: int, lower: bool, dtype: Any,
         raise RuntimeError(f"row and col must be non-negative, got row {row} and col {col}")
     below = positions_below(row, col, offset if lower else offset - 1)
     check_memory((2, below if lower else row * col - below), _C.int64, _C.device("cpu"))   # before a mask of the matrix
-    made = np.stack(np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col))
-    out = _C.empty(made.shape, None, _C.int64, _C.device("cpu"))
-    out.numpy()[...] = made
+    result = np.stack(np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col))
+    out = _C.empty(result.shape, None, _C.int64, _C.device("cpu"))
+    out.numpy()[...] = result
     return out.to(dtype or _C.int64).to(device or default_device())
 
 

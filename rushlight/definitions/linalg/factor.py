@@ -257,13 +257,13 @@ class Lu(Composite):
     out = False
 
     def compute(self, A, pivot, get_infos, out):
-        made = find_op("_lu_with_info")(A, pivot, not get_infos)
-        made = made if get_infos else tuple(made[:2])
+        result = find_op("_lu_with_info")(A, pivot, not get_infos)
+        result = result if get_infos else tuple(result[:2])
         if out is None:
-            return made
-        if len(out) != len(made):
-            raise TypeError(f"lu: expected a tuple of {len(made)} elements for out, got {len(out)}")
-        for target, source in zip(out, made, strict=True):
+            return result
+        if len(out) != len(result):
+            raise TypeError(f"lu: expected a tuple of {len(result)} elements for out, got {len(out)}")
+        for target, source in zip(out, result, strict=True):
             target.resize_(source.shape).copy_(source)
         return out
 

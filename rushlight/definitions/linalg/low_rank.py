@@ -25,13 +25,13 @@ def basis(A: Any, q: int, niter: int) -> Any:
 
 def approximate(A: Any, q: int, niter: int) -> tuple[Any, Any, Any]:
     """U, S, V of the best approximation within a random basis; the shorter side is searched."""
-    turned = A.shape[-2] < A.shape[-1]
-    if turned:
+    transposed = A.shape[-2] < A.shape[-1]
+    if transposed:
         A = A.mH
     Q = basis(A, q, niter)
     U, S, Vh = find_op("linalg_svd")(Q.mH @ A, False)
     U, V = Q @ U, Vh.mH
-    return (V, S, U) if turned else (U, S, V)
+    return (V, S, U) if transposed else (U, S, V)
 
 
 class SvdLowrank(Composite):

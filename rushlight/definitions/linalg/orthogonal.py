@@ -115,8 +115,8 @@ def qr_gradient(gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
         )
     inner = None if gR is None else gR @ R.mH
     if gQ is not None:
-        turned = Q.mH @ gQ
-        inner = -turned if inner is None else inner - turned
+        projected = Q.mH @ gQ
+        inner = -projected if inner is None else inner - projected
     inner = inner.triu()
     both = Q @ (inner.triu(1) + inner.triu(1).mH + real_diagonal(inner))
     total = both if gQ is None else both + gQ
@@ -302,8 +302,8 @@ class Ormqr(Lapack):
         p.copy(p.input(2, other), result)
         if not (m and n and k):
             return
-        turned = "N" if not transpose else "C" if input.dtype.is_complex else "T"
-        p.call(generator(input.dtype, "m"), input.dtype.code, "L" if left else "R", turned, m, n, k, a, a.lead, scales,
+        form = "N" if not transpose else "C" if input.dtype.is_complex else "T"
+        p.call(generator(input.dtype, "m"), input.dtype.code, "L" if left else "R", form, m, n, k, a, a.lead, scales,
                result, result.lead, WORK, LENGTH, p.temporary(_C.int64), work=m * n * k)  # fmt: skip
 
     def vjp(self, g, input, tau, other, left, transpose):
@@ -311,8 +311,8 @@ class Ormqr(Lapack):
             return {"other": find_op("ormqr")(input, tau, g, left, not transpose)}
         # Q C, and (C Q)^H = Q^H C^H. Q^H C = Y is C = Q Y for unitary Q only,
         # so its reflectors are walked the other way.
-        x, gx, turned = (other, g, transpose) if left else (other.mH, g.mH, not transpose)
-        if turned:
+        x, gx, transposed = (other, g, transpose) if left else (other.mH, g.mH, not transpose)
+        if transposed:
             gA, gtau, gx = adjoint_gradient(gx, input, tau, x)
         else:
             gA, gtau, gx = reflection_gradient(gx, input, tau, x)

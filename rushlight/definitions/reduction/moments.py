@@ -136,12 +136,12 @@ class Variance(Reduction):
         spread = var(halves[0], dim, correction=correction, keepdim=keepdim) + var(
             halves[1], dim, correction=correction, keepdim=keepdim
         )
-        made = []
+        result = []
         for name in self.outputs:
-            made.append(spread if name == "var" else spread.sqrt() if name == "std" else args[0].mean(dim, keepdim))
-        if len(made) == 1:
-            return made[0]
-        return result_type(self.spec.name, self.spec.return_names)(made) if self.spec.return_names else tuple(made)
+            result.append(spread if name == "var" else spread.sqrt() if name == "std" else args[0].mean(dim, keepdim))
+        if len(result) == 1:
+            return result[0]
+        return result_type(self.spec.name, self.spec.return_names)(result) if self.spec.return_names else tuple(result)
 
     def correction_of(self, unbiased: Any, correction: Any) -> float:
         if correction is not None:
@@ -210,9 +210,9 @@ class WideVarMean(VarMean):
     differentiable = False
 
     def types(self, input, dtype, *args):
-        made = super().types(input, dtype, *args)
-        wide = BY_CODE[made.compute]
-        return Types(made.read, made.compute, (wide,) * len(self.outputs))
+        result = super().types(input, dtype, *args)
+        wide = BY_CODE[result.compute]
+        return Types(result.read, result.compute, (wide,) * len(self.outputs))
 
 
 class StdMean(VarMean):

@@ -332,15 +332,15 @@ def copy_(t: Any, source: Any, non_blocking: bool = False) -> Any:
     return replace(t, source.detach().to(t.dtype).clone())
 
 
-def replace(t: SparseTensor, made: SparseTensor) -> SparseTensor:
+def replace(t: SparseTensor, result: SparseTensor) -> SparseTensor:
     """Let `t` hold what `made` holds: the in-place forms."""
     if t.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("a sparse tensor that requires grad cannot be changed in place")
-    if made._layout is not t._layout or made.shape != t.shape or made.dtype is not t.dtype:
+    if result._layout is not t._layout or result.shape != t.shape or result.dtype is not t.dtype:
         raise RuntimeError(
-            f"in place: the result ({made.layout}, {list(made.shape)}, {made.dtype.name}) does not fit the tensor"
+            f"in place: the result ({result.layout}, {list(result.shape)}, {result.dtype.name}) does not fit the tensor"
             f" ({t.layout}, {list(t.shape)}, {t.dtype.name})"
         )
-    t._index, t._held, t._sorted = made._index, made._held, made._sorted
+    t._index, t._held, t._sorted = result._index, result._held, result._sorted
     _C.bump_version(t)
     return t

@@ -294,11 +294,11 @@ class SampledAddmm(OpDefinition):
         row, col = positions(pattern)
         part = taken(g, pattern)
         part = part * (alpha.conjugate() if isinstance(alpha, complex) else alpha)
-        turned = pairs_product(col, row, part, input.shape[1], mat1.conj())
+        transposed = pairs_product(col, row, part, input.shape[1], mat1.conj())
         return {
             "input": g * beta,
             "mat1": pairs_product(row, col, part, input.shape[0], mat2.mH),
-            "mat2": turned.transpose(0, 1),
+            "mat2": transposed.transpose(0, 1),
         }
 
 

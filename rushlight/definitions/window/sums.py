@@ -179,8 +179,8 @@ class SumRange:
         result = [self.listed("starts", "i64", starts), self.listed("counts", "i64", self.table.counts)]
         if weights is not None:
             padded = [w + [0.0] * (taps - len(w)) for w in weights]
-            turned = [padded[o][t] for t in range(taps) for o in range(target)]
-            result.append(Table(f"weights{self.d}", code, (taps, target), (target, 1), values=encoded(turned, code)))
+            values = encoded([padded[o][t] for t in range(taps) for o in range(target)], code)
+            result.append(Table(f"weights{self.d}", code, (taps, target), (target, 1), values=values))
         else:
             result.append(self.listed("divisors", code, self.table.divisors or (1,) * target))
         low, high, padding = 0, 0, 0

@@ -131,7 +131,7 @@ class FxGraphDrawer:
                     result.add_edge(used.name, node.name)
         return result
 
-    def _draw_tensors(self, made: DotGraph, module: GraphModule, node: Node) -> None:
+    def _draw_tensors(self, result: DotGraph, module: GraphModule, node: Node) -> None:
         submodule = _get_attr(module, node.target)
         for kind, tensors in (("parameter", submodule.named_parameters()), ("buffer", submodule.named_buffers())):
             for name, tensor in tensors:
@@ -141,7 +141,7 @@ class FxGraphDrawer:
                     if self.dot_graph_shape == "record"
                     else f"{node.name}.{name}"
                 )
-                made.add_node(
+                result.add_node(
                     f"{node.name}.{name}",
                     label=label,
                     shape=self.dot_graph_shape,
@@ -149,7 +149,7 @@ class FxGraphDrawer:
                     fillcolor="Yellow2",
                     fontcolor="#000000",
                 )
-                made.add_edge(f"{node.name}.{name}", node.name)
+                result.add_edge(f"{node.name}.{name}", node.name)
 
     def _style(self, node: Node) -> dict[str, str]:
         color = _COLORS.get(node.op)

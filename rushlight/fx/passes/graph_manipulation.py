@@ -24,15 +24,15 @@ def replace_target_nodes_with(
     fx_module: GraphModule, old_op: str, old_target: Target, new_op: str, new_target: Target
 ) -> None:
     """Every node of an opcode and target gets another opcode and target."""
-    made, values = Graph(), {}
+    result, values = Graph(), {}
     for node in fx_module.graph.nodes:
         if node.op == old_op and node.target == old_target:
             args, kwargs = (map_arg(a, values.__getitem__) for a in (node.args, node.kwargs))
-            values[node] = made.create_node(new_op, new_target, args, kwargs, node.name)
+            values[node] = result.create_node(new_op, new_target, args, kwargs, node.name)
         else:
-            values[node] = made.node_copy(node, values.__getitem__)
-    made._codegen = fx_module.graph._codegen
-    fx_module.graph = made
+            values[node] = result.node_copy(node, values.__getitem__)
+    result._codegen = fx_module.graph._codegen
+    fx_module.graph = result
 
 
 def get_size_of_all_nodes(fx_module: GraphModule, args: list[Any] | None = None) -> None:

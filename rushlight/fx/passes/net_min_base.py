@@ -104,13 +104,13 @@ class _MinimizerBase:
     def _build_submodule(self, nodes: NodeSet) -> tuple[GraphModule, str]:
         """The module with the chosen nodes as a submodule, and that one's name."""
         self._tag_nodes(nodes)
-        made = split_by_tags(self.module, ["main_0", "minimize", "main_1"])
-        found = [name for name, _ in made.named_children() if "minimize" in name]
+        result = split_by_tags(self.module, ["main_0", "minimize", "main_1"])
+        found = [name for name, _ in result.named_children() if "minimize" in name]
         if len(found) != 1:
             raise FxNetMinimizerBadModuleError(
                 f"minimizer: expected one submodule of the nodes {sorted(n.name for n in nodes)}, got {len(found)}"
             )
-        return made, found[0]
+        return result, found[0]
 
     def _get_submod_inputs(self, main_module: GraphModule, submod_path: str) -> tuple[Tensors, Tensors]:
         """What the submodule is given, each way."""

@@ -62,18 +62,18 @@ class _Split:
         partition.node_names.append(node.name)
         self.home[node] = name
 
-    def note_use(self, made: Node, user: Node | None) -> None:
+    def note_use(self, result: Node, user: Node | None) -> None:
         """`made` is used by `user` (None: by the output)."""
-        here, there = self.home.get(made), self.home.get(user) if user is not None else None
+        here, there = self.home.get(result), self.home.get(user) if user is not None else None
         if here == there:
             return
         if here is not None:
-            self.partitions[here].outputs.setdefault(made.name)
+            self.partitions[here].outputs.setdefault(result.name)
             if there is not None:
                 self.partitions[here].dependents.setdefault(there)
                 self.partitions[there].dependencies.setdefault(here)
         if there is not None:
-            self.partitions[there].inputs.setdefault(made.name)
+            self.partitions[there].inputs.setdefault(result.name)
 
     def sorted_names(self) -> list[str]:
         """Parts after those they need."""
@@ -107,9 +107,9 @@ class _Split:
                 self._enter(partition, node, partition.graph.get_attr(node.target))
         partition.inputs = dict.fromkeys(n.name for n in values)
 
-    def _enter(self, partition: Partition, node: Node, made: Node) -> None:
-        made.meta = node.meta.copy()
-        partition.environment[node] = made
+    def _enter(self, partition: Partition, node: Node, result: Node) -> None:
+        result.meta = node.meta.copy()
+        partition.environment[node] = result
 
     def copy_node(self, node: Node) -> None:
         partition = self.partitions[self.home[node]]
@@ -160,9 +160,9 @@ def split_module(m: GraphModule, root_m: Module, split_callback: Callable[[Node]
         number = str(split_callback(node))
         split.assign(node, number if partition_affix is None else f"{partition_affix}_{number}")
     for node in inner:
-        map_arg((node.args, node.kwargs), lambda made, node=node: split.note_use(made, node))
+        map_arg((node.args, node.kwargs), lambda result, node=node: split.note_use(result, node))
     output = m.graph.output_node()
-    map_arg(output.args[0], lambda made: split.note_use(made, None))
+    map_arg(output.args[0], lambda result: split.note_use(result, None))
     as_given = list(split.partitions)
     ordered = split.sorted_names()
     for name in ordered:
@@ -184,6 +184,6 @@ def split_module(m: GraphModule, root_m: Module, split_callback: Callable[[Node]
         if node in used_whole and (node.op == "placeholder" or output in node.users):
             split.open_base(node)
     split.base.output(map_arg(output.args[0], lambda n: split.base_values[n.name]))
-    made = GraphModule(split.base_attributes, split.base)
-    made.meta["partition_names"] = {p.submod_name for p in split.partitions.values()}
-    return made
+    result = GraphModule(split.base_attributes, split.base)
+    result.meta["partition_names"] = {p.submod_name for p in split.partitions.values()}
+    return result

@@ -223,11 +223,11 @@ class _SplitterBase:
 
     def split(self, remove_tag: bool = False) -> GraphModule:
         """The module of the tagged parts."""
-        made = split_by_tags(self.module, self.tags, return_tuple=self._return_tuple)
+        result = split_by_tags(self.module, self.tags, return_tuple=self._return_tuple)
         for node in self.module.graph.nodes if remove_tag else ():
             if hasattr(node, "tag"):
                 del node.tag
-        return made
+        return result
 
     def __call__(self) -> GraphModule:
         parts = self.remove_small_acc_subgraphs(self.put_nodes_into_subgraphs())
@@ -238,13 +238,13 @@ class _SplitterBase:
 
     def generate_split_results(self) -> SplitResult:
         """The split module, with the inputs of its submodules."""
-        made = self()
-        names = [name for name, _ in made.named_children()]
+        result = self()
+        names = [name for name, _ in result.named_children()]
         most = self.settings.max_acc_splits
         if 0 < most < len(names):
             raise ValueError(f"splitter: {len(names)} parts are more than max_acc_splits={most}")
-        inputs = generate_inputs_for_submodules(made, self.sample_input, names)
-        return SplitResult(made, inputs, self.non_acc_submodule_name)
+        inputs = generate_inputs_for_submodules(result, self.sample_input, names)
+        return SplitResult(result, inputs, self.non_acc_submodule_name)
 
     # --- growing a part backwards -------------------------------------------------------------------------------------
 
@@ -339,16 +339,16 @@ class _SplitterBase:
             name = "_run_on_acc_" if part.is_acc else self.non_acc_submodule_name
             report += f"{name}{i}: {len(part.nodes)} node(s)\n"
         self.tag(parts)
-        made = self.split(remove_tag=True)
-        made.eval()
+        result = self.split(remove_tag=True)
+        result.eval()
         if dump_graph:
-            for name, drawn in FxGraphDrawer(made, "preview", ignore_getattr=True).get_all_dot_graphs().items():
+            for name, drawn in FxGraphDrawer(result, "preview", ignore_getattr=True).get_all_dot_graphs().items():
                 drawn.write_raw(f"{name}.dot")
-        names = [n.target for n in made.graph.nodes if n.op == "call_module" and "acc" in n.target]
-        inputs = generate_inputs_for_submodules(made, self.sample_input, names)
+        names = [n.target for n in result.graph.nodes if n.op == "call_module" and "acc" in n.target]
+        inputs = generate_inputs_for_submodules(result, self.sample_input, names)
         slowest, rate = "", float(self.PCIe_BW)
         for name in names:
-            text, own = self._preview(name, getattr(made, name), inputs[name])
+            text, own = self._preview(name, getattr(result, name), inputs[name])
             report += text
             slowest, rate = (name, own) if own < rate else (slowest, rate)
         report += f"\nAt most {rate:.6g} runs a second by what crosses; the slowest part is {slowest or 'none'}."

@@ -47,12 +47,12 @@ def _replica(network: Module, device: Any, detach: bool) -> Module:
         for name, child in module._modules.items():
             copy._modules[name] = copies[id(child)] if child is not None else None
         for name, p in module._parameters.items():
-            made = moved(p)
-            if made is None:
+            result = moved(p)
+            if result is None:
                 copy._parameters[name] = None
                 continue
-            object.__setattr__(copy, name, made)      # no parameter of the copy: it has a history
-            copy._former_parameters[name] = made
+            object.__setattr__(copy, name, result)      # no parameter of the copy: it has a history
+            copy._former_parameters[name] = result
         for name, b in module._buffers.items():
             same = b is not None and b.device == device
             copy._buffers[name] = b if same else moved(b)       # the first device's are updated in place

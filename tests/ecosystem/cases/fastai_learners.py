@@ -43,39 +43,39 @@ def learner(folder: str, **options: object) -> Learner:
         device="cpu",
     )
     model = nn.Sequential(nn.Linear(4, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
-    made = Learner(
+    result = Learner(
         loaders, model, loss_func=CrossEntropyLossFlat(), metrics=[accuracy, F1Score()], path=folder, **options
     )
-    made.remove_cbs([callback for callback in made.cbs if type(callback).__name__ == "ProgressCallback"])
-    return made
+    result.remove_cbs([callback for callback in result.cbs if type(callback).__name__ == "ProgressCallback"])
+    return result
 
 
-def report(made: Learner) -> dict:
+def report(result: Learner) -> dict:
     return {
-        "values": [list(row) for row in made.recorder.values],
-        "losses": list(made.recorder.losses),
-        "rates": [float(rate) for rate in made.recorder.lrs],
-        "state": dict(made.model.state_dict()),
+        "values": [list(row) for row in result.recorder.values],
+        "losses": list(result.recorder.losses),
+        "rates": [float(rate) for rate in result.recorder.lrs],
+        "state": dict(result.model.state_dict()),
     }
 
 
 def case_one_cycle() -> dict:
     with tempfile.TemporaryDirectory() as folder:
-        made = learner(folder, cbs=[SaveModelCallback(), EarlyStoppingCallback(patience=2)])
-        made.logger = lambda *args: None
-        made.fit_one_cycle(3, 1e-2)
-        chances, labels = made.get_preds()
-        return {**report(made), "chances": chances, "labels": labels}
+        result = learner(folder, cbs=[SaveModelCallback(), EarlyStoppingCallback(patience=2)])
+        result.logger = lambda *args: None
+        result.fit_one_cycle(3, 1e-2)
+        chances, labels = result.get_preds()
+        return {**report(result), "chances": chances, "labels": labels}
 
 
 def case_mixup_and_accumulation() -> dict:
     with tempfile.TemporaryDirectory() as folder:
-        made = learner(folder, cbs=[MixUp(0.4)], opt_func=RMSProp, wd=0.01)
-        made.logger = lambda *args: None
-        made.fit_flat_cos(2, 1e-2)
-        made.save("kept")
-        made.load("kept")
-        return report(made)
+        result = learner(folder, cbs=[MixUp(0.4)], opt_func=RMSProp, wd=0.01)
+        result.logger = lambda *args: None
+        result.fit_flat_cos(2, 1e-2)
+        result.save("kept")
+        result.load("kept")
+        return report(result)
 
 
 def case_optimizers() -> dict:
@@ -128,8 +128,8 @@ def case_tabular() -> dict:
             bs=15,
             num_workers=0,
         )
-        made = tabular_learner(loaders, layers=[12, 6], metrics=accuracy)
-        made.logger = lambda *args: None
-        with made.no_bar():
-            made.fit_one_cycle(2, 1e-2)
-        return report(made)
+        result = tabular_learner(loaders, layers=[12, 6], metrics=accuracy)
+        result.logger = lambda *args: None
+        with result.no_bar():
+            result.fit_one_cycle(2, 1e-2)
+        return report(result)
