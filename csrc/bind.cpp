@@ -65,9 +65,9 @@ static PyObject* numpy_numbers(PyObject* seq) {
   if (!tuple) return PyErr_Clear(), nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.p); i++) {
     PyObject* old = PyTuple_GET_ITEM(tuple.p, i);
-    PyObject* made = numpy_number(old, true);
-    if (!made) continue;
-    PyTuple_SET_ITEM(tuple.p, i, made);
+    PyObject* converted = numpy_number(old, true);
+    if (!converted) continue;
+    PyTuple_SET_ITEM(tuple.p, i, converted);
     Py_DECREF(old);
   }
   return tuple.release();
@@ -146,7 +146,7 @@ static int accept_sequence(PyObject* o, PyObject** slot, Bound* bound) {
 // 1 accepted (possibly replaced in *slot), 0 refused, -1 exception
 static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
   *slot = o;
-  PyObject* made = nullptr;
+  PyObject* converted = nullptr;
   switch (p.type) {
     case ParamType::Tensor: return is_tensor(o);
     case ParamType::OptTensor: return o == Py_None || is_tensor(o);
@@ -155,14 +155,14 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       if (is_tensor(o) || is_plain_number(o)) return 1;
       if (o == Py_None) return p.type == ParamType::OptTensorOrScalar;
       if (is_symbolic_number(o)) return 1;
-      made = foreign_number(o);
+      converted = foreign_number(o);
       break;
     case ParamType::OptScalar:
       if (o == Py_None) return 1;
       [[fallthrough]];
     case ParamType::Scalar:
       if (is_plain_number(o) || is_symbolic_number(o)) return 1;
-      made = foreign_number(o);
+      converted = foreign_number(o);
       break;
     case ParamType::OptFloat:
       if (o == Py_None) return 1;
@@ -172,7 +172,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
         return 1;
       if (PyBool_Check(o) || PyComplex_Check(o)) return 0;
       if (is_symbolic_number(o)) return 1;
-      made = foreign_number(o);
+      converted = foreign_number(o);
       break;
     case ParamType::OptInt:
       if (o == Py_None) return 1;
@@ -180,7 +180,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::Int:
       if (PyLong_Check(o)) return !PyBool_Check(o);
       if (is_symbolic_int(o)) return 1;
-      made = foreign_integer(o);
+      converted = foreign_integer(o);
       break;
     case ParamType::OptBool:
       if (o == Py_None) return 1;
@@ -188,7 +188,7 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::Bool:
       if (PyBool_Check(o) || is_symbolic_bool(o)) return 1;
       if (!is_numpy_bool(o)) return 0;
-      made = Py_NewRef(PyObject_IsTrue(o) ? Py_True : Py_False);
+      converted = Py_NewRef(PyObject_IsTrue(o) ? Py_True : Py_False);
       break;
     case ParamType::OptIntList:
       if (o == Py_None) return 1;
@@ -196,12 +196,12 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::IntList:
       if (all_ints(o)) return accept_sequence(o, slot, bound);
       if (PyBool_Check(o)) return 0;
-      if (PyLong_Check(o) || is_symbolic_int(o)) made = PyTuple_Pack(1, o);
+      if (PyLong_Check(o) || is_symbolic_int(o)) converted = PyTuple_Pack(1, o);
       else if (all_symbolic_ints(o)) return 1;
-      else made = foreign_ints(o);
-      if (!made && (made = foreign_integer(o))) {
-        PyObject* number = made;
-        made = PyTuple_Pack(1, number);
+      else converted = foreign_ints(o);
+      if (!converted && (converted = foreign_integer(o))) {
+        PyObject* number = converted;
+        converted = PyTuple_Pack(1, number);
         Py_DECREF(number);
       }
       break;
@@ -214,16 +214,16 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
     case ParamType::Str: return PyUnicode_Check(o);
     case ParamType::DType:
       if (o == Py_None || is_dtype(o)) return 1;
-      made = Py_XNewRef(python_type_dtype(o));
+      converted = Py_XNewRef(python_type_dtype(o));
       break;
     case ParamType::Device: return o == Py_None || is_device(o) || PyUnicode_Check(o);
     case ParamType::Any:
       if (all_tensors(o, true)) return accept_sequence(o, slot, bound);
-      if (!(made = numpy_number(o, true)) && !(made = numpy_numbers(o))) return 1;
+      if (!(converted = numpy_number(o, true)) && !(converted = numpy_numbers(o))) return 1;
       break;
   }
-  if (!made) return 0;
-  *slot = bound->own(made);
+  if (!converted) return 0;
+  *slot = bound->own(converted);
   return 1;
 }
 

@@ -159,9 +159,9 @@ bool mark_views(PyObject** args, PyObject* result) {
 
 // A handler runs without recording, so the views it made look as if they were made under no_grad; whether the caller
 // records is what counts.
-static void adopt_view(Tensor* base, PyObject* made) {
-  if (!is_tensor(made) || made == as_object(base)) return;
-  ViewInfo* view = as_tensor(made)->view;
+static void adopt_view(Tensor* base, PyObject* result) {
+  if (!is_tensor(result) || result == as_object(base)) return;
+  ViewInfo* view = as_tensor(result)->view;
   if (view && view->base == (base->view ? base->view->base : base))
     view->no_grad_creation = !tls.grad_enabled || (base->view && base->view->no_grad_creation);
 }

@@ -375,9 +375,9 @@ bool run_post_hooks(Node* n, PyObject** grads, PyObject** out) {
   if (!n->extra || !n->extra->hooks) return true;
   Ref hooks(PyDict_Values(n->extra->hooks)), received(as_tuple(grads, n->num_outputs));
   for (Py_ssize_t i = 0; hooks && received && i < PyList_GET_SIZE(hooks.p); i++) {
-    Ref made(as_tuple(out, n->num_edges));
-    if (!made || !replace_all(out, n->num_edges,
-                              PyObject_CallFunctionObjArgs(PyList_GET_ITEM(hooks.p, i), made.p, received.p, nullptr)))
+    Ref result(as_tuple(out, n->num_edges));
+    if (!result || !replace_all(out, n->num_edges,
+                              PyObject_CallFunctionObjArgs(PyList_GET_ITEM(hooks.p, i), result.p, received.p, nullptr)))
       return false;
   }
   return hooks && received;
@@ -501,8 +501,8 @@ bool Task::run(Node* n) {
   }
   if (!applied) return false;
   if (anomaly_enabled && n->num_edges) {
-    Ref made(as_tuple(r.out, n->num_edges));
-    if (!made || !call_anomaly("check_gradients", n, made.p)) return false;
+    Ref result(as_tuple(r.out, n->num_edges));
+    if (!result || !call_anomaly("check_gradients", n, result.p)) return false;
   }
   if (!call.keep_graph) node_release(n);
   if (!run_post_hooks(n, r.grads, r.out)) return false;

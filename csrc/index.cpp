@@ -239,11 +239,11 @@ bool record_view(const Parsed& p, Tensor* base, Tensor* view, PyObject* index, O
 
 Overload* view_op(ViewStep step) {
   if (view_ops[step]) return view_ops[step];
-  Ref made(PyObject_CallFunction(recorder, "i", step));
-  if (!made) return nullptr;
-  if (Py_TYPE(made.p) != OverloadType)
-    return PyErr_Format(PyExc_TypeError, "index views: not an Overload: %R", made.p), nullptr;
-  if (!view_ops[step]) view_ops[step] = reinterpret_cast<Overload*>(made.release());   // else another thread was faster
+  Ref found(PyObject_CallFunction(recorder, "i", step));
+  if (!found) return nullptr;
+  if (Py_TYPE(found.p) != OverloadType)
+    return PyErr_Format(PyExc_TypeError, "index views: not an Overload: %R", found.p), nullptr;
+  if (!view_ops[step]) view_ops[step] = reinterpret_cast<Overload*>(found.release());  // else another thread was faster
   return view_ops[step];
 }
 

@@ -9,15 +9,8 @@
 #include "symbolic.h"
 #include "tape.h"
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                        "rushlight._C",
-                                        "Rushlight's core: tensors, op calls, tape, kernels' launch.",
-                                        -1,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._C",
+                                 "Rushlight's core: tensors, op calls, tape, kernels' launch.", -1};
 
 PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);

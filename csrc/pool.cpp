@@ -136,8 +136,8 @@ void after_fork() {
 
 // Kernels of several threads may be the first at once: they run without the interpreter lock.
 Pool& the_pool() {
-  Pool* made = pool.load(std::memory_order_acquire);
-  if (__builtin_expect(made != nullptr, 1)) return *made;
+  Pool* result = pool.load(std::memory_order_acquire);
+  if (__builtin_expect(result != nullptr, 1)) return *result;
   std::call_once(first_use, [] {
     pool = new Pool;
     pthread_atfork(nullptr, nullptr, after_fork);

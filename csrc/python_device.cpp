@@ -63,14 +63,14 @@ int status_of(PyObject* result) {
 // -----------------------------------------------------------------------------------------------------------
 
 int allocate(void* context, int unit, size_t nbytes, void** address) {
-  Ref made(call(self_of(context), names.allocate, {PyLong_FromSize_t(nbytes), PyLong_FromLong(unit)}));
-  if (!made) {
+  Ref result(call(self_of(context), names.allocate, {PyLong_FromSize_t(nbytes), PyLong_FromLong(unit)}));
+  if (!result) {
     // Devices say that they are full in one of these; the allocator makes room and asks again before it is an error.
     bool full = PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_RuntimeError);
     return full && !PyErr_ExceptionMatches(PyExc_NotImplementedError) ? RUSHLIGHT_OUT_OF_MEMORY
                                                                       : RUSHLIGHT_PYTHON_ERROR;
   }
-  *address = reinterpret_cast<void*>(PyLong_AsUnsignedLongLong(made.p));
+  *address = reinterpret_cast<void*>(PyLong_AsUnsignedLongLong(result.p));
   return PyErr_Occurred() ? RUSHLIGHT_PYTHON_ERROR : RUSHLIGHT_OK;
 }
 
@@ -150,9 +150,9 @@ int synchronize(void* context, int unit, void* stream) {
 }
 
 int new_stream(void* context, int unit, int priority, void** stream) {
-  Ref made(call(self_of(context), names.new_stream, {PyLong_FromLong(unit), PyLong_FromLong(priority)}));
-  if (!made) return RUSHLIGHT_PYTHON_ERROR;
-  *stream = PyLong_AsVoidPtr(made.p);
+  Ref result(call(self_of(context), names.new_stream, {PyLong_FromLong(unit), PyLong_FromLong(priority)}));
+  if (!result) return RUSHLIGHT_PYTHON_ERROR;
+  *stream = PyLong_AsVoidPtr(result.p);
   return PyErr_Occurred() ? RUSHLIGHT_PYTHON_ERROR : RUSHLIGHT_OK;
 }
 

@@ -132,9 +132,9 @@ DerivedVjp* tape_derived(Overload* op, TapeInfo* info, uint64_t mask) {
   }
   for (auto& [key, value] : info->more)
     if (key == mask) return value;
-  DerivedVjp* made = ask_derived(op, info, mask);
-  if (made) info->more.emplace_back(mask, made);
-  return made;
+  DerivedVjp* result = ask_derived(op, info, mask);
+  if (result) info->more.emplace_back(mask, result);
+  return result;
 }
 
 // --- nodes: life ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 // CompiledCallable: a function that runs what was compiled for its arguments. A call is bound to the function's
 // parameters as one flat array of locals; the entries' guards are asked, the last one that held first; the entry's
 // function gets the locals, all positional. Where no guards hold, Python is asked (rushlight/dynamo/convert.py). Code
-// that ended a graph early returns a TailCall: what is to be called next, from here, so that loops do not pile up frames.
-// Everything holds the interpreter lock.
+// that ended a graph early returns a TailCall: what is to be called next, from here, so that loops do not pile up
+// frames. Everything holds the interpreter lock.
 #include <algorithm>
 #include <vector>
 
@@ -208,9 +208,9 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject*) {
   Py_ssize_t count = code->co_argcount + code->co_kwonlyargcount + varargs + varkw;
   Ref names(PyCode_GetVarnames(code));
   Ref parameters(names ? PyTuple_GetSlice(names.p, 0, count) : nullptr);
-  Ref made(parameters ? type->tp_alloc(type, 0) : nullptr);
-  if (!made) return nullptr;
-  Compiled* c = compiled(made.p);
+  Ref result(parameters ? type->tp_alloc(type, 0) : nullptr);
+  if (!result) return nullptr;
+  Compiled* c = compiled(result.p);
   c->vectorcall = guarded<compiled_vectorcall>;
   c->function = Py_NewRef(function);
   c->parameters = parameters.release();
@@ -220,7 +220,7 @@ PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject*) {
   c->positional_only = code->co_posonlyargcount;
   c->keyword = code->co_kwonlyargcount;
   c->varargs = varargs, c->varkw = varkw;
-  return made.release();
+  return result.release();
 }
 
 int compiled_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -373,10 +373,10 @@ PyType_Spec tail_spec = {"rushlight._C.TailCall", offsetof(TailCall, items), siz
 // tail_call(callable, *args): returned by compiled code; whoever called that calls this next.
 PyObject* py_tail_call(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   if (nargs < 1) return PyErr_SetString(PyExc_TypeError, "tail_call: expected a callable"), nullptr;
-  PyObject* made = TailCallType->tp_alloc(TailCallType, nargs);
-  if (!made) return nullptr;
-  for (Py_ssize_t i = 0; i < nargs; i++) reinterpret_cast<TailCall*>(made)->items[i] = Py_NewRef(args[i]);
-  return made;
+  PyObject* result = TailCallType->tp_alloc(TailCallType, nargs);
+  if (!result) return nullptr;
+  for (Py_ssize_t i = 0; i < nargs; i++) reinterpret_cast<TailCall*>(result)->items[i] = Py_NewRef(args[i]);
+  return result;
 }
 
 PyObject* py_disable_here(PyObject*, PyObject* on) {

@@ -223,11 +223,11 @@ PyObject* py_device_generator(PyObject*, PyObject* given) {
   if (device.type == kCPU) return Py_NewRef(default_generator);
   for (PyObject* known : device_generators)
     if (object_of(known)->device == device) return Py_NewRef(known);
-  PyObject* made = PyObject_CallOneArg(as_object(generator_type), given);
-  if (made == nullptr) return nullptr;
-  object_of(made)->seed = device_seed;
-  device_generators.push_back(made);
-  return Py_NewRef(made);
+  PyObject* result = PyObject_CallOneArg(as_object(generator_type), given);
+  if (result == nullptr) return nullptr;
+  object_of(result)->seed = device_seed;
+  device_generators.push_back(result);
+  return Py_NewRef(result);
 }
 
 // seed_device_generators(seed): those that are, and those to come.

@@ -666,9 +666,9 @@ PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *nodes, *related;
   int slots;
   if (!PyArg_ParseTuple(args, "O!O!i", &PyList_Type, &nodes, &PyList_Type, &related, &slots)) return nullptr;
-  Ref made(type->tp_alloc(type, 0));
-  if (!made) return nullptr;
-  auto* tree = reinterpret_cast<GuardTree*>(made.p);
+  Ref result(type->tp_alloc(type, 0));
+  if (!result) return nullptr;
+  auto* tree = reinterpret_cast<GuardTree*>(result.p);
   tree->nodes = new std::vector<GuardNode>();
   tree->related = new std::vector<Related>();
   tree->settled = new std::vector<Settled>();
@@ -681,7 +681,7 @@ PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!read_relation(PyList_GET_ITEM(related, i), tree)) return nullptr;
   for (const GuardNode& n : *tree->nodes)
     if (n.slot >= slots) return PyErr_SetString(PyExc_ValueError, "GuardTree: no such slot"), nullptr;
-  return made.release();
+  return result.release();
 }
 
 int tree_traverse(PyObject* self, visitproc visit, void* arg) {

@@ -17,15 +17,8 @@
 #include "shared.h"
 #include "update.h"
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                        "rushlight._extras",
-                                        "What belongs to no call of an op, for rushlight._C.",
-                                        -1,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "rushlight._extras",
+                                 "What belongs to no call of an op, for rushlight._C.", -1};
 
 PyMODINIT_FUNC PyInit__extras() {
   PyObject* core = PyImport_ImportModule("rushlight._C");

@@ -352,8 +352,8 @@ static PyObject* op_get_doc(PyObject* self, void*) {
   if (!dict) return nullptr;
   if (PyObject* known = PyDict_GetItemString(dict.p, "__doc__")) return Py_NewRef(known);
   if (!describer) Py_RETURN_NONE;
-  Ref made(PyObject_CallOneArg(describer, self));
-  return made && !PyDict_SetItemString(dict.p, "__doc__", made.p) ? made.release() : nullptr;
+  Ref result(PyObject_CallOneArg(describer, self));
+  return result && !PyDict_SetItemString(dict.p, "__doc__", result.p) ? result.release() : nullptr;
 }
 static int op_set_doc(PyObject* self, PyObject* value, void*) {
   Ref dict(PyObject_GenericGetDict(self, nullptr));

@@ -170,9 +170,9 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
     const Slot& slot = (*plan->slots)[i];
     if (slot.kind != SlotKind::View && slot.kind != SlotKind::Arg) continue;
     int own = slot.source - num_inputs;   // of a view of an output, which must have been made by then
-    bool made = slot.kind == SlotKind::View && own >= 0 && own < static_cast<int>(i) &&
+    bool result = slot.kind == SlotKind::View && own >= 0 && own < static_cast<int>(i) &&
                 (*plan->slots)[own].kind == SlotKind::New;
-    if (!made && (slot.source < 0 || own >= 0))
+    if (!result && (slot.source < 0 || own >= 0))
       return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
   }
   set_lifetimes(plan);

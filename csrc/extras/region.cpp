@@ -93,12 +93,12 @@ bool prepare(Graph& g, Tensor** inputs, int count) {
            as_tensor(g.memory[i])->data() == t->data() && !(t->flags & kInference);   // those count no writes
   }
   if (same) return true;
-  Ref made(plan_run(g.preparation, inputs, count));
-  if (!made) return false;
+  Ref result(plan_run(g.preparation, inputs, count));
+  if (!result) return false;
   PyObject* kept = PyTuple_New(static_cast<Py_ssize_t>(g.taken.size()));
   if (!kept) return false;
   for (size_t i = 0; i < g.taken.size(); i++)
-    PyTuple_SET_ITEM(kept, i, Py_NewRef(PyTuple_GET_ITEM(made.p, g.taken[i])));
+    PyTuple_SET_ITEM(kept, i, Py_NewRef(PyTuple_GET_ITEM(result.p, g.taken[i])));
   Ref made_kept(kept);
   std::vector<PyObject*> seen, memory;
   std::vector<uint32_t> versions;
@@ -129,9 +129,9 @@ PyObject* run(Graph& g, PyObject* const* inputs, Py_ssize_t count) {
     Ref list(PyList_New(count));
     if (!list) return nullptr;
     for (Py_ssize_t i = 0; i < count; i++) PyList_SET_ITEM(list.p, i, Py_NewRef(inputs[i]));
-    Ref made(PyObject_CallOneArg(g.function, list.p));
-    if (!made) return nullptr;
-    return PySequence_Fast(made.p, "a compiled graph must return a list of results");
+    Ref result(PyObject_CallOneArg(g.function, list.p));
+    if (!result) return nullptr;
+    return PySequence_Fast(result.p, "a compiled graph must return a list of results");
   }
   std::vector<Tensor*> given;
   given.reserve(g.used.size() + 8);
@@ -172,35 +172,35 @@ bool attach_results(Region* r, Node* n, PyObject** results, uint32_t dims) {
   return true;
 }
 
-bool save(Region* r, Node* n, PyObject* const* inputs, PyObject** made) {
+bool save(Region* r, Node* n, PyObject* const* inputs, PyObject** result) {
   Saved* s = n->saved();
   for (const Kept& kept : *r->saved) {
     bool ok;
     if (kept.place == Place::Result && (*r->differentiable)[kept.index])
-      ok = saved_pack_output(n, s++, as_tensor(made[kept.index]), static_cast<uint32_t>(kept.index));
+      ok = saved_pack_output(n, s++, as_tensor(result[kept.index]), static_cast<uint32_t>(kept.index));
     else
       ok = saved_pack_input(s++, kept.place == Place::Input    ? inputs[kept.index]
-                                 : kept.place == Place::Result ? made[kept.index]
-                                                               : made[n->num_outputs + kept.index]);
+                                 : kept.place == Place::Result ? result[kept.index]
+                                                               : result[n->num_outputs + kept.index]);
     if (!ok) return false;
   }
   return true;
 }
 
-bool record(Region* r, PyObject* const* inputs, Py_ssize_t count, std::vector<Edge>& edges, PyObject** made) {
+bool record(Region* r, PyObject* const* inputs, Py_ssize_t count, std::vector<Edge>& edges, PyObject** result) {
   auto results = static_cast<uint32_t>(r->differentiable->size());
   uint32_t dims = 0;
   for (uint32_t i = 0; i < results; i++) {
     if (!(*r->differentiable)[i]) continue;
-    if (!is_tensor(made[i])) return PyErr_SetString(PyExc_TypeError, "a result with a gradient is no tensor"), false;
-    dims += as_tensor(made[i])->ndim;
+    if (!is_tensor(result[i])) return PyErr_SetString(PyExc_TypeError, "a result with a gradient is no tensor"), false;
+    dims += as_tensor(result[i])->ndim;
   }
   Node* n = node_new(NodeKind::Region, reinterpret_cast<PyObject*>(r), static_cast<uint32_t>(count),
                      static_cast<uint32_t>(r->saved->size()), results, 2 * dims);
   if (!n) return false;
   Ref holder(as_object(n));
   for (Py_ssize_t i = 0; i < count; i++) std::swap(n->edges()[i], edges[i]);
-  return attach_results(r, n, made, dims) && save(r, n, inputs, made);
+  return attach_results(r, n, result, dims) && save(r, n, inputs, result);
 }
 
 struct EdgeList {
@@ -248,18 +248,18 @@ PyObject* region_call(PyObject* self, PyObject* args, PyObject*) {
       before.edges.push_back(e);
     }
   }
-  Ref made(run(r->forward, inputs.data(), count));
-  if (!made) return nullptr;
+  Ref result(run(r->forward, inputs.data(), count));
+  if (!result) return nullptr;
   auto results = static_cast<Py_ssize_t>(r->differentiable->size());
-  if (PySequence_Fast_GET_SIZE(made.p) < results)
+  if (PySequence_Fast_GET_SIZE(result.p) < results)
     return PyErr_SetString(PyExc_RuntimeError, "a compiled graph returned fewer results than it has"), nullptr;
   if (records) {
-    if (!detach_results(r, made.p, inputs.data(), count)) return nullptr;
-    if (!record(r, inputs.data(), count, before.edges, PySequence_Fast_ITEMS(made.p))) return nullptr;
+    if (!detach_results(r, result.p, inputs.data(), count)) return nullptr;
+    if (!record(r, inputs.data(), count, before.edges, PySequence_Fast_ITEMS(result.p))) return nullptr;
   }
   Ref own(PyList_New(results));
   for (Py_ssize_t i = 0; own && i < results; i++)
-    PyList_SET_ITEM(own.p, i, Py_NewRef(PySequence_Fast_GET_ITEM(made.p, i)));
+    PyList_SET_ITEM(own.p, i, Py_NewRef(PySequence_Fast_GET_ITEM(result.p, i)));
   return own.release();
 }
 
@@ -299,18 +299,18 @@ PyObject* gradients_of(Region* r, Node* n, PyObject** grads) {
   for (uint32_t i = 0; i < n->num_outputs; i++)
     if ((*r->differentiable)[i] && !values.add(laid_out(n, i, grads[i], dims))) return nullptr;
   if (!r->backward.exists()) {
-    Ref made(PyObject_CallNoArgs(r->make_backward));
-    if (!made || (!r->backward.exists() && !read_graph(made.p, &r->backward))) return nullptr;
+    Ref result(PyObject_CallNoArgs(r->make_backward));
+    if (!result || (!r->backward.exists() && !read_graph(result.p, &r->backward))) return nullptr;
   }
   return run(r->backward, values.items.data(), static_cast<Py_ssize_t>(values.items.size()));
 }
 
 // For gradients of gradients, which are refused when they are wanted.
-PyObject* refusing(Region* r, Node* n, PyObject** grads, PyObject* made) {
+PyObject* refusing(Region* r, Node* n, PyObject** grads, PyObject* all_gradients) {
   Ref given(PyTuple_New(n->num_outputs));
   for (uint32_t i = 0; given && i < n->num_outputs; i++)
     PyTuple_SET_ITEM(given.p, i, Py_NewRef(grads[i] ? grads[i] : Py_None));
-  Ref all(given ? PySequence_Tuple(made) : nullptr);
+  Ref all(given ? PySequence_Tuple(all_gradients) : nullptr);
   Ref result(all ? PyObject_CallFunctionObjArgs(r->refuse, given.p, all.p, nullptr) : nullptr);
   return result ? PySequence_Fast(result.p, "expected a tuple of gradients") : nullptr;
 }
@@ -319,13 +319,13 @@ PyObject* refusing(Region* r, Node* n, PyObject** grads, PyObject* made) {
 
 static bool region_apply(Node* n, PyObject** grads, PyObject** out) {
   Region* r = as_region(n->op);
-  Ref made(gradients_of(r, n, grads));
-  if (made && thread_state().grad_enabled) made = Ref(refusing(r, n, grads, made.p));
-  if (!made) return false;
-  if (PySequence_Fast_GET_SIZE(made.p) < static_cast<Py_ssize_t>(r->gradients->size()))
+  Ref result(gradients_of(r, n, grads));
+  if (result && thread_state().grad_enabled) result = Ref(refusing(r, n, grads, result.p));
+  if (!result) return false;
+  if (PySequence_Fast_GET_SIZE(result.p) < static_cast<Py_ssize_t>(r->gradients->size()))
     return PyErr_SetString(PyExc_RuntimeError, "a compiled backward returned fewer gradients than it has"), false;
   for (size_t k = 0; k < r->gradients->size(); k++) {
-    PyObject* g = PySequence_Fast_GET_ITEM(made.p, static_cast<Py_ssize_t>(k));
+    PyObject* g = PySequence_Fast_GET_ITEM(result.p, static_cast<Py_ssize_t>(k));
     auto at = static_cast<uint32_t>((*r->gradients)[k]);
     if (is_tensor(g) && at < n->num_edges && n->edges()[at].node) Py_XSETREF(out[at], Py_NewRef(g));
   }
@@ -354,9 +354,9 @@ PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
   if (!PyArg_ParseTuple(args, "OO!OOOO:Region", &forward, &PyTuple_Type, &differentiable, &saved, &gradients,
                         &make_backward, &refuse))
     return nullptr;
-  Ref made(type->tp_alloc(type, 0));
-  if (!made) return nullptr;
-  Region* r = as_region(made.p);
+  Ref result(type->tp_alloc(type, 0));
+  if (!result) return nullptr;
+  Region* r = as_region(result.p);
   new (&r->forward) Graph;
   new (&r->backward) Graph;
   r->differentiable = new std::vector<bool>;
@@ -368,7 +368,7 @@ PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
     r->differentiable->push_back(PyTuple_GET_ITEM(differentiable, i) == Py_True);
   if (!read_graph(forward, &r->forward) || !read_saved(saved, r->saved) || !read_ints(gradients, r->gradients))
     return nullptr;
-  return made.release();
+  return result.release();
 }
 
 int region_traverse(PyObject* self, visitproc visit, void* arg) {

@@ -115,13 +115,13 @@ int find_kernel(UpdateObject* self, Entry& e, int num) {
   if (!codes) return -1;
   for (int k = 0; k < num; k++)
     PyTuple_SET_ITEM(codes.p, k, Py_NewRef(dtype_object(static_cast<DType>((types >> 8 * k & 255) - 1))));
-  Ref made(PyObject_CallOneArg(self->compile, codes.p));
-  if (!made) return -1;
+  Ref result(PyObject_CallOneArg(self->compile, codes.p));
+  if (!result) return -1;
   Combination c{types, nullptr, false};
-  if (made.p != Py_None) {
+  if (result.p != Py_None) {
     long long address;
     int wide;
-    if (!PyArg_ParseTuple(made.p, "Lp", &address, &wide)) return -1;
+    if (!PyArg_ParseTuple(result.p, "Lp", &address, &wide)) return -1;
     c.kernel = reinterpret_cast<Kernel>(static_cast<intptr_t>(address));
     c.wide = wide;
   }
@@ -139,17 +139,17 @@ int find_block(UpdateObject* self, Walk& walk, PyObject* hyper, const double* sc
     owned[k] = Ref(PyFloat_FromDouble(scalars[k]));
     if (!(args[k + 1] = owned[k].p)) return -1;
   }
-  Ref made(PyObject_Vectorcall(self->numbers, args, num + 1, nullptr));
-  if (!made) return -1;
-  if (!PyTuple_Check(made.p) || PyTuple_GET_SIZE(made.p) < num || PyTuple_GET_SIZE(made.p) > num + kMaxNumbers)
+  Ref result(PyObject_Vectorcall(self->numbers, args, num + 1, nullptr));
+  if (!result) return -1;
+  if (!PyTuple_Check(result.p) || PyTuple_GET_SIZE(result.p) < num || PyTuple_GET_SIZE(result.p) > num + kMaxNumbers)
     return PyErr_Format(PyExc_RuntimeError, "update: its numbers must be a tuple of %d to %d, got %R", num,
-                        num + kMaxNumbers, made.p),
+                        num + kMaxNumbers, result.p),
            -1;
   walk.blocks.emplace_back();
   Numbers& block = walk.blocks.back();
   memcpy(block.scalars, scalars, sizeof(double) * num);
-  for (int k = 0; k < static_cast<int>(PyTuple_GET_SIZE(made.p)); k++) {
-    double value = PyFloat_AsDouble(PyTuple_GET_ITEM(made.p, k));
+  for (int k = 0; k < static_cast<int>(PyTuple_GET_SIZE(result.p)); k++) {
+    double value = PyFloat_AsDouble(PyTuple_GET_ITEM(result.p, k));
     if (value == -1 && PyErr_Occurred()) return -1;
     if (k < num) block.next[k] = value;
     else block.wide[k - num] = value, block.narrow[k - num] = static_cast<float>(value);
