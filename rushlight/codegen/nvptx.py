@@ -30,7 +30,7 @@ from .targets import Target
 POINTS, ROWS, THREADS = "points", "rows", "threads"
 WARP = 32
 AT_ONCE = 4      # elements of a row that a thread has under way
-TOGETHER = 2     # vectors of a row, likewise
+TOGETHER = 2     # vectors of several operands of a row, likewise
 BARRIER = "@llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
@@ -191,8 +191,9 @@ class GpuLowering(Lowering):
             start = min_(s.stop, start + irem(size - over, size))
             init = self.part(s, "head", s.start, start, init)
         count, threads = idiv(s.stop - start, size), var("threads")
-        groups, group = idiv(count, threads * const(TOGETHER, "i64")), threads * const(TOGETHER, "i64")
-        places = [var("thread") + threads * const(k, "i64") for k in range(TOGETHER)]
+        together = AT_ONCE if len(read_in_vectors(s, definitions(self.nest.loop.body))) == 1 else TOGETHER
+        groups, group = idiv(count, threads * const(together, "i64")), threads * const(together, "i64")
+        places = [var("thread") + threads * const(k, "i64") for k in range(together)]
         turn = var(f"{s.var}.group")
         init = self.vectors(s, "group", zero, groups, init, [start + (turn * group + at) * size for at in places])
         one = start + var(f"{s.var}.one") * size

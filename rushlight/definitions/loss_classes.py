@@ -120,24 +120,25 @@ def without_ignored(index: Any, ignore_index: int) -> tuple[Any, Any]:
 
 def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any, classes: int) -> Any:
     """Per-row losses with ignored rows dropped and class weights applied, then reduced."""
-    scale = keep.to(loss.dtype) if keep is not None else None
+    scale, rows = None, loss.numel()
     if weight is not None:
         if tuple(weight.shape) != (classes,):
             raise RuntimeError(
                 f"weight: expected one number for each of the {classes} classes, got shape {list(weight.shape)}"
             )
-        chosen = weight.index_select(0, target.reshape(-1)).reshape(loss.shape)
-        scale = chosen if scale is None else chosen * scale
-    if scale is not None:
+        scale = weight.index_select(0, target.reshape(-1)).reshape(loss.shape)
         loss = loss * scale
-        if keep is not None:   # an ignored row contributes nothing, even where its loss is not a number
-            loss = loss.masked_fill(keep.logical_not(), 0.0)
+    if keep is not None:   # an ignored row contributes nothing, even where its loss is not a number
+        ignored = keep.logical_not()
+        loss = loss.masked_fill(ignored, 0.0)
+        scale = None if scale is None else scale.masked_fill(ignored, 0.0)
+        rows = keep.sum(dtype=loss.dtype) if scale is None else rows
     if reduction == "none":
         return loss.reshape(shape)
     total = loss.sum()
     if reduction == "sum":
         return total
-    return total / (loss.numel() if scale is None else scale.sum())
+    return total / (rows if scale is None else scale.sum())
 
 
 class CrossEntropy(Loss):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...loops.expr import Value, idiv, irem, var
-from ...loops.lowered import Lowered
+from ...loops.lowered import Lowered, TwoPass
 from ...loops.nest import For, Local, Nest, operands, rows
 from ..primitives import SIZE
 from .cpu_fold import (
@@ -30,7 +30,8 @@ from .cpu_fold import (
 )
 from .launch import Launch, Schedule, Temp, product
 
-BLOCKS = 1056            # that keep a unit busy
+BLOCKS = 528             # that keep a unit busy
+TURN = 16384             # elements of a half type that a block has under way at once
 THREADS = 262144         # the same, of single threads
 BLOCK_CHUNK = 8192       # elements from which on a block gets help
 THREAD_CHUNK = 64        # elements from which on a thread gets help
@@ -51,7 +52,8 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     if outputs == 0:
         return Schedule(())
     by_thread = lane_axis(kept, folded, lead) is not None or count <= SHORT
-    near = near_strides(kept, len(memories)) if by_thread and len(folded) == 1 else ()
+    once = len(folded) == 1 and not isinstance(folding.fold, TwoPass)
+    near = near_strides(kept, len(memories)) if by_thread and once else ()
     each = column_vector(outputs, [m.code for m in memories], near) if count >= TILE_ROWS else 0
     if each:
         chunks = min(TILES // -(-outputs // (each * LANES)), count // TILE_ROWS)
@@ -59,8 +61,9 @@ def schedule_fold(lowered: Lowered) -> Schedule:
         chunks = (THREADS if by_thread else BLOCKS) // outputs
         chunks = min(chunks, count // (THREAD_CHUNK if by_thread else BLOCK_CHUNK), folded[0].size)
     per_chunk = -(-folded[0].size // chunks) if chunks > 1 else 0
-    if per_chunk and len(folded) == 1 and not by_thread:
-        per_chunk = -(-per_chunk // WHOLE) * WHOLE      # chunks start where vectors may
+    if per_chunk and len(folded) == 1 and not by_thread:     # chunks start where vectors may; long ones are whole turns
+        whole = TURN if per_chunk > 4 * TURN else WHOLE
+        per_chunk = -(-per_chunk // whole) * whole
     chunks = -(-folded[0].size // per_chunk) if per_chunk else 1
     unit = tuple([r for r, s in enumerate(folded[-1].strides) if s == 1])
     shape = Shape(len(kept), len(folded), False, False, chunks > 1, False, False, unit)
