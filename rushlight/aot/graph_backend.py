@@ -3,12 +3,12 @@
 Enters: a GraphModule over torch functions, and example inputs (real tensors, numbers where they are symbols). Leaves: a
 function of the list of inputs that returns the list of results, with gradients. Graphs whose sizes are symbols are
 compiled once; where compiling assumed more of the sizes than Dynamo's guards say, sizes that do not fit are compiled
-for again. What cannot be traced (or would write to
-shared memory) runs op by op.
+for again. What cannot be traced (or would write to shared memory) runs op by op.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -18,7 +18,6 @@ from .._C import Tensor
 from .._higher_order_ops import NotRecordable
 from ..autograd import grad_mode
 from ..base import show
-from ..dynamo.breaks import GraphBreak
 from ..dynamo.convert import is_told
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
@@ -41,7 +40,9 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
             return gm.forward
         result = CompiledGraph(gm, config)
         if result.region_for(example_inputs) is None and gm.meta.get("fullgraph"):
-            raise GraphBreak("not traced", f"the graph cannot be compiled: {result.why}")
+            # The results are right, so the program goes on; but who asks for whole graphs wants to know.
+            warnings.warn(f"compile(fullgraph=True): the graph was captured whole, but runs op by op: {result.why}",
+                          stacklevel=2)  # fmt: skip
         if result.is_native():      # nothing to do around it
             return result.only[0].native
 

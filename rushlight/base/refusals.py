@@ -294,7 +294,7 @@ FUNCTIONS = (
     System("Compiler", "programs are not captured or compiled yet", {
         "torch._dynamo": "export",
         "torch.autograd.graph": "region_activation_memory_budget",
-        "torch.compiler": "load_cache_artifacts load_compiled_function",
+        "torch.compiler": "load_compiled_function",
         "torch": "sym_fresh_size",
     }),
     System("GPUs", "it needs a GPU, and there is no device support yet", {

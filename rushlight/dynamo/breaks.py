@@ -25,7 +25,6 @@ HINTS: dict[str, str] = {
     "mutation": "Write to objects that the function can reach by name.",
     "internal": "This is a gap in Rushlight's capture, not in your program.",
     "escape": "The value cannot be made again from what the graph returns.",
-    "not traced": "The graph was captured whole; without fullgraph=True it runs op by op.",
     "too long": "Loops over Python values are unrolled: shorten them, or keep them in tensors.",
 }
 

@@ -149,7 +149,7 @@ def test_unsupported_parts_say_so_when_used(tmp_path: Path) -> None:
         import torch, torch.distributed as dist, torch.onnx
         from torch.nn.parallel import DistributedDataParallel
         print(torch.cuda.is_available(), torch.cuda.device_count(), dist.is_available(), torch.onnx.is_in_onnx_export())
-        for use in (lambda: torch.onnx.export(None), lambda: dist.rpc.init_rpc("x"),
+        for use in (lambda: torch.onnx.export(None),
                     lambda: torch.cuda.current_device(), lambda: torch.empty(1, device="cuda")):
             try:
                 use()
@@ -159,7 +159,6 @@ def test_unsupported_parts_say_so_when_used(tmp_path: Path) -> None:
     done = execute(str(program), cwd=tmp_path)
     assert done.stdout.splitlines() == [
         "False 0 True False",
-        "NotImplementedError",
         "NotImplementedError",
         "AssertionError",
         "AssertionError",
