@@ -2,6 +2,7 @@
 
     python -m benchmarks.distributed                  2 and 4 processes
     python -m benchmarks.distributed --ranks 2 --only all_reduce
+    python -m benchmarks.distributed --memory         a char GPT under fully_shard: bytes in each of 4 processes
 
 Both libraries run the same program, in turn, several times; the median of each is compared. One thread per process.
 """
@@ -78,6 +79,74 @@ def work(name: str, rank: int, ranks: int, path: str, only: str) -> None:
         print(json.dumps(found))
 
 
+def char_gpt_step(lib: Any, wrap: Any) -> tuple[Any, Any]:
+    """A model and one step of it, as `wrap` makes it."""
+    from .networks import gpt
+
+    lib.manual_seed(0)
+    model = wrap(gpt(lib))
+    optimizer = lib.optim.AdamW(model.parameters(), lr=1e-3)
+    x = lib.randint(0, 65, (2, 256))
+
+    def step(forward_only: bool = False) -> None:
+        loss = lib.nn.functional.cross_entropy(model(x).flatten(0, 1), x.flatten())
+        if not forward_only:
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return model, step
+
+
+def memory(rank: int, ranks: int, path: str) -> None:
+    """One process: what it holds between steps and at the peak of one, with and without `fully_shard`."""
+    import rushlight as lib
+    from rushlight import _C, distributed as dist
+    from rushlight.distributed.fsdp import fully_shard
+
+    lib.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=ranks)
+
+    def cut(model: Any) -> Any:
+        for block in [m for m in model.modules() if type(m).__name__ == "Block"]:
+            fully_shard(block)
+        return fully_shard(model, reshard_after_forward=True)
+
+    found = {}
+    for label, wrap in (("alone", lambda model: model), ("sharded", cut)):
+        before = _C.memory_stats()["allocated"]
+        model, step = char_gpt_step(lib, wrap)
+        for _ in range(2):
+            step()
+        found[f"{label}, between steps"] = _C.memory_stats()["allocated"] - before
+        _C.reset_peak_memory()
+        step()
+        found[f"{label}, peak"] = _C.memory_stats()["peak"] - before
+        if label == "alone":
+            _C.reset_peak_memory()
+            step(forward_only=True)
+            found["forward"] = _C.memory_stats()["peak"] - before - found[f"{label}, between steps"]
+            found["parameters"] = sum(p.numel() * p.element_size() for p in model.parameters())
+        del model, step
+    dist.barrier()
+    dist.destroy_process_group()
+    if rank == 0:
+        print(json.dumps(found))
+
+
+def show_memory(ranks: int) -> None:
+    """Against what must be there: a share of parameters and state (two moments), and at the peak what one process has
+    besides them (activations, and what backward computes from them)."""
+    found = run_once("memory", ranks, "")
+    parameters, activations = found["parameters"], found["alone, peak"] - found["alone, between steps"]
+    for label, expected in (("between steps", 3 * parameters / ranks), ("peak", 3 * parameters / ranks + activations)):
+        got = found[f"sharded, {label}"]
+        print(f"{label:16}{got / 1e6:9.2f} MB in each of {ranks}; expected {expected / 1e6:8.2f} MB, ratio "
+              f"{got / expected:.3f}; one process {found[f'alone, {label}'] / 1e6:.2f} MB")  # fmt: skip
+    print(f"parameters {parameters / 1e6:.2f} MB, activations {activations / 1e6:.2f} MB "
+          f"({found['forward'] / 1e6:.2f} MB in forward)")  # fmt: skip
+
+
 def agreed(lib: Any, dist: Any, call: Any) -> float:
     """The median of a number of calls that all ranks agree on."""
     for _ in range(3):
@@ -118,7 +187,12 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=0, help="how many processes; 2 and then 4 by default")
     parser.add_argument("--only", default="", help="measurements whose names hold this")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", action="store_true", help="bytes in each process under fully_shard")
     args = parser.parse_args()
+    if args.memory:
+        return show_memory(args.ranks or 4)
+    if args.work and args.work[0] == "memory":
+        return memory(int(args.work[1]), args.ranks, args.work[2])
     if args.work:
         return work(args.work[0], int(args.work[1]), args.ranks, args.work[2], args.only)
     for ranks in (args.ranks,) if args.ranks else (2, 4):

@@ -18,6 +18,7 @@ from rushlight.distributed.fsdp import (
 )
 from rushlight.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
+from .oracle import module, run_both
 from .processes import results_of, run
 
 
@@ -409,3 +410,36 @@ def all_of(rank: int, size: int, names: list[str]) -> str:
 )  # fmt: skip
 def test_what_else_a_sharded_module_can_do(names: list[str]) -> None:
     assert results_of(run(2, all_of, names)) == ["done"] * 2
+
+
+def in_either(lib: Any, rank: int, size: int) -> dict[str, list[float]]:
+    """Losses and norms of gradients of a few steps, with the same data, seeds and settings."""
+    shard = module(lib, "distributed.fsdp")
+    results = {}
+    for name, policy in (("plain", {}), ("sixteen", {"reduce_dtype": lib.float16})):
+        lib.manual_seed(4)
+        layer = lib.nn.TransformerEncoderLayer
+        model = lib.nn.Sequential(
+            lib.nn.Embedding(13, 16), *[layer(16, 2, 24, dropout=0.0, batch_first=True) for _ in range(2)],
+            lib.nn.Linear(16, 13),
+        )  # fmt: skip
+        for block in (model[1], model[2], model):
+            shard.fully_shard(block, mp_policy=shard.MixedPrecisionPolicy(**policy))
+        optimizer = lib.optim.AdamW(model.parameters(), lr=0.02)
+        results[name] = []
+        for step in range(4):
+            lib.manual_seed(100 * step + rank)
+            x = lib.randint(0, 13, (3, 7))
+            optimizer.zero_grad()
+            loss = lib.nn.functional.cross_entropy(model(x)[:, :-1].flatten(0, 1).float(), x[:, 1:].flatten())
+            loss.backward()
+            norm = lib.nn.utils.clip_grad_norm_(model.parameters(), 1.0).full_tensor()
+            optimizer.step()
+            results[name] += [loss.item(), norm.item()]
+    return results
+
+
+def test_losses_equal_pytorch() -> None:
+    for mine, theirs in zip(*run_both(2, in_either), strict=True):
+        rl.testing.assert_close(rl.tensor(mine["plain"]), rl.tensor(theirs["plain"]), atol=1e-5, rtol=1e-5)
+        rl.testing.assert_close(rl.tensor(mine["sixteen"]), rl.tensor(theirs["sixteen"]), atol=2e-3, rtol=2e-3)

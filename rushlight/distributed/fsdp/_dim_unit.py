@@ -15,6 +15,7 @@ from ..tensor.placement_types import _StridedShard
 from ._unit import Owner, Unit, memory_of
 
 _empty = find_op("empty")
+_LARGE_PART = 1 << 14       # bytes of a parameter's part, from which a collective of its own costs less than a copy
 
 
 class Cut(NamedTuple):
@@ -182,7 +183,18 @@ class DimUnit(Unit):
             self._make_whole(current)
         self.show(self.parts)
 
+    def send_parts(self, sent: Any, options: Any) -> tuple[Any, Any]:
+        """Large parts go straight to where they belong: no second memory, no copy. Small ones go together."""
+        if self.count * sent.element_size() < _LARGE_PART * len(self.cuts) or any(cut.dim for cut in self.cuts):
+            return super().send_parts(sent, options)
+        for memory, size in self._sizes:
+            memory.resize_(size)
+        own = [sent[cut.start : cut.start + cut.count] for cut in self.cuts]
+        return self.group.allgather_into_tensor_coalesced([t.data for t in self._padded], own, options), None
+
     def spread(self, gathered: Any) -> None:
+        if gathered is None:
+            return
         rows = gathered.view(self.size, -1)
         for cut, padded in zip(self.cuts, self._padded):
             # `data` has a version of its own: to the tape these are the same elements as before.

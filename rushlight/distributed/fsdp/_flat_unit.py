@@ -130,10 +130,11 @@ class FlatUnit(Unit):
     def memories(self) -> list[tuple[Any, int]]:
         return self._sizes
 
-    def gather_target(self, count: int, dtype: Any, device: Any) -> Any:
+    def send_parts(self, sent: Any, options: Any) -> tuple[Any, Any]:
         memory, size = self._sizes[0]
         memory.resize_(size)
-        return self._flat.data
+        out = self._flat.data
+        return self.group._allgather_base(out, sent, options), out
 
     def spread(self, gathered: Any) -> None:
         if gathered.data_ptr() != self._flat.data_ptr():

@@ -195,15 +195,22 @@ class Passes:
                 self._prefetch_backward()
         return gradient
 
-    def _prefetch_backward(self) -> None:
+    def _prefetch_backward(self, is_over: bool = False) -> None:
         following = self.next_backward
         if following is None:
             order = self._shared().order
             place = order.index(self) if self in order else 0
+            if self._is_first_back() and not is_over:
+                return          # all activations are there: only when this one's are gone is the next begun
             following = order[place - 1 : place] if place else []
         for other in following:
             if other.unit is not None and other.unit.gathers_in_backward:
                 other.unit.begin_gather()
+
+    def _is_first_back(self) -> bool:
+        """Whether its backward is the first of those below the root."""
+        inner = [passes for passes in self._shared().order if not passes.is_root]
+        return bool(inner) and inner[-1] is self
 
     def after_backward(self) -> None:
         """The module's gradients are there."""
@@ -216,8 +223,8 @@ class Passes:
             waiting.pop(0).end_reduce()
         self.unit.end_backward()
         waiting.append(self.unit)
-        if self.prefetches_after and shared.is_ending:
-            self._prefetch_backward()
+        if (self.prefetches_after or self._is_first_back()) and shared.is_ending:
+            self._prefetch_backward(is_over=True)
 
     def _end_of_pass(self) -> None:
         """The backward pass is over: all gradients arrive, also of modules whose inputs needed none."""

@@ -82,9 +82,10 @@ class Unit:
         """Add the reduced part of this process to the gradients of the parts."""
         raise NotImplementedError
 
-    def gather_target(self, count: int, dtype: Any, device: Any) -> Any:
-        """Where all processes' parts go."""
-        return _empty(count, dtype=dtype, device=device)
+    def send_parts(self, sent: Any, options: Any) -> tuple[Any, Any]:
+        """Start to gather: what to wait for, and all processes' parts (None if they go to their places at once)."""
+        out = _empty(sent.numel() * self.size, dtype=sent.dtype, device=sent.device)
+        return self.group._allgather_base(out, sent, options), out
 
     def refresh(self) -> None:
         """Parts may have been replaced by the program: bring them into the buffer."""
@@ -106,10 +107,9 @@ class Unit:
             out = self.custom_gather.allocate((sent.numel() * self.size,), dtype=sent.dtype, device=sent.device)
             self._gathering = (self.custom_gather(out, sent, self.group, async_op=in_background), out)
             return
-        out = self.gather_target(sent.numel() * self.size, sent.dtype, sent.device)
         options = opt.AllgatherOptions()
         options.asyncOp = in_background
-        self._gathering = (self.group._allgather_base(out, sent, options), out)
+        self._gathering = self.send_parts(sent, options)
 
     def gather(self) -> None:
         """Modules have whole parameters when this returns."""
