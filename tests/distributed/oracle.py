@@ -34,7 +34,7 @@ def run_both(ranks: int, function: Callable, *args: Any) -> tuple[list[Any], lis
     pytest.importorskip("torch")
     path = os.path.join(tempfile.mkdtemp(), "meeting")
     mine = results_of(run(ranks, _program, "rushlight", path, function, args))
-    theirs = results_of(run(ranks, _program, "torch", path, function, args, make_world=False))
+    theirs = results_of(run(ranks, _program, "torch", path, function, args, make_world=False, patience=240.0))
     return mine, theirs
 
 

@@ -64,7 +64,8 @@ def run(ranks: int, function: Callable, *args: Any, **options: Any) -> list[Any]
     results = []
     for process, (pipe, _) in zip(processes, pipes, strict=True):
         try:
-            results.append(pipe.recv() if pipe.poll(TIMEOUT) else Raised(TimeoutError("the rank said nothing")))
+            has_said = pipe.poll(options.get("patience", TIMEOUT))
+            results.append(pipe.recv() if has_said else Raised(TimeoutError("the rank said nothing")))
         except EOFError:
             results.append(None)
     for process in processes:
