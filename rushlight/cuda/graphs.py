@@ -285,9 +285,9 @@ def _in_module(module: Any, call: Callable) -> Any:
     return module
 
 
-def may_replay() -> bool:
-    """Whether work may be recorded or replayed here and now: nobody records already, on the first stream."""
-    return not _capturing and _real().current_stream().stream_id == 0
+def may_replay(device: Any) -> bool:
+    """Whether work may be recorded or replayed here and now: nobody records already, on the device's first stream."""
+    return not _capturing and _C.current_stream(device) == 0
 
 
 def recorded(call: Callable[[], Any]) -> tuple[CUDAGraph | None, Any]:

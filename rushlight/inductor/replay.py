@@ -32,16 +32,19 @@ class Recording:
 
     def __init__(self, graph: Any, results: list[Any], addresses: Sequence[int], copies: dict[int, Any]) -> None:
         self.graph, self.results, self.copies = graph, results, copies
+        self.addresses = list(addresses)
         self.fixed = [(k, at) for k, at in enumerate(addresses) if k not in copies]
         self.tensors = [t for t in results if isinstance(t, _C.Tensor)]
         self.alone = [_C.storage_holders(t) for t in self.tensors]
 
     def serves(self, addresses: Sequence[int]) -> bool:
+        if not self.copies:
+            return addresses == self.addresses
         return all(addresses[k] == at for k, at in self.fixed)
 
     def is_free(self) -> bool:
         """Whether nobody else holds the memory of the results."""
-        return all(_C.storage_holders(t) == n for t, n in zip(self.tensors, self.alone, strict=True))
+        return [_C.storage_holders(t) for t in self.tensors] == self.alone
 
     def replay(self, given: Sequence[Any]) -> list[Any]:
         for k, own in self.copies.items():
@@ -60,13 +63,14 @@ class Replayed:
         self.recordings: list[Recording] = []
         self.seen: deque[list[int]] = deque(maxlen=SETTLED)
         self.is_refused, self.tries = False, 0
+        self.device, self.graphs = compiled.device, None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.compiled, name)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        graphs = late.provided("cuda graphs")
-        if self.is_refused or not graphs.may_replay():
+        graphs = self.graphs = self.graphs or late.provided("cuda graphs")
+        if self.is_refused or not graphs.may_replay(self.device):
             return self.compiled(inputs)
         given = self.compiled.arguments(inputs)
         addresses = [t.data_ptr() for t in given]
