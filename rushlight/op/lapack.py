@@ -19,6 +19,7 @@ from ..loops import expr
 from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
 from ..loops.record import Record
 from .definition import KIND_PLANNED
+from .extents import Extent, Untraceable
 from .extern import Extern, on_other_device
 from .gemm import blas_kernels
 from .pointwise import check_devices, compile_for, device_of
@@ -241,6 +242,8 @@ class Program:
         """
         if not self.count or self.device.type == "meta":
             return
+        if any(isinstance(arg, Extent) for arg in args):
+            raise Untraceable(routine)     # how much memory it wants is asked for these very sizes
         address = routine_address(LETTERS[code] + routine)
         places, described = describe(args, code, asked(address, args, code) if WORK in args else 0)
         wide = strips is None and self.count == 1 and work >= WIDE

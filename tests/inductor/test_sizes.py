@@ -188,3 +188,13 @@ def test_a_graph_with_symbols_is_captured_once() -> None:
         for a, b in zip(*[rl.autograd.grad(r[0].sum(), (x, w)) for r in (got, expected)], strict=True):
             rl.testing.assert_close(a, b)
     assert len(made.compiled.general) == 1
+
+
+FACTORED = {"qr": lambda x: rl.linalg.qr(x)[1], "svd": rl.linalg.svdvals, "inv": rl.linalg.inv}
+
+
+@pytest.mark.parametrize("function", FACTORED.values(), ids=FACTORED)
+def test_matrices_of_other_sizes_are_factored_as_they_are(function: Callable) -> None:
+    made = sized(function, rl.randn(2, 4, 4))
+    for count, size in ((2, 4), (3, 4), (3, 6), (2, 40)):
+        check(made, function, rl.randn(count, size, size) + 3 * rl.eye(size))
