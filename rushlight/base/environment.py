@@ -84,6 +84,8 @@ VARIABLES = {
         Variable("TORCHELASTIC_USE_AGENT_STORE", PYTORCH, "`True`: the launcher serves the store at MASTER_PORT"),
         Variable("TORCHELASTIC_ERROR_FILE", PYTORCH, "where a process writes its error, for its launcher to show"),
         Variable("TORCHELASTIC_RESTART_COUNT", PYTORCH, "how often that launcher has restarted the processes", "0"),
+        Variable("TORCH_FR_BUFFER_SIZE", PYTORCH, "how many of its last collectives a process keeps", "0"),
+        Variable("TORCH_FR_DUMP_TEMP_FILE", PYTORCH, "the beginning of a path for them when one fails"),
         Variable("GLOO_SOCKET_IFNAME", PYTORCH, "the network interface that processes reach each other by"),
         Variable(
             "FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")

@@ -16,7 +16,7 @@ from typing import Any
 from .. import _C
 from ..autograd.grad_mode import no_grad
 from ..op import find_op
-from . import options as opt
+from . import flight_recorder, options as opt
 from .errors import DistBackendError
 from .mailbox import Mailbox
 from .reduce_op import after, before, kind_of
@@ -505,7 +505,13 @@ class ProcessGroup(CollectiveMethods):
     def barrier(self, options: Any = None) -> Work:
         """Return when every rank is here."""
         backend = self._backends.get("cpu") or next(iter(self._backends.values()))
-        return backend.barrier(options)
+        recorder = flight_recorder.current
+        if recorder is None:
+            return backend.barrier(options)
+        entry = recorder.begin(self, "barrier", ())
+        work = backend.barrier(options)
+        recorder.watch(entry, work)
+        return work
 
     def shutdown(self) -> None:
         """Leave."""
@@ -522,7 +528,13 @@ def _by_device(name: str, first: int) -> Any:
     """A method that asks the back end of its tensors' device; they are argument `first`."""
 
     def call(self: ProcessGroup, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._backend_of(args[first]), name)(*args, **kwargs)
+        recorder = flight_recorder.current
+        if recorder is None:
+            return getattr(self._backend_of(args[first]), name)(*args, **kwargs)
+        entry = recorder.begin(self, name, args)
+        work = getattr(self._backend_of(args[first]), name)(*args, **kwargs)
+        recorder.watch(entry, work)
+        return work
 
     call.__name__ = name
     return call

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..base import environment
-from . import mpi_backend
+from . import flight_recorder, mpi_backend
 from .errors import DistBackendError, DistStoreError
 from .fake_backend import FakeBackend
 from .group import DEFAULT_TIMEOUT, BackendType, ProcessGroup, make_host_backend
@@ -217,6 +217,8 @@ def init_process_group(
         Backend(backend or Backend.UNDEFINED), timeout, pg_options, group_name or "default_pg",
     )  # fmt: skip
     made.bound_device_id = device_id
+    if flight_recorder.current is None:
+        flight_recorder.start(rank=rank)
     _world.default = GroupMember.WORLD = made
 
 
