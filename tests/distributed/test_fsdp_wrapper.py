@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import distributed as dist, nn
+from rushlight.distributed.algorithms._checkpoint import checkpoint_wrapper as again
 from rushlight.distributed.fsdp import (
     BackwardPrefetch,
     CPUOffload,
@@ -299,3 +300,42 @@ def all_of(rank: int, size: int, names: list[str]) -> str:
 )
 def test_what_else_a_wrapper_can_do(names: list[str]) -> None:
     assert results_of(run(2, all_of, names)) == ["done"] * 2
+
+
+def test_activations_are_computed_again() -> None:
+    """Wrapped modules have the same names, results and gradients; alone and, below, in parts."""
+    plain = net()
+    loss_of(plain, *data(0, 2)).backward()
+    expected = {n: p.grad for n, p in plain.named_parameters()}
+    for impl in again.CheckpointImpl:
+        model, calls = net(), []
+        again.apply_activation_checkpointing(
+            model, functools.partial(again.checkpoint_wrapper, checkpoint_impl=impl), lambda m: isinstance(m, Block)
+        )
+        assert isinstance(model.blocks[1], again.CheckpointWrapper)
+        assert model.state_dict().keys() == plain.state_dict().keys()
+        model.load_state_dict(plain.state_dict())
+        model.blocks[1].up.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        loss_of(model, *data(0, 2)).backward()
+        assert len(calls) == 2
+        got = {n.replace("_checkpoint_wrapped_module.", ""): p.grad for n, p in model.named_parameters()}
+        rl.testing.assert_close(got, expected)
+    offloaded = again.offload_wrapper(net())
+    assert [n for n, _ in offloaded.named_parameters()] == list(expected)
+
+
+def again_in_parts(rank: int, size: int) -> str:
+    plain = net()
+    loss_of(plain, *data(0, size)).backward()
+    model = FSDP(net(), auto_wrap_policy=BY_BLOCK, use_orig_params=True)
+    again.apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, Block))
+    step_of(model, rank, size)
+    assert list(model.state_dict()) == list(plain.state_dict())
+    with FSDP.summon_full_params(model, with_grads=True):
+        rl.testing.assert_close({n: p.grad.clone() for n, p in model.named_parameters()},
+                                {n: p.grad for n, p in plain.named_parameters()})  # fmt: skip
+    return "done"
+
+
+def test_activations_are_computed_again_in_parts() -> None:
+    assert results_of(run(2, again_in_parts)) == ["done"] * 2
