@@ -119,3 +119,66 @@ def test_ops_are_those_of_one_process_and_lie_as_pytorchs() -> None:
         assert not [name for name, value in ours.items() if value is False or str(value).startswith("raised")]
         wrong = [name for name in theirs if name not in OTHERWISE and not close(ours.get(name), theirs[name])]
         assert not wrong, [(name, ours.get(name), theirs[name]) for name in wrong]
+
+
+def _uneven(torch: Any, rank: int, ranks: int) -> bool:
+    """Sizes that do not divide, on a line and on a square: results and gradients are those of one process."""
+    from rushlight.distributed import init_device_mesh
+    from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+    F, S, R, P = torch.nn.functional, Shard, Replicate, Partial
+    functions = {
+        "sum": lambda x, y: x.sum(), "sum 0": lambda x, y: x.sum(0), "mean": lambda x, y: x.mean(),
+        "mean 1": lambda x, y: x.mean(1, keepdim=True), "norm": lambda x, y: torch.linalg.vector_norm(x, dim=0),
+        "amax": lambda x, y: x.amax(0), "product": lambda x, y: x @ y.t(), "inner": lambda x, y: x.t() @ y,
+        "add": lambda x, y: x + y * 2, "softmax": lambda x, y: x.softmax(1) * y,
+        "flatten": lambda x, y: x.flatten() * 3,
+        "views": lambda x, y: x.view(5, 7, 1).transpose(0, 2).reshape(7, 5),
+        "layer_norm": lambda x, y: F.layer_norm(x, (7,)),
+        "stack": lambda x, y: torch.stack([x, y], 1).sum(1), "cat": lambda x, y: torch.cat([x, y], 1).tanh(),
+        "expand": lambda x, y: x.unsqueeze(0).expand(2, 5, 7) * y, "cross_entropy": lambda x, y: F.cross_entropy(
+            x, distribute_tensor(torch.arange(5), mesh) if isinstance(x, DTensor) else torch.arange(5)),
+        "gather": lambda x, y: x.gather(1, (y * 0).long()), "index": lambda x, y: x[1:4, 2],
+        "embedding": lambda x, y: F.embedding((y[:, 0] * 0).long(), x), "cumsum": lambda x, y: x.cumsum(0),
+        "outer": lambda x, y: torch.einsum("ij,kj->ik", x, y),
+        "chunks": lambda x, y: x.chunk(2, 1)[1] * 2, "where": lambda x, y: torch.where(x > 0, x, y),
+        "var": lambda x, y: x.var(0),
+        "linear": lambda x, y: F.linear(x, y, y.sum(1)), "squeeze": lambda x, y: (x[:1] + y).squeeze(),
+        "mul": lambda x, y: x * y,
+        "rms_norm": lambda x, y: F.rms_norm(x, (7,), y[0]), "max": lambda x, y: x.max(1).values,
+        "matmul": lambda x, y: (
+            x.unsqueeze(0) @ y.t().unsqueeze(0)), "batches": lambda x, y: torch.bmm(x.unsqueeze(1), y.unsqueeze(2)),
+    }  # fmt: skip
+    mesh = init_device_mesh("cpu", (ranks,)) if ranks == 3 else init_device_mesh("cpu", (2, 2))
+    each = [S(0), S(1), R(), P()]
+    lies = [(a,) for a in each] if ranks == 3 else [
+        (S(0), S(1)), (S(0), S(0)), (R(), S(1)), (P(), S(0)), (S(1), P()),
+    ]  # fmt: skip
+    wholes = [torch.randn(5, 7, generator=torch.Generator().manual_seed(k)) for k in range(2)]
+    for name, function in functions.items():
+        for k, left in enumerate(lies):
+            for right in (lies[(k + 1) % len(lies)], left)[: 5 - ranks]:
+                alone = [t.clone().requires_grad_() for t in wholes]
+                given = [
+                    distribute_tensor(t, mesh, placements).requires_grad_()
+                    for t, placements in zip(wholes, (left, right), strict=True)
+                ]
+                made, expected = function(*given), function(*alone)
+                at = name, left, right, made.placements
+                assert made.shape == expected.shape and torch.allclose(made.full_tensor(), expected, atol=1e-5), at
+                local = tuple(made.to_local().shape)
+                assert local == tuple(distribute_tensor(expected.detach(), mesh, [
+                    R() if p.is_partial() else p for p in made.placements]).to_local().shape), (at, local)  # fmt: skip
+                (made * made).sum().backward()
+                (expected * expected).sum().backward()
+                for t, a in zip(given, alone, strict=True):
+                    if a.grad is None:
+                        assert t.grad is None, at
+                        continue
+                    assert torch.allclose(t.grad.full_tensor(), a.grad, atol=1e-4), (*at, t.grad.placements)
+    return True
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_uneven_sizes_and_squares_are_those_of_one_process(ranks: int) -> None:
+    run_ours(ranks, _uneven)

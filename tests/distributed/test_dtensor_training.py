@@ -48,6 +48,7 @@ def _in_place(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
         "detached": lambda t: made(S(0)).requires_grad_().detach().add_(1),
         "equal": lambda t: bool(t.equal(made(S(0)), made(S(0)))),
         "item": lambda t: made(S(0)).sum().item(), "assigned": assigned, "float": lambda t: float(made(S(0)).max()),
+        "assigned where it is cut": lambda t: made(S(0))[1].fill_(7.0),
         "zeros": lambda t: factory("zeros", 5, 3, lies=S(0)), "ones": lambda t: factory("ones", (5, 3), lies=S(1)),
         "full": lambda t: factory("full", (5, 3), 2.5, lies=R()),
         "empty": lambda t: list(factory("empty", 5, lies=S(0)).shape),
@@ -64,8 +65,8 @@ def _in_place(torch: Any, rank: int, ranks: int) -> dict[str, Any]:
 
 
 # PyTorch 2.13 reads the part of the process that asks where the number of the whole is meant, and has no rule for an
-# element that is assigned.
-OTHERWISE = ("item", "float", "assigned")
+# element that is assigned. Here that works, and says so where it cannot.
+OTHERWISE = ("item", "float", "assigned", "assigned where it is cut")
 
 
 def test_in_place_and_random_as_pytorch() -> None:
@@ -75,6 +76,7 @@ def test_in_place_and_random_as_pytorch() -> None:
         kept = [k for k in theirs if not k.endswith("because") and k not in OTHERWISE]
         wrong = [k for k in kept if not close(ours[k], theirs[k])]
         assert not wrong, [(k, ours[k], ours.get(f"{k} because"), theirs[k], theirs.get(f"{k} because")) for k in wrong]
+        assert "Redistribute that first" in ours["assigned where it is cut because"]
         assert ours["item"] == 15.0 and ours["float"] == 8.0
         assert ours["assigned"][:2] == (["S(1)"], [5, 3]) and ours["assigned"][2][1][0] == 7.0
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from ... import _C
 from ...loops import expr
-from ...op import Pointwise, Reduction, View
+from ...op import Pointwise, Reduction, View, find_op
 from ...op.fused import Fused
 from ...op.indexed import Indexed
 from ...op.pointwise import PointwiseVjp, is_constant_zero, scalars, used_args
@@ -40,6 +40,7 @@ Labels = tuple[Any, ...]
 # Pointwise ops that only move or convert: terms stay terms.
 COPIES = {"copy": (0, 1), "to": (0,), "zero": (0,)}
 FOLDS = {"sum": "sum", "mean": "avg", "amax": "max", "amin": "min", "prod": "product", "count_nonzero": "sum"}
+INSERTIONS = ("slice_scatter", "select_scatter", "diagonal_scatter")
 CONTRACTIONS = {"mm": "ik,kj->ij", "bmm": "bik,bkj->bij", "mv": "ik,k->i", "dot": "k,k->", "vdot": "k,k->"}
 
 
@@ -68,6 +69,8 @@ def axes_of(overload: Any, args: tuple, results: Sequence[Any]) -> Axes:
     name = definition.spec.name
     if name in NAMED:
         return NAMED[name](definition, args, results)
+    if name in INSERTIONS:
+        return inserted(definition, args, results)
     if name in CONTRACTIONS:
         return contraction(CONTRACTIONS[name])
     for kind, rule in KINDS:
@@ -249,6 +252,14 @@ def reshaped(t: Any, result: Any) -> Axes:
     return Axes([tuple(inputs)], [tuple(outputs)], linear=((0,),), needs=needs)
 
 
+def inserted(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
+    """`slice_scatter` and its kin: a tensor with the elements of one of its views exchanged."""
+    base, new, *rest = args
+    looked_at = find_op(definition.spec.name.removesuffix("_scatter")).overload_list[0].definition
+    found = view(looked_at, (base, *rest), [new])
+    return Axes([found.inputs[0], found.outputs[0]], [found.inputs[0]], linear=((0, 1),))
+
+
 def along_dim(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
     """All dimensions but `dim`, over tensors of one rank."""
     tensors = tensors_in(args)
@@ -287,13 +298,13 @@ def fused(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
     named = [p.name for p, a in zip(definition.spec.params, args, strict=True) if isinstance(a, _C.Tensor)]
 
     def labels(t: Any, name: str = "") -> Labels:
-        if name in shared or t.ndim < ndim - rows:
+        if name in shared or t.ndim != ndim:     # one row, shared by all
             return whole(t.shape)
         return tuple(d if d < ndim - rows else None for d in range(t.ndim))
 
     inputs = [labels(t, name) for t, name in zip(tensors, named, strict=True)]
     outputs = [labels(r) for r in results]
-    if any(r.ndim < ndim - rows for r in results):     # sums over all rows
+    if any(r.ndim != ndim for r in results):     # sums over all rows
         folds = {d: Partial() for d in range(ndim - rows)}
         return Axes(inputs, outputs, folds)
     return Axes(inputs, outputs)

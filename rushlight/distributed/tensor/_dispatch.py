@@ -19,7 +19,7 @@ from ..._C import Tensor
 from ...base.shape import Size
 from ...op import Composite
 from ...op.registry import is_body
-from ._axes import Axes, NoRule, axes_of
+from ._axes import INSERTIONS, Axes, NoRule, axes_of
 from ._dtensor_spec import DTensorSpec, TensorMeta, local_shape
 from ._redistribute import redistribute_local_tensor
 from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard, is_cut
@@ -58,7 +58,8 @@ def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     definition = overload.definition
     params = definition.spec.params
     bound = tuple(args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params))
-    if definition.batch != "random" and (isinstance(definition, Composite) or is_body(overload)):
+    is_own_rule = definition.batch == "random" or definition.spec.name in INSERTIONS
+    if not is_own_rule and (isinstance(definition, Composite) or is_body(overload)):
         return definition.run(*bound)     # one with a derivative of its own, or a loop over lists
     tensors = tensors_of(bound)
     given = distributed(overload.name, tensors)
@@ -69,25 +70,37 @@ def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     mesh = given[0]._spec.mesh
     # a derivative rule writes to what it made: that may come to lie otherwise
     in_place = overload.inplace or definition.is_inplace
+    if in_place and getattr(bound[0], "_is_copy", False):
+        raise RuntimeError(
+            f"{overload.name}: the tensor is a view along a dimension that is cut, so that elements were moved to be "
+            "looked at, and writing to it would not change what it is a view of. Redistribute that first."
+        )
     is_own = in_place and _C.in_rule()
     decision = decide(overload, bound, given, in_place and not is_own)
     locals_ = iter([moved_local(t, spec) for t, spec in zip(given, decision.inputs, strict=True)])
     parts = [mapped(a, lambda _: next(locals_)) for a in bound]
     for i, value in decision.replaced.items():
         parts[i] = value
-    # what was moved lies in an order of its own, and no one writes to it through the view
-    if overload.is_view and (parts[0] is not given[0]._local_tensor or _C.in_rule()):
+    was_moved = overload.is_view and parts[0] is not given[0]._local_tensor
+    if was_moved or (overload.is_view and _C.in_rule()):     # what was moved lies in an order of its own
         parts[0] = parts[0].contiguous()
     if mesh.get_coordinate() is None:
         result = [t._local_tensor.new_empty((0,)) for t in given[:1]] * len(decision.outputs)
         result = result[0] if len(result) == 1 else tuple(result)
     else:
         result = overload.call(*parts)
+        if overload.name == "squeeze":     # a part may be of length one where the whole is not
+            spec = decision.outputs[0]
+            result = result.view(local_shape(spec.shape, mesh, spec.placements))
     if is_own:
         bound[0]._local_tensor, bound[0]._spec = parts[0], decision.inputs[0]
     if in_place:
         return bound[0]
-    return wrapped(type(given[0]), result, decision.outputs)
+    made = wrapped(type(given[0]), result, decision.outputs)
+    if was_moved:
+        for t in tensors_of((made,)):
+            t._is_copy = True
+    return made
 
 
 def tensors_of(args: Sequence[Any]) -> list[Tensor]:
@@ -345,7 +358,8 @@ def _cost(tensor: Any, i: int, target: Placement) -> float:
         return 0.0
     if source.is_replicate():
         return 0.0
-    size, count = tensor._local_tensor.numel() * tensor.itemsize, tensor._spec.mesh.size(i)
+    # of a part, if all were as long: everyone must come to the same decision
+    size, count = tensor.numel() * tensor.itemsize / tensor._spec.num_shards, tensor._spec.mesh.size(i)
     if is_cut(source):
         if target.is_partial():
             return float("inf")
@@ -355,7 +369,7 @@ def _cost(tensor: Any, i: int, target: Placement) -> float:
     return _collective(size, count, 2 if target.is_replicate() else 1)
 
 
-def _collective(size: int, count: int, rounds: int = 1) -> float:
+def _collective(size: float, count: int, rounds: int = 1) -> float:
     """A gathering of `size` bytes among `count`: latency, a hop for each, bytes over the wire."""
     hops = rounds * (count - 1)
     return 6.6 + 0.6 * hops + size * hops / count / BYTES_PER_MICROSECOND
