@@ -3,11 +3,14 @@
 Enters: the tables below. Leaves: docs/pictures/*.svg, which read on a light and on a dark page. Run it after a change:
 
     python tools/draw_pictures.py
+    python tools/draw_pictures.py layers.json ...    the chart of layers alone, from `benchmarks layers --json layers.json`
 """
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from html import escape
 from pathlib import Path
 
@@ -255,7 +258,52 @@ def draw_speed() -> None:
     p.save("speed.svg")
 
 
+COLOURS = ("#d9480f", "#1971c2", "#2f9e44", "#9c36b5")
+RATIOS, SHARES = (0.8, 8.0), (0.0, 1.8)      # what the axes of the chart of layers span
+
+
+def draw_layers(reports: list[str]) -> None:
+    """A dot for every pass of every layer: PyTorch's time over ours, and our share of the machine's floor."""
+    picture = Picture(760, 420, "Layers: times faster than PyTorch, and share of the floor")
+    left, top, wide, high = 70, 40, 640, 310
+
+    def across(ratio: float) -> float:
+        low, past = (math.log(r) for r in RATIOS)
+        return left + wide * (math.log(min(max(ratio, RATIOS[0]), RATIOS[1])) - low) / (past - low)
+
+    def up(share: float) -> float:
+        return top + high * (1 - min(share, SHARES[1]) / SHARES[1])
+
+    for ratio in (1, 1.5, 2, 3, 4, 6, 8):
+        kind = "one" if ratio == 1 else "grid"
+        picture.parts.append(f'<path class="{kind}" d="M{across(ratio):.1f} {top}v{high}"/>')
+        picture.text(across(ratio), top + high + 18, f"{ratio:g}x", "small", "middle")
+    for share in (0, 0.4, 0.8, 1.2, 1.6):
+        kind = "one" if share == 0.8 else "grid"
+        picture.parts.append(f'<path class="{kind}" d="M{left} {up(share):.1f}h{wide}"/>')
+        picture.text(left - 8, up(share) + 4, f"{share:.0%}", "small", "end")
+    sections = [section for name in reports for section in json.loads(Path(name).read_text())["sections"]]
+    for k, section in enumerate(sections):
+        colour = COLOURS[k % len(COLOURS)]
+        rows = [row for row in section["rows"] if row["ratio"] is not None]
+        for row in rows:
+            x, y = across(row["ratio"]), up(row["floor"] / row["median"]["rushlight"])
+            picture.parts.append(
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{colour}" fill-opacity="0.6">'
+                f"<title>{escape(row['case'])}: {row['ratio']:.2f}x</title></circle>"
+            )
+        picture.parts.append(f'<circle cx="{left + 8 + 160 * k}" cy="22" r="5" fill="{colour}"/>')
+        picture.text(left + 18 + 160 * k, 27, f"{section['title'].removeprefix('Layers of ')} ({len(rows)})", "small")
+    picture.text(left + wide / 2, top + high + 40, "PyTorch's time over Rushlight's", "small", "middle")
+    picture.text(left + wide / 2, top + high + 58, "up: flops or bytes at the machine's best rate, over the time taken",
+                 "small", "middle")
+    picture.save("layers.svg")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        draw_layers(sys.argv[1:])
+        sys.exit()
     draw_call_path()
     draw_loops_to_llvm()
     draw_speed()
