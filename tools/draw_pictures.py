@@ -3,7 +3,7 @@
 Enters: the tables below. Leaves: docs/pictures/*.svg, which read on a light and on a dark page. Run it after a change:
 
     python tools/draw_pictures.py
-    python tools/draw_pictures.py layers.json ...    the chart of layers alone, from `benchmarks layers --json layers.json`
+    python tools/draw_pictures.py layers.json ...    the chart of layers alone, from `benchmarks layers --json`
 """
 
 from __future__ import annotations
