@@ -157,7 +157,9 @@ def write(level: FunctionalizeLevel, overload: Any, args: tuple, tensors: list[A
     new = levels.below(level, functional_form, overload, values)
     w.memory.value = levels.below(level, replaced, level, w.memory.value, w.views, new)
     w.memory.writes += 1
-    w.value, w.seen = new, w.memory.writes
+    # What was computed may lie otherwise than the view that was written to; then it is looked at anew.
+    if level.removes_views or not w.views or new.stride() == target.stride():
+        w.value, w.seen = new, w.memory.writes
     _C.bump_version(target)
     return target
 

@@ -407,8 +407,11 @@ def _detach(t: Any) -> Any:
     """The same data outside the graph of every level; without its tangent."""
     w = t._wrapped
     value = w.value.detach()
-    result = w.again(value)
-    return _C.wrap(value, result, result.dim)
+    behind_it = w.again(value)
+    result = _C.wrap(value, behind_it, behind_it.dim)
+    if isinstance(w, Functional) and result.stride() != t.stride():      # copies lie as the views they stand for
+        _C.rewrap(result, t)
+    return result
 
 
 def _value(t: Any, what: str) -> Any:

@@ -95,6 +95,15 @@ def test_graphs_write_nothing(choices):
         rl.testing.assert_close(inside, plain)
 
 
+def test_copies_lie_as_the_views_they_stand_for():
+    def layouts(x):
+        part = x[..., 1:]
+        return [t.stride() for t in (part, part.detach(), part.t().detach(), part.detach().unsqueeze(0))]
+
+    x = rl.arange(12.0).reshape(3, 4)
+    assert functionalize(layouts, remove="mutations_and_views")(x) == layouts(x)
+
+
 def test_every_view_has_its_inverse():
     """What the inverse of a view gives shows the new elements through the view, and the old ones elsewhere."""
     load_all()
