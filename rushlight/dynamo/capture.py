@@ -95,7 +95,7 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
             found.is_error = found.is_error or attempt.is_error_here()
             if found.is_error:
                 raise
-            if found.skips_frame:
+            if found.skips_frame or attempt.machine.user_modes:
                 raise Refused(found) from found
             reason, stop_at = found, attempt.machine.steps - 1
 

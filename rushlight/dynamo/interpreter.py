@@ -23,7 +23,7 @@ from ..dispatch.modes import below, state as mode_state
 from ..fake import FakeTensor
 from ..nn import Module
 from ..op import ops
-from . import arrays, control, control_flow, gradients, marked, marks, natives
+from . import arrays, control, control_flow, function_modes, gradients, marked, marks, natives
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
@@ -102,8 +102,16 @@ class Machine(Operators):
         self.deferred: list[tuple[Any, tuple, dict]] = []      # what is said: calls to make behind the graph
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()
+        self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last
+        recorder.interpose = self.op_called
         self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
         outside.where = self.location
+
+    def op_called(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """An op that somebody calls on tensors of the graph."""
+        if self.user_modes:
+            return function_modes.seen(self, function, args, kwargs)
+        return self.recorder.call(function, args, kwargs)
 
     def location(self) -> str:
         """The innermost line of the user's own code."""
@@ -469,6 +477,9 @@ class Machine(Operators):
 
     def record(self, function: Callable, args: tuple, kwargs: dict[str, Any], target: Any = None) -> Any:
         """A call that the recorder writes down as one."""
+        if self.user_modes:
+            raise GraphBreak("not modelled", f"{shown(function)} inside of a mode that sees ops")
+
         def run() -> Any:
             with below(mode_state.function_modes):
                 return self.recorder.call(function, args, kwargs, target)

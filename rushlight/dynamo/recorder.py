@@ -42,6 +42,7 @@ class Recorder(TorchFunctionMode):
         self.nodes: dict[int, Node] = {}        # by the id of the fake tensor
         self.kept: list[Any] = []               # ids must stay theirs
         self.find_real: Callable[[Tensor], FakeTensor | None] = lambda t: None
+        self.interpose: Callable | None = None  # sees ops first
         self.calls = 0                          # ops so far
         self.root = Module()                    # holds the graphs of functions
 
@@ -81,6 +82,8 @@ class Recorder(TorchFunctionMode):
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        if self.interpose is not None:
+            return self.interpose(func, args, kwargs or {})
         return self.call(func, args, kwargs or {})
 
     def call(self, func: Any, args: tuple, kwargs: dict[str, Any], target: Any = None) -> Any:

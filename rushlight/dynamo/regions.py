@@ -30,7 +30,7 @@ class RegionRecorder(Recorder):
 
     def __init__(self, parent: Recorder) -> None:
         super().__init__(parent.env)
-        self.parent, self.fake_mode = parent, parent.fake_mode
+        self.parent, self.fake_mode, self.interpose = parent, parent.fake_mode, parent.interpose
         self.lifted: dict[int, Tensor] = {}      # tensors from around, by id, in the order of their placeholders
         self.inner: list[Node] = []
 

@@ -14,12 +14,13 @@ from . import (
     cases_edges,
     cases_functions,
     cases_gradients,
+    cases_modes,
     cases_numpy,
     harness,
 )
 
 assert cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges and cases_functions \
-    and cases_gradients and cases_numpy  # fmt: skip
+    and cases_gradients and cases_modes and cases_numpy  # fmt: skip
 
 
 def check(one: harness.Case, backend: str) -> None:
@@ -45,7 +46,7 @@ def test_compiled_as_it_is(one: harness.Case) -> None:
 
 
 # The rest of the way is tested by itself: a sample of the cases, and those about gradients.
-WORDS = ("grad", "buffer", "backward", "leaf", "cond", "scan", "while_loop", "flex", "numpy")
+WORDS = ("grad", "buffer", "backward", "leaf", "cond", "scan", "while_loop", "flex", "numpy", "mode")
 SAMPLE = [one for i, one in enumerate(harness.CASES) if i % 5 == 0 or any(word in one.name for word in WORDS)]
 
 
