@@ -31,20 +31,25 @@ class ScanOp(core.HigherOrderOp):
     def run(self, function: Callable, carried: Sequence[Tensor], xs: Sequence[Tensor], further: Sequence[Tensor]
             ) -> Sequence[Tensor]:  # fmt: skip
         count, steps = len(carried), []
-        first = carried
+        memory = {t.untyped_storage()._cdata for t in (*carried, *xs, *further)}
         for i in range(xs[0].shape[0]):
             result = core.as_results(self, function(*carried, *[x.select(0, i) for x in xs], *further))
             carried = result[:count]
             steps.append(result[count:])
-        carried = [t.clone() if any(t is c for c in first) else t for t in carried]
-        return [*carried, *(ops["stack"](list(ys)) for ys in zip(*steps, strict=True))]
+        last = []      # in memory of their own, whatever the function returned
+        for t in carried:
+            last.append(t.clone() if t.untyped_storage()._cdata in memory else t)
+            memory.add(last[-1].untyped_storage()._cdata)
+        return [*last, *(ops["stack"](list(ys)) for ys in zip(*steps, strict=True))]
 
     def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
         _, carried, xs, _ = arguments
         results = result[self.graph_name]
         count, length = len(carried), xs[0].shape[0]
         core.expect_alike(self, results[:count], carried, "the function must return carried values like those given")
-        return [*results[:count], *(y.new_empty((length, *y.shape)) for y in results[count:])]
+        mode = core.fake_mode_for(results)
+        return [*results[:count], *(mode.empty((length, *y.shape), None, y.dtype, core.device_of(y))
+                                    for y in results[count:])]  # fmt: skip
 
     def differentiated(self, arguments: tuple) -> Sequence[Tensor]:
         function, carried, xs, further = arguments

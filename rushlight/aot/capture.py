@@ -137,7 +137,7 @@ class CallingMode(ProxyTorchDispatchMode):
         made = [apart(t, fakes) for t in like]
         call = GraphCall(op, arguments, graphs)
         given = [self.tracer.proxy_of(t) for t in call.tensors()]
-        call.forget_tensors()
+        call.forget_tensors(like)
         proxy = self.tracer.create_proxy("call_function", call.overload(), (given,), {}, name=op.name)
         self.track_tree(tuple(made), proxy)
         proxy.node.meta["val"] = tuple(like)

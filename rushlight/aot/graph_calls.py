@@ -45,8 +45,11 @@ class GraphCall(CustomOp):
         """What the call takes, in order."""
         return [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
 
-    def forget_tensors(self) -> None:
-        """The places of tensors, without those it was traced with."""
+    def forget_tensors(self, results: Sequence[Tensor]) -> None:
+        """The places of tensors, without those it was traced with; and what the results are like."""
+        self.results = [(tuple(t.shape), tuple(t.stride()), t.dtype) for t in results]
+        numbers = (n for t in (*self.tensors(), *results) for n in (*t.shape, *t.stride()))
+        self.is_fixed = all(type(n) is int for n in numbers)
         self.devices = [device_of(t) for t in self.tensors()]
         self.leaves = [_TENSOR if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
 
@@ -57,6 +60,8 @@ class GraphCall(CustomOp):
     def run(self, *args: Any) -> Any:
         (tensors,) = args
         if any(t.is_meta and not isinstance(t, FakeTensor) for t in tensors):
+            if self.is_fixed:
+                return [_C.empty(*layout, dtype, _C.device("meta")) for *layout, dtype in self.results]
             with FakeTensorMode() as mode:
                 result = self.called([
                     mode.empty(tuple(t.shape), t.stride() if t._is_dense() else None, t.dtype, device)

@@ -28,6 +28,7 @@ from ..nn import Module
 from ..utils import _pytree as pytree
 from .breaks import GraphBreak, Raised, shown
 from .natives import special
+from .operators import Drawn, Generator
 from .outside import dict_of, is_python_class
 from .recorder import without_modes
 from .regions import Traced
@@ -89,24 +90,28 @@ class _Surroundings:
     def __init__(self, machine: Machine, functions: Sequence[Any]) -> None:
         self.machine = machine
         self.seen: dict[int, tuple[Any, Any]] = {}
-        todo: list[Any] = [*functions]
+        self.kept: dict[int, Any] = {}
+        self.reach([*functions])
+        if any(isinstance(value, (Iterator, Generator, Drawn)) for value in self.kept.values()):
+            raise GraphBreak("not modelled", "a function of control flow draws from an iterator around it")
         for frame in machine.frames:
-            todo += [*frame.slots.values(), *frame.stack]
-        todo += [known.twin for known in machine.outside.by_twin.values()]
-        visited: dict[int, Any] = {}
+            self.reach([*frame.slots.values(), *frame.stack])
+        self.reach([known.twin for known in machine.outside.by_twin.values()])
+        self.twins = set(machine.outside.by_twin)
+        self.said, self.written = len(machine.deferred), {k: dict(v) for k, v in machine.writes.items()}
+        self.modes = modes_now()
+
+    def reach(self, todo: list[Any]) -> None:
+        """Note everything that these lead to."""
         while todo:
             value = todo.pop()
-            if id(value) in visited or isinstance(value, (Tensor, type, types.ModuleType)):
+            if id(value) in self.kept or isinstance(value, (Tensor, type, types.ModuleType)):
                 continue
-            visited[id(value)] = value
+            self.kept[id(value)] = value
             parts = _parts(value)
             if parts is not None:
                 self.seen[id(value)] = value, parts
             todo += _inner(value)
-        self.kept = visited
-        self.twins = set(machine.outside.by_twin)
-        self.said, self.written = len(machine.deferred), {k: dict(v) for k, v in machine.writes.items()}
-        self.modes = modes_now()
 
     def check(self, what: str) -> None:
         """Break the graph if something is not as it was."""
@@ -132,6 +137,10 @@ class _Surroundings:
         before = dict(parts)      # attributes come when they are read
         return all(known.read.get(name) is v if name not in before else before[name] is v for name, v in now) \
             and len(dict(now)) >= len(before)  # fmt: skip
+
+
+def _memory(t: Tensor) -> int:
+    return Tensor.untyped_storage(t)._cdata
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -165,6 +174,12 @@ class FunctionGraph(Traced):
             raise GraphBreak("exception", f"a function of {what} raises {type(raised.exception).__name__}") from raised
         if any(t._version != version for t, version in (*versions.values(), *outer.values())):
             raise GraphBreak("mutation", f"a function of {what} writes to a tensor around it")
+        assert self.recorder is not None, "the function was interpreted"
+        memory = {_memory(t) for t in (*given, *self.recorder.lifted.values())}
+        for t in self.tensors if what in ("cond", "while_loop") else ():      # steps of others are copied
+            if _memory(t) in memory:
+                raise GraphBreak("not modelled", f"a function of {what} returns memory that others have; clone() it")
+            memory.add(_memory(t))
         return self
 
     @property

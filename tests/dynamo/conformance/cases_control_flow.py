@@ -47,7 +47,7 @@ def _(x):
 @case("cond with nested operands and results", positive)
 def _(x):
     first = {"a": x, "b": [x * 2]}
-    return torch.cond(x.mean() > 0, lambda d, k: {"s": d["a"] + k, "t": (d["b"][0], 1)},
+    return torch.cond(x.mean() > 0, lambda d, k: {"s": d["a"] + k, "t": (d["b"][0] * 4, 1)},
                       lambda d, k: {"s": d["a"] - k, "t": (d["b"][0] * 3, 1)}, (first, x))  # fmt: skip
 
 
@@ -59,11 +59,36 @@ def _(x):
     return torch.cond(x.sum() > 0, lambda a: a.sin(), inner, (x,))
 
 
-@case("cond that returns its operand", positive)
+@case("cond that returns a view of its operand, written to later", positive, is_refused=True)
 def _(x):
-    y = x * 1
+    y = x.detach() * 1
     z = torch.cond(x.sum() > 0, lambda a: a.view(-1), lambda a: a.reshape(-1) * 2, (y,))
-    return z + 1, y
+    z.add_(1)
+    return z, y
+
+
+@case("cond whose results share memory", positive, is_refused=True)
+def _(x):
+    def yes(a):
+        b = a * 2
+        return b, b.view(-1)
+
+    y, z = torch.cond(x.sum() > 0, yes, lambda a: (a * 3, a.reshape(-1) * 1), (x.detach(),))
+    y.add_(1)
+    return y, z
+
+
+@case("cond whose functions draw from an iterator", positive, is_refused=True)
+def _(x):
+    numbers = iter([1, 2, 3])
+    y = torch.cond(x.sum() > 0, lambda a: a * next(numbers), lambda a: a - next(numbers), (x,))
+    return y + next(numbers)
+
+
+@case("cond on the same operand twice, on views", negative)
+def _(x):
+    y = torch.cond(x.sum() > 0, lambda a, b: a * b, lambda a, b: a - b * 2, (x[1:], x[1:]))
+    return y, torch.cond(x.sum() > 0, lambda a: a.t() * 2, lambda a: a.t() + 1, (x,))
 
 
 class Gate(nn.Module):
@@ -104,7 +129,7 @@ def _clean():
     return positive()
 
 
-@case("cond whose functions append to a list", _clean, _log, breaks=True)
+@case("cond whose functions append to a list", _clean, _log, is_refused=True)
 def _(x):
     def yes(a):
         log.append("yes")
@@ -117,7 +142,7 @@ def _(x):
     return torch.cond(x.sum() > 0, yes, no, (x,))
 
 
-@case("cond whose functions change a variable around them", positive, breaks=True)
+@case("cond whose functions change a variable around them", positive, is_refused=True)
 def _(x):
     count = 0
 
@@ -130,7 +155,7 @@ def _(x):
     return y, count
 
 
-@case("cond whose function writes to its operand", lambda: (tensors()[0].detach().abs(),), breaks=True)
+@case("cond whose function writes to its operand", lambda: (tensors()[0].detach().abs(),), is_refused=True)
 def _(x):
     return torch.cond(x.sum() > 0, lambda a: a.add_(1) * 2, lambda a: a - 1, (x,)), x
 

@@ -31,6 +31,7 @@ class Case:
     observe: Callable[[], Any] | None
     breaks: bool
     kwargs: dict[str, Any]
+    is_refused: bool = False      # a program that no graph can hold: PyTorch refuses it
 
 
 CASES: list[Case] = []
@@ -43,11 +44,11 @@ def tensors() -> tuple:
 
 
 def case(name: str, args: Callable[[], tuple] = tensors, observe: Callable[[], Any] | None = None, breaks: bool = False,
-         **kwargs: Any) -> Callable:  # fmt: skip
+         is_refused: bool = False, **kwargs: Any) -> Callable:  # fmt: skip
     """Register a function as a case."""
 
     def register(function: Callable) -> Callable:
-        CASES.append(Case(name, function, args, observe, breaks, kwargs))
+        CASES.append(Case(name, function, args, observe, breaks or is_refused, kwargs, is_refused))
         return function
 
     return register

@@ -16,11 +16,12 @@ from . import (
     cases_gradients,
     cases_modes,
     cases_numpy,
+    cases_programs,
     harness,
 )
 
 assert cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges and cases_functions \
-    and cases_gradients and cases_modes and cases_numpy  # fmt: skip
+    and cases_gradients and cases_modes and cases_numpy and cases_programs  # fmt: skip
 
 
 def check(one: harness.Case, backend: str) -> None:
@@ -56,4 +57,5 @@ def test_compiled_by_the_inductor(one: harness.Case) -> None:
 
 
 def test_most_cases_do_not_break() -> None:
-    assert sum(not one.breaks for one in harness.CASES) >= 0.9 * len(harness.CASES)
+    counted = [one for one in harness.CASES if not one.is_refused]
+    assert sum(not one.breaks for one in counted) >= 0.9 * len(counted)
