@@ -273,11 +273,17 @@ class Step(Function):
         ctx.rules, ctx.count = rules, len(tensors)
         ctx.save_for_backward(*tensors, *kept)
         ctx.mark_non_differentiable(*[t for t in results if not is_differentiable(t)])
+        ctx.set_materialize_grads(False)      # zeros are made by ops, so that they are recorded too
+        ctx.like = [(tuple(t.shape), t.dtype, device_of(t)) if is_differentiable(t) else None for t in results]
         return tuple(results)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple:
         saved = ctx.saved_tensors
+        grads = tuple(
+            ops["zeros"](like[0], dtype=like[1], device=like[2]) if g is None and like is not None else g
+            for g, like in zip(grads, ctx.like, strict=True)
+        )
         before, _again.running = _again.running, True
         try:
             return None, *ctx.rules[1](saved[: ctx.count], saved[ctx.count :], grads)
