@@ -7,14 +7,14 @@ of tensors. `both` runs it twice and gives what each rank said, ours and PyTorch
 from __future__ import annotations
 
 import importlib
-import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
-from .processes import TIMEOUT, Raised, results_of, run
+import pytest
+
+from .processes import results_of, run
 
 
 def part(torch: Any, name: str) -> Any:
@@ -49,54 +49,34 @@ def cases(torch: Any, table: dict[str, Callable], *args: Any) -> dict[str, Any]:
     return found
 
 
-def _ours(rank: int, ranks: int, program: Callable, args: tuple) -> Any:
-    import rushlight
-
-    return program(rushlight, rank, ranks, *args)
-
-
-def _theirs(pipe: Any, program: Callable, rank: int, ranks: int, path: str, args: tuple) -> None:
-    import torch
-
+def _program(rank: int, ranks: int, library: str, path: str, program: Callable, args: tuple) -> Any:
+    torch = importlib.import_module(library)
+    if library == "rushlight":
+        return program(torch, rank, ranks, *args)
     torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{path}", rank=rank, world_size=ranks, timeout=timedelta(seconds=30)
-    )
+    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=ranks)
     try:
-        result = program(torch, rank, ranks, *args)
-    except Exception as error:
-        result = Raised(error)
-    pipe.send(result)
-    pipe.close()
-    torch.distributed.destroy_process_group()
-
-
-def run_theirs(ranks: int, program: Callable, *args: Any) -> list[Any]:
-    """What PyTorch's processes said."""
-    context = multiprocessing.get_context("spawn")
-    path = os.path.join(tempfile.mkdtemp(), "meeting")
-    pipes = [context.Pipe(duplex=False) for _ in range(ranks)]
-    processes = [
-        context.Process(target=_theirs, args=(pipes[r][1], program, r, ranks, path, args)) for r in range(ranks)
-    ]
-    for process in processes:
-        process.start()
-    results = [p.recv() if p.poll(2 * TIMEOUT) else Raised(TimeoutError("the rank said nothing")) for p, _ in pipes]
-    for process in processes:
-        process.join(10)
-        if process.is_alive():
-            process.kill()
-    return results
+        return program(torch, rank, ranks, *args)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def run_ours(ranks: int, program: Callable, *args: Any) -> list[Any]:
     """What Rushlight's processes said."""
-    return results_of(run(ranks, _ours, program, args))
+    return results_of(run(ranks, _program, "rushlight", "", program, args))
+
+
+def run_theirs(ranks: int, program: Callable, *args: Any) -> list[Any]:
+    """What PyTorch's processes said; they may need minutes to import it, if the machine has other things to do."""
+    pytest.importorskip("torch")
+    path = os.path.join(tempfile.mkdtemp(), "meeting")
+    return results_of(run(ranks, _program, "torch", path, program, args, make_world=False, patience=240.0))
 
 
 def both(ranks: int, program: Callable, *args: Any) -> tuple[list[Any], list[Any]]:
     """(ours, PyTorch's)."""
-    return run_ours(ranks, program, *args), results_of(run_theirs(ranks, program, *args))
+    theirs = run_theirs(ranks, program, *args)
+    return run_ours(ranks, program, *args), theirs
 
 
 def close(a: Any, b: Any, tolerance: float = 2e-5) -> bool:

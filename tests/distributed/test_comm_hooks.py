@@ -12,7 +12,7 @@ from rushlight.distributed.algorithms.ddp_comm_hooks import DDPCommHookType, pow
 from rushlight.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from rushlight.distributed.algorithms.model_averaging.hierarchical_model_averager import HierarchicalModelAverager
 
-from .oracle import module, run_both
+from .parity import both, part
 from .processes import results_of, run
 
 
@@ -43,7 +43,7 @@ def _train(lib: Any, rank: int, register: Any, steps: int = 6, averager: Any = N
 
 
 def by_name(lib: Any, rank: int, size: int, names: list[str]) -> dict[str, Any]:
-    hooks = module(lib, "distributed.algorithms.ddp_comm_hooks")
+    hooks = part(lib, "distributed.algorithms.ddp_comm_hooks")
     return {
         name: _train(lib, rank, lambda m, n=name: hooks.register_ddp_comm_hook(hooks.DDPCommHookType[n], m))
         for name in names
@@ -67,8 +67,8 @@ def test_compressed_gradients_are_near_the_plain_mean() -> None:
 
 
 def power_sgd(lib: Any, rank: int, size: int) -> dict[str, Any]:
-    hooks = module(lib, "distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
-    default = module(lib, "distributed.algorithms.ddp_comm_hooks.default_hooks")
+    hooks = part(lib, "distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
+    default = part(lib, "distributed.algorithms.ddp_comm_hooks.default_hooks")
     results = {}
     for name, options in {
         "rank1": {}, "rank2 epsilon": {"matrix_approximation_rank": 2, "orthogonalization_epsilon": 1e-3},
@@ -86,9 +86,9 @@ def power_sgd(lib: Any, rank: int, size: int) -> dict[str, Any]:
 
 
 def post_local(lib: Any, rank: int, size: int) -> dict[str, Any]:
-    hooks = module(lib, "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook")
-    averagers = module(lib, "distributed.algorithms.model_averaging.averagers")
-    optim = module(lib, "distributed.optim")
+    hooks = part(lib, "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook")
+    averagers = part(lib, "distributed.algorithms.model_averaging.averagers")
+    optim = part(lib, "distributed.optim")
     group, _ = lib.distributed.new_subgroups(1)
     results = {}
     for name, reduce_within in {"within": True, "alone": False}.items():
@@ -125,15 +125,15 @@ def compare(outcome: tuple[list[Any], list[Any]], tolerances: dict[str, float]) 
 
 
 def test_hooks_by_name_train_as_in_pytorch() -> None:
-    compare(run_both(2, by_name, ["ALLREDUCE", "FP16_COMPRESS", "NOOP"]), {"FP16_COMPRESS": 2e-3})
+    compare(both(2, by_name, ["ALLREDUCE", "FP16_COMPRESS", "NOOP"]), {"FP16_COMPRESS": 2e-3})
 
 
 def test_power_sgd_trains_as_in_pytorch() -> None:
-    compare(run_both(2, power_sgd), {"half": 5e-3, "rank1": 1e-4, "rank3": 1e-4, "rank2 epsilon": 1e-4, "cold": 1e-4})
+    compare(both(2, power_sgd), {"half": 5e-3, "rank1": 1e-4, "rank3": 1e-4, "rank2 epsilon": 1e-4, "cold": 1e-4})
 
 
 def test_post_local_sgd_trains_as_in_pytorch() -> None:
-    compare(run_both(2, post_local), {})
+    compare(both(2, post_local), {})
 
 
 def batched(rank: int, size: int) -> list[float]:

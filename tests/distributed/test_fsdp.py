@@ -18,7 +18,7 @@ from rushlight.distributed.fsdp import (
 )
 from rushlight.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from .oracle import module, run_both
+from .parity import both, part as module
 from .processes import results_of, run
 
 
@@ -440,6 +440,6 @@ def in_either(lib: Any, rank: int, size: int) -> dict[str, list[float]]:
 
 
 def test_losses_equal_pytorch() -> None:
-    for mine, theirs in zip(*run_both(2, in_either), strict=True):
+    for mine, theirs in zip(*both(2, in_either), strict=True):
         rl.testing.assert_close(rl.tensor(mine["plain"]), rl.tensor(theirs["plain"]), atol=1e-5, rtol=1e-5)
         rl.testing.assert_close(rl.tensor(mine["sixteen"]), rl.tensor(theirs["sixteen"]), atol=2e-3, rtol=2e-3)

@@ -10,7 +10,7 @@ import rushlight as rl
 from rushlight import distributed as dist, nn
 from rushlight.distributed.algorithms import Join, Joinable, JoinHook
 
-from .oracle import module, run_both
+from .parity import both, part
 from .processes import Raised, results_of, run
 
 
@@ -21,10 +21,10 @@ def _net(lib: Any) -> Any:
 
 def uneven(lib: Any, rank: int, size: int, by_all: bool, with_zero: bool) -> list[Any]:
     """Rank r has r + 2 batches."""
-    joined = module(lib, "distributed.algorithms.join").Join
+    joined = part(lib, "distributed.algorithms.join").Join
     model = lib.nn.parallel.DistributedDataParallel(_net(lib), bucket_cap_mb=0.0005)
     if with_zero:
-        zero = module(lib, "distributed.optim").ZeroRedundancyOptimizer
+        zero = part(lib, "distributed.optim").ZeroRedundancyOptimizer
         optimizer = zero(model.parameters(), lib.optim.SGD, lr=0.1, momentum=0.9)
         context = joined([model, optimizer], divide_by_initial_world_size=by_all)
     else:
@@ -44,7 +44,7 @@ def uneven(lib: Any, rank: int, size: int, by_all: bool, with_zero: bool) -> lis
 
 @pytest.mark.parametrize("by_all, with_zero", [(True, False), (False, False), (True, True)])
 def test_uneven_inputs_train_as_in_pytorch(by_all: bool, with_zero: bool) -> None:
-    mine, theirs = run_both(3, uneven, by_all, with_zero)
+    mine, theirs = both(3, uneven, by_all, with_zero)
     for a, b in zip(mine, theirs, strict=True):
         for x, y in zip(a, b, strict=True):
             rl.testing.assert_close(rl.tensor(x), rl.tensor(y), atol=2e-5, rtol=2e-5)
