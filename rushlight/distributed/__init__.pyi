@@ -65,7 +65,10 @@ default_pg_timeout: Any
 from rushlight.distributed.groups import destroy_process_group as destroy_process_group
 from . import device_mesh as device_mesh
 from . import distributed_c10d as distributed_c10d
+from . import elastic as elastic
 from . import errors as errors
+from . import fake_backend as fake_backend
+from . import flight_recorder as flight_recorder
 from rushlight.distributed.collectives import gather as gather
 from rushlight.distributed.collectives import gather_object as gather_object
 from rushlight.distributed.groups import get_backend as get_backend
@@ -87,7 +90,7 @@ def is_available() -> builtins.bool: ...
 from rushlight.distributed.groups import is_backend_available as is_backend_available
 from rushlight.distributed.groups import is_gloo_available as is_gloo_available
 from rushlight.distributed.groups import is_initialized as is_initialized
-from rushlight.distributed.groups import _no as is_mpi_available
+from rushlight.distributed.groups import is_mpi_available as is_mpi_available
 from rushlight.distributed.groups import _no as is_nccl_available
 from rushlight.distributed.groups import is_torchelastic_launched as is_torchelastic_launched
 from rushlight.distributed.groups import _no as is_ucc_available
@@ -95,6 +98,7 @@ from rushlight.distributed.groups import _no as is_xccl_available
 from rushlight.distributed.collectives import isend as isend
 from . import mailbox as mailbox
 from rushlight.distributed.collectives import monitored_barrier as monitored_barrier
+from . import mpi_backend as mpi_backend
 from rushlight.distributed.groups import new_group as new_group
 from rushlight.distributed.groups import new_subgroups as new_subgroups
 from rushlight.distributed.groups import new_subgroups_by_enumeration as new_subgroups_by_enumeration
