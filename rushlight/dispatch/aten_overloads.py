@@ -234,16 +234,19 @@ def aten_name(ours: str, schema: AtenSchema) -> str:
 
 
 def _counterpart(op: Any, schema: AtenSchema) -> Any:
-    """The overload of ours that has PyTorch's parameters by place."""
+    """The overload of ours that has PyTorch's parameters by place, and those by name too if one does."""
     if schema.name in ADAPTERS:
         return op.overload_list[0]
     wanted = [p.name for p in schema.arguments if not p.kwarg_only]
+    by_name = {p.name for p in schema.arguments if p.kwarg_only}
+    found = []
     for overload in op.overload_list:
-        own = [aten_name(p.name, schema) for p in overload.definition.spec.params if not p.keyword_only]
-        required = sum(p.required and not p.keyword_only for p in overload.definition.spec.params)
+        params = overload.definition.spec.params
+        own = [aten_name(p.name, schema) for p in params if not p.keyword_only]
+        required = sum(p.required and not p.keyword_only for p in params)
         if own[: len(wanted)] == wanted and required <= len(wanted):
-            return overload
-    return op.overload_list[0]
+            found.append((len(by_name - {aten_name(p.name, schema) for p in params}), overload))
+    return min(found, key=lambda pair: pair[0])[1] if found else op.overload_list[0]
 
 
 @functools.cache

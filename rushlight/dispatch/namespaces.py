@@ -52,7 +52,9 @@ class OpOverloadPacket:
                 return other
         for overload, label in zip(found, _labels(found), strict=True):
             if label == name:
-                return overload
+                # PyTorch's may take arguments for which we have another overload
+                other = overload_of(self, name) if self._namespace in BUILTIN else None
+                return overload if other is None or other.counterpart is overload else other
         # one schema here stands for several there
         if self._namespace in BUILTIN:
             other = overload_of(self, name)

@@ -156,6 +156,8 @@ def is_found_by_name(overload: Any) -> bool:
     space, name, label = str(overload).split(".")
     packet = getattr(namespace(space), name, None)
     found = getattr(packet, label, None) if packet is not None else None
+    if isinstance(found, AtenOverload):     # it takes what any overload of its op does
+        return found is overload or overload in found.op.overload_list
     return found is overload or (
         found is not None and name.endswith("_vjp") and type(found.definition) is type(overload.definition)
     )

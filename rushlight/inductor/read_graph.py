@@ -372,6 +372,8 @@ def is_repeatable(node: Node) -> bool:
 def bind(overload: Any, args: tuple, kwargs: dict[str, Any]) -> tuple:
     """The arguments by the op's own signature, as its definition is given them."""
     rest = overload.definition.spec.params[len(args) :]      # by place first: names of second derivatives repeat
+    if unknown := kwargs.keys() - {p.name for p in rest}:
+        raise TypeError(f"{overload}: a graph calls it with {', '.join(sorted(unknown))}, which it does not take")
     return (*args, *[kwargs[p.name] if p.name in kwargs else None if p.required else p.default for p in rest])
 
 

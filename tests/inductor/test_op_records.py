@@ -136,3 +136,14 @@ def test_share_of_records_with_symbolic_sizes(with_gradients: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert share(SERVED, with_gradients, "symbolic") >= 0.98
+
+
+@pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
+def test_arguments_that_go_by_name_reach_the_kernel(name: str) -> None:
+    """PyTorch has one signature where we have two."""
+    a, b, c = rl.randn(()), rl.randn(5, 1), rl.randn(1, 5) + 3
+    graph = make_fx(lambda a, b, c: getattr(rl, name)(a, b, c, value=10.0), tracing_mode="fake")(a, b, c)
+    wanted = getattr(rl, name)(a, b, c, value=10.0)
+    for found in (compile_graph(graph, [a, b, c])([a, b, c]), graph(a, b, c)):
+        rl.testing.assert_close(found[0] if isinstance(found, (list, tuple)) else found, wanted)
+    assert rl.equal(getattr(rl.ops.aten, name).default(a, b, c, value=10.0), wanted)
