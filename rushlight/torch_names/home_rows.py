@@ -11,6 +11,7 @@ _C -> storage: UntypedStorage
 _C -> .: get_default_dtype get_num_threads is_anomaly_enabled is_grad_enabled is_inference_mode_enabled promote_types
     set_num_threads
 _dynamo.eval_frame -> .: compile
+_higher_order_ops.cond -> .: cond
 accelerator -> .: get_device_module
 accelerator -> accelerator.memory: empty_cache empty_host_cache get_memory_info max_memory_allocated max_memory_reserved
     memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats
