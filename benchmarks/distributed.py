@@ -38,22 +38,34 @@ def calls(lib: Any, dist: Any, size: int, ranks: int) -> dict[str, Any]:
     }
 
 
-def steps(lib: Any, ranks: int) -> dict[str, Any]:
-    """A training step per model."""
+def resnet_step(lib: Any) -> Any:
+    """A data parallel training step of ResNet-18 on 16 small pictures."""
     from .networks import resnet18
 
-    nn, built = lib.nn, {}
-    model = nn.parallel.DistributedDataParallel(resnet18(lib))
+    return training_step(lib, resnet18(lib), lib.randn(16, 3, 32, 32), lib.randint(0, 10, (16,)))
+
+
+def gpt_step(lib: Any) -> Any:
+    """One of a small GPT on 8 lines of characters."""
+    from .networks import gpt
+
+    letters = lib.randint(0, 65, (8, 128))
+    return training_step(lib, gpt(lib, layers=4, width=192), letters, letters.flatten())
+
+
+def training_step(lib: Any, model: Any, x: Any, y: Any) -> Any:
+    model = lib.nn.parallel.DistributedDataParallel(model)
     optimizer = lib.optim.SGD(model.parameters(), lr=0.01)
-    x, y = lib.randn(16, 3, 32, 32), lib.randint(0, 10, (16,))
 
     def step() -> None:
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(x), y).backward()
+        lib.nn.functional.cross_entropy(model(x).flatten(0, -2), y).backward()
         optimizer.step()
 
-    built["ResNet-18 step"] = step
-    return built
+    return step
+
+
+STEPS = {"ResNet-18 step": resnet_step, "GPT step": gpt_step}
 
 
 def work(name: str, rank: int, ranks: int, path: str, only: str) -> None:
@@ -70,9 +82,9 @@ def work(name: str, rank: int, ranks: int, path: str, only: str) -> None:
         for call_name, call in calls(lib, dist, size, ranks).items():
             if only in f"{call_name} {label}":
                 found[f"{call_name} {label}"] = agreed(lib, dist, call)
-    if not only:
-        for label, call in steps(lib, ranks).items():
-            found[label] = agreed(lib, dist, call)
+    for label, build in STEPS.items():
+        if only in label:
+            found[label] = agreed(lib, dist, build(lib))
     dist.barrier()
     dist.destroy_process_group()
     if rank == 0:
