@@ -7,6 +7,7 @@ Enters: what a GraphModule is made of. Leaves: a GraphModule; `recompile` only n
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from .graph_module import GraphModule
 
 _GENERATED = ("_code", "_lineno_map", "_prologue_start")
 _state = {"lazy": False}
+_generating = threading.RLock()      # a graph may have others inside
 
 
 class _LazyGraphModule(GraphModule):
@@ -39,8 +41,10 @@ class _LazyGraphModule(GraphModule):
     def real_recompile(self) -> None:
         """Generate forward from the graph, if it is not up to date."""
         if self.__dict__.get("_is_pending"):
-            self.__dict__["_is_pending"] = False
-            super().recompile()
+            with _generating:      # another thread may be at it: its code is awaited
+                if self.__dict__.get("_is_pending"):
+                    super().recompile()
+                    self.__dict__["_is_pending"] = False
 
     def __getattr__(self, name: str) -> Any:
         if name in _GENERATED and self.__dict__.get("_is_pending"):

@@ -219,3 +219,32 @@ def test_table_of_nodes(capsys) -> None:
         "call_function  add     <built-in function add>  (x, 1)  {}",
         "output         output  output                   (add,)  {}",
     ]
+
+
+def test_threads_wait_for_code_that_another_generates():
+    """The first thread generates; a switch in the middle must not send the second round in circles."""
+    import threading
+
+    from rushlight.fx._lazy_graph_module import _LazyGraphModule
+
+    class Slow(rl.fx.Graph):
+        def python_code(self, *args, **kwargs):
+            started.set()
+            assert waiting.wait(10)
+            return super().python_code(*args, **kwargs)
+
+    started, waiting, found = threading.Event(), threading.Event(), []
+    graph = Slow()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(rl.neg, (x,)))
+    module = _LazyGraphModule(rl.nn.Module(), graph)
+    module._graph = graph      # a GraphModule copies what it is given
+    threads = [threading.Thread(target=lambda: found.append(module(rl.ones(2)).tolist())) for _ in range(2)]
+    threads[0].start()
+    assert started.wait(10)
+    threads[1].start()
+    threads[1].join(0.2)
+    waiting.set()
+    for thread in threads:
+        thread.join(10)
+    assert found == [[-1.0, -1.0]] * 2
