@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any
 
 from ..base import environment
-from .mailbox import own_address
+from .doors import own_address
 from .tcp_store import TCPStore
 
 END_SECONDS = 30.0      # between asking processes to end and ending them

@@ -11,7 +11,6 @@ receive afterwards both get on.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
 import threading
@@ -20,7 +19,7 @@ from collections import deque
 from typing import Any
 
 from .. import _C
-from ..base import environment
+from .doors import connect, listen
 from .errors import DistBackendError
 from .store import Store
 
@@ -59,13 +58,10 @@ class Mailbox:
             threading.Thread(target=self._accept, args=(listener,), name="mailbox", daemon=True).start()
 
     def _listen(self) -> list[socket.socket]:
-        """A door for ranks of this machine and one for others; the store says where both are."""
-        local, remote = socket.socket(socket.AF_UNIX), socket.create_server(("", 0))
-        local.bind("")       # Linux chooses a name without a file
-        local.listen(128)
-        name, port = local.getsockname()[1:].decode(), remote.getsockname()[1]
-        self._store.set(f"mailbox/{self._rank}", f"{this_machine()} {name} {own_address()} {port}")
-        return [local, remote]
+        """Doors for other ranks; the store says where they are."""
+        listeners, address = listen()
+        self._store.set(f"mailbox/{self._rank}", address)
+        return listeners
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -124,15 +120,8 @@ class Mailbox:
                 ) from None
 
     def _connect(self, to: int, timeout: float) -> socket.socket:
-        machine, name, host, port = self._store.get(f"mailbox/{to}").decode().split()
         try:
-            if machine == this_machine():
-                connection = socket.socket(socket.AF_UNIX)
-                connection.settimeout(timeout)
-                connection.connect("\0" + name)
-            else:
-                connection = socket.create_connection((host, int(port)), timeout)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = connect(self._store.get(f"mailbox/{to}").decode(), timeout)
         except OSError as error:
             raise DistBackendError(f"{self._name}: rank {self._ranks[to]} cannot be reached ({error})") from None
         self._out[to] = connection
@@ -209,29 +198,3 @@ def receive_all(connection: socket.socket, into: memoryview) -> None:
         if not count:
             raise ConnectionResetError("the connection ended")
         at += count
-
-
-def this_machine() -> str:
-    """What two processes have in common that can reach each other without a network."""
-    if environment.get("RUSHLIGHT_DISTRIBUTED_TRANSPORT") == "tcp":
-        return f"process-{os.getpid()}"
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        return f"{file.read().strip()}-{os.stat('/proc/self/ns/net').st_ino}"
-
-
-def own_address() -> str:
-    """An address of this machine that other machines reach: of GLOO_SOCKET_IFNAME, or the one its name stands for."""
-    interface = environment.get("GLOO_SOCKET_IFNAME")
-    if interface:
-        import fcntl
-
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                row = fcntl.ioctl(probe.fileno(), 0x8915, struct.pack("256s", interface.encode()[:15]))
-            except OSError:
-                raise DistBackendError(f"GLOO_SOCKET_IFNAME={interface}: there is no such interface") from None
-            return socket.inet_ntoa(row[20:24])
-    try:
-        return socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return "127.0.0.1"

@@ -204,14 +204,13 @@ class _FileSystemWriter(StorageWriter):
         overwrite: bool = True,
         _extensions: Sequence[Any] | None = None,
         serialization_format: SerializationFormat = SerializationFormat.TORCH_SAVE,
-        *args: Any,
-        **kwargs: Any,
     ) -> None:
         super().__init__()
         if _extensions:
             raise NotImplementedError("FileSystemWriter: _extensions (streams changed on the way) are not supported")
         if serialization_format is not SerializationFormat.TORCH_SAVE:
-            raise NotImplementedError("FileSystemWriter: for safetensors use HuggingFaceStorageWriter")
+            raise NotImplementedError("FileSystemWriter: serialization_format must be TORCH_SAVE; checkpoints of "
+                                      "safetensors files are not written yet")  # fmt: skip
         if thread_count < 1:
             raise ValueError(f"FileSystemWriter: thread_count must be at least 1, got {thread_count}")
         self.fs: FileSystemBase = FileSystem()

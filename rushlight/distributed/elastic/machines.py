@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import time
 
+from ..doors import own_address
 from ..launcher import Job, Launcher, free_port
-from ..mailbox import own_address
 from .membership import ClosedError, Limits, Membership, Round
 
 _LOOK_SECONDS = 0.5      # between looks at the other machines

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...futures import Future
-from ..mailbox import own_address, this_machine
+from ..doors import connect, listen
 from ..store import Store
 from . import messages
 from .messages import Message
@@ -147,8 +147,8 @@ class Agent:
         self._serving = 0
         self._idle = threading.Condition()
         self._accepted: list[socket.socket] = []
-        self._listeners = self._listen()
-        self.workers = self._meet(world_size)
+        self._listeners, address = listen()
+        self.workers = self._meet(world_size, address)
 
     def start(self) -> None:
         """Serve calls: from now on, when everything that serves them is in place."""
@@ -157,23 +157,15 @@ class Agent:
 
     # --- meeting ------------------------------------------------------------------------------------------------------
 
-    def _listen(self) -> list[socket.socket]:
-        local, remote = socket.socket(socket.AF_UNIX), socket.create_server(("", 0))
-        local.bind("")       # Linux chooses a name without a file
-        local.listen(128)
-        return [local, remote]
-
-    def _meet(self, world_size: int) -> dict[str, WorkerInfo]:
-        local, remote = self._listeners
-        address = f"{this_machine()} {local.getsockname()[1:].decode()} {own_address()} {remote.getsockname()[1]}"
+    def _meet(self, world_size: int, address: str) -> dict[str, WorkerInfo]:
         if self._store.add(f"id/{self.me.id}", 1) > 1:
             raise RuntimeError(f"init_rpc: two workers were given rank {self.me.id}")
         said = self._store.compare_set(f"name/{self.me.name}", "", str(self.me.id)).decode()
         self._store.set(f"worker/{self.me.id}", f"{self.me.name} {address}")
         workers = {}
-        self._addresses: dict[int, list[str]] = {}
+        self._addresses: dict[int, str] = {}
         for rank in range(world_size):
-            name, *place = self._store.get(f"worker/{rank}").decode().split()
+            name, _, place = self._store.get(f"worker/{rank}").decode().partition(" ")
             if name in workers:
                 raise RuntimeError(f"init_rpc: ranks {workers[name].id} and {rank} are both called {name!r}")
             workers[name] = WorkerInfo(name, rank)
@@ -200,15 +192,9 @@ class Agent:
             link = self._links.get(info.id)
             if link is not None and link.lost is None:
                 return link
-            machine, name, host, port = self._addresses[info.id]
             try:
-                if machine == this_machine():
-                    connection = socket.socket(socket.AF_UNIX)
-                    connection.connect("\0" + name)
-                else:
-                    connection = socket.create_connection((host, int(port)), self.timeout or None)
-                    connection.settimeout(None)
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection = connect(self._addresses[info.id], self.timeout or None)
+                connection.settimeout(None)
             except OSError as error:
                 raise RuntimeError(f"worker {info.name} cannot be reached ({error}): has it ended?") from None
             link = self._links[info.id] = _Link(connection, info)
