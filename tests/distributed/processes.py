@@ -82,3 +82,14 @@ def results_of(outcome: list[Any]) -> list[Any]:
             raise AssertionError(f"rank {rank}: {result.trace}")
         assert result is not None, f"rank {rank} died"
     return outcome
+
+
+def all_of(rank: int, ranks: int, functions: list[Callable]) -> str:
+    """Several functions in one world, since processes take longer to start than most of them to run."""
+    for function in functions:
+        try:
+            function(rank, ranks)
+        except Exception as error:
+            error.add_note(f"in {function.__name__}")
+            raise
+    return "done"

@@ -19,7 +19,7 @@ from rushlight.distributed.fsdp import (
 from rushlight.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 from .parity import both, part as module
-from .processes import results_of, run
+from .processes import all_of, results_of, run
 
 
 class Block(nn.Module):
@@ -393,23 +393,13 @@ def test_tensors_that_are_spread_already() -> None:
     assert results_of(run(4, with_tensor_parallel)) == ["done"] * 4
 
 
-def all_of(rank: int, size: int, names: list[str]) -> str:
-    for name in names:
-        try:
-            globals()[name](rank, size)
-        except Exception as error:
-            error.add_note(f"in {name}")
-            raise
-    return "done"
-
-
 @pytest.mark.parametrize(
     "names", [["accumulates", "whole_and_cut", "ahead"], ["other_dimensions", "recomputes", "from_meta"],
               ["half", "methods", "tied", "refuses"]],
     ids=lambda names: "-".join(names),
 )  # fmt: skip
 def test_what_else_a_sharded_module_can_do(names: list[str]) -> None:
-    assert results_of(run(2, all_of, names)) == ["done"] * 2
+    assert results_of(run(2, all_of, [globals()[name] for name in names])) == ["done"] * 2
 
 
 def in_either(lib: Any, rank: int, size: int) -> dict[str, list[float]]:

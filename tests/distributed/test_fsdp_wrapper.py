@@ -26,7 +26,7 @@ from rushlight.distributed.fsdp import (
 from rushlight.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from rushlight.distributed.tensor import DTensor
 
-from .processes import results_of, run
+from .processes import all_of, results_of, run
 from .test_fsdp import Block, Net, data, loss_of, net, share
 
 BY_BLOCK = wrapping.ModuleWrapPolicy({Block})
@@ -284,22 +284,12 @@ def refuses(rank: int, size: int) -> None:
     FSDP(frozen, use_orig_params=True)(rl.ones(1, 2)).sum().backward()
 
 
-def all_of(rank: int, size: int, names: list[str]) -> str:
-    for name in names:
-        try:
-            globals()[name](rank, size)
-        except Exception as error:
-            error.add_note(f"in {name}")
-            raise
-    return "done"
-
-
 @pytest.mark.parametrize(
     "names", [["saves", "optimizer_states"], ["whole_inside", "in_halves"], ["chooses", "refuses"]],
     ids=lambda names: "-".join(names),
 )
 def test_what_else_a_wrapper_can_do(names: list[str]) -> None:
-    assert results_of(run(2, all_of, names)) == ["done"] * 2
+    assert results_of(run(2, all_of, [globals()[name] for name in names])) == ["done"] * 2
 
 
 def test_activations_are_computed_again() -> None:
