@@ -87,6 +87,8 @@ class _Problem:
         value = node.meta.get("val")
         if isinstance(value, (tuple, list)) or (value is None and node.op == "call_function"):
             return INFINITE     # several results: each is saved by itself
+        if _is_collective(node, "begins"):
+            return INFINITE     # what is saved is there
         if node.op == "placeholder" and node not in self.overwritten:
             return 1
         return max(nbytes_of(node), 1) + 1
@@ -156,8 +158,15 @@ def is_cheap(node: Node) -> bool:
 
 
 def _never_again(node: Node) -> bool:
-    """Draws, and what is written to: running these twice gives other numbers."""
-    return node.op == "call_function" and (_draws(node.target) or _mutates(node.target))
+    """Draws, and what is written to: running these twice gives other numbers. What is sent is sent once."""
+    if node.op != "call_function":
+        return False
+    is_sent = _is_collective(node, "begins") or _is_collective(node, "ends")
+    return is_sent or _draws(node.target) or _mutates(node.target)
+
+
+def _is_collective(node: Node, what: str) -> bool:
+    return isinstance(node.target, _C.Overload) and getattr(node.target.definition, what)
 
 
 def _result_bytes(node: Node) -> int:

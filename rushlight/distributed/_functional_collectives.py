@@ -1,7 +1,8 @@
 """Collectives that give new tensors in place of writing their arguments: what graphs are made of, and gradients.
 
-A collective has ended when its result is given out, so that `wait_tensor` has nothing left to do. All have gradients:
-of a sum the sum, of a gathering the scattering, of an exchange the exchange back. (`..._autograd` are older names.)
+A collective has ended when its result is given out, so that `wait_tensor` has nothing left to do; in a graph it is two
+ops, one that begins it and one that waits (`_functional_ops.py`). All have gradients: of a sum the sum, of a gathering
+the scattering, of an exchange the exchange back. (`..._autograd` are older names.)
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from typing import Any
 
 from ..autograd.function import Function
 from ..base.shape import contiguous_format
+from ..dispatch.modes import state as mode_state
+from ..dynamo import marks
+from ..fake import FakeTensor
 from ..op import find_op
 from . import collectives as c
+from ._functional_ops import group_called, name_of_reduction, ops, reduction as _op, sums_only as _sums_only, wait
 from .device_mesh import DeviceMesh
+from .group import ProcessGroup
 from .groups import get_process_group_ranks, get_rank, resolve
-from .reduce_op import RedOpType, ReduceOp
 
 cat, stack = find_op("cat"), find_op("stack")
-_OPS = {"sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN,
-        "max": ReduceOp.MAX, "band": ReduceOp.BAND, "bor": ReduceOp.BOR, "bxor": ReduceOp.BXOR}  # fmt: skip
 
 
 class AsyncCollectiveTensor:
@@ -32,7 +35,12 @@ class AsyncCollectiveTensor:
 
 def wait_tensor(tensor: Any) -> Any:
     """The tensor, when what fills it is done."""
-    return tensor
+    return ops.wait_tensor(tensor) if _is_recorded(tensor) else wait(tensor)
+
+
+def _is_recorded(tensor: Any) -> bool:
+    """Whether somebody watches ops, and is to see collectives as such."""
+    return bool(mode_state.dispatch_modes) or isinstance(tensor, FakeTensor)
 
 
 def _group(group: Any) -> Any:
@@ -42,12 +50,7 @@ def _group(group: Any) -> Any:
     if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
         return group[0].get_group(group[1])
     if isinstance(group, str):
-        from .groups import _world
-
-        for made in _world.groups:
-            if made.group_name == group:
-                return made
-        raise ValueError(f"there is no process group called {group!r}")
+        return group_called(group)
     if isinstance(group, (list, tuple)):
         from .groups import _world
 
@@ -58,13 +61,23 @@ def _group(group: Any) -> Any:
     return resolve(group)
 
 
-def _op(name: Any) -> Any:
-    if isinstance(name, (RedOpType, ReduceOp)):
-        return name
-    try:
-        return _OPS[str(name).lower()]
-    except KeyError:
-        raise ValueError(f"reduceOp {name!r} is none of {', '.join(_OPS)}") from None
+def group_name(group: Any) -> str:
+    """What ops call a group."""
+    return _group(group).group_name
+
+
+def group_size(group: Any) -> int:
+    """How many ranks a group has."""
+    return _group(group).size()
+
+
+def group_rank(group: Any) -> int:
+    """This process's place in a group."""
+    return _group(group).rank()
+
+
+marks.stands_for_itself(ProcessGroup)
+marks.stands_for_itself(DeviceMesh)
 
 
 def _all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:   # noqa: N803
@@ -92,14 +105,17 @@ def _all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") ->
     return result if gather_dim % max(self.dim(), 1) == 0 else cat(result.chunk(made.size()), gather_dim)
 
 
+def _check_parts(tensor: Any, dim: int, count: int) -> None:
+    if tensor.shape[dim] % count:
+        raise ValueError(
+            f"reduce_scatter_tensor: dimension {dim} of {tuple(tensor.shape)} cannot be cut into {count} equal parts"
+        )
+
+
 def _reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:   # noqa: N803
     """This rank's part of the reduction, cut along a dimension."""
     made = _group(group)
-    if self.shape[scatter_dim] % made.size():
-        raise ValueError(
-            f"reduce_scatter_tensor: dimension {scatter_dim} of {tuple(self.shape)} cannot be cut into {made.size()} "
-            f"equal parts"
-        )
+    _check_parts(self, scatter_dim, made.size())
     source = self.detach()
     if scatter_dim % self.dim():
         source = cat(source.chunk(made.size(), scatter_dim))
@@ -121,8 +137,44 @@ def _all_to_all_single(
     return result
 
 
-def _with_gradient(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward(tensor, *rest)` whose gradient is `backward(gradient, *rest)`."""
+# --- the same as ops, for graphs --------------------------------------------------------------------------------------
+
+
+def _recorded_all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:   # noqa: N803
+    return ops.wait_tensor(ops.all_reduce(self, name_of_reduction(reduceOp), group_name(group)))
+
+
+def _recorded_broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
+    return ops.wait_tensor(ops.broadcast(self, src, group_name(group)))
+
+
+def _recorded_all_gather(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
+    size = group_size(group)
+    source = self if self.dim() else self.view(1)
+    result = ops.wait_tensor(ops.all_gather_into_tensor(source, size, group_name(group)))
+    return result if gather_dim % max(self.dim(), 1) == 0 else cat(result.chunk(size), gather_dim)
+
+
+def _recorded_reduce_scatter(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:   # noqa: N803
+    size = group_size(group)
+    _check_parts(self, scatter_dim, size)
+    source = cat(self.chunk(size, scatter_dim)) if scatter_dim % self.dim() else self
+    return ops.wait_tensor(
+        ops.reduce_scatter_tensor(source, name_of_reduction(reduceOp), size, group_name(group))
+    )
+
+
+def _recorded_all_to_all(
+    self: Any, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""
+) -> Any:
+    out, into = output_split_sizes or [], input_split_sizes or []
+    return ops.wait_tensor(ops.all_to_all_single(self, list(out), list(into), group_name(group)))
+
+
+def _with_gradient(
+    forward: Callable[..., Any], backward: Callable[..., Any], recorded: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`forward(tensor, *rest)` whose gradient is `backward(gradient, *rest)`; `recorded` is the same for graphs."""
 
     class Collective(Function):
         @staticmethod
@@ -139,16 +191,15 @@ def _with_gradient(forward: Callable[..., Any], backward: Callable[..., Any]) ->
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = names.bind(*args, **kwargs)
         bound.apply_defaults()
-        return Collective.apply(*bound.args) if args[0].requires_grad else forward(*bound.args)
+        given = bound.args
+        if _is_recorded(given[0]):
+            return recorded(*given)
+        return Collective.apply(*given) if given[0].requires_grad else forward(*given)
 
     call.__name__ = call.__qualname__ = Collective.__name__ = forward.__name__[1:]
     call.__doc__, call.__signature__ = forward.__doc__, names
+    marks.substitutes[call] = recorded
     return call
-
-
-def _sums_only(name: str, op: Any) -> None:
-    if _op(op) not in (ReduceOp.SUM, RedOpType.SUM):
-        raise RuntimeError(f"{name}: only sums have a gradient, and the reduction was {op!r}")
 
 
 def _reduce_back(g: Any, op: Any, group: Any, tag: str) -> Any:
@@ -167,14 +218,14 @@ def _broadcast_back(g: Any, src: int, group: Any, tag: str) -> Any:
     return total if get_rank() == src else total * 0
 
 
-all_reduce = _with_gradient(_all_reduce, _reduce_back)
-broadcast = _with_gradient(_broadcast, _broadcast_back)
+all_reduce = _with_gradient(_all_reduce, _reduce_back, _recorded_all_reduce)
+broadcast = _with_gradient(_broadcast, _broadcast_back, _recorded_broadcast)
 all_gather_tensor = _with_gradient(
-    _all_gather_tensor, lambda g, dim, group, tag: reduce_scatter_tensor(g, "sum", dim, group)
+    _all_gather_tensor, lambda g, dim, group, tag: reduce_scatter_tensor(g, "sum", dim, group), _recorded_all_gather
 )
-reduce_scatter_tensor = _with_gradient(_reduce_scatter_tensor, _scatter_back)
+reduce_scatter_tensor = _with_gradient(_reduce_scatter_tensor, _scatter_back, _recorded_reduce_scatter)
 all_to_all_single = _with_gradient(
-    _all_to_all_single, lambda g, out, into, group, tag: all_to_all_single(g, into, out, group)
+    _all_to_all_single, lambda g, out, into, group, tag: all_to_all_single(g, into, out, group), _recorded_all_to_all
 )
 all_reduce_autograd = all_reduce
 all_gather_single = all_gather_single_autograd = all_gather_tensor_autograd = all_gather_tensor
@@ -184,13 +235,13 @@ all_to_all_single_autograd = all_to_all_single
 
 def permute_tensor(self: Any, src_dst: list[int], group: Any, tag: str = "") -> Any:
     """Another rank's tensor: rank m's goes to rank `src_dst[m]`. Flat, as exchanges along the first dimension are."""
-    made = _group(group)
-    if sorted(src_dst) != list(range(made.size())):
-        raise ValueError(f"permute_tensor: src_dst must name each of the {made.size()} ranks once, got {src_dst}")
-    rank, count = made.rank(), self.shape[0] if self.dim() else 1
-    given, taken = [0] * made.size(), [0] * made.size()
+    size = group_size(group)
+    if sorted(src_dst) != list(range(size)):
+        raise ValueError(f"permute_tensor: src_dst must name each of the {size} ranks once, got {src_dst}")
+    rank, count = group_rank(group), self.shape[0] if self.dim() else 1
+    given, taken = [0] * size, [0] * size
     given[src_dst[rank]] = taken[src_dst.index(rank)] = count
-    return all_to_all_single(self if self.dim() else self.view(1), taken, given, made).view(self.shape)
+    return all_to_all_single(self if self.dim() else self.view(1), taken, given, group).view(self.shape)
 
 
 def all_reduce_coalesced(self: list[Any], reduceOp: str, group: Any, tag: str = "") -> list[Any]:   # noqa: N803

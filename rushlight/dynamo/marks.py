@@ -22,6 +22,17 @@ FORBIDDEN = "forbidden"                # an error
 _weak: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _strong: dict[Any, str] = {}           # built-in functions, to which there are no weak references
 substitutes: dict[Any, Callable] = {}  # functions that are captured in the place of others
+identities: tuple[type, ...] = ()      # classes of ours whose objects never change: a graph is made for one of them
+values: tuple[type, ...] = ()          # the same, and equal ones are as good
+
+
+def stands_for_itself(kind: type, is_value: bool = False) -> None:
+    """Objects of a class are constants of graphs."""
+    global identities, values  # noqa: PLW0603 - told once per class, when it is made
+    if is_value:
+        values += (kind,)
+    else:
+        identities += (kind,)
 
 
 def mark(function: Any, what: str) -> None:

@@ -25,6 +25,7 @@ from ..base.shape import Size, layout, memory_format
 from ..fake import FakeTensor
 from ..nn import Buffer, Module, Parameter
 from ..op import OpDefinition
+from . import marks
 from .breaks import GraphBreak
 from .guards import Guard, Kind, TensorLayout
 from .recorder import Recorder
@@ -101,7 +102,9 @@ class Outside:
         if isinstance(value, ITSELF) or kind.__module__.startswith("typing"):
             self.guard(Kind.ID_IS, source, value)
             return self.remember(value, value, source, "itself").twin
-        if isinstance(value, enum.Enum):
+        if isinstance(value, marks.values):
+            return self.plain(value, source)
+        if isinstance(value, (enum.Enum, *marks.identities)):
             self.guard(Kind.ID_IS, source, value)
             return self.remember(value, value, source, "itself").twin
         if isinstance(value, tuple):

@@ -15,6 +15,7 @@ from ..op import find_op
 from . import report, settings
 from .emit import Emitter
 from .merge import merge
+from .overlap import overlapped
 from .products import improve
 from .read_graph import Reader, flat, is_node
 from .replay import Replayed, can_replay
@@ -178,7 +179,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     live = alive(reader.nodes, outputs)
     grouping = Grouping(live)
     merge(grouping)
-    units = grouping.ordered()
+    units = overlapped(grouping.units.values())
     if is_shown("graph"):
         show("graph", "units", summary(units))
     for v in outputs:

@@ -187,10 +187,15 @@ class Emitter:
         self.calls.append(node.definition.name)
         results = [] if node.writes else node.results
         count, inputs, overload = len(node.inputs), node.inputs, node.overload
+        begins = node.definition.begin if node.definition.begins else None
 
         def run(*tensors: Any) -> None:
             left = iter([v.of(t) for v, t in zip(inputs, tensors[:count], strict=True)])
-            made = overload.call(*map_values(node.args, lambda v: next(left), is_value))
+            given = map_values(node.args, lambda v: next(left), is_value)
+            if begins is not None:
+                begins(tensors[count], *given)
+                return
+            made = overload.call(*given)
             for target, source in zip(tensors[count:], (made,) if node.single else made, strict=False):
                 target.copy_(source)
 

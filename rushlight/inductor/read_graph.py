@@ -354,6 +354,12 @@ class Reader:
         if node.definition.is_inplace:
             node.results, node.writes = [node.inputs[0]], [node.inputs[0].buffer]
             return
+        if node.definition.ends:      # what was given to the call that began it stays until then
+            filled = node.inputs[0]
+            beginnings = [n for n in self.nodes if n.definition.begins and n.results]
+            node.inputs += [v for n in beginnings if n.results[0].buffer is filled.buffer for v in n.inputs]
+            node.results, node.writes = [filled], [filled.buffer]
+            return
         with FakeTensorMode() as mode:
             fakes = map_values(node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), is_value)
             made = node.overload.call(*fakes)

@@ -15,7 +15,7 @@ none of its other producers may come after that unit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..loops.row_program import FULL, ROW
 from . import settings
@@ -121,9 +121,10 @@ class Grouping:
         reads = {v.buffer for n in (*unit.nodes, node) for v in n.inputs} - unit.made
         return f"together they read {len(reads)} tensors" if len(reads) > MOST_READS else misfit(node, unit)
 
-    def ordered(self) -> list[Unit]:
-        """Every unit after those it needs."""
-        return sorted(self.units.values(), key=lambda u: (len(u.before), u.number))
+
+def natural_order(units: Iterable[Unit]) -> list[Unit]:
+    """Every unit after those it needs."""
+    return sorted(units, key=lambda u: (len(u.before), u.number))
 
 
 def misfit(node: Node, unit: Unit) -> str | None:
@@ -147,7 +148,9 @@ def misfit(node: Node, unit: Unit) -> str | None:
 
 
 def calls_python(node: Node) -> bool:
-    """Whether Python runs when the node does."""
+    """Whether Python runs when the node does, and does something that must keep its place among such calls."""
+    if node.definition.ends:
+        return False
     return node.form == "call" or (node.plan is not None and node.plan.calls_python)
 
 
