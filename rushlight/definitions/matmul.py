@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C, op
+from ..codegen.schedule.cpu_contraction import is_tiled
 from ..devices import handlers
+from ..loops.contraction import lowered_matmul
+from ..loops.lowered import Lowered
 from ..op import Composite, Library, Spec, find_op
 from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps, tiled_steps, vector_steps
 from ..op.library import Room
+from ..op.pack import lowered_steps
 from ..op.pointwise import check_devices
 from ..op.quads import quad_steps
 
 _HALF = (_C.float16, _C.bfloat16)
 TILED = 1 << 18                 # multiply-adds from which packing for tile registers pays
+PACKED_HALF = (64, 1024)        # rows on the left, columns on the right: see widening_steps
 BATCH_TILED = 1 << 22           # the same for each matrix of a batch, which are multiplied one after another
 
 
@@ -108,6 +113,11 @@ class _Product(Library):
         batch = broadcast_batch(self.name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
         return Spec((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())), a.dtype)
 
+    def lower(self, args: tuple) -> Lowered:
+        self.meta(*args)
+        operands = [(p.name, t.shape, t.stride()) for p, t in zip(self.spec.params, args, strict=True)]
+        return lowered_matmul(self.name, *operands, args[0].dtype.code)
+
     def is_planned(self, args: tuple) -> bool:
         return own_product(self.spec.name, args[0].device) is None
 
@@ -134,7 +144,7 @@ class _Product(Library):
                 room.temp(a.dtype, (size,))
             return made[0]
         if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
-            return None
+            return self.widening_steps(args, room, m, n, bm.col == 1)
         given = (a.dtype.code, a.device, am, bm, out, m, n, k)
         made = vector_steps(*given, count, room.slots)
         if made is not None:
@@ -144,6 +154,14 @@ class _Product(Library):
             return steps(*given, count)
         room.temp(a.dtype, (packed[1],))
         return packed[0]
+
+    def widening_steps(self, args: tuple, room: Room, m: int, n: int, in_rows: bool) -> list[tuple] | None:
+        """Half types are widened while they are packed; None where it is better done before: for few rows, and few
+        rows of the left operand that meet long rows of the right one, which are then read in short pieces."""
+        if in_rows and m < PACKED_HALF[0] and n >= PACKED_HALF[1]:
+            return None
+        lowered = self.lower(args)
+        return lowered_steps(lowered, args[0].device, self.kernels, room.slots) if is_tiled(lowered) else None
 
     def matrices(self, a: Any, b: Any, batch: tuple[int, ...]) -> tuple[Matrix | None, Matrix | None]:
         sa, sb = a.stride(), b.stride()

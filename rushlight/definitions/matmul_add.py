@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from .. import _C, op
+from ..loops.contraction import lowered_matmul, with_addend
+from ..loops.lowered import spread
 from ..op import Composite, Library, Spec, find_op
 from ..op.gemm import Matrix, biased_step, copy_step, packed_steps, steps, tiled_steps
 from ..op.levels import behind
@@ -30,6 +32,16 @@ class _AddProduct(Library):
     def meta(self, input, a, b, beta, alpha):
         self.check(input, a, b)
         return Spec((*a.shape[:-1], b.shape[-1]), a.dtype)
+
+    def lower(self, args):
+        input, a, _, beta, alpha = args
+        self.meta(*args)
+        _, left, right = [(p.name, t.shape, t.stride()) for p, t in zip(self.spec.params[:3], args[:3], strict=True)]
+        product = lowered_matmul(self.name, left, right, a.dtype.code)
+        if beta == 0:           # what is in `input` does not matter, be it NaN
+            return with_addend(product, None, alpha, 0)
+        added = spread(self.spec.params[0].name, a.dtype.code, input.shape, input.stride(), product.shape)
+        return with_addend(product, added.but(dims=(*added.dims, None)), alpha, beta)
 
     def is_planned(self, args):
         input, a, _, beta, _ = args
@@ -216,6 +228,17 @@ class Linear(_AddProduct):
     def meta(self, input, weight, bias):
         self.check_linear(input, weight, bias)
         return Spec((*input.shape[:-1], *weight.shape[:-1]), input.dtype)
+
+    def lower(self, args):
+        input, weight, bias = args
+        self.meta(*args)
+        sizes, strides = (tuple(weight.shape)[::-1], tuple(weight.stride())[::-1])
+        left, right = ("input", tuple(input.shape), input.stride()), ("weight", sizes, strides)
+        product = lowered_matmul("linear", left, right, input.dtype.code)
+        if bias is None:
+            return product
+        added = spread("bias", bias.dtype.code, bias.shape, bias.stride(), product.shape)
+        return with_addend(product, added.but(dims=(*added.dims, None)))
 
     def is_planned(self, args):
         input, weight, bias = args

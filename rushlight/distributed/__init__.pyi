@@ -65,6 +65,7 @@ default_pg_timeout: Any
 from rushlight.distributed.groups import destroy_process_group as destroy_process_group
 from . import device_mesh as device_mesh
 from . import distributed_c10d as distributed_c10d
+from . import doors as doors
 from . import elastic as elastic
 from . import errors as errors
 from . import fake_backend as fake_backend

@@ -13,6 +13,7 @@ fold adds. Refuses, with NotLowerable and a reason: what takes two loops.
     view            anything                  the same elements, read where the view finds them
     any body        gather, scatter           computed at the places that are read
     fold, windows   pointwise, same shape     an epilogue: where the result would be stored
+    pointwise       contraction               in the factor that reads it, which tiles are packed from
 """
 
 from __future__ import annotations
@@ -97,15 +98,44 @@ def aligned(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
         r if isinstance(r, Number) else r.but(dims=tuple([None if d is None else r.dims[d] for d in dims]))
         for r in producer.reads
     ]
-    code = producer.outs[0]
+
+    def own(sources: Sequence[Any], _checks: list) -> list[Any]:
+        return parted(sources, operand, count, Worked(producer, sources[operand : operand + count]))
 
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
-        result = cast(producer.body(at, sources[operand : operand + count])[0], code)
-        return consumer.body(at, parted(sources, operand, count, Given(result)))
+        return consumer.body(at, own(sources, []))
 
+    folding = consumer.folding
+    if folding is not None:
+        late = folding.after and operand >= len(consumer.reads) - late_reads(consumer)
+        after = folding.after + (sum([isinstance(r, Memory) for r in inside]) - 1 if late else 0)
+        folding = folded_with(folding, own).but(after=after)
     return consumer.but(
-        key=joined_key(consumer, operand, producer), reads=joined_reads(consumer, operand, inside), body=body
-    )
+        key=joined_key(consumer, operand, producer), reads=joined_reads(consumer, operand, inside), body=body,
+        folding=folding,
+    )  # fmt: skip
+
+
+def late_reads(lowered: Lowered) -> int:
+    """How many of the last reads, numbers included, belong to the epilogue."""
+    left, count = lowered.folding.after, 0
+    for r in reversed(lowered.reads):
+        if not left:
+            break
+        left -= isinstance(r, Memory)
+        count += 1
+    return count
+
+
+class Worked:
+    """Another op's result at the loop position, worked out only where it is read."""
+
+    def __init__(self, producer: Lowered, sources: Sequence[Any]) -> None:
+        self.producer, self.sources, self.code = producer, sources, producer.outs[0]
+
+    def read(self, at: At) -> Value:
+        """The element here."""
+        return cast(self.producer.body(at, self.sources)[0], self.code)
 
 
 def computed(consumer: Lowered, operand: int, producer: Lowered) -> Lowered:
@@ -154,11 +184,14 @@ def folded_with(folding: Folding, own: Any) -> Folding:
     epilogue, start, result = folding.epilogue, folding.start, folding.result
 
     def at(function: Any) -> Any:
-        return None if function is None else lambda at, sources, *rest: function(at, own(sources, at.checks), *rest)
+        if function is None:
+            return None
+        return lambda at, sources, *rest: function(at, own(sources, getattr(at, "checks", [])), *rest)
 
     windows = tuple([(d, Window(at(w.bounds), at(w.whole))) for d, w in folding.windows])
     late = None if epilogue is None else lambda sources, results: epilogue(own(sources, []), results)
-    return folding.but(epilogue=late, start=at(start), result=at(result), windows=windows)
+    factors = at(folding.factors)
+    return folding.but(epilogue=late, start=at(start), result=at(result), windows=windows, factors=factors)
 
 
 def flat(producer: Lowered) -> Lowered:
@@ -292,6 +325,9 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
     def body(at: At, sources: Sequence[Any]) -> Sequence[Value]:
         return producer.body(at, sources[:before])
 
+    def factors(at: At, sources: Sequence[Any]) -> tuple[Value, Value]:
+        return folding.factors(at, sources[:before])
+
     def epilogue(sources: Sequence[Any], results: Sequence[Value]) -> Sequence[Value]:
         result = results if first is None else first(sources[:before], results)
         own = [*sources[before:]]
@@ -302,7 +338,7 @@ def with_epilogue(consumer: Lowered, operand: int, producer: Lowered) -> Lowered
     return producer.but(
         name=f"{producer.name}_{consumer.name}", key=joined_key(consumer, operand, producer, "epilogue"),
         shape=consumer.shape, outs=consumer.outs, reads=(*producer.reads, *late), body=body,
-        folding=folding.but(epilogue=epilogue, after=after),
+        folding=folding.but(epilogue=epilogue, after=after, factors=None if folding.factors is None else factors),
     )  # fmt: skip
 
 

@@ -357,6 +357,8 @@ class Folding(Record):
     key, and so few that their steps may be written out; the last kept range may be one of them. A body answers None for
     a step that adds nothing. `start(at, sources)` are the first accumulators, and `result(at, sources, accumulators)`
     the results, where the fold's own do not do.
+
+    `factors(at, sources)` are both factors of an element that is their product (loops/contraction.py).
     """
 
     fold: Fold
@@ -368,6 +370,7 @@ class Folding(Record):
     written: frozenset[int] = frozenset()
     start: Callable[[At, Sequence[Any]], Accumulators] | None = None
     result: Callable[[At, Sequence[Any], Accumulators], Sequence[Value]] | None = None
+    factors: Callable[[At, Sequence[Any]], tuple[Value, Value]] | None = None
 
 
 class Walk(Record):

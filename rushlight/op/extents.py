@@ -18,6 +18,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base.shape import Size
+from ..loops.sizes import larger, smaller  # noqa: F401 - planners find them here
 
 CODES = {
     name: k
@@ -113,21 +114,6 @@ class Trace:
             name, *parts = step
             words += (CODES[name], *(places[part[0]] if isinstance(part, tuple) else part for part in parts))
         return list(constants), words
-
-
-def larger(a: Any, b: Any) -> Any:
-    """The larger of two numbers, without a condition."""
-    return _extreme("max", a, b)
-
-
-def smaller(a: Any, b: Any) -> Any:
-    """The smaller of two numbers, without a condition."""
-    return _extreme("min", a, b)
-
-
-def _extreme(name: str, a: Any, b: Any) -> Any:
-    trace = next((x.trace for x in (a, b) if isinstance(x, Extent)), None)
-    return COMPUTE[name](a, b) if trace is None else trace.compute(name, a, b)
 
 
 def _number(x: Any) -> int:

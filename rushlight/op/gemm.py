@@ -7,32 +7,27 @@ layout neither can read; callers make those contiguous first.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import importlib.util
 import os
 import struct
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 from .. import _C
 from ..codegen import few_rows, tile_packs, tiled_products, tiles, transpose
-from ..codegen.schedule.cpu_product import BLOCK_STRIPS, SLICE, TOGETHER, Blocking, Finish, pack_nest, product_nest
+from ..codegen.schedule.cpu_contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
 from ..codegen.schedule.launch import grain_of
 from ..codegen.targets import machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
-from ..loops.lowered import Fold, Folding, Lowered, Memory
+from ..loops.contraction import ADDING, contraction, with_addend
+from ..loops.lowered import Folding, Lowered, Memory
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
-from .extents import larger, smaller
 from .gemm_padded import Matrix, padded_steps
-from .pack import BY_CODE, as_step, compile_for, lowered_steps, packer
+from .pack import BY_CODE, as_step, compile_for, lowered_steps, packed, packer
 
 SMALL = 32 * 32 * 32            # multiply-adds below which the generated kernel beats a BLAS call
 IN_CACHE = 1 << 20              # multiply-adds up to which packing operands, as a BLAS does, costs more than it gains
-CHUNK = 1 << 21                 # multiply-adds worth a chunk of a batch
 # up to here the matrices of a batch go one to a thread, beyond threads share the rows of each
 SHARED = 1 << 27
 
@@ -43,17 +38,8 @@ PACKED_ROWS = 4                 # rows from which that pays
 PACKED_PART = 1 << 20           # multiply-adds a thread takes at a time
 ROW_BLOCK = 128                 # rows of a tall left operand that meet every strip before the next ones are read
 
-# multiply-adds from which packing both operands pays; half as many where one must be packed anyway
-TILED_WORK = 1 << 20
-TILED_SIDE = 8                   # rows and columns likewise
 # elements of the right operand from which few rows have kernels of their own: its rows are runs, or its columns
 FEW_ROWS_FROM = (1 << 15, 1 << 11)
-DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
-BLOCK_LINES = 4                  # strips of rows that are worth a block
-OWN_STRIPS = 4                   # the same where parts pack the columns themselves
-PART_STRIPS = 8                  # strips of columns that are worth packing a block of rows for
-ITEMS = 8                        # parts a product is cut into, if it is large enough
-PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
 # blocks on a side of a part of a tile product, and how many parts there should be at least
 TILE_SIDE, TILE_PARTS = 8, 16
 # blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
@@ -64,6 +50,7 @@ TILE_PITCH = 2048
 _blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
 _copy_kernels: dict[tuple, Any] = {}
+_product_kernels: dict[tuple, Any] = {}
 
 
 def blas_kernels() -> dict[str, int]:
@@ -253,59 +240,28 @@ def tiled_steps(
     few = few_rows_step(code, device, a, b, c, m, n, k, batch, addend)
     if few is not None:
         return [few], 0
-    least = TILED_WORK if b.col == 1 else TILED_WORK // 2
-    if device.type != "cpu" or code not in SIZES or m * n * k <= least or m < TILED_SIDE or n < TILED_SIDE:
+    if device.type != "cpu" or (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
         return None
-    if (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
+    result = schedule_contraction(lowered_product(code, a, b, c, m, n, k, batch, addend))
+    if result is None:
         return None
-    cut = Blocking(code)
-    strips, lines = -(-n // cut.width), -(-m // cut.height)
-    # One block holds all rows: nobody else wants the strips a part packs.
-    own = lines <= BLOCK_STRIPS and not _packs_apart.wanted
-    form = "packed" if not own else "direct" if b.col == 1 and m <= DIRECT_ROWS else "own"
-    block, blocks, part, parts = product_parts(lines, strips, k, m * n * k, batch, own)
-    shared = 1 if b.batch == 0 else batch
-    batch_b = b.batch if own else 0 if shared == 1 else strips * k
-    params = [m, n, k, a.row, a.col, c.row, a.batch, batch_b, c.batch, block * cut.height, blocks, part, parts]
-    params += [b.col, b.row] if own else []
-    slots = [a.slot, b.slot if own else scratch, c.slot]
-    if addend is not None:
-        params += [addend.row, addend.col, addend.batch]
-        slots[2:2] = [addend.slot]
-    grain = larger(1, CHUNK * blocks * parts // (m * n * k))
-    product = (product_kernel(code, form, addend_kind(addend)), slots, params, batch * blocks * parts, grain, -1)
-    if own:
-        return [product], 0
-    groups = -(-strips // TOGETHER)
-    grain = larger(1, PACK_GRAIN // (k * cut.width * TOGETHER))
-    pack = (
-        pack_kernel(code),
-        [b.slot, scratch],
-        [n, k, b.col, b.row, b.batch, strips, groups],
-        shared * groups,
-        grain,
-        -1,
-    )
-    return [pack, product], shared * strips * cut.width * k
+    slots = [a.slot, b.slot, *([] if addend is None else [addend.slot]), c.slot, scratch]
+    places = [slot if isinstance(slot, tuple) else (slot, 0) for slot in slots]
+    elements = result.temps[0].sizes[0] if result.temps else 0
+    return packed(result, device, _product_kernels, [], places), elements
 
 
-def product_parts(
-    lines: int, strips: int, k: int, work: int, batch: int, own: bool, items: int = ITEMS,
-    longest: int = SLICE, most_lines: int = BLOCK_STRIPS,
-) -> tuple[int, int, int, int]:  # fmt: skip
-    """How a product is cut, from strips of rows and of columns: strips of a block, blocks, strips of a part, parts.
-
-    `items` of them are enough; slices of k are `longest` at most, and blocks have `most_lines` strips."""
-    # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
-    least = PART_STRIPS if not own else 1 if k <= longest else OWN_STRIPS
-    chunks = larger(1, work // CHUNK)
-    most = 4 if not own or strips // least * batch < 2 else 1       # blocks that are there for threads to share
-    blocks = larger(-(-lines // most_lines), smaller(smaller(-(-lines // BLOCK_LINES), most), chunks))
-    block = -(-lines // blocks)
-    blocks = -(-lines // block)
-    parts = larger(1, smaller(smaller(strips // least, chunks // blocks), -(-items // (blocks * batch))))
-    part = -(-strips // parts)
-    return block, blocks, part, -(-strips // part)
+def lowered_product(
+    code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None
+) -> Lowered:
+    """c = a @ b (+ addend) as a contraction over (batch, m, n, k)."""
+    left = Memory("a", code, (batch, m, k), (a.batch, a.row, a.col), (0, 1, None, 2))
+    right = Memory("b", code, (batch, k, n), (b.batch, b.row, b.col), (0, None, 2, 1))
+    lowered = contraction("product", left, right, (batch, m, n, k), frozenset((3,)), (c.batch, c.row, 1))
+    if addend is None:
+        return lowered
+    strides = (addend.batch, addend.row, addend.col)
+    return with_addend(lowered, Memory("addend", code, (batch, m, n), strides, (0, 1, 2, None)))
 
 
 def few_rows_step(
@@ -314,7 +270,7 @@ def few_rows_step(
     """A step of few rows times matrices that are read once, where they lie (codegen/few_rows.py).
 
     None where there are more rows or one, for small matrices, other layouts, and where lanes are no operands."""
-    if device.type != "cpu" or code not in SIZES or machine() not in ("aarch64", "arm64") or _packs_apart.wanted:
+    if device.type != "cpu" or code not in SIZES or machine() not in ("aarch64", "arm64") or packs_apart():
         return None
     along = b.col != 1
     if not 2 <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0] or a.col != 1 or c.col != 1:
@@ -332,59 +288,6 @@ def few_rows_step(
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
 
 
-@functools.cache
-def pack_kernel(code: str) -> int:
-    """The kernel that packs a right operand for all."""
-    return packer(compile_for(_C.device("cpu"), pack_nest(code)))
-
-
-class _Wishes(threading.local):
-    wanted = False
-
-
-_packs_apart = _Wishes()
-
-
-@contextlib.contextmanager
-def packing_apart() -> Iterator[None]:
-    """Inside, right operands are packed by steps of their own, which several products may share."""
-    before, _packs_apart.wanted = _packs_apart.wanted, True
-    try:
-        yield
-    finally:
-        _packs_apart.wanted = before
-
-
-def addend_kind(addend: Matrix | None) -> str:
-    """How sums get an addend: not at all, one for all of a row, or any."""
-    if addend is None:
-        return ""
-    return "row" if addend.col == 0 and vector_bits() == 128 else "any"
-
-
-@functools.cache
-def product_kernel(code: str, form: str, adds: str) -> int:
-    """The kernel of products in one of the forms of `product_nest`; sums may get an addend (`addend_kind`)."""
-    finish = None
-    if adds:
-        name = "addend" if adds == "any" else "row_addend"
-        finish = Finish(name, (code,), lambda total, reads: total + reads[0], adds == "row")
-    return compile_for(_C.device("cpu"), product_nest(code, finish, form))
-
-
-class Adding(Fold):
-    """Sums, long ones in blocks."""
-
-    blocked = True
-
-    def init(self, s: Any, code: str) -> tuple:
-        return (expr.const(0.0, code),)
-
-    def merge(self, s: Any, a: Any, b: Any) -> tuple:
-        return (a[0] + b[0],)
-
-
-ADDING = Adding()
 _vector_kernels: dict[tuple, Any] = {}
 
 

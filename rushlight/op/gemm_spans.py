@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 
 from .. import _C
+from ..codegen.schedule.cpu_contraction import CHUNK, ITEMS, PACK_GRAIN, TILED_SIDE, TILED_WORK, product_parts
 from ..codegen.schedule.cpu_product import SPAN_SLICE, SPAN_STRIPS, TOGETHER, Blocking, product_nest, span_pack_nest
-from .gemm import CHUNK, ITEMS, PACK_GRAIN, SIZES, TILED_SIDE, TILED_WORK, product_parts
+from .gemm import SIZES
 from .gemm_padded import Matrix
 from .pack import compile_for, packer
 

@@ -84,6 +84,8 @@ def packed(
         kernel = kernels.get(key)
         if kernel is None:
             kernel = kernels[key] = as_step(compile_for(device, launch.nest()))
+            if launch.packs and isinstance(kernel, int):
+                packer(kernel)
         own = [placed(k, places, tables) for k in launch.operands]
         error = launch.error if launch.error < 0 else placed(launch.error, places, tables)
         given = [launch.constants or constants] if launch.constants or constants else []

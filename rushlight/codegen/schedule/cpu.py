@@ -1,13 +1,13 @@
 """Schedules for CPUs: which loops, in which order, in vectors of what, divided among threads how.
 
 Enters: a `Lowered`. Leaves: a `Schedule`. What each form of op becomes is in cpu_fold.py, cpu_loops.py, cpu_pieces.py,
-cpu_places.py and cpu_walk.py; the limits they
-go by are in launch.py.
+cpu_contraction.py, cpu_places.py and cpu_walk.py; the limits they go by are in launch.py.
 """
 
 from __future__ import annotations
 
 from ...loops.lowered import Lowered
+from .cpu_contraction import schedule_contraction
 from .cpu_fold import schedule_fold
 from .cpu_loops import schedule_gather, schedule_points, schedule_scatter
 from .cpu_pieces import moves_in_boxes, schedule_pieces
@@ -22,6 +22,9 @@ def schedule(lowered: Lowered, library: bool = True) -> Schedule:
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library)
     if lowered.folding is not None:
+        tiled = schedule_contraction(lowered)
+        if tiled is not None:
+            return tiled
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered)
     if lowered.walk is not None:
         return schedule_walk(lowered)

@@ -1,6 +1,7 @@
 """CPU schedules of matrix products: packed strips, row blocks in cache, tiles in registers.
 
-Enters: an element type and a `Finish`, what is done with each sum. Leaves: nests. `pack_nest` lays the right operand
+Enters: an element type, a `Finish`, what is done with each sum, and factors that are computed while they are packed
+(cpu_factor.py). Leaves: nests. `pack_nest` lays the right operand
 out in strips as wide as a register tile, all threads together. `product_nest` takes blocks of rows: each packs its rows
 of the left operand, some values of k at a time, into memory of its own that stays in the second-level cache, and
 multiplies them with every strip. Sums over k are made in slices of fixed length, so a result depends neither on the
@@ -15,6 +16,7 @@ from ...loops.expr import Value, const, eq, ge, gt, idiv, irem, load, max_, min_
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ..targets import vector_bits
 from ..tile_functions import ELEMENTS
+from .cpu_factor import Factor, along
 
 SLICE = 512              # values of k whose sums stay in registers
 DIRECT_SLICE = 32        # the same where the right operand is read where it lies: rows of it that are read side by side
@@ -62,6 +64,30 @@ def pack_nest(code: str, bits: int = 0) -> Nest:
     ))  # fmt: skip
 
 
+def computed_pack_nest(code: str, factor: Factor, given: tuple[str, ...] = (), bits: int = 0) -> Nest:
+    """The same for a right operand that is computed on the way, some values of k at a time."""
+    cut = Blocking(code, bits)
+    reads, p = len(factor.codes), {name: var(name) for name in PACK_PARAMS}
+    matrix, strip, k0 = var("matrix"), var("strip"), var("k0")
+    width, deep = number(cut.width), min_(number(SLICE), p["k"] - var("k0"))
+    start = (matrix * p["strips"] + strip) * p["k"] * width + k0 * width
+    packed = factor.pack(
+        0, reads + 1, reads, start, p["k"] * width, matrix, strip * width, k0, p["n"] - strip * width, deep,
+        min_(number(TOGETHER), p["strips"] - strip), cut.width, cut.width, SLICE,
+    )  # fmt: skip
+    slices = idiv(p["k"] + number(SLICE - 1), number(SLICE))
+    return Nest(
+        "pack_computed",
+        (*operands(factor.codes, [code]), Operand(code, cut.width * SLICE)),
+        (*PACK_PARAMS, *factor.params, *given),
+        rows(
+            Local("matrix", idiv(var("i"), p["groups"])),
+            Local("strip", irem(var("i"), p["groups"]) * number(TOGETHER)),
+            For("slice", ZERO, slices, (Local("k0", var("slice") * number(SLICE)), *packed)),
+        ),
+    )
+
+
 SPAN_PACK_PARAMS = ("n", "line", "step", "span", "spans", "apart", "groups", "strips")
 
 
@@ -93,9 +119,11 @@ SPAN_PARAMS = ("span", "spans", "left_apart", "right_apart")    # of k: length, 
 
 
 def product_nest(
-    code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0, by_span: bool = False
-) -> Nest:
-    """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result.
+    code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0, by_span: bool = False,
+    left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (),
+) -> Nest:  # fmt: skip
+    """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result, and
+    the sums where they are of another type than the result. `left`, `right`: factors that are computed.
 
     packed: the right operand was packed in strips before.
     own: it is as it lies in memory, and every part packs its strips for itself: one block holds all rows.
@@ -103,8 +131,9 @@ def product_nest(
     cost more than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
     `by_span`: k goes through several spans of memory, the pixels of image after image.
     """
-    kind = _SpanProduct if by_span else _Product
-    return kind(Blocking(code, bits), code, finish, form).nest()
+    if by_span:
+        return _SpanProduct(Blocking(code, bits), code, finish, form).nest()
+    return _Product(Blocking(code, bits), code, finish, form, left, right, given).nest()
 
 
 class _Product:
@@ -114,13 +143,25 @@ class _Product:
     most_strips = BLOCK_STRIPS
     longest = SLICE
 
-    def __init__(self, cut: Blocking, code: str, finish: Finish | None, form: str) -> None:
+    def __init__(
+        self, cut: Blocking, code: str, finish: Finish | None, form: str,
+        left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.cut, self.code, self.finish, self.form = cut, code, finish, form
         self.slice = DIRECT_SLICE if form == "direct" else self.longest
         self.own = form != "packed"
+        self.factors, self.given = (left, right if self.own else None), given
+        self.read = [
+            *((code,) if left is None else left.codes),
+            *((code,) if self.factors[1] is None else right.codes),
+        ]
+        self.b = 1 if left is None else len(left.codes)          # the first operand of the right factor
         self.late = () if finish is None else finish.codes
-        self.c = 2 + len(self.late)
-        self.left, self.strip = self.c + 1, self.c + 2     # packed rows; packed columns, in the forms that pack them
+        self.outs = [code] if finish is None or finish.out is None else [finish.out, code]
+        self.c = len(self.read) + len(self.late) + len(self.outs) - 1       # the sums
+        # packed rows; packed columns, in the forms that pack them; lines that are computed
+        self.left, self.strip = self.c + 1, self.c + 2
+        self.stage = self.strip + self.own
         self.height, self.width = number(cut.height), number(cut.width)
 
     def nest(self) -> Nest:
@@ -129,9 +170,13 @@ class _Product:
             *(OWN_PARAMS if self.own else ()),
             *self.more_params,
             *(() if self.finish is None else self.finish.params),
+            *[name for f in self.factors if f is not None for name in f.params],
+            *self.given,
         )
         stack = [Operand(self.code, self.most_strips * self.slice * self.cut.pitch)]
         stack += [Operand(self.code, TOGETHER * self.slice * self.cut.width)] if self.own else []
+        if any(f is not None for f in self.factors):
+            stack.append(Operand(self.code, max(self.cut.height, self.cut.width) * self.slice))
         name = "_".join(["matrix_product", self.form, *([] if self.finish is None else [self.finish.name])])
         blocks, parts = var("blocks"), var("parts")
         body = (
@@ -144,11 +189,11 @@ class _Product:
             For("slice", ZERO, var("slices"), (
                 *self.slice_places(),
                 If(or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice))),
-                   (self.pack_rows(),)),
+                   tuple(self.pack_rows())),
                 self.columns(),
             )),
         )  # fmt: skip
-        return Nest(name, (*operands([self.code, self.code, *self.late], [self.code]), *stack), params, rows(*body))
+        return Nest(name, (*operands([*self.read, *self.late], self.outs), *stack), params, rows(*body))
 
     def slices(self) -> list[Statement]:
         """How many slices of k there are."""
@@ -165,28 +210,33 @@ class _Product:
             Local("deep", min_(var("even"), var("k") - var("k0"))),
         ]
 
-    def pack_rows(self) -> Statement:
+    def pack_rows(self) -> list[Statement]:
         """The block's rows of the left operand, one slice of k. The next part of the columns finds them there,
         if k is one slice."""
         line, step = var("line"), var("step")
         start = var("matrix") * var("batch_a") + var("i0") * line + var("k0") * step
         apart = number(self.slice * self.cut.pitch)
-        return Pack(
+        if self.factors[0] is not None:
+            return self.factors[0].pack(
+                0, self.stage, self.left, ZERO, apart, var("matrix"), var("i0"), var("k0"), var("high"), var("deep"),
+                var("row_strips"), self.cut.height, self.cut.pitch, self.slice,
+            )  # fmt: skip
+        return [Pack(
             0, start, line, step, self.left, ZERO, apart, var("high"), var("deep"), var("row_strips"), self.cut.height
-        )
+        )]  # fmt: skip
 
     def columns(self) -> For:
         """Every strip of the part meets all rows."""
         strips = min_(var("j0") + var("part"), idiv(var("n") + number(self.cut.width - 1), self.width))
         if self.form == "packed":
             at = (var("matrix") * var("batch_b") + var("j") * var("k") + var("k0")) * self.width
-            return For("j", var("j0"), strips, (self.tiles("s", 1, at, self.width),))
+            return For("j", var("j0"), strips, (self.tiles("s", self.b, at, self.width),))
         groups = idiv(strips - var("j0") + number(TOGETHER - 1), number(TOGETHER))
         inside = self.tiles("s", self.strip, (var("j") - var("g0")) * number(self.slice * self.cut.width), self.width)
-        packed = (self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
+        packed = (*self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
         if self.form == "direct":    # strips that are not whole would be read past the end of memory
             at = var("matrix") * var("batch_b") + var("k0") * var("right_step") + var("d") * self.width
-            whole = For("d", var("g0"), var("g0") + var("some"), (self.tiles("t", 1, at, var("right_step"), "d"),))
+            whole = For("d", var("g0"), var("g0") + var("some"), (self.tiles("t", self.b, at, var("right_step"), "d"),))
             packed = (If(ge(var("n"), (var("g0") + var("some")) * self.width), (whole,), packed),)
         return For("group", ZERO, groups, (
             Local("g0", var("j0") + var("group") * number(TOGETHER)),
@@ -198,13 +248,19 @@ class _Product:
         """All rows times the strip that begins at element `at` of operand `right`."""
         return For(name, ZERO, var("row_strips"), tuple(self.tile(var(name), var(strip), right, at, step)))
 
-    def pack_strips(self) -> Statement:
+    def pack_strips(self) -> list[Statement]:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
         start = var("matrix") * var("batch_b") + first * line + var("k0") * step
         apart = number(self.slice * self.cut.width)
-        return Pack(
-            1, start, line, step, self.strip, ZERO, apart, var("n") - first, var("deep"), var("some"), self.cut.width
-        )
+        if self.factors[1] is not None:
+            return self.factors[1].pack(
+                self.b, self.stage, self.strip, ZERO, apart, var("matrix"), first, var("k0"), var("n") - first,
+                var("deep"), var("some"), self.cut.width, self.cut.width, self.slice,
+            )  # fmt: skip
+        return [Pack(
+            self.b, start, line, step, self.strip, ZERO, apart, var("n") - first, var("deep"), var("some"),
+            self.cut.width,
+        )]  # fmt: skip
 
     def tile(self, s: Value, j: Value, right: int, right_at: Value, right_step: Value) -> list[Statement]:
         """One tile of the result, and what becomes of it once all of k was summed."""
@@ -218,9 +274,9 @@ class _Product:
         )  # fmt: skip
         if self.finish is None:
             return [multiply]
-        done: Statement = self.finish.loop(self.code, self.c, at, corner, high, wide, s.attr)
+        done: Statement = self.finish.loop(self.code, len(self.read), at, corner, high, wide, s.attr)
         if self.cut.is_narrow:     # vectors of an unknown number of columns go four at a time, more than there are
-            whole = self.finish.loop(self.code, self.c, at, corner, high, self.width, f"{s.attr}w")
+            whole = self.finish.loop(self.code, len(self.read), at, corner, high, self.width, f"{s.attr}w")
             done = If(ge(wide, self.width), (whole,), (done,))
         return [multiply, If(ge(k0 + deep, var("k")), (done,))]
 
@@ -251,7 +307,7 @@ class _SpanProduct(_Product):
             Local("deep", var("several") * var("long")),
         ]
 
-    def pack_rows(self) -> Statement:
+    def pack_rows(self) -> list[Statement]:
         line, step, nth = var("line"), var("step"), var("a.nth")
         start = var("i0") * line + (var("span0") + nth) * var("left_apart") + var("inside") * step
         place = nth * var("long") * number(self.cut.pitch)
@@ -259,9 +315,9 @@ class _SpanProduct(_Product):
             0, start, line, step, self.left, place, number(self.slice * self.cut.pitch),
             var("high"), var("long"), var("row_strips"), self.cut.height,
         )  # fmt: skip
-        return For("a.nth", ZERO, var("several"), (pack,))
+        return [For("a.nth", ZERO, var("several"), (pack,))]
 
-    def pack_strips(self) -> Statement:
+    def pack_strips(self) -> list[Statement]:
         first, line, step, nth = var("g0") * self.width, var("right_line"), var("right_step"), var("b.nth")
         start = first * line + (var("span0") + nth) * var("right_apart") + var("inside") * step
         place = nth * var("long") * self.width
@@ -269,33 +325,42 @@ class _SpanProduct(_Product):
             1, start, line, step, self.strip, place, number(self.slice * self.cut.width),
             var("n") - first, var("long"), var("some"), self.cut.width,
         )  # fmt: skip
-        return For("b.nth", ZERO, var("several"), (pack,))
+        return [For("b.nth", ZERO, var("several"), (pack,))]
 
 
 class Finish:
-    """What becomes of a sum before it is stored for good: `value(sum, reads)`, of operands laid out like the result, or
-    (`per_row`) one number for every row of it."""
+    """What becomes of a sum before it is stored for good: `value(sum, reads)`, of operands over the rows and columns of
+    the result. `columns` are the classes of their strides along columns (cpu_factor.py): those of class 0 have one
+    number for every row. `out`: the type of the result where it is not that of the sums, which lie elsewhere then."""
 
     def __init__(
         self,
         name: str,
         codes: tuple[str, ...],
         value: Callable[[Value, list[Value]], Value],
-        per_row: bool = False,
+        columns: tuple[int, ...] = (),
+        out: str | None = None,
     ) -> None:
-        self.name, self.codes, self.value, self.per_row = name, codes, value, per_row
+        self.name, self.codes, self.value, self.out = name, codes, value, out
+        self.columns = columns or (2,) * len(codes)
         self.params = tuple(f"{what}{k}" for k in range(len(codes)) for what in ("f_row", "f_col", "f_batch"))
+        self.params += () if out is None else ("out_row", "out_batch")
 
     def loop(
-        self, code: str, c: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value, prefix: str
+        self, code: str, first: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value, prefix: str
     ) -> Statement:
-        """Over a tile whose sums are complete: it is still in the nearest cache."""
+        """Over a tile whose sums are complete: it is still in the nearest cache. Operands are numbered from `first` on:
+        what is read, the result, the sums where they are no result."""
         r, q = var(f"{prefix}.r"), var(f"{prefix}.q")
         reads = []
-        for k, own in enumerate(self.codes):
-            row, column = (corner[0] + r) * var(f"f_row{k}"), (corner[1] + q) * var(f"f_col{k}")
-            place = var("matrix") * var(f"f_batch{k}") + row
-            reads.append(load(2 + k, place if self.per_row else place + column, own))
+        for k, (own, kind) in enumerate(zip(self.codes, self.columns, strict=True)):
+            place = var("matrix") * var(f"f_batch{k}") + (corner[0] + r) * var(f"f_row{k}")
+            reads.append(load(first + k, place + along(corner[1] + q, kind, f"f_col{k}"), own))
+        result = first + len(self.codes)
         place = at + r * var("row") + q
-        inner = For(q.attr, ZERO, wide, (Store(c, place, self.value(load(c, place, code), reads)),), vector=True)
-        return For(r.attr, ZERO, high, (inner,))
+        target, sums = (result, place), result
+        if self.out is not None:
+            row = var("matrix") * var("out_batch") + (corner[0] + r) * var("out_row")
+            target, sums = (result, row + corner[1] + q), result + 1
+        store = Store(*target, self.value(load(sums, place, code), reads))
+        return For(r.attr, ZERO, high, (For(q.attr, ZERO, wide, (store,), vector=True),))

@@ -33,7 +33,7 @@ class Launch(Record):
 
     An operand may be a pair, with the bytes before its first element; that of number -1 lies in `constants`, bytes that
     the kernel is given with its parameters. What makes the nest may answer with a library kernel instead: something
-    with `params` and `compiled`.
+    with `params` and `compiled`. `packs`: it lays its operand out for another launch, which once is enough for.
     """
 
     key: tuple                       # equal keys, equal nests
@@ -44,6 +44,7 @@ class Launch(Record):
     grain: int
     error: int = -1                  # which operand is the error cell
     constants: bytes = b""
+    packs: bool = False
 
 
 class Temp(Record):

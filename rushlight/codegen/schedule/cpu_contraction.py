@@ -1,0 +1,229 @@
+"""CPU schedules of contractions: packed strips and register tiles, with what comes before and after computed in them.
+
+Enters: a Lowered that is a product of matrices (contraction.py). Leaves: one launch, or two where the right factor is
+packed for all threads first. A factor that lies in memory is packed as it is, any other is computed while it is packed
+(cpu_factor.py); what follows the sums is computed while a tile of them is in the nearest cache. None for types without
+tiles, and for sizes where packing does not pay: those are folds like any other, or a planner knows better (op/gemm.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...loops.expr import Value, arg, replace, var
+from ...loops.lowered import Lowered
+from ...loops.sizes import larger, smaller
+from ..tile_functions import ELEMENTS
+from .contraction import Parts, factors_of, leaves, parts_of, result_of
+from .cpu_factor import Factor, stride_class
+from .cpu_fold import given_bits, given_names
+from .cpu_product import (
+    BLOCK_STRIPS,
+    SLICE,
+    TOGETHER,
+    Blocking,
+    Finish,
+    computed_pack_nest,
+    pack_nest,
+    product_nest,
+)
+from .launch import Launch, Schedule, Temp
+
+# multiply-adds from which packing both operands pays; half as many where one must be packed anyway
+TILED_WORK = 1 << 20
+TILED_SIDE = 8                   # rows and columns likewise
+DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
+BLOCK_LINES = 4                  # strips of rows that are worth a block
+OWN_STRIPS = 4                   # the same where parts pack the columns themselves
+PART_STRIPS = 8                  # strips of columns that are worth packing a block of rows for
+ITEMS = 8                        # parts a product is cut into, if it is large enough
+CHUNK = 1 << 21                  # multiply-adds worth a part
+PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
+
+
+class _Wishes(threading.local):
+    wanted = False
+
+
+_packs_apart = _Wishes()
+
+
+@contextlib.contextmanager
+def packing_apart() -> Iterator[None]:
+    """Inside, right operands are packed by launches of their own, which several products may share."""
+    before, _packs_apart.wanted = _packs_apart.wanted, True
+    try:
+        yield
+    finally:
+        _packs_apart.wanted = before
+
+
+def packs_apart() -> bool:
+    """Whether right operands are packed by launches of their own now."""
+    return _packs_apart.wanted
+
+
+def schedule_contraction(lowered: Lowered) -> Schedule | None:
+    """The launches of a contraction in tiles; None where it is better folded."""
+    if lowered.folding is None or lowered.folding.factors is None or lowered.folding.compute not in ELEMENTS:
+        return None
+    parts = parts_of(lowered)
+    if parts is None or not pays(parts):
+        return None
+    return Tiled(lowered, parts).schedule()
+
+
+def pays(parts: Parts) -> bool:
+    """Whether packing both factors costs less than it gains."""
+    _, m, n, k = parts.sizes
+    right = parts.right[0]
+    least = TILED_WORK if len(parts.right) == 1 and parts.columns.strides[right] == 1 else TILED_WORK // 2
+    return bool(m * n * k > least and m >= TILED_SIDE and n >= TILED_SIDE and parts.columns.other == 1)
+
+
+def is_tiled(lowered: Lowered) -> bool:
+    """Whether a CPU runs the contraction in tiles: only then is it worth it to compute other ops in it."""
+    return schedule_contraction(lowered) is not None
+
+
+class Tiled:
+    """The schedule of one contraction in the making."""
+
+    def __init__(self, lowered: Lowered, parts: Parts) -> None:
+        self.lowered, self.parts, self.code = lowered, parts, lowered.folding.compute
+        self.placed = leaves(lowered)
+        factors = factors_of(lowered, self.placed)
+        self.values = factors[::-1] if parts.swapped else factors
+        self.left = self.factor("a", parts.left, self.values[0], parts.rows)
+        self.right = self.factor("b", parts.right, self.values[1], parts.columns)
+        self.given = tuple(given_names(lowered))
+        self.numbers = given_bits(lowered)
+        self.result = len(lowered.memories)
+
+    def factor(self, side: str, reads: Sequence[int], value: Value, lines: Any) -> Factor | None:
+        """How a factor is computed; None where it is in memory as a tile wants it."""
+        first = reads[0]
+        if value is arg(first, self.code) and (lines.strides[first] == 1 or self.parts.deep.strides[first] == 1):
+            return None
+        codes = tuple([self.lowered.memories[r].code for r in reads])
+        kinds = tuple([tuple([stride_class(axis.strides[r]) for axis in (self.parts.batch, lines, self.parts.deep)])
+                       for r in reads])  # fmt: skip
+        leaf = [arg(r, code) for r, code in zip(reads, codes, strict=True)]
+        return Factor(side, codes, kinds, lambda loads: replace(value, dict(zip(leaf, loads, strict=True))))
+
+    def strides(self, reads: Sequence[int], lines: Any) -> list[int]:
+        """A factor's strides, as `Factor.params` names them."""
+        return [axis.strides[r] for r in reads for axis in (self.parts.batch, lines, self.parts.deep)]
+
+    def finish(self) -> Finish | None:
+        """What becomes of a sum; None where it is stored as it is."""
+        folding, out = self.lowered.folding, self.lowered.outs[0]
+        if folding.epilogue is None and out == self.code:
+            return None
+        late = self.parts.late
+        codes = tuple([self.lowered.memories[r].code for r in late])
+        total = var("total", self.code)
+        value = result_of(self.lowered, self.placed, total)
+        leaf = [arg(r, code) for r, code in zip(late, codes, strict=True)]
+
+        def finished(sum_: Value, reads: Sequence[Value]) -> Value:
+            return replace(value, {total: sum_, **dict(zip(leaf, reads, strict=True))})
+
+        columns = tuple([stride_class(self.parts.columns.strides[r]) for r in late])
+        return Finish(self.lowered.name, codes, finished, columns, None if out == self.code else out)
+
+    def schedule(self) -> Schedule:
+        p, cut = self.parts, Blocking(self.code)
+        batch, m, n, k = p.sizes
+        strips, lines = -(-n // cut.width), -(-m // cut.height)
+        # One block holds all rows: nobody else wants the strips a part packs.
+        own = bool(lines <= BLOCK_STRIPS) and not packs_apart()
+        right = p.right[0]
+        direct = own and self.right is None and p.columns.strides[right] == 1 and bool(m <= DIRECT_ROWS)
+        form = "direct" if direct else "own" if own else "packed"
+        block, blocks, part, parts = product_parts(lines, strips, k, m * n * k, batch, own)
+        shared = 1 if all(p.batch.strides[r] == 0 for r in p.right) else batch
+        finish = self.finish()
+        row, step = p.rows.other, p.batch.other
+        temps, sums = [], []
+        if finish is not None and finish.out is not None:
+            row, step = n, m * n
+            temps, sums = [Temp(self.code, (batch * m * n,))], [self.result + 1]
+        packed = self.result + 1 + len(temps)
+        batch_b = p.batch.strides[right] if own else 0 if shared == 1 else strips * k
+        left = p.left[0]
+        params = [m, n, k, p.rows.strides[left], p.deep.strides[left], row, p.batch.strides[left], batch_b, step,
+                  block * cut.height, blocks, part, parts]  # fmt: skip
+        params += [p.columns.strides[right], p.deep.strides[right]] if own else []
+        for r in p.late:
+            params += [p.rows.strides[r], p.columns.strides[r], p.batch.strides[r]]
+        params += [p.rows.other, p.batch.other] if temps else []
+        params += [] if self.left is None else self.strides(p.left, p.rows)
+        params += self.strides(p.right, p.columns) if own and self.right is not None else []
+        numbers = (*p.left, *(p.right if own else (packed,)), *p.late, self.result, *sums)
+        nest = self.nest(finish, form)
+        grain = larger(1, CHUNK * blocks * parts // (m * n * k))
+        product = Launch(
+            ("product", form, *self.key(finish)), nest, numbers, (*params, *self.numbers), batch * blocks * parts, grain
+        )
+        if own:
+            return Schedule((product,), tuple(temps))
+        temps.append(Temp(self.code, (shared * strips * cut.width * k,)))
+        return Schedule((self.pack(cut, strips, shared, packed), product), tuple(temps))
+
+    def key(self, finish: Finish | None) -> tuple:
+        """What the kernels depend on."""
+        kinds = [None if f is None else (f.codes, f.kinds) for f in (self.left, self.right)]
+        if finish is None and kinds == [None, None]:
+            return ("plain", self.code)
+        types = tuple([type(r.value) for r in self.lowered.reads if not hasattr(r, "dims")])
+        codes = tuple([m.code for m in self.lowered.memories])
+        columns = None if finish is None else finish.columns
+        return (self.lowered.key, codes, self.lowered.outs, *kinds, columns, self.parts.swapped, types)
+
+    def nest(self, finish: Finish | None, form: str) -> Callable[[], Any]:
+        code, left, right, given = self.code, self.left, self.right, self.given
+        return lambda: product_nest(code, finish, form, left=left, right=right, given=given)
+
+    def pack(self, cut: Blocking, strips: int, shared: int, packed: int) -> Launch:
+        """The launch that lays the right factor out for all."""
+        p, code, right, given = self.parts, self.code, self.right, self.given
+        _, _, n, k = p.sizes
+        first, groups = p.right[0], -(-strips // TOGETHER)
+        grain = larger(1, PACK_GRAIN // (k * cut.width * TOGETHER))
+        params = [n, k, p.columns.strides[first], p.deep.strides[first], p.batch.strides[first], strips, groups]
+        if right is None:
+            return Launch(
+                ("pack", code), lambda: pack_nest(code), (first, packed), tuple(params), shared * groups, grain,
+                packs=True,
+            )  # fmt: skip
+        params += [*self.strides(p.right, p.columns), *self.numbers]
+        return Launch(
+            ("pack", *self.key(None)), lambda: computed_pack_nest(code, right, given), (*p.right, packed),
+            tuple(params), shared * groups, grain,
+        )  # fmt: skip
+
+
+def product_parts(
+    lines: int, strips: int, k: int, work: int, batch: int, own: bool, items: int = ITEMS,
+    longest: int = SLICE, most_lines: int = BLOCK_STRIPS,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """How a product is cut, from strips of rows and of columns: strips of a block, blocks, strips of a part, parts.
+
+    `items` of them are enough; slices of k are `longest` at most, and blocks have `most_lines` strips."""
+    # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
+    least = PART_STRIPS if not own else 1 if k <= longest else OWN_STRIPS
+    chunks = larger(1, work // CHUNK)
+    most = 4 if not own or strips // least * batch < 2 else 1       # blocks that are there for threads to share
+    blocks = larger(-(-lines // most_lines), smaller(smaller(-(-lines // BLOCK_LINES), most), chunks))
+    block = -(-lines // blocks)
+    blocks = -(-lines // block)
+    parts = larger(1, smaller(smaller(strips // least, chunks // blocks), -(-items // (blocks * batch))))
+    part = -(-strips // parts)
+    return block, blocks, part, -(-strips // part)
+
+
+__all__ = ["is_tiled", "packing_apart", "packs_apart", "product_parts", "schedule_contraction"]
