@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 from .._C import Tensor, bfloat16, dtype as _dtype, float16, float64
+from ..devices import find
 from ..dispatch import autocast as _state
 from ..dispatch.autocast import is_autocast_available
 
@@ -52,7 +53,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         self._outer: list[tuple[bool, bool, Any]] = []
 
     def _is_usable(self) -> bool:
-        if self.device == "cuda":
+        if self.device == "cuda" and not find("cuda"):
             warnings.warn("autocast('cuda'): CUDA is not available, so it has no effect.", stacklevel=3)
             return False
         if self.fast_dtype in (bfloat16, float16):

@@ -16,6 +16,7 @@ from typing import Any
 
 from .._C import Tensor, float16, float32, int32
 from ..autograd import no_grad
+from ..devices import find
 from ..op import find_op
 
 __all__ = ["GradScaler", "OptState"]
@@ -60,7 +61,7 @@ class GradScaler:
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
         self._device, self._enabled = device, enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not find("cuda"):
             warnings.warn("GradScaler(enabled=True): CUDA is not available, so it has no effect.", stacklevel=2)
             self._enabled = False
         if not self._enabled:

@@ -77,6 +77,11 @@ class CumProd(_Running):
     def step(self, s, acc, x, index):
         return (acc[0] * x,)
 
+    divides_on_host = False      # products of parts overflow where those of the whole do not
+
+    def merge(self, s, a, b):
+        return (a[0] * b[0],)
+
     def vjp(self, g, input, result, dim):
         if input.ndim == 0 or input.numel() == 0:
             return {"input": as_dtype(g, input.dtype)}
@@ -133,6 +138,16 @@ class CumMax(Scan):
         takes = s.eq(x, extreme) | s.isnan(x)
         return (extreme, s.where(takes, x, acc[1]), s.where(takes, index, acc[2]))
 
+    divides_on_host = False
+
+    def merge(self, s, a, b):
+        """The second half's element is the later of equals; NaN, once there, stays."""
+        takes = self.beats(s, b[0], a[0])
+        if a[0].dtype[0] != "f":
+            return (s.where(takes, b[0], a[0]), s.where(takes, b[1], a[1]))
+        takes = takes | s.isnan(b[0])
+        return (self.better(s, b[0], a[0]), s.where(takes, b[1], a[1]), s.where(takes, b[2], a[2]))
+
     def emit(self, s, acc):
         return acc[-2:]
 
@@ -180,6 +195,11 @@ class LogCumSumExp(Scan):
         high, low = s.maximum(acc[0], x), s.minimum(acc[0], x)
         same = s.eq(high, low) & s.isinf(high)   # inf - inf must not appear
         return (s.where(same, high, high + s.log1p(s.exp(low - high))),)
+
+    divides_on_host = False
+
+    def merge(self, s, a, b):
+        return self.step(s, a, b[0], None)
 
     def vjp(self, g, input, result, dim):
         if not input.ndim:

@@ -12,6 +12,7 @@ from rushlight import _C
 from rushlight.definitions.reduction.extremes import selected_gradient
 from rushlight.op import Composite, Extern, Library, Meta, Spec, wrap_dim
 from rushlight.op.radix import radix_launches
+from rushlight.op.radix_device import sort_launches
 from rushlight.op.ranks import rank_launches
 
 CPU = _C.device("cpu")
@@ -53,7 +54,11 @@ def sorted_positions(a: Any, axis: int, descending: bool) -> Any:
 
 def ordered(input: Any, dim: int, count: int, descending: bool) -> Any:
     """Kernels for the first `count` elements in order along `dim`: by ranks where the dim is short, else by digits."""
-    return rank_launches(input, dim, count, descending) or radix_launches(input, dim, count, descending)
+    short = rank_launches(input, dim, count, descending)
+    if short is not None:
+        return short
+    by_digits = radix_launches if input.device.type == "cpu" else sort_launches
+    return by_digits(input, dim, count, descending)
 
 
 class Sort(Library):
@@ -200,6 +205,19 @@ class RankedElement(Extern):
         else:
             where[...] = selected_positions(a, position)
         out[0].copy_(input.gather(dim, out[1]))
+
+    def elsewhere(self, out, input, position, missing, dim):
+        if not out[0].numel():
+            return
+        values, order = input.sort(dim)
+        wanted = out[1].new_full(out[1].shape, position)
+        if input.dtype.is_floating_point and missing != "kept":
+            n = input.shape[dim]
+            gone = input.isnan().sum(dim, True)
+            middle = (n - gone - 1).clamp(min=0) // 2
+            wanted = middle if missing == "skipped" else wanted.where(gone == 0, n - gone)
+        out[0].copy_(values.gather(dim, wanted))
+        out[1].copy_(order.gather(dim, wanted))
 
 
 def selected_positions(a: Any, position: int) -> Any:

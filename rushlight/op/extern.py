@@ -7,7 +7,8 @@ are computed on the host and the results copied back, so a new device starts com
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from .. import _C
 from ..devices import device_of, handlers
@@ -51,10 +52,16 @@ class Extern(OpDefinition):
         names = self.spec.return_names
         return result_type(self.spec.name, names)(outs) if names else outs
 
+    # elsewhere(out, *args): the same by other ops, for devices without an implementation of their own
+    elsewhere: ClassVar[Callable | None] = None
+
     def implementation(self, device: Any) -> Any:
         if device.type == "cpu":
             return self.cpu
-        return handlers[device.type].own_or_report(self.spec.name) or self.through_host
+        handler = handlers[device.type]
+        if self.elsewhere is not None and handler.own(self.spec.name) is None:
+            return self.elsewhere
+        return handler.own_or_report(self.spec.name) or self.through_host
 
     def through_host(self, out: Any, *args: Any) -> None:
         """Run on the host for a device that has no implementation of its own."""

@@ -26,6 +26,7 @@ class Scan(OpDefinition):
 
     kind = KIND_PLANNED
     uses_index: ClassVar[bool] = False
+    divides_on_host: ClassVar[bool] = True    # False: only devices with many threads need it
 
     def types(self, input: Any, *args: Any) -> Types:
         """Dtypes elements are read as, computed in and stored as."""
@@ -86,7 +87,9 @@ class Scan(OpDefinition):
             return self.merge(scalars, a, b)
 
         # Dividing a long row costs one more pass over it. Integers come out the same without.
-        divides = type(self).merge is not Scan.merge and (compute[0] not in "iu" or _C.get_num_threads() > 1)
+        divides = type(self).merge is not Scan.merge and (
+            input.device.type != "cpu" or (self.divides_on_host and (compute[0] not in "iu" or _C.get_num_threads() > 1))
+        )
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
         walk = Walk(dim, compute, init, step, emit, merge if divides else None)
@@ -102,9 +105,5 @@ class Scan(OpDefinition):
         )
 
     def merge(self, s: Any, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Accumulators of a run from those of its two halves, whatever the halves:
-        products would overflow on their own.
-
-        Scans without one walk long rows on one thread.
-        """
+        """Accumulators of a run from those of its two halves. Scans without one walk long rows on one thread."""
         raise NotImplementedError

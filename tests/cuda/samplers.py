@@ -192,6 +192,7 @@ def main() -> int:
     options = parser.parse_args()
     import torch
 
+    torch.cuda.init()
     theirs: dict[str, list[np.ndarray]] = {}
     for name in PROGRAMS:
         try:
@@ -204,7 +205,6 @@ def main() -> int:
         )
     import rushlight as rl
 
-    torch.cuda.init(), rl.cuda.init()
     equal = 0
     for name, want in theirs.items():
         try:

@@ -266,16 +266,16 @@ def test_what_runs_on_the_host_is_shown(monkeypatch, capsys):
     capsys.readouterr()
     x + x
     x @ x
-    assert capsys.readouterr().err == ""
+    x.nonzero()
+    torch.repeat_interleave(torch.tensor([1, 2]).to("refdev"))
+    assert "fallback" not in capsys.readouterr().err
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.linalg.inv(x)
-        x.nonzero()
         torch.randn(3, device="refdev")
-        torch.repeat_interleave(torch.tensor([1, 2]).to("refdev"))
         torch.multinomial(x + 1, 2, replacement=True)
     lines = capsys.readouterr().err
-    for op in ("linalg_inv", "nonzero", "random_normal", "repeat_interleave", "random_multinomial"):
+    for op in ("linalg_inv", "random_normal", "random_multinomial"):
         assert f"--- fallback: {op}" in lines
     assert "device 'refdev'" in lines
 

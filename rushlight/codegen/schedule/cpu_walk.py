@@ -20,15 +20,13 @@ from .launch import GRAIN, SCAN_CHUNK, Launch, Schedule, Temp, grain_of, product
 ZERO = const(0, "i64")
 
 
-def schedule_walk(lowered: Lowered, lanes_apart: bool = False) -> Schedule:
-    """The launches of a scan; `lanes_apart`: for a GPU."""
+def schedule_walk(lowered: Lowered) -> Schedule:
+    """The launches of a scan."""
     if len(lowered.memories) != 1:
         raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
     if any(n == 0 for n in lowered.ranges):
         return Schedule(())
-    return chunked(lowered) or (
-        whole_rows(lowered, True) if lanes_apart else rows_in_lanes(lowered) or whole_rows(lowered)
-    )
+    return chunked(lowered) or rows_in_lanes(lowered) or whole_rows(lowered)
 
 
 def whole_rows(lowered: Lowered, lanes_apart: bool = False) -> Schedule:

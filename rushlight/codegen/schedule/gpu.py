@@ -19,8 +19,8 @@ from .cpu_fold import given_bits, given_names, locate, sources_of
 from .cpu_loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
 from .cpu_pieces import moves_in_boxes, schedule_pieces
 from .cpu_places import schedule_places
-from .cpu_walk import schedule_walk
 from .gpu_fold import schedule_fold
+from .gpu_walk import schedule_walk
 from .launch import Launch, Schedule, Temp, names, product
 
 ZERO = const(0, "i64")
@@ -36,7 +36,7 @@ def schedule(lowered: Lowered) -> Schedule:
     if lowered.folding is not None:
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered, stages_by_row=True)
     if lowered.walk is not None:
-        return schedule_walk(lowered, lanes_apart=True)
+        return schedule_walk(lowered)
     if lowered.scatter is not None:
         return schedule_scatter(lowered)
     return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)

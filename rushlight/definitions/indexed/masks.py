@@ -8,7 +8,7 @@ from rushlight import _C
 from rushlight.codegen.schedule.launch import Launch, Schedule
 from rushlight.devices import handlers
 from rushlight.loops.expr import cast, const, gt, idiv, irem, load, max_, min_, select, var
-from rushlight.loops.nest import Assign, For, Local, Nest, Operand, Store, operands, reduction, rows
+from rushlight.loops.nest import Assign, For, If, Local, Nest, Operand, Store, operands, reduction, rows
 from rushlight.op import Composite, Library, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
@@ -149,9 +149,42 @@ class Nonzero(OpDefinition):
 
 
 def on_device(mask: Any) -> Any:
-    """Positions by a plugged-in device's own function, or by the host."""
-    own = handlers[mask.device.type].own_or_report("nonzero", expected=True)
-    return own(None, mask) if own is not None else positions(mask.to("cpu")).to(mask.device)
+    """Positions by a plugged-in device's own function, or by a thread for each element that knows its place."""
+    own = handlers[mask.device.type].own("nonzero")
+    if own is not None:
+        return own(None, mask)
+    mask = mask.contiguous()
+    if not mask.numel():
+        return _C.empty((0, mask.ndim), None, _C.int64, mask.device)
+    ends = mask.reshape(-1).cumsum(0)
+    return find_op("_spread_positions")(mask, ends, ends[-1].item())
+
+
+class SpreadPositions(Library):
+    """[length, ndim] positions of the true elements of a dense mask, from how many there are up to each element."""
+
+    schema = "_spread_positions(Tensor mask, Tensor ends, int length) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, mask, ends, length):
+        return Spec((length, mask.ndim), _C.int64)
+
+    def launches(self, args):
+        shape = tuple(args[0].shape)
+        numel, rank = number_of(shape), len(shape)
+        return Schedule((Launch((rank,), lambda: spread_nest(rank), (0, 1, 2), shape, numel, CHUNK),))
+
+
+def spread_nest(ndim: int) -> Nest:
+    """A true element writes its coordinates where the count says."""
+    sizes, rest, places = [f"n{d}" for d in range(ndim)], var("i"), []
+    for d in range(ndim - 1, -1, -1):
+        places.append(irem(rest, var(sizes[d])) if d else rest)
+        rest = idiv(rest, var(sizes[d])) if d else rest
+    at = (load(1, var("i"), "i64") - const(1, "i64")) * const(max(ndim, 1), "i64")
+    stores = [Store(2, var("at") + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
+    body = (Local("at", at), If(load(0, var("i"), "b1"), tuple(stores)))
+    return Nest("spread_positions", operands(["b1", "i64"], ["i64"]), tuple(sizes), rows(*body))
 
 
 class NonzeroStatic(OpDefinition):

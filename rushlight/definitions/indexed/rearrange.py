@@ -261,19 +261,29 @@ class RepeatedPositions(OpDefinition):
                     " output_size."
                 )
             return fresh(repeats, (total,), None, repeats.dtype, repeats.device)
-        own = (
-            None
-            if repeats.device.type == "cpu"
-            else handlers[repeats.device.type].own_or_report("repeat_interleave", expected=True)
-        )
-        return own(None, repeats) if own is not None else positions_of(repeats)
+        if repeats.device.type == "cpu":
+            return positions_of(repeats)
+        own = handlers[repeats.device.type].own("repeat_interleave")
+        return own(None, repeats) if own is not None else positions_by_search(repeats)
+
+
+def positions_by_search(repeats: Any) -> Any:
+    """The positions by ops, for devices: every element of the result looks for the first end behind it."""
+    if not repeats.numel():
+        return repeats.new_empty((0,))
+    ends = repeats.cumsum(0, dtype=_C.int64)
+    total, least = find_op("stack")([ends[-1], repeats.min().to(_C.int64)]).tolist()
+    if least < 0:
+        raise RuntimeError("repeats can not be negative")
+    found = find_op("searchsorted")(ends, find_op("arange")(total, device=repeats.device), right=True)
+    return found.to(repeats.dtype)
 
 
 def positions_of(repeats: Any) -> Any:
     """The positions, counted on the host."""
     import numpy as np  # loaded with the first call that needs it
 
-    counts = repeats.to("cpu").contiguous().numpy()
+    counts = repeats.contiguous().numpy()
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
     # NumPy neither counts with care nor survives what does not fit: the sum is exact where it could wrap.
@@ -283,8 +293,7 @@ def positions_of(repeats: Any) -> Any:
         raise RuntimeError(f"repeat_interleave: the repeats add up to {total}: the storage size calculation overflowed")
     out = _C.empty((total,), None, _C.int64, _C.device("cpu"))
     out.numpy()[...] = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    out = out.to(repeats.dtype) if repeats.dtype is not _C.int64 else out
-    return out if repeats.device.type == "cpu" else out.to(repeats.device)
+    return out.to(repeats.dtype) if repeats.dtype is not _C.int64 else out
 
 
 # --- triangles and diagonals ------------------------------------------------------------------------------------------

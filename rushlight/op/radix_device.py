@@ -1,0 +1,186 @@
+"""Sorting along long dims on devices of many threads, by the digits of the elements' keys.
+
+Enters: a tensor of a plugged-in device, a dim, how many elements are wanted, the order. Leaves: launches that write
+values and positions, stable in either direction, NaN last as the largest number. Keys are those of radix.py. Records of
+key and position are dealt out by four bits of the key at a time, lowest first: threads count the digits of pieces of a
+row, the counts of all pieces are summed up in the order (row, digit, piece), and each thread deals its piece out from
+the places it then knows. What a kernel does depends on sizes alone, so results do not depend on how threads run.
+Refuses: complex numbers, and 2**31 elements or more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..codegen.schedule.launch import Launch, Schedule, Temp, names, product
+from ..loops.expr import Value, and_, cast, const, idiv, irem, load, min_, shr, var
+from ..loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, rows
+from .indexed import contiguous_strides
+from .radix import BITS, key_code, key_of
+
+DIGIT_BITS = 4
+DIGIT = 1 << DIGIT_BITS
+PIECE = 64               # records of a row that one thread deals out
+GROUP = 64               # counts that one thread sums up
+MOST = 1 << 31
+ZERO, ONE = const(0, "i64"), const(1, "i64")
+FIRST_TEMP = 3           # behind the input, the values and the positions
+
+
+def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedule | None:
+    """Kernels for the first `count` elements along `dim` in order, and where they are; None where there are none."""
+    sizes, strides = tuple([int(n) for n in input.shape]) or (1,), input.stride() or (1,)
+    if input.dtype.code not in BITS or product(sizes) >= MOST:
+        return None
+    code, length = input.dtype.code, sizes[dim]
+    others = [d for d in range(len(sizes)) if d != dim and sizes[d] != 1]
+    number, total = product(sizes[d] for d in others), product(sizes)
+    if not total or not count:
+        return None
+    pieces = -(-length // PIECE)
+    key, form = key_code(code), (code, len(others), descending)
+    levels = [number * DIGIT * pieces]
+    while levels[-1] > GROUP:
+        levels.append(-(-levels[-1] // GROUP))
+    keys, places, counts = (FIRST_TEMP, FIRST_TEMP + 1), (FIRST_TEMP + 2, FIRST_TEMP + 3), FIRST_TEMP + 4
+    temps = [Temp(key, (total,)), Temp(key, (total,)), Temp("u32", (total,)), Temp("u32", (total,)),
+             *[Temp("u32", (n,)) for n in levels]]  # fmt: skip
+    reads = [sizes[d] for d in others], [strides[d] for d in others]
+    start = Launch(("sort keys", form), lambda: keys_nest(*form), (0, keys[0], places[0]),
+                   (*reads[0], *reads[1], length, strides[dim]), total, 1)  # fmt: skip
+    launches, now = [start], 0
+    for digit in range(0, BITS[code], DIGIT_BITS):
+        given = (length, pieces, digit)
+        launches.append(
+            Launch(("sort count", key), lambda: count_nest(key), (keys[now], counts), given, number * pieces, 1)
+        )
+        launches += sums(levels, counts)
+        there = 1 - now
+        used = (keys[now], places[now], counts, keys[there], places[there])
+        launches.append(Launch(("sort deal", key), lambda: deal_nest(key), used, given, number * pieces, 1))
+        now = there
+    outs = contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
+    given = (*reads[0], *reads[1], *[outs[d] for d in others], length, strides[dim], outs[dim], count)
+    launches.append(Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, places[now], 1, 2), given,
+                           number * count, 1))  # fmt: skip
+    return Schedule(tuple(launches), tuple(temps))
+
+
+def keys_nest(code: str, rank: int, descending: bool) -> Nest:
+    """A record for each element, row by row."""
+    sizes, strides = names("n", rank), names("s", rank)
+    row, j = idiv(var("i"), var("length")), irem(var("i"), var("length"))
+    place = j * var("stride")
+    for d in range(rank - 1, -1, -1):
+        place = place + (irem(row, var(sizes[d])) if d else row) * var(strides[d])
+        row = idiv(row, var(sizes[d])) if d else row
+    stores = (Store(1, var("i"), key_of(load(0, place, code), descending)), Store(2, var("i"), cast(j, "u32")))
+    params = (*sizes, *strides, "length", "stride")
+    return Nest("sort_keys", operands([code], [key_code(code), "u32"]), params, rows(*stores))
+
+
+def piece_of_row() -> list[Statement]:
+    """Which records iteration i has: those from `first` up to `last`."""
+    start = irem(var("i"), var("pieces")) * const(PIECE, "i64")
+    return [
+        Local("row", idiv(var("i"), var("pieces"))), Local("piece", irem(var("i"), var("pieces"))),
+        Local("first", var("row") * var("length") + start),
+        Local("last", var("row") * var("length") + min_(start + const(PIECE, "i64"), var("length"))),
+    ]  # fmt: skip
+
+
+def digit_of(key: Value) -> Value:
+    moved = shr(key, cast(var("digit"), key.dtype))
+    return cast(and_(moved, const(DIGIT - 1, key.dtype)), "i64")
+
+
+def count_place(digit: Value) -> Value:
+    """Where a piece's count of a digit is: rows, then digits, then pieces."""
+    return (var("row") * const(DIGIT, "i64") + digit) * var("pieces") + var("piece")
+
+
+def each_digit(*body: Statement) -> For:
+    return For("d", ZERO, const(DIGIT, "i64"), body)
+
+
+def count_nest(key: str) -> Nest:
+    """How often each digit occurs in each piece."""
+    own, one = 2, const(1, "u32")
+    at = var("at")
+    counted = For("j", var("first"), var("last"), (
+        Local("at", digit_of(load(0, var("j"), key))), Store(own, at, load(own, at, "u32") + one),
+    ))  # fmt: skip
+    body = [
+        *piece_of_row(), each_digit(Store(own, var("d"), const(0, "u32"))), counted,
+        each_digit(Store(1, count_place(var("d")), load(own, var("d"), "u32"))),
+    ]  # fmt: skip
+    made = (*operands([key], ["u32"]), Operand("u32", DIGIT))
+    return Nest("sort_count", made, ("length", "pieces", "digit"), rows(*body))
+
+
+def deal_nest(key: str) -> Nest:
+    """Each piece's records to where the sums of counts say."""
+    own, at, to = 5, var("at"), var("to", "u32")
+    dealt = For("j", var("first"), var("last"), (
+        Local("key", load(0, var("j"), key)), Local("at", digit_of(var("key", key))),
+        Local("to", load(own, at, "u32")), Store(own, at, to + const(1, "u32")),
+        Store(3, cast(to, "i64"), var("key", key)), Store(4, cast(to, "i64"), load(1, var("j"), "u32")),
+    ))  # fmt: skip
+    body = [*piece_of_row(), each_digit(Store(own, var("d"), load(2, count_place(var("d")), "u32"))), dealt]
+    made = (*operands([key, "u32", "u32"], [key, "u32"]), Operand("u32", DIGIT))
+    return Nest("sort_deal", made, ("length", "pieces", "digit"), rows(*body))
+
+
+def take_nest(code: str, rank: int) -> Nest:
+    """The first elements of each row, and where they come from."""
+    sizes, reads, writes = names("n", rank), names("s", rank), names("o", rank)
+    row, j = idiv(var("i"), var("count")), irem(var("i"), var("count"))
+    origin = cast(load(1, row * var("length") + j, "u32"), "i64")
+    read, write, rest = var("origin") * var("stride"), j * var("out_stride"), row
+    for d in range(rank - 1, -1, -1):
+        at = irem(rest, var(sizes[d])) if d else rest
+        read, write = read + at * var(reads[d]), write + at * var(writes[d])
+        rest = idiv(rest, var(sizes[d])) if d else rest
+    body = [Local("origin", origin), Local("write", write), Store(2, var("write"), load(0, read, code)),
+            Store(3, var("write"), var("origin"))]  # fmt: skip
+    params = (*sizes, *reads, *writes, "length", "stride", "out_stride", "count")
+    return Nest("sort_take", operands([code, "u32"], [code, "i64"]), params, rows(*body))
+
+
+# --- sums of what is before each count --------------------------------------------------------------------------------
+
+
+def sums(levels: list[int], first: int) -> list[Launch]:
+    """Counts become the sum of those before them: groups are summed up, and their sums, until one group is left."""
+    up = [
+        Launch(("sort groups",), groups_nest, (first + k, first + k + 1), (levels[k],), levels[k + 1], 1)
+        for k in range(len(levels) - 1)
+    ]
+    top = Launch(("sort top",), lambda: before_nest(False), (first + len(levels) - 1,), (levels[-1],), 1, 1)
+    down = [
+        Launch(("sort before",), lambda: before_nest(True), (first + k + 1, first + k), (levels[k],), levels[k + 1], 1)
+        for k in range(len(levels) - 2, -1, -1)
+    ]
+    return [*up, top, *down]
+
+
+def group(body: tuple[Statement, ...]) -> For:
+    start = var("i") * const(GROUP, "i64")
+    return For("j", start, min_(start + const(GROUP, "i64"), var("count")), body)
+
+
+def groups_nest() -> Nest:
+    total = var("total", "u32")
+    loop = group((Assign("total", total + load(0, var("j"), "u32")),))
+    body = (Local("total", const(0, "u32")), loop, Store(1, var("i"), total))
+    return Nest("sort_groups", operands(["u32"], ["u32"]), ("count",), rows(*body))
+
+
+def before_nest(continued: bool) -> Nest:
+    """Sums in place, of one group or, `continued`, of groups whose starts are known."""
+    own, total = int(continued), var("total", "u32")
+    step = (Local("here", load(own, var("j"), "u32")), Store(own, var("j"), total),
+            Assign("total", total + var("here", "u32")))  # fmt: skip
+    start = load(0, var("i"), "u32") if continued else const(0, "u32")
+    return Nest("sort_before", operands(["u32"] if continued else [], ["u32"]), ("count",),
+                rows(Local("total", start), group(step)))  # fmt: skip
