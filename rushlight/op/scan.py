@@ -87,9 +87,8 @@ class Scan(OpDefinition):
             return self.merge(scalars, a, b)
 
         # Dividing a long row costs one more pass over it. Integers come out the same without.
-        divides = type(self).merge is not Scan.merge and (
-            input.device.type != "cpu" or (self.divides_on_host and (compute[0] not in "iu" or _C.get_num_threads() > 1))
-        )
+        on_host = self.divides_on_host and (compute[0] not in "iu" or _C.get_num_threads() > 1)
+        divides = type(self).merge is not Scan.merge and (input.device.type != "cpu" or on_host)
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
         walk = Walk(dim, compute, init, step, emit, merge if divides else None)

@@ -38,10 +38,9 @@ class Sweep:
     """The checks of a record on one device; torch and its records are imported here, once a child."""
 
     def __init__(self, device: str) -> None:
-        from tests.cuda import records_without_helpers  # noqa: F401  what PyTorch's records import must be there
-
         import rushlight as rl
         from rushlight.devices import base
+        from tests.cuda import records_without_helpers  # noqa: F401  what PyTorch's records import must be there
         from tests.parity import checks, compare, convert, records
 
         self.rl, self.device, self.checks, self.compare, self.convert = rl, device, checks, compare, convert
@@ -222,7 +221,7 @@ def child(device: str) -> None:
 # --- the parent -------------------------------------------------------------------------------------------------------
 
 
-def attend(names: "queue.Queue[str]", results: dict[str, dict[str, Any]], device: str) -> None:
+def attend(names: queue.Queue[str], results: dict[str, dict[str, Any]], device: str) -> None:
     """Feed a child until there is nothing left; a new one where it died or said nothing for too long."""
     while not names.empty():
         process = subprocess.Popen(
@@ -244,7 +243,7 @@ def attend(names: "queue.Queue[str]", results: dict[str, dict[str, Any]], device
             if answer is None:
                 reader.join(2)
                 said = errors[-1].strip() if errors else ""
-                results[name] = {check: f"the process died: {said[:200]}" for check in CHECKS} | {"host": []}
+                results[name] = dict.fromkeys(CHECKS, f"the process died: {said[:200]}") | {"host": []}
                 break
             results[name] = answer
         process.stdin.close()
