@@ -5,13 +5,14 @@ Enters and leaves as in `frame.py`, whose table they join.
 
 from __future__ import annotations
 
+import opcode
 import types
 from collections.abc import Callable
 from typing import Any
 
 from .breaks import GraphBreak, Raised, not_modelled
 from .frame import NULL, OPS, UNBOUND, Frame, op
-from .instructions import VERSION, Instruction
+from .instructions import SPECIAL_METHODS, VERSION, Instruction
 
 # --- jumps ------------------------------------------------------------------------------------------------------------
 
@@ -166,7 +167,8 @@ def _call_with(f: Frame, count: int, names: tuple[str, ...]) -> None:
 
 @op("CALL_FUNCTION_EX")
 def _call_ex(f: Frame, one: Instruction) -> None:
-    kwargs = f.machine.mapping(f.stack.pop()) if (one.arg or 0) & 1 else {}
+    named = f.stack.pop() if VERSION >= (3, 14) or (one.arg or 0) & 1 else NULL      # 3.14: NULL where there are none
+    kwargs = {} if named is NULL else f.machine.mapping(named)
     given = f.stack.pop()
     if VERSION >= (3, 13):
         function, _ = f.pop(2)
@@ -217,6 +219,8 @@ def _set_function_attribute(f: Frame, one: Instruction) -> None:
         made = types.FunctionType(function.__code__, f.scope, function.__name__, function.__defaults__, value)
         made.__kwdefaults__ = function.__kwdefaults__
         function = f.machine.own_function(made)
+    elif one.arg == 16:
+        function.__annotate__ = value
     elif one.arg == 4:
         function.__annotations__ = dict(zip(value[::2], value[1::2], strict=True))
     elif one.arg == 2:
@@ -301,13 +305,17 @@ def _before_with(f: Frame, one: Instruction) -> None:
 
 @op("LOAD_SPECIAL")
 def _load_special(f: Frame, one: Instruction) -> None:
-    raise GraphBreak("instruction", "LOAD_SPECIAL is not modelled")
+    name = SPECIAL_METHODS[one.arg or 0]
+    if name not in ("__enter__", "__exit__"):
+        raise not_modelled(f"the special method {name}")
+    f.stack += (f.machine.special_method(f.stack.pop(), name), NULL)
 
 
 @op("WITH_EXCEPT_START")
 def _with_except(f: Frame, one: Instruction) -> None:
     error = f.stack[-1]
-    f.stack.append(f.machine.call(f.stack[-4], (type(error), error, error.__traceback__), {}))
+    leave = f.stack[-4] if VERSION < (3, 14) else f.stack[-5]        # NULL for its self is between, in 3.14
+    f.stack.append(f.machine.call(leave, (type(error), error, error.__traceback__), {}))
 
 
 @op("PUSH_EXC_INFO")
@@ -357,6 +365,11 @@ def _raise(f: Frame, one: Instruction) -> None:
             cause = f.machine.call(cause, (), {})
         error.__cause__ = cause
     raise Raised(error)
+
+
+@op("LOAD_COMMON_CONSTANT")
+def _load_common_constant(f: Frame, one: Instruction) -> None:
+    f.stack.append(opcode._common_constants[one.arg or 0])  # type: ignore[attr-defined]
 
 
 @op("LOAD_ASSERTION_ERROR")

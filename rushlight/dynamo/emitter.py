@@ -16,6 +16,7 @@ from .instructions import NOWHERE, VERSION, Handler, Instruction, Positions, ass
 _LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _BINARY = {"+": 0, "&": 1, "//": 2, "<<": 3, "@": 4, "*": 5, "%": 6, "|": 7, "**": 8, ">>": 9, "-": 10, "/": 11,
            "^": 12}  # fmt: skip
+_SUBSCRIPT = 26         # among the operators of 3.14
 _HELD = "<held {}>"     # no name of a program can clash with these
 
 
@@ -102,7 +103,10 @@ class Emitter:
 
     def subscr(self) -> None:
         """container, key -> container[key]."""
-        self.emit("BINARY_SUBSCR")
+        if VERSION >= (3, 14):
+            self.emit("BINARY_OP", _SUBSCRIPT, _SUBSCRIPT)
+        else:
+            self.emit("BINARY_SUBSCR")
 
     def store_subscr(self) -> None:
         """value, container, key -> ; container[key] = value."""
@@ -145,6 +149,8 @@ class Emitter:
         depth = 4 if has_kwargs else 3
         for i in range(depth if VERSION < (3, 13) else depth - 1, 1, -1):
             self.swap(i)
+        if VERSION >= (3, 14) and not has_kwargs:
+            self.emit("PUSH_NULL")
         self.emit("CALL_FUNCTION_EX", int(has_kwargs), int(has_kwargs))
 
     def call_method(self, name: str, *arguments: Any) -> None:

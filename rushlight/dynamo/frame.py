@@ -1,6 +1,6 @@
 """One frame of the captured program: its stack, locals and cells, and what each instruction does to them.
 
-Enters: instructions of CPython 3.11 to 3.13 (`instructions.decode`). Leaves: the value that the frame returns or
+Enters: instructions of CPython 3.11 to 3.14 (`instructions.decode`). Leaves: the value that the frame returns or
 yields, or an exception of the program (`Raised`). Values on the stack are Python objects: fake tensors, symbolic
 numbers, twins of objects from outside, and whatever the frame itself made. Instructions that look into objects or call
 them ask the `Machine`. Differences between the versions of CPython are here and nowhere else of the interpreter.
@@ -205,7 +205,7 @@ def _load_const(f: Frame, one: Instruction) -> None:
     f.stack.append(one.argval)
 
 
-@op("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW")
+@op("LOAD_FAST", "LOAD_FAST_CHECK")
 def _load_fast(f: Frame, one: Instruction) -> None:
     value = f.local(one.argval)
     if value is UNBOUND:
@@ -335,8 +335,12 @@ def _to_bool(f: Frame, one: Instruction) -> None:
 
 @op("BINARY_OP")
 def _binary(f: Frame, one: Instruction) -> None:
+    which = one.arg or 0
+    if which == len(BINARY):        # 3.14: a[b] is one of them
+        return _subscript(f, one)
     a, b = f.pop(2)
-    f.stack.append(f.machine.binary(BINARY[one.arg or 0] if (one.arg or 0) < len(BINARY) else operator.getitem, a, b))
+    f.stack.append(f.machine.binary(BINARY[which], a, b))
+    return None
 
 
 @op("COMPARE_OP")

@@ -1,11 +1,12 @@
 """Bytecode as a list of instructions, and back.
 
-Enters: a code object of CPython 3.11, 3.12 or 3.13. Leaves: `Instruction`s without prefixes, caches and offsets: jumps
+Enters: a code object of CPython 3.11 to 3.14. Leaves: `Instruction`s without prefixes, caches and offsets: jumps
 and exception handlers point at instructions, names and constants stand as themselves; `assemble` makes a code object
 of such a list again, with tables, line numbers and stack size. Refuses: other versions of CPython.
 
-Two things are made plain on the way in: EXTENDED_ARG is part of the instruction that it belongs to, and 3.13's pairs
-(LOAD_FAST_LOAD_FAST, ...) are two instructions.
+Three things are made plain on the way in: EXTENDED_ARG is part of the instruction that it belongs to, 3.13's pairs
+(LOAD_FAST_LOAD_FAST, ...) are two instructions, and 3.14's loads without counting (LOAD_FAST_BORROW) are loads, since
+code that is taken apart need not keep the variable for as long as the stack has its value.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 VERSION = sys.version_info[:2]
-IS_SUPPORTED = (3, 11) <= VERSION <= (3, 13)
+IS_SUPPORTED = (3, 11) <= VERSION <= (3, 14)
 
 _EXTENDED_ARG = dis.EXTENDED_ARG
 _JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
@@ -28,12 +29,14 @@ _CONSTANTS, _NAMES = frozenset(dis.hasconst), frozenset(dis.hasname)
 _SLOTS = frozenset((*dis.haslocal, *dis.hasfree))
 # How many low bits of the argument are flags; the index of the name stands above them.
 _FLAG_BITS = {"LOAD_GLOBAL": 1, "LOAD_ATTR": 1 if VERSION >= (3, 12) else 0, "LOAD_SUPER_ATTR": 2}
-_COMPARE_SHIFT = {(3, 11): 0, (3, 12): 4, (3, 13): 5}.get(VERSION, 5)
+_COMPARE_SHIFT = {(3, 11): 0, (3, 12): 4}.get(VERSION, 5)
 _PAIRS = {
     "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
 }
+SPECIAL_METHODS: list[str] = getattr(opcode, "_special_method_names", [])      # what 3.14's LOAD_SPECIAL looks up
 # After these the next instruction is not reached.
 _ENDS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "INTERPRETER_EXIT"))
 _ALWAYS_JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
@@ -112,7 +115,7 @@ def check_version() -> None:
     """Raise on a CPython whose bytecode is not known."""
     if not IS_SUPPORTED:
         raise RuntimeError(
-            f"dynamo: bytecode of CPython {VERSION[0]}.{VERSION[1]} is not known; 3.11, 3.12 and 3.13 are."
+            f"dynamo: bytecode of CPython {VERSION[0]}.{VERSION[1]} is not known; that of 3.11 to 3.14 is."
         )
 
 
@@ -167,7 +170,7 @@ def _meanings(
     elif op in _NAMES:
         yield Instruction(name, arg, names[arg >> _FLAG_BITS.get(name, 0)])
     elif op in _SLOTS:
-        yield Instruction(name, arg, slots[arg])
+        yield Instruction("LOAD_FAST" if name == "LOAD_FAST_BORROW" else name, arg, slots[arg])
     elif name == "COMPARE_OP":
         yield Instruction(name, arg, dis.cmp_op[arg >> _COMPARE_SHIFT])
     else:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import CodeType
 from typing import Any
 
@@ -23,6 +23,7 @@ from .. import _C
 from .emitter import Emitter
 from .instructions import (
     NOWHERE,
+    SPECIAL_METHODS,
     VERSION,
     Handler,
     Instruction,
@@ -196,7 +197,7 @@ def _exchange_callee(emitter: Emitter, one: Instruction, stack: tuple[bool, ...]
             if VERSION < (3, 13) and not stack[-place]:      # NULL, callable; otherwise a method and its self
                 place -= 1
         case "CALL_FUNCTION_EX":
-            place = 2 + (count & 1) + (VERSION >= (3, 13))
+            place = 4 if VERSION >= (3, 14) else 2 + (count & 1) + (VERSION >= (3, 13))
         case _:
             return
     emitter.load_const(called)
@@ -224,6 +225,10 @@ def _run(emitter: Emitter, program: _Program, at: int, stack: tuple[bool, ...]) 
         below = stack[: -1 if one.name != "LOAD_SUPER_ATTR" else -3]
         after = (*below, False, True) if VERSION < (3, 13) else (*below, True, False)
         return after, after
+    if one.name == "LOAD_SPECIAL":      # likewise
+        emitter.call_function(partial(bound_special, SPECIAL_METHODS[one.arg or 0]), 1)
+        emitter.push_null()
+        return ((*stack[:-1], True, False),) * 2
     taken = 0
     for before in program.instructions[max(at - 2, 0):at]:      # what a call has in front of it belongs to it
         if before.name in ("KW_NAMES", "PRECALL") and one.name == "CALL":
@@ -234,6 +239,15 @@ def _run(emitter: Emitter, program: _Program, at: int, stack: tuple[bool, ...]) 
         after = (*stack, False, True) if VERSION < (3, 13) else (*stack, True, False)
         return after, after
     return tuple(_stack_after(one, stack[: len(stack) - taken], jump) for jump in (False, True))
+
+
+def bound_special(name: str, owner: Any) -> Any:
+    """A special method: found on the class, bound to the object."""
+    for kind in type(owner).__mro__:
+        if name in kind.__dict__:
+            found = kind.__dict__[name]
+            return found.__get__(owner, type(owner)) if hasattr(type(found), "__get__") else found
+    raise TypeError(f"'{type(owner).__name__}' object does not support the context manager protocol (no {name})")
 
 
 def _stack_after(one: Instruction, stack: tuple[bool, ...], jump: bool) -> tuple[bool, ...]:

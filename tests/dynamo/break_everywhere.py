@@ -50,7 +50,7 @@ def stacks(code):
         i = todo.pop()
         one, stack = listed[i], found[i]
         unclear = one.name == "LOAD_METHOD" or (one.name == "LOAD_ATTR" and I.VERSION >= (3, 12) and one.arg & 1) \
-            or (one.name == "LOAD_SUPER_ATTR" and one.arg & 1)
+            or (one.name == "LOAD_SUPER_ATTR" and one.arg & 1) or one.name == "LOAD_SPECIAL"
         for jump in (False, True):
             goal = i + 1 if not jump else place[id(one.target)] if one.target else None
             if goal is None or (not jump and not I.falls_through(one)):

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 FILE = Path(instructions.__file__)
 
 
-@pytest.mark.parametrize("python", [sys.executable, "python3.12", "python3.13"])
+@pytest.mark.parametrize("python", [sys.executable, "python3.12", "python3.13", "python3.14"])
 def test_standard_library_survives_a_round_trip(python):
     found = python if python == sys.executable else shutil.which(python)
     if found is None or subprocess.run([found, "-c", ""], capture_output=True).returncode:

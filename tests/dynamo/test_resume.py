@@ -10,7 +10,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("python", [sys.executable, "python3.12", "python3.13"])
+@pytest.mark.parametrize("python", [sys.executable, "python3.12", "python3.13", "python3.14"])
 def test_breaks_at_every_instruction(python):
     found = python if python == sys.executable else shutil.which(python)
     if found is None or subprocess.run([found, "-c", ""], capture_output=True).returncode:
