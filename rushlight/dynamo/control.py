@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .breaks import GraphBreak, Raised, not_modelled
+from .breaks import Raised, not_modelled
 from .frame import NULL, OPS, UNBOUND, Frame, op
 from .instructions import SPECIAL_METHODS, VERSION, Instruction
 
