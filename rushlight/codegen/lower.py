@@ -12,12 +12,14 @@ region that may not run at all, and not past stores to the same operand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..loops.expr import BUILD, Value, arg, const, is_const, load, node, rewrite, walk
 from ..loops.nest import (
     Assign,
     Check,
+    Fetch,
     For,
     If,
     Local,
@@ -412,6 +414,8 @@ class Lowering(Addressing):
                 self.branch(s)
             elif isinstance(s, (Pack, Multiply)):
                 self.tile(s)
+            elif isinstance(s, Fetch):
+                self.fetch(s)
             else:
                 failed = (Store(s.cell, ZERO, s.value),)
                 self.branch(If(s.condition, tuple(body[index:]), failed))
@@ -705,7 +709,7 @@ def lower_nest(nest: Nest, target: Target) -> str:
 def expand_calls(nest: Nest, target: Target) -> Nest:
     """The nest with named functions replaced by primitives, or by instructions the target has for them."""
     values = values_of(nest)
-    if not any(item.op == "call" or (item.op == "div" and target.is_gpu) for item in walk(values)):
+    if not any(item.op == "call" or (item.op == "div" and target.is_gpu) or is_ramp(item) for item in walk(values)):
         return nest
     stored = stored_operands((nest.loop,))
     rule = _native if target.has_maximum else rule_for(nest, stored) if target.is_gpu else None
@@ -721,7 +725,22 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
 NATIVE = frozenset(("maximum", "minimum"))
 
 
+def is_ramp(value: Value) -> bool:
+    """x <= 0 ? 0 : x, as `relu` says it."""
+    if value.op != "select" or value.attr is not None or value.dtype not in ("f32", "f64"):
+        return False
+    test, zero, x = value.args
+    return is_zero(zero) and test.op == "le" and test.args[0] is x and is_zero(test.args[1])
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a Value is the constant 0, with no sign."""
+    return value.op == "const" and value.attr == 0 and math.copysign(1, value.attr) > 0
+
+
 def _native(value: Value) -> Value | None:
+    if is_ramp(value):
+        return node("maximum", (value.args[2], value.args[1]), value.dtype)    # of two zeros it is the positive one
     if value.op == "call" and value.attr in NATIVE and value.dtype in ("f32", "f64"):
         return node(value.attr, value.args, value.dtype)
     return None

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..loops.expr import Value, add, const, mul, neg, sub
-from ..loops.nest import Assign, For, If, Local, Nest, Reduce, Statement, Store
+from ..loops.expr import Value, add, const, mul, neg, sub, walk
+from ..loops.nest import Assign, Fetch, For, If, Local, Nest, Reduce, Statement, Store
 from . import primitives as p
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
@@ -22,12 +22,13 @@ ZERO, ONE = const(0, "i64"), const(1, "i64")
 LINE = 64  # bytes of a cache line
 COSTLY = 6  # operations per element past which a scalar rest of up to 15 elements hurts
 LONG = 120  # nodes in a body past which the time to compile it counts for more than the last tenth of speed
+CHAIN = 6  # nodes in a body from which on waiting for each other counts
 HEAVY = 30  # nodes in a body past which 16 registers hold only two vectors of each value
 
 
 def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]:
     """(lanes, unroll) for a vector loop."""
-    nodes = [v for v in walk_values(_roots(s)) if v.op not in ("const", "var")]
+    nodes = on_lanes(_roots(s), nest.params)
     touched = [nest.operands[v.attr].code for v in nodes if v.op in ("arg", "load")]
     touched += [nest.operands[k].code for k in _stored(s.body)]
     part = [p.SIZE[p.PARTS.get(code, code)] for code in touched] or [4]
@@ -42,10 +43,41 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     spans = 4 if target.vector_bits <= 128 or isinstance(s, Reduce) else 2
     if len(nodes) > LONG or (target.registers <= 16 and len(nodes) > HEAVY):
         spans = 2
+    elif isinstance(s, For) and target.vector_bits <= 128 and CHAIN <= len(nodes) <= LONG // 2:
+        # A processor looks ahead over few instructions (some 30 of a Neoverse N1 wait for operands): a chain leaves its
+        # units idle unless neighbours in the text are independent. A divider is busy anyway.
+        if 8 * alive(_roots(s), nodes) <= target.registers and not any(v.op in ("div", "sqrt") for v in nodes):
+            spans = 8
     unroll = max(1, spans * register // wide // lanes)
     while unroll > 1 and s.start.op == s.stop.op == "const" and (s.stop.attr - s.start.attr) % (lanes * unroll):
         unroll //= 2  # a loop of so many iterations leaves no rest
     return lanes, unroll
+
+
+def alive(roots: Sequence[Value], nodes: Sequence[Value]) -> int:
+    """How many of the nodes are held at once, at most, if they are computed one after another."""
+    order, own = [], set(nodes)
+    stack = [(root, False) for root in reversed(roots)]
+    done: set[Value] = set()
+    while stack:
+        value, ready = stack.pop()
+        if value in done or value not in own:
+            continue
+        if ready or value.op == "load":
+            done.add(value)
+            order.append(value)
+        else:
+            stack.append((value, True))
+            stack += [(a, False) for a in value.args]
+    last = {a: k for k, value in enumerate(order) if value.op != "load" for a in value.args}
+    live = most = 0
+    ending: dict[int, int] = {}
+    for k, value in enumerate(order):
+        live += 1 - ending.pop(k, 0)
+        most = max(most, live)
+        end = last.get(value, k + 1)
+        ending[end] = ending.get(end, 0) + 1
+    return most
 
 
 def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
@@ -56,7 +88,7 @@ def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
         return False  # there the inner dimension is long, or its rest comes once
     if (s.start.op == "var" and s is not nest.loop) or any(isinstance(inner, For) for inner in s.body):
         return choose_width(s, nest, target)[1] > 1
-    nodes = [v for v in walk_values(_roots(s)) if v.op not in ("const", "var", "arg", "load")]
+    nodes = [v for v in on_lanes(_roots(s), nest.params) if v.op not in ("arg", "load")]
     return choose_width(s, nest, target)[1] > 1 and len(nodes) > COSTLY
 
 
@@ -71,6 +103,17 @@ def walk_values(roots: Sequence[Value]) -> list[Value]:
             if value.op != "load":
                 stack.extend(value.args)
     return list(seen)
+
+
+def on_lanes(roots: Sequence[Value], params: Sequence[str]) -> list[Value]:
+    """Nodes whose values take vectors: what is made of parameters and constants alone is one scalar for all lanes."""
+    uniform: dict[Value, bool] = {}
+    for value in walk(roots):
+        uniform[value] = (
+            value.attr in params if value.op == "var"
+            else value.op not in ("arg", "load") and all(uniform[a] for a in value.args)
+        )  # fmt: skip
+    return [v for v in walk_values(roots) if v.op != "var" and not uniform[v]]
 
 
 def _roots(s: Statement) -> list[Value]:
@@ -595,6 +638,20 @@ class Addressing:
         guard.lines += scope.lines
         guard.label = scope.label
         return Reg("i64", 0, [following], guard.depth)
+
+    def fetch(self, s: Fetch) -> None:
+        """One request for every cache line of the elements that a vector iteration is about."""
+        loop = self.scopes[-1].loop
+        if loop is None or self.target.is_gpu:
+            return
+        offset, unit, step_type = self.place(s.operand, s.index)
+        form = self.linear(offset, loop)
+        assert form is not None and form[0].op == "const" and form[0].attr == unit, "a fetch runs along its loop"
+        pointers, _ = self.vector_pointers(s.operand, form, unit, step_type, loop, is_store=False)
+        self.out.declared["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        apart = max(1, LINE // (loop.lanes * p.SIZE[self.nest.operands[s.operand].code]))
+        for at in pointers[::apart]:
+            self.scopes[-1].lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
 
     def fetch_ahead(self, loop: VectorLoop, distance: int) -> list[str]:
         """One request for every cache line of every stream that an iteration moves over."""

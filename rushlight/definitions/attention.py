@@ -16,6 +16,7 @@ from ..base.assertions import sym_sqrt
 from ..base.shape import reaches
 from ..devices import handlers
 from ..op import Composite, Meta, find_op
+from ..op.fused import decayed
 from .normalize import _AlongDim
 
 FLOATS = (_C.float32, _C.float64, _C.float16, _C.bfloat16)
@@ -41,9 +42,9 @@ class SafeSoftmax(_AlongDim):
 
     def compute(self, input, dim, dtype):
         top = input.amax(dim, keepdim=True)
-        e = (input - top.masked_fill(top == -math.inf, 0.0)).exp()
+        e = decayed(input - top.masked_fill(top == -math.inf, 0.0))
         total = e.sum(dim, keepdim=True)
-        return e / total.masked_fill(total == 0, 1.0)
+        return e * total.masked_fill(total == 0, 1.0).reciprocal()
 
     def vjp(self, g, input: Meta, result, dim):
         return {"input": find_op("_softmax_backward")(g, result, dim).to(input.dtype)}

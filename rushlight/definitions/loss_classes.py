@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _C
 from ..op import Composite, Fused, find_op
-from ..op.fused import column, pick
+from ..op.fused import column, decayed, pick
 from ..op.levels import readable
 from .loss import LEGACY, Loss, check_reduction, legacy_reduction, reduced
 
@@ -29,7 +29,7 @@ class CrossEntropyRows(Fused):
 
     def compute(self, input, target):
         top = input.amax(-1, keepdim=True)
-        lse = (input - top).exp().sum(-1, keepdim=True).log() + top
+        lse = decayed(input - top).sum(-1, keepdim=True).log() + top
         return lse - pick(input, target), lse
 
     def bad_index(self, index, cols):
@@ -60,7 +60,7 @@ class CrossEntropyRowsBackward(Fused):
         return 1
 
     def compute(self, grad, input, target, lse):
-        return ((input - lse).exp() - column(target, input)) * grad
+        return (decayed(input - lse) - column(target, input)) * grad
 
     def vjp(self, g, grad, input, target, lse):
         soft = (input - lse).exp()

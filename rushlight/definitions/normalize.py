@@ -15,6 +15,7 @@ from ..autograd import enable_grad, grad as grad_of
 from ..base.shape import surely
 from ..base.tracebacks import users_level
 from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
+from ..op.fused import decayed
 
 # Intermediate results of these types would be rounded at every step.
 WIDE = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.complex32: _C.complex64}
@@ -71,8 +72,8 @@ class Softmax(_AlongDim):
         return super().run(input if dtype is None else input.to(dtype), dim, None)
 
     def compute(self, input, dim, dtype):
-        e = (input - input.amax(dim, keepdim=True)).exp()
-        return e / e.sum(dim, keepdim=True)
+        e = decayed(input - input.amax(dim, keepdim=True))
+        return e * e.sum(dim, keepdim=True).reciprocal()
 
     def vjp(self, g, input: Meta, result, dim):
         return {"input": find_op("_softmax_backward")(g, result, dim).to(input.dtype)}
@@ -109,7 +110,7 @@ class LogSoftmax(_AlongDim):
 
     def compute(self, input, dim, dtype):
         shifted = input - input.amax(dim, keepdim=True)
-        return shifted - shifted.exp().sum(dim, keepdim=True).log()
+        return shifted - decayed(shifted).sum(dim, keepdim=True).log()
 
     def vjp(self, g, input: Meta, result, dim):
         return {"input": find_op("_log_softmax_backward")(g, result, dim).to(input.dtype)}
@@ -122,7 +123,7 @@ class LogSoftmaxBackward(_AlongDim):
     function = method = False
 
     def compute(self, grad, logs, dim):
-        return grad - logs.exp() * grad.sum(dim, keepdim=True)
+        return grad - decayed(logs) * grad.sum(dim, keepdim=True)
 
     def vjp(self, g, grad, logs, dim):
         p = logs.exp()

@@ -16,6 +16,7 @@ The statements:
     Local(name, value) / Assign(name, value)   a named scalar; Assign changes one declared outside or here
     Store(operand, index, value, combine)   write element `index`; combine in set add mul min max
     If(condition, then, otherwise)          a branch
+    Fetch(operand, index)                   element `index` will be read soon; changes nothing
     Check(condition, cell, value)           if it fails: cell[0] = value, and the rest of the block is skipped
     Pack(source, target, ...)               lines of a matrix side by side, as Multiply reads them
     Multiply(a, b, c, ...)                  a tile of a matrix product, summed in registers
@@ -169,6 +170,14 @@ class Check(Record):
     value: Value
 
 
+class Fetch(Record):
+    """Ask for the memory of element `index`, which need not exist: inside of a vector loop, along which the index must
+    run one by one; elsewhere it is nothing. A loop that computes asks for what the next one reads from far away."""
+
+    operand: int
+    index: Value
+
+
 class Pack(Record):
     """Lines of a matrix side by side, in `count` strips of `width` lines:
 
@@ -218,7 +227,7 @@ class Multiply(Record):
     pitch: Value | None = None
 
 
-Statement = For | Reduce | Local | Assign | Store | If | Check | Pack | Multiply
+Statement = For | Reduce | Local | Assign | Store | If | Check | Fetch | Pack | Multiply
 
 
 class Nest(Record):
@@ -339,7 +348,7 @@ def pointwise_nest(name: str, inputs: Sequence[str], outputs: Sequence[str], val
 
 
 __all__ = [
-    "Assign", "BEGIN", "Check", "END", "For", "If", "Local", "Multiply", "Nest", "Operand", "Pack", "Reduce",
+    "Assign", "BEGIN", "Check", "END", "Fetch", "For", "If", "Local", "Multiply", "Nest", "Operand", "Pack", "Reduce",
     "Statement", "Store",
     "operands", "pointwise_nest", "reduction", "rows",
 ]  # fmt: skip

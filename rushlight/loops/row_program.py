@@ -44,6 +44,7 @@ class RowNode:
         )
         self.level = max([p.level for p in self.parts], default=0) + (form == "fold")
         self.name = ""            # of the local that holds a fold's result
+        self.is_product = False   # of two parts, and a sum that reads it may round once
 
     def emit(self, values: Any, j: Value | None) -> Value:
         """Its element at column `j`, from those of its parts: `values(node, j)`."""

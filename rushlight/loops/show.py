@@ -12,7 +12,7 @@ from .text import show, spell
 
 if TYPE_CHECKING:
     from .expr import Value
-    from .nest import Check, For, If, Multiply, Nest, Pack, Reduce, Statement, Store
+    from .nest import Check, Fetch, For, If, Multiply, Nest, Pack, Reduce, Statement, Store
 
 WIDTH = 110
 _SIGN = {"set": "=", "add": "+=", "mul": "*=", "min": "min=", "max": "max="}
@@ -74,6 +74,10 @@ def _check(s: Check, indent: str) -> list[str]:
     return [f"{indent}check {spell(s.condition)} else x{s.cell}[0] = {spell(s.value)}"]
 
 
+def _fetch(s: Fetch, indent: str) -> list[str]:
+    return [f"{indent}fetch x{s.operand}[{spell(s.index)}]"]
+
+
 def _pack(s: Pack, indent: str) -> list[str]:
     source = f"x{s.source}[{spell(s.start)} + (p * {s.width} + r) * {spell(s.line)} + k * {spell(s.step)}]"
     target = f"x{s.target}[{spell(s.at)} + p * {spell(s.apart)} + k * pitch + r]"
@@ -96,6 +100,7 @@ _LINES = {     # by the names of `nest`'s classes, which can print themselves: t
     "Store": _store,
     "If": _if,
     "Check": _check,
+    "Fetch": _fetch,
     "Pack": _pack,
     "Multiply": _multiply,
 }

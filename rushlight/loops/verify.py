@@ -9,7 +9,22 @@ It does not prove indices in range or iterations independent: those are the auth
 from __future__ import annotations
 
 from .expr import FLOATS, INTS, PART, PRIMITIVES, Value, walk
-from .nest import COMBINES, Assign, Check, For, If, Local, Multiply, Nest, Pack, Reduce, Statement, Store, values_of
+from .nest import (
+    COMBINES,
+    Assign,
+    Check,
+    Fetch,
+    For,
+    If,
+    Local,
+    Multiply,
+    Nest,
+    Pack,
+    Reduce,
+    Statement,
+    Store,
+    values_of,
+)
 from .show import show_statements
 
 ANY = FLOATS | INTS | {"b1"} | PART.keys()
@@ -152,6 +167,9 @@ class _Checker:
             self.value(s.condition, s, "b1")
             self.value(s.value, s, "i64")
             self.operand(s.cell, s, "i64")
+        elif isinstance(s, Fetch):
+            self.value(s.index, s, "i64")
+            self.operand(s.operand, s, self.nest.operands[s.operand].code)
         elif isinstance(s, (Pack, Multiply)):
             self.tile(s)
         else:

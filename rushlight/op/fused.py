@@ -19,7 +19,9 @@ from .. import _C
 from ..base.shape import surely
 from ..base.show import is_shown, show
 from ..codegen.schedule import schedule_rows
-from ..loops.lowered import Lowered, NotLowerable, TwoPass, compute_code
+from ..loops import expr
+from ..loops.expr import fma, neg
+from ..loops.lowered import Lowered, Memory, NotLowerable, TwoPass, compute_code
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
 from .definition import KIND_PLANNED, OpDefinition
 from .indexed import copy_steps
@@ -28,6 +30,8 @@ from .pointwise import Pointwise, check_devices
 from .reduction import Reduction
 from .registry import ops
 from .results import result_type
+
+FLOATS = frozenset(("f32", "f64"))
 
 
 class Stand:
@@ -85,15 +89,60 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
             f"{name}: a fused body may use pointwise ops and reductions, and this is a"
             f" {type(definition).__mro__[1].__name__}"
         )
+    together = multiply_add(name, bound)
+    if together is not None:
+        return together
     lowered = definition.lower(tuple([a.like if isinstance(a, Stand) else a for a in bound]))
-    form, kind = ("points", joined_kind(stands)) if isinstance(definition, Pointwise) else ("fold", ROW)
+    is_fold = isinstance(definition, Reduction)
+    form, kind = ("fold", ROW) if is_fold else ("points", joined_kind([s.node for s in stands]))
     if form == "fold":
         check_whole_rows(name, lowered)
     result = []
     for k, code in enumerate(lowered.outs):
         node = RowNode(form, kind, compute_code(code), [s.node for s in stands], result_number(lowered, k))
+        node.is_product = name == "mul" and len(stands) == 2 and {s.node.code for s in stands} == {node.code}
         result.append(Stand(node, like(lowered.shape, node.code)))
     return result[0] if len(result) == 1 else tuple(result)
+
+
+def multiply_add(name: str, bound: Sequence[Any]) -> Stand | None:
+    """a * b + c, a * b - c or c - a * b of a body, rounded once; None where this is something else."""
+    if name not in ("add", "sub") or any(alpha != 1 for alpha in bound[2:]):
+        return None
+    first, second = bound[:2]
+    if not (isinstance(first, Stand) and isinstance(second, Stand)) or first.node.code not in FLOATS:
+        return None
+    if first.node.code != second.node.code or not (first.node.is_product or second.node.is_product):
+        return None
+    product, other = (first, second) if first.node.is_product else (second, first)
+    minus = name == "sub"
+    left, right = minus and product is second, minus and product is first
+
+    def body(at: Any, sources: Any) -> tuple:
+        a, b, c = [s.read(at) for s in sources]
+        return (fma(neg(a) if left else a, b, neg(c) if right else c),)
+
+    nodes = [*product.node.parts, other.node]
+    return Stand(points("fma", (left, right), nodes, body), first.like if first.node.kind == FULL else second.like)
+
+
+def decayed(x: Any) -> Any:
+    """exp of elements that are 0 or less, up to rounding: what is no normal number then is 0."""
+    if not isinstance(x, Stand) or x.node.code not in FLOATS:
+        return x.exp()
+
+    def body(at: Any, sources: Any) -> tuple:
+        return (expr.call("exp_of_negative", sources[0].read(at)),)
+
+    return Stand(points("decayed", (), [x.node], body), x.like)
+
+
+def points(name: str, how: tuple, parts: Sequence[RowNode], body: Any) -> RowNode:
+    """A node of a scalar function of nodes of one type."""
+    code = parts[0].code
+    reads = tuple([Memory(f"x{k}", code, (), (), ()) for k in range(len(parts))])
+    lowered = Lowered(name, (name, code, how), (), (), (code,), reads, body)
+    return RowNode("points", joined_kind(parts), code, parts, lowered)
 
 
 def bind(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
@@ -113,9 +162,9 @@ def bind(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list[Any]
     raise TypeError(f"{name}: no signature for {len(args)} arguments in a fused body")
 
 
-def joined_kind(stands: Sequence[Stand]) -> str:
+def joined_kind(nodes: Sequence[RowNode]) -> str:
     """What pointwise ops make of their operands' kinds."""
-    kinds = {s.node.kind for s in stands}
+    kinds = {node.kind for node in nodes}
     return FULL if FULL in kinds or kinds == {ROW, COLUMN} else COLUMN if COLUMN in kinds else ROW
 
 

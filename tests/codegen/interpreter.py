@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.loops.expr import Value
 from rushlight.loops.interpret import NAMES, evaluate
-from rushlight.loops.nest import Assign, Check, For, If, Local, Multiply, Nest, Pack, Reduce, Statement, Store
+from rushlight.loops.nest import Assign, Check, Fetch, For, If, Local, Multiply, Nest, Pack, Reduce, Statement, Store
 
 COMBINE = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
 
@@ -61,6 +61,8 @@ class Interpreter:
             self.pack(s)
         elif isinstance(s, Multiply):
             self.multiply(s)
+        elif isinstance(s, Fetch):
+            int(self.value(s.index))
         else:
             self.reduce(s)
 

@@ -7,7 +7,7 @@ import pytest
 from harness import NUMPY, run_nest
 
 from rushlight.loops import expr as e
-from rushlight.loops.nest import Assign, Check, For, If, Local, Nest, Store, operands, reduction, rows
+from rushlight.loops.nest import Assign, Check, Fetch, For, If, Local, Nest, Store, operands, reduction, rows
 
 RNG = np.random.default_rng(1)
 ZERO = e.const(0, "i64")
@@ -318,6 +318,29 @@ def test_binary_search_is_a_bounded_loop_with_locals(vector):
     out = np.zeros(57, np.int64)
     run_nest(nest, [edges, values, out], [100], 0, 57)
     np.testing.assert_array_equal(out, np.searchsorted(edges, values))
+
+
+def test_memory_may_be_asked_for_where_there_is_none():
+    at = i * n + j
+    row = For("j", ZERO, n, (Store(1, at, e.load(0, at, "f32") * f32(2)), Fetch(0, at + n * e.const(1 << 40, "i64"))),
+              vector=True)  # fmt: skip
+    nest = Nest("fetching", operands(["f32"], ["f32"]), ("n",), rows(row))
+    x = RNG.normal(size=(3, 70)).astype(np.float32)
+    out = np.zeros_like(x)
+    run_nest(nest, [x, out], [70], 0, 3)
+    np.testing.assert_array_equal(out, x * 2)
+    assert "fetch x0" in str(nest)
+
+
+def test_a_ramp_keeps_nan_and_gives_zero_without_a_sign():
+    x = e.load(0, i, "f32")
+    ramp = e.select(e.le(x, f32(0)), f32(0), x)
+    nest = Nest("ramp", operands(["f32"], ["f32"]), (), rows(Store(1, i, ramp), vector=True))
+    data = np.array([-0.0, 0.0, -1, 1, np.nan, np.inf, -np.inf, -1e-45, 1e-45] * 9, np.float32)
+    out = np.full_like(data, 7)
+    run_nest(nest, [data, out], [], 0, len(data))
+    np.testing.assert_array_equal(out, np.where(data <= 0, np.float32(0), data))
+    assert not np.signbit(out[~np.isnan(out)]).any()
 
 
 @pytest.mark.parametrize("vector", [False, True])

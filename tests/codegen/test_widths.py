@@ -15,8 +15,10 @@ from rushlight._C import load_object
 from rushlight.codegen.cpu import compile_ir, host_target
 from rushlight.codegen.lower import lower_nest
 from rushlight.codegen.targets import Target
+from rushlight.codegen.vectorize import choose_width
+from rushlight.loops.expr import bitcast, cast, const, load, var
 from rushlight.loops.interpret import evaluate
-from rushlight.loops.nest import Nest, operands, pointwise_nest, rows
+from rushlight.loops.nest import Nest, Store, operands, pointwise_nest, rows
 
 WIDTHS = [0, 256, 512]
 
@@ -27,6 +29,28 @@ def run_wide(nest: Nest, bits: int, arrays: list[np.ndarray], params: list[int],
     address = load_object(compile_ir(lower_nest(nest, target), target))[nest.name]
     pointers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
     SIGNATURE(address)(pointers, (ctypes.c_int64 * len(params))(*params), begin, end)
+
+
+def test_numbers_for_all_elements_do_not_narrow_a_loop():
+    """A double among the parameters is one register; it was counted as if every element were a double."""
+    number = cast(bitcast(var("scale"), "f64"), "f32")
+    x = load(0, var("i"), "f32")
+    host = Target("host", "aarch64-unknown-linux-gnu", vector_bits=128, registers=32)
+    for value in (x * number, x * const(2.0, "f32")):
+        nest = Nest("scaled", operands(["f32"], ["f32"]), ("scale",), rows(Store(1, var("i"), value), vector=True))
+        assert choose_width(nest.loop, nest, host) == (4, 4)
+
+
+def test_chains_go_eight_vectors_at_a_time_where_registers_hold_them():
+    x = load(0, var("i"), "f32")
+    value = x
+    for k in range(8):
+        value = value * x - const(float(k), "f32")
+    nest = Nest("chain", operands(["f32"], ["f32"]), (), rows(Store(1, var("i"), value), vector=True))
+    for registers, unroll in ((32, 8), (16, 8), (8, 4)):
+        assert choose_width(nest.loop, nest, Target("t", "aarch64", vector_bits=128, registers=registers))[1] == unroll
+    divided = Nest("chain", operands(["f32"], ["f32"]), (), rows(Store(1, var("i"), value / x), vector=True))
+    assert choose_width(divided.loop, divided, Target("t", "aarch64", vector_bits=128, registers=32))[1] == 4
 
 
 @pytest.mark.parametrize("bits", WIDTHS)

@@ -101,6 +101,39 @@ def test_rows_of_several_dims_and_strided_operands():
         R.testing.assert_close(got, expected)
 
 
+def test_elements_are_kept_for_later_loops_one_after_another():
+    """Both functions take longer than memory, so each is kept where the result will be, the second over the first."""
+    x, w = R.randn(5, 77), R.randn(77)
+
+    def compute(x, w):
+        soft = (x * x).log1p().sin()
+        e = (soft - soft.amax(-1, keepdim=True)).exp()
+        return e / e.sum(-1, keepdim=True) * w
+
+    body = Body("_test(Tensor x, Tensor w) -> Tensor", compute, columns=("w",))
+    R.testing.assert_close(*ran(body, x, w))
+
+    def twice(x, w):
+        soft = (x * x).log1p().sin()
+        e = (soft - soft.amax(-1, keepdim=True)).exp()
+        return e / e.sum(-1, keepdim=True) * w + soft       # what is kept first is still needed
+
+    R.testing.assert_close(*ran(Body("_test(Tensor x, Tensor w) -> Tensor", twice, columns=("w",)), x, w))
+
+
+def test_a_product_and_a_sum_are_rounded_once():
+    x = R.tensor([[1 + 2**-12, 3.0, -5.0]])
+    for compute in (
+        lambda x: x * x - x.amax(-1, keepdim=True) * 0 - (x + x),
+        lambda x: x * x + x,
+        lambda x: x - x * x,
+        lambda x: x * x - x,
+        lambda x: (x * x).sum(-1, keepdim=True) + x,
+    ):
+        got, _ = ran(Body("_test(Tensor x) -> Tensor", compute), x)
+        R.testing.assert_close(got.double(), compute(x.double()), rtol=1.2e-7, atol=0)
+
+
 def test_half_types_are_widened_once():
     x = R.randn(4, 600).bfloat16()
     got = R.softmax(x, -1)

@@ -44,6 +44,15 @@ def test_soft_functions_along_every_dim(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOFT)
+def test_soft_functions_of_far_and_infinite_scores(name: str) -> None:
+    """Shares below the smallest normal number are 0, or that small."""
+    x = torch.tensor([[0.0, -50, -87, -88, -100, -200, -1e30, 3], [0, float("-inf")] * 4, [float("inf"), 1] * 4,
+                      [float("-inf")] * 8, [float("nan"), 1] * 4, [1e30, -1e30] * 4])  # fmt: skip
+    for dtype in (torch.float32, torch.float64):
+        agree(lambda m, x: SOFT[name](m, x, -1), x.to(dtype), rtol=3e-6)
+
+
+@pytest.mark.parametrize("name", SOFT)
 def test_soft_functions_with_dtypes_and_layouts(name: str) -> None:
     fn = SOFT[name]
     x = sample(5, 6)

@@ -7,13 +7,17 @@ and one that adds up the chunks' sums for each of these results.
 
 from __future__ import annotations
 
-from ...loops.expr import Value, and_, cast, const, ge, load, lt, min_, var, walk
-from ...loops.nest import Check, For, Local, Nest, Statement, Store, operands, reduction, rows
+from collections.abc import Sequence
+
+from ...loops.expr import Value, and_, cast, const, fma, ge, load, lt, min_, var, walk
+from ...loops.nest import Check, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
 from ...loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
 from ...loops.vocabulary import Scalars
 from .launch import GRAIN, SUM_ROWS, Launch, Schedule, Temp, grain_of
 
 ZERO = const(0, "i64")
+CALL = 30                # instructions of a function such as exp
+KEEPING = 6              # instructions that a store is worth: lines written so early are written to memory twice
 scalars = Scalars()
 
 
@@ -80,7 +84,9 @@ class RowNest:
         self.cols, self.row = var("cols"), var("i")
         self.first_out = len(program.operands)
         self.spilled: dict[int, int] = {}      # id of a node -> operand that already holds it
+        self.following: dict[int, int] = {}    # the same, behind the present loop
         self.cache: dict[tuple[int, Value | None], Value] = {}
+        self.fetches: dict[int, list[tuple[int, Value]]] = {}      # by number of a loop: operands, and of which row
 
     def leaf(self, number: int, j: Value | None) -> Value:
         operand = self.program.operands[number]
@@ -128,24 +134,55 @@ class RowNest:
             # never 0 when it fails
             result.append(Check(inside, self.first_out + len(self.program.results), cast(index, "i64")))
         levels = self.folds()
-        for depth, level in enumerate(levels):
-            result += self.fold_level(level, depth, last=depth == len(levels) - 1)
-        return result + self.stores()
+        self.plan_fetches(levels)
+        for depth in range(len(levels)):
+            result += self.fold_level(levels, depth)
+        return result + self.stores(levels)
 
-    def fold_level(self, level: list[RowNode], depth: int, last: bool) -> list[Statement]:
-        j = var(f"j{depth}")
+    # What a loop reads from far away is asked for in another one
+    # ------------------------------------------------------------
+
+    def plan_fetches(self, levels: list[list[RowNode]]) -> None:
+        """Which loop asks for the memory of which operand: for this row if it comes before the loop that reads it
+        first, for the next row if it comes behind. Otherwise memory would rest while all but one of the loops run."""
+        j = var("j")
+        roots = [[node.element(self.value, j) for node in level] for level in levels]
+        roots.append([self.value(n.parts[0] if n.kind == COLUMN else n, j)
+                      for n, _ in self.program.results if n.kind != ROW])  # fmt: skip
+        self.cache.clear()
+        loops = [along(values, j) for values in roots]
+        if not self.spills or len(loops) < 2:
+            return
+        work = [sum([CALL if v.op == "call" else 1 for v in loop]) for loop in loops]
+        for number, operand in enumerate(self.program.operands):
+            first = next((k for k, loop in enumerate(loops) if any(v.op == "load" and v.attr == number for v in loop)),
+                         None)  # fmt: skip
+            if operand.kind == FULL and first is not None:
+                asked = [len(self.fetches.get(k, ())) for k in range(len(loops))]
+                chosen = max((k for k in range(len(loops)) if k != first), key=lambda k: work[k] / (1 + asked[k]))
+                row = self.row if chosen < first else self.row + const(1, "i64")
+                self.fetches.setdefault(chosen, []).append((number, row))
+
+    def fetched(self, loop: int, j: Value) -> list[Statement]:
+        """What the loop asks for."""
+        return [Fetch(number, row * self.cols + j) for number, row in self.fetches.get(loop, ())]
+
+    def fold_level(self, levels: list[list[RowNode]], depth: int) -> list[Statement]:
+        level, j = levels[depth], var(f"j{depth}")
         accs, init, spans = [], [], []
         for node in level:
             first = list(node.lowered.folding.fold.init(scalars, node.lowered.folding.compute))
             spans.append((len(init), len(init) + len(first)))
             init += first
             accs += [f"{node.name}.acc{k}" for k in range(len(first))]
-        spill = self.spill(level, j) if last else []
+        spill = self.spill(levels, depth, j)
         pairs = [(node, node.lowered.folding.fold, a, b) for node, (a, b) in zip(level, spans, strict=True)]
 
         def step(now: list[Value]) -> list[Value]:
             return [
-                v for node, fold, a, b in pairs for v in fold.step(scalars, now[a:b], node.element(self.value, j), None)
+                rounded_once(v) if node.parts[0].is_product else v
+                for node, fold, a, b in pairs
+                for v in fold.step(scalars, now[a:b], node.element(self.value, j), None)
             ]
 
         def merge(left: list[Value], right: list[Value]) -> list[Value]:
@@ -159,38 +196,65 @@ class RowNest:
             init,
             step,
             merge,
-            body=spill,
+            body=[*spill, *self.fetched(depth, j)],
             blocked=any(fold.blocked for _, fold, _, _ in pairs),
         )
         self.cache.clear()   # what was spilled is read back from here on
+        self.spilled, self.following = self.following or self.spilled, {}
         done = []
         for node, fold, a, b in pairs:
             final = [var(name, v.dtype) for name, v in zip(accs[a:b], init[a:b], strict=True)]
             done.append(Local(node.name, cast(fold.finish(scalars, final, self.cols), node.code)))
         return [loop, *done]
 
-    def spill(self, level: list[RowNode], j: Value) -> list[Statement]:
-        """Keep an expensive element that the storing loop needs again in the output it will become."""
+    def spill(self, levels: list[list[RowNode]], depth: int, j: Value) -> list[Statement]:
+        """Keep an element that later loops need again in the output it will become, where computing it again would
+        take longer than a store and a load."""
         full = [(k, node, code) for k, (node, code) in enumerate(self.program.results) if node.kind == FULL]
         if len(full) != 1 or not self.spills:
             return []
         number, out, code = full[0]
-        again = {id(node) for node in reachable([out]) if node.form != "fold"}
-        for node in [n for root in level for n in reachable([root.parts[0]]) if n.form != "fold"]:
-            wanted = (
-                id(node) in again
-                and node.operand is None
-                and node.kind == FULL
-                and node is not out
-                and node.code == code
-            )
-            if wanted and is_expensive(self.value(node, j)):
-                value = self.value(node, j)
-                self.spilled[id(node)] = self.first_out + number
-                return [Store(self.first_out + number, self.row * self.cols + j, value)]
-        return []
+        own = self.read_in(levels[depth])
+        later = [*[self.read_in(level) for level in levels[depth + 1 :]], self.read_from([out])]
+        best, chosen = 0.0, None
+        for node in own.values():
+            wanted = node.operand is None and node.kind == FULL and node is not out and node.code == code
+            if wanted and id(node) not in self.spilled and (uses := sum(id(node) in loop for loop in later)):
+                gain = uses * again(self.value(node, j), j) - KEEPING
+                if gain > best and not self.needs_kept(levels, depth, out, node):
+                    best, chosen = gain, node
+        if chosen is None:
+            return []
+        kept = Local(f"kept{depth}", self.value(chosen, j))
+        self.cache[id(chosen), j] = var(kept.name, chosen.code)
+        self.following = {id(chosen): self.first_out + number}
+        return [kept, Store(self.first_out + number, self.row * self.cols + j, var(kept.name, chosen.code))]
 
-    def stores(self) -> list[Statement]:
+    def needs_kept(self, levels: list[list[RowNode]], depth: int, out: RowNode, node: RowNode) -> bool:
+        """Whether later loops read what is kept already, once `node` takes its place."""
+        if not self.spilled:
+            return False
+        loops = [self.read_in(level, node) for level in levels[depth + 1 :]] + [self.read_from([out], node)]
+        return any(kept in loop for loop in loops for kept in self.spilled)
+
+    def read_in(self, level: list[RowNode], leaf: RowNode | None = None) -> dict[int, RowNode]:
+        """The nodes that a loop of folds computes for every element."""
+        return self.read_from([node.parts[0] for node in level], leaf)
+
+    def read_from(self, roots: Sequence[RowNode], leaf: RowNode | None = None) -> dict[int, RowNode]:
+        """The nodes that a loop computes for its roots, by id: those that other loops made are not looked into."""
+        found: dict[int, RowNode] = {}
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if id(node) in found or node.form == "fold" or node is leaf:
+                continue
+            found[id(node)] = node
+            if id(node) not in self.spilled:
+                stack.extend(node.parts)
+        return found
+
+    def stores(self, levels: list[list[RowNode]]) -> list[Statement]:
         result: list[Statement] = []
         inner: list[Statement] = []
         j = var("j")
@@ -210,6 +274,7 @@ class RowNest:
                     )
                 )
         if inner:
+            inner += self.fetched(len(levels), j)
             result.append(For("j", ZERO, self.cols, tuple(inner), vector=True))
         return result
 
@@ -236,6 +301,25 @@ class RowNest:
         )
 
 
-def is_expensive(value: Value) -> bool:
-    """Whether recomputing costs more than reading back."""
-    return any(v.op == "call" for v in walk([value]))
+def rounded_once(step: Value) -> Value:
+    """A step that adds a product to its accumulator."""
+    if step.op != "add" or step.args[0].op != "var" or step.args[1].op != "mul":
+        return step
+    return fma(*step.args[1].args, step.args[0])
+
+
+def along(roots: Sequence[Value], j: Value) -> list[Value]:
+    """What is computed for every element: all that depends on the loop's variable."""
+    found: dict[Value, bool] = {}
+    for value in walk(roots):
+        found[value] = value is j or any(found[a] for a in value.args)
+    return [value for value, depends in found.items() if depends]
+
+
+def again(value: Value, j: Value) -> float:
+    """Instructions that computing a value again takes more than reading it."""
+    found = along([value], j)
+    loads = sum([v.op == "load" for v in found])
+    places = {id(a) for v in found if v.op == "load" for a in walk(v.args)}
+    rest = [CALL if v.op == "call" else 1 for v in found if v.op != "load" and id(v) not in places]
+    return sum(rest) + (loads - 1) / 2
