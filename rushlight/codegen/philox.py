@@ -147,6 +147,12 @@ def bernoulli_law(words: Words, code: str) -> list[Value]:
     return [select(lt(u, p), one, zero) for u in uniforms(words, code)]
 
 
+def spread_law(words: Words, code: str) -> list[Value]:
+    """Uniform from `first` on, over `second`: computed as doubles."""
+    start, span = bitcast(var("first"), "f64"), bitcast(var("second"), "f64")
+    return [cast(fma(cast(cast(u, code), "f64"), span, start), code) for u in uniforms(words, code)]
+
+
 def kept_law(words: Words, code: str) -> list[Value]:
     """Whether elements are kept: a float32 is compared with a double."""
     return [cast(lt(cast(uniform(word), "f64"), bitcast(var("first"), "f64")), code) for word in words]
@@ -215,7 +221,7 @@ def in_range(value: Value, code: str) -> Value:
 LAWS: dict[str, Callable[[Words, str], list[Value]]] = {
     "uniform": uniform_law, "normal": normal_law, "log_normal": log_normal_law, "bernoulli": bernoulli_law,
     "exponential": exponential_law, "cauchy": cauchy_law, "geometric": geometric_law, "range": range_law,
-    "wide_range": wide_range_law, "bits64": bits_law, "kept": kept_law,
+    "wide_range": wide_range_law, "spread": spread_law, "bits64": bits_law, "kept": kept_law,
 }  # fmt: skip
 
 

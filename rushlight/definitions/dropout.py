@@ -17,7 +17,7 @@ from ..dispatch import modes
 from ..op import Composite, Extern, Pointwise, Promote, find_op, levels
 from ..op.extern import Spec
 from ..op.random_level import draws_are_ops
-from .random import draw, fill_bernoulli, to_single
+from .random import draw, fill_bernoulli, host_generator, to_single
 
 # The negative saturation value of selu, which alpha dropout preserves.
 SELU_ALPHA = 1.7580993408473766
@@ -279,6 +279,16 @@ class RreluWithNoise(Extern):
 
     def cpu(self, out, input, lower, upper, generator):
         draw("rrelu", generator, out[0], lower, upper, reads=(out[1], input.contiguous()))
+
+    def elsewhere(self, out, input, lower, upper, generator):
+        handler = handlers[input.device.type]
+        own = handler.own_or_report("random_rrelu", expected=True)
+        if own is not None:
+            own(out[0], generator, out[1], input, lower, upper)
+            return
+        source = host_generator(generator, input.device)
+        for target, found in zip(out, find_op(self.name)(input.to("cpu"), lower, upper, source), strict=True):
+            target.copy_(found)
 
     saved_results = (1,)
 

@@ -171,13 +171,19 @@ class Binomial(Composite):
         return draw("binomial", generator, out, reads=(count.detach().expand(shape), prob.detach().expand(shape)))
 
 
+def gamma_types(device: Any) -> tuple:
+    """Types of gamma numbers: those of the host, or all where a device draws them itself."""
+    own = device.type not in ("cpu", "meta") and handlers[device.type].own("random_gamma") is not None
+    return FLOATS if own else (_C.float32, _C.float64)
+
+
 class StandardGamma(Sampling):
     """Draws of the gamma distribution of shape `input` and scale one."""
 
     schema = "_standard_gamma(Tensor input, Generator? generator=None) -> Tensor"
 
     def run(self, input, generator):
-        if input.dtype not in (_C.float32, _C.float64):
+        if input.dtype not in gamma_types(input.device):
             refuse_dtype("_standard_gamma", input.dtype)
         out = fresh(input, tuple(input.shape), None, input.dtype, input.device)
         return draw("gamma", generator, out, reads=(input,))
@@ -192,7 +198,7 @@ class SampleDirichlet(Sampling):
     schema = "_sample_dirichlet(Tensor input, Generator? generator=None) -> Tensor"
 
     def run(self, input, generator):
-        if input.dtype not in (_C.float32, _C.float64):
+        if input.dtype not in gamma_types(input.device):
             refuse_dtype("_sample_dirichlet", input.dtype)
         share = draw(
             "dirichlet", generator, fresh(input, tuple(input.shape), None, _C.float64, input.device), reads=(input,)

@@ -82,8 +82,8 @@ def prepared(
     tensors = [g.tensor(code, *one) for one in (first, second, out)]
     if len(stride) == 1:
         stride, padding, dilation = (1, *stride), (0, *padding), (1, *dilation)
-    g.convolve(kind, PARTS[kind], tensors, stride, padding, dilation, "f64" if code == "f64" else "f32")
     try:
+        g.convolve(kind, PARTS[kind], tensors, stride, padding, dilation, "f64" if code == "f64" else "f32")
         return g.prepare(device, most=MOST, exact=exact)
     except RuntimeError:
         return None

@@ -45,9 +45,9 @@ class CudaDevice(Device):
 
     def implementation(self, op: str) -> Any:
         if op.startswith("random_"):
-            from . import random  # generates kernels, which not every program draws from
+            from . import random, random_walks  # generate kernels, which not every program draws from
 
-            return random.samplers(self).get(op)
+            return {**random.samplers(self), **random_walks.samplers(self)}.get(op)
         if op not in OWN:
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs
