@@ -91,6 +91,16 @@ CASES = {
     "max_pool": lambda x, y, on: F.max_pool2d(x.reshape(1, 1, 37, 129), 2),
     "avg_pool": lambda x, y, on: F.avg_pool2d(x.reshape(1, 1, 37, 129), 3),
     "interpolate": lambda x, y, on: F.interpolate(x.reshape(1, 1, 37, 129), scale_factor=2, mode="bilinear"),
+    "grid_sample": lambda x, y, on: F.grid_sample(
+        x[:36, :128].reshape(4, 3, 12, 32), y[:32, :128].tanh().reshape(4, 16, 32, 2), align_corners=False
+    ),
+    "grid_sample 3-d": lambda x, y, on: F.grid_sample(
+        x[:36, :128].reshape(4, 3, 6, 8, 8), y[:36, :128].tanh().reshape(4, 8, 9, 16, 1).expand(4, 8, 9, 16, 3),
+        align_corners=True,
+    ),
+    "conv_transpose": lambda x, y, on: F.conv_transpose2d(
+        x[:8, :8].reshape(1, 1, 8, 8), y[:3, :3].reshape(1, 1, 3, 3), stride=2, output_padding=1, dilation=2
+    ),
     "empty": lambda x, y, on: x[:0].sum(0), "zero size": lambda x, y, on: x[:, :0] + 1,
     "zero dim": lambda x, y, on: x[0, 0] * 2,
 }  # fmt: skip

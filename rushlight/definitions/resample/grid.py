@@ -253,7 +253,7 @@ class GridOp(Library):
         dense = tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
         return self.plan(dense)(*[a for a in dense if isinstance(a, _C.Tensor)])
 
-    def build(self, form: Form, code: str) -> Nest:
+    def build(self, form: Form, code: str, apart: bool) -> Nest:
         raise NotImplementedError
 
     def launch(
@@ -261,10 +261,12 @@ class GridOp(Library):
         rows_: Sequence[tuple[str, int]],
     ) -> Schedule:  # fmt: skip
         """The kernel over `tensors` and the result, with scratch rows per chunk of work (code, elements)."""
-        code, grain = tensors[0].dtype.code, grain_of(work)
+        apart = tensors[0].device.type != "cpu"      # every iteration may be a thread's: it needs rows of its own
+        code, grain = tensors[0].dtype.code, 1 if apart else grain_of(work)
         chunks = -(-extent // grain)
         numbers = tuple(range(len(tensors) + 1 + len(rows_)))
-        launch = Launch((form, code), lambda: self.build(form, code), numbers, (*params, grain), extent, grain)
+        key = (form, code, apart)
+        launch = Launch(key, lambda: self.build(*key), numbers, (*params, grain), extent, grain)
         return Schedule((launch,), tuple([Temp(own, (chunks, elements)) for own, elements in rows_]))
 
 
@@ -319,10 +321,10 @@ class GridSampler(GridOp):
         params, work = [channels, *out, *space], width * count * channels
         return self.launch(form, (input, grid, *direction), params, n * product(out[:-1]), work, rows_)
 
-    def build(self, form, code):
+    def build(self, form, code, apart):
         names, compute, out = Names(form), compute_code(code), 2 + form.directed
         body: list[Statement] = [*unravel(var("i"), names.outer, "o")]
-        chunk = idiv(var("begin"), var("grain")) * (const(names.count, "i64") * names.row)
+        chunk = idiv(var("i" if apart else "begin"), var("grain")) * (const(names.count, "i64") * names.row)
         body += [Local("own", chunk), Local("own.numbers", chunk)]
         body.append(prepare(form, code, 1, names, out + 1, out + 2, var("i") * names.row, slopes=False))
         image = (var("o.rest") * var("channels") + var("c")) * names.plane
@@ -423,9 +425,9 @@ class GridSamplerImage(GridOp):
         params = [channels, *out, *sizes, blocks]
         return self.launch(form, (g, grid, *direction), params, n * blocks, GRAIN, rows_)
 
-    def build(self, form, code):
+    def build(self, form, code, apart):
         names, compute, target = Names(form), compute_code(code), 2 + form.directed
-        chunk = idiv(var("begin"), var("grain")) * (const(names.count, "i64") * names.row)
+        chunk = idiv(var("i" if apart else "begin"), var("grain")) * (const(names.count, "i64") * names.row)
         body: list[Statement] = [
             Local("batch", idiv(var("i"), var("blocks"))),
             Local("low", irem(var("i"), var("blocks")) * const(BLOCK, "i64")),
@@ -503,11 +505,11 @@ class GridSamplerGrid(GridOp):
         tensors, params, work = (g, input, grid, *direction), [channels, *out, *space], width * count * channels
         return self.launch(form, tensors, params, n * product(out[:-1]), work, rows_)
 
-    def build(self, form, code):
+    def build(self, form, code, apart):
         names, compute, dims = Names(form), compute_code(code), range(form.count)
         target = 3 + form.directed
         places, numbers, sums = target + 1, target + 2, target + 3
-        chunk = idiv(var("begin"), var("grain"))
+        chunk = idiv(var("i" if apart else "begin"), var("grain"))
         body: list[Statement] = [*unravel(var("i"), names.outer, "o")]
         body += [
             Local("own", chunk * (const(names.count, "i64") * names.row)),
