@@ -11,7 +11,17 @@ from ..devices import handlers
 from ..loops.contraction import lowered_matmul
 from ..loops.lowered import Lowered
 from ..op import Composite, Library, Spec, find_op
-from ..op.gemm import Matrix, has_tiles, packed_steps, steps, tile_steps, tiled_steps, vector_steps
+from ..op.gemm import (
+    Matrix,
+    contraction_steps,
+    has_tiles,
+    needs_no_library,
+    packed_steps,
+    steps,
+    tile_steps,
+    tiled_steps,
+    vector_steps,
+)
 from ..op.library import Room
 from ..op.pack import lowered_steps
 from ..op.pointwise import check_devices
@@ -124,6 +134,8 @@ class _Product(Library):
     def steps(self, args: tuple, room: Room) -> list[tuple] | None:
         """Kernels or library calls; None when an operand must be copied first."""
         a, b = args
+        if needs_no_library(a.device, a.dtype.code):
+            return contraction_steps(self, args, room)
         left, right = (1, *a.shape) if a.ndim == 1 else tuple(a.shape), (*b.shape, 1) if b.ndim == 1 else tuple(b.shape)
         m, k, n = left[-2], left[-1], right[-1]
         batch = broadcast_batch(self.name, left[:-2], right[:-2])

@@ -9,7 +9,16 @@ from .. import _C, op
 from ..loops.contraction import lowered_matmul, with_addend
 from ..loops.lowered import spread
 from ..op import Composite, Library, Spec, find_op
-from ..op.gemm import Matrix, biased_step, copy_step, packed_steps, steps, tiled_steps
+from ..op.gemm import (
+    Matrix,
+    biased_step,
+    contraction_steps,
+    copy_step,
+    needs_no_library,
+    packed_steps,
+    steps,
+    tiled_steps,
+)
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices
@@ -51,6 +60,8 @@ class _AddProduct(Library):
 
     def steps(self, args, room):
         input, a, b, _, alpha = args
+        if needs_no_library(a.device, a.dtype.code):
+            return contraction_steps(self, args, room)
         rows = input.stride(0) if input.ndim == 2 and input.shape[0] != 1 else 0
         cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
         m, k, n = a.shape[0], a.shape[1], b.shape[1]
@@ -249,6 +260,8 @@ class Linear(_AddProduct):
 
     def steps(self, args, room):
         input, weight, bias = args
+        if needs_no_library(input.device, input.dtype.code):
+            return contraction_steps(self, args, room)
         rows = 1
         for s in input.shape[:-1]:
             rows *= s

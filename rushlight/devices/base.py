@@ -55,6 +55,8 @@ class Device:
     """One kind of device, with one or more units numbered by `index`."""
 
     name: ClassVar[str]
+    scheduler: ClassVar[str] = "cpu"
+    """Which loops suit it: "cpu" (few threads, with vectors and caches) or "gpu" (very many threads)."""
 
     # Memory
     # -------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import _C
 from ..codegen import few_rows, tile_packs, tiled_products, tiles, transpose
+from ..codegen.schedule import schedule
 from ..codegen.schedule.cpu_contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
 from ..codegen.schedule.launch import grain_of
 from ..codegen.targets import machine, vector_bits
@@ -121,6 +122,19 @@ def own_kernel(device: Any, code: str) -> Any:
         made = handlers[device.type].product(code)
         _small_kernels[key] = None if made is None else ("handle", _C.kernel_handle(made))
     return _small_kernels[key]
+
+
+def needs_no_library(device: Any, code: str) -> bool:
+    """Whether products on a plugged-in device are its scheduler's: it has no kernels of its own for them."""
+    return device.type not in ("cpu", "meta") and own_kernel(device, code) is None
+
+
+def contraction_steps(definition: Any, args: tuple, room: Any) -> list[tuple]:
+    """The steps of a product as its scheduler makes them; all tensors given are read."""
+    lowered = definition.lower(args)
+    tensors = [p.name for p, a in zip(definition.spec.params, args, strict=True) if isinstance(a, _C.Tensor)]
+    places = [(tensors.index(m.name), 0) for m in lowered.memories]
+    return packed(schedule(lowered, room.device.type), room.device, definition.kernels, room.slots, places)
 
 
 def biased_step(

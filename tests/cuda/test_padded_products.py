@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.schedule import SCHEDULERS, gpu
 from rushlight.devices import register
 from tests.devices.reference_device import TAG, ReferenceDevice
 
@@ -48,8 +47,8 @@ class Multiplying(ReferenceDevice):
 
 
 DEVICE = Multiplying("padform")
+DEVICE.scheduler = "gpu"
 register(DEVICE)
-SCHEDULERS["padform"] = gpu.schedule
 
 
 @pytest.mark.parametrize(("rows", "inside", "outside"), [(520, 600, 1001), (513, 600, 520), (520, 515, 600)])

@@ -6,16 +6,14 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.schedule import ROW_SCHEDULERS, SCHEDULERS, gpu, gpu_rows
 from rushlight.devices import register
 from tests.devices.reference_device import ReferenceDevice
 
 from .cases import CASES, compare
 
 DEVICE = ReferenceDevice("gpuform")
+DEVICE.scheduler = "gpu"
 register(DEVICE)
-SCHEDULERS["gpuform"] = gpu.schedule
-ROW_SCHEDULERS["gpuform"] = gpu_rows.schedule_rows
 
 
 @pytest.mark.filterwarnings("ignore:.*computed on the host")

@@ -1,21 +1,30 @@
 """Schedules: the stage between what an op computes (loops/lowered.py) and the loops that compute it (loops/nest.py).
 
 Enters: a `Lowered` and the kind of device. Leaves: a `Schedule`, its launches in order, each with a nest, operands,
-run-time parameters, extent and grain. One scheduler per family of targets; what has none of its own takes the CPU's
-nests. RUSHLIGHT_SHOW=lowered,schedule prints what enters and what leaves.
+run-time parameters, extent and grain. One scheduler per family of targets; a plugged-in device says which family it is
+of (`Device.scheduler`). RUSHLIGHT_SHOW=lowered,schedule prints what enters and what leaves.
 """
 
 from __future__ import annotations
 
 from ...base.show import show, shown_words
+from ...devices import handlers
 from ...loops.lowered import Lowered
 from ...loops.row_program import RowProgram
 from ...loops.show_lowered import show_lowered
 from . import cpu, cpu_rows, gpu, gpu_rows
 from .launch import Launch, Schedule, Temp
 
-SCHEDULERS = {"cpu": cpu.schedule, "cuda": gpu.schedule}
-ROW_SCHEDULERS = {"cuda": gpu_rows.schedule_rows}
+SCHEDULERS = {"cpu": cpu.schedule, "gpu": gpu.schedule}
+ROW_SCHEDULERS = {"gpu": gpu_rows.schedule_rows}
+
+
+def family_of(target: str) -> str:
+    """The family of schedules that a kind of device takes; that of CPUs, without their library kernels, is ""."""
+    if target in ("cpu", "cuda"):
+        return "cpu" if target == "cpu" else "gpu"
+    device = handlers.get(target)
+    return "gpu" if device is not None and device.scheduler == "gpu" else ""
 
 
 def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
@@ -23,16 +32,18 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
     words = shown_words()
     if "lowered" in words:
         show("lowered", lowered.name, show_lowered(lowered))
-    made = SCHEDULERS[target](lowered) if target in SCHEDULERS else cpu.schedule(lowered, library=False)
+    family = family_of(target)
+    result = SCHEDULERS[family](lowered) if family else cpu.schedule(lowered, library=False)
     if "schedule" in words:
-        show("schedule", lowered.name, str(made))
-    return made
+        show("schedule", lowered.name, str(result))
+    return result
 
 
 def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu") -> Schedule:
     """How a row program runs on a device of kind `target`, over `count` rows of `cols` elements."""
-    if target in ROW_SCHEDULERS:
-        return ROW_SCHEDULERS[target](program, count, cols)
+    family = family_of(target)
+    if family in ROW_SCHEDULERS:
+        return ROW_SCHEDULERS[family](program, count, cols)
     return cpu_rows.schedule_rows(program, count, cols, target)
 
 

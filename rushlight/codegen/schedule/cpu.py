@@ -17,12 +17,12 @@ from .launch import Schedule
 
 
 def schedule(lowered: Lowered, library: bool = True) -> Schedule:
-    """How a CPU runs an op; `library`: kernels that are no nests, and what suits this machine's threads,
-    may serve too."""
+    """How a CPU runs an op; `library`: kernels that are no nests, tiles of products, and what suits this machine's
+    threads, may serve too."""
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library)
     if lowered.folding is not None:
-        tiled = schedule_contraction(lowered)
+        tiled = schedule_contraction(lowered) if library else None
         if tiled is not None:
             return tiled
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered)

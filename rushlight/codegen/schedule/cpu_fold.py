@@ -66,7 +66,7 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     """The launches of a fold."""
     folding, memories = lowered.folding, lowered.memories
     strides = [m.along() for m in memories]
-    lead = leading(strides)
+    lead = leading(strides) if folding.factors is None else leading_factor(lowered, strides)
     kept, folded = split_axes(lowered.ranges, strides, lead, folding.reduced)
     count = product(a.size for a in folded)
     outputs = product(a.size for a in kept)
@@ -128,6 +128,13 @@ def leading(strides: Sequence[Sequence[int]]) -> int:
     if len(strides) < 2:
         return 0
     return max(range(len(strides)), key=lambda r: sum([bool(s != 0) for s in strides[r]]) * len(strides) - r)
+
+
+def leading_factor(lowered: Lowered, strides: Sequence[Sequence[int]]) -> int:
+    """The same for a product: the factor whose neighbours are neighbouring results."""
+    kept = [d for d in range(len(lowered.ranges)) if d not in lowered.folding.reduced and lowered.ranges[d] != 1]
+    near = [r for r, s in enumerate(strides) if kept and s[kept[-1]] == 1 and r < len(strides) - lowered.folding.after]
+    return near[0] if near else leading(strides)
 
 
 def split_axes(

@@ -1,9 +1,9 @@
 """Schedules for GPUs: a thread for each result, or a block for each row; launches large enough to fill the unit.
 
 Enters: a `Lowered`. Leaves: a `Schedule` whose nests nvptx.py lowers: an outermost vector loop is a thread for each
-iteration, another one a block whose threads share the loops inside. Folds are in gpu_fold.py, row programs in
-gpu_rows.py. Positions that meet in one element combine by an atomic instruction where there is one;
-otherwise they run in order, in one thread.
+iteration, another one a block whose threads share the loops inside. Folds are in gpu_fold.py, products of matrices in
+gpu_contraction.py, row programs in gpu_rows.py. Positions that meet in one element combine by an atomic instruction
+where there is one; otherwise they run in order, in one thread.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .cpu_fold import given_bits, given_names, locate, sources_of
 from .cpu_loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
 from .cpu_pieces import moves_in_boxes, schedule_pieces
 from .cpu_places import schedule_places
+from .gpu_contraction import schedule_contraction
 from .gpu_fold import schedule_fold
 from .gpu_walk import schedule_walk
 from .launch import Launch, Schedule, Temp, names, product
@@ -34,6 +35,9 @@ def schedule(lowered: Lowered) -> Schedule:
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library=False)
     if lowered.folding is not None:
+        tiled = schedule_contraction(lowered)
+        if tiled is not None:
+            return tiled
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered, stages_by_row=True)
     if lowered.walk is not None:
         return schedule_walk(lowered)

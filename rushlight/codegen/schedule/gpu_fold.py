@@ -24,6 +24,7 @@ from .cpu_fold import (
     late_params,
     launch_numbers,
     leading,
+    leading_factor,
     locate,
     merge_nest,
     split_axes,
@@ -46,7 +47,7 @@ def schedule_fold(lowered: Lowered) -> Schedule:
     """The launches of a fold."""
     folding, memories = lowered.folding, lowered.memories
     strides = [m.along() for m in memories]
-    lead = leading(strides)
+    lead = leading(strides) if folding.factors is None else leading_factor(lowered, strides)
     kept, folded = split_axes(lowered.ranges, strides, lead, folding.reduced)
     count, outputs = product(a.size for a in folded), product(a.size for a in kept)
     if outputs == 0:
