@@ -13,6 +13,7 @@ import struct
 from typing import Any
 
 from .. import _C
+from ..base.show import is_shown, show
 from ..codegen import few_rows, tile_packs, tiled_products, tiles, transpose
 from ..codegen.schedule import schedule
 from ..codegen.schedule.cpu_contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
@@ -24,6 +25,7 @@ from ..loops.contraction import ADDING, contraction, with_addend
 from ..loops.lowered import Folding, Lowered, Memory
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
+from ..loops.show_lowered import show_lowered
 from .gemm_padded import Matrix, padded_steps
 from .pack import BY_CODE, as_step, compile_for, lowered_steps, packed, packer
 
@@ -70,6 +72,12 @@ def blas_kernels() -> dict[str, int]:
     return _blas
 
 
+def explain(code: str, m: int, n: int, k: int, batch: int, why: str) -> None:
+    """RUSHLIGHT_SHOW=lowered: which kernel a product takes that is not scheduled from its Lowered, and why."""
+    if is_shown("lowered"):
+        show("lowered", "product", f"extern: {batch} x [{m}, {k}] @ [{k}, {n}] of {code}: {why}")
+
+
 def steps(
     code: str,
     device: Any,
@@ -92,11 +100,13 @@ def steps(
     if device.type != "cpu" and k and (kernel := own_kernel(device, code)) is not None:
         return own_step(kernel, a, b, c, (m, n, k, batch), alpha, beta)
     if device.type == "cpu" and code in ("f32", "f64") and n >= 8 and 0 < m * n * k <= IN_CACHE:
-        made = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)
-        if made is not None:
-            return [made]
+        panel = panel_step(code, a, b, c, m, n, k, batch, alpha, beta)
+        if panel is not None:
+            explain(code, m, n, k, batch, "a panel kernel, since operands in the caches are not worth packing")
+            return [panel]
     if (m * n * k <= SMALL and c.col == 1) or code not in ("f32", "f64", "c64", "c128") or device.type != "cpu":
         if alpha == 1.0 and beta in (0.0, 1.0):
+            explain(code, m, n, k, batch, "a row kernel, since it is small or of a type without tiles and BLAS")
             return [generated(code, device, a, b, c, m, n, k, batch, beta)]
     if code not in ("f32", "f64", "c64", "c128") or device.type != "cpu":
         return None
@@ -108,6 +118,7 @@ def steps(
     size = {"f32": 4, "f64": 8, "c64": 8, "c128": 16}[code]
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
     work = m * n * k
+    explain(code, m, n, k, batch, "OpenBLAS, since tiles do not suit its type, layout or number of rows and columns")
     product = Product(code, a, b, c, m, n, k, left, right, out, bits, size)
     if batch == 1 or work > SHARED:   # threads share one matrix after another
         return [product.shared(i) for i in range(batch)]
@@ -241,6 +252,7 @@ def packed_steps(
         return None
     if a.col != 1 or c.col != 1:
         return None
+    explain(code, m, n, k, 1, "a panel kernel over packed strips, since rows are not worth packing")
     return pack_strips(code, b, n, k, scratch) + strip_products(code, a, scratch, c, m, n, k, addend), n * k
 
 
@@ -256,9 +268,14 @@ def tiled_steps(
         return [few], 0
     if device.type != "cpu" or (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
         return None
-    result = schedule_contraction(lowered_product(code, a, b, c, m, n, k, batch, addend))
+    lowered = lowered_product(code, a, b, c, m, n, k, batch, addend)
+    result = schedule_contraction(lowered)
     if result is None:
         return None
+    if is_shown("lowered"):
+        show("lowered", lowered.name, show_lowered(lowered))
+    if is_shown("schedule"):
+        show("schedule", lowered.name, str(result))
     slots = [a.slot, b.slot, *([] if addend is None else [addend.slot]), c.slot, scratch]
     places = [slot if isinstance(slot, tuple) else (slot, 0) for slot in slots]
     elements = result.temps[0].sizes[0] if result.temps else 0
@@ -298,6 +315,7 @@ def few_rows_step(
     params += [part, parts, a.batch, b.batch, c.batch, d.batch]
     crowded = not along and int(b.row) * SIZES[code] % few_rows.SAME_SETS == 0
     step = few_rows.NARROW_BYTES if crowded else few_rows.STEP_BYTES
+    explain(code, m, n, k, batch, "a kernel for few rows, which reads the right operand once, where it lies")
     kernel = few_rows.few_rows_kernel(code, int(m), along, step).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
 
@@ -455,6 +473,7 @@ def tile_steps(
     None if neither rows nor columns of an operand are consecutive."""
     if (a.col != 1 and a.row != 1) or (b.col != 1 and b.row != 1) or c.col != 1:
         return None
+    explain("bf16", m, n, k, batch, "matrix registers (AMX), which want blocks of their own layout")
     blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // 32)
     left_turned, right_turned = a.col != 1, b.col != 1
     left = tile_packs.params_of(*((k, m, a.col) if left_turned else (m, k, a.row)), left_turned, blocks_k)
@@ -498,8 +517,7 @@ def generated(
     key = (code, device.type, beta == 1.0, batch > 1)
     kernel = _small_kernels.get(key)
     if kernel is None and device.type != "meta":
-        made = compile_for(device, small_nest(code, beta == 1.0, batch > 1))
-        kernel = _small_kernels[key] = made if isinstance(made, int) else ("handle", made)
+        kernel = _small_kernels[key] = as_step(compile_for(device, small_nest(code, beta == 1.0, batch > 1)))
     params = [m, n, k, a.row, a.col, b.row, b.col, c.row, c.col, a.batch, b.batch, c.batch]
     grain = max(1, CHUNK // max(1, n * k))
     return (kernel, [a.slot, b.slot, c.slot], params, batch * m, grain, -1)

@@ -119,3 +119,13 @@ def test_two_kernels_compute_what_six_ops_would():
     result = inline(lowered("tanh", R.randn(256, 256)), 0, result)
     assert len(schedules.schedule(result).launches) == 2          # columns are packed, and all the rest
     R.testing.assert_close(run(result, a, b, bias), (a.float() @ b + bias).tanh(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_says_how_it_runs(monkeypatch, capfd):
+    monkeypatch.setenv("RUSHLIGHT_SHOW", "lowered")
+    R.randn(65, 301) @ R.randn(301, 91)
+    assert "lowered: product" in capfd.readouterr().err
+    R.randn(6, 71) @ R.randn(71, 11)
+    assert "of f32: a panel kernel, since" in capfd.readouterr().err
+    R.randn(200, 90, dtype=R.complex64) @ R.randn(90, 100, dtype=R.complex64)
+    assert "c64: OpenBLAS, since" in capfd.readouterr().err
