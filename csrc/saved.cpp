@@ -94,9 +94,12 @@ bool saved_pack_input(Saved* s, PyObject* value) {
   return true;
 }
 
-// A type that is more than the core's fields (symbolic sizes) says itself what to keep: a copy without history.
-static bool copies_itself(Tensor* t) {
-  return t->keys && Py_TYPE(t) != TensorType && PyObject_HasAttrString(as_object(Py_TYPE(t)), "_tape_copy");
+// A type that is more than the core's fields (symbolic sizes, tensors inside) says itself what to keep: a copy without
+// history.
+static const char* copying_method(Tensor* t) {
+  if (!t->keys || Py_TYPE(t) == TensorType) return nullptr;
+  if (PyObject_HasAttrString(as_object(Py_TYPE(t)), "_tape_copy")) return "_tape_copy";
+  return has_torch_dispatch(Py_TYPE(t)) ? "detach" : nullptr;
 }
 
 bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr) {
@@ -109,8 +112,8 @@ bool saved_pack_output(Node* n, Saved* s, Tensor* t, uint32_t output_nr) {
     s->kind = s->value ? SavedKind::Packed : SavedKind::Empty;
     return s->value != nullptr;
   }
-  if (copies_itself(t)) {
-    s->value = PyObject_CallMethod(as_object(t), "_tape_copy", nullptr);
+  if (const char* method = copying_method(t)) {
+    s->value = PyObject_CallMethod(as_object(t), method, nullptr);
     s->kind = s->value ? SavedKind::OutputCopy : SavedKind::Empty;
     s->version = t->current_version();
     return s->value != nullptr;
@@ -161,8 +164,9 @@ static bool wrong_version(Node* n, Tensor* t, uint32_t expected, const char* wha
 }
 
 static PyObject* attach(Tensor* t, Node* n, uint32_t output_nr) {
-  PyObject* copy = copies_itself(t) ? PyObject_CallMethod(as_object(t), "_tape_copy", nullptr)
-                                    : as_object(tensor_shallow_copy(t, true));
+  const char* method = copying_method(t);
+  PyObject* copy = method ? PyObject_CallMethod(as_object(t), method, nullptr)
+                          : as_object(tensor_shallow_copy(t, true));
   if (copy) tape_set_grad_fn(as_tensor(copy), n, output_nr);
   return copy;
 }

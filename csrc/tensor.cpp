@@ -38,14 +38,17 @@ static bool set_ndim(Tensor* t, int ndim) {
   return t->geometry != nullptr;
 }
 
+bool has_torch_dispatch(PyTypeObject* type) {
+  Ref dispatch(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_torch_dispatch));
+  if (!dispatch) PyErr_Clear();
+  return dispatch && dispatch.p != disabled_torch_function && dispatch.p != Py_None;
+}
+
 uint32_t subclass_keys(PyTypeObject* type) {
   if (type == TensorType) return 0;
   Ref handler(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_torch_function));
   if (!handler) PyErr_Clear();
-  bool plain = handler.p == disabled_torch_function;
-  Ref dispatch(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), str_torch_dispatch));
-  if (!dispatch) PyErr_Clear();
-  if (dispatch && dispatch.p != disabled_torch_function && dispatch.p != Py_None) plain = false;
+  bool plain = handler.p == disabled_torch_function && !has_torch_dispatch(type);
   return plain ? 0 : static_cast<uint32_t>(kKeySubclass);
 }
 

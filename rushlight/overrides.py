@@ -16,7 +16,7 @@ from .autograd.backward import tensor_backward as plain_backward
 from .base import late
 from .dispatch.dispatcher import ask_overrides, flat, overloaded_types
 from .dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, TorchFunctionMode, below, state
-from .op import published
+from .op import find_op, published
 
 __all__ = [
     "BaseTorchFunctionMode", "DisableTorchFunction", "DisableTorchFunctionSubclass", "TorchFunctionMode",
@@ -333,8 +333,23 @@ def backward_or_override(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     return plain_backward(self, *args, **kwargs) if answer is NotImplemented else answer
 
 
+def detach_or_override(self: Tensor) -> Any:
+    """`Tensor.detach` of a tensor whose class has rules: the class of a program's is asked."""
+    kind = type(self)
+    if kind.__module__.partition(".")[0] != "rushlight":
+        if _overrides(self) and not (state.subclass_functions_disabled or state.all_functions_disabled):
+            answer = kind.__torch_function__(Tensor.detach, (kind,), (self,), {})
+            if answer is not NotImplemented:
+                return answer
+        handler = getattr(kind, "__torch_dispatch__", None)
+        if handler not in (None, _C._disabled_torch_function_impl) and not state.subclass_dispatch_disabled:
+            return handler(find_op("detach").overload_list[0], (kind,), (self,), {})
+    return _C.shallow_copy(self, True)
+
+
 def install() -> None:
     """Give tensors their default `__torch_function__` and the wrapper constructor."""
+    _C._autograd_callbacks["subclass_detach"] = detach_or_override
     _C._autograd_callbacks["tensor_backward"] = backward_or_override
     Tensor.__torch_function__ = classmethod(default_torch_function)
     Tensor.__torch_dispatch__ = _C._disabled_torch_function_impl

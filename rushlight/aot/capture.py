@@ -27,8 +27,16 @@ from .._higher_order_ops.core import HigherOrderOp, apart, fake_mode_for, tensor
 from ..autograd import grad as autograd_grad, grad_mode
 from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
+from ..dynamo.tensor_classes import is_wrapper
 from ..dynamo.tracing import without_saving_hooks
-from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
+from ..fake import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    is_for_others,
+)
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
 from ..fx.experimental.symbolic_sizes import SYMBOLIC, SizeProxies
@@ -112,7 +120,7 @@ class Twins(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def twin(self, t: Any) -> Any:
-        if not isinstance(t, Tensor) or isinstance(t, FakeTensor):
+        if not isinstance(t, Tensor) or isinstance(t, FakeTensor) or is_wrapper(t):
             return t
         if id(t) not in self.of:
             proxy = self.tracer.create_proxy_for_constant(t)
@@ -153,6 +161,8 @@ class RecordingMode(CallingMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         definition = func.definition
+        if is_for_others(types):
+            return NotImplemented
         if (
             func.name.startswith("_foreach_")
             and definition.body

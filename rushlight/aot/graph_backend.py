@@ -22,6 +22,7 @@ from ..dynamo.convert import is_told
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
+from . import wrappers
 from .capture import capture
 from .compile_graph import AotConfig, compile_captured
 from .refused import NotCaptured
@@ -38,6 +39,8 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
         _LazyGraphModule.force_recompile(gm)
         if config is None:
             return gm.forward
+        if wrappers.are_in(gm):
+            return wrappers.compiled(gm, example_inputs, backend)
         result = CompiledGraph(gm, config)
         if result.region_for(example_inputs) is None and gm.meta.get("fullgraph"):
             # The results are right, so the program goes on; but who asks for whole graphs wants to know.

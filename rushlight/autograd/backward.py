@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C
-from ..op import levels
+from ..op import find_op, levels
 
 
 def as_tuple(value: Any) -> tuple:
@@ -29,6 +29,13 @@ def _shape_of(output: Any) -> tuple:
     return tuple(output.node._input_metadata[output.output_nr].shape) if is_edge(output) else tuple(output.shape)
 
 
+def _is_made_of_others(t: Any) -> bool:
+    """Whether a tensor is of a program's class that computes by `__torch_dispatch__`: so are its gradients."""
+    handler = getattr(type(t), "__torch_dispatch__", None)
+    return handler not in (None, _C._disabled_torch_function_impl) and not hasattr(t, "_fresh") \
+        and not hasattr(t, "__compose__")  # fmt: skip
+
+
 def _implicit(output: Any, index: int) -> Any:
     """The gradient of one that a scalar gets when none is given."""
     meta = output.node._input_metadata[output.output_nr] if is_edge(output) else output
@@ -43,6 +50,8 @@ def _implicit(output: Any, index: int) -> Any:
         raise RuntimeError(
             f"grad can be implicitly created only for real outputs, got {meta.dtype}. Pass the gradient."
         )
+    if not is_edge(output) and _is_made_of_others(output):
+        return _C.own_call(find_op("ones_like"), output.detach())
     result = _C.empty(tuple(meta.shape), None, meta.dtype, meta.device)
     if hasattr(output, "_fresh"):     # more than memory (a fake, a distributed tensor): so is its gradient
         result = output._fresh(tuple(output.shape), None, output.dtype, output.device)

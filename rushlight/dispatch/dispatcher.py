@@ -144,7 +144,7 @@ def below_levels(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
     composed = compose(overload, args, tensors)
     if composed is not NotImplemented:
         return composed
-    if is_composite(overload):
+    if is_composite(overload) and not makes_alike(name, tensors):
         return overload.redispatch(*args)
     if wants_torch_dispatch(tensors):
         return overload.autograd(lambda *inner: torch_dispatch(overload, inner), *args)
@@ -163,6 +163,12 @@ def compose(overload: Any, args: tuple, tensors: list[Tensor]) -> Any:
         if rules is not None:
             return rules(overload, args)
     return NotImplemented
+
+
+def makes_alike(name: str, tensors: list[Tensor]) -> bool:
+    """Whether a call makes a tensor like one of a program's class, which the parts of its body would not show."""
+    return name.endswith("_like") and not state.subclass_dispatch_disabled and any(
+        type(t).__module__.partition(".")[0] != "rushlight" for t in dispatch_subclasses(tensors))
 
 
 def is_composite(overload: Any) -> bool:

@@ -64,6 +64,8 @@ class Attributes:
     call: Callable[..., Any]
     native: Callable[..., Any]
     gradients: Any
+    classes: Any
+    has_classes: bool      # whether tensors have attributes or rules of their own
 
     def twin_of(self, owner: Any) -> Twin | None:
         return self.outside.by_twin.get(id(owner))
@@ -299,12 +301,16 @@ class Attributes:
     # --- tensors ------------------------------------------------------------------------------------------------------
 
     def tensor_attr(self, owner: Tensor, name: str) -> Any:
+        if name == "__class__":
+            return self.class_of(owner)
+        if self.has_classes:
+            found = self.load_of_class(owner, name)
+            if found is not MISSING:
+                return found
         if name == "data":
             return self.recorder.call(_data, (owner,), {})
         if name in ("grad", "grad_fn", "_grad", "_base", "_backward_hooks", "__dict__", "_grad_fn"):
             return self.grad_attr(owner, name)
-        if name == "__class__":
-            return self.class_of(owner)
         known = self.twin_of(owner)
         if known is not None and not hasattr(type(known.real), name) and name in getattr(known.real, "__dict__", {}):
             return self.outside.admit(known.real.__dict__[name], Attribute(known.source, name))
@@ -312,6 +318,12 @@ class Attributes:
         if isinstance(value, Tensor) and id(value) not in self.recorder.nodes:
             raise GraphBreak("unknown tensor", f"the attribute {name} of a tensor")
         return value
+
+    def load_of_class(self, owner: Tensor, name: str) -> Any:
+        raise NotImplementedError
+
+    def store_of_class(self, owner: Tensor, name: str, value: Any) -> None:
+        raise NotImplementedError
 
     def grad_attr(self, owner: Tensor, name: str) -> Any:
         if name == "grad":
@@ -323,6 +335,9 @@ class Attributes:
     def class_of(self, value: Any) -> type:
         """type(value), for the program."""
         if isinstance(value, FakeTensor):
+            given = self.classes.of.get(id(value))
+            if given is not None:
+                return given
             known = self.twin_of(value)
             return Tensor if known is None else type(known.real)
         if type(value).__name__ == "Array" and hasattr(value, "is_scalar"):
@@ -393,7 +408,8 @@ class Attributes:
         if name == "grad":
             self.gradients.write(self, owner, value)
             return
-        raise GraphBreak("mutation", f"the attribute {name} of a tensor is written to")
+        self.has_classes = True
+        self.store_of_class(owner, name, value)
 
     def delete_attr(self, owner: Any, name: str) -> None:
         """del owner.name"""

@@ -35,7 +35,7 @@ from .outside import Outside
 from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
-from .sources import Cell, CellObject, Constant, Local, ShapeOf, Source
+from .sources import AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
 
@@ -299,7 +299,7 @@ class _Attempt:
 
     def symbolic_guards(self) -> list[Guard]:
         """What was assumed of symbols."""
-        sources = {str(source): source for source, real in self.outside.inputs if isinstance(real, Tensor)}
+        sources = {str(source): _bare(source) for source, real in self.outside.inputs if isinstance(real, Tensor)}
         for given in self.env.inputs:      # as they were first: sizes that became numbers are guarded too
             if given.strides is not None and given.source in sources:
                 for d, size in enumerate(given.sizes):
@@ -320,7 +320,7 @@ class _Attempt:
 
     def alias_guards(self, effects: Effects) -> list[Guard]:
         """That what was found to be several objects is several."""
-        tensors = [s for s, real in self.outside.inputs
+        tensors = [_bare(s) for s, real in self.outside.inputs
                    if isinstance(real, Tensor) and type(real) is not Parameter and not isinstance(s.root, Constant)]
         found = [Guard(tensors[0], Kind.NOT_ALIASED, tuple(tensors[1:]))] if len(tensors) > 1 else []
         for known in effects.changed:
@@ -334,3 +334,6 @@ class _Attempt:
         return found
 
 
+def _bare(source: Source) -> Source:
+    """Where a tensor itself is found."""
+    return source.base if isinstance(source, AsPlain) else source

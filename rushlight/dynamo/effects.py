@@ -39,6 +39,10 @@ class Effects:
         for t in self.machine.gradients.changed.values():
             self.act(_set_grad, t, self.machine.gradients.now[id(t)][1])
             count += 1
+        for t, names in self.machine.classes.written.values():
+            for name, value in names.items() if self.machine.twin_of(t) is not None else ():
+                self.act(setattr, t, name, value)
+                count += 1
         for place, names in self.machine.writes.items():
             for name, value in names.items():
                 self.act(_set_item, self.machine.scopes[place], name, value, is_known=True)

@@ -20,10 +20,9 @@ from typing import Any
 
 from .._C import Tensor
 from ..dispatch.modes import below, state as mode_state
-from ..fake import FakeTensor
 from ..nn import Module
 from ..op import ops
-from . import arrays, control, control_flow, function_modes, gradients, marked, marks, natives
+from . import arrays, control, control_flow, function_modes, gradients, marked, marks, natives, subclasses
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, shown
 from .frame import Frame
@@ -103,6 +102,9 @@ class Machine(Operators):
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()
         self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last
+        self.classes = subclasses.TensorClasses()
+        self.has_classes = False
+        outside.has_classes = self.note_classes
         recorder.interpose = self.op_called
         self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
         outside.where = self.location
@@ -111,7 +113,23 @@ class Machine(Operators):
         """An op that somebody calls on tensors of the graph."""
         if self.user_modes:
             return function_modes.seen(self, function, args, kwargs)
+        owners = self.overrides(args, kwargs)
+        if owners:
+            return subclasses.ask(self, function, owners, args, kwargs)
         return self.recorder.call(function, args, kwargs)
+
+    def overrides(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """Arguments whose classes take calls of ops."""
+        return [] if self.classes.off else subclasses.overriding(self, args, kwargs)
+
+    def note_classes(self) -> None:
+        self.has_classes = True
+
+    def load_of_class(self, owner: Tensor, name: str) -> Any:
+        return subclasses.load(self, owner, name)
+
+    def store_of_class(self, owner: Tensor, name: str, value: Any) -> None:
+        subclasses.store(self, owner, name, value)
 
     def location(self) -> str:
         """The innermost line of the user's own code."""
@@ -302,23 +320,23 @@ class Machine(Operators):
         if isinstance(owner, logging.Logger) and getattr(function, "__name__", "") in natives.LOG_METHODS:
             natives.defer(self, method, args, kwargs)
             return None
-        if isinstance(owner, FakeTensor) and isinstance(function, types.FunctionType):
+        if isinstance(owner, Tensor) and isinstance(function, types.FunctionType) \
+                and function.__code__.co_filename.startswith(_PACKAGE):  # fmt: skip
             rule = natives.TENSOR_METHODS.get(function.__name__)
             if rule is not None:
                 return rule(self, function, (owner, *args), kwargs)
             natives.check_method(function.__name__)
-            if function.__code__.co_filename.startswith(_PACKAGE):
-                return self.native(function, (owner, *map(self.wrapped, args)), kwargs)
+            return self.native(function, (owner, *map(self.wrapped, args)), kwargs)
         return self.call(function, (owner, *args), kwargs)
 
     def call_native(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A function that runs as it is, if that is known to be right."""
         owner = getattr(function, "__self__", None)
-        if isinstance(owner, FakeTensor) or (args and isinstance(args[0], FakeTensor)
+        if isinstance(owner, Tensor) or (args and isinstance(args[0], Tensor)
                                              and isinstance(function, types.MethodDescriptorType)):  # fmt: skip
             rule = natives.TENSOR_METHODS.get(function.__name__)
             if rule is not None:
-                return rule(self, function, (owner, *args) if isinstance(owner, FakeTensor) else args, kwargs)
+                return rule(self, function, (owner, *args) if isinstance(owner, Tensor) else args, kwargs)
         natives.check(self, function, args, kwargs)
         for value in args:
             self.prepare(value)
@@ -446,7 +464,7 @@ class Machine(Operators):
                 raise GraphBreak("not modelled", f"{shown(kind)} is made")
             return self.call(maker, (kind, *args), kwargs)
         if issubclass(kind, Tensor):
-            raise GraphBreak("not modelled", f"a {kind.__name__} is made from its class")
+            return subclasses.make(self, kind, args, kwargs)
         new = on_class(kind, "__new__")
         new = new.__func__ if isinstance(new, staticmethod) else new
         if isinstance(new, types.FunctionType):
@@ -479,6 +497,8 @@ class Machine(Operators):
         """A call that the recorder writes down as one."""
         if self.user_modes:
             raise GraphBreak("not modelled", f"{shown(function)} inside of a mode that sees ops")
+        if self.has_classes and self.overrides(args, kwargs):
+            raise GraphBreak("tensor subclass", f"{shown(function)} of a tensor with rules of its own")
 
         def run() -> Any:
             with below(mode_state.function_modes):

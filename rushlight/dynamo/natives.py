@@ -12,6 +12,7 @@ import collections
 import contextlib
 import copy
 import dataclasses
+import dis
 import enum
 import functools
 import inspect
@@ -32,6 +33,7 @@ from ..autograd.function import Function
 from ..base import late
 from ..base.shape import Size, layout, memory_format
 from ..dispatch import autocast
+from ..dispatch.modes import below, state as mode_state
 from ..nn import Module
 from ..nn.modules import hooks
 from ..symbols import SymInt
@@ -674,6 +676,9 @@ def detached(t: Tensor) -> Tensor:
 
 @tensor_method("detach")
 def _detach(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    if m.overrides(args, kwargs):
+        with below(mode_state.function_modes):
+            return m.op_called(Tensor.detach, args, kwargs)
     return m.record(detached, args, kwargs)
 
 
@@ -735,13 +740,13 @@ def _apply(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         method = inspect.getattr_static(kind, name, None)
         function = getattr(method, "__func__", method)
         if isinstance(function, types.FunctionType) and not is_ours(function.__module__):
-            _guard_names(m, function)
+            guard_names(m, function)
     return m.record(as_target(kind.__name__, kind.apply), tuple(rest), kwargs)
 
 
-def _guard_names(m: Machine, function: types.FunctionType) -> None:
+def guard_names(m: Machine, function: types.FunctionType) -> None:
     """Plain values that a function reads from outside."""
-    for name in function.__code__.co_names:
+    for name in {i.argval for i in dis.get_instructions(function.__code__) if i.opname == "LOAD_GLOBAL"}:
         value = function.__globals__.get(name, MISSING)
         if isinstance(value, (int, float, str, bool, type(None))):
             m.outside.guard(Kind.EQUALS, Item(m.scope_source(function.__globals__), name), value)

@@ -10,6 +10,7 @@ What has no parts that could change (functions, classes, modules, dtypes) stands
 from __future__ import annotations
 
 import collections
+import dataclasses
 import enum
 import functools
 import operator
@@ -23,13 +24,14 @@ from .. import _C
 from .._C import Tensor
 from ..base.shape import Size, layout, memory_format
 from ..fake import FakeTensor
-from ..nn import Buffer, Module, Parameter
+from ..nn import Module
 from ..op import OpDefinition
 from . import marks
 from .breaks import GraphBreak
-from .guards import Guard, Kind, TensorLayout
-from .recorder import Recorder
-from .sources import Attribute, Constant, DictOf, Item, Source
+from .guards import Guard, Kind, Predicate, TensorLayout
+from .recorder import Recorder, without_modes
+from .sources import AsPlain, Attribute, Constant, DictOf, Item, Source
+from .tensor_classes import TENSORS, Way, parts, way_of
 
 _Op = type(_C.Tensor.add)
 CONSTANTS = (int, float, bool, str, bytes, complex, type(None), type(...), type(NotImplemented), _C.dtype, _C.device)
@@ -39,7 +41,6 @@ ITSELF = (
     types.UnionType, property, classmethod, staticmethod, types.CodeType, re.Pattern, operator.itemgetter,
     operator.attrgetter, operator.methodcaller, _Op, OpDefinition, functools._lru_cache_wrapper, types.MappingProxyType,
 )  # fmt: skip
-TENSORS = (Tensor, Parameter, Buffer)
 LARGE = 512       # containers with more members are read key by key
 
 
@@ -69,6 +70,7 @@ class Outside:
         self.kept: list[Any] = []
         self.where: Callable[[], str] = lambda: ""
         self.numbers: dict[str, Source] = {}
+        self.has_classes: Callable[[], None] = lambda: None      # told of tensors with rules of their own
         recorder.find_real = self.tensor_of
 
     # --- guards -------------------------------------------------------------------------------------------------------
@@ -138,10 +140,12 @@ class Outside:
         return value
 
     def tensor(self, real: Tensor, source: Source) -> Any:
-        if type(real) not in TENSORS:
-            raise GraphBreak("tensor subclass", f"{source} is a {type(real).__name__}, a tensor with rules of its own")
         if isinstance(real, FakeTensor):
             raise GraphBreak("unknown tensor", f"{source} is a tensor without elements")
+        if type(real) not in TENSORS:
+            self.has_classes()
+            if (way := way_of(type(real))) is not Way.PLAIN:
+                return self.tensor_of_class(real, source, way)
         dims = self.dynamic(source, real)
         fake = self.recorder.add_input(f"arg{len(self.inputs)}", real, dims, str(source))
         self.inputs.append((source, real))
@@ -150,6 +154,46 @@ class Outside:
             for question in questions if d in dims else ():
                 bool(question(fake.shape[d]))      # leaves a guard that says what it was
         return self.remember(real, fake, source, "tensor").twin
+
+    def tensor_of_class(self, real: Any, source: Source, way: Way) -> Any:
+        """A tensor with rules of its own: the graph gets it without them, or as it is if it is made of others."""
+        kind = type(real)
+        if way is Way.CLOSED:
+            raise GraphBreak("tensor subclass", f"{source} is a {kind.__name__}, a tensor with rules of its own")
+        if way is Way.WRAPPER:
+            fake = self.recorder.add_wrapper(f"arg{len(self.inputs)}", real, str(source))
+            self.inputs.append((source, real))
+            self.guard_parts(real, source)
+            return self.remember(real, fake, source, "tensor").twin
+        place = AsPlain(source)
+        with without_modes():
+            bare = real.as_subclass(Tensor)
+        dims = self.dynamic(place, bare)
+        fake = self.recorder.add_input(f"arg{len(self.inputs)}", bare, dims, str(source))
+        self.inputs.append((place, bare))
+        layout = TensorLayout.of(bare, dims or ())
+        self.guard(Kind.TENSOR, source, dataclasses.replace(layout, type=kind, is_leaf=real.is_leaf))
+        return self.remember(real, fake, source, "tensor").twin
+
+    def guard_parts(self, real: Any, source: Source) -> None:
+        """That a tensor made of others is made of the same kinds of tensors, in the same way."""
+        self.guard(Kind.TENSOR, source, TensorLayout.of(real))
+        if way_of(type(real)) is not Way.WRAPPER:
+            return
+        names, context = parts(real)
+        same = getattr(type(real), "__metadata_guard__", None)
+
+        def holds(t: Any) -> bool:
+            now = parts(t)
+            return now[0] == names and bool(same(context, now[1]) if same is not None else now[1] == context)
+
+        self.guard(Kind.PREDICATE, source, Predicate(holds, f"{source} is made as it was"))
+        for name in names:
+            self.guard_parts(getattr(real, name), Attribute(source, name))
+
+    def attribute_of(self, known: Twin, name: str) -> Source:
+        """Where an attribute of a tensor is found."""
+        return Attribute(known.source, name)
 
     def tensor_of(self, real: Tensor) -> FakeTensor | None:
         """The fake of a tensor that native code found by itself."""

@@ -84,6 +84,8 @@ class Rebuilder:
         elif isinstance(value, Tensor):
             if id(value) in self.machine.gradients.spent:
                 self.spent(value)
+            elif id(value) in self.machine.classes.of or id(value) in self.machine.classes.written:
+                self.of_class(value)
             else:
                 self.result(self.node_of(value))
         elif isinstance(value, SYMBOLIC):
@@ -104,6 +106,23 @@ class Rebuilder:
             self.emitter.load_const(value)
         else:
             self.make(value, kind)
+
+    def of_class(self, value: Tensor) -> None:
+        """A tensor of a class of the program's, or with attributes."""
+        if id(value) in self.made:
+            self.emitter.load_local(self.made[id(value)])
+            return
+        classes = self.machine.classes
+        kind = classes.of.get(id(value), Tensor)
+        if kind is not Tensor:
+            self.emitter.load_const(_as_class)
+        self.result(self.node_of(value))
+        if kind is not Tensor:
+            self.emitter.load_const(kind)
+            self.emitter.call(2)
+        self.keep(value)
+        if id(value) in classes.written:
+            self.later(_fill_tensor, value, classes.written[id(value)][1])
 
     def spent(self, value: Tensor) -> None:
         """A loss whose backward() ran in the graph: its elements, and a history that has nothing left to give."""
@@ -399,6 +418,15 @@ def _make_exception(kind: type[BaseException], args: tuple, own: dict, cause: An
     if cause is not None:
         made.__cause__ = cause
     return made
+
+
+def _as_class(t: Tensor, kind: type) -> Tensor:
+    return t.as_subclass(kind)
+
+
+def _fill_tensor(owner: Tensor, own: dict[str, Any]) -> None:
+    for name, value in own.items():
+        setattr(owner, name, value)
 
 
 def _refill_list(owner: list, members: list) -> None:

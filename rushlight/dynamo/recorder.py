@@ -15,14 +15,16 @@ from .. import _C
 from .._C import Tensor
 from ..autograd import grad_mode
 from ..base.shape import layout, memory_format
-from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes, state as mode_state
+from ..dispatch.modes import TorchFunctionMode, below, disable_dispatch_modes, state as mode_state
 from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
 from ..fx.experimental.symbolic_sizes import SYMBOLIC, SizeProxies
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..fx.proxy import GraphAppendingTracer, Proxy
 from ..nn import Module
+from ..utils._python_dispatch import transform_subclass
 from .breaks import GraphBreak, shown
+from .tensor_classes import is_wrapper
 
 READS = (DataDependentOutputException, GuardOnDataDependentSymNode)
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), type(...), _C.dtype, _C.device, range)
@@ -61,6 +63,24 @@ class Recorder(TorchFunctionMode):
         node = self.graph.placeholder(name)
         self.track(fake, node)
         return fake
+
+    def add_wrapper(self, name: str, real: Any, source: str) -> Tensor:
+        """A placeholder for a tensor made of others, and one made of fakes that stands for it."""
+        with without_modes(), grad_mode.inference_mode(False), grad_mode.enable_grad():
+            fake = self.imitated(real)
+            if real.requires_grad:
+                fake = fake.requires_grad_()
+        if real.requires_grad and not real.is_leaf:
+            with grad_mode.inference_mode(False), grad_mode.enable_grad(), below(mode_state.function_modes):
+                fake = fake.clone()
+        self.track(fake, self.graph.placeholder(name))
+        return fake
+
+    def imitated(self, real: Any) -> Any:
+        """A tensor with fakes for what has elements in it."""
+        if not is_wrapper(real):
+            return self.fake_mode.from_tensor(real.detach(), static_shapes=True)
+        return transform_subclass(real, lambda name, inner: self.imitated(inner))
 
     def add_number(self, name: str, number: Any) -> Node:
         """A placeholder for a symbolic number."""
@@ -113,7 +133,7 @@ class Recorder(TorchFunctionMode):
         if isinstance(result, Tensor):
             if id(result) in self.nodes:
                 return result
-            if not isinstance(result, FakeTensor):
+            if not isinstance(result, FakeTensor) and not is_wrapper(result):
                 with without_modes():
                     if result.is_meta and type(result) is not FakeTensor:
                         result = self.fake_mode.wrap(result, _C.device("cpu"), None)
@@ -133,7 +153,7 @@ class Recorder(TorchFunctionMode):
     def faked(self, a: Any) -> Any:
         """An argument with fakes in the place of tensors from outside."""
         if isinstance(a, Tensor):
-            if isinstance(a, FakeTensor):
+            if isinstance(a, FakeTensor) or id(a) in self.nodes:
                 return a
             found = self.find_real(a)
             if found is None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
+from .._C import Tensor
+
 if TYPE_CHECKING:
     from .emitter import Emitter
 
@@ -159,6 +161,29 @@ class Attribute(Source):
 
     def __str__(self) -> str:
         return f"{self.base}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class AsPlain(Source):
+    """A tensor without the rules of its class: the same elements and history."""
+
+    base: Source
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(as_plain)
+        self.base.emit(emitter)
+        emitter.call(1)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return as_plain(self.base.evaluate(scope))
+
+    def __str__(self) -> str:
+        return str(self.base)
+
+
+def as_plain(t: Any) -> Tensor:
+    """The same elements and history under the class of all tensors."""
+    return t.as_subclass(Tensor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,16 @@ from ..symbols import (
     sym_max,
     sym_min,
 )
-from .tensor import DataDependentOutputException, FakeTensor, FakeTensorMode, UnsupportedFakeTensorException
+from .tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    is_for_others,
+)
 
 __all__ = [
     "DataDependentOutputException", "Expression", "FakeTensor", "FakeTensorMode", "Guard",
     "GuardOnDataDependentSymNode", "ShapeEnv", "SymBool", "SymFloat",
-    "SymInt", "UnsupportedFakeTensorException", "sym_max", "sym_min",
+    "SymInt", "UnsupportedFakeTensorException", "is_for_others", "sym_max", "sym_min",
 ]  # fmt: skip

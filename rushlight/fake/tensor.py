@@ -151,7 +151,7 @@ class FakeTensor(Tensor):
         return self
 
     def detach(self) -> FakeTensor:
-        return self.fake_mode.wrap(Tensor.detach(self), self.fake_device, self.symbolic, self.extent)
+        return self.fake_mode.wrap(_C.shallow_copy(self, True), self.fake_device, self.symbolic, self.extent)
 
     def item(self) -> Any:
         """The only element: a symbol without a hint, if the mode has a `ShapeEnv` that allows it."""
@@ -230,8 +230,15 @@ class FakeTensor(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if is_for_others(types):
+            return NotImplemented
         mode = next(t.fake_mode for t in _tensors(args, kwargs or {}) if isinstance(t, FakeTensor))
         return mode.run(func, args, kwargs or {})
+
+
+def is_for_others(types: Sequence[type]) -> bool:
+    """Whether a call has tensors of classes with rules of their own, which are asked first."""
+    return any(not issubclass(t, FakeTensor) for t in types)
 
 
 class FakeMeta(PythonMeta):
@@ -343,7 +350,7 @@ class FakeTensorMode(TorchDispatchMode):
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        return self.run(func, args, kwargs or {})
+        return NotImplemented if is_for_others(types) else self.run(func, args, kwargs or {})
 
     def run(self, overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """One call on fake tensors."""

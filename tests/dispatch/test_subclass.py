@@ -254,3 +254,33 @@ def test_as_subclass_leaves_a_class_that_claims_every_result():
     assert type(plain) is rl.Tensor and plain.requires_grad
     plain.sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+class Pair(rl.Tensor):
+    """Two tensors on which everything is done twice."""
+
+    @staticmethod
+    def __new__(cls, a, b):
+        return rl.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        parts = [[getattr(t, n) if isinstance(t, Pair) else t for t in args] for n in "ab"]
+        return Pair(*[func(*given, **(kwargs or {})) for given in parts])
+
+
+def test_detach_and_likes_of_a_wrapper_are_wrappers():
+    x = Pair(rl.ones(3), rl.zeros(3)).requires_grad_()
+    y = x.detach()
+    assert type(y) is Pair and not y.requires_grad and y.a.tolist() == [1.0] * 3
+    assert type(rl.ones_like(x)) is Pair and type(rl.zeros_like(x)) is Pair
+
+
+def test_a_result_that_the_tape_keeps_is_still_a_wrapper():
+    for _ in range(5):      # the result of exp dies before backward needs it
+        x = Pair(rl.ones(3), rl.zeros(3)).requires_grad_()
+        (x.exp() * 2).sum().backward()
+        assert type(x.grad) is Pair and x.grad.b.tolist() == [2.0] * 3

@@ -1,4 +1,4 @@
-"""Modes that see ops, and tensors with rules of their own."""
+"""Modes that see ops."""
 
 from __future__ import annotations
 
@@ -119,22 +119,3 @@ def _(x):
     with mode:
         y = y.sin()
     return y, mode.count
-
-
-class Tagged(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        result = super().__torch_function__(func, types, args, kwargs or {})
-        return result
-
-
-@case("a tensor with rules of its own as an argument", lambda: (torch.ones(3).as_subclass(Tagged),), breaks=True)
-def _(x):
-    y = x.sin() * 2
-    return y.sum().item(), type(y).__name__
-
-
-@case("a tensor with rules of its own made inside", breaks=True)
-def _(x):
-    y = (x.detach() + 1).as_subclass(Tagged)
-    return (y * 2).sum().item(), type(y * 2).__name__

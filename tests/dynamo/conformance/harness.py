@@ -69,7 +69,7 @@ def outcome(function: Callable, args: tuple, kwargs: dict, observe: Callable | N
     except Exception as error:      # noqa: BLE001 - the program's own
         found["exception"] = type(error), [str(a) for a in error.args]
     found["arguments"] = frozen(args)
-    found["gradients"] = [None if t.grad is None else t.grad.clone() for t in leaves(args)]
+    found["gradients"] = [frozen(t.grad) for t in leaves(args) if t.is_leaf]
     found["observed"] = frozen(observe()) if observe is not None else None
     found["said"] = said.getvalue()
     found["grad mode"] = torch.is_grad_enabled()
@@ -98,8 +98,13 @@ def leaves(value: Any, seen: set[int] | None = None) -> list[torch.Tensor]:
 def frozen(value: Any, seen: dict[int, int] | None = None) -> Any:
     """A value as something that can be compared, with the identity of shared parts."""
     seen = {} if seen is None else seen
+    if hasattr(value, "__tensor_flatten__"):
+        inner = [frozen(getattr(value, name), seen) for name in value.__tensor_flatten__()[0]]
+        return type(value).__name__, value.dtype, tuple(value.shape), value.requires_grad, inner
     if isinstance(value, torch.Tensor):
-        return type(value).__name__, value.dtype, tuple(value.shape), value.requires_grad, value.detach().clone()
+        own = {k: frozen(v, seen) for k, v in vars(value).items()} if type(value) is not torch.Tensor else {}
+        value = value.as_subclass(torch.Tensor) if (name := type(value).__name__) != "Tensor" else value
+        return name, own, value.dtype, tuple(value.shape), value.requires_grad, value.detach().clone()
     if isinstance(value, (int, float, str, bytes, complex, bool, type(None), type, enum.Enum, torch.dtype,
                           torch.device, range)):  # fmt: skip
         return type(value).__name__, value

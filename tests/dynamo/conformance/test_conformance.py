@@ -17,11 +17,13 @@ from . import (
     cases_modes,
     cases_numpy,
     cases_programs,
+    cases_subclasses,
     harness,
 )
 
 assert cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges and cases_functions \
-    and cases_gradients and cases_modes and cases_numpy and cases_programs  # fmt: skip
+    and cases_gradients and cases_modes and cases_numpy and cases_programs \
+    and cases_subclasses  # fmt: skip
 
 
 def check(one: harness.Case, backend: str) -> None:
@@ -47,7 +49,7 @@ def test_compiled_as_it_is(one: harness.Case) -> None:
 
 
 # The rest of the way is tested by itself: a sample of the cases, and those about gradients.
-WORDS = ("grad", "buffer", "backward", "leaf", "cond", "scan", "while_loop", "flex", "numpy", "mode")
+WORDS = ("grad", "buffer", "backward", "leaf", "cond", "scan", "while_loop", "flex", "numpy", "mode", "class")
 SAMPLE = [one for i, one in enumerate(harness.CASES) if i % 5 == 0 or any(word in one.name for word in WORDS)]
 
 
