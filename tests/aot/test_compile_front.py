@@ -204,16 +204,18 @@ def test_stance_and_disabled() -> None:
     assert not backend.graphs
 
 
-def test_tensor_subclasses_run_as_they_are() -> None:
+def test_tensor_subclasses_are_captured() -> None:
     class Loud(rl.Tensor):
         @classmethod
         def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return super().__torch_function__(func, types, args, kwargs or {})
 
     x = rl.ones(2).as_subclass(Loud)
-    with pytest.raises(exc.Unsupported, match="Loud"):
-        rl.compile(lambda x: x + 1, fullgraph=True)(x)
-    assert type(rl.compile(lambda x: x + 1)(x)) is Loud
+    made = rl.compile(lambda x: x + 1, fullgraph=True)(x)
+    assert type(made) is Loud and made.tolist() == [2.0, 2.0]
+    closed = rl.ones(2).to_sparse()
+    with pytest.raises(exc.Unsupported, match="rules of its own"):
+        rl.compile(lambda x: x + x, fullgraph=True)(closed)
 
 
 def test_captured_as_often_as_allowed() -> None:
