@@ -53,7 +53,7 @@ def test_a_word_that_shows_nothing_is_answered_with_those_that_do(tmp_path: Path
         done.returncode == 0
         and done.stderr.count(
             "RUSHLIGHT_SHOW: expected some of dispatch, graph, lowered, schedule, loops, llvm, asm, fallback,"
-            " recompiles, breaks, got 'nonsense'"
+            " recompiles, breaks, cache, got 'nonsense'"
         )
         == 1
     )

@@ -10,9 +10,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .._decomp import core_aten_decompositions
 from .._dynamo import exc
 from ..base import late
 from ..dynamo.convert import Choices, compiled, compiled_module
@@ -22,10 +21,11 @@ from ..fx.graph_module import GraphModule
 from ..nn import Module
 from .compile_graph import AotConfig
 from .graph_backend import compile_with
-from .graph_calls import calls_in
-from .min_cut import min_cut_rematerialization_partition
-from .partition import Partition
 from .repro import reporting
+from .runtime import boxed
+
+if TYPE_CHECKING:
+    from .partition import Partition
 
 
 def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
@@ -36,6 +36,8 @@ def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
 
 def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[str, Any] | None = None) -> Callable:
     """The graph as native code, where there is an inductor; else op by op."""
+    from .graph_calls import calls_in  # noqa: PLC0415 - as in within_budget
+
     compile_graph = inductor_entry()
     if compile_graph is None:
         return run_graph(gm, example_inputs)
@@ -44,17 +46,17 @@ def run_inductor(gm: GraphModule, example_inputs: list[Any], options: Mapping[st
             inner.compile(functools.partial(run_inductor, options=options))
         result = compile_graph(gm, example_inputs)
 
-    def call(args: list[Any]) -> Any:
-        return result(args)
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    call.native_parts = getattr(result, "native_parts", None)  # type: ignore[attr-defined]
-    return call
+    return boxed(result)
 
 
 def inductor_options(options: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Settings of the inductor for one compilation. Refuses names it does not have."""
     return late.provided("inductor settings").applied(options) if options else nullcontext()
+
+
+def kept_by(options: Mapping[str, Any] | None) -> Any:
+    """Who keeps what the inductor makes with these options."""
+    return late.provided("graph keeper")(options)
 
 
 @functools.cache
@@ -80,14 +82,19 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
     if backend == "inductor":
         with inductor_options(options or {}):     # refuses unknown ones now
             compiler = functools.partial(run_inductor, options=options)
-        return AotConfig(compiler, compiler, partition=within_budget)
+        keeper = functools.partial(kept_by, options)
+        return AotConfig(compiler, compiler, partition=within_budget, keeper=keeper)
     if backend == "aot_eager_decomp_partition":
+        from .._decomp import core_aten_decompositions  # noqa: PLC0415 - for this backend alone
+
         return AotConfig(run_graph, run_graph, partition=within_budget, decompositions=core_aten_decompositions())
     return AotConfig(run_graph, run_graph)
 
 
 def within_budget(joint: GraphModule, num_results: int, overwritten: Sequence[int] = ()) -> Partition:
     """The min-cut partition, with the memory budget that is set (`_functorch.config.activation_memory_budget`)."""
+    from .min_cut import min_cut_rematerialization_partition  # noqa: PLC0415 - for graphs that are not found on disk
+
     budget = late.provided("functorch settings").activation_memory_budget
     return min_cut_rematerialization_partition(joint, num_results, overwritten, memory_budget=budget)
 

@@ -6,18 +6,29 @@ Enters: a `Captured` and an `AotConfig` (compilers of forward, backward and infe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import no_grad
 from ..dispatch.modes import disable_dispatch_modes
 from ..fx.graph_module import GraphModule
-from .capture import Captured
-from .partition import default_partition
+from .graph_cache import Entry
 from .runtime import Compiled, CompiledRegion
 
+if TYPE_CHECKING:      # graphs that are found on disk are neither captured nor cut
+    from .capture import Captured
+    from .partition import Partition
+
 GraphCompiler = Callable[[GraphModule, list[Any]], Callable]
+
+
+def default_partition(joint: GraphModule, num_results: int, overwritten: Sequence[int] = (), **options: Any
+                      ) -> Partition:  # fmt: skip
+    """The partition that computes nothing again (partition.py)."""
+    from .partition import default_partition as partition  # noqa: PLC0415 - as above
+
+    return partition(joint, num_results, overwritten, **options)
 
 
 @dataclass(frozen=True)
@@ -30,18 +41,30 @@ class AotConfig:
     partition: Callable[..., Any] = default_partition
     partition_options: Mapping[str, Any] = field(default_factory=dict)
     decompositions: Mapping[Any, Callable] = field(default_factory=dict)
+    keeper: Callable[[], Any] | None = None      # who describes what was made, for later processes
 
 
-def compile_captured(captured: Captured, config: AotConfig) -> CompiledRegion:
-    """The region of a captured function."""
+def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None = None) -> CompiledRegion:
+    """The region of a captured function; what was made is kept in `entry`."""
     meta, graph = captured.meta, captured.graph
     if not meta.is_joint:
-        compiler = config.inference_compiler or config.fw_compiler
-        return CompiledRegion(meta, compiled(compiler, graph), None, None)
+        forward = compiled(config.inference_compiler or config.fw_compiler, graph)
+        if entry is not None:
+            entry.keep(meta, (), forward)
+        return CompiledRegion(meta, forward, None, None)
     parts = config.partition(graph, meta.num_results, meta.mutated, **config.partition_options)
-    return CompiledRegion(
-        meta, compiled(config.fw_compiler, parts.forward), parts, lambda: compiled(config.bw_compiler, parts.backward)
-    )
+    forward = compiled(config.fw_compiler, parts.forward)
+    if entry is not None:
+        entry.keep(meta, [(s.place, s.index) for s in parts.saved], forward)
+    return CompiledRegion(meta, forward, parts, lambda: compiled_backward(parts, config, entry))
+
+
+def compiled_backward(parts: Partition, config: AotConfig, entry: Entry | None) -> Compiled:
+    """The backward graph, when it is first needed."""
+    backward = compiled(config.bw_compiler, parts.backward)
+    if entry is not None:
+        entry.keep_backward(backward)
+    return backward
 
 
 def compiled(compiler: GraphCompiler, graph: GraphModule) -> Compiled:

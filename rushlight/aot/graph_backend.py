@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
@@ -23,10 +23,15 @@ from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from . import wrappers
-from .capture import capture
-from .compile_graph import AotConfig, compile_captured
+from .compile_graph import AotConfig, compile_captured, compiled_backward
+from .graph_cache import Entry, entry_for
+from .metadata import GraphMeta
 from .refused import NotCaptured
-from .specialized import autocast_state, without_autocast
+from .runtime import CompiledRegion
+from .thread_casts import autocast_state, without_autocast
+
+if TYPE_CHECKING:
+    from .capture import Captured
 
 MOST_SIZES = 1024
 _C.Region._boxed_call = True      # it takes its arguments as one list
@@ -118,14 +123,34 @@ class CompiledGraph:
         return self.regions[key]
 
     def compiled(self, inputs: list[Any]) -> tuple | None:
+        entry = None
+        if not self.is_symbolic:
+            state = _C.is_grad_enabled(), _C.is_inference_mode_enabled(), self.enables, str(autocast_state())
+            entry = entry_for(self.gm, inputs, self.config, state)
+            found = None if entry is None else entry.found()
+            if found is not None:
+                return self.restored(inputs, entry, *found)
         formulas: dict[int, Any] = {}
+        captured = self.captured(inputs, _C.is_grad_enabled(), formulas)
+        if captured is None:
+            return None
+        mutated = captured.meta.mutated
+        numbers = (captured.shape_env, formulas) if formulas else ()
+        kept = None if captured.lifted or numbers else entry
+        result = compile_captured(captured, self.config, kept), list(captured.lifted), mutated, numbers
+        if self.is_symbolic:
+            self.general.append((captured.shape_env, result))
+        return result
+
+    def captured(self, inputs: list[Any], records: bool, formulas: dict[int, Any]) -> Captured | None:
+        """The graph of forward and backward; None, and why is told, where there can be none."""
+        from .capture import capture  # noqa: PLC0415 - graphs that are found on disk need none
 
         def flat(values: list[Any]) -> list[Any]:
             results = list(self.gm.forward(*values))
             formulas.update({i: r.expression for i, r in enumerate(results) if isinstance(r, SYMBOLIC)})
             return [None if i in formulas else r for i, r in enumerate(results)]
 
-        records = _C.is_grad_enabled()
         try:
             with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(records):
                 captured = capture(flat, inputs, wants_grad=records or self.enables,
@@ -138,17 +163,51 @@ class CompiledGraph:
             captured.graph.meta["static_inputs"] = sorted({*self.gm.meta.get("static_inputs", ())} - {*mutated})
         if mutated and _shares_memory(inputs, mutated):
             return self.refused("an input that is written to shares memory with another one")
-        numbers = (captured.shape_env, formulas) if formulas else ()
-        result = compile_captured(captured, self.config), list(captured.lifted), mutated, numbers
-        if self.is_symbolic:
-            self.general.append((captured.shape_env, result))
-        return result
+        return captured
+
+    def restored(self, inputs: list[Any], entry: Entry, meta: GraphMeta, saved: Sequence[tuple[str, int]],
+                 forward: Callable) -> tuple:  # fmt: skip
+        """What another process compiled; the backward is looked for when it is first needed."""
+        if not meta.is_joint:
+            return CompiledRegion(meta, forward, None, None), [], meta.mutated, ()
+        layouts = [_Layout(x) if isinstance(x, Tensor) else x for x in inputs]
+        records = _C.is_grad_enabled()
+
+        def backward() -> Callable:
+            found = entry.found_backward()
+            if found is not None:
+                return found
+            captured = self.captured([x.tensor() if isinstance(x, _Layout) else x for x in layouts], records, {})
+            assert captured is not None, "a graph that was captured before is captured again"
+            parts = self.config.partition(captured.graph, meta.num_results, meta.mutated)
+            assert [(s.place, s.index) for s in parts.saved] == list(saved), "equal graphs are cut alike"
+            return compiled_backward(parts, self.config, entry)
+
+        return CompiledRegion(meta, forward, None, backward, saved), [], meta.mutated, ()
 
     def refused(self, why: str) -> None:
         """The graph runs op by op; says why, to those who ask where graphs end."""
         self.why = why.removeprefix("compile: ")
         if is_told("breaks"):
             show.show("breaks", self.gm.meta.get("location", "a graph"), f"runs op by op, uncompiled: {self.why}")
+
+
+class _Layout:
+    """What tracing asks of an input, without its memory."""
+
+    def __init__(self, t: Tensor) -> None:
+        self.shape, self.strides, self.offset = tuple(t.shape), t.stride(), t.storage_offset()
+        self.dtype, self.device, self.requires_grad, self.is_leaf = t.dtype, t.device, t.requires_grad, t.is_leaf
+
+    def tensor(self) -> Tensor:
+        """A tensor of this layout; what is in it means nothing."""
+        size = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + 1
+        memory = _C.empty((max(size, 1),), (1,), self.dtype, self.device)
+        if self.requires_grad and not self.is_leaf:
+            with grad_mode.enable_grad():
+                return memory.requires_grad_().as_strided(self.shape, self.strides, self.offset)
+        made = _C.alias(memory, self.shape, self.strides, self.offset, self.dtype)
+        return made.requires_grad_() if self.requires_grad else made
 
 
 def _symbolic_dims(value: Any) -> tuple[int, ...]:

@@ -9,14 +9,16 @@ differentiating the backward again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
 from ..autograd.function import _FRESH, _NOT_DIFFERENTIABLE
 from ..autograd.grad_mode import no_grad
 from .metadata import GraphMeta, OutputInfo, OutputKind
-from .partition import Partition
+
+if TYPE_CHECKING:
+    from .partition import Partition
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
 
@@ -30,10 +32,13 @@ class CompiledRegion:
         forward: Compiled,
         partition: Partition | None,
         compile_backward: Callable[[], Compiled] | None,
+        saved: Sequence[tuple[str, int]] = (),
     ) -> None:
+        """`saved`: where what the backward needs comes from, unless a partition says so."""
         self.meta, self.forward, self.partition = meta, forward, partition
         self._compile_backward, self._backward = compile_backward, None
-        saved = () if partition is None else tuple([(_PLACES[s.place], s.index) for s in partition.saved])
+        places = saved if partition is None else [(s.place, s.index) for s in partition.saved]
+        saved = tuple([(_PLACES[place], index) for place, index in places])
         wants = tuple(meta.differentiable) if meta.is_joint else (False,) * meta.num_results
         self.native = _C.Region(
             native_graph(forward), wants, saved, meta.gradients, lambda: native_graph(self.backward), refusing
@@ -67,6 +72,18 @@ class CompiledRegion:
         for info in self.meta.outputs:
             results.append(output(info, inputs, result, results))
         return results
+
+
+def boxed(compiled: Any) -> Callable:
+    """A compiled graph as a function of one list, with the parts that the core runs by itself."""
+
+    def call(args: list[Any]) -> Any:
+        return compiled(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    call.compiled = compiled  # type: ignore[attr-defined]
+    call.native_parts = getattr(compiled, "native_parts", None)  # type: ignore[attr-defined]
+    return call
 
 
 def native_graph(compiled: Compiled) -> Any:

@@ -9,8 +9,7 @@ of their own, arguments that share memory of which one is written to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,8 +17,6 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..autograd import grad_mode
-from ..dispatch import autocast
-from ..dispatch.keys import AUTOCAST
 from ..dispatch.modes import state as modes
 from ..nn import Buffer, Module, Parameter
 from ..op import levels
@@ -28,6 +25,7 @@ from .capture import Captured, capture
 from .module_state import ModuleState
 from .refused import NotCaptured, TooOften
 from .runtime import CompiledRegion
+from .thread_casts import autocast_state, without_autocast
 
 PLAIN = (Tensor, Parameter, Buffer)
 MOST_QUICK = 1024     # calls that are told apart by their sizes
@@ -239,30 +237,6 @@ class _Call:
 
 def _value_key(value: Any) -> Any:
     return type(value), value if isinstance(value, _VALUES) else id(value)
-
-
-def autocast_state() -> tuple | None:
-    """What mixed precision does on this thread now; None where it is off."""
-    keys, excluded = _C.get_thread_keys()
-    return (
-        (tuple(autocast.state.enabled.items()), tuple(autocast.state.dtypes.items()))
-        if keys & ~excluded & AUTOCAST
-        else None
-    )
-
-
-@contextmanager
-def without_autocast() -> Iterator[None]:
-    """Inside, mixed precision is off."""
-    keys, excluded = _C.get_thread_keys()
-    if not keys & ~excluded & AUTOCAST:
-        yield
-        return
-    _C.set_thread_keys(keys, excluded | AUTOCAST)
-    try:
-        yield
-    finally:
-        _C.set_thread_keys(*(_C.get_thread_keys()[0], excluded))
 
 
 def _check_replaced(after: Sequence[Any], given: Sequence[Any]) -> None:

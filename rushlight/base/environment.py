@@ -33,11 +33,19 @@ VARIABLES = {
             "RUSHLIGHT_CACHE_SIZE", OURS, "about how much that folder may hold: `500M`, `2G`; `0` for no limit", "1G"
         ),
         Variable(
+            "RUSHLIGHT_GRAPH_CACHE",
+            OURS,
+            "`0`: graphs are compiled anew in every process (their kernels are still kept)",
+            "1",
+            ("0", "1"),
+        ),
+        Variable(
             "RUSHLIGHT_SHOW",
             OURS,
             "layers that print themselves to stderr, separated by commas",
             "",
-            ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback", "recompiles", "breaks"),
+            ("dispatch", "graph", "lowered", "schedule", "loops", "llvm", "asm", "fallback", "recompiles", "breaks",
+             "cache"),
         ),
         Variable(
             "RUSHLIGHT_DYNAMO_DEBUG",

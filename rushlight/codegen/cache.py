@@ -40,6 +40,7 @@ class Kernel:
 _LOADED: dict[bytes, Kernel] = {}
 # What each address was made of: whoever takes plans to other machines asks for the same kernels there.
 _SOURCES: dict[int, Nest] = {}
+_DIGESTS: dict[int, bytes] = {}      # and the digest of that: whoever keeps plans on disk names kernels by it
 
 
 @functools.cache
@@ -57,16 +58,24 @@ def source_identity() -> bytes:
 
 def key_of(nest: Nest) -> bytes:
     """16 bytes naming the machine code of a nest on this machine."""
-    return digest(nest.digest() + host_identity() + source_identity())
+    return key_by(nest.digest())
+
+
+def key_by(nest_digest: bytes) -> bytes:
+    """The same for a nest of which the digest is known."""
+    return digest(nest_digest + host_identity() + source_identity())
 
 
 def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Kernel:
     """The kernel of `nest`: from memory, from disk, or made by `make(nest)`; `fresh` makes it again."""
-    key = key_of(nest)
+    nest_digest = nest.digest()
+    key = key_by(nest_digest)
     found = _LOADED.get(key)
     if found is not None and not fresh:
+        if found.address not in _SOURCES:      # a stored plan loaded it, by its digest alone
+            _SOURCES[found.address], found.params = nest, nest.params
         return found
-    address = None if fresh else load_entry(nest, key)
+    address = None if fresh else load_entry(nest.name, key)
     if address is None:
         made = make(nest)
         address = load_code(made)[nest.name]
@@ -75,8 +84,31 @@ def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Ke
             _warn_once(problem)
     # Two threads may have made it; everyone must see one Kernel. One step for the interpreter:
     # no lock to find held after a fork.
-    _SOURCES[address] = nest
+    _SOURCES[address], _DIGESTS[address] = nest, nest_digest
     return _LOADED.setdefault(key, Kernel(nest.name, address, nest.params))
+
+
+def digest_of(address: int) -> bytes | None:
+    """What names the kernel at an address in every process; None for addresses of other functions."""
+    return _DIGESTS.get(address)
+
+
+def stored_kernel(nest_digest: bytes, name: str) -> int | None:
+    """The address of a kernel that another process made, by `digest_of` there; None where it is not on disk."""
+    key = key_by(nest_digest)
+    found = _LOADED.get(key)
+    if found is None:
+        address = load_entry(name, key)
+        if address is None:
+            return None
+        _DIGESTS[address] = nest_digest
+        found = _LOADED.setdefault(key, Kernel(name, address, ()))
+    return found.address
+
+
+def name_of(address: int) -> str:
+    """The name of the kernel at an address that `digest_of` knows."""
+    return _LOADED[key_by(_DIGESTS[address])].name
 
 
 def source_of(address: int) -> Nest | None:
@@ -90,27 +122,27 @@ def load_code(code: bytes) -> dict[str, int]:
     return load_object(code)
 
 
-def load_entry(nest: Nest, key: bytes) -> int | None:
-    """Address of the kernel stored under `key`; None if there is no entry or it is not sound."""
+def load_entry(name: str, key: bytes) -> int | None:
+    """Address of the kernel `name` stored under `key`; None if there is no entry or it is not sound."""
     data = disk_cache.read(key.hex())
     code = None if data is None else unpack(key, data)
     if code is None:
         return None
     try:
-        return load_code(code).get(nest.name)
+        return load_code(code).get(name)
     except ValueError:
         return None
 
 
-def pack(key: bytes, code: bytes) -> bytes:
+def pack(key: bytes, code: bytes, magic: bytes = MAGIC) -> bytes:
     """An entry's bytes: magic, key, checksum of key and code, code."""
-    return MAGIC + key + digest(key + code, _CHECK) + code
+    return magic + key + digest(key + code, _CHECK) + code
 
 
-def unpack(key: bytes, data: bytes) -> bytes | None:
+def unpack(key: bytes, data: bytes, magic: bytes = MAGIC) -> bytes | None:
     """The code in an entry, or None if anything about it is odd."""
-    head = len(MAGIC) + len(key)
-    if data[:head] != MAGIC + key:
+    head = len(magic) + len(key)
+    if data[:head] != magic + key:
         return None
     code = data[head + _CHECK :]
     return code if digest(key + code, _CHECK) == data[head : head + _CHECK] else None

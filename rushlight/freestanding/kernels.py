@@ -18,7 +18,7 @@ from ..codegen.targets import Target, vector_bits
 from ..codegen.tiled_products import PanelProduct, module_text as product_text
 from ..codegen.transpose import Transpose, module_text as transpose_text
 from ..loops.nest import Multiply, Nest, Pack
-from ..op import gemm
+from ..op import blas
 
 SCALARS = {"f32": "float", "f64": "double"}
 
@@ -60,7 +60,7 @@ def without_fma(text: str, is_sum: bool) -> str:
 def _text(address: int, target: Target) -> tuple[str, str]:
     source: Any = cache.source_of(address)
     if source is None:
-        code = next((c for c, a in gemm.blas_kernels().items() if a == address), None)
+        code = blas.code_of(address)
         if code in SCALARS:
             return "plain_product", plain_product(code, target)
         raise NotFreestanding(f"aot_compile: a step of the plan calls a library ({code or hex(address)})")

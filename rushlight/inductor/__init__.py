@@ -13,9 +13,16 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
     join.py         one Lowered of a group, one row program of rows
     emit.py         units as slots and steps of the plan
     sized.py        graphs with symbolic sizes: one plan for many of them
+    compiled.py     what comes out: a plan, and how calls reach it
+    stored.py       the same as data, for later processes
     compile_fx.py   the whole, and what the rest of the framework calls
 """
 
-from .compile_fx import compile_graph
+from ..base import late
 
-__all__ = ["compile_graph"]
+__getattr__, __dir__ = late.names(globals(), late.by_name({"compile_fx": "compile_graph"}), files=(
+    "compile_fx", "compiled", "described", "emit", "join", "merge", "packing", "products", "read_graph", "replay",
+    "report", "rows", "settings", "sized", "stored", "tune", "units", "values",
+))  # fmt: skip
+
+__all__ = ["compile_graph"]  # noqa: F822 - a late name

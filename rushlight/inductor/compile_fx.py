@@ -13,6 +13,7 @@ from .. import _C
 from ..base.show import is_shown, show
 from ..op import find_op
 from . import report, settings
+from .compiled import Compiled, Description
 from .emit import Emitter
 from .merge import merge
 from .overlap import overlapped
@@ -22,87 +23,6 @@ from .replay import Replayed, can_replay
 from .sized import Sized, varies
 from .units import Grouping, summary
 from .values import Buffer, Value
-
-
-class Compiled:
-    """A compiled graph. `plan` is what runs; `calls` names ops that run in Python between its kernels.
-
-    What depends on static inputs alone (packed weights, folded statistics) is computed by `preparation` and kept until
-    one of them is another tensor or was written to.
-    """
-
-    def __init__(
-        self,
-        emitter: Emitter,
-        outputs: Sequence[Any],
-        constants: Sequence[Any],
-        used: Sequence[int],
-        static: Sequence[int],
-    ) -> None:
-        self.plan, self.calls, self.labels = emitter.finish(), tuple(emitter.calls), tuple(emitter.labels)
-        self.steps = tuple(emitter.steps)
-        self.outputs, self.constants, self.used = outputs, tuple(constants), tuple(used)
-        self.device = emitter.device
-        self.is_plain = list(outputs) == list(range(len(outputs)))
-        self.preparation: Any = None
-        if emitter.prepared is not None:
-            self.preparation, self.static = emitter.prepared.finish(), tuple(static)
-            made = [self.preparation_slot(k, emitter.prepared) for k in emitter.given]
-            self.taken, self.seen, self.kept = made, None, ()
-
-    @staticmethod
-    def preparation_slot(slot: int, prepared: Emitter) -> int:
-        """Which of the preparation's results lies in a slot."""
-        returned = [prepared.num_inputs + k for k, s in enumerate(prepared.slots) if s[0] == "new"]
-        return returned.index(slot)
-
-    writes = False           # to its inputs
-    report: Any = None       # what was written to the debug folder, until the first call's times are in it
-
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        return self.run(self.arguments(inputs))
-
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """Results from what `arguments` says the plan is called with."""
-        if self.report is None:
-            made = self.plan(*arguments)
-        else:
-            made, taken = self.plan.timed(*arguments)
-            self.report, before = None, self.report
-            before.add_times(taken)
-        return (
-            list(made[: len(self.outputs)])
-            if self.is_plain
-            else [made[k] if type(k) is int else k[0] for k in self.outputs]
-        )
-
-    def arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """What the plan is called with."""
-        given = inputs if len(self.used) == len(inputs) else [inputs[k] for k in self.used]
-        if self.preparation is None:
-            return (*given, *self.constants) if self.constants else given
-        now = [(given[k], given[k]._version, given[k].data_ptr()) for k in self.static]
-        seen = self.seen
-        if seen is None or any(a[0] is not b[0] or a[1:] != b[1:] for a, b in zip(seen, now, strict=True)):
-            results = self.preparation(*given, *self.constants)
-            self.kept, self.seen = tuple([results[k] for k in self.taken]), now
-            self.memory = [given[k].detach() for k in self.static]      # what `t.data = other` leaves must not return
-        return (*given, *self.constants, *self.kept)
-
-    @property
-    def native_parts(self) -> tuple | None:
-        """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept): what the core needs to
-        run the graph by itself; None where results are put in order here."""
-        if not self.is_plain or self.report is not None:
-            return None
-        if self.preparation is None:
-            return self.plan, self.used, self.constants, None, (), ()
-        return self.plan, self.used, self.constants, self.preparation, self.static, tuple(self.taken)
-
-    def times(self, inputs: Sequence[Any]) -> list[tuple[str, int]]:
-        """What each step belongs to, and the nanoseconds it took in one run."""
-        _, taken = self.plan.timed(*self.arguments(inputs))
-        return list(zip(self.labels, taken, strict=True))
 
 
 def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled | Replayed | Sized:
@@ -147,11 +67,24 @@ def compiled_for(
     emitter, order = emitted(reader, [v for v in outputs if isinstance(v, Value)], device)
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
-    made = Compiled(emitter, numbered, reader.constants, used, static)
-    made.writes = any(b.is_input for n in reader.nodes for b in n.writes)
+    writes = any(b.is_input for n in reader.nodes for b in n.writes)
+    made = Compiled(described(emitter, numbered, reader.constants, used, static, writes))
     if settings.debug_folder:
         made.report = report.written(settings.debug_folder, graph_module, emitter, made)
     return made
+
+
+def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int],
+              static: Sequence[int], writes: bool) -> Description:  # fmt: skip
+    """What was emitted, as a record."""
+    main, before, taken = emitter.finish(), None, ()
+    if emitter.prepared is not None:
+        prepared = emitter.prepared
+        before = prepared.finish()
+        returned = [prepared.num_inputs + k for k, s in enumerate(prepared.slots) if s[0] == "new"]
+        taken = tuple([returned.index(slot) for slot in emitter.given])
+    return Description(emitter.device, main, tuple(outputs), tuple(used), tuple(constants), tuple(emitter.calls),
+                       tuple(emitter.labels), writes, before, tuple(static), taken)  # fmt: skip
 
 
 def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]:

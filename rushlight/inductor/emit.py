@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import _C
 from ..codegen.schedule import schedule_rows
 from ..op.pack import lowered_steps, packed
 from . import packing
+from .compiled import PlanParts
 from .join import group_lowered
 from .packing import moved
 from .read_graph import Node, by_code, is_value, map_values
@@ -186,17 +186,17 @@ class Emitter:
         """A Python call between kernels."""
         self.calls.append(node.definition.name)
         results = [] if node.writes else node.results
-        count, inputs, overload = len(node.inputs), node.inputs, node.overload
+        count, inputs, overload, args, single = len(node.inputs), node.inputs, node.overload, node.args, node.single
         begins = node.definition.begin if node.definition.begins else None
 
         def run(*tensors: Any) -> None:
             left = iter([v.of(t) for v, t in zip(inputs, tensors[:count], strict=True)])
-            given = map_values(node.args, lambda v: next(left), is_value)
+            given = map_values(args, lambda v: next(left), is_value)
             if begins is not None:
                 begins(tensors[count], *given)
                 return
             made = overload.call(*given)
-            for target, source in zip(tensors[count:], (made,) if node.single else made, strict=False):
+            for target, source in zip(tensors[count:], (made,) if single else made, strict=False):
                 target.copy_(source)
 
         places = [*[self.home(v.buffer) for v in inputs], *[self.home(v.buffer) for v in results]]
@@ -214,8 +214,8 @@ class Emitter:
         returned = [self.num_inputs + k for k, s in enumerate(self.slots) if s[0] != "temp"]
         return [returned.index(slot) for slot in found]
 
-    def finish(self) -> Any:
-        """The plan: inputs, then what the prepared plan gives, then slots."""
+    def finish(self) -> PlanParts:
+        """What the plan is made of: inputs, then what the prepared plan gives, then slots."""
         count, first = len(self.given), self.num_inputs
 
         def numbered(slot: int) -> int:
@@ -233,7 +233,7 @@ class Emitter:
                 )
                 for s in self.steps
             ]
-        return _C.Plan(first + count, self.device, self.slots, self.steps, False)
+        return PlanParts(first + count, tuple(self.slots), tuple(self.steps))
 
 
 def shown(step: tuple, geometries: Sequence[Value | None]) -> tuple:

@@ -28,8 +28,12 @@ debug_folder = environment.get("RUSHLIGHT_DEBUG_FOLDER")
 # measure the ways there are to compute a convolution, for the sizes at hand, and keep what was found on disk
 tune = False
 
+# what is made of graphs is kept on disk, for later processes
+cache_graphs = environment.get("RUSHLIGHT_GRAPH_CACHE") != "0"
+
 _NAMES = {
     "prepare_weights": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str, "tune": bool,
+    "cache_graphs": bool,
 }  # fmt: skip
 # what `compile(mode=...)` stands for
 MODES: dict[str, dict[str, Any]] = {
@@ -41,7 +45,7 @@ MODES: dict[str, dict[str, Any]] = {
 # PyTorch's names for them
 _THEIRS = {
     "freezing": "prepare_weights", "max_fusion_size": "most_fused", "max_autotune": "tune",
-    "triton.cudagraphs": "replay",
+    "triton.cudagraphs": "replay", "fx_graph_cache": "cache_graphs",
 }  # fmt: skip
 # names of PyTorch's that say how code for other machines, or by other compilers, is made: programs may set them
 _WITHOUT_EFFECT = frozenset((
@@ -50,7 +54,7 @@ _WITHOUT_EFFECT = frozenset((
     "conv_1x1_as_mm", "coordinate_descent_check_all_directions", "coordinate_descent_tuning", "cpp.max_horizontal_"
     "fusion_size", "cpp.min_chunk_size", "cpp.simdlen", "cpp.threads", "cpp.weight_prepack", "cpp_wrapper",
     "cudagraph_trees", "dce", "debug", "emulate_precision_casts", "epilogue_fusion", "epilogue_fusion_first",
-    "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "force_same_precision", "fx_graph_cache",
+    "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "force_same_precision",
     "fx_graph_remote_cache", "implicit_fallbacks", "inplace_buffers", "layout_optimization",
     "max_autotune_gemm", "max_autotune_gemm_backends", "max_autotune_pointwise", "pattern_matcher", "permute_fusion",
     "profiler_mark_wrapper_call", "reorder_for_locality", "shape_padding", "size_asserts", "split_cat_fx_passes",

@@ -7,8 +7,6 @@ layout neither can read; callers make those contiguous first.
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import struct
 from typing import Any
 
@@ -26,6 +24,7 @@ from ..loops.lowered import Folding, Lowered, Memory
 from ..loops.nest import For, Nest, Store, operands, pointwise_nest, reduction, rows
 from ..loops.record import Record
 from ..loops.show_lowered import show_lowered
+from . import blas
 from .gemm_padded import Matrix, padded_steps
 from .pack import BY_CODE, as_step, compile_for, lowered_steps, packed, packer
 
@@ -50,26 +49,9 @@ TILE_SLICE, TILE_GROUP = 16, 1
 # elements between rows from which the left operand is packed: its lines would fall into too few cache sets
 TILE_PITCH = 2048
 
-_blas: dict[str, int] = {}
 _small_kernels: dict[tuple, Any] = {}
 _copy_kernels: dict[tuple, Any] = {}
 _product_kernels: dict[tuple, Any] = {}
-
-
-def blas_kernels() -> dict[str, int]:
-    """Kernel addresses by dtype code; loads the library once."""
-    if not _blas:
-        spec = importlib.util.find_spec("scipy_openblas64")
-        if spec is None or not spec.submodule_search_locations:
-            raise RuntimeError("matmul: no BLAS library found. Install it with: pip install scipy-openblas64")
-        folder = os.path.join(spec.submodule_search_locations[0], "lib")
-        library = next(
-            (f for f in sorted(os.listdir(folder)) if "openblas" in f and f.endswith((".so", ".dylib"))), None
-        )
-        if library is None:
-            raise RuntimeError("matmul: the scipy-openblas64 package holds no library in its lib folder. Reinstall it.")
-        _blas.update(_C.load_blas(os.path.join(folder, library), "scipy_", "64_"))
-    return _blas
 
 
 def explain(code: str, m: int, n: int, k: int, batch: int, why: str) -> None:
@@ -438,7 +420,7 @@ class Product(Record):
         (lda, trans_a), (ldb, trans_b), (ldc, _) = self.left, self.right, self.out
         params = [m, n, self.k, lda, ldb, ldc, trans_a, trans_b, *(s * self.size for s in strides), *self.bits, *totals]
         places = [(x.slot, which * x.batch * self.size) for x in (self.a, self.b, self.c)]
-        return (blas_kernels()[self.code], places, params, extent, grain, -1)
+        return (blas.kernels()[self.code], places, params, extent, grain, -1)
 
     def batched(self, batch: int, grain: int) -> tuple:
         """Whole matrices are the parts."""

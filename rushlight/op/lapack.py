@@ -18,10 +18,10 @@ from .. import _C
 from ..loops import expr
 from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
 from ..loops.record import Record
+from . import blas
 from .definition import KIND_PLANNED
 from .extents import Extent, Untraceable
 from .extern import Extern, on_other_device
-from .gemm import blas_kernels
 from .pointwise import check_devices, compile_for, device_of
 from .results import result_type
 
@@ -425,7 +425,7 @@ def routine_address(name: str) -> int:
     """Address of a routine in the BLAS library, which also holds LAPACK."""
     found = _routines.get(name)
     if found is None:
-        blas_kernels()
+        blas.kernels()
         found = _routines[name] = _C.find_routine(f"scipy_{name}_64_")
     return found
 

@@ -1,0 +1,102 @@
+"""Compiled graphs kept on disk: descriptions of plans, which name their kernels, so that a second process does not
+compile a graph again.
+
+Enters: a digest of everything that a graph's compilation depends on, and what was made of it, as JSON has it. Leaves:
+the same in a later process. Entries are files of `disk_cache`, named by that digest, the processor, and the sources of
+the package; they are data, and nothing in them is run. Refuses to trust what it finds, as the cache of kernels does:
+an entry must carry the right magic, key and checksum. Failing to write one costs time in the next process only.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from typing import Any
+
+from ..base import disk_cache
+from ..loops.digest import digest
+from . import cache
+from .targets import host_identity
+
+MAGIC = b"RLGRAPH1\n"
+# what takes part in compiling a graph that was captured
+FOLDERS = (
+    "", "_decomp", "_functorch", "_higher_order_ops", "aot", "autograd", "base", "codegen", "definitions", "devices",
+    "dispatch", "dynamo", "fake", "fx", "inductor", "loops", "nn", "op", "symbols", "tensors",
+)  # fmt: skip
+
+_used: dict[bytes, bytes] = {}      # the entries of this process: digest -> contents
+
+
+def _sources() -> list[tuple[str, os.DirEntry]]:
+    """The files that decide what becomes of a graph, by their names within the package."""
+    found, waiting = [], [(name, os.path.join(cache._PACKAGE, name)) for name in FOLDERS]
+    while waiting:
+        name, place = waiting.pop()
+        with os.scandir(place) as entries:
+            for entry in entries:
+                own = f"{name}/{entry.name}"
+                if entry.name.endswith((".py", ".so", ".pyd")):
+                    found.append((own, entry))
+                elif name and "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    waiting.append((own, entry.path))
+    return sorted(found, key=lambda item: item[0])
+
+
+@functools.cache
+def package_identity() -> bytes:
+    """Changes whenever a source of the package does, or the interpreter: names, sizes and times of the files."""
+    found = []
+    for name, entry in _sources():
+        info = entry.stat()
+        found.append((name, info.st_size, info.st_mtime_ns))
+    return digest(repr((sys.version, found)).encode())
+
+
+@functools.cache
+def package_contents() -> str:
+    """The same, wherever the files lie and whenever they were written there."""
+    parts = [digest(sys.version.encode())]
+    for name, entry in _sources():
+        with open(entry.path, "rb") as file:
+            parts.append(digest(name.encode()) + digest(file.read()))
+    return digest(b"".join(parts)).hex()
+
+
+def key_by(graph_digest: bytes) -> bytes:
+    """What names the entry of a graph on this machine."""
+    return digest(graph_digest + host_identity() + package_identity())
+
+
+def read(graph_digest: bytes) -> Any:
+    """What was made of a graph; None where there is no entry, or it is not sound."""
+    key = key_by(graph_digest)
+    data = disk_cache.read(key.hex())
+    contents = None if data is None else cache.unpack(key, data, MAGIC)
+    if contents is None:
+        return None
+    try:
+        found = json.loads(contents)
+    except ValueError:
+        return None
+    _used[graph_digest] = contents
+    return found
+
+
+def write(graph_digest: bytes, made: Any) -> str | None:
+    """Keep what was made of a graph; the reason where that cannot be done."""
+    contents = json.dumps(made, separators=(",", ":")).encode()
+    _used[graph_digest] = contents
+    return write_contents(graph_digest, contents)
+
+
+def write_contents(graph_digest: bytes, contents: bytes) -> str | None:
+    key = key_by(graph_digest)
+    return disk_cache.write(key.hex(), cache.pack(key, contents, MAGIC))
+
+
+def used() -> dict[bytes, bytes]:
+    """The entries that this process made or found: digest -> contents."""
+    return dict(_used)

@@ -1,0 +1,108 @@
+"""Compiled graphs as they run: a plan, what is computed before it, and how calls reach them.
+
+Enters: a `Description`, made by compiling a graph or found on disk. Leaves: `Compiled`, called with a list of tensors
+of the layouts it was made for; it returns a list. Knows nothing of how graphs are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _C
+
+
+@dataclass(frozen=True)
+class PlanParts:
+    """A plan as the core takes it."""
+
+    num_inputs: int
+    slots: tuple[tuple, ...]
+    steps: tuple[tuple, ...]
+
+    def plan(self, device: Any) -> Any:
+        return _C.Plan(self.num_inputs, device, list(self.slots), list(self.steps), False)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything that a compiled graph is: its plan, and how a call's inputs and results belong to it."""
+
+    device: Any
+    main: PlanParts
+    outputs: tuple[Any, ...]             # of each output, the number of the plan's result; (value,) for others
+    used: tuple[int, ...]                # the inputs that are tensors
+    constants: tuple[Any, ...] = ()      # tensors that the graph holds
+    calls: tuple[str, ...] = ()          # ops that run in Python
+    labels: tuple[str, ...] = ()         # what each step belongs to
+    writes: bool = False                 # to its inputs
+    before: PlanParts | None = None      # what is computed from static inputs alone
+    static: tuple[int, ...] = ()         # those
+    taken: tuple[int, ...] = ()          # which of its results the plan takes
+
+
+class Compiled:
+    """A compiled graph. `plan` is what runs; `calls` names ops that run in Python between its kernels.
+
+    What depends on static inputs alone (packed weights, folded statistics) is computed by `preparation` and kept until
+    one of them is another tensor or was written to.
+    """
+
+    def __init__(self, made: Description) -> None:
+        self.made, self.device = made, made.device
+        self.plan, self.steps = made.main.plan(made.device), made.main.steps
+        self.calls, self.labels, self.writes = made.calls, made.labels, made.writes
+        self.outputs, self.constants, self.used = made.outputs, made.constants, made.used
+        self.is_plain = list(made.outputs) == list(range(len(made.outputs)))
+        self.preparation: Any = None
+        if made.before is not None:
+            self.preparation, self.static = made.before.plan(made.device), made.static
+            self.taken, self.seen, self.kept = made.taken, None, ()
+
+    report: Any = None       # what was written to the debug folder, until the first call's times are in it
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        return self.run(self.arguments(inputs))
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """Results from what `arguments` says the plan is called with."""
+        if self.report is None:
+            made = self.plan(*arguments)
+        else:
+            made, taken = self.plan.timed(*arguments)
+            self.report, before = None, self.report
+            before.add_times(taken)
+        return (
+            list(made[: len(self.outputs)])
+            if self.is_plain
+            else [made[k] if type(k) is int else k[0] for k in self.outputs]
+        )
+
+    def arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """What the plan is called with."""
+        given = inputs if len(self.used) == len(inputs) else [inputs[k] for k in self.used]
+        if self.preparation is None:
+            return (*given, *self.constants) if self.constants else given
+        now = [(given[k], given[k]._version, given[k].data_ptr()) for k in self.static]
+        seen = self.seen
+        if seen is None or any(a[0] is not b[0] or a[1:] != b[1:] for a, b in zip(seen, now, strict=True)):
+            results = self.preparation(*given, *self.constants)
+            self.kept, self.seen = tuple([results[k] for k in self.taken]), now
+            self.memory = [given[k].detach() for k in self.static]      # what `t.data = other` leaves must not return
+        return (*given, *self.constants, *self.kept)
+
+    @property
+    def native_parts(self) -> tuple | None:
+        """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept): what the core needs to
+        run the graph by itself; None where results are put in order here."""
+        if not self.is_plain or self.report is not None:
+            return None
+        if self.preparation is None:
+            return self.plan, self.used, self.constants, None, (), ()
+        return self.plan, self.used, self.constants, self.preparation, self.static, self.taken
+
+    def times(self, inputs: Sequence[Any]) -> list[tuple[str, int]]:
+        """What each step belongs to, and the nanoseconds it took in one run."""
+        _, taken = self.plan.timed(*self.arguments(inputs))
+        return list(zip(self.labels, taken, strict=True))
