@@ -12,11 +12,29 @@ namespace {
 
 constexpr int kShift = 397;
 constexpr uint32_t kUpperBit = 0x80000000u;
-constexpr uint32_t kLowerBits = 0x7fffffffu;
 
-// -(x & 1) selects the matrix without a branch, so the loops vectorise.
-inline uint32_t twist(uint32_t high, uint32_t low) {
-  return (((high & kUpperBit) | (low & kLowerBits)) >> 1) ^ (-(low & 1u) & 0x9908b0dfu);
+// Four words at a time. Written out because a compiler keeps twisting and tempering in loops of their own, and mixes
+// the upper bit in with three instructions where one does.
+using Four = uint32_t __attribute__((vector_size(16)));
+
+inline Four load(const uint32_t* words) {
+  Four four;
+  std::memcpy(&four, words, sizeof four);
+  return four;
+}
+
+inline void store(uint32_t* words, Four four) { std::memcpy(words, &four, sizeof four); }
+
+inline Four twist(Four high, Four low) {
+  const Four mixed = ((high ^ low) & kUpperBit) ^ low;
+  return (mixed >> 1) ^ (reinterpret_cast<Four>((low & 1u) != 0) & 0x9908b0dfu);
+}
+
+inline Four tempered(Four y) {
+  y ^= y >> 11;
+  y ^= (y << 7) & 0x9d2c5680u;
+  y ^= (y << 15) & 0xefc60000u;
+  return y ^ (y >> 18);
 }
 
 }  // namespace
@@ -29,23 +47,39 @@ Engine::Engine(uint64_t seed) : seed_(seed), next_(0), available_(0) {
 }
 
 void Engine::temper() {
-  for (int i = 0; i < kWords; ++i) {
-    uint32_t y = state_[i];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    words_[i] = y ^ (y >> 18);
+  for (int i = 0; i < kWords; i += 4) store(words_ + i, tempered(load(state_ + i)));
+}
+
+// `count` words from `first` on, of which the new ones `apart` words on (or back) are part: tempered at once, and four
+// vectors at a time, whose instructions wait for nothing but their own.
+inline void Engine::advance(int first, int count, int apart) {
+  uint32_t* state = state_ + first;
+  uint32_t* words = words_ + first;
+  int i = 0;
+  for (; i + 16 <= count; i += 16) {
+    Four next[4];
+    for (int u = 0; u < 4; ++u) {
+      const uint32_t* at = state + i + 4 * u;
+      next[u] = load(at + apart) ^ twist(load(at), load(at + 1));
+    }
+    for (int u = 0; u < 4; ++u) store(state + i + 4 * u, next[u]);
+    for (int u = 0; u < 4; ++u) store(words + i + 4 * u, tempered(next[u]));
+  }
+  for (; i < count; i += 4) {
+    const Four next = load(state + i + apart) ^ twist(load(state + i), load(state + i + 1));
+    store(state + i, next);
+    store(words + i, tempered(next));
   }
 }
 
 void Engine::refill() {
-  // Split where the shifted operand stops being last block's words; each loop's dependences are then at least
-  // 227 words apart, far beyond any vector width.
-  constexpr int kSplit = kWords - kShift;
-  for (int i = 0; i < kSplit; ++i) state_[i] = state_[i + kShift] ^ twist(state_[i], state_[i + 1]);
-  for (int i = kSplit; i < kWords - 1; ++i) state_[i] = state_[i - kSplit] ^ twist(state_[i], state_[i + 1]);
-  state_[kWords - 1] = state_[kShift - 1] ^ twist(state_[kWords - 1], state_[0]);
-  temper();
+  // The shifted operand is last block's words up to word 227 and this block's behind it, at least 227 words apart, far
+  // beyond any vector. The first new words, repeated behind the last old ones, make that a plain step too.
+  constexpr int kSplit = kWords - kShift, kWhole = kSplit / 4 * 4;
+  advance(0, kWhole, kShift);
+  std::memcpy(state_ + kWords, state_, sizeof(Four));
+  advance(kWhole, 4, kShift);
+  advance(kWhole + 4, kWords - kWhole - 4, -kSplit);
   next_ = 0;
   available_ = kWords;
 }

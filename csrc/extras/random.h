@@ -41,6 +41,14 @@ class Engine {
     return high << 32 | next32();
   }
 
+  // The next draws where they lie, `count` of them and at least one; `skip` says how many were used.
+  const uint32_t* ready(int64_t* count) {
+    if (available_ == 0) refill();
+    *count = available_;
+    return words_ + next_;
+  }
+  void skip(int64_t count) { next_ += static_cast<int>(count), available_ -= static_cast<int>(count); }
+
   // Copies the next `count` draws; the bulk form of next32.
   void take(uint32_t* out, size_t count);
 
@@ -54,12 +62,13 @@ class Engine {
 
  private:
   void refill();
+  void advance(int first, int count, int apart);
   void temper();
 
   uint64_t seed_;
   int next_;
   int available_;
-  uint32_t state_[kWords];
+  uint32_t state_[kWords + 4];   // and the first words again, for vectors that reach over the end
   uint32_t words_[kWords];
 };
 

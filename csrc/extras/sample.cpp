@@ -188,8 +188,11 @@ Error bernoulli(Generator& generator, Region& region, double p, double one) {
   const uint64_t threshold = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));
   return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
     const T hit = convert<T>(one), miss = convert<T>(0);
+    // By halves: lanes of 32 bits hold twice as many elements.
+    const uint32_t high = static_cast<uint32_t>(threshold >> 32), low = static_cast<uint32_t>(threshold);
     fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) {
-      return (join(w) & ((uint64_t{1} << 53) - 1)) < threshold ? hit : miss;
+      const uint32_t top = w[0] & ((1u << 21) - 1);
+      return (top < high) | ((top == high) & (w[1] < low)) ? hit : miss;
     });
     return nullptr;
   });

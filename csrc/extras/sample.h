@@ -139,15 +139,10 @@ enum class Cost { Cheap, Heavy };
 template <class T, int W, Cost cost = Cost::Cheap, class F>
 void fill_blocks(Generator& generator, Region& region, F make) {
   walk(region, [&](char** pointers, int64_t n) {
-    constexpr int64_t kLocal = 512, kShared = 1 << 16;
-    uint32_t local[kLocal * W];
-    std::vector<uint32_t> shared;
-    const bool parallel = cost == Cost::Heavy && n >= 2 * kHeavyGrain;
-    if (parallel) shared.resize(static_cast<size_t>(std::min(n, kShared)) * W);
-    uint32_t* words = parallel ? shared.data() : local;
-    const int64_t step = parallel ? kShared : kLocal;
+    constexpr int64_t kShared = 1 << 16;
     const int64_t stride = region.operands[0].strides[0];
     char* p = pointers[0];
+    const uint32_t* words = nullptr;
     const auto transform = [&](int64_t begin, int64_t end) {
       if (stride == sizeof(T)) {
         T* out = reinterpret_cast<T*>(p);
@@ -156,11 +151,25 @@ void fill_blocks(Generator& generator, Region& region, F make) {
         for (int64_t i = begin; i < end; ++i) *reinterpret_cast<T*>(p + i * stride) = make(words + i * W);
       }
     };
-    for (int64_t done = 0; done < n; done += step, p += step * stride) {
-      const int64_t m = std::min(n - done, step);
-      generator.engine.take(words, static_cast<size_t>(m * W));
-      if (parallel) in_parallel(m, kHeavyGrain, transform);
-      else transform(0, m);
+    int64_t done = 0;
+    if (cost == Cost::Heavy && n >= 2 * kHeavyGrain) {
+      std::vector<uint32_t> shared(static_cast<size_t>(std::min(n, kShared)) * W);
+      words = shared.data();
+      for (; done < n; done += kShared, p += kShared * stride) {
+        const int64_t m = std::min(n - done, kShared);
+        generator.engine.take(shared.data(), static_cast<size_t>(m * W));
+        in_parallel(m, kHeavyGrain, transform);
+      }
+    }
+    while (done < n) {
+      uint32_t pair[W];
+      int64_t ready;
+      words = generator.engine.ready(&ready);
+      const int64_t m = std::min(n - done, std::max<int64_t>(ready / W, 1));
+      if (ready < W) generator.engine.take(pair, W), words = pair;   // one that reaches into the next block
+      else generator.engine.skip(m * W);
+      transform(0, m);
+      done += m, p += m * stride;
     }
   });
 }
