@@ -12,29 +12,15 @@ relative error stays below 1.2e-6 down to -4. f64 uses erf.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from rushlight.loops import coefficients as table
 from rushlight.loops.expansions import expansion
 from rushlight.loops.expr import Value, abs_, bitcast, call, fma, gt, min_, neg, select
 from rushlight.loops.math_exp import MAGIC
-from rushlight.loops.pairs import INTEGER, horner, like, power_of_two
+from rushlight.loops.pairs import INTEGER, horner, like, paired_horner, power_of_two
 
 # p(9) is 2**-62: the polynomial, fitted to t = 4, is still falling there, and beyond it gelu is max(x, 0).
 FAR = 9.0
-
-
-def paired_horner(z: Value, coefficients: Sequence[float]) -> Value:
-    """The polynomial at z, by powers of z**2: half as deep as Horner's rule, for one more product."""
-    pairs = [
-        fma(like(z, high), z, like(z, low))
-        for low, high in zip(coefficients[0::2], coefficients[1::2], strict=False)
-    ]
-    total = like(z, coefficients[-1]) if len(coefficients) % 2 else pairs.pop()
-    square = z * z
-    for pair in reversed(pairs):
-        total = fma(total, square, pair)
-    return total
 
 
 def modest_exp2(x: Value) -> Value:

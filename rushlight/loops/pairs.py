@@ -85,6 +85,19 @@ def horner(z: Value, coefficients: Sequence[float]) -> Value:
     return total
 
 
+def paired_horner(z: Value, coefficients: Sequence[float]) -> Value:
+    """The polynomial at z, by powers of z**2: half as deep as Horner's rule, for one more product."""
+    pairs = [
+        fma(like(z, high), z, like(z, low))
+        for low, high in zip(coefficients[0::2], coefficients[1::2], strict=False)
+    ]
+    total = like(z, coefficients[-1]) if len(coefficients) % 2 else pairs.pop()
+    square = z * z
+    for pair in reversed(pairs):
+        total = fma(total, square, pair)
+    return total
+
+
 def power_of_two(n: Value, dtype: str) -> Value:
     """2**n for an integer Value n in the range of normal exponents of `dtype`."""
     return bitcast(shl(n + BIAS[dtype], FRACTION[dtype]), dtype)

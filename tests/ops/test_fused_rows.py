@@ -4,7 +4,7 @@ and one kernel runs all of them."""
 import pytest
 
 import rushlight as R
-from rushlight.op.fused import Fused, bind, call
+from rushlight.op.fused import Fused, bind, call, column
 from rushlight.op.schema import parse
 
 
@@ -145,3 +145,23 @@ def test_the_schema_that_fits_is_chosen():
     definition, bound = bind("sum", (R.randn(2),), {"dim": (0,), "keepdim": True})
     given = dict(zip([p.name for p in definition.spec.params], bound, strict=True))
     assert given["dim"] == (0,) and given["keepdim"] is True
+
+
+@pytest.mark.parametrize("cols", [1, 5, 70])
+def test_the_picked_element_of_a_row_is_written_where_it_belongs(cols):
+    x, grad = R.randn(6, cols), R.randn(6, 1)
+    target = R.randint(0, cols, (6, 1))
+    body = Body(
+        "_test(Tensor x, Tensor grad, Tensor target) -> Tensor",
+        lambda x, grad, target: (x.exp() - column(target, x)) * grad + x,
+        rows=("grad", "target"),
+    )
+    body.index_operand = "target"
+    R.testing.assert_close(*ran(body, x, grad, target))
+    body = Body(
+        "_test(Tensor x, Tensor grad, Tensor target) -> Tensor",
+        lambda x, grad, target: x + column(target, x) * x.amax(-1, keepdim=True) - column(target, x) * grad,
+        rows=("grad", "target"),
+    )
+    body.index_operand = "target"
+    R.testing.assert_close(*ran(body, x, grad, target))

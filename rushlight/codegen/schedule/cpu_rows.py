@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...loops.expr import Value, and_, cast, const, fma, ge, load, lt, min_, var, walk
+from ...loops.expr import Value, and_, cast, const, fma, ge, load, lt, min_, replace, var, walk
 from ...loops.nest import Check, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
 from ...loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
 from ...loops.vocabulary import Scalars
@@ -257,13 +257,20 @@ class RowNest:
     def stores(self, levels: list[list[RowNode]]) -> list[Statement]:
         result: list[Statement] = []
         inner: list[Statement] = []
+        after: list[Statement] = []
         j = var("j")
         for k, (node, code) in enumerate(self.program.results):
             target = self.first_out + k
             if node.kind == ROW:
                 result.append(Store(target, self.row, cast(self.value(node, None), code)))
             elif node.kind == FULL:
-                inner.append(Store(target, self.row * self.cols + j, cast(self.value(node, j), code)))
+                value = cast(self.value(node, j), code)
+                apart = self.picked_apart(value, j)
+                if apart is not None:
+                    value, own, place = apart
+                    result.append(Local(f"own{k}", own))
+                    after.append(Store(target, self.row * self.cols + place, var(f"own{k}", code)))
+                inner.append(Store(target, self.row * self.cols + j, value))
             else:   # a sum over rows: this chunk's partial row
                 inner.append(
                     Store(
@@ -276,7 +283,22 @@ class RowNest:
         if inner:
             inner += self.fetched(len(levels), j)
             result.append(For("j", ZERO, self.cols, tuple(inner), vector=True))
-        return result
+        return result + after
+
+    def picked_apart(self, value: Value, j: Value) -> tuple[Value, Value, Value] | None:
+        """An element as if none were picked, the picked one, and its column; None where that is all one expression.
+
+        The loop writes all of the row, and the picked element is written behind it: comparing positions takes a third
+        of the loop's time otherwise. (Threads of a GPU share the loop, and would have to wait for each other.)"""
+        asked = {v for v in along([value], j) if v.op == "cast" and v.args[0].op == "eq" and v.args[0].args[0] is j}
+        if len(asked) != 1 or self.spilled or not self.spills:
+            return None
+        (test,) = asked
+        column = test.args[0].args[1]
+        plain, own = (replace(value, {test: const(is_picked, test.dtype)}) for is_picked in (0, 1))
+        if any(v is test.args[0] for v in walk([plain])):
+            return None
+        return plain, replace(own, {j: column}), column
 
     def nest(self) -> Nest:
         program, totals = self.program, self.program.totals()
