@@ -16,6 +16,7 @@ static PyObject* str_fill;
 
 constexpr int64_t kDirectFill = 64;    // up to here, writing elements beats calling an op
 constexpr int64_t kDirectScatter = 4096;
+constexpr int64_t kDirectMask = 8192;  // up to here, looking through a mask beats calling the kernels that do
 
 namespace {
 
@@ -104,14 +105,17 @@ bool mask_fits(const Tensor* mask, const Tensor* input, int dim) {
   return true;
 }
 
-// The index list with masks replaced by positions, where everything is in host memory; else the list itself.
+// The index list with small masks replaced by positions, where everything is in host memory; else the list itself, whose
+// masks the ops look through with generated kernels (definitions/indexed/masks.py).
 Ref without_masks(PyObject* indices, const Tensor* input) {
   bool any = false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(indices); i++) {
     PyObject* item = PyList_GET_ITEM(indices, i);
     if (!is_tensor(item)) continue;
     if (as_tensor(item)->device.type != kCPU || as_tensor(item)->keys) return Ref::borrow(indices);
-    any |= is_mask(as_tensor(item)->dtype);
+    if (!is_mask(as_tensor(item)->dtype)) continue;
+    if (as_tensor(item)->numel > kDirectMask) return Ref::borrow(indices);
+    any = true;
   }
   if (!any || input->device.type != kCPU) return Ref::borrow(indices);
   Ref list(PyList_New(0));

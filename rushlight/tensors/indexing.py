@@ -176,7 +176,24 @@ def _bounds(item: slice) -> tuple[int | None, int | None, int]:
 
 def take(input: Tensor, indices: list) -> Tensor:
     """Elements named by index tensors."""
+    flat = under_mask(input, indices)
+    if flat is not None:
+        return flat.index_select(0, indices[0].view(-1).nonzero().view(-1))
     return find_op("index")(input, indices)
+
+
+def under_mask(input: Tensor, indices: list) -> Tensor | None:
+    """The input with the dims under its one mask as one, where both lie in order and nothing is recorded: what `index`
+    and `index_put_` do with such a mask, without their rules for all others."""
+    mask = indices[0]
+    if len(indices) != 1 or mask is None or mask.dtype is not _C.bool or not mask._is_contiguous():
+        return None
+    if not input._is_contiguous() or (input.requires_grad and _C.is_grad_enabled()) or mask.device != input.device:
+        return None
+    sizes = tuple(input.shape)
+    if tuple(mask.shape) != sizes[: mask.ndim] or not mask.ndim:
+        return None
+    return input.view(mask.numel(), *sizes[mask.ndim :])
 
 
 def scatter(target: Tensor, indices: list, value: Tensor) -> None:
@@ -195,6 +212,10 @@ def scatter(target: Tensor, indices: list, value: Tensor) -> None:
                 first if first.ndim == target.ndim else first[(..., *[None] * (target.ndim - first.ndim))], value
             )
             return
+    elif value.ndim == 1 and value.dtype is target.dtype and not value.requires_grad:
+        flat = under_mask(target, indices)
+        if flat is not None and flat.ndim == 1:
+            indices, target = [indices[0].view(-1).nonzero().view(-1)], flat
     find_op("index_put_")(target, indices, _without_leading_ones(value, target.ndim))
 
 

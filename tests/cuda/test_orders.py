@@ -8,14 +8,14 @@ import warnings
 import pytest
 
 import rushlight as rl
-from rushlight.codegen.schedule import ROW_SCHEDULERS, SCHEDULERS, gpu, gpu_rows
 from rushlight.devices import register
 from tests.devices.reference_device import ReferenceDevice
 
 from .orders import DTYPES, EXACT, NEAR, SHAPES, compare
 
-register(ReferenceDevice("orderform"))
-SCHEDULERS["orderform"], ROW_SCHEDULERS["orderform"] = gpu.schedule, gpu_rows.schedule_rows
+DEVICE = ReferenceDevice("orderform")
+DEVICE.scheduler = "gpu"
+register(DEVICE)
 on_card = pytest.mark.skipif(not rl.cuda.is_available(), reason="needs a CUDA device")
 PLACES = ["orderform", pytest.param("cuda", marks=on_card)]
 

@@ -472,3 +472,32 @@ def test_to_a_memory_format_copies_as_pytorch_does(rank):
         return [(y.stride(), y is x) for y, x in result]
 
     assert moved(rl) == moved(torch)
+
+
+@pytest.mark.parametrize("size", [60, 130], ids=["small", "large"])
+def test_masks_of_all_sizes(size: int) -> None:
+    """Large ones are looked through by kernels, small ones by the core."""
+    plain, deep = sample(size, size, dtype="float32"), sample(size, size, 3, dtype="float32")
+    for make in (lambda t: t, lambda t: t.t(), lambda t: t[:, ::2], lambda t: t.expand(2, size, size)):
+        x = make(plain)
+        for mask in (x > 0, x > 9, x == x, make(plain > 0)):
+            got, own = ours(x), ours(mask)
+            assert torch.equal(torch.from_dlpack(got[own]), x[mask])
+            if x.ndim == 2:
+                values = torch.arange(int(mask.sum()), dtype=torch.float32)
+                expected, written = x.clone(), got.clone()
+                expected[mask], written[own] = values, ours(values)
+                assert torch.equal(torch.from_dlpack(written), expected)
+    mask = plain > 0
+    assert torch.equal(torch.from_dlpack(ours(deep)[ours(mask)]), deep[mask])
+    x, y = ours(plain).requires_grad_(), plain.clone().requires_grad_()
+    (x[ours(mask)] ** 2).sum().backward()
+    (y[mask] ** 2).sum().backward()
+    assert torch.equal(torch.from_dlpack(x.grad), y.grad)
+    for lib, t, m in ((rl, ours(plain), ours(mask)), (torch, plain.clone(), mask)):
+        with pytest.raises((RuntimeError, IndexError)):
+            t[m] = lib.ones(3)
+        with pytest.raises(RuntimeError, match="memory"):    # values would be written over while they are read
+            t[m] = t.view(-1)[: int(m.sum())]
+        with pytest.raises(IndexError):
+            t[m[1:]]
