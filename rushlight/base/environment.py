@@ -61,6 +61,11 @@ VARIABLES = {
             "libcuda.so.1",
         ),
         Variable(
+            "RUSHLIGHT_NCCL_LIBRARY",
+            OURS,
+            "NVIDIA's NCCL library, where neither its wheel nor the system has `libnccl.so.2`",
+        ),
+        Variable(
             "RUSHLIGHT_TRACEBACK",
             OURS,
             "`full` keeps Rushlight's own frames in the traceback of an error that ends the program",
@@ -94,6 +99,15 @@ VARIABLES = {
         Variable("TORCHELASTIC_RESTART_COUNT", PYTORCH, "how often that launcher has restarted the processes", "0"),
         Variable("TORCH_FR_BUFFER_SIZE", PYTORCH, "how many of its last collectives a process keeps", "0"),
         Variable("TORCH_FR_DUMP_TEMP_FILE", PYTORCH, "the beginning of a path for them when one fails"),
+        Variable(
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+            PYTORCH,
+            "what follows when a call between cards fails or hangs: `0` only an error from its work, `2` the group is"
+            " aborted too, `1` and `3` the process ends",
+            "3",
+            ("0", "1", "2", "3"),
+        ),
+        Variable("TORCH_NCCL_BLOCKING_WAIT", PYTORCH, "`1`: Work.wait keeps the host waiting, too", "0", ("0", "1")),
         Variable("GLOO_SOCKET_IFNAME", PYTORCH, "the network interface that processes reach each other by"),
         Variable(
             "FX_GRAPH_SHOW_META", PYTORCH, "`1` prints the metadata of nodes with the code of a graph", "0", ("0", "1")

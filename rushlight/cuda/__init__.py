@@ -236,11 +236,6 @@ class Stream(_streams.Stream):
             )
         super().__init__(_real().unit_of(device), priority=priority, **given)
 
-    @property
-    def cuda_stream(self) -> int:
-        """The driver's handle."""
-        return _C.stream_handle(self.device, self.stream_id)
-
 
 class Event(_streams.Event):
     """A mark in a queue of work on a CUDA device."""

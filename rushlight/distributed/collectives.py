@@ -193,6 +193,23 @@ def all_gather_into_tensor(
     return _end(made._allgather_base(output_tensor, input_tensor, options), async_op)
 
 
+def _roots_list(
+    what: str, root_name: str, name: str, given: list[Tensor] | None, tensor: Tensor, made: ProcessGroup, root: int
+) -> list[list[Tensor]]:
+    """The list of tensors, one per rank, that the root gives and nobody else: as back ends take it."""
+    if made.rank() != root:
+        if given:
+            raise ValueError(f"{what}: only rank {root_name} may give {name}")
+        return []
+    if not given:
+        raise ValueError(f"{what}: rank {root_name} must give {name}, a tensor per rank")
+    _check_tensors(given, name)
+    _check_count(given, made.size(), name)
+    _check_alike([*given, tensor], what)
+    _check_numel(given, tensor, name)
+    return [given]
+
+
 def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: Any = None,
     async_op: bool = False, group_dst: int | None = None,
@@ -203,18 +220,10 @@ def gather(
         return None
     made = resolve(group)
     root = _peer(group, "dst", 0 if dst is None and group_dst is None else dst, group_dst)
-    if made.rank() == root:
-        if not gather_list:
-            raise ValueError("gather: rank dst must give gather_list, a tensor per rank")
-        _check_tensors(gather_list, "gather_list")
-        _check_count(gather_list, made.size(), "gather_list")
-        _check_alike([*gather_list, tensor], "gather")
-        _check_numel(gather_list, tensor, "gather_list")
-    elif gather_list:
-        raise ValueError("gather: only rank dst may give gather_list")
+    lists = _roots_list("gather", "dst", "gather_list", gather_list, tensor, made, root)
     options = opt.GatherOptions()
     options.rootRank, options.asyncOp = root, async_op
-    return _end(made.gather([gather_list] if gather_list else [], [tensor], options), async_op)
+    return _end(made.gather(lists, [tensor], options), async_op)
 
 
 def scatter(
@@ -227,18 +236,10 @@ def scatter(
         return None
     made = resolve(group)
     root = _peer(group, "src", 0 if src is None and group_src is None else src, group_src)
-    if made.rank() == root:
-        if not scatter_list:
-            raise ValueError("scatter: rank src must give scatter_list, a tensor per rank")
-        _check_tensors(scatter_list, "scatter_list")
-        _check_count(scatter_list, made.size(), "scatter_list")
-        _check_alike([*scatter_list, tensor], "scatter")
-        _check_numel(scatter_list, tensor, "scatter_list")
-    elif scatter_list:
-        raise ValueError("scatter: only rank src may give scatter_list")
+    lists = _roots_list("scatter", "src", "scatter_list", scatter_list, tensor, made, root)
     options = opt.ScatterOptions()
     options.rootRank, options.asyncOp = root, async_op
-    return _end(made.scatter([tensor], [scatter_list] if scatter_list else [], options), async_op)
+    return _end(made.scatter([tensor], lists, options), async_op)
 
 
 def reduce_scatter(
@@ -453,14 +454,47 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         raise ValueError("batch_isend_irecv: expected a list of at least one P2POp")
     if any(p.group is not p2p_op_list[0].group for p in p2p_op_list):
         raise ValueError("batch_isend_irecv: all messages must be of one group")
-    return [
-        p.op(p.tensor, group=p.group, tag=p.tag, **{"group_dst" if p.op is isend else "group_src": p.group_peer})
-        for p in p2p_op_list
-    ]
+    with _together(resolve(p2p_op_list[0].group), p2p_op_list[0].tensor.device):
+        return [
+            p.op(p.tensor, group=p.group, tag=p.tag, **{"group_dst" if p.op is isend else "group_src": p.group_peer})
+            for p in p2p_op_list
+        ]
+
+
+@contextlib.contextmanager
+def _together(made: ProcessGroup, device: Any) -> Iterator[None]:
+    """Messages begun inside are one call, for a back end where each would wait for the one before."""
+    backend = made._get_backend(device)
+    if not hasattr(backend, "_start_coalescing"):
+        yield
+        return
+    backend._start_coalescing(device)
+    try:
+        yield
+    finally:
+        backend._end_coalescing(device)
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
 # Objects travel pickled between processes of one job, which run one program: what is read here was written by it.
+
+
+def _carried(
+    call: Callable[[list[Tensor], list[Tensor]], Any], written: list[Tensor], read: list[Tensor], group: Any,
+    device: Any = None,
+) -> Any:  # fmt: skip
+    """`call(written, read)` with tensors of host memory, where the group's back end can reach them: on the device that
+    is named, on the group's, or on the current one of its kind."""
+    made = resolve(group)
+    kinds = list(made._backends)
+    if device is None and ("cpu" in kinds or not kinds):
+        return call(written, read)
+    place = _C.device(device) if device is not None else made.bound_device_id or _C.device(kinds[0])
+    away = [tensor.to(place) for tensor in written]
+    result = call(away, [tensor.to(place) for tensor in read])
+    for tensor, moved in zip(written, away, strict=True):
+        tensor.copy_(moved)
+    return result
 
 
 def _to_bytes(obj: Any) -> Tensor:
@@ -480,7 +514,7 @@ def _number(value: int) -> Tensor:
 def _gathered_sizes(data: Tensor, group: Any) -> list[int]:
     made = resolve(group)
     sizes = [_number(0) for _ in range(made.size())]
-    all_gather(sizes, _number(data.numel()), group=group)
+    _carried(lambda out, own: all_gather(out, own[0], group=group), sizes, [_number(data.numel())], group)
     return [int(s) for s in sizes]
 
 
@@ -498,7 +532,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     sizes = _gathered_sizes(data, group)
     _check_count(object_list, len(sizes), "object_list")
     rooms = [_empty(max(sizes), dtype=_C.uint8) for _ in sizes]
-    all_gather(rooms, _padded(data, max(sizes)), group=group)
+    _carried(lambda out, own: all_gather(out, own[0], group=group), rooms, [_padded(data, max(sizes))], group)
     for i, (room, size) in enumerate(zip(rooms, sizes)):
         object_list[i] = _from_bytes(room, size)
 
@@ -516,9 +550,12 @@ def gather_object(
         raise ValueError("gather_object: rank dst must give object_gather_list")
     data = _to_bytes(obj)
     sizes = _gathered_sizes(data, group)
-    rooms = [_empty(max(sizes), dtype=_C.uint8) for _ in sizes] if is_root else None
-    gather(_padded(data, max(sizes)), rooms, group=group, group_dst=root)
-    for i, room in enumerate(rooms or ()):
+    rooms = [_empty(max(sizes), dtype=_C.uint8) for _ in sizes] if is_root else []
+    _carried(
+        lambda out, own: gather(own[0], out or None, group=group, group_dst=root), rooms,
+        [_padded(data, max(sizes))], group,
+    )  # fmt: skip
+    for i, room in enumerate(rooms):
         object_gather_list[i] = _from_bytes(room, sizes[i])     # type: ignore[index]
 
 
@@ -535,12 +572,12 @@ def broadcast_object_list(
     sizes = _empty(len(object_list), dtype=_C.int64)
     for i, part in enumerate(parts):
         sizes[i] = part.numel()
-    broadcast(sizes, group=group, group_src=root)
+    _carried(lambda out, _: broadcast(out[0], group=group, group_src=root), [sizes], [], group, device)
     lengths = sizes.tolist()
     data = _empty(sum(lengths), dtype=_C.uint8)
     for part, place in zip(parts, data.split(lengths)):
         place.copy_(part)
-    broadcast(data, group=group, group_src=root)
+    _carried(lambda out, _: broadcast(out[0], group=group, group_src=root), [data], [], group, device)
     if not is_root:
         for i, place in enumerate(data.split(lengths)):
             object_list[i] = _from_bytes(place, lengths[i])
@@ -563,12 +600,26 @@ def scatter_object_list(
         _check_count(scatter_object_input_list or [], made.size(), "scatter_object_input_list")
         parts = [_to_bytes(o) for o in scatter_object_input_list or []]
         size = _number(max(p.numel() for p in parts))
-    broadcast(size, group=group, group_src=root)
-    own = _number(0)
-    scatter(own, [_number(p.numel()) for p in parts] if parts else None, group=group, group_src=root)
-    room = _empty(int(size), dtype=_C.uint8)
-    scatter(room, [_padded(p, int(size)) for p in parts] if parts else None, group=group, group_src=root)
+    _carried(lambda out, _: broadcast(out[0], group=group, group_src=root), [size], [], group)
+    own, room = _number(0), _empty(int(size), dtype=_C.uint8)
+
+    def spread(out: list[Tensor], given: list[Tensor]) -> None:
+        scatter(out[0], given or None, group=group, group_src=root)
+
+    _carried(spread, [own], [_number(p.numel()) for p in parts or ()], group)
+    _carried(spread, [room], [_padded(p, int(size)) for p in parts or ()], group)
     scatter_object_output_list[0] = _from_bytes(room, int(own))
+
+
+def _post(op: Callable, tensor: Tensor, group: Any, peer: int | None, as_batch: bool) -> int:
+    """Send or receive, by itself or as a batch of one; the rank at the other end."""
+    if as_batch:
+        batch_isend_irecv([P2POp(op, tensor, group=group, group_peer=peer)])[0].wait()
+        return get_global_rank(group, peer)      # type: ignore[arg-type]
+    if op is isend:
+        send(tensor, group=group, group_dst=peer)
+        return get_global_rank(group, peer)      # type: ignore[arg-type]
+    return recv(tensor, group=group, group_src=peer)
 
 
 def send_object_list(
@@ -583,9 +634,8 @@ def send_object_list(
     sizes = _empty(len(parts), dtype=_C.int64)
     for i, part in enumerate(parts):
         sizes[i] = part.numel()
-    send(sizes, group=group, group_dst=peer)
-    for part in parts:
-        send(part, group=group, group_dst=peer)
+    for part in [sizes, *parts]:
+        _carried(lambda _, own: _post(isend, own[0], group, peer, use_batch), [], [part], group, device)
 
 
 def recv_object_list(
@@ -597,11 +647,11 @@ def recv_object_list(
         return -1
     peer = None if src is None and group_src is None else _peer(group, "src", src, group_src)
     sizes = _empty(len(object_list), dtype=_C.int64)
-    sender = recv(sizes, group=group, group_src=peer)
+    sender = _carried(lambda out, _: _post(irecv, out[0], group, peer, use_batch), [sizes], [], group, device)
     peer = get_group_rank(group, sender)
     for i, size in enumerate(sizes.tolist()):
         data = _empty(size, dtype=_C.uint8)
-        recv(data, group=group, group_src=peer)
+        _carried(lambda out, _: _post(irecv, out[0], group, peer, use_batch), [data], [], group, device)
         object_list[i] = _from_bytes(data, size)
     return sender
 

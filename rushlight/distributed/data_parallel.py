@@ -214,9 +214,13 @@ class DistributedDataParallel(Module, Joinable):
             work.wait()
         self._agree(True)
 
+    def _where(self) -> Any:
+        """Where the parameters are: what the group's back end reaches."""
+        return self.reducer.named[0][1].device
+
     def _agree(self, has_data: bool) -> int:
         """Who has data: the last of them gives the buffers, their number may be the divisor."""
-        flags = _empty(self.process_group.size(), dtype=_C.int64).zero_()
+        flags = _empty(self.process_group.size(), dtype=_C.int64, device=self._where()).zero_()
         flags[self.process_group.rank()] = int(has_data)
         all_reduce(flags, group=self.process_group)
         with_data = [rank for rank, flag in enumerate(flags.tolist()) if flag]
@@ -232,7 +236,7 @@ class DistributedDataParallel(Module, Joinable):
 
     def _take_final_state(self, is_last: bool) -> None:
         """All processes end with the state of one that came last."""
-        mine = _empty(1, dtype=_C.int64).fill_(self.process_group.rank() if is_last else -1)
+        mine = _empty(1, dtype=_C.int64, device=self._where()).fill_(self.process_group.rank() if is_last else -1)
         all_reduce(mine, ReduceOp.MAX, self.process_group)
         self._broadcast(list(self.module.state_dict(keep_vars=True).values()), int(mine))
         self._source, self.reducer.divisor = 0, self.process_group.size()

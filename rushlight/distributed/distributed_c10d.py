@@ -68,6 +68,7 @@ from .groups import (
     shrink_group,
     split_group,
 )
+from .nccl_backend import NcclBackend as ProcessGroupNCCL
 from .options import (
     AllgatherOptions,
     AllreduceCoalescedOptions,
@@ -89,7 +90,8 @@ __all__ = [
     "AllToAllOptions", "AllgatherOptions", "AllreduceCoalescedOptions", "AllreduceOptions", "Backend",
     "BackendConfig", "BarrierOptions", "BroadcastOptions", "DistBackendError", "DistError", "DistNetworkError",
     "DistStoreError", "FileStore", "GatherOptions", "GroupMember", "GroupName", "HashStore", "P2POp", "PrefixStore",
-    "ProcessGroup", "ProcessGroupGloo", "QueueEmptyError", "ReduceOp", "ReduceOptions", "ReduceScatterOptions",
+    "ProcessGroup", "ProcessGroupGloo", "ProcessGroupNCCL", "QueueEmptyError", "ReduceOp", "ReduceOptions",
+    "ReduceScatterOptions",
     "ScatterOptions", "Store", "TCPStore", "Work", "all_gather", "all_gather_coalesced", "all_gather_into_tensor",
     "all_gather_object", "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single",
     "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list", "default_pg_timeout",

@@ -96,6 +96,9 @@ class Recorder:
         """The call was made: note how it ends."""
         if hasattr(work, "is_completed") and work.is_completed():
             self._ended(entry, work.exception())
+        elif hasattr(work, "when_ended"):       # its future is of the stream's, and says nothing of the end
+            entry["state"], entry["time_discovered_started_ns"] = "started", time.time_ns()
+            work.when_ended(lambda: self._ended(entry, work.exception()))
         elif hasattr(work, "get_future"):
             entry["state"], entry["time_discovered_started_ns"] = "started", time.time_ns()
             work.get_future().add_done_callback(lambda _: self._ended(entry, work.exception()))

@@ -84,7 +84,7 @@ class BackendBase(CollectiveMethods):
     abort = shutdown
 
 
-def _flat(tensor: Any) -> Any:
+def flat_of(tensor: Any) -> Any:
     """A tensor's elements in order, as one dimension without a history: itself where it is dense, else a copy."""
     tensor = tensor.detach()
     if tensor.is_conj() or tensor.is_neg():
@@ -96,8 +96,8 @@ def _is_dense(tensor: Any) -> bool:
     return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
 
 
-def _put(flat: Any, tensor: Any) -> None:
-    """Bring results from `_flat`'s copy home."""
+def put_back(flat: Any, tensor: Any) -> None:
+    """Bring results from `flat_of`'s copy home."""
     if not _is_dense(tensor):
         tensor.detach().copy_(flat.view(tensor.shape))
 
@@ -162,10 +162,10 @@ class HostBackend(BackendBase):
                 if tensor.is_sparse:
                     self._sparse_all_reduce(tensor, op, seconds)
                     continue
-                flat = before(op, _flat(tensor))
+                flat = before(op, flat_of(tensor))
                 transport.all_reduce(flat, op, seconds)
                 after(op, flat, self._size)
-                _put(flat, tensor)
+                put_back(flat, tensor)
 
         return self._run(call, tensors, options)
 
@@ -203,9 +203,9 @@ class HostBackend(BackendBase):
 
         def call(seconds: float) -> None:
             for tensor in tensors:
-                flat = _flat(tensor)
+                flat = flat_of(tensor)
                 self.transport().broadcast(flat, root, seconds)
-                _put(flat, tensor)
+                put_back(flat, tensor)
 
         return self._run(call, list(tensors), options)
 
@@ -217,11 +217,11 @@ class HostBackend(BackendBase):
         def call(seconds: float) -> None:
             for tensor in tensors:
                 # Other ranks keep their tensors as they are.
-                flat = before(op, _flat(tensor).clone() if self._rank != root else _flat(tensor))
+                flat = before(op, flat_of(tensor).clone() if self._rank != root else flat_of(tensor))
                 self.transport().reduce(flat, root, op, seconds)
                 if self._rank == root:
                     after(op, flat, self._size)
-                    _put(flat, tensor)
+                    put_back(flat, tensor)
 
         return self._run(call, list(tensors), options)
 
@@ -231,10 +231,10 @@ class HostBackend(BackendBase):
 
         def call(seconds: float) -> None:
             for outputs, tensor in zip(output_lists, inputs, strict=True):
-                flats = [_flat(o) for o in outputs]
-                self.transport().all_gather(flats, _flat(tensor), seconds)
+                flats = [flat_of(o) for o in outputs]
+                self.transport().all_gather(flats, flat_of(tensor), seconds)
                 for flat, output in zip(flats, outputs, strict=True):
-                    _put(flat, output)
+                    put_back(flat, output)
 
         return self._run(call, [o for outputs in output_lists for o in outputs], options)
 
@@ -247,9 +247,9 @@ class HostBackend(BackendBase):
         options = options or opt.AllgatherOptions()
 
         def call(seconds: float) -> None:
-            flat = _flat(output)
-            self.transport().all_gather(list(flat.chunk(self._size)), _flat(tensor), seconds)
-            _put(flat, output)
+            flat = flat_of(output)
+            self.transport().all_gather(list(flat.chunk(self._size)), flat_of(tensor), seconds)
+            put_back(flat, output)
 
         return self._run(call, [output], options)
 
@@ -263,10 +263,10 @@ class HostBackend(BackendBase):
         outputs = list(output_lists[0]) if output_lists else []
 
         def call(seconds: float) -> None:
-            flats = [_flat(o) for o in outputs] or None
-            self.transport().gather(flats, _flat(inputs[0]), options.rootRank, seconds)
+            flats = [flat_of(o) for o in outputs] or None
+            self.transport().gather(flats, flat_of(inputs[0]), options.rootRank, seconds)
             for flat, output in zip(flats or (), outputs):
-                _put(flat, output)
+                put_back(flat, output)
 
         return self._run(call, outputs, options)
 
@@ -276,9 +276,9 @@ class HostBackend(BackendBase):
         inputs = list(input_lists[0]) if input_lists else []
 
         def call(seconds: float) -> None:
-            flat = _flat(outputs[0])
-            self.transport().scatter(flat, [_flat(i) for i in inputs] or None, options.rootRank, seconds)
-            _put(flat, outputs[0])
+            flat = flat_of(outputs[0])
+            self.transport().scatter(flat, [flat_of(i) for i in inputs] or None, options.rootRank, seconds)
+            put_back(flat, outputs[0])
 
         return self._run(call, list(outputs), options)
 
@@ -289,24 +289,24 @@ class HostBackend(BackendBase):
 
         def call(seconds: float) -> None:
             for output, inputs in zip(outputs, input_lists, strict=True):
-                self._reduce_scatter(output, [_flat(i) for i in inputs], op, seconds)
+                self._reduce_scatter(output, [flat_of(i) for i in inputs], op, seconds)
 
         return self._run(call, list(outputs), options)
 
     def _reduce_scatter(self, output: Any, parts: list[Any], op: Any, seconds: float) -> None:
-        flat = _flat(output)
+        flat = flat_of(output)
         if kind_of(op).name == "PREMUL_SUM":
             parts = [part * op.factor for part in parts]
         self.transport().reduce_scatter(flat, parts, op, seconds)
         after(op, flat, self._size)
-        _put(flat, output)
+        put_back(flat, output)
 
     def _reduce_scatter_base(self, output: Any, tensor: Any, options: Any = None) -> Work:
         """The same for parts that lie one behind the other."""
         options = options or opt.ReduceScatterOptions()
 
         def call(seconds: float) -> None:
-            self._reduce_scatter(output, list(_flat(tensor).chunk(self._size)), options.reduceOp, seconds)
+            self._reduce_scatter(output, list(flat_of(tensor).chunk(self._size)), options.reduceOp, seconds)
 
         return self._run(call, [output], options)
 
@@ -319,10 +319,10 @@ class HostBackend(BackendBase):
         options = options or opt.AllToAllOptions()
 
         def call(seconds: float) -> None:
-            flats = [_flat(o) for o in outputs]
-            self.transport().all_to_all(flats, [_flat(i) for i in inputs], seconds)
+            flats = [flat_of(o) for o in outputs]
+            self.transport().all_to_all(flats, [flat_of(i) for i in inputs], seconds)
             for flat, output in zip(flats, outputs, strict=True):
-                _put(flat, output)
+                put_back(flat, output)
 
         return self._run(call, list(outputs), options)
 
@@ -333,10 +333,10 @@ class HostBackend(BackendBase):
         options = options or opt.AllToAllOptions()
 
         def call(seconds: float) -> None:
-            flat, source = _flat(output), _flat(tensor)
-            into, out = _split(flat, output, output_sizes, self._size), _split(source, tensor, input_sizes, self._size)
-            self.transport().all_to_all(into, out, seconds)
-            _put(flat, output)
+            flat, source = flat_of(output), flat_of(tensor)
+            into = split_of(flat, output, output_sizes, self._size)
+            self.transport().all_to_all(into, split_of(source, tensor, input_sizes, self._size), seconds)
+            put_back(flat, output)
 
         return self._run(call, [output], options)
 
@@ -349,7 +349,7 @@ class HostBackend(BackendBase):
 
     def send(self, tensors: list[Any], to: int, tag: int = 0, in_background: bool = True) -> Work:
         """Send a tensor to a rank."""
-        seconds, flat, mailbox = self._timeout.total_seconds(), _flat(tensors[0]), self.mailbox()
+        seconds, flat, mailbox = self._timeout.total_seconds(), flat_of(tensors[0]), self.mailbox()
         return self._peer_lane(to, "send").run(lambda: mailbox.send(flat, to, tag, seconds), tensors, in_background)
 
     def recv(self, tensors: list[Any], source: int | None, tag: int = 0, in_background: bool = True) -> Work:
@@ -357,9 +357,9 @@ class HostBackend(BackendBase):
         seconds, mailbox = self._timeout.total_seconds(), self.mailbox()
 
         def call() -> int:
-            flat = _flat(tensors[0])
+            flat = flat_of(tensors[0])
             sender = mailbox.receive(flat, source, tag, seconds)
-            _put(flat, tensors[0])
+            put_back(flat, tensors[0])
             return sender
 
         return self._peer_lane(source, "receive").run(call, tensors, in_background)
@@ -385,7 +385,7 @@ class HostBackend(BackendBase):
     abort = shutdown
 
 
-def _split(flat: Any, tensor: Any, sizes: list[int], ranks: int) -> list[Any]:
+def split_of(flat: Any, tensor: Any, sizes: list[int], ranks: int) -> list[Any]:
     if not sizes:
         if tensor.dim() == 0 or tensor.shape[0] % ranks:
             raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _C
 from ..base import environment
-from . import flight_recorder, mpi_backend
+from . import flight_recorder, mpi_backend, nccl_backend
 from .errors import DistBackendError, DistStoreError
 from .fake_backend import FakeBackend
 from .group import DEFAULT_TIMEOUT, BackendType, ProcessGroup, make_host_backend
@@ -26,10 +26,14 @@ class Backend(str):
     """A back end's name, in small letters: `Backend("GLOO")` is "gloo"."""
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
-    backend_list: list[str] = [UNDEFINED, GLOO, FAKE]     # noqa: RUF012
+    backend_list: list[str] = [UNDEFINED, GLOO, NCCL, MPI, FAKE]     # noqa: RUF012
     default_device_backend_map: dict[str, str] = {"cpu": GLOO, "cuda": NCCL}     # noqa: RUF012
-    backend_capability: dict[str, list[str]] = {GLOO: ["cpu"], MPI: ["cpu"], FAKE: ["cpu"]}     # noqa: RUF012
-    backend_type_map: dict[str, BackendType] = {UNDEFINED: BackendType.UNDEFINED, GLOO: BackendType.GLOO}  # noqa: RUF012
+    backend_capability: dict[str, list[str]] = {     # noqa: RUF012
+        GLOO: ["cpu"], MPI: ["cpu"], FAKE: ["cpu"], NCCL: ["cuda"],
+    }  # fmt: skip
+    backend_type_map: dict[str, BackendType] = {     # noqa: RUF012
+        UNDEFINED: BackendType.UNDEFINED, GLOO: BackendType.GLOO, NCCL: BackendType.NCCL,
+    }  # fmt: skip
     _plugins: dict[str, tuple[Callable[..., Any], bool]] = {}     # noqa: RUF012
 
     def __new__(cls, name: str) -> Backend:
@@ -47,7 +51,7 @@ class Backend(str):
     ) -> None:
         """Make a back end of a program's own known: `func(store, rank, size, timeout)` gives one, or with
         `extended_api` `func(distributed options, back end's options)`."""
-        if name.lower() in (cls.GLOO, cls.MPI, cls.FAKE) or name.lower() in cls._plugins:
+        if name.lower() in (cls.GLOO, cls.NCCL, cls.MPI, cls.FAKE) or name.lower() in cls._plugins:
             raise RuntimeError(f"there is a back end {name!r} already")
         kinds = [devices] if isinstance(devices, str) else list(devices or ["cpu", "cuda"])
         cls._plugins[name.lower()] = func, extended_api
@@ -88,6 +92,8 @@ class BackendConfig:
 def _is_known(name: str) -> bool:
     if name == Backend.MPI:
         return mpi_backend.is_installed()
+    if name == Backend.NCCL:
+        return nccl_backend.is_installed()
     return name in (Backend.GLOO, Backend.FAKE) or name in Backend._plugins
 
 
@@ -177,9 +183,11 @@ def _check_init(backend: Any, timeout: Any, store: Any, init_method: Any, rank: 
         if not _is_known(name):
             if name == Backend.MPI:
                 raise RuntimeError("backend 'mpi' needs mpi4py: pip install rushlight[mpi]")
+            if name == Backend.NCCL:
+                raise RuntimeError(nccl_backend.what_is_missing())
             raise RuntimeError(
                 f"backend {name!r} is not available here; there are: "
-                f"{', '.join(b for b in Backend.backend_list if b != Backend.UNDEFINED)}"
+                f"{', '.join(b for b in Backend.backend_list if _is_known(b))}"
             )
 
 
@@ -216,7 +224,7 @@ def init_process_group(
         f"{_world.count - 1}", PrefixStore(f"default_pg/{_world.count}", store), list(range(world_size)), rank,
         Backend(backend or Backend.UNDEFINED), timeout, pg_options, group_name or "default_pg",
     )  # fmt: skip
-    made.bound_device_id = device_id
+    _bind(made, device_id)
     if flight_recorder.current is None:
         flight_recorder.start(rank=rank)
     _world.default = GroupMember.WORLD = made
@@ -290,6 +298,8 @@ def _make_backend(
     if kind in (Backend.MPI, Backend.FAKE):
         made = mpi_backend.MpiBackend if kind == Backend.MPI else FakeBackend
         return made(own, rank, len(ranks), timeout, f"process group {name}", ranks)
+    if kind == Backend.NCCL:
+        return nccl_backend.NcclBackend(own, rank, len(ranks), timeout, f"process group {name}", ranks, pg_options)
     if kind not in Backend._plugins:
         raise RuntimeError(f"backend {kind!r} is not available here")
     function, is_extended = Backend._plugins[kind]
@@ -335,8 +345,16 @@ def new_group(
         name, store, members, members.index(me), Backend(backend or world_backend),
         timeout or default_pg_timeout, pg_options, group_desc or f"group {name}",
     )  # fmt: skip
-    made.bound_device_id = device_id
+    _bind(made, device_id)
     return made
+
+
+def _bind(made: ProcessGroup, device_id: Any) -> None:
+    """The device that a rank uses alone: what can be made for it now is made now."""
+    made.bound_device_id = device_id
+    backend = None if device_id is None else made._backends.get(_C.device(device_id).type)
+    if hasattr(backend, "eager_connect_single_device"):
+        backend.eager_connect_single_device(device_id)
 
 
 def _next_local(members: list[int]) -> int:
@@ -499,7 +517,12 @@ def _no() -> bool:
     return False
 
 
-is_nccl_available = is_ucc_available = is_xccl_available = _no
+is_ucc_available = is_xccl_available = _no
+
+
+def is_nccl_available() -> bool:
+    """Whether there is a CUDA device, and NVIDIA's library."""
+    return nccl_backend.is_installed()
 
 
 def is_mpi_available() -> bool:
@@ -513,10 +536,10 @@ def is_backend_available(backend: str) -> bool:
 
 
 def shrink_group(*args: Any, **kwargs: Any) -> Any:
-    """Only NCCL can do this."""
-    raise DistBackendError("shrink_group: the back end gloo cannot; destroy the group and make a smaller one")
+    """Refused: no back end here does this."""
+    raise DistBackendError("shrink_group: no back end here can; destroy the group and make a smaller one")
 
 
 def split_group(*args: Any, **kwargs: Any) -> Any:
-    """Only NCCL can do this."""
-    raise DistBackendError("split_group: the back end gloo cannot; use new_group")
+    """Refused: no back end here does this."""
+    raise DistBackendError("split_group: no back end here can; use new_group")

@@ -220,7 +220,7 @@ class Reducer:
                 is_last = index == len(self.buckets) - 1
                 function(state, GradBucket(index, bucket.buffer, bucket.views, bucket.parameters, is_last)).wait()
         if self.find_unused and not self.skips_unused:
-            self._all_reduce(_empty(len(self.named), dtype=_C.int32).zero_()).wait()
+            self._all_reduce(self._flags().zero_()).wait()
 
     def _all_reduce(self, tensor: Any) -> Any:
         options = opt.AllreduceOptions()
@@ -251,6 +251,10 @@ class Reducer:
                     bucket.buffer.copy_(reduced.detach().view(-1))
             self._write_back(bucket, used)
 
+    def _flags(self) -> Any:
+        """A number per parameter, where the parameters are: their group's back end reaches that."""
+        return _empty(len(self.named), dtype=_C.int32, device=self.named[0][1].device)
+
     def _used_anywhere(self) -> set[int] | None:
         """Parameters that took part in the loss of some process; None stands for all."""
         if self.skips_unused:
@@ -258,7 +262,7 @@ class Reducer:
             return {id(p) for _, p in self.named if id(p) not in away}
         if not self.find_unused:
             return None
-        flags = _empty(len(self.named), dtype=_C.int32).fill_(1)
+        flags = self._flags().fill_(1)
         away = {id(p) for p in self.unused}
         for i, (_, p) in enumerate(self.named):
             if id(p) in away:

@@ -36,6 +36,11 @@ class Stream:
         self.stream_id = _C.new_stream(self.device, priority) if stream_id is None else stream_id
         self._outside: list[tuple[int, int]] = []
 
+    @property
+    def cuda_stream(self) -> int:
+        """The driver's handle, for a stream of a CUDA device: `cuda.current_stream()` gives such a one, too."""
+        return _C.stream_handle(self.device, self.stream_id)
+
     def query(self) -> bool:
         """Whether everything queued is done."""
         return _C.query_stream(self.device, self.stream_id)

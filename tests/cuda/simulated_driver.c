@@ -17,7 +17,19 @@ long simulated_count(int which) { return counts[which]; }
 unsigned simulated_grid(int which) { return last_grid[which]; }
 const char* simulated_ptx(void) { return last_ptx; }
 
-int cuInit(unsigned flags) { return flags ? 1 : 0; }
+static char order[1 << 16];      /* marks made in streams and waited for, as they came */
+const char* simulated_order(void) { return order; }
+void simulated_order_clear(void) { order[0] = 0; }
+static int note(const char* what, void* stream, void* event) {
+  size_t used = strlen(order);
+  if (used + 64 < sizeof order) sprintf(order + used, "%s %ld %ld\n", what, (long)stream, (long)event);
+  return 0;
+}
+
+int cuInit(unsigned flags) {
+  if (getenv("SIMULATED_UNITS")) units = atoi(getenv("SIMULATED_UNITS"));
+  return flags ? 1 : 0;
+}
 int cuDeviceGetCount(int* n) { return *n = units, 0; }
 int cuDriverGetVersion(int* v) { return *v = 13000, 0; }
 int cuDeviceGetName(char* text, int n, int unit) { return snprintf(text, n, "Simulated %d", unit), 0; }
@@ -81,8 +93,8 @@ int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
 }
 int cuStreamSynchronize(void* s) { return (void)s, current < 0 ? 201 : 0; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
-int cuEventRecord(void* e, void* s) { return (void)e, (void)s, 0; }
-int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)s, (void)e, (void)flags, 0; }
+int cuEventRecord(void* e, void* s) { return note("mark", s, e); }
+int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, note("wait", s, e); }
 int cuEventSynchronize(void* e) { return (void)e, 0; }
 int cuEventQuery(void* e) { return (void)e, 0; }
 int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }

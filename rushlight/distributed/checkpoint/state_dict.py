@@ -244,6 +244,9 @@ def _make_state(optimizer: Optimizer) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
+_init_optim_state = _make_state      # the name that PyTorch's FSDP2 example imports
+
+
 def _flattened(state: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, values in state[_STATE].items():
