@@ -287,7 +287,9 @@ def _part_of(whole: Any, like: Any) -> Any:
     if not isinstance(like, DTensor) or isinstance(whole, DTensor):
         return whole
     box = local_box(like)
-    part = narrowed(whole, box.offsets, box.sizes).contiguous().to(like.to_local().device)
+    place = like.to_local().device
+    part = narrowed(whole, box.offsets, box.sizes).contiguous()
+    part = part.to(like.device_mesh.device_type if place.type == "meta" else place)
     return DTensor.from_local(part, like.device_mesh, like.placements, run_check=False, shape=like.size(),
                               stride=like.stride())  # fmt: skip
 
@@ -330,7 +332,9 @@ def set_model_state_dict(
     loaded = {real.get(name, name): value for name, value in given.items()}
     if options.ignore_frozen_params:
         loaded = {**{real[n]: targets[n] for n in real if not names.is_wanted(n)}, **loaded}
-    return type(model).load_state_dict(model, loaded, strict=options.strict)
+    # A model on the meta device has nothing to copy to: whole tensors, cut here, become its parameters.
+    takes_over = options.full_state_dict and any(t.device.type == "meta" for t in targets.values())
+    return type(model).load_state_dict(model, loaded, strict=options.strict, assign=takes_over)
 
 
 def set_optimizer_state_dict(
