@@ -17,7 +17,7 @@ from .._C import Tensor
 from ..fake import FakeTensor
 from ..nn import Buffer, Module, Parameter
 from ..symbols import SymBool, SymFloat, SymInt
-from .breaks import GraphBreak, Raised, shown
+from .breaks import GraphBreak, Raised, StepsInside, shown
 from .guards import Kind
 from .outside import Outside, Twin, dict_of, has_dict, is_python_class
 from .recorder import Recorder
@@ -65,6 +65,7 @@ class Attributes:
     native: Callable[..., Any]
     gradients: Any
     classes: Any
+    optimizer_steps: Any
     has_classes: bool      # whether tensors have attributes or rules of their own
 
     def twin_of(self, owner: Any) -> Twin | None:
@@ -111,6 +112,8 @@ class Attributes:
     def plain_attr(self, owner: Any, kind: type, name: str) -> Any:
         """As object.__getattribute__ finds it."""
         known = self.twin_of(owner)
+        if known is not None and name == "state" and id(dict_of(known.real).get(name)) in self.optimizer_steps.kept:
+            raise StepsInside
         found = on_class(kind, name)
         if found is not MISSING and is_data_descriptor(found):
             return self.from_descriptor(owner, kind, name, found, known)

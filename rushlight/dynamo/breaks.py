@@ -45,6 +45,10 @@ class GraphBreak(BaseException):  # noqa: N818 - no error of the program: the gr
         return f"{self.reason}{where}. {self.hint}"
 
 
+class StepsInside(BaseException):  # noqa: N818 - no error: capture begins again
+    """The program uses what an optimizer's step changes behind it: the step has to be in the graph."""
+
+
 class Raised(BaseException):  # noqa: N818 - carries one
     """An exception of the captured program."""
 

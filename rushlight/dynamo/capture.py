@@ -24,7 +24,7 @@ from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from .breaks import GraphBreak, Raised
+from .breaks import GraphBreak, Raised, StepsInside
 from .effects import Effects
 from .emitter import Emitter
 from .frame import NULL, Frame, Unread
@@ -85,10 +85,14 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
     """Capture a frame that is about to run with these locals."""
     reason: GraphBreak | None = None
     stop_at: int | None = None
+    steps_inside = False
     while True:
         attempt = _Attempt(code, flat_locals, globals, cells, settings, stop_at, reason)
+        attempt.machine.steps_inside = steps_inside
         try:
             return attempt.run()
+        except StepsInside:
+            steps_inside = True
         except GraphBreak as found:
             if reason is not None:
                 raise Refused(found) from found
@@ -179,7 +183,7 @@ class _Attempt:
         except Raised as raised:
             error = raised.exception
             raise GraphBreak("exception", f"{type(error).__name__}: {error}") from error
-        except (GraphBreak, KeyboardInterrupt):
+        except (GraphBreak, StepsInside, KeyboardInterrupt):
             raise
         except Exception as error:
             if environment.get("RUSHLIGHT_DYNAMO_DEBUG") == "1":

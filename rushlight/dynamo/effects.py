@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import collections
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._C import Tensor
 from .attributes import MISSING
 from .breaks import GraphBreak
+from .optimizers import step_behind
 from .outside import Twin, dict_of
 from .rebuild import Rebuilder
 
@@ -29,6 +31,9 @@ class Effects:
     def write(self) -> int:
         """All effects; how many there were."""
         count = 0
+        for step in self.machine.optimizer_steps.made:      # first: what the program wrote to optimizers came later
+            self.act(step_behind, step.optimizer, step.params, step.gradients)
+            count += 1
         for known in list(self.machine.outside.by_twin.values()):
             rule = _RULES.get(known.kind)
             if rule is not None:
@@ -79,11 +84,11 @@ class Effects:
 
     def dict(self, known: Twin) -> int:
         before, now = known.before, dict(dict.items(known.twin))
-        if before is None or (list(now) == list(before) and _same(list(now.values()), list(before.values()))):
+        if before is None or (_same_keys(now, before) and _same(list(now.values()), list(before.values()))):
             return 0
         gone = [k for k in before if k not in now]
         kept = [k for k in before if k in now]
-        if list(now)[:len(kept)] != kept:
+        if not _same_keys(list(now)[:len(kept)], kept):
             self.act(_refill_dict, known.twin, now)
             return 1
         for key in gone:
@@ -153,7 +158,7 @@ class Effects:
 
     def dict_base(self, known: Twin) -> int:
         now = dict(dict.items(known.twin))
-        if list(now) == list(known.before) and _same(list(now.values()), list(known.before.values())):
+        if _same_keys(now, known.before) and _same(list(now.values()), list(known.before.values())):
             return 0
         self.act(_refill_dict_base, known.twin, now)
         return 1
@@ -162,6 +167,14 @@ class Effects:
 _RULES: dict[str, Callable[[Effects, Twin], int]] = {
     "list": Effects.list, "dict": Effects.dict, "set": Effects.set, "cell": Effects.cell, "object": Effects.object,
 }  # fmt: skip
+
+
+def _same_keys(a: Iterable, b: Iterable) -> bool:
+    """Whether keys are the same, in the same order; those that are tensors as objects."""
+    a, b = list(a), list(b)
+    return len(a) == len(b) and all(
+        x is y or (not isinstance(x, Tensor) and not isinstance(y, Tensor) and x == y)
+        for x, y in zip(a, b, strict=True))
 
 
 def _same(a: list, b: list) -> bool:

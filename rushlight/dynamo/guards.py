@@ -34,6 +34,7 @@ from .sources import (
     Global,
     GlobalState,
     Item,
+    Kept,
     Length,
     Local,
     OffsetOf,
@@ -421,6 +422,7 @@ class _Builder:
 _READS: dict[type, tuple[str, str]] = {
     Global: ("global", "name"), Constant: ("constant", "value"), Attribute: ("attribute", "name"),
     DictOf: ("dict of", ""), Item: ("item", "key"), TypeOf: ("type of", ""), DictKey: ("key", "i"),
+    Kept: ("item", "key"),
     Length: ("length", ""), ShapeOf: ("shape", "i"), StrideOf: ("stride", "i"), OffsetOf: ("offset", ""),
     ClassAttribute: ("class attribute", "name"), GlobalState: ("state", ""),
 }  # fmt: skip

@@ -15,6 +15,7 @@ import operator
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +23,11 @@ from .._C import Tensor
 from ..dispatch.modes import below, state as mode_state
 from ..nn import Module
 from ..op import ops
-from . import arrays, control, control_flow, function_modes, gradients, marked, marks, natives, subclasses
+from . import arrays, control, control_flow, function_modes, gradients, marked, marks, natives, optimizers, subclasses
 from .attributes import MISSING, on_class
-from .breaks import GraphBreak, Raised, shown
+from .breaks import GraphBreak, Raised, StepsInside, shown
 from .frame import Frame
+from .guards import Kind, Predicate
 from .operators import Generator, Operators, put_back, unwatched
 from .outside import Outside, is_plain_key, is_python_class
 from .recorder import READS, Recorder
@@ -47,7 +49,7 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 _NUMPY = f"{os.sep}numpy{os.sep}"
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
-assert control.OPS and control_flow, "the instructions that decide, and the rules of control flow, are in their tables"
+assert control.OPS and control_flow and optimizers, "instructions that decide, rules of control flow: in their tables"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
@@ -104,6 +106,8 @@ class Machine(Operators):
         self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last
         self.classes = subclasses.TensorClasses()
         self.has_classes = False
+        self.optimizer_steps = optimizers.Steps()
+        self.steps_inside = False                   # whether steps of optimizers are ops of the graph
         outside.has_classes = self.note_classes
         recorder.interpose = self.op_called
         self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
@@ -113,6 +117,8 @@ class Machine(Operators):
         """An op that somebody calls on tensors of the graph."""
         if self.user_modes:
             return function_modes.seen(self, function, args, kwargs)
+        if self.optimizer_steps.made:
+            self.optimizer_steps.check(self, (*args, *kwargs.values()))
         owners = self.overrides(args, kwargs)
         if owners:
             return subclasses.ask(self, function, owners, args, kwargs)
@@ -175,7 +181,7 @@ class Machine(Operators):
                 return function(*args, **(kwargs or {}))
             finally:
                 put_back(before)
-        except (GraphBreak, Raised, Stopped):
+        except (GraphBreak, Raised, StepsInside, Stopped):
             raise
         except READS as error:
             raise GraphBreak("elements", f"{shown(function)} needs the elements of a tensor") from error
@@ -292,6 +298,8 @@ class Machine(Operators):
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
         if kind is functools._lru_cache_wrapper:
             return self.call_cached(function, args, kwargs)
+        if kind is weakref.ReferenceType:
+            return self.referent(function)
         if kind is operator.attrgetter:
             return natives.get_attributes(self, function, args)
         if arrays.is_numpy(function):
@@ -304,6 +312,15 @@ class Machine(Operators):
                 return self.call_module(function, args, kwargs)
             return self.call(found, (function, *args), kwargs)
         raise GraphBreak("native", f"a call of {shown(function)}, which is not known to be safe")
+
+    def referent(self, reference: weakref.ReferenceType) -> Any:
+        """What a weak reference from outside refers to, where the program has that by another name too."""
+        known = self.outside.by_real.get(id(reference()))
+        if known is None or known.twin is None:
+            raise GraphBreak("native", "a weak reference is followed to an object that is found nowhere else")
+        self.outside.guard(Kind.PREDICATE, known.source,
+                           Predicate(lambda value: value is reference(), "what a weak reference refers to"))
+        return known.twin
 
     def call_cached(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A function whose results are kept: of plain arguments they are what they are; of others it is called."""
@@ -499,6 +516,9 @@ class Machine(Operators):
             raise GraphBreak("not modelled", f"{shown(function)} inside of a mode that sees ops")
         if self.has_classes and self.overrides(args, kwargs):
             raise GraphBreak("tensor subclass", f"{shown(function)} of a tensor with rules of its own")
+
+        if self.optimizer_steps.made:
+            self.optimizer_steps.check(self, (*args, *kwargs.values()))
 
         def run() -> Any:
             with below(mode_state.function_modes):

@@ -30,7 +30,7 @@ from . import marks
 from .breaks import GraphBreak
 from .guards import Guard, Kind, Predicate, TensorLayout
 from .recorder import Recorder, without_modes
-from .sources import AsPlain, Attribute, Constant, DictOf, Item, Source
+from .sources import AsPlain, Attribute, Constant, DictKey, DictOf, Item, Kept, Source
 from .tensor_classes import TENSORS, Way, parts, way_of
 
 _Op = type(_C.Tensor.add)
@@ -79,7 +79,8 @@ class Outside:
         """Keep a guard; what is `Constant` is always the same object."""
         if isinstance(source, Constant) and kind in (Kind.TYPE_IS, Kind.ID_IS, Kind.EQUALS):
             return
-        key = kind, source, value if kind in (Kind.LACKS_KEY, Kind.HAS_KEY, Kind.ALIASED) else None
+        several = (Kind.LACKS_KEY, Kind.HAS_KEY, Kind.ALIASED, Kind.PREDICATE)
+        key = kind, source, value if kind in several else None
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, value, self.where())
 
@@ -229,16 +230,23 @@ class Outside:
         if len(real) > LARGE:
             raise GraphBreak("opaque object", f"{source} is a dict of {len(real)} keys")
         keys = list(real)
-        if not all(is_plain_key(k) for k in keys):
+        if not all(is_plain_key(k) or isinstance(k, Tensor) for k in keys):
             raise GraphBreak("opaque object", f"{source} is a dict whose keys are objects")
-        self.guard(Kind.DICT_KEYS, source, tuple(keys))
+        has_tensors = any(isinstance(k, Tensor) for k in keys)
+        if has_tensors:
+            self.guard(Kind.PREDICATE, source, Predicate(_has_keys(keys), "has the same tensors as keys"))
+        else:
+            self.guard(Kind.DICT_KEYS, source, tuple(keys))
         if type(real) is collections.defaultdict:
             twin: Any = collections.defaultdict(self.admit(real.default_factory, Attribute(source, "default_factory")))
         else:
             twin = type(real)()
         known = self.remember(real, twin, source, "dict")
-        for key in keys:
-            twin[key] = self.admit(real[key], Item(source, key))
+        for i, key in enumerate(keys):
+            if isinstance(key, Tensor):
+                twin[self.admit(key, DictKey(source, i))] = self.admit(real[key], Kept(source, key))
+            else:
+                twin[key] = self.admit(real[key], Item(source, key))
         known.before = dict(twin)
         return twin
 
@@ -415,6 +423,16 @@ def is_plain_key(key: Any) -> bool:
     return type(key) in CONSTANTS or isinstance(key, (*ITSELF, enum.Enum, types.FunctionType)) or (
         type(key) in (tuple, frozenset) and all(is_plain_key(k) for k in key)
     ) or type(key).__module__ == "typing"
+
+
+def _has_keys(keys: list[Any]) -> Callable[[Any], bool]:
+    """Whether a dict has these very keys, in their order."""
+    def holds(found: Any) -> bool:
+        return len(found) == len(keys) and all(
+            a is b or (not isinstance(b, Tensor) and type(a) is type(b) and a == b)
+            for a, b in zip(found, keys, strict=True))
+
+    return holds
 
 
 @functools.lru_cache(4096)

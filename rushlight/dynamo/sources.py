@@ -237,6 +237,34 @@ class Item(Source):
         return f"{self.base}[{self.key!r}]"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept(Source):
+    """What a dict has for one object, such as an optimizer's state for a parameter."""
+
+    base: Source
+    key: Any
+
+    def emit(self, emitter: Emitter) -> None:
+        self.base.emit(emitter)
+        emitter.load_const(self.key)
+        emitter.subscr()
+
+    def evaluate(self, scope: Scope) -> Any:
+        found = self.base.evaluate(scope).get(self.key)      # a dict with a default would make one
+        if found is None:
+            raise KeyError(f"{self.base} has nothing for the object")
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kept) and other.base == self.base and other.key is self.key
+
+    def __hash__(self) -> int:
+        return hash((self.base, id(self.key)))
+
+    def __str__(self) -> str:
+        return f"{self.base}[a {type(self.key).__name__}]"
+
+
 @dataclass(frozen=True, slots=True)
 class TypeOf(Source):
     """The class of an object."""

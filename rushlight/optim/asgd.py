@@ -30,7 +30,8 @@ class ASGDRule(Rule):
         falling = (_next_eta_of_tensors if hyper.get("foreach") else _next_eta)(
             hyper["lr"], lambd, hyper["alpha"], step
         )
-        return step, falling, 1 / max(1, step - hyper["t0"]), lambd, 1 - lambd * eta, eta, mu, hyper["weight_decay"]
+        mean = 1 / _at_least_one(step - hyper["t0"])
+        return step, falling, mean, lambd, 1 - lambd * eta, eta, mu, hyper["weight_decay"]
 
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, average: Any) -> tuple:
         maximize, decays, is_foreach = choices
@@ -41,6 +42,10 @@ class ASGDRule(Rule):
             return param, s.fma(param - average, n.mu, average)
         param = s.fma(-n.eta, grad, param * n.keep)
         return param, s.where(s.lt(n.mu, 1.0), average + (param - average) * n.mu, param)
+
+
+def _at_least_one(value: Any) -> Any:
+    return value.clamp(min=1) if isinstance(value, Tensor) else max(1, value)
 
 
 def _next_eta(lr: Any, lambd: float, alpha: float, step: float) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._C import Tensor
 from .optimizer import ParamsT
-from .rule import Numbers, Rule, RuledOptimizer, check_at_least_zero, check_betas, functional_update
+from .rule import Numbers, Rule, RuledOptimizer, TensorMath, check_at_least_zero, check_betas, functional_update
 
 
 class RAdamRule(Rule):
@@ -25,10 +25,12 @@ class RAdamRule(Rule):
         correction = 1 - beta2**step
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2**step / correction
-        factor = 0.0   # too few steps: no division
-        if length > 5.0:
+        is_long = length > 5.0   # with too few steps: no division
+        if isinstance(is_long, Tensor) or is_long:
             rectified = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-            factor = (rectified * correction) ** 0.5
+            factor = TensorMath.where(is_long, (rectified * correction) ** 0.5, 0.0)
+        else:
+            factor = 0.0
         return (step, lr / (1 - beta1**step), factor, hyper["eps"], 1 - beta1, 1 - beta2,
                 1 - lr * decay if hyper["decoupled_weight_decay"] else decay)  # fmt: skip
 

@@ -206,14 +206,19 @@ class Rule:
         return done
 
     def update_with_ops(
-        self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple
-    ) -> None:
-        """The same update through ordinary ops."""
+        self, param: Tensor, grad: Tensor, state: dict[str, Any] | None, hyper: dict[str, Any], choices: tuple,
+        read: Callable[[Tensor], Any] = Tensor.item,
+    ) -> None:  # fmt: skip
+        """The same update through ordinary ops. In a graph the state of one element cannot be read; numbers are then
+        tensors."""
         records = is_recorded(hyper)
         cells = [state[key] for key in self.scalars]
-        result = self.numbers(hyper, *(cell.item() for cell in cells))
+        result = self.numbers(hyper, *map(read, cells))
         for cell, value in zip(cells, result, strict=False):
-            cell.copy_(value.detach()) if isinstance(value, Tensor) else cell.fill_(value)
+            if isinstance(value, Tensor):
+                cell.copy_(value.detach() if value.requires_grad else value)
+            else:
+                cell.fill_(value)
         if "grad_scale" in hyper:
             grad.div_(hyper["grad_scale"])
         tensors = [param, *(state[key] for key in self.state(choices))]
