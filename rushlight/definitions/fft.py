@@ -22,7 +22,8 @@ from ..op import Composite, Library, Meta, Spec, find_op
 from ..op.batching import front, wrapped
 from ..op.factory import OPTIONS
 from ..op.view import wrap_dim
-from .fft_rows import complex_along, direct_launch, half_along, real_along, to_complex, whole_along
+from .fft_direct import direct_launch
+from .fft_rows import complex_along, half_along, real_along, to_complex, whole_along
 
 
 def factor(norm: str, points: int) -> float:
@@ -77,9 +78,8 @@ class ComplexToComplex(_Transform):
 
     def launches(self, args):
         input, dim, norm, forward = args
-        if not input.ndim:
-            return None
-        return direct_launch(input, dim, "forward" if forward else "inverse", factor(norm, input.shape[-1]))
+        scales = [factor(norm, input.shape[d]) for d in dim]
+        return direct_launch(input, dim, "forward" if forward else "inverse", scales)
 
     def compute(self, input, dim, norm, forward):
         for d in reversed(dim):
@@ -104,9 +104,8 @@ class RealToComplex(_Transform):
 
     def launches(self, args):
         input, dim, norm, onesided = args
-        if not input.ndim:
-            return None
-        return direct_launch(input, dim, "half" if onesided else "whole", factor(norm, input.shape[-1]))
+        scales = [factor(norm, input.shape[d]) for d in dim]
+        return direct_launch(input, dim, "half" if onesided else "whole", scales)
 
     def compute(self, input, dim, norm, onesided):
         first = half_along if onesided else whole_along
@@ -136,7 +135,8 @@ class ComplexToReal(_Transform):
         input, dim, norm, size = args
         if not input.ndim or size % 2 or input.shape[-1] != size // 2 + 1 or not size:
             return None
-        return direct_launch(input, dim, "real", factor(norm, size))
+        scales = [*(factor(norm, input.shape[d]) for d in dim[:-1]), factor(norm, size)]
+        return direct_launch(input, dim, "real", scales)
 
     def compute(self, input, dim, norm, size):
         for d in dim[:-1]:

@@ -29,8 +29,8 @@ LONGEST = 2048   # points of rows whose scratch memory stays in the second-level
 LONGEST_OF_FEW_LANES = 32768
 MANY = 4
 FEW = 256        # points from which one row alone is worth two kernels
+LARGEST_OF_LIBRARY = 512   # a prime factor up to which the library's sums of products cost less than a chirp
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
-IN_PLAN = 4096   # rows up to which a plan carries the table of roots itself
 CHUNKS = 32      # parts that threads share; each has room of its own
 COLUMNS = ("columns", "turned", "across")   # kinds of transforms whose rows are the middle dim of three
 
@@ -46,17 +46,19 @@ def points(kind: str, width: int) -> int:
     return width // 2 if kind in ("half", "whole") else width - 1 if kind == "real" else width
 
 
-def rows_launch(input: Any, kind: str, scale: float, table: int | None) -> Schedule:
-    """The kernel for the dense rows of `input`; the table of roots is argument `table`, or goes with the launch."""
-    width = input.shape[-1]
-    n, dtype, count = points(kind, width), to_complex(input.dtype), input.numel() // width
+def rows_step(
+    code: str, n: int, kind: str, count: int, scale: float, operands: tuple[int, int, int, int], table: int | bytes
+) -> tuple[Launch, tuple[Temp, Temp]]:
+    """The kernel for `count` dense rows of `n` points, a power of two, and its scratch memory. `operands` are source,
+    target and the two temporaries; `table` the number of the table of roots, or the table."""
     grain = max(1, GRAIN // (4 * n), -(-count // CHUNKS))
-    out = 1 if table is None else 2
-    numbers = (0, (-1, 0) if table is None else table, out, out + 1, out + 2)
-    constants = b"" if table is not None else bytes(roots(n, kind, dtype).numpy().tobytes())
-    nest, params = functools.partial(transform_nest, dtype.code, n, kind), (*number_bits(scale), grain)
-    launch = Launch((dtype.code, n, kind), nest, numbers, params, count, grain, constants=constants)
-    return Schedule((launch,), (Temp(dtype.code, (-(-count // grain), room_for(n))),) * 2)
+    source, target, *rooms = operands
+    numbers = (source, (-1, 0) if isinstance(table, bytes) else table, target, *rooms)
+    nest, params = functools.partial(transform_nest, code, n, kind), (*number_bits(scale), grain)
+    launch = Launch((code, n, kind), nest, numbers, params, count, grain,
+                    constants=table if isinstance(table, bytes) else b"")  # fmt: skip
+    room = Temp(code, (-(-count // grain), room_for(n)))
+    return launch, (room, room)
 
 
 @cache
@@ -90,12 +92,21 @@ class Pairs(Library):
 
     def launches(self, args):
         input, _, kind, scale = args
-        width, code = input.shape[-1], input.dtype.code
-        n, count = width - (kind == "real"), input.numel() // width
-        params = (n, *number_bits(float(scale)))
-        return Schedule(
-            (Launch((code, kind), lambda: pairs_nest(code, kind), (0, 1, 2), params, count, grain_of(n)),)
-        )
+        width = input.shape[-1]
+        n = width - (kind == "real")
+        return Schedule((pairs_step(input.dtype.code, n, kind, input.numel() // width, float(scale), (0, 2), 1),))
+
+
+def pairs_step(
+    code: str, n: int, kind: str, count: int, scale: float, operands: tuple[int, int], table: int | bytes
+) -> Launch:
+    """The kernel between spectra and pairs; `table` is the number of the table of roots, or the table."""
+    source, target = operands
+    given = isinstance(table, bytes)
+    return Launch(
+        (code, kind), lambda: pairs_nest(code, kind), (source, (-1, 0) if given else table, target),
+        (n, *number_bits(scale)), count, grain_of(n), constants=table if given else b"",
+    )  # fmt: skip
 
 
 def spectrum_of_pairs(x: Any, kind: str, scale: float) -> Any:
@@ -135,7 +146,10 @@ class Rows(Library):
 
     def launches(self, args):
         input, _, kind, scale = args
-        return rows_launch(input, kind, scale, 1)
+        width = input.shape[-1]
+        code, count = to_complex(input.dtype).code, input.numel() // width
+        launch, rooms = rows_step(code, points(kind, width), kind, count, scale, (0, 2, 3, 4), 1)
+        return Schedule((launch,), rooms)
 
 
 def to_complex(dtype: Any) -> Any:
@@ -146,33 +160,6 @@ def to_complex(dtype: Any) -> Any:
 def transform_rows(input: Any, kind: str, scale: float) -> Any:
     """`_fft_rows` with its table."""
     return find_op("_fft_rows")(input, roots(points(kind, input.shape[-1]), kind, to_complex(input.dtype)), kind, scale)
-
-
-def direct_launch(input: Any, dim: Any, kind: str, scale: float) -> Schedule | None:
-    """The kernel for the plainest case, dense rows of moderate length; None for any other."""
-    if (
-        not input.ndim
-        or len(dim) != 1
-        or dim[0] != input.ndim - 1
-        or not input._is_contiguous()
-        or input.device.type != "cpu"
-    ):
-        return None
-    width = input.shape[-1]
-    n = 2 * (width - 1) if kind == "real" else width
-    count = input.numel() // width
-    code = to_complex(input.dtype).code
-    if (
-        in_one_kernel(n, count, code)
-        and (not fits(points(kind, width)) or rows_share(n, count, code, 1 if kind in ("forward", "inverse") else 2))
-        and (n < FEW or 2 * count >= fourier.lanes(code))
-    ):
-        form = kind if kind in ("half", "whole", "real") else "rows"
-        return lanes_launch(input, form, n, (), scale, kind in ("inverse", "real"))
-    n = points(kind, width)
-    if not fits(n) or n > IN_PLAN or (kind in ("half", "whole") and width % 2):
-        return None
-    return rows_launch(input, kind, scale, None)
 
 
 # --- many rows at once ------------------------------------------------------------------------------------------------
@@ -197,13 +184,16 @@ def packed_tables(stages: list[int], roots: list[complex], code: str) -> tuple[b
     return table + struct.pack(f"<{len(stages)}q", *stages), len(stages) // fourier.FIELDS, len(table)
 
 
-def lanes_launch(
-    input: Any, kind: str, n: int, places: tuple[int, ...], scale: float, inverse: bool, turns: int = -1
-) -> Schedule:
-    """The kernel that transforms `n` points a row; `places` are (outer, inner, strides in and out) of columns,
-    () of rows."""
-    code = to_complex(input.dtype).code
-    given = input.shape[-1] if kind in ("chirp", "real") else n
+def lanes_step(
+    code: str, kind: str, n: int, shape: tuple[int, int], places: tuple[int, ...], scale: float, inverse: bool,
+    operands: tuple[int, int, int], turns: int | bytes | None = None,
+) -> tuple[Launch, Temp]:  # fmt: skip
+    """The kernel that transforms `n` points a row, and the scratch memory that it wants.
+
+    `shape` is how many rows there are and how long they are as given; `places` (outer, inner, strides in and out) of
+    columns, () of rows; `operands` the numbers of source, target and scratch memory; `turns` that of the table of
+    turns, or the table.
+    """
     points = fourier.convolution_length(n) if kind == "chirp" else n
     table, stages, begin = (chirp_bytes if kind == "chirp" else stage_bytes)(n, code)
     width = fourier.lanes(code) * (2 if kind in ("half", "whole", "real") else 1)
@@ -212,20 +202,38 @@ def lanes_launch(
         count, blocks = inner, outer * -(-inner // width)
         where = [inner, in_outer, in_stride, out_outer, out_stride, 0]
     else:
-        count = input.numel() // max(1, input.shape[-1])
+        count = shape[0]
         blocks, where = -(-count // width), [0] * 6
     # Few chunks: each has scratch memory of its own, which is in cache only from its second block on.
     grain = max(1, GRAIN // (4 * points * width), -(-blocks // (2 * _C.get_num_threads())))
     needed = fourier.room_for(points, code)
+    given = shape[1] if kind in ("chirp", "real") else n
     params = [points, given, count, stages, *number_bits(scale), int(inverse), needed, grain, *where]
-    out = 1 if turns < 0 else 2
-    numbers: list[Any] = [0, (-1, 0), (-1, begin), out, out + 1]
-    if turns >= 0:      # the table of turns lies behind the roots, in a tensor that carries both
-        numbers[1], params[-1] = turns, (begin + 15) // 16 * 16 // BY_CODE[code].itemsize
+    source, target, room = operands
+    numbers: list[Any] = [source, (-1, 0), (-1, begin), target, room]
+    if turns is not None:      # the table of turns lies behind the roots, in a tensor that carries both
+        params[-1] = (begin + 15) // 16 * 16 // BY_CODE[code].itemsize
+    if isinstance(turns, bytes):
+        table, numbers[2] = turns + table[begin:], (-1, len(turns))
+    elif turns is not None:
+        numbers[1] = turns
     key = (code, kind, fourier.forms(points))
     nest = functools.partial(fourier.transform_nest, *key)
     launch = Launch(key, nest, tuple(numbers), tuple(params), blocks, grain, constants=table)
-    return Schedule((launch,), (Temp(PART[code], (-(-blocks // grain) * 2 * needed,)),))
+    return launch, Temp(PART[code], (-(-blocks // grain) * 2 * needed,))
+
+
+def lanes_launch(
+    input: Any, kind: str, n: int, places: tuple[int, ...], scale: float, inverse: bool, turns: int | None = None
+) -> Schedule:
+    """That kernel for dense rows or columns of `input`."""
+    width = input.shape[-1]
+    out = 1 if turns is None else 2
+    launch, room = lanes_step(
+        to_complex(input.dtype).code, kind, n, (input.numel() // max(1, width), width), places, scale, inverse,
+        (0, out, out + 1), turns,
+    )  # fmt: skip
+    return Schedule((launch,), (room,))
 
 
 @cache
@@ -277,7 +285,7 @@ class Lanes(Library):
         outer, first, inner = input.shape
         step = first if kind == "across" else inner
         places = (outer, step, first * inner, inner, first * inner, step)
-        return lanes_launch(input, kind, n, places, scale, inverse, 1 if kind == "turned" else -1)
+        return lanes_launch(input, kind, n, places, scale, inverse, 1 if kind == "turned" else None)
 
 
 def in_lanes(input: Any, kind: str, n: int, scale: float, inverse: bool, turns: Any = None) -> Any:
@@ -412,7 +420,9 @@ def library_is_faster(n: int, count: int, code: str, is_real: bool = False, inve
     """
     if n <= LONGEST or in_one_kernel(n if fourier.smooth(n) else fourier.convolution_length(n), count, code):
         return False
-    return (code == "c128" and n < FAR) or (is_real and n % 2 == 1 and (inverse or fourier.smooth(n)))
+    if code == "c128" and n < FAR:
+        return True
+    return is_real and n % 2 == 1 and (inverse or fourier.largest_factor(n) <= LARGEST_OF_LIBRARY)
 
 
 # --- along one dim ----------------------------------------------------------------------------------------------------

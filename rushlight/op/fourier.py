@@ -49,7 +49,7 @@ from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store
 from .butterflies import Pair, times, turned
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-RADICES = (8, 7, 6, 5, 4, 3, 2)
+RADICES = (13, 11, 8, 7, 6, 5, 4, 3, 2)
 LARGEST_PRIME = 97      # a stage of one prime costs as many products as it has points; above, a chirp costs less
 # What a stage of eight costs where registers hold 16 bytes: eight points, their roots and what is between do not fit
 # the 32 there are. Less than a four and a two, more than half of three fours.
@@ -76,6 +76,8 @@ def radices(n: int) -> tuple[int, ...]:
     def cost(r: int) -> float:
         if r == 8 and vector_bits() == 128:
             return EIGHT
+        if r in (11, 13):      # twice as many numbers as registers hold
+            return 2 + 0.5 * r
         return 2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8, 16) else 1.4) if r in RADICES else 2.0 + r
 
     best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
@@ -99,6 +101,14 @@ def smallest_factor(n: int) -> int:
     return next((k for k in range(2, math.isqrt(n) + 1) if n % k == 0), n)
 
 
+@cache
+def largest_factor(n: int) -> int:
+    """The largest prime factor."""
+    while (factor := smallest_factor(n)) < n:
+        n //= factor
+    return n
+
+
 def smooth(n: int) -> bool:
     """Whether `n` has only small prime factors."""
     return n == 1 or bool(radices(n))
@@ -113,7 +123,7 @@ def convolution_length(n: int) -> int:
         stages = radices(m)
         return (
             m * sum(2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8) else odd) for r in stages)
-            if stages and all(r in RADICES for r in stages)
+            if stages and all(r in RADICES and r < 9 for r in stages)
             else math.inf
         )
 

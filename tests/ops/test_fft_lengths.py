@@ -12,7 +12,7 @@ import pytest
 import rushlight as rl
 from rushlight import codegen
 from rushlight.codegen.targets import vector_bits
-from rushlight.definitions import fft_rows
+from rushlight.definitions import fft_direct, fft_rows
 from rushlight.op import fourier
 
 # One row and many, small factors, large primes (chirps), two kernels for one row, and a chirp of those.
@@ -126,8 +126,10 @@ def test_the_library_and_the_kernels_agree_where_either_may_be_used(
     half = np.ascontiguousarray(z[:, : n // 2 + 1])
 
     def all_of_them() -> list[Any]:
-        return [rl.fft.fft(rl.from_numpy(z)), rl.fft.ifft(rl.from_numpy(z)), rl.fft.rfft(rl.from_numpy(x)),
-                rl.fft.fft(rl.from_numpy(x)), rl.fft.irfft(rl.from_numpy(half), n)]  # fmt: skip
+        numbers, reals, spectra = map(rl.from_numpy, (z, x, half))
+        return [fft_rows.complex_along(numbers, 1, True, 1.0), fft_rows.complex_along(numbers, 1, False, 1 / n),
+                fft_rows.half_along(reals, 1, 1.0), fft_rows.whole_along(reals, 1, 1.0),
+                fft_rows.real_along(spectra, 1, n, 1 / n)]  # fmt: skip
 
     chosen = []
     monkeypatch.setattr(fft_rows, "library_is_faster", lambda *args: chosen.append(args) or False)
@@ -183,3 +185,35 @@ def test_lengths_are_factored_into_stages() -> None:
         assert bool(stages) == (largest <= fourier.LARGEST_PRIME)
         assert not stages or math.prod(stages) == n
     assert all(fourier.convolution_length(n) >= 2 * n - 1 for n in (2, 101, 1009, 10007))
+
+
+@pytest.mark.parametrize("shape", [(3, 300), (7, 13, 143), (2, 40, 1), (1, 1013), (5, 6, 7, 8), (64, 250), (1, 1, 12)])
+def test_several_dims_as_one_plan(shape: tuple[int, ...]) -> None:
+    """All dims, and all but the last; each against NumPy, and on the way there no Python between kernels."""
+    z, x = (a.reshape(shape) for a in sample(1, math.prod(shape), "complex64"))
+    bound = len(shape) * BOUND * EPSILON["complex64"] * math.log2(2 * math.prod(shape))
+    numbers, reals = rl.from_numpy(z), rl.from_numpy(x)
+    n, dims = shape[-1], tuple(range(len(shape)))
+    for norm in ("backward", "ortho", "forward"):
+        assert error(rl.fft.fftn(numbers, norm=norm), np.fft.fftn(z, norm=norm)) <= bound
+        assert error(rl.fft.ifftn(numbers, norm=norm), np.fft.ifftn(z, norm=norm)) <= bound
+        assert error(rl.fft.rfftn(reals, norm=norm), np.fft.rfftn(x, norm=norm)) <= bound
+    assert error(rl.fft.fftn(reals), np.fft.fftn(x)) <= bound
+    assert error(rl.fft.fftn(numbers, dim=dims[:-1]), np.fft.fftn(z, axes=dims[:-1])) <= bound
+    if n % 2 == 0:
+        half = np.fft.rfftn(x).astype("complex64")
+        assert error(rl.fft.irfftn(rl.from_numpy(half)), x) <= bound
+
+
+def test_what_one_plan_computes() -> None:
+    numbers, reals = rl.randn(1, 1000, dtype=rl.complex64), rl.randn(64, 250)
+
+    def launches(x: Any, dims: tuple[int, ...], kind: str) -> int:
+        schedule = fft_direct.direct_launch(x, dims, kind, [1.0] * len(dims))
+        return 0 if schedule is None else len(schedule.launches)
+
+    assert launches(numbers, (1,), "forward") == 2          # 25 and 40
+    assert launches(rl.randn(1, 1000), (1,), "half") == 3   # 500 pairs in two steps, and their spectrum
+    assert launches(rl.randn(1, 1013), (1,), "half") >= 5   # a chirp
+    assert launches(reals, (0, 1), "half") == 2
+    assert launches(reals.t(), (1,), "half") == launches(rl.randn(1, 100003), (1,), "half") == 0

@@ -1,0 +1,269 @@
+"""Transforms of dense rows of moderate length as one plan: no Python runs between their kernels.
+
+Enters: a tensor, dims, a kind ("forward", "inverse", "half", "whole", "real") and scales. Leaves: a schedule, with the
+tables of roots inside; None for what `fft_rows.py` computes op by op: other layouts, long rows.
+
+Fewer rows than a register has lanes would leave lanes idle, so a row of them is cut in two factors, whose columns fill
+the lanes. A row with a large prime factor is convolved with a chirp (Bluestein), by transforms of a length that suits.
+Real rows of even length are transformed as pairs, of odd length as complex ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..codegen.schedule.launch import Launch, Schedule, Temp, grain_of
+from ..loops.expr import PART, Value, complex_, const, imag, load, real, var
+from ..loops.nest import For, Local, Nest, Store, operands, rows
+from ..op import fourier
+from ..op.butterflies import fits, times
+from ..op.pack import BY_CODE
+from .fft_rows import (
+    FEW,
+    chirp_tensors,
+    fits_lanes,
+    halves,
+    in_one_kernel,
+    lanes_step,
+    library_is_faster,
+    pair_roots,
+    pairs_step,
+    points,
+    roots,
+    rows_share,
+    rows_step,
+    to_complex,
+    turns_table,
+)
+
+LONGEST_TABLE = 4096     # points of rows whose tables a plan carries
+INPUT, RESULT = 0, 1
+
+
+def direct_launch(input: Any, dim: Sequence[int], kind: str, scales: Sequence[float]) -> Schedule | None:
+    """The kernels for all of `dim`, scaled by `scales`; None where there are none in one plan."""
+    last = input.ndim - 1
+    if not input.ndim or not len(dim) or not input._is_contiguous() or input.device.type != "cpu":
+        return None
+    order = list(zip(dim, scales, strict=True))
+    if kind in ("forward", "inverse"):
+        order = [(d, kind, scale) for d, scale in reversed(order)]
+    elif dim[-1] != last:
+        return None
+    elif kind == "real":
+        order = [*((d, "inverse", scale) for d, scale in order[:-1]), (last, kind, scales[-1])]
+    else:
+        order = [(last, kind, scales[-1]), *((d, "forward", scale) for d, scale in reversed(order[:-1]))]
+    steps = Steps(to_complex(input.dtype).code, input.numel() // input.shape[-1])
+    done = steps.chain(list(input.shape), order)
+    return steps.schedule() if done else None
+
+
+def bytes_of(table: Any) -> bytes:
+    """A table as a plan carries it."""
+    return bytes(table.numpy().tobytes())
+
+
+class Steps:
+    """Kernels one after another and the memory between them, for `count` rows of a complex type."""
+
+    def __init__(self, code: str, count: int) -> None:
+        self.code, self.count = code, count
+        self.launches: list[Launch] = []
+        self.temps: list[Temp] = []
+
+    def schedule(self) -> Schedule:
+        return Schedule(tuple(self.launches), tuple(self.temps))
+
+    def room(self, temp: Temp) -> int:
+        """The operand number of a new temporary."""
+        self.temps.append(temp)
+        return RESULT + len(self.temps)
+
+    def numbers(self, n: int) -> int:
+        """The same of rows of `n` complex numbers."""
+        return self.room(Temp(self.code, (self.count, n)))
+
+    def chain(self, shape: list[int], order: Sequence[tuple[int, str, float]]) -> bool:
+        """Dim after dim, each from one buffer into the next, of which there are two; False where some dim is not for a
+        plan."""
+        buffers: list[int] = []
+        source, last = INPUT, len(shape) - 1
+        for k, (d, kind, scale) in enumerate(order):
+            width = shape[d]
+            if kind in ("half", "whole"):
+                shape[d] = width // 2 + 1 if kind == "half" else width
+            target = RESULT
+            if k < len(order) - 1:
+                if k < 2:
+                    buffers.append(self.room(Temp(self.code, tuple(shape))))
+                target = buffers[k % 2]
+            if d == last:
+                done = self.rows(source, target, kind, width, scale)
+            else:
+                done = self.columns(source, target, shape, d, scale, kind == "inverse")
+            if not done:
+                return False
+            source = target
+        return True
+
+    def rows(self, source: int, target: int, kind: str, width: int, scale: float) -> bool:
+        """The last dim, whose rows are `width` numbers long."""
+        n = 2 * (width - 1) if kind == "real" else width
+        inverse, is_complex = kind in ("inverse", "real"), kind in ("forward", "inverse")
+        pairs = points(kind, width)
+        if (
+            in_one_kernel(n, self.count, self.code)
+            and (not fits(pairs) or rows_share(n, self.count, self.code, 1 if is_complex else 2))
+            and (n < FEW or 2 * self.count >= fourier.lanes(self.code))
+        ):
+            self.by_lanes("rows" if is_complex else kind, n, (), source, target, scale, inverse, given=width)
+            return True
+        if n > 2 * LONGEST_TABLE or library_is_faster(n, self.count, self.code, not is_complex, inverse):
+            return False
+        if fits(pairs) and not (kind in ("half", "whole") and width % 2):
+            return self.along(source, target, pairs, scale, kind)
+        if is_complex:
+            return self.transform(source, target, n, scale, inverse)
+        if n % 2 == 0:
+            return self.real_pairs(source, target, n // 2, kind, scale)
+        return self.real_rows(source, target, n, kind, scale)
+
+    def columns(self, source: int, target: int, shape: Sequence[int], d: int, scale: float, inverse: bool) -> bool:
+        """Another dim than the last."""
+        n, inner = shape[d], math.prod(shape[d + 1 :])
+        if not fits_lanes(n) or inner < fourier.lanes(self.code):
+            return False
+        places = (math.prod(shape[:d]), inner, n * inner, inner, n * inner, inner)
+        self.by_lanes("columns", n, places, source, target, scale, inverse)
+        return True
+
+    # --- complex rows -------------------------------------------------------------------------------------------------
+
+    def transform(self, source: int, target: int, n: int, scale: float, inverse: bool) -> bool:
+        """Rows of `n` points; False where no kernels suit."""
+        if fits(n) and n <= LONGEST_TABLE:
+            return self.along(source, target, n, scale, "inverse" if inverse else "forward")
+        if (parts := halves(n, self.code)) is not None and n >= FEW:
+            self.in_two(source, target, parts, scale, inverse)
+        elif in_one_kernel(n, self.count, self.code):
+            self.by_lanes("rows", n, (), source, target, scale, inverse)
+        else:
+            return self.chirp(source, target, n, scale, inverse)
+        return True
+
+    def along(self, source: int, target: int, n: int, scale: float, kind: str) -> bool:
+        """A power of two, with vectors along each row."""
+        if n > LONGEST_TABLE:
+            return False
+        first, table = RESULT + len(self.temps) + 1, bytes_of(roots(n, kind, BY_CODE[self.code]))
+        launch, rooms = rows_step(
+            self.code, n, kind, self.count, scale, (source, target, first, first + 1), table
+        )
+        self.temps += rooms
+        self.launches.append(launch)
+        return True
+
+    def in_two(self, source: int, target: int, parts: tuple[int, int], scale: float, inverse: bool) -> None:
+        """Two factors: columns of the first, turned, then columns of the second."""
+        n1, n2 = parts
+        n, between = n1 * n2, self.numbers(n1 * n2)
+        turns = bytes_of(turns_table(n1, n2, self.code))
+        self.by_lanes("turned", n1, (self.count, n2, n, n2, n, n2), source, between, 1.0, inverse, turns)
+        self.by_lanes("across", n2, (self.count, n1, n, n2, n, n1), between, target, scale, inverse)
+
+    def by_lanes(
+        self, kind: str, n: int, places: tuple[int, ...], source: int, target: int, scale: float, inverse: bool,
+        turns: bytes | None = None, given: int = 0,
+    ) -> None:  # fmt: skip
+        numbers = (source, target, RESULT + len(self.temps) + 1)
+        launch, room = lanes_step(self.code, kind, n, (self.count, given), places, scale, inverse, numbers, turns)
+        self.temps.append(room)
+        self.launches.append(launch)
+
+    def chirp(
+        self, source: int, target: int, n: int, scale: float, inverse: bool, is_real: bool = False,
+        kept: int | None = None,
+    ) -> bool:  # fmt: skip
+        """Rows of any length, real ones too; `kept` says how many points of the result are wanted."""
+        m = fourier.convolution_length(n)
+        if m > 3 * LONGEST_TABLE:
+            return False
+        factors, spectrum = map(bytes_of, chirp_tensors(n, m, inverse, BY_CODE[self.code]))
+        wide, changed, product, back = (self.numbers(m) for _ in range(4))
+        self.times(source, wide, n, n, m, factors, is_real)
+        if not self.transform(wide, changed, m, 1.0, False):
+            return False
+        self.times(changed, product, m, m, m, spectrum)
+        self.transform(product, back, m, scale / m, True)
+        kept = n if kept is None else kept
+        self.times(back, target, kept, m, kept, factors)
+        return True
+
+    def times(
+        self, source: int, target: int, n: int, given: int, wide: int, table: bytes, is_real: bool = False
+    ) -> None:
+        """Rows times a table (b"": as they are): `n` of the `given` points that rows have, zeros up to `wide`."""
+        key = (self.code, "times" if table else "copies", is_real)
+        numbers = (source, (-1, 0), target) if table else (source, target)
+        nest = functools.partial(times_nest, self.code, is_real, bool(table))
+        self.launches.append(
+            Launch(key, nest, numbers, (n, given, wide), self.count, grain_of(wide), constants=table)
+        )
+
+    # --- real rows ----------------------------------------------------------------------------------------------------
+
+    def real_pairs(self, source: int, target: int, n: int, kind: str, scale: float) -> bool:
+        """2n real numbers as `n` pairs, which are complex numbers."""
+        table = bytes_of(pair_roots(n, kind, BY_CODE[self.code]))
+        between = self.numbers(n)
+        if kind == "real":
+            self.launches.append(pairs_step(self.code, n, kind, self.count, 1.0, (source, between), table))
+            return self.transform(between, target, n, scale, True)
+        done = self.transform(source, between, n, 1.0, False)
+        self.launches.append(pairs_step(self.code, n, kind, self.count, scale, (between, target), table))
+        return done
+
+    def real_rows(self, source: int, target: int, n: int, kind: str, scale: float) -> bool:
+        """An odd number of points: complex ones, of whose spectrum half is kept, or all."""
+        kept = n // 2 + 1 if kind == "half" else n
+        if not fourier.smooth(n):
+            return self.chirp(source, target, n, scale, False, is_real=True, kept=kept)
+        wide = self.numbers(n)
+        self.times(source, wide, n, n, n, b"", is_real=True)
+        if kind == "whole":
+            return self.transform(wide, target, n, scale, False)
+        changed = self.numbers(n)
+        done = self.transform(wide, changed, n, scale, False)
+        self.times(changed, target, kept, n, kept, b"")
+        return done
+
+
+def times_nest(code: str, is_real: bool, has_table: bool) -> Nest:
+    """A row of the result: a row of the input times a table, then zeros."""
+    part, k, row = PART[code], var("k"), var("i")
+    nothing = const(0.0, part)
+    place = var("from") + k
+    x = load(0, place, part if is_real else code)
+    z = (x, nothing) if is_real else (real(x), imag(x))
+    if has_table:
+        w = load(1, k, code)
+        z = (x * real(w), x * imag(w)) if is_real else times(z, (real(w), imag(w)))
+    out = 2 if has_table else 1
+    given = [part if is_real else code, *([code] if has_table else [])]
+
+    def each(name: str, begin: Value, end: Value, value: Value) -> For:
+        return For(name, begin, end, (Store(out, var("to") + var(name), value),), vector=True)
+
+    zero = const(0, "i64")
+    body = (
+        Local("from", row * var("given")),
+        Local("to", row * var("wide")),
+        each("k", zero, var("n"), complex_(*z)),
+        each("z", var("n"), var("wide"), complex_(nothing, nothing)),
+    )
+    return Nest(f"fft_{'times' if has_table else 'copies'}", operands(given, [code]), ("n", "given", "wide"),
+                rows(*body))  # fmt: skip
