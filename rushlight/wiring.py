@@ -46,6 +46,7 @@ late.provide({
     "synced_batch_norm": "distributed.batch_norm:synced_batch_norm",     # SyncBatchNorm in training
     "DistributedDataParallel types": "distributed.data_parallel:_MixedPrecision",
     "export": "export:export",                                       # pipelines are cut from traced models
+    "serve torch": "compat:install",                                 # workers on Ray that import torch
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # PyTorch has it in autograd.graph
     "allow_mutation_on_saved_tensors": "dispatch.saved_mutation:allow_mutation_on_saved_tensors",

@@ -23,5 +23,5 @@ def is_available() -> bool:
 
 
 __getattr__, __dir__ = late.names(
-    globals(), {}, ("autograd", "checkpoint", "elastic", "nn", "optim", "pipelining", "rpc", "tensor"),
+    globals(), {}, ("autograd", "checkpoint", "elastic", "nn", "optim", "pipelining", "ray", "rpc", "tensor"),
 )

@@ -24,6 +24,8 @@ from typing import Any
 
 from ..base import environment
 from .doors import own_address
+from .etcd_store import EtcdStore
+from .store import Store
 from .tcp_store import TCPStore
 
 END_SECONDS = 30.0      # between asking processes to end and ending them
@@ -40,6 +42,7 @@ class Job:
     address: str = "127.0.0.1"
     port: int = 0                       # 0: any free one
     meeting: tuple[str, int] | None = None      # where launchers of several machines meet
+    meets_in_etcd: bool = False         # there is an etcd there; otherwise one of the launchers serves a store
     name: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     max_restarts: int = 0
     interval: float = 0.1
@@ -69,7 +72,7 @@ class Launcher:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.store: TCPStore | None = None
+        self.store: Store | None = None
         self.machine = job.machine or 0
         if job.meeting is not None:
             self._meet(*job.meeting)
@@ -80,6 +83,9 @@ class Launcher:
         self.files: list[Any] = []
 
     def _meet(self, host: str, port: int) -> None:
+        if self.job.meets_in_etcd:
+            self.store = EtcdStore(host, port, f"/torch/elastic/{self.job.name}", timedelta(minutes=10))
+            return
         serves = self.job.machine == 0 or (self.job.machine is None and _is_this_machine(host))
         try:
             self.store = TCPStore(host, port, None, serves, timedelta(minutes=10))

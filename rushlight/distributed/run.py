@@ -20,6 +20,8 @@ _ONLY_DEFAULT = ("tee", "local_ranks_filter", "duplicate_stdout_filters", "dupli
 # What --rdzv-conf may set, and what it is called here: seconds.
 _CONF = {"join_timeout": "join", "timeout": "join", "last_call_timeout": "last_call", "keep_alive_interval": "beat",
          "keep_alive_timeout": "silence"}  # fmt: skip
+_ETCD = ("etcd", "etcd-v2")              # one way to meet here, under both names
+_ELASTIC = ("c10d", *_ETCD)              # machines number themselves, and may come and go
 
 
 def get_args_parser() -> argparse.ArgumentParser:
@@ -38,7 +40,7 @@ def get_args_parser() -> argparse.ArgumentParser:
     add("--master-addr", default="127.0.0.1", help="the address of machine 0")
     add("--master-port", type=int, default=0, help="a free port of machine 0")
     add("--standalone", action="store_true", help="one machine, a port of its own")
-    add("--rdzv-backend", default="static", help="static (by --node-rank) or c10d (machines number themselves)")
+    add("--rdzv-backend", default="static", help="static (by --node-rank); c10d or etcd: machines number themselves")
     add("--rdzv-endpoint", default="", help="host:port where launchers of several machines meet")
     add("--rdzv-id", default="none", help="the name of the job")
     add("--rdzv-conf", default="", help="seconds, as last_call_timeout=5,join_timeout=600,keep_alive_timeout=15")
@@ -71,15 +73,18 @@ def job_of(args: argparse.Namespace) -> Job:
     machines = limits.most
     processes = _processes(args.nproc_per_node)
     meeting = None
-    if not args.standalone and (machines > 1 or (args.rdzv_backend == "c10d" and args.rdzv_endpoint)):
+    if not args.standalone and (machines > 1 or (args.rdzv_backend in _ELASTIC and args.rdzv_endpoint)):
         if args.rdzv_backend == "static":
             if args.node_rank is None:
                 raise SystemExit("torchrun: --nnodes > 1 needs --node-rank, or --rdzv-backend c10d")
             endpoint = args.rdzv_endpoint or f"{args.master_addr}:{args.master_port or 29500}"
-        elif args.rdzv_backend == "c10d":
+        elif args.rdzv_backend in _ELASTIC:
             endpoint = args.rdzv_endpoint
+            if args.rdzv_backend in _ETCD and endpoint and ":" not in endpoint:
+                endpoint += ":2379"
         else:
-            raise SystemExit(f"torchrun: --rdzv-backend {args.rdzv_backend} is not written yet, only static and c10d")
+            known = ", ".join(("static", *_ELASTIC))
+            raise SystemExit(f"torchrun: --rdzv-backend must be one of {known}, got {args.rdzv_backend!r}")
         host, _, port = endpoint.rpartition(":")
         if not host or not port.isdigit():
             raise SystemExit(f"torchrun: --rdzv-endpoint must be host:port, got {endpoint!r}")
@@ -88,7 +93,7 @@ def job_of(args: argparse.Namespace) -> Job:
         _command(args), processes, machines, _own_number(args, meeting), args.master_addr,
         0 if args.standalone or meeting else args.master_port, meeting,
         max_restarts=args.max_restarts, interval=args.monitor_interval, role=args.role, log_folder=args.log_dir,
-        redirects=_redirects(args.redirects, processes),
+        redirects=_redirects(args.redirects, processes), meets_in_etcd=args.rdzv_backend in _ETCD,
     )  # fmt: skip
     if args.rdzv_id != "none":
         job.name = args.rdzv_id
@@ -99,7 +104,7 @@ def job_of(args: argparse.Namespace) -> Job:
 
 def _own_number(args: argparse.Namespace, meeting: object) -> int | None:
     """This machine's number: none where machines number themselves."""
-    return 0 if meeting is None else None if args.rdzv_backend == "c10d" else args.node_rank
+    return 0 if meeting is None else None if args.rdzv_backend in _ELASTIC else args.node_rank
 
 
 def limits_of(args: argparse.Namespace) -> Limits:
@@ -108,8 +113,10 @@ def limits_of(args: argparse.Namespace) -> Limits:
     most = most or least
     if not least.isdigit() or not most.isdigit() or not 1 <= int(least) <= int(most):
         raise SystemExit(f"torchrun: --nnodes must be a number, or least:most, got {args.nnodes!r}")
-    if least != most and args.rdzv_backend != "c10d":
-        raise SystemExit(f"torchrun: --nnodes {args.nnodes}: machines that come and go need --rdzv-backend c10d")
+    if least != most and args.rdzv_backend not in _ELASTIC:
+        raise SystemExit(
+            f"torchrun: --nnodes {args.nnodes}: machines that come and go need --rdzv-backend c10d, or etcd"
+        )
     seconds = {}
     for part in filter(None, args.rdzv_conf.split(",")):
         name, _, value = part.partition("=")
@@ -150,7 +157,7 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line; raise SystemExit where the job failed."""
     parsed = get_args_parser().parse_args(args)
     job = job_of(parsed)
-    is_elastic = job.meeting is not None and parsed.rdzv_backend == "c10d"
+    is_elastic = job.meeting is not None and parsed.rdzv_backend in _ELASTIC
     status = (ElasticLauncher(job, limits_of(parsed)) if is_elastic else Launcher(job)).run()
     if status:
         raise SystemExit(status)

@@ -19,6 +19,8 @@ from rushlight.distributed.elastic.membership import ClosedError, Limits, Member
 from rushlight.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, record
 from rushlight.distributed.store import HashStore
 
+from .etcd_server import etcd_port
+
 # --- agreement on who takes part, in one process ----------------------------------------------------------------------
 
 
@@ -117,15 +119,16 @@ while not os.path.exists(os.path.join(folder, "stop")):
 
 
 class _Job:
-    def __init__(self, folder: Path, nodes: str, *more: str) -> None:
+    def __init__(self, folder: Path, nodes: str, *more: str, etcd: int = 0) -> None:
         self.folder = folder / "out"
         self.folder.mkdir()
         (folder / "program.py").write_text(PROGRAM)
         with socket.create_server(("", 0)) as free:
-            port = free.getsockname()[1]
+            port = etcd or free.getsockname()[1]
         self.command = [
             sys.executable, "-m", "rushlight.distributed.run", "--nnodes", nodes, "--nproc-per-node", "1",
-            "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--monitor-interval", "0.05",
+            "--rdzv-backend", "etcd" if etcd else "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}",
+            "--monitor-interval", "0.05",
             "--rdzv-conf", "last_call_timeout=0.5,keep_alive_interval=0.2,keep_alive_timeout=3,join_timeout=60",
             *more, str(folder / "program.py"), str(self.folder),
         ]  # fmt: skip
@@ -177,6 +180,25 @@ def test_machines_are_lost_and_come_back(tmp_path):
     job.await_running("0 3 3 0", "1 3 3 0", "2 3 3 0")
     for status, errors in job.stop():
         assert status == 0, errors
+
+
+def test_with_etcd_any_machine_may_be_lost(tmp_path):
+    job = _Job(tmp_path, "1:2", "--rdzv-id", tmp_path.name, etcd=etcd_port())
+    first = job.start()
+    job.await_running("0 1 1 0")
+    job.start()
+    job.await_running("0 2 2 0", "1 2 2 0")
+    job.kill(first)                     # with c10d the store, and the job, would go with it
+    job.await_running("0 1 1 0")
+    ((status, errors),) = job.stop()
+    assert status == 0, errors
+
+
+def test_an_etcd_that_is_not_there_is_named(tmp_path, capsys):
+    from rushlight.distributed import run
+
+    with pytest.raises(RuntimeError, match=r"etcd at 127.0.0.1:9 cannot be reached"):
+        run.main(["--nnodes", "2", "--rdzv-backend", "etcd-v2", "--rdzv-endpoint", "127.0.0.1:9", "program.py"])
 
 
 def test_a_failure_is_a_restart_of_all(tmp_path):

@@ -120,7 +120,8 @@ def test_machines_meet(program: list[str]) -> None:
         (("--nnodes", "2"), "--node-rank"),
         (("--nproc-per-node", "many"), "positive number"),
         (("--tee", "3"), "--tee is not written yet"),
-        (("--nnodes", "2", "--rdzv-backend", "etcd"), "etcd"),
+        (("--nnodes", "2", "--rdzv-backend", "zookeeper"), "etcd-v2, got 'zookeeper'"),
+        (("--nnodes", "2", "--rdzv-backend", "etcd"), "host:port"),
         (("--redirects", "x"), "--redirects"),
     ],
 )

@@ -15,12 +15,16 @@ import pytest
 
 import rushlight as rl
 from rushlight import distributed as dist
+from rushlight.distributed.etcd_store import EtcdStore
+
+from .etcd_server import etcd_port
 
 KINDS: dict[str, Callable[[Any], Any]] = {
     "hash": lambda folder: dist.HashStore(),
     "file": lambda folder: dist.FileStore(str(folder / "store"), 1),
     "tcp": lambda folder: dist.TCPStore("localhost", 0, 1, True),
     "prefix": lambda folder: dist.PrefixStore("part", dist.HashStore()),
+    "etcd": lambda folder: EtcdStore("127.0.0.1", etcd_port(), f"/tests/{folder}"),     # one server for all, kept
 }
 
 
