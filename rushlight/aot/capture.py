@@ -27,7 +27,7 @@ from .._higher_order_ops.core import HigherOrderOp, apart, fake_mode_for, tensor
 from ..autograd import grad as autograd_grad, grad_mode
 from ..dispatch import autocast
 from ..dispatch.modes import TorchFunctionMode, disable_dispatch_modes
-from ..dynamo.tensor_classes import is_wrapper
+from ..dynamo.tensor_classes import is_whole
 from ..dynamo.tracing import without_saving_hooks
 from ..fake import (
     DataDependentOutputException,
@@ -120,7 +120,7 @@ class Twins(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def twin(self, t: Any) -> Any:
-        if not isinstance(t, Tensor) or isinstance(t, FakeTensor) or is_wrapper(t):
+        if not isinstance(t, Tensor) or isinstance(t, FakeTensor) or is_whole(t):
             return t
         if id(t) not in self.of:
             proxy = self.tracer.create_proxy_for_constant(t)
@@ -164,7 +164,8 @@ class RecordingMode(CallingMode):
         if is_for_others(types):
             return NotImplemented
         if (
-            func.name.startswith("_foreach_")
+            not any(hasattr(kind, "_taken_apart") for kind in types)
+            and func.name.startswith("_foreach_")
             and definition.body
             and not func.records
             and func not in self.decomposition_table

@@ -75,6 +75,8 @@ class CompiledGraph:
         self.general: list[tuple[Any, tuple]] = []      # what each region assumed of sizes
         self.regions: dict[Any, tuple | None] = {}
         self.only: tuple | None = None
+        self.wholes: list[int] = []      # inputs that are tensors around others
+        self.rebuilt: dict[int, Callable] = {}      # results that are such: from what is inside
         self.why = ""      # what kept the graph from being compiled
         self.casts = autocast_state() is not None
         # recording is off where the graph begins, and turned on inside of it (the rest of a no_grad block, and more)
@@ -84,17 +86,29 @@ class CompiledGraph:
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         found = self.only if self.only is not None else self.region_for(inputs)
-        if found is None or (found[2] and _shares_memory(inputs, found[2])):
+        given = self.taken_apart(inputs) if found is not None and self.wholes else inputs
+        if found is None or (found[2] and _shares_memory(given, found[2])):
             return self.gm.forward(*inputs)
         region, lifted, _, numbers = found
         recording = grad_mode.enable_grad() if self.enables else nullcontext()
         with without_autocast() if self.casts else nullcontext(), recording:     # the graph has its casts
-            results = region([*inputs, *lifted] if lifted else inputs)
-        return self.with_numbers(results, inputs, *numbers) if numbers else results
+            results = region([*given, *lifted] if lifted else given)
+        if numbers:
+            results = self.with_numbers(results, inputs, *numbers)
+        if not self.rebuilt:
+            return results
+        return [self.rebuilt[i](r) if i in self.rebuilt else r for i, r in enumerate(results)]
+
+    def taken_apart(self, inputs: list[Any]) -> list[Any]:
+        """The inputs, with what is inside of tensors in their place."""
+        parts = list(inputs)
+        for i in self.wholes:
+            parts[i] = inputs[i]._taken_apart()[0]
+        return parts
 
     def is_native(self) -> bool:
         """Whether a call is a call of the native region, and nothing else."""
-        if self.only is None or self.casts or self.enables:
+        if self.only is None or self.casts or self.enables or self.wholes or self.rebuilt:
             return False
         region, lifted, mutated, numbers = self.only
         return region.plain and not lifted and not mutated and not numbers
@@ -146,8 +160,16 @@ class CompiledGraph:
         """The graph of forward and backward; None, and why is told, where there can be none."""
         from .capture import capture  # noqa: PLC0415 - graphs that are found on disk need none
 
+        apart = {i: t._taken_apart() for i, t in enumerate(inputs) if hasattr(type(t), "_taken_apart")}
+        self.wholes = list(apart)
+        inputs = [apart[i][0] if i in apart else t for i, t in enumerate(inputs)]
+
         def flat(values: list[Any]) -> list[Any]:
+            values = [apart[i][1](v) if i in apart else v for i, v in enumerate(values)]
             results = list(self.gm.forward(*values))
+            for i, r in enumerate(results):
+                if hasattr(type(r), "_taken_apart"):
+                    results[i], self.rebuilt[i] = r._taken_apart()
             formulas.update({i: r.expression for i, r in enumerate(results) if isinstance(r, SYMBOLIC)})
             return [None if i in formulas else r for i, r in enumerate(results)]
 

@@ -42,7 +42,8 @@ _INTERPRETED = tuple(
         "nn" + os.sep, "autograd" + os.sep + "grad_mode.py", "amp" + os.sep, "distributions" + os.sep, "optim" + os.sep,
         "utils" + os.sep + "checkpoint.py", "func" + os.sep + "stateless.py",
         "ao" + os.sep, "utils" + os.sep + "_pytree.py", "_higher_order_ops" + os.sep + "associative_scan.py",
-        "_dynamo" + os.sep + "decorators.py",
+        "_dynamo" + os.sep + "decorators.py", os.path.join("distributed", "tensor", "_modules.py"),
+        os.path.join("distributed", "tensor", "parallel", "style.py"),
     )
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep

@@ -141,6 +141,8 @@ class Outside:
         return value
 
     def tensor(self, real: Tensor, source: Source) -> Any:
+        if hasattr(type(real), "_taken_apart"):
+            return self.taken_apart(real, source)
         if isinstance(real, FakeTensor):
             raise GraphBreak("unknown tensor", f"{source} is a tensor without elements")
         if type(real) not in TENSORS:
@@ -195,6 +197,15 @@ class Outside:
     def attribute_of(self, known: Twin, name: str) -> Source:
         """Where an attribute of a tensor is found."""
         return Attribute(known.source, name)
+
+    def taken_apart(self, real: Any, source: Source) -> Any:
+        """A tensor that stands for another one, inside of it, and says how: the graph is given the whole."""
+        fake = self.recorder.add_taken_apart(f"arg{len(self.inputs)}", real)
+        self.inputs.append((source, real))
+        self.guard(Kind.TENSOR, source, TensorLayout.of(real, ()))
+        for name in type(real)._told_apart_by:
+            self.admit(getattr(real, name), Attribute(source, name))
+        return self.remember(real, fake, source, "tensor").twin
 
     def tensor_of(self, real: Tensor) -> FakeTensor | None:
         """The fake of a tensor that native code found by itself."""

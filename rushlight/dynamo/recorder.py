@@ -22,9 +22,11 @@ from ..fx.graph import Graph
 from ..fx.node import Node
 from ..fx.proxy import GraphAppendingTracer, Proxy
 from ..nn import Module
+from ..utils import _pytree as pytree
 from ..utils._python_dispatch import transform_subclass
+from . import marks
 from .breaks import GraphBreak, shown
-from .tensor_classes import is_wrapper
+from .tensor_classes import is_whole, is_wrapper
 
 READS = (DataDependentOutputException, GuardOnDataDependentSymNode)
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), type(...), _C.dtype, _C.device, range)
@@ -82,6 +84,18 @@ class Recorder(TorchFunctionMode):
             return self.fake_mode.from_tensor(real.detach(), static_shapes=True)
         return transform_subclass(real, lambda name, inner: self.imitated(inner))
 
+    def add_taken_apart(self, name: str, real: Any) -> Tensor:
+        """A placeholder for a tensor around another, and one like it around a fake."""
+        with without_modes(), grad_mode.inference_mode(False), grad_mode.enable_grad():
+            names, context = real.__tensor_flatten__()
+            inner = {n: self.fake_mode.from_tensor(getattr(real, n).detach(), static_shapes=True) for n in names}
+            fake = type(real).__tensor_unflatten__(inner, context, tuple(real.shape), tuple(real.stride()))
+            if real.requires_grad and not real.is_leaf:
+                fake = fake.clone()
+        fake.__dict__.update({k: v for k, v in real.__dict__.items() if k not in fake.__dict__})
+        self.track(fake, self.graph.placeholder(name))
+        return fake
+
     def add_number(self, name: str, number: Any) -> Node:
         """A placeholder for a symbolic number."""
         node = self.graph.placeholder(name)
@@ -122,18 +136,37 @@ class Recorder(TorchFunctionMode):
         if not tensors and not (writes and _tensors_in((args, kwargs))):
             return result
         self.calls += 1
+        if marks.of(func) == marks.IN_GRAPH:
+            return self.bound(result, self.held_call(func, args, kwargs))
         where = target if target is not None else _TARGETS.get(name, func) if _is_slot(func) else func
         node = self.graph.call_function(
             where, tuple(self.argument(a) for a in args), {k: self.argument(v) for k, v in kwargs.items()}
         )
         return self.bound(result, node)
 
+    def held_call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Node:
+        """A call whose arguments, all but the tensors, are part of the function."""
+        given, spec = pytree.tree_flatten((args, kwargs))
+        at = [i for i, leaf in enumerate(given) if isinstance(leaf, Tensor)]
+        constants = [None if isinstance(leaf, Tensor) else leaf for leaf in given]
+
+        def whole(*tensors: Any) -> Any:
+            filled = list(constants)
+            for i, t in zip(at, tensors, strict=True):
+                filled[i] = t
+            inner, named = pytree.tree_unflatten(filled, spec)
+            return func(*inner, **named)
+
+        return self.graph.call_function(
+            as_target(func.__name__, whole), tuple(self.argument(given[i]) for i in at), {}
+        )
+
     def bound(self, result: Any, node: Node) -> Any:
         """A result whose tensors are known by their nodes."""
         if isinstance(result, Tensor):
             if id(result) in self.nodes:
                 return result
-            if not isinstance(result, FakeTensor) and not is_wrapper(result):
+            if not isinstance(result, FakeTensor) and not is_whole(result):
                 with without_modes():
                     if result.is_meta and type(result) is not FakeTensor:
                         result = self.fake_mode.wrap(result, _C.device("cpu"), None)

@@ -55,6 +55,11 @@ def is_wrapper(value: Any) -> bool:
     return isinstance(value, Tensor) and way_of(type(value)) is Way.WRAPPER
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a value is a tensor around others: such a one, or one of ours that says how it is taken apart."""
+    return is_wrapper(value) or hasattr(type(value), "_taken_apart")
+
+
 def parts(t: Any) -> tuple[list[str], Any]:
     """The names of the tensors inside of a wrapper, and what else is needed to put it together."""
     names, context = t.__tensor_flatten__()

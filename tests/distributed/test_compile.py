@@ -170,3 +170,101 @@ def _sharded(rank: int, ranks: int) -> None:
 
 def test_data_parallel_and_compile() -> None:
     results_of(run(2, all_of, [_data_parallel, _sharded]))
+
+
+def _distributed_tensors(rank: int, ranks: int) -> None:
+    import rushlight as torch
+    from rushlight import distributed as dist
+    from rushlight.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+    mesh = dist.init_device_mesh("cpu", (ranks,))
+    torch.manual_seed(0)
+    weight = distribute_tensor(torch.randn(5, 4), mesh, [Shard(0)]).requires_grad_()      # 3 rows here, 2 there
+    count = distribute_tensor(torch.zeros(3), mesh, [Replicate()])
+
+    def function(x: Any, w: Any) -> Any:
+        count.add_(1)
+        y = (x @ w.t()).relu()
+        if y.placements == (Shard(1),):
+            y = y * 2
+        local = y.to_local() + 1
+        whole = DTensor.from_local(local, mesh, [Shard(1)], shape=y.shape, stride=y.stride())
+        return whole.redistribute(placements=[Replicate()]).sin(), y.square().sum(), y.full_tensor()
+
+    compiled = torch.compile(function, fullgraph=True)
+    for lies in (Replicate(), Shard(0), Shard(0)):      # the second is another graph, the third is not
+        x = distribute_tensor(torch.arange(12.0).view(3, 4), mesh, [lies])
+        found = []
+        for call in (function, compiled):
+            results = call(x, weight)
+            (results[0].sum() + results[1]).full_tensor().backward(retain_graph=True)
+            results[2].sum().backward()
+            found.append(([r.full_tensor() if isinstance(r, DTensor) else r for r in results], weight.grad))
+            assert results[0].placements == (Replicate(),)
+            weight.grad = None
+        torch.testing.assert_close(found[1][0], found[0][0])
+        assert found[0][1].placements == found[1][1].placements
+        torch.testing.assert_close(found[1][1].full_tensor(), found[0][1].full_tensor())
+    assert count.to_local().tolist() == [6.0] * 3
+    terms = DTensor.from_local(torch.ones(2) * (rank + 1), mesh, [Partial()])
+    doubled = torch.compile(lambda t: t * 2, fullgraph=True)(terms)
+    assert doubled.placements == (Partial(),) and doubled.full_tensor().tolist() == [6.0, 6.0]
+
+
+def _tensor_parallel(rank: int, ranks: int) -> None:
+    import rushlight as torch
+    from rushlight import distributed as dist, nn
+    from rushlight.distributed.tensor import Replicate, Shard
+    from rushlight.distributed.tensor.parallel import (
+        ColwiseParallel,
+        PrepareModuleInput,
+        RowwiseParallel,
+        SequenceParallel,
+        parallelize_module,
+    )  # fmt: skip
+
+    mesh = dist.init_device_mesh("cpu", (ranks,))
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.mlp = nn.LayerNorm(8), nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+        def forward(self, x: Any) -> Any:
+            return x + self.mlp(self.norm(x))
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.block, self.head = nn.Embedding(10, 8), Block(), nn.Linear(8, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.block(self.table(x)))
+
+    def model() -> Any:
+        torch.manual_seed(0)
+        return parallelize_module(Model(), mesh, {
+            "table": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1), use_local_output=False),
+            "block.norm": SequenceParallel(),
+            "block.mlp": PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate()),
+            "block.mlp.0": ColwiseParallel(),
+            "block.mlp.2": RowwiseParallel(output_layouts=Shard(1), use_local_output=False),
+            "head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()),
+        })  # fmt: skip
+
+    tokens = torch.arange(8).view(2, 4)
+    losses = []
+    for wrap in (lambda m: m, lambda m: torch.compile(m, fullgraph=True)):
+        plain = model()
+        called, optimizer = wrap(plain), torch.optim.AdamW(plain.parameters(), 0.05)
+        for _ in range(3):
+            loss = nn.functional.cross_entropy(called(tokens).flatten(0, 1), tokens.flatten())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(float(loss))
+    assert max(abs(a - b) for a, b in zip(losses[:3], losses[3:], strict=True)) < 1e-5 and losses[2] < losses[0], losses
+
+
+def test_distributed_tensors_compiled() -> None:
+    results_of(run(2, all_of, [_distributed_tensors, _tensor_parallel]))

@@ -7,13 +7,18 @@ Enters: this process's part (`from_local`), or a whole tensor that one process h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
 from ..._C import Tensor
 from ...autograd.function import Function
 from ...base.shape import Size
+from ...dispatch.dispatcher import ask_overrides
+from ...dispatch.modes import state as mode_state
+from ...dynamo import marks
+from ...fake import FakeTensor
 from ...op.batch_overloads import PythonMeta
 from ...op.factory import check_options
 from .. import collectives
@@ -27,6 +32,21 @@ from .placement_types import Partial, Placement, is_cut
 __all__ = ["DTensor", "distribute_tensor"]
 
 
+def _in_graphs(function: Callable) -> Callable:
+    """A function that modes see whole, and that a captured program keeps as one call: its gradient is its own."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if mode_state.function_modes:
+            answer = ask_overrides(call, _dispatch.tensors_of(args), args, kwargs)
+            if answer is not NotImplemented:
+                return answer
+        return function(*args, **kwargs)
+
+    marks.mark(call, marks.IN_GRAPH)
+    return call
+
+
 class DTensor(Tensor):
     """A tensor spread over the processes of a mesh: `device_mesh`, `placements`, and this process's part."""
 
@@ -34,6 +54,7 @@ class DTensor(Tensor):
     _spec: DTensorSpec
     __torch_function__ = _C._disabled_torch_function_impl
     _is_elsewhere = True     # bodies of ops must not look at elements
+    _told_apart_by = ("device_mesh", "placements")      # besides sizes and type: what compiled graphs are made for
 
     def __new__(cls, local_tensor: Any, spec: DTensorSpec, *, requires_grad: bool) -> DTensor:
         result = _C.make_wrapper(cls, tuple(spec.shape), tuple(spec.stride), local_tensor.dtype, local_tensor.device)
@@ -60,6 +81,7 @@ class DTensor(Tensor):
     # --- plain tensors in and out -------------------------------------------------------------------------------------
 
     @staticmethod
+    @_in_graphs
     def from_local(
         local_tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
         run_check: bool = False, shape: Any = None, stride: Any = None,
@@ -80,6 +102,7 @@ class DTensor(Tensor):
         meta = None if shape is None else TensorMeta(Size(shape), tuple(stride), local_tensor.dtype)
         return _FromLocal.apply(local_tensor, mesh, placements, run_check, meta, back)
 
+    @_in_graphs
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """This process's part. `grad_placements` says how its gradient will lie, where that is not as the tensor."""
         if _C.is_grad_enabled():
@@ -91,6 +114,7 @@ class DTensor(Tensor):
             result._is_param = True
         return result
 
+    @_in_graphs
     def redistribute(
         self, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
         async_op: bool = False, forward_dtype: Any = None, backward_dtype: Any = None,
@@ -107,10 +131,20 @@ class DTensor(Tensor):
         wanted = check_placements("redistribute", placements, self.device_mesh, self.ndim)
         return Redistribute.apply(self, wanted, forward_dtype, backward_dtype)
 
+    @_in_graphs
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """The whole tensor, on every process."""
         whole = self.redistribute(placements=replicated(self.device_mesh))
         return _ToLocal.apply(whole, None if grad_placements is None else tuple(grad_placements))
+
+    def _taken_apart(self) -> tuple[Tensor, Callable[[Tensor], DTensor]]:
+        """This process's part, and the way back from a part of another one like it; both have gradients."""
+        spec = self._spec
+
+        def whole(local: Tensor) -> DTensor:
+            return DTensor.from_local(local, spec.mesh, spec.placements, shape=spec.shape, stride=spec.stride)
+
+        return self.to_local(), whole
 
     @property
     def device_mesh(self) -> DeviceMesh:
@@ -213,18 +247,26 @@ class DTensor(Tensor):
         return self.detach()
 
     def _tape_meta(self) -> DTensorMeta:
-        return DTensorMeta(self._spec, self.device, self.requires_grad)
+        return DTensorMeta(self._spec, self.device, self.requires_grad, _fake_of(self._local_tensor))
 
     def _fresh(self, shape: Sequence[int], strides: Sequence[int] | None, dtype: Any, device: Any) -> DTensor:
         """Memory for a result of an op on this one: it lies alike if it is as large, else whole everywhere."""
         alike = tuple(shape) == tuple(self.shape)
         placements = gradient_placements(self.placements) if alike else replicated(self.device_mesh)
-        return fresh(shape, dtype, _C.device(device), self.device_mesh, placements)
+        return fresh(shape, dtype, _C.device(device), self.device_mesh, placements, _fake_of(self._local_tensor))
 
 
-def fresh(shape: Sequence[int], dtype: Any, device: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
-    """A distributed tensor whose elements are undefined."""
-    local = _C.empty(local_shape(shape, mesh, placements), None, dtype, device)
+def _fake_of(local: Any) -> Any:
+    """A part, where it has no elements because a graph is made of the program."""
+    return local if isinstance(local, FakeTensor) else None
+
+
+def fresh(
+    shape: Sequence[int], dtype: Any, device: Any, mesh: DeviceMesh, placements: Sequence[Placement], fake: Any = None
+) -> DTensor:
+    """A distributed tensor whose elements are undefined; one for a graph, if `fake` is a part of one in it."""
+    sizes = local_shape(shape, mesh, placements)
+    local = _C.empty(sizes, None, dtype, device) if fake is None else fake._fresh(sizes, None, dtype, device)
     strides = _C.empty(tuple(shape), None, dtype, _C.device("meta")).stride()
     return DTensor(local, DTensorSpec(mesh, tuple(placements), TensorMeta(Size(shape), strides, dtype)),
                    requires_grad=False)  # fmt: skip
@@ -263,8 +305,8 @@ def _rebuild(local: Any, spec: DTensorSpec, requires_grad: bool, marks: dict[str
 class DTensorMeta(PythonMeta):
     """Sizes, type and layout, for derivative rules that keep no data; what it makes is distributed alike."""
 
-    def __init__(self, spec: DTensorSpec, device: Any, requires_grad: bool = False) -> None:
-        self.spec, self.device, self.requires_grad = spec, device, requires_grad
+    def __init__(self, spec: DTensorSpec, device: Any, requires_grad: bool = False, fake: Any = None) -> None:
+        self.spec, self.device, self.requires_grad, self.fake = spec, device, requires_grad, fake
         self.shape, self.dtype, self.ndim = Size(spec.shape), spec.tensor_meta.dtype, spec.ndim
 
     def dim(self) -> int:
@@ -292,7 +334,7 @@ class DTensorMeta(PythonMeta):
         shape = self.shape if shape is None else shape
         alike = tuple(shape) == tuple(self.shape)
         placements = gradient_placements(self.spec.placements) if alike else replicated(self.spec.mesh)
-        return fresh(shape, self.dtype, self.device, self.spec.mesh, placements)
+        return fresh(shape, self.dtype, self.device, self.spec.mesh, placements, self.fake)
 
     def zeros(self, shape: Sequence[int] | None = None) -> DTensor:
         return self.empty(shape).zero_()
@@ -305,7 +347,7 @@ class DTensorMeta(PythonMeta):
             self.shape if shape is None else shape, self.dtype if dtype is None else dtype, _C.device("meta"),
             self.spec.mesh, self.spec.placements if shape is None else replicated(self.spec.mesh),
         )  # fmt: skip
-        return DTensorMeta(made._spec, self.device, self.requires_grad)
+        return DTensorMeta(made._spec, self.device, self.requires_grad, self.fake)
 
 
 class _FromLocal(Function):

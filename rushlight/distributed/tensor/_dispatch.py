@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ... import _C
 from ..._C import Tensor
 from ...base.shape import Size
+from ...dispatch.modes import DisableTorchFunction, disable_dispatch_modes
 from ...op import Composite
 from ...op.registry import is_body
 from ._axes import INSERTIONS, Axes, NoRule, axes_of
@@ -181,9 +182,13 @@ def decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decisi
     try:
         found = known.get(key)
     except TypeError:      # an argument that cannot be looked up
-        return _decide(overload, bound, given, stays)
+        key = None
+        found = None
     if found is None:
-        found = known[key] = _decide(overload, bound, given, stays)
+        with disable_dispatch_modes(), DisableTorchFunction():      # what is asked of rules is no part of the program
+            found = _decide(overload, bound, given, stays)
+        if key is not None:
+            known[key] = found
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.shape import Size
+from ...fake import FakeTensor
 from . import _dispatch
 from ._dtensor_spec import DTensorSpec, TensorMeta
 from ._utils import compute_local_shape_and_global_offset
@@ -29,14 +30,16 @@ def select(bound: tuple, given: list[Any]) -> Any:
         wanted.append(found[0])
         made.append(found[1])
     at = _dispatch.moved_local(index, index._spec.but(placements=tuple(wanted)))
-    if bool(((at < 0) | (at >= table.shape[dim])).any()):
+    wrong = (at < 0) | (at >= table.shape[dim])
+    if not isinstance(at, FakeTensor) and bool(wrong.any()):
         raise IndexError(f"index_select: an index is out of bounds for dimension {dim} with size {table.shape[dim]}")
     shape, offset = compute_local_shape_and_global_offset(table.shape, table.device_mesh, table.placements)
     start, count = offset[dim], shape[dim]
     here = (at >= start) & (at < start + count)
     local = table._local_tensor
     if count:
-        rows = local.index_select(dim, (at - start).clamp(0, count - 1))
+        # in a graph, what is wrong is left for the op to find
+        rows = local.index_select(dim, (at - start).clamp(0, count - 1).masked_fill(wrong, count))
         rows = rows.masked_fill(here.logical_not().view([-1 if d == dim else 1 for d in range(table.ndim)]), 0)
     else:
         rows = local.new_zeros([len(at) if d == dim else n for d, n in enumerate(local.shape)])

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...dynamo import marks
 from ...op import find_op
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
@@ -237,6 +238,9 @@ class _NormPartial(Partial):
     def __str__(self) -> str:
         order = int(self.norm_type) if self.norm_type == int(self.norm_type) else self.norm_type
         return f"_NormP({order})"
+
+
+marks.stands_for_itself(Placement, is_value=True)
 
 
 def is_cut(placement: Placement) -> bool:

@@ -178,6 +178,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
+        if any(hasattr(kind, "_taken_apart") for kind in types):      # the calls on what is inside are recorded
+            return NotImplemented
         if not self.enable_tracing:
             return func(*args, **kwargs)
         rule = self.decomposition_table.get(func, self.decomposition_table.get(getattr(func, "overloadpacket", None)))

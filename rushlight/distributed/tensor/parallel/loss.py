@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ....fake import FakeTensor
 from ... import _functional_collectives as functional
 from .. import _dispatch
 from .._dtensor_spec import DTensorSpec, TensorMeta
@@ -74,7 +75,7 @@ def _rows(bound: tuple, given: list[Any]) -> Any:
     group = (scores.device_mesh, axis)
     local, index = scores._local_tensor, _local(target, _beside(scores, axis))
     wrong = (index < 0) | (index >= scores.shape[1])
-    if bool(wrong.any()):
+    if not isinstance(index, FakeTensor) and bool(wrong.any()):
         bad = index.masked_select(wrong)[0].item()
         raise IndexError(f"cross_entropy: Target {bad} is out of bounds: expected 0 <= target < {scores.shape[1]}.")
     count = local.shape[1]
@@ -83,7 +84,8 @@ def _rows(bound: tuple, given: list[Any]) -> Any:
     total = functional.all_reduce((local - top).exp().sum(1, keepdim=True), "sum", group)
     lse = total.log() + top
     place, here = _held(scores, index)
-    chosen = local.gather(1, place) if count else local.new_zeros((local.shape[0], 1))
+    # in a graph, what is wrong is left for the op to find
+    chosen = local.gather(1, place.masked_fill(wrong, count)) if count else local.new_zeros((local.shape[0], 1))
     chosen = functional.all_reduce(chosen.masked_fill(here.logical_not(), 0.0), "sum", group)
     return _column(scores, lse - chosen, axis), _column(scores, lse, axis)
 
