@@ -44,4 +44,5 @@ def test_experts_dealt_to_ranks(spread: tuple[int, ...]) -> None:
 def test_a_wrong_number_of_processes_is_told() -> None:
     program = [sys.executable, str(EXAMPLES / "parallel_gpt.py"), str(EXAMPLES / "parallel_gpt.toml")]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120)
-    assert done.returncode and "pipeline x data x expert x context x tensor is 8, but 1 processes were started" in done.stderr
+    said = "pipeline x data x expert x context x tensor is 8, but 1 processes were started"
+    assert done.returncode and said in done.stderr
