@@ -205,6 +205,41 @@ for made in (
     _file(made)
 
 
+class Legacy(CustomOp):
+    """An op of `ops.c10d_functional`, as PyTorch had it first: groups are named by their ranks."""
+
+    def __init__(self, schema: str) -> None:
+        parsed = parse(schema)
+        super().__init__(parsed, f"c10d_functional::{parsed.name}")
+        self.fake = self.run
+
+    def run(self, *args: Any) -> Any:
+        name = self.spec.name
+        if name == "wait_tensor":
+            return ops.wait_tensor(*args)
+        *own, _, ranks, size = args
+        group = next((g for g, row in _world.groups.items() if row[2] == list(ranks)), None)
+        if group is None:
+            raise ValueError(f"c10d_functional.{name}: there is no process group of ranks {list(ranks)}")
+        own = [[] if a is None else a for a in own]      # no sizes: equal parts
+        sized = [size] if name in ("all_gather_into_tensor", "reduce_scatter_tensor") else []
+        return getattr(ops, name)(*own, *sized, group.group_name)
+
+
+LEGACY = ("all_reduce", "broadcast", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single",
+          "wait_tensor")  # fmt: skip
+for schema in (
+    "all_reduce(Tensor self, str reduceOp, str tag, int[] ranks, int group_size) -> Tensor",
+    "broadcast(Tensor self, int src, str tag, int[] ranks, int group_size) -> Tensor",
+    "all_gather_into_tensor(Tensor shard, str tag, int[] ranks, int group_size) -> Tensor",
+    "reduce_scatter_tensor(Tensor input, str reduceOp, str tag, int[] ranks, int group_size) -> Tensor",
+    "all_to_all_single(Tensor input, int[]? output_split_sizes, int[]? input_split_sizes, str tag, int[] ranks,"
+    " int group_size) -> Tensor",
+    "wait_tensor(Tensor self) -> Tensor",
+):
+    _file(Legacy(schema))
+
+
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 

@@ -37,6 +37,7 @@ class _State:
 state = _State()
 # op -> what runs it in place of the op on parts: function(bound arguments, distributed tensors), or NotImplemented
 special: dict[str, Callable[[tuple, list[Any]], Any]] = {}
+registered: dict[str, Callable[..., Sequence[tuple]]] = {}      # by op: what programs say of how it may be spread
 
 
 class Way(NamedTuple):
@@ -60,6 +61,7 @@ def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     params = definition.spec.params
     bound = tuple(args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params))
     is_own_rule = definition.batch == "random" or definition.spec.name in INSERTIONS
+    is_own_rule = is_own_rule or overload.name in registered
     if not is_own_rule and (isinstance(definition, Composite) or is_body(overload)):
         return definition.run(*bound)     # one with a derivative of its own, or a loop over lists
     tensors = tensors_of(bound)
@@ -178,7 +180,7 @@ def decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decisi
     """How a call is run."""
     known = given[0]._spec.mesh._decisions
     lie = tuple([(t._spec.placements, t._spec.tensor_meta) for t in given])
-    key = (overload, lie, tuple([_key(a) for a in bound]), stays)
+    key = (overload, lie, tuple([_key(a) for a in bound]), stays, registered.get(overload.name))
     try:
         found = known.get(key)
     except TypeError:      # an argument that cannot be looked up
@@ -207,7 +209,9 @@ def _decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decis
     shapes = tensors_of((overload.call(*args),))
     mesh = given[0]._spec.mesh
     whole = all(p.is_replicate() for t in given for p in t._spec.placements)
-    if whole or not shapes:
+    rule = registered.get(overload.name)
+    told = None if rule is None else _told_ways(overload, rule, bound, given)
+    if told is not None or whole or not shapes:
         axes = Axes([(None,) * t.ndim for t in given], [(None,) * r.ndim for r in shapes])
     else:
         try:
@@ -217,7 +221,7 @@ def _decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decis
     inputs: list[list[Placement]] = [[] for _ in given]
     outputs: list[list[Placement]] = [[] for _ in shapes]
     for i in range(mesh.ndim):
-        way = best_way(overload.name, axes, given, shapes, inputs, i, stays)
+        way = best_way(overload.name, axes, given, shapes, inputs, i, stays, told)
         for chosen, placement in zip(inputs, way.inputs, strict=True):
             chosen.append(placement)
         for chosen, placement in zip(outputs, way.outputs, strict=True):
@@ -259,12 +263,35 @@ def _replaced(overload: Any, bound: tuple, made: list[DTensorSpec]) -> dict[int,
     return found
 
 
+def _told_ways(overload: Any, rule: Callable[..., Sequence[tuple]], bound: tuple, given: list[Any]) -> list[Way]:
+    """What a program says of how an op may be spread."""
+    specs = iter([t._spec for t in given])
+    args = [mapped(a, lambda _: next(specs)) for a in bound]
+    params = overload.definition.spec.params
+    positional = [a for a, p in zip(args, params, strict=True) if not p.keyword_only]
+    named = {p.name: a for a, p in zip(args, params, strict=True) if p.keyword_only}
+    count = max(len(overload.definition.spec.returns), 1)
+    found = []
+    for outputs, inputs in rule(*positional, **named):
+        inputs = tuple(p for p in inputs if p is not None)
+        if len(inputs) != len(given) or len(outputs) != count:
+            raise ValueError(
+                f"register_sharding: {overload.name} has {count} results and {len(given)} tensors among its arguments, "
+                f"and its rule names placements of {len(outputs)} and {len(inputs)}"
+            )
+        found.append(Way(inputs, tuple(outputs)))
+    if not found:
+        raise ValueError(f"register_sharding: the rule of {overload.name} gives no way to spread it")
+    return found
+
+
 def best_way(
-    name: str, axes: Axes, given: list[Any], results: list[Any], chosen: list[list[Placement]], i: int, stays: bool
-) -> Way:
-    """The way that sends least along mesh dimension i; of equal ones the first."""
+    name: str, axes: Axes, given: list[Any], results: list[Any], chosen: list[list[Placement]], i: int, stays: bool,
+    told: list[Way] | None = None,
+) -> Way:  # fmt: skip
+    """The way that sends least along mesh dimension i; of equal ones the first. `told`: all that there are."""
     best, least = None, float("inf")
-    for way in ways(axes, given, results, i):
+    for way in ways(axes, given, results, i) if told is None else told:
         if stays and (way.inputs[0] != given[0]._spec.placements[i] or way.outputs[0] != way.inputs[0]):
             continue
         if not _fits(way, axes, given, chosen, i):

@@ -16,8 +16,14 @@ def compute_local_shape_and_global_offset(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(shape of this process's part, where its first element lies); nothing for a process outside the mesh."""
     place = mesh.get_coordinate()
-    if place is None:
-        return (0,), ()
+    return ((0,), ()) if place is None else shape_and_offset_at(global_shape, mesh, placements, place, skip_offset)
+
+
+def shape_and_offset_at(
+    global_shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement], place: Sequence[int],
+    skip_offset: bool = False,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
+    """The same of the process at a place of the mesh."""
     shape = list(global_shape)
     held: list[Any] = [range(n) for n in global_shape]      # along each dimension, the elements this process has
     for i, placement in enumerate(placements):

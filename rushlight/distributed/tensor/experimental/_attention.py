@@ -23,8 +23,10 @@ from ....autograd.function import Function
 from ....autograd.grad_mode import no_grad
 from ....dispatch.modes import TorchFunctionMode
 from ....op import find_op
+from ....utils._pytree import tree_flatten, tree_unflatten
 from ... import _functional_collectives as functional
 from ...device_mesh import DeviceMesh
+from ._load_balancer import _HeadTailLoadBalancer, _LoadBalancer, arranged
 
 __all__ = ["context_parallel", "context_parallel_unshard", "set_rotate_method"]
 _attention, _arange, _matmul = find_op("scaled_dot_product_attention"), find_op("arange"), find_op("matmul")
@@ -54,17 +56,12 @@ def _is_balanced(length: int, count: int) -> bool:
     return _cp_options.enable_load_balance and length % (2 * count) == 0
 
 
-def _order(length: int, count: int) -> Any:
-    """Positions in the order in which processes have them: pieces r and 2 count - 1 - r for each."""
-    pieces = _arange(length).view(2 * count, -1)
-    return functional.stack([pieces[[r, 2 * count - 1 - r]] for r in range(count)]).reshape(-1)
-
-
 def _cut(buffer: Any, dim: int, mesh: DeviceMesh, balanced: bool) -> Any:
     """This process's positions of a buffer."""
     count = mesh.size()
     if balanced:
-        buffer = buffer.index_select(dim, _order(buffer.shape[dim], count).to(buffer.device))
+        balancer = _HeadTailLoadBalancer(buffer.shape[dim], count, buffer.device)
+        buffer = arranged(buffer, dim, balancer._generate_indices())
     return buffer.tensor_split(count, dim)[mesh.get_local_rank()].clone()
 
 
@@ -105,20 +102,46 @@ def context_parallel(
 
 
 def context_parallel_unshard(
-    mesh: DeviceMesh, buffers: Sequence[Tensor], seq_dims: Sequence[int], load_balancer: Any = None
+    mesh: DeviceMesh, buffers: Sequence[Tensor], seq_dims: Sequence[int], load_balancer: _LoadBalancer | None = None
 ) -> list[Tensor]:
-    """Buffers of this process's positions, whole and in order."""
-    if load_balancer is not None:
-        raise NotImplementedError("context_parallel_unshard: other ways to balance (load_balancer) are not written yet")
+    """Buffers of this process's positions, whole and in order: that of `load_balancer`, or that of
+    `context_parallel`."""
+    _check_dims("context_parallel_unshard", buffers, seq_dims)
     found = []
     with no_grad():
         for buffer, dim in zip(buffers, seq_dims, strict=True):
             gathered = functional.all_gather_tensor(buffer.contiguous(), dim, mesh)
-            if _is_balanced(gathered.shape[dim], mesh.size()):
-                order = _order(gathered.shape[dim], mesh.size())
-                gathered = gathered.index_select(dim, order.argsort().to(gathered.device))
-            found.append(gathered)
+            length = gathered.shape[dim]
+            balancer = load_balancer
+            if balancer is None and _is_balanced(length, mesh.size()):
+                balancer = _HeadTailLoadBalancer(length, mesh.size(), gathered.device)
+            order = None if balancer is None else balancer._generate_indices(restore=True)
+            found.append(arranged(gathered, dim % gathered.ndim, order))
     return found
+
+
+def _context_parallel_shard(
+    mesh: DeviceMesh, buffers: Any, seq_dims: Any, load_balancer: _LoadBalancer | None = None
+) -> Any:
+    """This process's positions of buffers (a list or dict of tensors), in the order of `load_balancer` where there is
+    one."""
+    given, shape = tree_flatten(buffers)
+    dims, _ = tree_flatten(seq_dims)
+    _check_dims("_context_parallel_shard", given, dims)
+    order = None if load_balancer is None else load_balancer._generate_indices()
+    parts = []
+    for buffer, dim in zip(given, dims, strict=True):
+        if buffer.shape[dim] % mesh.size():
+            raise ValueError(
+                f"_context_parallel_shard: {buffer.shape[dim]} positions cannot be cut into {mesh.size()} equal parts"
+            )
+        parts.append(arranged(buffer, dim % buffer.ndim, order).chunk(mesh.size(), dim)[mesh.get_local_rank()])
+    return tree_unflatten(parts, shape)
+
+
+def _check_dims(name: str, buffers: Sequence[Any], dims: Sequence[int]) -> None:
+    if len(buffers) != len(dims):
+        raise ValueError(f"{name}: {len(buffers)} buffers but {len(dims)} seq_dims")
 
 
 class _RingMode(TorchFunctionMode):
