@@ -98,13 +98,6 @@ SYSTEMS = (
     ),
     System(
         "Several processes",
-        "running over several processes is not written yet",
-        {
-            "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
-        },
-    ),
-    System(
-        "Several processes",
         "calls between workers are not profiled: profile in each of them",
         {
             "torch.distributed.rpc": "_server_process_global_profile enable_gil_profiling",

@@ -1,7 +1,8 @@
-"""`load` of `.safetensors` files: a JSON header with names, dtypes, shapes and places, then the bytes of the tensors.
+"""`.safetensors` files: a JSON header with names, dtypes, shapes and places, then the bytes of the tensors.
 
-Enters: a path. Leaves: a dict of tensors. Refuses headers whose places do not fit the shapes or leave the file. For
-everything else with such files, the safetensors package itself works on Rushlight's tensors.
+Enters: a path. Leaves: a dict of tensors; or a file, from such a dict. Refuses headers whose places do not fit the
+shapes or leave the file. For everything else with such files, the safetensors package itself works on Rushlight's
+tensors.
 """
 
 from __future__ import annotations
@@ -35,6 +36,59 @@ def load_file(path: str, device: Any = "cpu") -> dict[str, Tensor]:
         start, header = _header(source)
         result = {name: _tensor(source, start, name, entry) for name, entry in header.items() if name != "__metadata__"}
     return result if str(device) == "cpu" else {name: t.to(device) for name, t in result.items()}
+
+
+class TensorFile:
+    """A file whose tensors are read one by one, within a `with`."""
+
+    def __init__(self, path: str) -> None:
+        self.file = open(path, "rb")  # noqa: SIM115 - closed by __exit__
+        try:
+            self.source = source_of(self.file)
+            self.start, self.header = _header(self.source)
+        except BaseException:
+            self.file.close()
+            raise
+        self.metadata = self.header.pop("__metadata__", {})
+
+    def __enter__(self) -> TensorFile:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.file.close()
+
+    def read(self, name: str) -> Tensor:
+        """One tensor."""
+        if name not in self.header:
+            raise KeyError(f"there is no tensor {name!r} in {self.file.name}")
+        return _tensor(self.source, self.start, name, self.header[name])
+
+    def layout(self, name: str) -> tuple[tuple[int, ...], Any]:
+        """(sizes, dtype) of a tensor."""
+        entry = self.header[name]
+        return tuple(entry["shape"]), getattr(_C, _DTYPES[entry["dtype"]])
+
+
+def save_file(tensors: dict[str, Tensor], stream: Any, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors of host memory, one behind the other, in the order of the dict."""
+    codes = {getattr(_C, ours): code for code, ours in _DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    place = 0
+    for name, t in tensors.items():
+        if t.dtype not in codes:
+            raise ValueError(f"{name}: safetensors files have no {t.dtype}")
+        size = t.numel() * t.itemsize
+        header[name] = {"dtype": codes[t.dtype], "shape": list(t.shape), "data_offsets": [place, place + size]}
+        place += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    stream.write(struct.pack("<Q", len(text)))
+    stream.write(text)
+    for t in tensors.values():
+        if t.numel():
+            whole = t.detach().contiguous()
+            start = whole.storage_offset() * whole.itemsize
+            stream.write(memoryview(whole.untyped_storage())[start : start + whole.numel() * whole.itemsize])
 
 
 def _header(source: Source) -> tuple[int, dict]:

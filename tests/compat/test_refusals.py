@@ -66,7 +66,7 @@ def test_stand_ins_are_made_nowhere_else():
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("torch.distributed.checkpoint.hf_storage.HuggingFaceStorageReader.read_data", "several processes"),
+        ("torch.distributed.checkpoint.hf_storage.HuggingFaceStorageReader.read_data", None),
         ("torch.distributed.fsdp.ShardingStrategy.FULL_SHARD", None),
         ("torch.distributed.rpc.enable_gil_profiling", "not profiled"),
         ("torch.jit.save", "TorchScript"),

@@ -194,6 +194,8 @@ def _spread(items: list[WriteItem], bins: int) -> list[list[WriteItem]]:
 class _FileSystemWriter(StorageWriter):
     """Writes folders. See `FileSystemWriter`."""
 
+    _format = SerializationFormat.TORCH_SAVE
+
     def __init__(
         self,
         path: str | os.PathLike,
@@ -208,9 +210,9 @@ class _FileSystemWriter(StorageWriter):
         super().__init__()
         if _extensions:
             raise NotImplementedError("FileSystemWriter: _extensions (streams changed on the way) are not supported")
-        if serialization_format is not SerializationFormat.TORCH_SAVE:
-            raise NotImplementedError("FileSystemWriter: serialization_format must be TORCH_SAVE; checkpoints of "
-                                      "safetensors files are not written yet")  # fmt: skip
+        if serialization_format is not self._format:
+            raise NotImplementedError("FileSystemWriter: serialization_format must be TORCH_SAVE; safetensors files "
+                                      "are written by HuggingFaceStorageWriter")  # fmt: skip
         if thread_count < 1:
             raise ValueError(f"FileSystemWriter: thread_count must be at least 1, got {thread_count}")
         self.fs: FileSystemBase = FileSystem()
