@@ -164,8 +164,7 @@ class RecordingMode(CallingMode):
         if is_for_others(types):
             return NotImplemented
         if (
-            not any(hasattr(kind, "_taken_apart") for kind in types)
-            and func.name.startswith("_foreach_")
+            func.name.startswith("_foreach_")
             and definition.body
             and not func.records
             and func not in self.decomposition_table

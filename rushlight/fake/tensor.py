@@ -350,13 +350,7 @@ class FakeTensorMode(TorchDispatchMode):
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-<<<<<<< HEAD
         return NotImplemented if is_for_others(types) else self.run(func, args, kwargs or {})
-=======
-        if any(hasattr(kind, "_taken_apart") for kind in types):      # what is inside of these is fake
-            return NotImplemented
-        return self.run(func, args, kwargs or {})
->>>>>>> bb7508d (compile: DTensors in graphs: one call each for what has a gradient of its own, ops on the parts below)
 
     def run(self, overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """One call on fake tensors."""
