@@ -23,6 +23,8 @@ late.provide({
     "forget what is compiled": "dynamo.convert:reset",
     "dynamo settings": "_dynamo.config",                             # what dynamo.convert is told
     "dynamo errors": "_dynamo.exc",
+    "compiled backward": "aot.backward_graph:CompiledBackward",      # _dynamo.compiled_autograd
+    "compilers of a backend": "aot.backends:config_of",
     "stance of compile": "_dynamo.decorators:current_stance",
     "functorch settings": "_functorch.config",                       # the memory budget of the min-cut partition
     "inductor settings": "inductor.settings",                        # compile(options=...)

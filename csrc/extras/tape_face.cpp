@@ -114,6 +114,20 @@ static PyObject* n_saved_values(PyObject* self, PyObject*) {
   return tuple;
 }
 
+// What a node does, for those who run it otherwise: (the op, or None for a leaf's), or None where only the engine can.
+static PyObject* n_rule(PyObject* self, PyObject*) {
+  Node* n = as_node(self);
+  NodeExtra* x = n->extra;
+  bool watched = x && (x->hooks || x->pre_hooks || x->tensor_hooks || x->retained);
+  if (watched || n->released || (n->kind != NodeKind::Op && n->kind != NodeKind::Accumulate)) Py_RETURN_NONE;
+  return PyTuple_Pack(1, n->kind == NodeKind::Op ? n->op : Py_None);
+}
+
+static PyObject* n_release(PyObject* self, PyObject*) {
+  node_release(as_node(self));
+  Py_RETURN_NONE;
+}
+
 // Names of what an op's node keeps, in the order of its saved values.
 static std::vector<int> saved_order(Node* n) {
   auto* op = reinterpret_cast<Overload*>(n->op);
@@ -210,6 +224,8 @@ static PyMethodDef node_methods[] = {
     {"_sequence_nr", guarded<n_sequence>, METH_NOARGS, "order of recording"},
     {"_get_hooks", guarded<n_get_hooks>, METH_O, "_get_hooks(\"pre\" or \"post\") -> dict or None"},
     {"_set_hooks", guarded<n_set_hooks>, METH_VARARGS, "_set_hooks(which, dict)"},
+    {"_rule", guarded<n_rule>, METH_NOARGS, "(op,), (None,) for a leaf's, None where hooks or other code take part"},
+    {"_release", guarded<n_release>, METH_NOARGS, "free saved values, as backward() does behind a node"},
     {"_saved_values", guarded<n_saved_values>, METH_NOARGS, "everything this node saved, in order"},
     {"__dir__", guarded<n_dir>, METH_NOARGS, nullptr},
     {}};

@@ -1,5 +1,7 @@
 // The autograd attributes of Tensor: grad, grad_fn, requires_grad, detach, backward and their neighbours.
 // Installed on the type after it exists, so that tensor.cpp need not know them. Everything holds the lock.
+#include <atomic>
+
 #include "boundary.h"
 #include "core.h"
 #include "faces.h"
@@ -276,9 +278,18 @@ static PyObject* starting_gradient(Tensor* t, PyObject* args) {
   return fits ? Py_NewRef(given) : nullptr;
 }
 
+static std::atomic<int> python_backwards{0};   // blocks in which Python is asked how backward() runs
+
+static PyObject* py_ask_backward(PyObject*, PyObject* by) {
+  long change = PyLong_AsLong(by);
+  if (change == -1 && PyErr_Occurred()) return nullptr;
+  python_backwards += static_cast<int>(change);
+  Py_RETURN_NONE;
+}
+
 static PyObject* m_backward(PyObject* self, PyObject* args, PyObject* kwargs) {
   Tensor* t = as_tensor(self);
-  bool plain = (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !(thread_state().keys & ~kKeyAutocast);
+  bool plain = !python_backwards && (!kwargs || !PyDict_GET_SIZE(kwargs)) && !t->keys && !(thread_state().keys & ~kKeyAutocast);
   if (plain && tape_grad_fn(t)) {
     Ref start(starting_gradient(t, args));
     if (!start && PyErr_Occurred()) return nullptr;
@@ -325,7 +336,9 @@ static PyMethodDef tensor_methods[] = {
     {}};
 
 static PyMethodDef tensor_functions[] = {
-    {"mark_view", guarded<py_mark_view>, METH_VARARGS, "mark_view(out, base, multi_output=False)"}, {}};
+    {"mark_view", guarded<py_mark_view>, METH_VARARGS, "mark_view(out, base, multi_output=False)"},
+    {"_ask_python_for_backward", guarded<py_ask_backward>, METH_O, "+1 or -1: blocks in which every backward() asks"},
+    {}};
 
 int init_tape_tensor(PyObject* module) {
   return add_attributes(TensorType, tensor_methods, tensor_getset) || PyModule_AddFunctions(module, tensor_functions)

@@ -8,7 +8,7 @@ from typing import Any
 from .. import _C
 from ..base import late
 from ..nn import Module
-from . import config, exc, external_utils
+from . import compiled_autograd, config, exc, external_utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
     allow_in_graph,
@@ -34,10 +34,10 @@ from .eval_frame import OptimizedModule, is_dynamo_supported, is_inductor_suppor
 from .external_utils import is_compiling
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph",
-    "dont_skip_tracing", "error_on_graph_break", "exc", "explain", "export", "external_utils", "forbid_in_graph",
-    "graph_break", "is_compiling", "is_dynamo_supported", "is_inductor_supported", "list_backends", "lookup_backend",
-    "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "OptimizedModule", "allow_in_graph", "assume_constant_result", "compiled_autograd", "config", "disable",
+    "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "exc", "explain", "export", "external_utils",
+    "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported", "is_inductor_supported",
+    "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
     "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config", "register_backend", "reset",
     "reset_code_caches", "run", "set_stance", "skip_frame", "substitute_in_graph",
 ]  # fmt: skip
@@ -45,6 +45,7 @@ __all__ = [
 def reset() -> None:
     """Forget everything compiled."""
     late.provided("forget what is compiled")()
+    compiled_autograd.reset()
 
 
 reset_code_caches = reset

@@ -1,7 +1,8 @@
 """Settings of graph capture.
 
 Followed: `disable`, `recompile_limit`, `error_on_recompile`, `fail_on_recompile_limit_hit`, `automatic_dynamic_shapes`,
-`specialize_int`, `repro_after`, `repro_level` and `debug_dir_root`. The others are kept for the programs that set them.
+`specialize_int`, `compiled_autograd`, `repro_after`, `repro_level` and `debug_dir_root`. The others are kept for the
+programs that set them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from .. import _C
 from ..base import late
 from ..dynamo import instructions
 from ..nn import Module
-from . import backends, config
+from . import backends, compiled_autograd, config
 
 _MODES = frozenset(("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"))
 _state = {"backend": "inductor"}
@@ -90,7 +90,21 @@ def compile(
     }
     if isinstance(model, Module):
         return OptimizedModule(model, choices)
-    return late.provided("compile_callable")(model, **choices)
+    made = late.provided("compile_callable")(model, **choices)
+    return _with_backward(made, choices) if config.compiled_autograd else made
+
+
+def _with_backward(made: Callable, choices: dict[str, Any]) -> Callable:
+    """`made`, with every `backward()` that it comes to compiled too (`config.compiled_autograd`)."""
+    backend, options = choices["backend"], choices.get("options")
+    compiler = late.provided("compilers of a backend")(backend, options).fw_compiler
+
+    @functools.wraps(made)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with compiled_autograd.enabled_for((backend, repr(options)), compiler):
+            return made(*args, **kwargs)
+
+    return call
 
 
 def _mode_options(mode: str, backend: str | Callable) -> dict[str, Any] | None:
@@ -143,7 +157,10 @@ class OptimizedModule(Module):
         run = fields["_run"]
         original = fields["_modules"]["_orig_mod"]
         if run is None:
-            run = fields["_run"] = late.provided("compile_module")(original, **fields["_choices"])
+            run = late.provided("compile_module")(original, **fields["_choices"])
+            if config.compiled_autograd:
+                run = tuple(None if made is None else _with_backward(made, fields["_choices"]) for made in run)
+            fields["_run"] = run
         quick, whole = run
         if quick is None or _C.module_is_hooked(original):
             return whole(*args, **kwargs)

@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .. import _C
 from .._C import Tensor
 from ..dispatch.modes import below, state as mode_state
 from ..nn import Module
@@ -356,6 +357,8 @@ class Machine(Operators):
             if rule is not None:
                 return rule(self, function, (owner, *args) if isinstance(owner, Tensor) else args, kwargs)
         natives.check(self, function, args, kwargs)
+        if type(function) is _C.Overload:      # which no mode of functions sees
+            return self.record(function, args, kwargs)
         for value in args:
             self.prepare(value)
         if natives.calls_back(function):

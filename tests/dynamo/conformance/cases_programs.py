@@ -485,3 +485,15 @@ def _(x):
 def _(x):
     keys = sorted({"b", "a", "c"} - {"c"}, reverse=True)
     return {k: x * i for i, k in enumerate(keys)}, bytes([1, 2]).hex()
+
+
+@case("ops by their overloads")
+def _(x):
+    y = torch.ops.aten.sin.default(x)
+    return torch.ops.aten.expand.default(y[0], [2, 4]), torch.ops.aten.split.Tensor(x, 2), torch.ops.aten.add(x, y)
+
+
+@case("writes of ops by their overloads", lambda: (torch.ones(3),))
+def _(x):
+    torch.ops.aten.add_.Tensor(x, x)
+    return torch.ops.aten.mul_.Tensor(x, 3)
