@@ -86,20 +86,20 @@ def moving(lib: Any, dtype: Any, size: int) -> dict[str, tuple[int, Callable]]:
 
 
 def bandwidth(lib: Any) -> dict[str, tuple[float, str]]:
-    made = {}
+    results = {}
     for dtype, name, size in ((lib.bfloat16, "bf16", 2), (lib.float32, "f32", 4)):
         for case, (moved, f) in moving(lib, dtype, size).items():
-            made[f"{name} {case}"] = (moved / device_ms(lib, f, 10, 10) / 1e9, "TB/s")
-    return made
+            results[f"{name} {case}"] = (moved / device_ms(lib, f, 10, 10) / 1e9, "TB/s")
+    return results
 
 
 def products(lib: Any) -> dict[str, tuple[float, str]]:
-    made = {}
+    results = {}
     for dtype, name in ((lib.bfloat16, "bf16"), (lib.float32, "f32")):
         for n in (4096, 8192) if dtype is lib.bfloat16 else (4096,):
             x = lib.randn(n, n).to(dtype).cuda()
-            made[f"matmul {name} {n}"] = (2 * n**3 / device_ms(lib, lambda x=x: x @ x, 10) / 1e9, "TFLOP/s")
-    return made
+            results[f"matmul {name} {n}"] = (2 * n**3 / device_ms(lib, lambda x=x: x @ x, 10) / 1e9, "TFLOP/s")
+    return results
 
 
 def train(lib: Any, change: Callable = lambda net: net) -> dict[str, tuple[float, str]]:
@@ -121,7 +121,7 @@ def train(lib: Any, change: Callable = lambda net: net) -> dict[str, tuple[float
 
 def attention(lib: Any) -> dict[str, tuple[float, str]]:
     """Causal attention, forward and backward."""
-    made = {}
+    results = {}
     for batch, heads, length, width in ((8, 16, 4096, 128), (16, 12, 1024, 64)):
         given = [lib.randn(batch, heads, length, width, device="cuda", dtype=lib.bfloat16) for _ in range(4)]
         tensors, g = [t.requires_grad_() for t in given[:3]], given[3]
@@ -134,9 +134,9 @@ def attention(lib: Any) -> dict[str, tuple[float, str]]:
 
         once = device_ms(lib, forward, 10)
         work, name = 2 * batch * heads * length**2 * width, f"attention s{length} d{width}"
-        made[f"{name} forward"] = (work / once / 1e9, "TFLOP/s")
-        made[f"{name} backward"] = (2.5 * work / (device_ms(lib, both, 10) - once) / 1e9, "TFLOP/s")
-    return made
+        results[f"{name} forward"] = (work / once / 1e9, "TFLOP/s")
+        results[f"{name} backward"] = (2.5 * work / (device_ms(lib, both, 10) - once) / 1e9, "TFLOP/s")
+    return results
 
 
 def gpt2_step(lib: Any, compiled: bool) -> dict[str, tuple[float, str]]:
@@ -159,9 +159,9 @@ def resnet_step(lib: Any, compiled: bool) -> dict[str, tuple[float, str]]:
     x = lib.randn(batch, 3, 224, 224).to(lib.bfloat16).cuda().to(memory_format=lib.channels_last)
     y = (lib.arange(batch) % 1000).cuda()
     called = lib.compile(model) if compiled else model
-    made = steps(lib, f"ResNet-50 {label}", lambda: lib.nn.functional.cross_entropy(called(x), y), optimizer)
-    made[f"ResNet-50 {label}"] = (batch / made[f"ResNet-50 {label}"][0] * 1e3, "images/s")
-    return made
+    result = steps(lib, f"ResNet-50 {label}", lambda: lib.nn.functional.cross_entropy(called(x), y), optimizer)
+    result[f"ResNet-50 {label}"] = (batch / result[f"ResNet-50 {label}"][0] * 1e3, "images/s")
+    return result
 
 
 def steps(lib: Any, name: str, loss: Callable, optimizer: Any) -> dict[str, tuple[float, str]]:

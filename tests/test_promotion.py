@@ -65,10 +65,10 @@ def operand(m: Any, kind: str, what: Any) -> Any:
 def result(fn: Callable, m: Any, a: tuple, b: tuple) -> str:
     """The name of the result's dtype, or of the exception's class."""
     try:
-        made = fn(m, operand(m, *a), operand(m, *b))
+        answer = fn(m, operand(m, *a), operand(m, *b))
     except Exception as error:   # noqa: BLE001  any class is compared
         return type(error).__name__
-    return str(getattr(made, "dtype", made)).rpartition(".")[2]
+    return str(getattr(answer, "dtype", answer)).rpartition(".")[2]
 
 
 def pairs(dtypes: tuple[str, ...]) -> list[tuple[tuple, tuple]]:

@@ -97,11 +97,11 @@ class ScanOp(core.HigherOrderOp):
                     *(found[i] for i in each)]  # fmt: skip
 
         flipped = [t.flip(0) for t in (*kept, *xs, *steps)]
-        made = self(step, (*first, *zeros), flipped, further)
+        answer = self(step, (*first, *zeros), flipped, further)
         result: list[Any] = [None] * (n + m + len(further))
-        for i, g in zip((*along, *summed), made[:behind], strict=True):
+        for i, g in zip((*along, *summed), answer[:behind], strict=True):
             result[i] = g
-        for i, g in zip(each, made[behind:], strict=True):
+        for i, g in zip(each, answer[behind:], strict=True):
             result[i] = g.flip(0)
         return result
 

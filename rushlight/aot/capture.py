@@ -125,8 +125,8 @@ class Twins(TorchFunctionMode):
         if id(t) not in self.of:
             proxy = self.tracer.create_proxy_for_constant(t)
             with disable_dispatch_modes():
-                made = self.fake_mode.from_tensor(t.detach(), static_shapes=True)
-                self.of[id(t)] = made.requires_grad_() if t.requires_grad and self.wants_grad else made
+                result = self.fake_mode.from_tensor(t.detach(), static_shapes=True)
+                self.of[id(t)] = result.requires_grad_() if t.requires_grad and self.wants_grad else result
             self.tracer.track(self.of[id(t)], proxy)
             self.tracer.outside.add(_memory(self.of[id(t)]))
         return self.of[id(t)]
@@ -142,14 +142,14 @@ class CallingMode(ProxyTorchDispatchMode):
         for name, graph in graphs.items():
             graphs[name] = functional_graph.functionalized(graph, fakes, self.tracer.env)
         fakes.made = told
-        made = [apart(t, fakes) for t in like]
+        results = [apart(t, fakes) for t in like]
         call = GraphCall(op, arguments, graphs)
         given = [self.tracer.proxy_of(t) for t in call.tensors()]
         call.forget_tensors(like)
         proxy = self.tracer.create_proxy("call_function", call.overload(), (given,), {}, name=op.name)
-        self.track_tree(tuple(made), proxy)
+        self.track_tree(tuple(results), proxy)
         proxy.node.meta["val"] = tuple(like)
-        return made
+        return results
 
     def mode_inside(self, tracer: PythonKeyTracer) -> ProxyTorchDispatchMode:
         return CallingMode(tracer, "fake", decomposition_table=self.decomposition_table)
@@ -204,12 +204,12 @@ def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any
     """The graph of `function(inputs)`; with `wants_grad`, and if some result has a gradient to give,
     with its backward."""
     given = function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims
-    made: list[weakref.ref] = []
+    results: list[weakref.ref] = []
     try:
         try:
-            captured = _traced(_Trace(*given, made=made))
+            captured = _traced(_Trace(*given, made=results))
         except _WantsTwins:
-            captured = _traced(_Trace(*given, made=made, has_twins=True))
+            captured = _traced(_Trace(*given, made=results, has_twins=True))
     except _READS as error:
         raise refusal(
             "the program needs the elements of a tensor while it is traced",
@@ -217,7 +217,7 @@ def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any
             "A graph cannot hold Python that depends on them (item(), bool(), tolist(), an if on a tensor): keep it in"
             " tensors (torch.where), or leave that part uncompiled.",
         ) from error
-    _check_escaped(made)
+    _check_escaped(results)
     return captured
 
 
@@ -385,9 +385,9 @@ class _Trace:
         """A fake for the gradient of a result: laid out as that is, where it is dense."""
         with disable_dispatch_modes():
             strides = result.stride() if result._is_dense() else None
-            made = self.fake_mode.empty(tuple(result.shape), strides, result.dtype, result.device)
-        self.tracer.track(made, self.tracer.add_input(f"tangents_{number + 1}"))
-        return made
+            answer = self.fake_mode.empty(tuple(result.shape), strides, result.dtype, result.device)
+        self.tracer.track(answer, self.tracer.add_input(f"tangents_{number + 1}"))
+        return answer
 
     # --- the graph ----------------------------------------------------------------------------------------------------
 
@@ -418,8 +418,8 @@ class _Trace:
         if isinstance(value, Tensor):
             return self.tracer.proxy_of(value).node
         if isinstance(value, SYMBOLIC):
-            made = self.tracer.sizes.proxy(value)
-            return made.node if isinstance(made, Proxy) else made
+            result = self.tracer.sizes.proxy(value)
+            return result.node if isinstance(result, Proxy) else result
         return value
 
 

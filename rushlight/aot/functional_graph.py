@@ -46,8 +46,8 @@ def _is_write(node: Node) -> bool:
 
 
 def _fills_own_memory(node: Node) -> bool:
-    made = node.args[0]
-    return _draws(node.target) and isinstance(made, Node) and made.target is _empty_strided() and len(made.users) == 1
+    out = node.args[0]
+    return _draws(node.target) and isinstance(out, Node) and out.target is _empty_strided() and len(out.users) == 1
 
 
 # --- writes to whole tensors: the graph stays, and each write becomes its functional form -----------------------------

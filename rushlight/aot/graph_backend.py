@@ -228,8 +228,8 @@ class _Layout:
         if self.requires_grad and not self.is_leaf:
             with grad_mode.enable_grad():
                 return memory.requires_grad_().as_strided(self.shape, self.strides, self.offset)
-        made = _C.alias(memory, self.shape, self.strides, self.offset, self.dtype)
-        return made.requires_grad_() if self.requires_grad else made
+        result = _C.alias(memory, self.shape, self.strides, self.offset, self.dtype)
+        return result.requires_grad_() if self.requires_grad else result
 
 
 def _symbolic_dims(value: Any) -> tuple[int, ...]:

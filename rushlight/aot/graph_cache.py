@@ -177,14 +177,14 @@ class Entry:
         if data is None:
             return _told("missing", self.name.hex())
         try:
-            made = restored_meta(data["meta"], self.keeper.restored_value), tuple(map(tuple, data["saved"]))
+            result = restored_meta(data["meta"], self.keeper.restored_value), tuple(map(tuple, data["saved"]))
             forward = self.keeper.restored(data["plan"])
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return _told("missing", f"the entry cannot be read: {type(error).__name__}: {error}")
         if forward is None:
             return _told("missing", "a kernel of the plan is not on disk")
         _told("found", self.name.hex())
-        return *made, forward
+        return *result, forward
 
     def found_backward(self) -> Callable | None:
         """The backward, where some process made it."""

@@ -94,7 +94,7 @@ class _Compiled:
 
     def __init__(self, graph: GraphModule, compiler: Callable[[GraphModule, list[Any]], Callable]) -> None:
         self.graph, self.compiler = graph, compiler
-        self.made: Callable | None = None
+        self.compiled: Callable | None = None
         self.like = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
         self.layouts = [(tuple(t.shape), tuple(t.stride())) for t in self.like]
         self.is_fixed = all(type(n) is int for layout in self.layouts for numbers in layout for n in numbers)
@@ -102,12 +102,12 @@ class _Compiled:
     def __call__(self, *tensors: Tensor) -> Sequence[Tensor]:
         if not self.is_fixed:
             return self.graph(*tensors)
-        if self.made is None:
+        if self.compiled is None:
             with disable_dispatch_modes():
-                self.made = self.compiler(self.graph, self.like)
+                self.compiled = self.compiler(self.graph, self.like)
         given = [t if t.stride() == strides else t.new_empty_strided(sizes, strides).copy_(t)
                  for t, (sizes, strides) in zip(tensors, self.layouts, strict=True)]  # fmt: skip
-        return self.made(given) if getattr(self.made, "_boxed_call", False) else self.made(*given)
+        return self.compiled(given) if getattr(self.compiled, "_boxed_call", False) else self.compiled(*given)
 
 
 def _holds_draws(graph: GraphModule) -> bool:

@@ -32,8 +32,8 @@ def reporting(backend: Backend, name: str) -> Backend:
         if settings.repro_after not in ("dynamo", "aot"):
             raise ValueError(f"config.repro_after: expected None, 'dynamo' or 'aot', got {settings.repro_after!r}")
         try:
-            made = backend(gm, inputs)
-            wrong = settings.repro_level >= 4 and differs(gm, inputs, made)
+            result = backend(gm, inputs)
+            wrong = settings.repro_level >= 4 and differs(gm, inputs, result)
         except Exception as error:
             kind = type(error)
             path = write(*minified(gm, inputs, lambda g, x: raises(backend, g, x, kind)), name, str(error))
@@ -42,7 +42,7 @@ def reporting(backend: Backend, name: str) -> Backend:
             path = write(*minified(gm, inputs, lambda g, x: differs(g, x, backend(g, x))), name,
                          "results are not those of the graph run op by op")  # fmt: skip
             raise RuntimeError(f"{name}: results are not those of the graph run op by op. A script shows it: {path}")
-        return made
+        return result
 
     checked.__name__ = getattr(backend, "__name__", name)
     return checked
@@ -118,8 +118,8 @@ def _module(gm: Any, name: str) -> str:
             lines.append(f"self.{node.target} = {_value(held)}")
     code = re.sub(r"\n+", "\n", gm.code.strip())
     body = "\n".join(f"    {line}" for line in code.splitlines())
-    made = "\n".join(f"        {line}" for line in lines)
-    own = f"class {name}(torch.nn.Module):\n    def __init__(self):\n{made}\n\n{body}\n"
+    result = "\n".join(f"        {line}" for line in lines)
+    own = f"class {name}(torch.nn.Module):\n    def __init__(self):\n{result}\n\n{body}\n"
     return "\n\n".join([*inner, own])
 
 
@@ -133,10 +133,10 @@ def _value(x: Any) -> str:
         return f"torch.tensor({x.detach().tolist()}, dtype={dtype}).reshape({tuple(x.shape)}){grad}"
     sizes, strides = tuple(x.shape), tuple(x.stride())
     if x.dtype.is_floating_point or x.dtype.is_complex:
-        made = f"torch.randn({sizes}, dtype={dtype})"
+        result = f"torch.randn({sizes}, dtype={dtype})"
     else:
         low, high = (0, 1) if x.dtype.name == "bool" else (int(x.min()), int(x.max()))
-        made = f"torch.randint({low}, {high + 1}, {sizes}).to({dtype})"
+        result = f"torch.randint({low}, {high + 1}, {sizes}).to({dtype})"
     if x.is_contiguous():
-        return f"{made}{grad}"
-    return f"torch.empty_strided({sizes}, {strides}, dtype={dtype}).copy_({made}){grad}"
+        return f"{result}{grad}"
+    return f"torch.empty_strided({sizes}, {strides}, dtype={dtype}).copy_({result}){grad}"

@@ -164,12 +164,12 @@ def _apart(inputs: list[Any], ins: list[bool]) -> list[Any]:
 
 
 def _together(results: list[Any], outs: list[Spec | None]) -> list[Any]:
-    made, at = [], 0
+    result, at = [], 0
     for spec in outs:
         count = 1 if spec is None else spec.count
-        made.append(results[at] if spec is None else put_together(spec, results[at:at + count]))
+        result.append(results[at] if spec is None else put_together(spec, results[at:at + count]))
         at += count
-    return made
+    return result
 
 
 def _opened(gm: GraphModule) -> tuple[GraphModule, list[bool], list[Spec | None]]:
@@ -186,11 +186,11 @@ def _opened(gm: GraphModule) -> tuple[GraphModule, list[bool], list[Spec | None]
         if i in gm.meta.get("static_inputs", ()) and not ins[-1]:
             static.append(len(flat))
         tensors = flattened(example) if ins[-1] else [example]
-        made = [graph.placeholder(f"{node.name}_{k}" if ins[-1] else node.name) for k in range(len(tensors))]
-        for place, t in zip(made, tensors, strict=True):
+        answers = [graph.placeholder(f"{node.name}_{k}" if ins[-1] else node.name) for k in range(len(tensors))]
+        for place, t in zip(answers, tensors, strict=True):
             place.meta["example_value"] = t
-        flat += made
-        env[node] = made[0] if not ins[-1] else made
+        flat += answers
+        env[node] = answers[0] if not ins[-1] else answers
     for node in places:
         if isinstance(env[node], list):
             spec = Spec.of(node.meta["example_value"])

@@ -77,9 +77,9 @@ def kernel(nest: Nest, make: Callable[[Nest], bytes], fresh: bool = False) -> Ke
         return found
     address = None if fresh else load_entry(nest.name, key)
     if address is None:
-        made = make(nest)
-        address = load_code(made)[nest.name]
-        problem = disk_cache.write(key.hex(), pack(key, made))
+        result = make(nest)
+        address = load_code(result)[nest.name]
+        problem = disk_cache.write(key.hex(), pack(key, result))
         if problem:
             _warn_once(problem)
     # Two threads may have made it; everyone must see one Kernel. One step for the interpreter:

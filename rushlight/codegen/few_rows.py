@@ -142,16 +142,16 @@ class _Writer:
 
     def left_factors(self, k: Reg, count: int) -> list[list[tuple[Reg, int]]]:
         """For every row, vectors and the lanes in them of `count` elements from k on."""
-        made = []
+        results = []
         for r in range(self.rows):
             if count == 1:
-                made.append([(self.w.splat(self.load(self.element, self.at(self.a, r, "lda", k)), self.lanes), 0)])
+                results.append([(self.w.splat(self.load(self.element, self.at(self.a, r, "lda", k)), self.lanes), 0)])
                 continue
             held = [
                 self.load(self.vector, self.at(self.a, r, "lda", self.w.add(k, u))) for u in range(0, count, self.lanes)
             ]
-            made.append([(held[u // self.lanes], u % self.lanes) for u in range(count)])
-        return made
+            results.append([(held[u // self.lanes], u % self.lanes) for u in range(count)])
+        return results
 
     def multiply(self, j: Reg, sources: list[Reg], targets: list[Reg], factors: list, kind: str) -> None:
         """One vector of columns, or one column; sums of different rows by turns, for each waits for the one before."""

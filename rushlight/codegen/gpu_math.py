@@ -158,9 +158,9 @@ def exp_of_gpu(value: Value) -> Value | None:
     power = x * scale
     lost = fma(x, const(LOG2_E_REST, "f32"), fma(x, scale, neg(power)))
     near = node("exp2", (power,), "f32")
-    made = fma(near, lost * const(math.log(2.0), "f32"), near)
+    out = fma(near, lost * const(math.log(2.0), "f32"), near)
     return (
-        made if value.attr == "exp_of_negative" else select(gt(x, const(HIGHEST, "f32")), const(math.inf, "f32"), made)
+        out if value.attr == "exp_of_negative" else select(gt(x, const(HIGHEST, "f32")), const(math.inf, "f32"), out)
     )
 
 

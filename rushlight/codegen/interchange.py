@@ -61,10 +61,10 @@ def in_tiles(nest: Nest) -> Nest:
     if len(nest.operands) != 2 or len(walk(values_of(inner.body))) > 2:
         return nest
     along, across = var("s0.0"), var("s1.0")
-    turned = and_(ne(across, 0), lt(abs_(across), abs_(along)))
+    flipped = and_(ne(across, 0), lt(abs_(across), abs_(along)))
     size = inner.stop
-    piece = select(turned, const(TURNED_TILE, "i64"), size)
-    count = select(turned, shr(size + (TURNED_TILE - 1), const(TURNED_TILE.bit_length() - 1, "i64")), const(1, "i64"))
+    piece = select(flipped, const(TURNED_TILE, "i64"), size)
+    count = select(flipped, shr(size + (TURNED_TILE - 1), const(TURNED_TILE.bit_length() - 1, "i64")), const(1, "i64"))
     start = mul(var("tile"), piece)
     body = For(inner.var, var("tile.low"), var("tile.high"), inner.body, True)
     tiles = (

@@ -216,18 +216,18 @@ class Lowering(Addressing):
         def arm(name: str, *args: str) -> str:
             return out.intrinsic(lines, f"aarch64.neon.{name}", ty, list(args))
 
-        made = [
+        results = [
             out.emit(lines, f"fdiv {ty} {a}, {b}") if u % 2 == 0 else ""
             for u, (a, b) in enumerate(zip(tops, bottoms, strict=True))
         ]
-        odd = range(1, len(made), 2)
+        odd = range(1, len(results), 2)
         guesses = {u: arm("frecpe", bottoms[u]) for u in odd}
         for _ in range(2):
             factors = {u: arm("frecps", bottoms[u], guesses[u]) for u in odd}
             guesses = {u: out.emit(lines, f"fmul {ty} {guesses[u]}, {factors[u]}") for u in odd}
         for u in odd:
-            made[u] = out.emit(lines, f"fmul {ty} {tops[u]}, {guesses[u]}")
-        return made
+            results[u] = out.emit(lines, f"fmul {ty} {tops[u]}, {guesses[u]}")
+        return results
 
     def reloads(self, code: str, lanes: int) -> bool:
         return self.target.fma_overwrites_addend and lanes * p.SIZE[code] % 16 == 0

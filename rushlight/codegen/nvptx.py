@@ -211,13 +211,13 @@ class GpuLowering(Lowering):
     ) -> tuple[Value, ...]:
         """Some elements of a loop, one by one; what a reduction has then."""
         names = self.names_of(s, name)
-        made = (
+        result = (
             Reduce(s.var, start, stop, names, init, tuple([renamed(v, s, names) for v in s.step]), s.merge)
             if isinstance(s, Reduce)
             else For(s.var, start, stop, s.body, s.vector)
         )
-        self.shared_loops = (*self.shared_loops, made)
-        super().loop(made)
+        self.shared_loops = (*self.shared_loops, result)
+        super().loop(result)
         return tuple([var(n, v.dtype) for n, v in zip(names, init, strict=True)])
 
     def names_of(self, s: For | Reduce, name: str) -> tuple[str, ...]:
@@ -255,17 +255,17 @@ class GpuLowering(Lowering):
             self.env.update({acc: self.env[name] for acc, name in zip(s.accs, names, strict=True)})
             self.forget(set(s.accs))
         for place, vectors in zip(places, read, strict=True):
-            made: list[list[Reg]] = []
+            results: list[list[Reg]] = []
             for e in range(self.vector):
                 self.step_to(s.var, place + const(e, "i64"))
                 self.scopes[-1].memo.update({load: regs[e] for load, regs in vectors.items()})
                 if isinstance(s, Reduce):
                     self.reduce_body(Reduce(s.var, s.start, s.stop, s.accs, s.init, s.step, s.merge))
                 else:
-                    made.append([self.evaluate(one.value) for one in s.body])
+                    results.append([self.evaluate(one.value) for one in s.body])
             self.step_to(s.var, place)
             for k, one in enumerate(s.body):
-                self.write_vector(one, [values[k] for values in made])
+                self.write_vector(one, [values[k] for values in results])
         if isinstance(s, Reduce):
             self.env.update({name: self.env.pop(acc) for acc, name in zip(s.accs, names, strict=True)})
             self.forget({*s.accs, *names})
@@ -338,12 +338,12 @@ class GpuLowering(Lowering):
 
     def several_stores(self, s: For) -> None:
         """The body of such a loop."""
-        name, made = self.grouped_var, []
+        name, result = self.grouped_var, []
         for place in self.grouped_places:
             self.env[name] = self.evaluate(place)
             self.forget({name})
-            made.append((self.env[name], [self.evaluate(store.value) for store in s.body]))
-        for place, values in made:
+            result.append((self.env[name], [self.evaluate(store.value) for store in s.body]))
+        for place, values in result:
             self.env[name] = place
             self.forget({name})
             for store, reg in zip(s.body, values, strict=True):
@@ -447,19 +447,19 @@ class GpuLowering(Lowering):
         """Each thread of a warp takes one warp's result; those without one take what is neutral."""
         here, out = self.scopes[-1], self.out
         has_one = out.emit(here.lines, f"icmp ult i64 {lane}, {warps}")
-        made: dict[str, dict[str, list[str]]] = {acc: {} for acc in accs}
+        results: dict[str, dict[str, list[str]]] = {acc: {} for acc in accs}
         for (acc, half), place in places.items():
             ty = type_of_half(accs[acc])
             word = word_type(ty)
             at = out.emit(here.lines, f"getelementptr {word}, ptr addrspace(3) {place}, i64 {lane}")
             loaded = out.emit(here.lines, f"load {word}, ptr addrspace(3) {at}, align {4 if word == 'i32' else 8}")
             value = self.from_word(ty, loaded)
-            made[acc][half] = [
+            results[acc][half] = [
                 out.emit(here.lines, f"select i1 {has_one}, {ty} {value}, {ty} {getattr(first[acc], half)[0]}")
             ]
         return {
             acc: Reg(accs[acc].code, 0, halves["parts"], here.depth, imag=halves.get("imag"))
-            for acc, halves in made.items()
+            for acc, halves in results.items()
         }
 
     def each_half(self, reg: Reg, change: Callable[[str, str], str]) -> Reg:

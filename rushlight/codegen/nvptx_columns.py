@@ -106,9 +106,9 @@ def in_tile(index: Value, name: str, divisors: set[str]) -> Value | None:
         divisors.add(v.args[1].attr)
         return var(NEAR) if v.op == "irem" else var(FAR)
 
-    made = replace(rewrite((index,), change)[0], {item: var(NEAR)})
-    divided = [v for v in walk((made,)) if v.op in ("irem", "idiv") and depends(v, NEAR)]
-    return None if divided else made
+    result = replace(rewrite((index,), change)[0], {item: var(NEAR)})
+    divided = [v for v in walk((result,)) if v.op in ("irem", "idiv") and depends(v, NEAR)]
+    return None if divided else result
 
 
 def lower_columns(nest: Nest, target: Target) -> str:
@@ -193,8 +193,8 @@ class ColumnLowering(GpuLowering):
                 self.env.update({acc: self.env[name] for acc, name in zip(fold.accs, names, strict=True)})
                 self.forget({*fold.accs, *operands})
                 self.scopes[-1].memo.update({load: regs[e] for load, regs in vectors.items()})
-                made = [self.evaluate(value) for value in fold.step]
-                self.env.update(zip(names, made, strict=True))
+                results = [self.evaluate(value) for value in fold.step]
+                self.env.update(zip(names, results, strict=True))
                 self.forget(set(names))
         for acc in fold.accs:
             del self.env[acc]

@@ -168,9 +168,9 @@ class HeldLowering(GpuLowering):
             self.forget(set(s.accs))
             for e in range(self.vector):
                 self.go_to(k, e)
-                made = [self.evaluate(value) for value in step]
+                results = [self.evaluate(value) for value in step]
                 self.leave_element()
-                self.env.update(zip(s.accs, made, strict=True))
+                self.env.update(zip(s.accs, results, strict=True))
                 self.forget(set(s.accs))
             mine = {acc: self.env[acc] for acc in s.accs}
             totals.append(mine if self.held.exact else self.only_inside(mine, first, self.inside[k]))
@@ -213,13 +213,13 @@ class HeldLowering(GpuLowering):
 
     def write_vectors(self, stores: Sequence[Store]) -> None:
         """All results are computed before any is written."""
-        made = []
+        answers = []
         for k in range(self.held.vectors):
-            made.append([])
+            answers.append([])
             for e in range(self.vector):
                 self.go_to(k, e)
-                made[-1].append([self.evaluate(one.value) for one in stores])
-        for k, results in enumerate(made):
+                answers[-1].append([self.evaluate(one.value) for one in stores])
+        for k, results in enumerate(answers):
             self.go_to(k, 0)
             here = self.scopes[-1]
             inside, after = self.out.label(), self.out.label()

@@ -219,15 +219,15 @@ class PointLowering(Lowering):
             self.run_body(offsets[0])
             return
         read = [{k: self.read(k, at[k], length) for k in range(self.inputs) if k not in self.fixed} for at in offsets]
-        made: list[list[dict[int, Reg]]] = []
+        answers: list[list[dict[int, Reg]]] = []
         for values in read:
-            made.append([])
+            answers.append([])
             for e in range(length):
                 self.forget({("operand", k) for k in values})
                 self.here = {k: regs[e if len(regs) > 1 else 0] for k, regs in values.items()}
-                made[-1].append({s.operand: self.evaluate(s.value) for s in self.inner.body})
+                answers[-1].append({s.operand: self.evaluate(s.value) for s in self.inner.body})
         self.forget({("operand", k) for values in read for k in values})
-        for at, results in zip(offsets, made, strict=True):
+        for at, results in zip(offsets, answers, strict=True):
             for s in self.inner.body:
                 self.write(s.operand, at[s.operand], [one[s.operand] for one in results])
 

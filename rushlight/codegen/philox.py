@@ -123,10 +123,10 @@ def uniform_law(words: Words, code: str) -> list[Value]:
     start, end = given("first", code), given("second", code)
     low_, high_ = cast(start, code), cast(end, code)
     span = cast(high_, start.dtype) - cast(low_, start.dtype)
-    made = [cast(fma(u, cast(cast(span, code), start.dtype), cast(low_, start.dtype)), code) for u in
+    results = [cast(fma(u, cast(cast(span, code), start.dtype), cast(low_, start.dtype)), code) for u in
             uniforms(words, code)]  # fmt: skip
     wide = start.dtype
-    return [select(eq(cast(value, wide), cast(high_, wide)), low_, value) for value in made]
+    return [select(eq(cast(value, wide), cast(high_, wide)), low_, value) for value in results]
 
 
 def normal_law(words: Words, code: str) -> list[Value]:

@@ -72,9 +72,9 @@ class Words:
     def draw(self, name: str) -> list[Statement]:
         """The next word, called `name`, in 64 bits."""
         words = philox(var("counter") + idiv(var("used"), number(4)), self.sequence, var("seed"))
-        at, made = irem(var("used"), number(4)), [var(f"{name}.{k}") for k in range(4)]
-        chosen = select(lt(at, number(2)), select(eq(at, ZERO), made[0], made[1]),
-                        select(eq(at, number(2)), made[2], made[3]))  # fmt: skip
+        at, result = irem(var("used"), number(4)), [var(f"{name}.{k}") for k in range(4)]
+        chosen = select(lt(at, number(2)), select(eq(at, ZERO), result[0], result[1]),
+                        select(eq(at, number(2)), result[2], result[3]))  # fmt: skip
         return [*[Local(f"{name}.{k}", word) for k, word in enumerate(words)], Local(name, chosen),
                 Assign("used", var("used") + ONE)]  # fmt: skip
 

@@ -145,12 +145,12 @@ def interleaved(w: Writer, rows: list[Reg]) -> list[Reg]:
     for pair, (a, b) in enumerate((rows[:2], rows[2:])):
         for half in range(2):
             halves[pair, half] = w.shuffle(a, b, [8 * half + lane // 2 + 16 * (lane % 2) for lane in range(16)])
-    made = []
+    results = []
     for half in range(2):
         for quarter in range(2):
             order = [8 * quarter + 2 * (lane // 4) + lane % 2 + 16 * (lane // 2 % 2) for lane in range(16)]
-            made.append(w.shuffle(halves[0, half], halves[1, half], order))
-    return made
+            results.append(w.shuffle(halves[0, half], halves[1, half], order))
+    return results
 
 
 def pack_bytes(

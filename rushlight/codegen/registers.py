@@ -49,7 +49,7 @@ class VectorLoop:
     """A loop that runs `lanes * unroll` elements an iteration.
 
     pointers: (phi name, initial pointer, byte step: literal or register), one per stream of accesses; streams finds
-    them again. checks: conditions (registers) under which the vector loop is right. turned, gathers:
+    them again. checks: conditions (registers) under which the vector loop is right. transposed, gathers:
     see `nest.For` and `nest.Reduce`.
     """
 
@@ -57,7 +57,7 @@ class VectorLoop:
         self.var, self.lanes, self.unroll = var, lanes, unroll
         self.guard, self.counter, self.start = guard, counter, start
         self.width = lanes * unroll
-        self.turned = self.gathers = False
+        self.transposed = self.gathers = False
         self.pointers: list[tuple[str, str, str]] = []
         self.streams: dict[tuple, str] = {}
         self.checks: dict[tuple, str] = {}

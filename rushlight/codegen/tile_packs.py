@@ -32,7 +32,7 @@ class TilePack:
     """What the kernel cache asks of a nest, for one pair of memory orders."""
 
     def __init__(self, left_turned: bool, right_turned: bool) -> None:
-        self.turned = left_turned, right_turned
+        self.transposed = left_turned, right_turned
         self.name = f"tile_pack_{int(left_turned)}{int(right_turned)}"
         self.params = (*(f"left_{n}" for n in ONE), *(f"right_{n}" for n in ONE), "left_strips")
 
@@ -49,7 +49,7 @@ def pack_kernel(left_turned: bool, right_turned: bool) -> Kernel:
 def _object(pack: Any) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(module_text(host_target().triple, *pack.turned), host_target(), "object")
+    return compile_ir(module_text(host_target().triple, *pack.transposed), host_target(), "object")
 
 
 def params_of(lines: int, length: int, stride: int, line_is_k: bool, blocks_k: int) -> list[int]:

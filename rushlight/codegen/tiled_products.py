@@ -181,7 +181,7 @@ def left_vectors(
 def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, vectors: int) -> None:
     """alpha * sums, plus beta times the addend unless beta is 0."""
     alpha, beta = (w.splat(w[n], lanes) if lanes > 1 else w[n] for n in ("alpha", "beta"))
-    made = [w.binary("fmul", alpha, s) for s in sums]
+    results = [w.binary("fmul", alpha, s) for s in sums]
     adds = w.new("i1", f"fcmp une {w['beta']}, 0.0")
     places, added = (
         [
@@ -191,10 +191,10 @@ def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, 
         for x in "cd"
     )
     with w.when(adds):
-        for place, addend, value in zip(places, added, made, strict=True):
+        for place, addend, value in zip(places, added, results, strict=True):
             w.store(w.fma(beta, w.load(value.type, addend, size), value), place, size)
     with w.when(w.negate(adds)):
-        for place, value in zip(places, made, strict=True):
+        for place, value in zip(places, results, strict=True):
             w.store(value, place, size)
 
 

@@ -138,7 +138,7 @@ def exchange(lines: list[str], kind: str, lanes: int, vectors: list[str], group:
     low = ", ".join(f"i32 {k // 2 + (k % 2) * lanes}" for k in range(lanes))
     high = ", ".join(f"i32 {half + k // 2 + (k % 2) * lanes}" for k in range(lanes))
     while 1 << stage < lanes:
-        made = []
+        results = []
         for k in range(half):
             for label, order in (("l", low), ("h", high)):
                 name = f"%x{group}_{stage}_{k}{label}"
@@ -146,8 +146,8 @@ def exchange(lines: list[str], kind: str, lanes: int, vectors: list[str], group:
                     f"  {name} = shufflevector {kind} {vectors[k]}, {kind} {vectors[k + half]}, <{lanes} x i32>"
                     f" <{order}>"
                 )
-                made.append(name)
-        vectors, stage = made, stage + 1
+                results.append(name)
+        vectors, stage = results, stage + 1
     return vectors
 
 

@@ -228,7 +228,7 @@ class Addressing:
             depth = max(at.depth, self.barrier(operand), self.floor)
             pointer = self.scalar_address(operand, at, step_type, depth)
             return self.load_parts(code, [pointer], 0, depth)
-        if loop.turned and form is not None and not (form[0].op == "const" and form[0].attr == unit):
+        if loop.transposed and form is not None and not (form[0].op == "const" and form[0].attr == unit):
             return self.turned_read(operand, code, form, step_type, loop)
         if loop.gathers and form is not None and form[0].op != "const" and code in ("f32", "f64", "i32", "i64"):
             return self.strided_read(operand, code, form, step_type, loop)
@@ -243,7 +243,7 @@ class Addressing:
         coefficient, base = form
         rest, shift = without_constant(base)
         rest, shift = add(rest, const(shift - shift % loop.lanes, "i64")), shift % loop.lanes
-        key = ("turned", operand, coefficient, rest)
+        key = ("transposed", operand, coefficient, rest)
         scope = self.scopes[-1]
         if key not in scope.memo:
             lines, out = scope.lines, self.out
@@ -556,7 +556,7 @@ class Addressing:
             unroll = 1
         loop = VectorLoop(s.var, lanes, unroll, guard, self.out.fresh(), start)
         loop.gathers = isinstance(s, Reduce) and s.gathers
-        loop.turned = isinstance(s, For) and s.turned and s.stop.attr == lanes and unroll == 1
+        loop.transposed = isinstance(s, For) and s.transposed and s.stop.attr == lanes and unroll == 1
         top = self.out.label()
         scope = self.push(top, loop)
         self.env[s.var] = Reg("i64", lanes, [], scope.depth)

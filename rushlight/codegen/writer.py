@@ -272,9 +272,9 @@ class Writer:
         more = self.compare("slt", phis[0], stop)
         self.lines.append(f"  br {more}, label %{body}, label %{done}")
         self.label(body)
-        made = Loop(phis[0], phis[1:])
-        yield made
-        following = [self.add(phis[0], step), *made.next]
+        result = Loop(phis[0], phis[1:])
+        yield result
+        following = [self.add(phis[0], step), *result.next]
         self.lines.append(f"  br label %{head}")
         for k, (phi, value, later) in enumerate(zip(phis, first, following, strict=True)):
             self.lines[where + k] = (

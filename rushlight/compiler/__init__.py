@@ -100,8 +100,8 @@ class CacheInfo:
 def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
     """The machine code of all kernels that this process uses, to be loaded where the same program will run: on the same
     kind of processor, by the same version of this package. None where there is none."""
-    made = artifacts.packed()
-    return None if made is None else (made[0], CacheInfo(tuple(made[1])))
+    result = artifacts.packed()
+    return None if result is None else (result[0], CacheInfo(tuple(result[1])))
 
 
 def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:

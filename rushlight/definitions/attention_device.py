@@ -64,8 +64,8 @@ def backward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -
                 return
         wide = _C.float32 if query.dtype in HALF else query.dtype
         wanted = (grad, query, key, value)
-        made = gradients(*(t.to(wide) for t in wanted), is_causal, given[0] if given else None, scale)
-        for target, source in zip((d_query, d_key, d_value), made, strict=True):
+        result = gradients(*(t.to(wide) for t in wanted), is_causal, given[0] if given else None, scale)
+        for target, source in zip((d_query, d_key, d_value), result, strict=True):
             target.copy_(source)
 
     return run

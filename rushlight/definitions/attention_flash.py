@@ -145,8 +145,8 @@ class _Flash(Library):
     def widened(dtype: Any, tensors: Sequence[Any]) -> list[Any]:
         """Tensors of a type and layout that plans take; those that fit already are the same objects."""
         wide = dtype if dtype.code in ("f32", "f64") else _C.float32
-        made = [t if t.dtype is wide else t.to(wide) for t in tensors]
-        return [t if not t.numel() or readable(t) else t.contiguous() for t in made]
+        outs = [t if t.dtype is wide else t.to(wide) for t in tensors]
+        return [t if not t.numel() or readable(t) else t.contiguous() for t in outs]
 
     @staticmethod
     def widened_mask(dtype: Any, mask: Any) -> Any:
@@ -239,23 +239,23 @@ class FlashAttention(_Flash):
         mask = self.widened_mask(query.dtype, mask)
         # the op again, on operands it has a plan for
         if any(a is not b for a, b in zip(given, (*wide, mask), strict=True)):
-            made, log = find_op(self.name)(*wide, 0.0, is_causal, attn_mask=mask, scale=scale)
-            return self.wrap((made.to(query.dtype), log))
-        made, _ = find_op("_scaled_dot_product_attention_math")(
+            out, log = find_op(self.name)(*wide, 0.0, is_causal, attn_mask=mask, scale=scale)
+            return self.wrap((out.to(query.dtype), log))
+        out, _ = find_op("_scaled_dot_product_attention_math")(
             query, key, value, None if is_causal else mask, 0.0, is_causal, None, scale=scale, enable_gqa=True
         )
-        return self.wrap((made, query.new_zeros(query.shape[:3])))
+        return self.wrap((out, query.new_zeros(query.shape[:3])))
 
     def vjp(self, g, query, key, value, dropout_p, is_causal, attn_mask, scale, result):
         if g[1] is not None:   # forward mode asks for it; the form that holds all scores answers
             grad = g[0] if g[0] is not None else result[0].new_zeros(result[0].shape)
-            made = gradients(grad, query, key, value, is_causal, attn_mask, scale, g[1])
-            return {"query": made[0], "key": made[1], "value": made[2]}
+            out = gradients(grad, query, key, value, is_causal, attn_mask, scale, g[1])
+            return {"query": out[0], "key": out[1], "value": out[2]}
         if g[0] is None:
             return {}
         backward = find_op("_scaled_dot_product_flash_attention_for_cpu_backward")
-        made = backward(g[0], query, key, value, result[0], result[1], 0.0, is_causal, attn_mask=attn_mask, scale=scale)
-        return {"query": made[0], "key": made[1], "value": made[2]}
+        out = backward(g[0], query, key, value, result[0], result[1], 0.0, is_causal, attn_mask=attn_mask, scale=scale)
+        return {"query": out[0], "key": out[1], "value": out[2]}
 
 
 class FlashAttentionBackward(_Flash):
@@ -310,8 +310,8 @@ class FlashAttentionBackward(_Flash):
         wide = self.widened(query.dtype, given[:5])
         mask, log = self.widened_mask(query.dtype, mask), log.contiguous()
         if any(a is not b for a, b in zip(given, (*wide, log, mask), strict=True)):
-            made = find_op(self.name)(*wide, log, 0.0, is_causal, attn_mask=mask, scale=scale)
-            return self.wrap(tuple(t.to(query.dtype) for t in made))
+            found = find_op(self.name)(*wide, log, 0.0, is_causal, attn_mask=mask, scale=scale)
+            return self.wrap(tuple(t.to(query.dtype) for t in found))
         return self.wrap(tuple(t.new_zeros(t.shape) for t in (query, key, value)))   # nothing to attend to
 
     def vmap(self, level: Any, overload: Any, args: tuple) -> Any:
@@ -371,11 +371,11 @@ class FlashAttentionForward(Composite):
             "block_table": block_table,
         }  # fmt: skip
         refuse("_flash_attention_forward", dropout_p, given)
-        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(
+        out, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(
             *(t.transpose(1, 2) for t in (query, key, value)), 0.0, is_causal, scale=scale
         )
         nothing = query.new_empty((0,))
-        return made.transpose(1, 2), log, nothing, nothing, nothing
+        return out.transpose(1, 2), log, nothing, nothing, nothing
 
 
 class EfficientAttentionForward(Composite):
@@ -422,12 +422,12 @@ class EfficientAttentionForward(Composite):
                 f" got {custom_mask_type}"
             )
         q, k, v = (t.transpose(1, 2) for t in (query, key, value))
-        made, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(
+        out, log = find_op("_scaled_dot_product_flash_attention_for_cpu")(
             q, k, v, 0.0, custom_mask_type == 1, attn_mask=bias, scale=scale
         )
         nothing = query.new_empty((), dtype=_C.int64)
         return (
-            made.transpose(1, 2),
+            out.transpose(1, 2),
             log if compute_log_sumexp else log.new_empty((*log.shape[:2], 0)),
             nothing,
             nothing,

@@ -141,22 +141,22 @@ class Convolution(Library):
         input, weight, bias, *rest = args
         if behind(weight, level) is None and (bias is None or behind(bias, level) is None):
             v = op.batching.front(input, level)
-            made = overload.call(v.reshape((v.shape[0] * v.shape[1], *v.shape[2:])), weight, bias, *rest)
-            return op.batching.wrapped(made.reshape((*v.shape[:2], *made.shape[1:])), level)
+            out = overload.call(v.reshape((v.shape[0] * v.shape[1], *v.shape[2:])), weight, bias, *rest)
+            return op.batching.wrapped(out.reshape((*v.shape[:2], *out.shape[1:])), level)
         *numbers, groups = rest
         size = level.batch_size
-        made = overload.call(
+        out = overload.call(
             as_groups(op.batching.expanded(input, level)),
             op.batching.expanded(weight, level).flatten(0, 1),
             None,
             *numbers,
             groups * size,
         )
-        made = made.reshape((made.shape[0], size, made.shape[1] // size, *made.shape[2:])).movedim(1, 0)
+        out = out.reshape((out.shape[0], size, out.shape[1] // size, *out.shape[2:])).movedim(1, 0)
         if bias is not None:
             b = op.batching.expanded(bias, level)
-            made = made + b.reshape((size, 1, b.shape[1], *(1,) * (made.ndim - 3)))
-        return op.batching.wrapped(made, level)
+            out = out + b.reshape((size, 1, b.shape[1], *(1,) * (out.ndim - 3)))
+        return op.batching.wrapped(out, level)
 
     def checked(
         self,
@@ -225,7 +225,7 @@ class Convolution(Library):
         rows = ordered_strides(shape, range(len(shape) - 1, -1, -1))
         turns = strides is not None and prod(shape) >= TURNED
         target = room.temp(input.dtype, shape) if turns else inputs
-        made, needed = conv_steps(
+        out, needed = conv_steps(
             source,
             place,
             weight,
@@ -238,11 +238,11 @@ class Convolution(Library):
             room.next,
         )
         room.temp(input.dtype, (needed,))
-        steps = [*copies, *made]
+        steps = [*copies, *out]
         if turns:   # channels go last, where they lie densely
             order = (0, *range(2, len(shape)), 1)
-            turned = Dense(tuple(shape[d] for d in order), tuple(rows[d] for d in order), input.dtype)
-            steps += copy_steps(input.device, turned, target, (inputs, 0), tuple(strides[d] for d in order))
+            flipped = Dense(tuple(shape[d] for d in order), tuple(rows[d] for d in order), input.dtype)
+            steps += copy_steps(input.device, flipped, target, (inputs, 0), tuple(strides[d] for d in order))
         return steps
 
     def run(self, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
@@ -273,8 +273,8 @@ class Convolution(Library):
     def vjp(self, g, input, weight, bias: Meta, stride, padding, dilation, transposed, output_padding, groups):
         for_input, for_weight, for_bias = asked(3)
         wanted = (for_input, for_weight, for_bias and bias is not None)
-        made = gradients(g, input, weight, (stride, padding, dilation, groups), transposed, wanted)
-        return dict(zip(("input", "weight", "bias"), made, strict=True))
+        out = gradients(g, input, weight, (stride, padding, dilation, groups), transposed, wanted)
+        return dict(zip(("input", "weight", "bias"), out, strict=True))
 
 
 def as_groups(v: Any) -> Any:
@@ -372,10 +372,10 @@ def dense(t: Any, slot: int, room: Room, copies: list[tuple]) -> tuple[Any, int]
     if t.stride()[-1] == 1 or t.shape[-1] == 1 or t.numel() < TURNED:
         return t, slot
     shape = tuple(t.shape)
-    made = Dense(shape, ordered_strides(shape, range(len(shape) - 1, -1, -1)), t.dtype)
+    out = Dense(shape, ordered_strides(shape, range(len(shape) - 1, -1, -1)), t.dtype)
     place = room.temp(t.dtype, shape)
     copies += copy_steps(room.device, t, slot, (place, 0), None)
-    return made, place
+    return out, place
 
 
 def result_strides(input: Any, weight: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -398,10 +398,10 @@ class ConvolutionWeight(Library):
         """A gradient for each example: examples become groups."""
         grad, input, *numbers, groups = args
         size = level.batch_size
-        made = overload.call(
+        out = overload.call(
             *(as_groups(op.batching.expanded(t, level)) for t in (grad, input)), *numbers, groups * size
         )
-        return op.batching.wrapped(made.reshape((size, made.shape[0] // size, *made.shape[1:])), level)
+        return op.batching.wrapped(out.reshape((size, out.shape[0] // size, *out.shape[1:])), level)
 
     def window(self, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
         dims = len(kernel_size)
@@ -569,16 +569,16 @@ def gapped_convolution(input: Any, weight: Any, window: Window, extra: tuple[int
     close = tuple(min(s, e) for s, e in zip(window.stride, extents(window), strict=True))
     tight = Window(window.kernel, close, (0,) * dims, window.dilation, window.groups)
     if has_gaps(tight):   # taps as far apart as the windows
-        made = integer_convolution(input, weight, tight, True, (0,) * dims)
+        out = integer_convolution(input, weight, tight, True, (0,) * dims)
     else:
-        made = find_op("convolution")(
+        out = find_op("convolution")(
             input, weight, None, close, (0,) * dims, window.dilation, True, (0,) * dims, window.groups
         )
     for k in range(dims):
         if close[k] < window.stride[k]:
-            made = parted(made, k + 2, input.shape[k + 2], window.stride[k])
-    reach = [n - w for n, w in zip(out_sizes(tuple(input.shape[2:]), window, True, extra), made.shape[2:], strict=True)]
-    return framed(made, [-p for p in window.padding], [r + p for r, p in zip(reach, window.padding, strict=True)])
+            out = parted(out, k + 2, input.shape[k + 2], window.stride[k])
+    reach = [n - w for n, w in zip(out_sizes(tuple(input.shape[2:]), window, True, extra), out.shape[2:], strict=True)]
+    return framed(out, [-p for p in window.padding], [r + p for r, p in zip(reach, window.padding, strict=True)])
 
 
 def parted(made: Any, dim: int, count: int, stride: int) -> Any:
@@ -596,8 +596,8 @@ def parted(made: Any, dim: int, count: int, stride: int) -> Any:
 def framed(input: Any, before: Any, after: Any) -> Any:
     """The input with zeros around its spatial dimensions; negative numbers cut off."""
     shape = [n + b + a for n, b, a in zip(input.shape[2:], before, after, strict=True)]
-    made = input.new_zeros((*input.shape[:2], *shape))
+    out = input.new_zeros((*input.shape[:2], *shape))
     keep = [slice(max(0, -b), n - max(0, -a)) for n, b, a in zip(input.shape[2:], before, after, strict=True)]
     put = [slice(max(0, b), m - max(0, a)) for m, b, a in zip(shape, before, after, strict=True)]
-    made[(..., *put)] = input[(..., *keep)]
-    return made
+    out[(..., *put)] = input[(..., *keep)]
+    return out

@@ -71,7 +71,7 @@ class Empty(_MaybeSparse):
         own, dtype, device, requires_grad = super().split(args[:-1])
         return (*own, args[-1]), dtype, device, requires_grad
 
-    def made(self, own, dtype, device):
+    def spec_and_content(self, own, dtype, device):
         size, memory_format = own
         check_sizes("empty", size)
         strides = None
@@ -91,7 +91,7 @@ class EmptyStrided(Factory):
     schema = f"empty_strided(int[] size, int[] stride, {OPTIONS}) -> Tensor"
     out = False
 
-    def made(self, own, dtype, device):
+    def spec_and_content(self, own, dtype, device):
         size, stride = own
         check_sizes("empty_strided", size)
         if len(size) != len(stride):
@@ -110,7 +110,7 @@ class EmptyPermuted(Factory):
     schema = f"empty_permuted(int[] size, int[] physical_layout, {OPTIONS}) -> Tensor"
     out = False
 
-    def made(self, own, dtype, device):
+    def spec_and_content(self, own, dtype, device):
         size, order = own
         check_sizes("empty_permuted", size)
         if len(size) != len(order):
@@ -172,7 +172,7 @@ class Arange(Factory):
     def dtype(self, *own):
         return _C.int64 if all(isinstance(v, INTS) for v in own) else default_dtype()
 
-    def made(self, own, dtype, device):
+    def spec_and_content(self, own, dtype, device):
         start, end, step = self.bounds(own)
         if dtype.is_complex or dtype is _C.bool:
             raise NotImplementedError(f"arange: not implemented for dtype {dtype.name}")
@@ -235,7 +235,7 @@ class Linspace(Factory):
             default_dtype().to_complex() if isinstance(start, complex) or isinstance(end, complex) else default_dtype()
         )
 
-    def made(self, own, dtype, device):
+    def spec_and_content(self, own, dtype, device):
         start, end, steps = own
         if steps < 0:
             raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")

@@ -270,10 +270,10 @@ class CtcRowsBackward(Composite):
         mirrored = 2 * lengths.unsqueeze(1) - column            # position L - 1 - s, negative beyond the end
         inside = mirrored >= 0
         mirrored = mirrored.masked_fill(inside.logical_not(), 0)
-        turned = wide.gather(1, mirrored).masked_fill(inside.logical_not(), blank)
-        labels = turned[:, 1::2]
+        transposed = wide.gather(1, mirrored).masked_fill(inside.logical_not(), blank)
+        labels = transposed[:, 1::2]
         skip = extended(labels, blank, log_probs)[1]
-        result = scores(log_probs, turned, skip, inputs, inputs - 1, -1)
+        result = scores(log_probs, transposed, skip, inputs, inputs - 1, -1)
         moment = (inputs.unsqueeze(1) - 1 - counted(times, wide)).clamp(min=0)
         result = result.gather(1, moment.unsqueeze(2).expand(items, times, width))
         return result.gather(2, mirrored.unsqueeze(1).expand(items, times, width))

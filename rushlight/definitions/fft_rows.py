@@ -32,7 +32,7 @@ FEW = 256        # points from which one row alone is worth two kernels
 LARGEST_OF_LIBRARY = 512   # a prime factor up to which the library's sums of products cost less than a chirp
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
 CHUNKS = 32      # parts that threads share; each has room of its own
-COLUMNS = ("columns", "turned", "across")   # kinds of transforms whose rows are the middle dim of three
+COLUMNS = ("columns", "rotated", "across")   # kinds of transforms whose rows are the middle dim of three
 
 
 @cache
@@ -262,7 +262,7 @@ class Lanes(Library):
     def meta(self, input, turns, kind, n, scale, inverse):
         if kind not in fourier.KINDS or not input._is_contiguous() or (kind != "chirp" and not fourier.smooth(n)):
             raise RuntimeError("_fft_lanes: expected dense rows of small factors")
-        if kind == "turned" and (
+        if kind == "rotated" and (
             turns is None
             or turns.dtype is not input.dtype
             or turns.shape != turns_table(n, input.shape[-1], input.dtype.code).shape
@@ -285,7 +285,7 @@ class Lanes(Library):
         outer, first, inner = input.shape
         step = first if kind == "across" else inner
         places = (outer, step, first * inner, inner, first * inner, step)
-        return lanes_launch(input, kind, n, places, scale, inverse, 1 if kind == "turned" else None)
+        return lanes_launch(input, kind, n, places, scale, inverse, 1 if kind == "rotated" else None)
 
 
 def in_lanes(input: Any, kind: str, n: int, scale: float, inverse: bool, turns: Any = None) -> Any:
@@ -331,8 +331,8 @@ def complex_rows(x: Any, inverse: bool, scale: float) -> Any:
     parts = halves(n, code) if n >= FEW and (not suits or 2 * count < fourier.lanes(code)) else None
     if parts is not None:
         n1, n2 = parts
-        turned = in_lanes(x.reshape(count, n1, n2), "turned", n1, 1.0, inverse, turns_table(n1, n2, code))
-        return in_lanes(turned, "across", n2, scale, inverse).reshape(x.shape)
+        transposed = in_lanes(x.reshape(count, n1, n2), "rotated", n1, 1.0, inverse, turns_table(n1, n2, code))
+        return in_lanes(transposed, "across", n2, scale, inverse).reshape(x.shape)
     if suits:
         return in_lanes(x, "rows", n, scale, inverse)
     if n < 2:

@@ -43,8 +43,8 @@ class MeshGrid(Composite):
         swapped = indexing == "xy" and len(tensors) > 1
         order = [tensors[1], tensors[0], *tensors[2:]] if swapped else list(tensors)
         sizes = [t.numel() for t in order]
-        made = [t.reshape([-1 if k == d else 1 for k in range(len(order))]).expand(sizes) for d, t in enumerate(order)]
-        return tuple([made[1], made[0], *made[2:]] if swapped else made)
+        outs = [t.reshape([-1 if k == d else 1 for k in range(len(order))]).expand(sizes) for d, t in enumerate(order)]
+        return tuple([outs[1], outs[0], *outs[2:]] if swapped else outs)
 
 
 class CartesianProd(Composite):

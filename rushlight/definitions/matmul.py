@@ -149,18 +149,18 @@ class _Product(Library):
         if b.ndim == 2 and len(batch) and am.batch == m * am.row:   # one tall matrix: [batch * m, k] @ [k, n]
             m, count = m * count, 1
         if on_tiles(a, m * n * k, count):
-            made = tile_steps(am, bm, Matrix(2, n, 1, m * n), 3, m, n, k, count)
-            if made is None:
+            result = tile_steps(am, bm, Matrix(2, n, 1, m * n), 3, m, n, k, count)
+            if result is None:
                 return None
-            for size in made[1]:
+            for size in result[1]:
                 room.temp(a.dtype, (size,))
-            return made[0]
+            return result[0]
         if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
             return self.widening_steps(args, room, m, n, bm.col == 1)
         given = (a.dtype.code, a.device, am, bm, out, m, n, k)
-        made = vector_steps(*given, count, room.slots)
-        if made is not None:
-            return made
+        result = vector_steps(*given, count, room.slots)
+        if result is not None:
+            return result
         packed = packed_steps(*given, 3) if count == 1 else tiled_steps(*given, 3, count)
         if packed is None:
             return steps(*given, count)
@@ -243,12 +243,12 @@ def left_gradient(g: Any, a: Any, b: Any) -> Any:
     if a.ndim == b.ndim == 2 and not b.is_complex():   # the usual case, with nothing to fold or conjugate
         return g @ b.transpose(0, 1)
     if b.ndim == 1:
-        made = g * b.conj() if a.ndim == 1 else g.unsqueeze(-1) * b.conj()
+        result = g * b.conj() if a.ndim == 1 else g.unsqueeze(-1) * b.conj()
     elif a.ndim == 1:
-        made = (g.unsqueeze(-2) @ b.mH).squeeze(-2)
+        result = (g.unsqueeze(-2) @ b.mH).squeeze(-2)
     else:
-        made = g @ b.mH
-    return made.sum_to_size(a.shape)
+        result = g @ b.mH
+    return result.sum_to_size(a.shape)
 
 
 def right_gradient(g: Any, a: Any, b: Any) -> Any:
@@ -258,14 +258,14 @@ def right_gradient(g: Any, a: Any, b: Any) -> Any:
     if a.ndim == b.ndim == 2 and not a.is_complex():
         return a.transpose(0, 1) @ g
     if a.ndim == 1:
-        made = a.conj() * g if b.ndim == 1 else a.conj().unsqueeze(-1) * g.unsqueeze(-2)
+        result = a.conj() * g if b.ndim == 1 else a.conj().unsqueeze(-1) * g.unsqueeze(-2)
     elif b.ndim == 1:
-        made = (a.mH @ g.unsqueeze(-1)).squeeze(-1)
+        result = (a.mH @ g.unsqueeze(-1)).squeeze(-1)
     elif b.ndim == 2 and a.ndim > 2:   # fold the batch into the sum
-        made = a.reshape(-1, a.shape[-1]).mH @ g.reshape(-1, g.shape[-1])
+        result = a.reshape(-1, a.shape[-1]).mH @ g.reshape(-1, g.shape[-1])
     else:
-        made = a.mH @ g
-    return made.sum_to_size(b.shape)
+        result = a.mH @ g
+    return result.sum_to_size(b.shape)
 
 
 class Mm(_Product):
@@ -358,10 +358,10 @@ class IntMm(Library):
         self.check(args)
         left, right = (op.batching.front(t, level) for t in args)
         if right is None:      # rows of all examples are one matrix
-            made = overload.call(left.flatten(0, 1), args[1]).unflatten(0, left.shape[:2])
+            result = overload.call(left.flatten(0, 1), args[1]).unflatten(0, left.shape[:2])
         else:
-            made = (args[0] if left is None else left).to(_C.int32) @ right.to(_C.int32)
-        return op.batching.wrapped(made, level)
+            result = (args[0] if left is None else left).to(_C.int32) @ right.to(_C.int32)
+        return op.batching.wrapped(result, level)
 
 
 class Dot(_Product):

@@ -325,11 +325,11 @@ class LayerNormRows(Fused):
             raise RuntimeError("layer_norm: the mean and reciprocal deviation it returns are not differentiable")
         if g_out is None:
             return {}
-        made = find_op("_layer_norm_backward")(g_out, input, result[1], result[2], weight, bias, normalized_shape)
+        answer = find_op("_layer_norm_backward")(g_out, input, result[1], result[2], weight, bias, normalized_shape)
         return {
-            "input": made[0],
-            "weight": made[1] if weight is not None else None,
-            "bias": made[2] if bias is not None else None,
+            "input": answer[0],
+            "weight": answer[1] if weight is not None else None,
+            "bias": answer[2] if bias is not None else None,
         }
 
 
@@ -447,8 +447,8 @@ class RmsNormRows(Fused):
     def vjp(self, g, input, normalized_shape, weight, result):
         if g[0] is None:
             return {}
-        made = find_op("_rms_norm_backward")(g[0], input, result[1], weight, normalized_shape)
-        return {"input": made[0], "weight": made[1] if weight is not None else None}
+        answer = find_op("_rms_norm_backward")(g[0], input, result[1], weight, normalized_shape)
+        return {"input": answer[0], "weight": answer[1] if weight is not None else None}
 
 
 class RmsNormBackward(Fused):

@@ -493,7 +493,7 @@ class RandomFactory(Factory):
         own, dtype, device, requires_grad = super().split(args)
         return own[:-2], dtype, device, requires_grad      # without generator and out
 
-    def made(self, own: tuple, dtype: Any, device: Any) -> tuple[Spec, Any]:
+    def spec_and_content(self, own: tuple, dtype: Any, device: Any) -> tuple[Spec, Any]:
         left = list(own)
         size = self.size(left)
         check_sizes(self.name, size)

@@ -145,9 +145,9 @@ class _Layer(Composite):
         slopes = [given.new_zeros(shape) if d is None else d for d, shape in zip(g, shapes, strict=False)]
         before = states_before(result[0], first[0], sizes, backwards)
         plan = backward_plan(mode, given.dtype.code, tuple(runs), first[0].shape[1], backwards)
-        made = plan(*dense(*slopes, weight, *kept, *([before] if mode == "gru" else [])))
-        hidden = made[-1]
-        grads = dict(zip((*names, "given"), made, strict=False))
+        answer = plan(*dense(*slopes, weight, *kept, *([before] if mode == "gru" else [])))
+        hidden = answer[-1]
+        grads = dict(zip((*names, "given"), answer, strict=False))
         grads["weight"] = hidden.t() @ before if weight.requires_grad else None
         if bias is not None:
             grads["bias"] = hidden.sum(0)

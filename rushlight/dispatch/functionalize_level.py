@@ -118,10 +118,10 @@ def wrapped(level: FunctionalizeLevel, overload: Any, args: tuple, values: tuple
             return known[id(t)]
         if source is None:
             return levels.functional(level, t)
-        made = levels.functional(level, t, source.memory, (*source.views, (overload, values[1:], which)))
+        answer = levels.functional(level, t, source.memory, (*source.views, (overload, values[1:], which)))
         if layouts is not None:
-            _C.rewrap(made, layouts[which])
-        return made
+            _C.rewrap(answer, layouts[which])
+        return answer
 
     return levels.map_tensors(wrap, result)
 

@@ -67,10 +67,10 @@ def wrap_result(level: levels.Level, overload: Any, args: tuple, values: tuple, 
     def wrap(t: Any) -> Any:
         if base is not None and t is values[0] and not many:
             return base
-        made = levels.track(level, t)
+        answer = levels.track(level, t)
         if overload.is_view and base is not None and levels.behind(base, level) is not None:
-            _C.mark_view(made, base, many)
-        return made
+            _C.mark_view(answer, base, many)
+        return answer
 
     return levels.map_tensors(wrap, result)
 

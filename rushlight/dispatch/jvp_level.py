@@ -75,24 +75,24 @@ def push(level: levels.JvpLevel, overload: Any, args: tuple) -> Any:
     tangents = tangents_of(overload, values, places, result) if places else None
     many = isinstance(result, (tuple, list))
     outs = list(result) if many else [result]
-    made = []
+    results = []
     for k, r in enumerate(outs):
         if not isinstance(r, _C.Tensor):
-            made.append(r)
+            results.append(r)
         elif not many and args and r is values[0]:
             return args[0]
         else:
-            made.append(levels.dual(level, r, tangents[k] if tangents is not None else None))
+            results.append(levels.dual(level, r, tangents[k] if tangents is not None else None))
             if overload.is_view and behind(args[0], level) is not None:
-                _C.mark_view(made[-1], args[0], many)
-                behind(args[0], level).is_shared = behind(made[-1], level).is_shared = True
+                _C.mark_view(results[-1], args[0], many)
+                behind(args[0], level).is_shared = behind(results[-1], level).is_shared = True
     if not many:
-        return made[0]
-    kinds = iter(made)
+        return results[0]
+    kinds = iter(results)
     return (
         levels.map_tensors(lambda _: next(kinds), result)
         if all(isinstance(r, _C.Tensor) for r in outs)
-        else type(result)(made)
+        else type(result)(results)
     )
 
 
@@ -168,15 +168,15 @@ def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list
     if overload.is_view:
         tangent = places[0][2]
         try:
-            made = overload.call(tangent, *values[1:])
+            answer = overload.call(tangent, *values[1:])
         except RuntimeError:
             if tangent.stride() == values[0].stride():
                 raise
             # The value was copied into another order before it was viewed; its tangent was not.
-            made = overload.call(
+            answer = overload.call(
                 _C.empty(tangent.shape, values[0].stride(), tangent.dtype, tangent.device).copy_(tangent), *values[1:]
             )
-        return list(made) if isinstance(made, (tuple, list)) else [made]
+        return list(answer) if isinstance(answer, (tuple, list)) else [answer]
     if not definition.differentiable or not overload.records:
         if definition.custom:
             raise NotImplementedError(
@@ -185,9 +185,9 @@ def tangents_of(overload: Any, values: tuple, places: list, result: Any) -> list
         return [None] * len(outs)
     if isinstance(definition, Pointwise) and all(k is None for _, k, _ in places):
         usable = [(i, t) for i, _, t in places]
-        made = jvp_form(overload, tuple(i for i, _ in usable)).call(*[t for _, t in usable], *values)
-        made = list(made) if isinstance(made, (tuple, list)) else [made]
-        return [m if is_differentiable(o) else None for m, o in zip(made, outs, strict=True)]
+        answer = jvp_form(overload, tuple(i for i, _ in usable)).call(*[t for _, t in usable], *values)
+        answer = list(answer) if isinstance(answer, (tuple, list)) else [answer]
+        return [m if is_differentiable(o) else None for m, o in zip(answer, outs, strict=True)]
     return transposed(overload, values, places, outs)
 
 

@@ -117,7 +117,7 @@ class _Export:
         combined = named_arguments(self.mod, self.args, self.kwargs)
         paths = [_joined(path) for path, _ in pytree.tree_flatten_with_path(combined)[0]]
         leaves = pytree.tree_leaves(combined)
-        made = []
+        results = []
         for value, shape, name in zip(leaves, self.shapes, paths, strict=True):
             proxy = self.tracer.add_input(name)
             if self.tracer.first_argument is None:
@@ -137,8 +137,8 @@ class _Export:
                         "None, and containers of them; register a dataclass with export.register_dataclass."
                     )
             self.inputs.append(InputSpec(InputKind.USER_INPUT, arg, None))
-            made.append(fake)
-        return made
+            results.append(fake)
+        return results
 
     # --- the trace ----------------------------------------------------------------------------------------------------
 
@@ -193,8 +193,8 @@ class _Export:
         if isinstance(leaf, Tensor):
             return self.tracer.proxy_of(leaf).node
         if isinstance(leaf, SYMBOLIC):
-            made = self.tracer.sizes.proxy(leaf)
-            node = getattr(made, "node", made)
+            result = self.tracer.sizes.proxy(leaf)
+            node = getattr(result, "node", result)
             if isinstance(node, Node):
                 node.meta["val"] = leaf
             return node

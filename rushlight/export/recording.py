@@ -192,19 +192,19 @@ class Recorder:
                 result = composed(self.node, *bound)
             if result is not NotImplemented:
                 return result
-        made = aten_call(overload, bound)
-        if made is None:
+        answer = aten_call(overload, bound)
+        if answer is None:
             if overload.definition.is_composite:
                 with self.calls:
                     return overload.definition.run(*bound)
             return func(*args, **kwargs)
-        rule = self.rules(made[0])
+        rule = self.rules(answer[0])
         if rule is not None:
             with self.calls:
-                result = rule(*made[1], **made[2])
+                result = rule(*answer[1], **answer[2])
             if result is not NotImplemented:
                 return result
-        return self.node(made, lambda: func(*args, **kwargs))
+        return self.node(answer, lambda: func(*args, **kwargs))
 
     def reached(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call below the program's own."""

@@ -378,10 +378,10 @@ class FakeTensorMode(TorchDispatchMode):
             try:
                 result = overload.backend(*bare)
             except NotImplementedError:     # elements decide a size: the body may say which
-                made = self.from_body(overload.definition, bound)
-                if made is None:
+                answer = self.from_body(overload.definition, bound)
+                if answer is None:
                     raise
-                return made
+                return answer
             if is_symbolic and not hidden:
                 shapes = symbolic_results(overload, bound)
         finally:
@@ -495,10 +495,10 @@ class FakeTensorMode(TorchDispatchMode):
                 r = _C.empty(_on_meta(rule[0]), _on_meta(rule[1]), r.dtype, META)
                 rule = (rule[0], rule[1], 0)
             symbolic = self.symbols_of(r, rule, args)
-            made = self.wrap(r, device, symbolic, shared)
+            answer = self.wrap(r, device, symbolic, shared)
             if source is not None:
-                _C.mark_view(made, source, is_one_of_many)     # the tape sends writes to the one through the other
-            return made.requires_grad_() if r.requires_grad else made
+                _C.mark_view(answer, source, is_one_of_many)     # the tape sends writes to the one through the other
+            return answer.requires_grad_() if r.requires_grad else answer
 
         return _map(one, result)
 

@@ -146,8 +146,8 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
                 )
             if output.is_complex():
                 raise RuntimeError("grad: expected a real output, got a complex one. vjp takes those.")
-            made = gradients([output], inputs, None)
-        result = tree_unflatten([levels.lowered(g, level) for g in made], spec)
+            answer = gradients([output], inputs, None)
+        result = tree_unflatten([levels.lowered(g, level) for g in answer], spec)
         value = levels.lowered(output, level)
         return (result, (value, lower(level, aux))) if has_aux else (result, value)
 
@@ -229,8 +229,8 @@ def jacrev(
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         call = functools.partial(func, **kwargs)
-        made = vjp_by(call, args, argnums, has_aux)
-        output, pull = made[:2]
+        answer = vjp_by(call, args, argnums, has_aux)
+        output, pull = answer[:2]
         flat, out_spec = tree_flatten(output)
         check_outputs("jacrev", flat)
         rows = [rows_of(pull, flat, k, chunk_size) for k in range(len(flat))]
@@ -241,7 +241,7 @@ def jacrev(
             shaped = [g.reshape((*o.shape, *x.shape)) for g, x in zip(inner, chosen, strict=True)]
             blocks.append(tree_unflatten(shaped, in_spec))
         result = tree_unflatten(blocks, out_spec)
-        return (result, made[2]) if has_aux else result
+        return (result, answer[2]) if has_aux else result
 
     def rows_of(pull: Callable, flat: list[Any], k: int, chunk: int | None) -> Any:
         """All rows of output `k`."""
@@ -339,14 +339,14 @@ def jacfwd(
                 given = tree_unflatten(list(inner), spec)
                 return func(*put(args, argnums, given), **kwargs)
 
-            made = jvp(part, tuple(flat), tuple(basis), has_aux=has_aux)
+            answer = jvp(part, tuple(flat), tuple(basis), has_aux=has_aux)
             if has_aux:
-                aux.append(made[2])
-                return made[1], made[2]
-            return made[1]
+                aux.append(answer[2])
+                return answer[1], answer[2]
+            return answer[1]
 
-        made = vmap(along, randomness=randomness, chunk_size=chunk_size)(*standard_basis(flat, sizes))
-        tangents, extra = made if has_aux else (made, None)
+        answer = vmap(along, randomness=randomness, chunk_size=chunk_size)(*standard_basis(flat, sizes))
+        tangents, extra = answer if has_aux else (answer, None)
         columns, out_spec = tree_flatten(tangents)
         blocks = []
         for c in columns:

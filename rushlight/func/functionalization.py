@@ -56,9 +56,9 @@ def brought_out(level: FunctionalizeLevel, t: Any) -> Any:
 def finished(inside: list[tuple[Any, Any]], result: Any) -> Any:
     """The result outside, after arguments that were written to have got their new values."""
     originals = {}
-    for original, made in inside:
-        w = made._wrapped
-        originals[id(made)] = original
+    for original, answer in inside:
+        w = answer._wrapped
+        originals[id(answer)] = original
         originals[id(w.memory.value)] = original
         if w.memory.writes:
             original.copy_(w.memory.value)

@@ -99,9 +99,9 @@ class _Search:
 
     def tried(self, graph: GraphModule, inputs: list[Any], results: list[Any], given: dict[Node, Any]
               ) -> tuple[GraphModule, list[Any]] | None:  # fmt: skip
-        made = _part(graph, inputs, results, given)
-        is_smaller = _size(made[0]) < _size(graph) or len(_results(made[0])) < len(_results(graph))
-        return made if is_smaller and self.is_failing(*made) else None
+        result = _part(graph, inputs, results, given)
+        is_smaller = _size(result[0]) < _size(graph) or len(_results(result[0])) < len(_results(graph))
+        return result if is_smaller and self.is_failing(*result) else None
 
 
 def _results(graph: GraphModule) -> list[Any]:
@@ -141,19 +141,19 @@ def _part(graph: GraphModule, inputs: list[Any], results: list[Any], given: dict
         if node not in needed:
             needed.add(node)
             todo += [] if node in given else node.all_input_nodes
-    made, copied, kept = Graph(), {}, []
+    result, copied, kept = Graph(), {}, []
     for node, value in zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True):
         if node in needed:
-            copied[node] = made.placeholder(node.target)
+            copied[node] = result.placeholder(node.target)
             kept.append(value)
     for node in graph.graph.nodes:
         if node in given and node in needed:
-            copied[node] = made.placeholder(f"given_{node.name}")
+            copied[node] = result.placeholder(f"given_{node.name}")
             kept.append(given[node].detach())
     for node in graph.graph.nodes:
         if node in needed and node not in copied:
-            copied[node] = made.node_copy(node, lambda n: copied[n])
+            copied[node] = result.node_copy(node, lambda n: copied[n])
         elif _is_write(node) and node not in copied and all(n in copied for n in node.all_input_nodes):
-            copied[node] = made.node_copy(node, lambda n: copied[n])
-    made.output(tuple(map_aggregate(n, lambda x: copied[x] if isinstance(x, Node) else x) for n in results))
-    return GraphModule(graph, made), kept
+            copied[node] = result.node_copy(node, lambda n: copied[n])
+    result.output(tuple(map_aggregate(n, lambda x: copied[x] if isinstance(x, Node) else x) for n in results))
+    return GraphModule(graph, result), kept

@@ -281,9 +281,9 @@ def atan(z: Value) -> Value:
 
 @complex_expansion("sinc")
 def sinc(z: Value) -> Value:
-    turned = z * math.pi
+    transposed = z * math.pi
     zero = eq(z, 0)
-    return select(zero, const(1, z.dtype), sin(turned) / select(zero, const(1, z.dtype), turned))
+    return select(zero, const(1, z.dtype), sin(transposed) / select(zero, const(1, z.dtype), transposed))
 
 
 @complex_expansion("pow")

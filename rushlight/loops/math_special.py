@@ -203,7 +203,7 @@ def ndtri(p: Value) -> Value:
     w, tail = pair_add(first, second)
     w, tail = neg(select(near, log1p(neg(x * x)), w)), neg(select(near, like(p, 0), tail))
     head, low = table.SQRT_HALF["f64"]
-    turned = pair_scale((like(p, head * 2), like(p, low * 2)), x)
-    value = sum_of(pair_multiply(quantile_factor(w, tail, deep=True), turned))
+    transposed = pair_scale((like(p, head * 2), like(p, low * 2)), x)
+    value = sum_of(pair_multiply(quantile_factor(w, tail, deep=True), transposed))
     value = select(eq(p, 0), like(p, -math.inf), select(eq(p, 1), like(p, math.inf), value))
     return select((p < 0) | (p > 1) | ne(p, p), like(p, math.nan), value)

@@ -210,8 +210,8 @@ def atan_of_quotient(y: Value, x: Value) -> Pair:
     head, low, _ = table.HALF_PI[x.dtype]
     quarter = (select(middle, like(x, head / 2), zero), select(middle, like(x, low / 2), zero))
     angle = pair_add(quarter, angle)
-    turned = pair_add((like(x, head), like(x, low)), (neg(angle[0]), neg(angle[1])))
-    return select(swap, turned[0], angle[0]), select(swap, turned[1], angle[1])
+    transposed = pair_add((like(x, head), like(x, low)), (neg(angle[0]), neg(angle[1])))
+    return select(swap, transposed[0], angle[0]), select(swap, transposed[1], angle[1])
 
 
 @expansion("atan")
@@ -257,12 +257,12 @@ def atan2(y: Value, x: Value) -> Value:
     first = select(exact, angle[0], plain)
     second = select(exact, angle[1], like(x, 0))
     back = lt(copysign(like(x, 1), x), 0)
-    turned = pair_add((like(x, 2 * head), like(x, 2 * low)), (neg(first), neg(second)))
+    transposed = pair_add((like(x, 2 * head), like(x, 2 * low)), (neg(first), neg(second)))
     # Far right, y / x may be denormal: the plain quotient rounds once.
     ratio = up1 / right1
     tiny = and_(lt(ratio, 2.0**-60 if dtype == "f32" else 2.0**-500), lt(right1, float("inf")))
     forward = select(tiny, ratio, first + second)
-    result = copysign(select(back, turned[0] + turned[1], forward), y)
+    result = copysign(select(back, transposed[0] + transposed[1], forward), y)
     return select(ne(x, x) | ne(y, y), x + y, result)
 
 

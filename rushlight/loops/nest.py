@@ -98,9 +98,9 @@ class For(Record):
     """Run `body` for var in [start, stop); `vector` asserts independent iterations.
 
     A vector loop may ask for memory `ahead` bytes before its contiguous operands are read: many streams at once are
-    more than some processors' own prediction follows. A `turned` vector loop, of as many iterations as a register has
-    lanes, reads at base + stride * var + k for every k below that number:
-    whole registers are read along k and exchanged, not single elements.
+    more than some processors' own prediction follows. A `transposed` vector loop, of as many iterations as a register
+    has lanes, reads at base + stride * var + k for every k below that number: whole registers are read along k and
+    exchanged, not single elements.
     """
 
     var: str
@@ -109,7 +109,7 @@ class For(Record):
     body: tuple[Statement, ...]
     vector: bool = False
     ahead: int = 0
-    turned: bool = False
+    transposed: bool = False
 
 
 class Reduce(Record):
@@ -269,7 +269,7 @@ def _describe(item: object, form: list[object]) -> None:
         form.append(type(item).__name__)
         for field in item.fields:
             value = getattr(item, field)
-            if field not in ("turned", "gathers", "pitch") or not (value is None or value is False):
+            if field not in ("transposed", "gathers", "pitch") or not (value is None or value is False):
                 _describe(value, form)
 
 

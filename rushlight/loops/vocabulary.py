@@ -404,8 +404,8 @@ class Scalars:
         """The argument of a complex number; pi or 0 for a real one, NaN for NaN."""
         if z.dtype in COMPLEX:
             return call("angle", z, dtype=PART[z.dtype])
-        turned = expr.select(expr.lt(z, 0), const(math.pi, z.dtype), const(0, z.dtype))
-        return expr.select(self.isnan(z), z, turned)
+        transposed = expr.select(expr.lt(z, 0), const(math.pi, z.dtype), const(0, z.dtype))
+        return expr.select(self.isnan(z), z, transposed)
 
     def is_complex(self, x: Value) -> bool:
         return x.dtype in COMPLEX

@@ -137,8 +137,8 @@ def reduction(level: VmapLevel, overload: Any, args: tuple) -> Any:
     at_dim, at_keepdim, _ = definition.positions
     v = front(t, level)
     if definition.is_rows:   # rows of a batch inside this one
-        made = overload.call(v.flatten(0, 1), *args[1:])
-        return wrapped(map_tensors(lambda r: r.reshape(v.shape[:2]), made), level)
+        answer = overload.call(v.flatten(0, 1), *args[1:])
+        return wrapped(map_tensors(lambda r: r.reshape(v.shape[:2]), answer), level)
     if at_dim is None:
         return wrapped(row_form(overload).call(v.reshape((v.shape[0], max(t.numel(), 0))), *args[1:]), level)
     dim = args[at_dim]

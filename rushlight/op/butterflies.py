@@ -31,7 +31,7 @@ def radices(n: int) -> list[int]:
     return [*first, *[8] * ((left - used) // 3), LAST]
 
 
-def turned(x: Pair, root: complex) -> Pair:
+def rotated(x: Pair, root: complex) -> Pair:
     """x times a root of unity known when the kernel is made."""
     re, im = x
     if root == 1:
@@ -58,7 +58,7 @@ def small_transform(xs: list[Pair], sign: int) -> list[Pair]:
     low, high = [], []
     for k, (a, b) in enumerate(zip(even, odd, strict=True)):
         angle = sign * 2 * math.pi * k / r
-        b = turned(b, 1 if k == 0 else complex(math.cos(angle), math.sin(angle)))
+        b = rotated(b, 1 if k == 0 else complex(math.cos(angle), math.sin(angle)))
         low.append((a[0] + b[0], a[1] + b[1]))
         high.append((a[0] - b[0], a[1] - b[1]))
     return low + high

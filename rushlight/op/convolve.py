@@ -328,8 +328,8 @@ def walk_steps(
         return [], 0
     form = _wanted.form
     as_product = as_product and form in (None, "product")
-    if as_product and (made := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
-        return made
+    if as_product and (results := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
+        return results
     if suits_depthwise(walk):
         step = depthwise_step(code, walk, weights, bias)
         if step is not None:
@@ -342,11 +342,11 @@ def walk_steps(
         walk = Walk(blank, walk.source, walk.result, walk.images, walk.groups, 1, walk.outs)
     shape = form if isinstance(form, int) else best_shape(code, walk)
     tile = tile_of(code, shape)
-    panels, made, used = ceil(walk.outs / tile.rows), [], 0
+    panels, results, used = ceil(walk.outs / tile.rows), [], 0
     placed = None if empty else placed_weights(tile, weights, walk)
     if placed is None:
         step, placed, used = packed_weights(code, tile, weights, walk, (scratch, offset * tile.size), empty)
-        made = [step]
+        results = [step]
     cut = Cut(tile, walk, panels)
     start = micro_kernel.ZERO if bias is None else micro_kernel.BIAS
     params = [
@@ -378,7 +378,7 @@ def walk_steps(
         -1,
         walk.table(),
     )
-    return [*made, step], used
+    return [*results, step], used
 
 
 class Cut:
@@ -416,8 +416,8 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
             return [step], 0
     if weight_suits_tiles(code, walk):
         return tile_weight_steps(walk, result, scratch)
-    if (made := weight_product_steps(code, walk, result, scratch)) is not None:
-        return made
+    if (answer := weight_product_steps(code, walk, result, scratch)) is not None:
+        return answer
     interface, block, chunk = (
         (convolve.WEIGHT, tile.block, convolve.CHUNK)
         if tile.masked
@@ -509,7 +509,7 @@ def overlap_steps(
     count = max(1, min(images, PRODUCTS // (each * itemsize)))
     plain = tuple(Axis(n, n, 1, 0, 1, 1) for n in sizes)
     strides = tuple(prod(sizes[k + 1 :]) for k in range(len(sizes)))
-    made: list[tuple] = []
+    results: list[tuple] = []
     needed = 0
     matrix = Weights(weights.slot, 0, 1, weights.channel, (0,) * len(sizes))
 
@@ -527,9 +527,9 @@ def overlap_steps(
             *three(result.spatial, 0), int(bias is not None),
         ]  # fmt: skip
         spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
-        made += product if first == 0 else product[1:]   # the weights are packed once
-        made.append((kernel_of(overlap.OVERLAP, code).address, spots, params, some * outs[0], 1, -1))
-    return made, count * each + needed
+        results += product if first == 0 else product[1:]   # the weights are packed once
+        results.append((kernel_of(overlap.OVERLAP, code).address, spots, params, some * outs[0], 1, -1))
+    return results, count * each + needed
 
 
 _sum_kernels: dict[str, int] = {}

@@ -192,7 +192,7 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
     spots = [(scratch, (offset + sum(sizes[:k])) * size) for k in range(3)]
     strides = [n * (1 if a.tap_step > 0 else -1) for a, n in zip((h, w), weights.spatial[-2:], strict=True)]
     start = sum(-2 * n for n in strides if n < 0)
-    made = [
+    results = [
         (
             packer(kernel_of(winograd.WEIGHTS_KERNEL, "f32").address),
             [weights.slot, spots[0]],
@@ -221,7 +221,7 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
         ]
         params = [*tiled.params(), *rest]
         source = (walk.source.slot, walk.source.offset * size)
-        made += [
+        results += [
             (
                 kernel_of(winograd.INPUT, "f32").address,
                 [source, spots[1]],
@@ -247,7 +247,7 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
                 -1,
             ),
         ]
-    return made, sum(sizes)
+    return results, sum(sizes)
 
 
 def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
@@ -266,7 +266,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
     apart = outs * channels + 80             # nor points
     sizes = [points * channels * line, (points * outs + tile.dot_rows) * line, points * apart]
     spots = [(scratch, sum(sizes[:k]) * size) for k in range(3)]
-    made: list[tuple] = []
+    results: list[tuple] = []
     for first in range(0, inputs.pixels, chunk):
         tiles = min(chunk, inputs.pixels - first)
         blocks, padded = ceil(tiles / block), ceil(tiles / tile.lanes) * tile.lanes
@@ -291,7 +291,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
                 part.source.spatial[2],
                 line,
             ]
-            made.append(
+            results.append(
                 (
                     kernel_of(kernel, "f32").address,
                     [part.source.slot, spot],
@@ -302,7 +302,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
                 )
             )
         cuts = ceil(channels / 64)
-        made.append(
+        results.append(
             (
                 kernel_of(winograd_weight.DOTS_KERNEL, "f32").address,
                 [spots[1], spots[0], spots[2]],
@@ -312,7 +312,7 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
                 -1,
             )
         )
-    made.append(
+    results.append(
         (
             kernel_of(winograd_weight.RESULT_KERNEL, "f32").address,
             [spots[2], result],
@@ -322,4 +322,4 @@ def tile_weight_steps(walk: Walk, result: int, scratch: int) -> tuple[list[tuple
             -1,
         )
     )
-    return made, sum(sizes)
+    return results, sum(sizes)

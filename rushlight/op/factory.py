@@ -156,13 +156,13 @@ class Factory(OpDefinition):
             raise RuntimeError(
                 f"{self.name}: requires_grad=True needs a floating point or complex dtype, got {dtype.name}"
             )
-        spec, content = self.made(own, dtype, device)
+        spec, content = self.spec_and_content(own, dtype, device)
         slots: list[tuple] = [("new", spec.dtype, spec.shape, spec.strides, -1, 0)]
         plan = _C.Plan(0, device, slots, self.filling(spec, content, device, slots))
         plan.requires_grad = requires_grad
         return plan
 
-    def made(self, own: tuple, dtype: Any, device: Any) -> tuple[Spec, Any]:
+    def spec_and_content(self, own: tuple, dtype: Any, device: Any) -> tuple[Spec, Any]:
         """The result and what fills it: a number, a Lowered, a function that is given it, or None for memory as it was.
 
         What a kernel is given is asked for on devices with data only: on others sizes alone count."""

@@ -8,7 +8,7 @@ a forward one with its parts exchanged on the way in and out. Refuses nothing: c
 The kinds say how rows come and go:
 
     rows, columns     dense rows; elements of a row `stride` apart, lanes next to each other
-    turned            columns, each result multiplied by an entry of a table: the first half of a long transform
+    rotated           columns, each result multiplied by an entry of a table: the first half of a long transform
     across            dense rows in, columns out: its second half
     half, whole       two real rows to a lane; half their spectra, or all of them
     real              half spectra of two rows to a lane, to real rows
@@ -46,7 +46,7 @@ from ..loops.expr import (
     var,
 )
 from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, rows
-from .butterflies import Pair, times, turned
+from .butterflies import Pair, rotated, times
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 RADICES = (13, 11, 8, 7, 6, 5, 4, 3, 2)
@@ -55,7 +55,7 @@ LARGEST_PRIME = 97      # a stage of one prime costs as many products as it has 
 # the 32 there are. Less than a four and a two, more than half of three fours.
 EIGHT = 4.75
 PRODUCT = 1             # the "radix" of the stage between the two transforms of a chirp
-KINDS = ("rows", "columns", "turned", "across", "half", "whole", "real", "chirp")
+KINDS = ("rows", "columns", "rotated", "across", "half", "whole", "real", "chirp")
 IN, ROOTS, STAGES, OUT, ROOM = range(5)
 FIELDS = 4              # numbers per stage: radix, groups, run, where its roots begin
 SIZES = ("n", "given", "count", "stages", "scale", "swap", "room", "grain")
@@ -198,7 +198,7 @@ def small_transform(xs: list[Pair]) -> list[Pair]:
     inner = [small_transform(xs[a::p]) for a in range(p)]
     result: list[Pair] = [xs[0]] * r
     for k in range(q):
-        column = [turned(inner[a][k], root(a * k, r)) for a in range(p)]
+        column = [rotated(inner[a][k], root(a * k, r)) for a in range(p)]
         for m, y in enumerate(small_transform(column)):
             result[k + q * m] = y
     return result
@@ -237,8 +237,8 @@ def stored(tag: str, places: list[Value], values: list[Value]) -> list[Statement
     """All values, then all stores: scratch memory is read and written,
     so a store between them would have them computed again."""
     names = [f"{tag}.y{k}" for k in range(len(values))]
-    made: list[Statement] = [Local(name, value) for name, value in zip(names, values, strict=True)]
-    return made + [Store(ROOM, place, var(name, v.dtype)) for place, name, v in zip(places, names, values, strict=True)]
+    outs: list[Statement] = [Local(name, value) for name, value in zip(names, values, strict=True)]
+    return outs + [Store(ROOM, place, var(name, v.dtype)) for place, name, v in zip(places, names, values, strict=True)]
 
 
 # --- the nest ---------------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class _Writer:
         body: list[Statement] = [Local("source", room), Local("target", room + var("room"))]
         body += self.where()
         body += {"half": self.real_in, "whole": self.real_in, "real": self.spectra_in, "chirp": self.chirp_in,
-                 "columns": self.columns_in, "turned": self.columns_in}.get(self.kind, self.rows_in)()  # fmt: skip
+                 "columns": self.columns_in, "rotated": self.columns_in}.get(self.kind, self.rows_in)()  # fmt: skip
         body.append(self.stages())
         body += {"half": self.spectra_out, "whole": self.spectra_out, "real": self.real_out, "chirp": self.chirp_out,
                  "rows": self.rows_out}.get(self.kind, self.columns_out)()  # fmt: skip
@@ -275,7 +275,7 @@ class _Writer:
     def where(self) -> list[Statement]:
         """Which rows a block holds. The last block of columns begins early, so that it is full."""
         i = var("i")
-        if self.kind in ("columns", "turned", "across"):
+        if self.kind in ("columns", "rotated", "across"):
             blocks = idiv(var("inner") + self.width - ONE, self.width)
             first = min_(irem(i, var("blocks")) * self.width, var("inner") - self.width)
             return [Local("blocks", blocks), Local("outer", idiv(i, var("blocks"))), Local("first", first)]
@@ -318,7 +318,7 @@ class _Writer:
 
     def block_of(self, name: str, body: list[Statement]) -> For:
         """A loop over the lanes of a square of points and lanes, all points of one written out."""
-        return For(name, ZERO, self.width, tuple(body), vector=True, turned=True)
+        return For(name, ZERO, self.width, tuple(body), vector=True, transposed=True)
 
     def squares_in(
         self, limit: Value, reads: Callable, write: Callable, full: Value, slow: Callable, tag: str = "q"
@@ -501,7 +501,7 @@ class _Writer:
         lane, k = var("l3"), var("c3")
         z = self.exchanged_read(k, lane)
         names: list[Statement] = [Local("to", var("outer") * var("out_outer") + k * var("out_stride") + var("first"))]
-        if self.kind == "turned":
+        if self.kind == "rotated":
             names.append(Local("turns", var("tail") + k * var("inner") + var("first")))
             w = load(ROOTS, var("turns") + lane, self.code)   # conjugated for an inverse transform
             z = times(z, (real(w), select(eq(var("swap"), ONE), neg(imag(w)), imag(w))))

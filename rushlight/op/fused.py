@@ -333,9 +333,9 @@ class TracedRows:
             body_args[i] = Stand(node, like(shapes[node.kind], node.code))
         result = definition.compute(*body_args)
         self.definition, self.single = definition, not isinstance(result, tuple)
-        made = [(k, r.node) for k, r in enumerate((result,) if self.single else result) if r is not None]
-        self.dtypes = [definition.out_dtype(k, args) for k, _ in made]
-        results = tuple([(node, d.code) for (_, node), d in zip(made, self.dtypes, strict=True)])
+        answers = [(k, r.node) for k, r in enumerate((result,) if self.single else result) if r is not None]
+        self.dtypes = [definition.out_dtype(k, args) for k, _ in answers]
+        results = tuple([(node, d.code) for (_, node), d in zip(answers, self.dtypes, strict=True)])
         bound = names.index(definition.index_operand) if definition.index_operand in names else None
         compute = compute_code(definition.main(args).dtype.code)
         self.rows = RowProgram(definition.name, (definition, key), tuple(operands), results, compute, bound)

@@ -112,8 +112,8 @@ def own_kernel(device: Any, code: str) -> Any:
     None where the generated one serves."""
     key = ("own", device.type, code)
     if key not in _small_kernels:
-        made = handlers[device.type].product(code)
-        _small_kernels[key] = None if made is None else ("handle", _C.kernel_handle(made))
+        out = handlers[device.type].product(code)
+        _small_kernels[key] = None if out is None else ("handle", _C.kernel_handle(out))
     return _small_kernels[key]
 
 
@@ -138,12 +138,12 @@ def biased_step(
         return None
     key = ("biased", device.type, code)
     if key not in _small_kernels:
-        made = handlers[device.type].product_with_bias(code)
-        _small_kernels[key] = None if made is None else ("handle", _C.kernel_handle(made))
+        out = handlers[device.type].product_with_bias(code)
+        _small_kernels[key] = None if out is None else ("handle", _C.kernel_handle(out))
     if _small_kernels[key] is None:
         return None
-    made = own_step(_small_kernels[key], a, b, c, (m, n, k, 1), 1.0, 0.0)
-    return None if made is None else [(made[0][0], [*made[0][1], bias], *made[0][2:])]
+    out = own_step(_small_kernels[key], a, b, c, (m, n, k, 1), 1.0, 0.0)
+    return None if out is None else [(out[0][0], [*out[0][1], bias], *out[0][2:])]
 
 
 def own_step(
@@ -220,9 +220,9 @@ def packed_steps(
     if device.type not in ("cpu", "meta"):
         kernel = own_kernel(device, code) if addend is None else None
         return None if kernel is None else padded_steps(kernel, code, device, a, b, c, (m, n, k), scratch)
-    made = tiled_steps(code, device, a, b, c, m, n, k, scratch, 1, addend)
-    if made is not None:
-        return made
+    out = tiled_steps(code, device, a, b, c, m, n, k, scratch, 1, addend)
+    if out is not None:
+        return out
     if (
         device.type != "cpu"
         or code not in ("f32", "f64")
@@ -344,20 +344,20 @@ def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:
 def pack_strips(code: str, b: Matrix, n: int, k: int, scratch: int) -> list[tuple]:
     """Steps copying [k, n] matrix `b`, rows or columns of which are consecutive, into strips of columns,
     one after another."""
-    size, made = SIZES[code], []
+    size, out = SIZES[code], []
     for first, wide, count in strips_of(code, n):
         if b.row == 1:
             runs = -(-wide // transpose.ROWS)
             places = [(b.slot, first * b.col * size), (scratch, first * k * size)]
             params = [wide, k, b.col, wide, runs, wide * b.col, wide * k]
             turn = packer(transpose.transpose_kernel(size).address)
-            made.append((turn, places, params, count * runs, max(1, 2048 // k), -1))
+            out.append((turn, places, params, count * runs, max(1, 2048 // k), -1))
             continue
         copy = packer(compile_for(_C.device("cpu"), pointwise_nest("copy", [code], [code], [expr.arg(0, code)])))
         for at in range(first, first + count * wide, wide):
             places = [(b.slot, at * size), (scratch, at * k * size)]
-            made.append((copy, places, [wide, size, size, b.row * size, wide * size], k, max(1, 32768 // wide), -1))
-    return made
+            out.append((copy, places, [wide, size, size, b.row * size, wide * size], k, max(1, 32768 // wide), -1))
+    return out
 
 
 def strip_products(
@@ -374,7 +374,7 @@ def strip_products(
     """Steps of c = a @ strips (+ addend): register tiles meet strips packed before. A tall `a` goes block by block.
 
     `at`: elements before the first of a, c and the addend in their slots."""
-    size, made = SIZES[code], []
+    size, found = SIZES[code], []
     block, blocks = (m, 1) if m <= 2 * ROW_BLOCK else (ROW_BLOCK, int(-(-m // ROW_BLOCK)))
     for first, wide, count in strips_of(code, n):
         left, strips = Matrix(a.slot, a.row, a.col), Matrix(scratch, wide, 1, wide * k)
@@ -385,8 +385,8 @@ def strip_products(
             starts = [at[0] + row * a.row, first * k, at[1] + row * c.row + first]
             starts.append(starts[2] if addend is None else at[2] + row * addend.row + first)
             places = [(slot, start * size) for slot, start in zip(step[1], starts, strict=True)]
-            made.append((step[0], places, step[2], count, max(1, PACKED_PART // (high * wide * k)), -1))
-    return made
+            found.append((step[0], places, step[2], count, max(1, PACKED_PART // (high * wide * k)), -1))
+    return found
 
 
 class Product(Record):
@@ -467,14 +467,14 @@ def tile_steps(
     parts_m, parts_n = -(-blocks_m // part_m), -(-blocks_n // part_n)
     walk = [64 * a.row, 64, 32 * a.row, 2 * a.row] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
     shape = [m, n, blocks_k, blocks_n, c.row, tile_slice(blocks_k), part_m, part_n, TILE_GROUP, parts_n, *walk]
-    made = []
+    outs = []
     for i in range(batch):
         x, y, z = ((o.slot, i * o.batch * 2) for o in (a, b, c))
-        made.append(
+        outs.append(
             (pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1)
         )
-        made.append((multiply, [x if is_read_in_place else scratch, scratch + 1, z], shape, parts_m * parts_n, 1, -1))
-    return made, (blocks_m * blocks_k * 1024 if strips[0] else 0, blocks_n * blocks_k * 1024)
+        outs.append((multiply, [x if is_read_in_place else scratch, scratch + 1, z], shape, parts_m * parts_n, 1, -1))
+    return outs, (blocks_m * blocks_k * 1024 if strips[0] else 0, blocks_n * blocks_k * 1024)
 
 
 def tile_parts(blocks_m: int, blocks_n: int) -> tuple[int, int]:

@@ -61,10 +61,10 @@ def padded_steps(
         found = x.leading(high, wide)
         if found is None or (x is c and found[1]):
             return None
-        line, turned = found
-        count, length = (wide, high) if turned else (high, wide)
+        line, transposed = found
+        count, length = (wide, high) if transposed else (high, wide)
         if count % WHOLE == 0 and length % WHOLE == 0 and line % WHOLE == 0:
-            given.append((x.slot, line, int(turned)))
+            given.append((x.slot, line, int(transposed)))
             continue
         pitch = rounded(length)
         if x is c:
@@ -73,7 +73,7 @@ def padded_steps(
             before.append(copied(code, device, x.slot, (scratch, used * 2), count, length, line, pitch))
             if k % WHOLE:       # what is added to sums must be 0
                 before += cleared(code, device, scratch, used, count, length)
-        given.append(((scratch, used * 2), pitch, int(turned)))
+        given.append(((scratch, used * 2), pitch, int(transposed)))
         used += rounded(count) * pitch
     (left, lda, ta), (right, ldb, tb), (out, ldc, _) = given
     bits = struct.unpack("<qq", struct.pack("<dd", 1.0, 0.0))
@@ -85,19 +85,19 @@ def copied(
     code: str, device: Any, source: Any, target: Any, count: int, length: int, step: int, target_step: int
 ) -> tuple:
     """A step that copies lines to another distance from each other."""
-    made = kernel_of(code, device, "copy", [code], expr.arg(0, code))
-    return (made, [source, target], [length, 2, 2, step * 2, target_step * 2], count, 1, -1)
+    result = kernel_of(code, device, "copy", [code], expr.arg(0, code))
+    return (result, [source, target], [length, 2, 2, step * 2, target_step * 2], count, 1, -1)
 
 
 def cleared(code: str, device: Any, scratch: int, used: int, count: int, length: int) -> list[tuple]:
     """Steps that clear what pads `count` lines: their ends, and whole lines behind them."""
-    made, pitch = kernel_of(code, device, "clear", [], expr.const(0, code)), rounded(length)
+    result, pitch = kernel_of(code, device, "clear", [], expr.const(0, code)), rounded(length)
     steps = []
     if pitch != length:
-        steps.append((made, [(scratch, (used + length) * 2)], [pitch - length, 2, pitch * 2], count, 1, -1))
+        steps.append((result, [(scratch, (used + length) * 2)], [pitch - length, 2, pitch * 2], count, 1, -1))
     if rounded(count) != count:
         size = (rounded(count) - count) * pitch
-        steps.append((made, [(scratch, (used + count * pitch) * 2)], [size, 2, 0], 1, 1, -1))
+        steps.append((result, [(scratch, (used + count * pitch) * 2)], [size, 2, 0], 1, 1, -1))
     return steps
 
 

@@ -35,11 +35,11 @@ def update_nest(name: str, codes: list[str], compute: str, num_numbers: int, bod
     # order is the machine's: what the new parameter waits for longest comes first,
     # its square root (AdamW: 1.22 to 1.16 ns an element).
     reads = [Local(f"x{k}", s.cast(load(k, at, codes[k]), compute)) for k in (1, *range(len(codes) - 1, 1, -1), 0)]
-    made = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
+    out = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
     writes = [
         w
-        for k in sorted(made, reverse=True)
-        for w in (Local(f"y{k}", made[k]), Store(k, at, s.cast(var(f"y{k}", compute), codes[k])))
+        for k in sorted(out, reverse=True)
+        for w in (Local(f"y{k}", out[k]), Store(k, at, s.cast(var(f"y{k}", compute), codes[k])))
     ]
     return Nest(
         name, tuple(Operand(code) for code in (*codes, compute)), (), rows(*reads, *writes, vector=True, ahead=AHEAD)
@@ -52,9 +52,9 @@ def device_nest(name: str, codes: list[str], compute: str, num_numbers: int, bod
     params = tuple([f"n{k}" for k in range(num_numbers)])
     numbers = [s.cast(bitcast(var(name), "f64"), compute) for name in params]
     reads = [Local(f"x{k}", s.cast(load(k, at, code), compute)) for k, code in enumerate(codes)]
-    made = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
-    values = [Local(f"y{k}", made[k]) for k in sorted(made)]
-    writes = [Store(k, at, s.cast(var(f"y{k}", compute), codes[k])) for k in sorted(made)]
+    out = body(s, [var(f"x{k}", compute) for k in range(len(codes))], numbers)
+    values = [Local(f"y{k}", out[k]) for k in sorted(out)]
+    writes = [Store(k, at, s.cast(var(f"y{k}", compute), codes[k])) for k in sorted(out)]
     return Nest(name, tuple(Operand(code) for code in codes), params, rows(*reads, *values, *writes, vector=True))
 
 
@@ -63,8 +63,8 @@ def many_nest(name: str, codes: list[str], compute: str, num_numbers: int, body:
     s, at = Scalars(), var("j")
     params = tuple([f"n{k}" for k in range(num_numbers)])
     numbers = [s.cast(bitcast(var(name), "f64"), compute) for name in params]
-    made = body(s, [s.cast(load(k, at, code), compute) for k, code in enumerate(codes)], numbers)
-    writes = tuple([Store(k, at, s.cast(made[k], codes[k])) for k in sorted(made)])
+    out = body(s, [s.cast(load(k, at, code), compute) for k, code in enumerate(codes)], numbers)
+    writes = tuple([Store(k, at, s.cast(out[k], codes[k])) for k in sorted(out)])
     loop = For("j", var("first"), var("last"), writes, vector=True)
     return Nest(f"{name}_many", tuple(Operand(code) for code in codes), (*params, "first", "last"), rows(loop))
 
@@ -113,8 +113,8 @@ class DeviceUpdate:
         written = tuple(sorted({s.operand for s in nest.loop.body if isinstance(s, Store)}))
         if not many:
             return compile_for(device, nest), written
-        made = handlers[device.type].load_many(many_nest(self.name, list(codes), compute, self.num_numbers, self.body))
-        return None if made is None else (_C.kernel_handle(made), written)
+        out = handlers[device.type].load_many(many_nest(self.name, list(codes), compute, self.num_numbers, self.body))
+        return None if out is None else (_C.kernel_handle(out), written)
 
 
 def multi_tensor_update(name: str, tensor_keys: tuple[str, ...], scalar_keys: tuple[str, ...], num_numbers: int,

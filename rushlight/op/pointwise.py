@@ -310,10 +310,10 @@ class Pointwise(OpDefinition):
         if type(self).vjp is not None:
             return self.explicit_gradients(s, g, values, result, wanted)
         forward = self.outputs(values)
-        made = derive.gradient(forward, [values[i] for i in wanted], g)
+        answer = derive.gradient(forward, [values[i] for i in wanted], g)
         if result is not None:
-            made = [expr.replace(m, dict(zip(forward, result, strict=True))) for m in made]
-        return made
+            answer = [expr.replace(m, dict(zip(forward, result, strict=True))) for m in answer]
+        return answer
 
     def explicit_gradients(
         self, s: Scalars, g: list[Any], values: list[Any], result: list[Any] | None, wanted: tuple[int, ...]

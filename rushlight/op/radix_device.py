@@ -114,8 +114,8 @@ def count_nest(key: str) -> Nest:
         *piece_of_row(), each_digit(Store(own, var("d"), const(0, "u32"))), counted,
         each_digit(Store(1, count_place(var("d")), load(own, var("d"), "u32"))),
     ]  # fmt: skip
-    made = (*operands([key], ["u32"]), Operand("u32", DIGIT))
-    return Nest("sort_count", made, ("length", "pieces", "digit"), rows(*body))
+    result = (*operands([key], ["u32"]), Operand("u32", DIGIT))
+    return Nest("sort_count", result, ("length", "pieces", "digit"), rows(*body))
 
 
 def deal_nest(key: str) -> Nest:
@@ -127,8 +127,8 @@ def deal_nest(key: str) -> Nest:
         Store(3, cast(to, "i64"), var("key", key)), Store(4, cast(to, "i64"), load(1, var("j"), "u32")),
     ))  # fmt: skip
     body = [*piece_of_row(), each_digit(Store(own, var("d"), load(2, count_place(var("d")), "u32"))), dealt]
-    made = (*operands([key, "u32", "u32"], [key, "u32"]), Operand("u32", DIGIT))
-    return Nest("sort_deal", made, ("length", "pieces", "digit"), rows(*body))
+    result = (*operands([key, "u32", "u32"], [key, "u32"]), Operand("u32", DIGIT))
+    return Nest("sort_deal", result, ("length", "pieces", "digit"), rows(*body))
 
 
 def take_nest(code: str, rank: int) -> Nest:

@@ -28,10 +28,10 @@ def signature_of(op: _C.Op | _C.Overload) -> Signature:
     specs = [overload.definition.spec for overload in overloads]
     longest = max(specs, key=lambda spec: len(spec.params))
     required = set.intersection(*({param.name for param in spec.params if param.required} for spec in specs))
-    made: list[Parameter] = []
+    results: list[Parameter] = []
     for param in longest.params:
         kind = Parameter.KEYWORD_ONLY if param.keyword_only else Parameter.POSITIONAL_OR_KEYWORD
-        before = [other for other in made if other.kind is kind]
+        before = [other for other in results if other.kind is kind]
         is_optional = param.name not in required or (
             kind is Parameter.POSITIONAL_OR_KEYWORD and any(other.default is not Parameter.empty for other in before)
         )
@@ -43,12 +43,12 @@ def signature_of(op: _C.Op | _C.Overload) -> Signature:
             annotation += " | None"
         # `from` can only be given by position, or as **{"from": 0}
         name = param.name + "_" if iskeyword(param.name) else param.name
-        made.append(Parameter(name, kind, default=default, annotation=annotation))
+        results.append(Parameter(name, kind, default=default, annotation=annotation))
     takes_out = any(
         type(overload.definition).out for overload in overloads if hasattr(type(overload.definition), "out")
     )
-    if takes_out and "out" not in {param.name for param in made}:
-        made.append(Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | None"))
+    if takes_out and "out" not in {param.name for param in results}:
+        results.append(Parameter("out", Parameter.KEYWORD_ONLY, default=None, annotation="Tensor | None"))
     returns = {spec.returns for spec in specs}
     result = "Tensor" if returns == {("Tensor",)} else "Any"
-    return Signature(made, return_annotation=result)
+    return Signature(results, return_annotation=result)

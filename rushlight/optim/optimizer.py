@@ -254,10 +254,10 @@ class Optimizer:
                 if not isinstance(result, tuple) or len(result) != 2:
                     raise RuntimeError(f"{func}: a hook before step returns None or (args, kwargs), got {result}.")
                 args, kwargs = result
-            made = func(*args, **kwargs)
+            answer = func(*args, **kwargs)
             for hook in chain(self._optimizer_step_post_hooks.values(), _global_optimizer_post_hooks.values()):
                 hook(self, args, kwargs)
-            return made
+            return answer
 
         return wrapper
 
@@ -328,11 +328,11 @@ class Optimizer:
             packed["params"] = [numbers[id(p)] for p in group["params"]]
             groups.append(packed)
         state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
-        made: StateDict = {"state": state, "param_groups": groups}
+        answer: StateDict = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
-            result = hook(self, made)
-            made = made if result is None else result
-        return made
+            result = hook(self, answer)
+            answer = answer if result is None else result
+        return answer
 
     @staticmethod
     def _process_value_according_to_param_policy(

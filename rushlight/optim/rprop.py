@@ -27,10 +27,10 @@ class RpropRule(Rule):
     def expr(self, s: Any, choices: tuple, n: Numbers, param: Any, grad: Any, before: Any, size: Any) -> tuple:
         grad = -grad if choices[0] else grad
         agreement = grad * before
-        turned = s.lt(agreement, 0.0)
-        size = s.where(s.gt(agreement, 0.0), size * n.grow, s.where(turned, size * n.shrink, size))
+        transposed = s.lt(agreement, 0.0)
+        size = s.where(s.gt(agreement, 0.0), size * n.grow, s.where(transposed, size * n.shrink, size))
         size = s.clamp(size, n.smallest, n.largest)
-        grad = s.where(turned, 0.0, grad)
+        grad = s.where(transposed, 0.0, grad)
         return param - s.sign(grad) * size, grad, size
 
 

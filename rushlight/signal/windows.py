@@ -41,7 +41,7 @@ class _Points:
     def steps(self) -> Any:
         return find_op("arange")(self.count, dtype=self.dtype, device=self.device)
 
-    def made(self, window: Any) -> Any:
+    def finished(self, window: Any) -> Any:
         if self.count == 1:
             window = find_op("ones")((1,), dtype=self.dtype, device=self.device)
         return window.requires_grad_(self.requires_grad)
@@ -65,7 +65,7 @@ def exponential(
     if sym and center is not None:
         raise ValueError("exponential: Center must be None for symmetric windows")
     middle = points.span / 2 if center is None else center
-    return points.made((-(points.steps() - middle).abs() / tau).exp())
+    return points.finished((-(points.steps() - middle).abs() / tau).exp())
 
 
 def cosine(
@@ -79,7 +79,7 @@ def cosine(
 ) -> Any:
     """Half a period of a sine, sampled in the middle of M equal parts."""
     points = _Points("cosine", M, sym, dtype, layout, device, requires_grad)
-    return points.made(((points.steps() + 0.5) * (math.pi / (points.span + 1) if M else 0.0)).sin())
+    return points.finished(((points.steps() + 0.5) * (math.pi / (points.span + 1) if M else 0.0)).sin())
 
 
 def gaussian(
@@ -96,7 +96,7 @@ def gaussian(
     points = _Points("gaussian", M, sym, dtype, layout, device, requires_grad)
     if std <= 0:
         raise ValueError(f"gaussian: Standard deviation must be positive, got: {std} instead.")
-    return points.made((-((points.steps() - points.span / 2) / (std * math.sqrt(2))).square()).exp())
+    return points.finished((-((points.steps() - points.span / 2) / (std * math.sqrt(2))).square()).exp())
 
 
 def kaiser(
@@ -116,7 +116,7 @@ def kaiser(
     half = max(points.span, 1) / 2
     inside = (1 - ((points.steps() - half) / half).square()).clamp(min=0).sqrt()
     i0 = find_op("i0")
-    return points.made(i0(inside * beta) / i0(find_op("full")((), float(beta), dtype=points.dtype, device=device)))
+    return points.finished(i0(inside * beta) / i0(find_op("full")((), float(beta), dtype=points.dtype, device=device)))
 
 
 def general_cosine(
@@ -131,7 +131,7 @@ def general_cosine(
 ) -> Any:
     """The sum of (-1)^i a[i] cos(i * angle) over one period."""
     points = _Points("general_cosine", M, sym, dtype, layout, device, requires_grad)
-    return points.made(_cosine_sum("general_cosine", points, a))
+    return points.finished(_cosine_sum("general_cosine", points, a))
 
 
 def _cosine_sum(name: str, points: _Points, a: Iterable[float]) -> Any:
@@ -159,7 +159,7 @@ def general_hamming(
 ) -> Any:
     """alpha - (1 - alpha) * cos over one period."""
     points = _Points("general_hamming", M, sym, dtype, layout, device, requires_grad)
-    return points.made(_cosine_sum("general_hamming", points, (alpha, 1.0 - alpha)))
+    return points.finished(_cosine_sum("general_hamming", points, (alpha, 1.0 - alpha)))
 
 
 def hamming(
@@ -173,7 +173,7 @@ def hamming(
 ) -> Any:
     """`general_hamming` of 0.54."""
     points = _Points("hamming", M, sym, dtype, layout, device, requires_grad)
-    return points.made(_cosine_sum("hamming", points, (0.54, 0.46)))
+    return points.finished(_cosine_sum("hamming", points, (0.54, 0.46)))
 
 
 def hann(
@@ -187,7 +187,7 @@ def hann(
 ) -> Any:
     """`general_hamming` of 0.5."""
     points = _Points("hann", M, sym, dtype, layout, device, requires_grad)
-    return points.made(_cosine_sum("hann", points, (0.5, 0.5)))
+    return points.finished(_cosine_sum("hann", points, (0.5, 0.5)))
 
 
 def blackman(
@@ -201,7 +201,7 @@ def blackman(
 ) -> Any:
     """`general_cosine` of Blackman's three terms."""
     points = _Points("blackman", M, sym, dtype, layout, device, requires_grad)
-    return points.made(_cosine_sum("blackman", points, (0.42, 0.5, 0.08)))
+    return points.finished(_cosine_sum("blackman", points, (0.42, 0.5, 0.08)))
 
 
 def nuttall(
@@ -215,7 +215,7 @@ def nuttall(
 ) -> Any:
     """`general_cosine` of Nuttall's four terms."""
     points = _Points("nuttall", M, sym, dtype, layout, device, requires_grad)
-    return points.made(_cosine_sum("nuttall", points, (0.3635819, 0.4891775, 0.1365995, 0.0106411)))
+    return points.finished(_cosine_sum("nuttall", points, (0.3635819, 0.4891775, 0.1365995, 0.0106411)))
 
 
 def bartlett(
@@ -229,4 +229,4 @@ def bartlett(
 ) -> Any:
     """A triangle that is 0 at both ends."""
     points = _Points("bartlett", M, sym, dtype, layout, device, requires_grad)
-    return points.made(1 - (points.steps() * (2 / max(points.span, 1)) - 1).abs())
+    return points.finished(1 - (points.steps() * (2 / max(points.span, 1)) - 1).abs())

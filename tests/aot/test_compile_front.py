@@ -211,8 +211,8 @@ def test_tensor_subclasses_are_captured() -> None:
             return super().__torch_function__(func, types, args, kwargs or {})
 
     x = rl.ones(2).as_subclass(Loud)
-    made = rl.compile(lambda x: x + 1, fullgraph=True)(x)
-    assert type(made) is Loud and made.tolist() == [2.0, 2.0]
+    result = rl.compile(lambda x: x + 1, fullgraph=True)(x)
+    assert type(result) is Loud and result.tolist() == [2.0, 2.0]
     closed = rl.ones(2).to_sparse()
     with pytest.raises(exc.Unsupported, match="rules of its own"):
         rl.compile(lambda x: x + x, fullgraph=True)(closed)

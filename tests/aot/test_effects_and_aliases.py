@@ -166,9 +166,9 @@ def test_outputs_that_share_memory_with_each_other() -> None:
         return y, y[0], y.t(), y
 
     x = rl.randn(2, 3, requires_grad=True)
-    y, row, turned, same = compiled(f)(x)
-    assert same is y and row.data_ptr() == y.data_ptr() == turned.data_ptr() and turned.shape == (3, 2)
-    g = rl.autograd.grad(y.sum() + row.sum() + turned.sum(), x)[0]
+    y, row, transposed, same = compiled(f)(x)
+    assert same is y and row.data_ptr() == y.data_ptr() == transposed.data_ptr() and transposed.shape == (3, 2)
+    g = rl.autograd.grad(y.sum() + row.sum() + transposed.sum(), x)[0]
     assert rl.equal(g, rl.tensor([[6.0] * 3, [4.0] * 3]))
     with rl.no_grad():
         y, row, _, _ = compiled(f)(x)

@@ -160,13 +160,13 @@ def test_views_constants_and_mutation_come_back(folder: Any) -> None:
 
     for expected in ({"missing": 1, "kept": 1}, {"found": 1}):
         x, y = rl.arange(6.0).reshape(2, 3).clone(), rl.zeros(3)
-        counts, (view, turned, made, same, number, written) = happened(several, x, y)
+        counts, (view, transposed, result, same, number, written) = happened(several, x, y)
         assert counts == expected
         assert same is x and number == 7 and written is y and y.tolist() == [1, 1, 1]
         x.zero_()
         assert view.tolist() == [[0, 0, 0]] and view._base is x
-        made.zero_()
-        assert turned.sum() == 0 and turned.shape == (3, 2)
+        result.zero_()
+        assert transposed.sum() == 0 and transposed.shape == (3, 2)
 
 
 def test_errors_of_kernels_are_the_same(folder: Any) -> None:
@@ -287,13 +287,13 @@ def test_folders_that_cannot_be_written(folder: Any, monkeypatch: Any) -> None:
 
 
 def test_two_processes_at_once(tmp_path: Any) -> None:
-    made: list[Any] = []
-    both = [threading.Thread(target=lambda: made.append(run_program(tmp_path / "cache"))) for _ in range(2)]
+    results: list[Any] = []
+    both = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache"))) for _ in range(2)]
     for thread in both:
         thread.start()
     for thread in both:
         thread.join()
-    assert len(made) == 2 and made[0]["loss"] == made[1]["loss"] and made[0]["grads"] == made[1]["grads"]
+    assert len(results) == 2 and results[0]["loss"] == results[1]["loss"] and results[0]["grads"] == results[1]["grads"]
     assert run_program(tmp_path / "cache")["counts"] == {"found": 1}
 
 

@@ -175,8 +175,8 @@ def test_products_of_any_size_run_as_generated_kernels(dtype, shapes):
 
 def test_products_of_strided_operands_and_sums():
     x, y = sample(60, 50), sample(60, 45)
-    turned = x.to("refdev").t() @ y.to("refdev")
-    assert torch.allclose(turned.cpu(), x.t() @ y, rtol=1e-4, atol=1e-4)
+    transposed = x.to("refdev").t() @ y.to("refdev")
+    assert torch.allclose(transposed.cpu(), x.t() @ y, rtol=1e-4, atol=1e-4)
     bias = sample(45)
     added = torch.addmm(bias.to("refdev"), x.t().to("refdev"), y.to("refdev"), beta=0.5, alpha=2.0)
     assert torch.allclose(added.cpu(), torch.addmm(bias, x.t(), y, beta=0.5, alpha=2.0), rtol=1e-4, atol=1e-4)

@@ -73,14 +73,14 @@ class Stateful(nn.Module):
     def forward(self, x):
         self.seen[1] = x[0]
         self.seen[:, 2].add_(1)
-        turned = self.seen.t()
-        turned.mul_(2)
+        transposed = self.seen.t()
+        transposed.mul_(2)
         y = x.clone()
         y[:, 0] = 5
         flat = y.view(-1)
         flat[2:4] = flat[2:4] + self.table[0]
         x.add_(1)
-        return self.lin(self.seen.sum(0)) * self.hidden + y + turned.sum(), flat
+        return self.lin(self.seen.sum(0)) * self.hidden + y + transposed.sum(), flat
 
 
 def test_state_is_in_the_signature_and_writes_are_values_once_decomposed():

@@ -47,25 +47,25 @@ def result(model, x) -> np.ndarray:
 @needs("cc")
 def test_a_shared_library_equals_eager(tmp_path):
     model, x = mlp(), rl.randn(5, 20)
-    made = aot_compile(model, (x,), name="mlp", folder=tmp_path)
+    answer = aot_compile(model, (x,), name="mlp", folder=tmp_path)
     out = np.zeros((5, 7), np.float32)
-    run = Library(made)
+    run = Library(answer)
     assert run([x.numpy()], [out]) == 0
     np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
-    assert run.size() == made.workspace_size and made.code_size < 100_000
+    assert run.size() == answer.workspace_size and answer.code_size < 100_000
 
 
 @needs("cc")
 def test_batch_sizes_vary(tmp_path):
     model = mlp()
     program = export(model, (rl.randn(4, 20),), dynamic_shapes=({0: Dim("batch", min=1, max=40)},))
-    made = aot_compile(program, name="mlp", folder=tmp_path)
-    run = Library(made)
+    answer = aot_compile(program, name="mlp", folder=tmp_path)
+    run = Library(answer)
     for n in (1, 2, 3, 8, 17, 40):
         x, out = rl.randn(n, 20), np.zeros((n, 7), np.float32)
         assert run([x.numpy()], [out], n) == 0
         np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
-        assert run.size(n) <= made.workspace_size
+        assert run.size(n) <= answer.workspace_size
     assert run.size(0) == run.size(41) == -1
     assert run([x.numpy()], [out], 41) == 1
 
@@ -94,10 +94,10 @@ def test_several_arguments_and_results(tmp_path):
 
     model = Two()
     x, mask, index = rl.randn(3, 4), rl.tensor([[True], [False], [True]]), rl.tensor([2, 0])
-    made = aot_compile(model, (x, mask), {"index": index}, name="two", folder=tmp_path)
+    result = aot_compile(model, (x, mask), {"index": index}, name="two", folder=tmp_path)
     expected = [np.ascontiguousarray(t.numpy()) for t in model(x, mask, index=index).values()]
     outs = [np.zeros_like(e) for e in expected]
-    run = Library(made)
+    run = Library(result)
     assert run([x.numpy(), mask.numpy(), index.numpy()], outs) == 0
     for out, e in zip(outs, expected, strict=True):
         np.testing.assert_allclose(out, e, rtol=1e-6)
@@ -111,11 +111,11 @@ def test_several_arguments_and_results(tmp_path):
 def test_the_cpp_class_runs_and_refuses_other_weights(tmp_path):
     model, x = mlp(), rl.randn(6, 20)
     shapes = ({0: Dim("batch", max=16)},)
-    made = aot_compile(model, (x,), dynamic_shapes=shapes, name="mlp", folder=tmp_path, link=False)
-    assert made.library is None
-    program = cpp_program(made, tmp_path, dims=(6,))
+    answer = aot_compile(model, (x,), dynamic_shapes=shapes, name="mlp", folder=tmp_path, link=False)
+    assert answer.library is None
+    program = cpp_program(answer, tmp_path, dims=(6,))
     x.numpy().tofile(tmp_path / "x.bin")
-    run = subprocess.run([program, made.weights, tmp_path / "x.bin"], capture_output=True, check=True)
+    run = subprocess.run([program, answer.weights, tmp_path / "x.bin"], capture_output=True, check=True)
     out = np.frombuffer(run.stdout, np.float32).reshape(6, 7)
     np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
     data = bytearray((tmp_path / "mlp.weights").read_bytes())
@@ -126,13 +126,13 @@ def test_the_cpp_class_runs_and_refuses_other_weights(tmp_path):
         run = subprocess.run(command, capture_output=True, check=False)
         assert run.returncode == 1 and b"not the weights file" in run.stderr
     x.numpy()[:5].tofile(tmp_path / "x.bin")
-    run = subprocess.run([program, made.weights, tmp_path / "x.bin"], capture_output=True, check=False)
+    run = subprocess.run([program, answer.weights, tmp_path / "x.bin"], capture_output=True, check=False)
     assert run.returncode == 1 and b"expected [batch, 20]" in run.stderr
 
 
 @needs("gcc")
 def test_c_needs_the_header_and_the_object_alone(tmp_path):
-    made = aot_compile(mlp(), (rl.randn(2, 20),), name="mlp", folder=tmp_path, link=False)
+    result = aot_compile(mlp(), (rl.randn(2, 20),), name="mlp", folder=tmp_path, link=False)
     (tmp_path / "main.c").write_text("""#include "mlp.h"
 #include <stdio.h>
 static _Alignas(64) unsigned char weights[MLP_WEIGHTS_SIZE], space[1 << 20];
@@ -146,10 +146,10 @@ int main(int argc, char **argv) {
   return 0;
 }
 """)
-    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", str(tmp_path / "main.c"), made.object, "-o",
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", str(tmp_path / "main.c"), result.object, "-o",
                str(tmp_path / "main")]  # fmt: skip
     subprocess.run(command, check=True)
-    assert subprocess.run([tmp_path / "main", made.weights], capture_output=True, check=True).stdout == b"1.000000\n"
+    assert subprocess.run([tmp_path / "main", result.weights], capture_output=True, check=True).stdout == b"1.000000\n"
 
 
 # --- other machines ---------------------------------------------------------------------------------------------------
@@ -157,10 +157,10 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_has_an_object(target, tmp_path):
-    made = aot_compile(mlp(), (rl.randn(2, 20),), target=target, name="mlp", folder=tmp_path, link=False)
-    data = open(made.object, "rb").read()
+    result = aot_compile(mlp(), (rl.randn(2, 20),), target=target, name="mlp", folder=tmp_path, link=False)
+    data = open(result.object, "rb").read()
     if target == "wasm32":
-        assert data[:8] == b"\0asm\1\0\0\0" and made.javascript is not None
+        assert data[:8] == b"\0asm\1\0\0\0" and result.javascript is not None
         return
     machine = {"x86-64": 62, "x86-64-avx512": 62, "aarch64": 183, "riscv64": 243}[target]
     assert data[:4] == b"\x7fELF" and struct.unpack_from("<H", data, 18)[0] == machine
@@ -171,18 +171,18 @@ def test_every_target_has_an_object(target, tmp_path):
 @pytest.mark.parametrize("name", ["mlp", "resnet18", "gpt"])
 def test_webassembly_runs_in_node(name, tmp_path):
     model, x = (mlp(), rl.randn(3, 20)) if name == "mlp" else resnet() if name == "resnet18" else gpt()
-    made = aot_compile(model, (x,), target="wasm", name="net", folder=tmp_path)
+    answer = aot_compile(model, (x,), target="wasm", name="net", folder=tmp_path)
     expected = result(model, x)
-    out = in_node(made, tmp_path, x.numpy(), expected.shape)
+    out = in_node(answer, tmp_path, x.numpy(), expected.shape)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
 
 
 @needs("node")
 def test_webassembly_with_batch_sizes_that_vary(tmp_path):
     model, x = mlp(), rl.randn(9, 20)
-    made = aot_compile(model, (x,), dynamic_shapes=({0: Dim("batch", max=16)},), target="wasm", name="net",
+    answer = aot_compile(model, (x,), dynamic_shapes=({0: Dim("batch", max=16)},), target="wasm", name="net",
                        folder=tmp_path)  # fmt: skip
-    out = in_node(made, tmp_path, x.numpy(), (9, 7), (9,))
+    out = in_node(answer, tmp_path, x.numpy(), (9, 7), (9,))
     np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
 
 
@@ -195,13 +195,13 @@ def emulated(model, x, machine, folder, kind="float") -> np.ndarray:
     for tool in (compiler, emulator):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} not installed")
-    made = aot_compile(model, (x,), target=machine, name="net", folder=folder, link=False)
-    program = cpp_program(made, folder, kind, compiler=compiler)
+    result = aot_compile(model, (x,), target=machine, name="net", folder=folder, link=False)
+    program = cpp_program(result, folder, kind, compiler=compiler)
     x.numpy().tofile(folder / "x.bin")
     options = ["-cpu", "rv64,v=true,vlen=128,elen=64,vext_spec=v1.0"] if machine == "riscv64" else ["-cpu", "max"]
     if machine != platform.machine():
         options += ["-L", f"/usr/{machine}-linux-gnu"]      # where the compiler's package keeps the C library
-    run = subprocess.run([emulator, *options, program, made.weights, folder / "x.bin"], capture_output=True,
+    run = subprocess.run([emulator, *options, program, result.weights, folder / "x.bin"], capture_output=True,
                          check=True)  # fmt: skip
     return np.frombuffer(run.stdout, np.float32)
 

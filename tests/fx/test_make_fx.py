@@ -47,10 +47,10 @@ def inplace(x):
 
 
 def outside(x):
-    made = rl.zeros(3)
-    made[1] = 2.0
-    made += x.sum()
-    return made + rl.tensor([1.0, 2.0, 3.0]) + rl.arange(3) + rl.ones_like(made)
+    result = rl.zeros(3)
+    result[1] = 2.0
+    result += x.sum()
+    return result + rl.tensor([1.0, 2.0, 3.0]) + rl.arange(3) + rl.ones_like(result)
 
 
 FUNCTIONS: dict[str, Callable] = {
@@ -91,11 +91,11 @@ def test_graph_computes_the_function(name: str, mode: str) -> None:
         pytest.skip("a mask's count of elements is data; fakes below two transforms forget their device")
     rl.manual_seed(0)
     x, other = rl.randn(2, 3), rl.randn(2, 3)
-    made = make_fx(f, tracing_mode=mode)(x)
-    made.graph.lint()
+    result = make_fx(f, tracing_mode=mode)(x)
+    result.graph.lint()
     for given in (x, other):
-        agree(made(given.clone()), f(given.clone()))
-    agree(rl.fx.Interpreter(made).run(other.clone()), f(other.clone()))
+        agree(result(given.clone()), f(given.clone()))
+    agree(rl.fx.Interpreter(result).run(other.clone()), f(other.clone()))
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_graph_computes_the_function(name: str, mode: str) -> None:
 def test_backward_through_the_graph(name: str) -> None:
     f = FUNCTIONS[name]
     x = rl.randn(2, 3, requires_grad=True)
-    made = make_fx(f)(x.detach())
-    got, expected = (rl.autograd.grad(sum(t.sum() for t in tensors(g(x))), x)[0] for g in (made, f))
+    result = make_fx(f)(x.detach())
+    got, expected = (rl.autograd.grad(sum(t.sum() for t in tensors(g(x))), x)[0] for g in (result, f))
     agree(got, expected)
 
 
@@ -136,19 +136,19 @@ def test_training_step_as_one_graph(name: str, mode: str) -> None:
 
     x, other = rl.randn(shape), rl.randn(shape)
     module.eval()
-    made = make_fx(step, tracing_mode=mode)(params, x)
-    agree(made(params, other), step(params, other))
+    result = make_fx(step, tracing_mode=mode)(params, x)
+    agree(result(params, other), step(params, other))
 
 
 def test_symbolic_sizes_are_computed() -> None:
-    made = make_fx(
+    result = make_fx(
         lambda x: x.reshape(x.shape[0] * x.shape[1]).new_zeros(x.shape[0] // 2 + 3, x.shape[1]) + x.sum(),
         tracing_mode="symbolic",
     )(rl.randn(4, 6))
     for shape in ((8, 7), (2, 9)):
         x = rl.randn(shape)
-        agree(made(x), rl.zeros(shape[0] // 2 + 3, shape[1]) + x.sum())
-    assert made.shape_env is not None
+        agree(result(x), rl.zeros(shape[0] // 2 + 3, shape[1]) + x.sum())
+    assert result.shape_env is not None
 
 
 @pytest.mark.parametrize("f",
@@ -161,52 +161,52 @@ def test_gradients_serve_all_sizes(f) -> None:
         x = x.detach().requires_grad_()
         return rl.autograd.grad(f(x), x)[0]
 
-    made = make_fx(gradient, tracing_mode="symbolic")(rl.randn(5, 3))
+    result = make_fx(gradient, tracing_mode="symbolic")(rl.randn(5, 3))
     for shape in ((8, 3), (4, 7)):
         x = rl.randn(shape)
-        agree(made(x), gradient(x))
+        agree(result(x), gradient(x))
 
 
 def test_random_draws_are_drawn_again() -> None:
-    made = make_fx(lambda x: F.dropout(x, 0.5) + rl.rand(3) + rl.randn_like(x))(rl.ones(3))
-    assert not rl.equal(made(rl.ones(3)), made(rl.ones(3)))
+    result = make_fx(lambda x: F.dropout(x, 0.5) + rl.rand(3) + rl.randn_like(x))(rl.ones(3))
+    assert not rl.equal(result(rl.ones(3)), result(rl.ones(3)))
     rl.manual_seed(3)
-    first = made(rl.ones(3))
+    first = result(rl.ones(3))
     rl.manual_seed(3)
-    assert rl.equal(first, made(rl.ones(3)))
+    assert rl.equal(first, result(rl.ones(3)))
 
 
 def test_names_and_values_of_nodes() -> None:
-    made = make_fx(lambda x, weight: F.relu(x @ weight))(rl.randn(2, 3), rl.randn(3, 4))
-    assert [n.name for n in made.graph.nodes] == ["x_1", "weight_1", "matmul", "relu", "output"]
-    value = made.graph.find_nodes(op="call_function", target=rl.ops.aten.relu.default)[0].meta["val"]
+    result = make_fx(lambda x, weight: F.relu(x @ weight))(rl.randn(2, 3), rl.randn(3, 4))
+    assert [n.name for n in result.graph.nodes] == ["x_1", "weight_1", "matmul", "relu", "output"]
+    value = result.graph.find_nodes(op="call_function", target=rl.ops.aten.relu.default)[0].meta["val"]
     assert isinstance(value, FakeTensor) and value.shape == (2, 4)
-    assert 'relu: "f32[2, 4]" = torch.ops.aten.relu.default(matmul)' in made.print_readable(print_output=False)
+    assert 'relu: "f32[2, 4]" = torch.ops.aten.relu.default(matmul)' in result.print_readable(print_output=False)
 
 
 def test_graphs_over_overloads_pickle() -> None:
     f = grad(lambda x: (x.sin() * x.relu()).sum())
     x = rl.randn(4)
-    made = make_fx(f)(x)
-    again = pickle.loads(pickle.dumps(made))
+    result = make_fx(f)(x)
+    again = pickle.loads(pickle.dumps(result))
     agree(again(x), f(x))
-    assert [str(n.target) for n in again.graph.nodes] == [str(n.target) for n in made.graph.nodes]
+    assert [str(n.target) for n in again.graph.nodes] == [str(n.target) for n in result.graph.nodes]
 
 
 def test_decompositions() -> None:
     def gelu(x, approximate="none"):
         return x * 0.5 * (1 + rl.erf(x / 2**0.5))
 
-    made = make_fx(F.gelu, decomposition_table={rl.ops.aten.gelu: gelu})(rl.randn(3))
-    assert "gelu" not in made.code and "erf" in made.code
+    result = make_fx(F.gelu, decomposition_table={rl.ops.aten.gelu: gelu})(rl.randn(3))
+    assert "gelu" not in result.code and "erf" in result.code
     x = rl.randn(5)
-    agree(made(x), F.gelu(x))
+    agree(result(x), F.gelu(x))
 
 
 def test_fake_arguments_keep_their_mode() -> None:
     mode = FakeTensorMode()
-    made = make_fx(lambda x: x.sum(0))(mode.from_tensor(rl.randn(3, 4)))
-    assert made(rl.ones(3, 4)).tolist() == [3.0] * 4
+    result = make_fx(lambda x: x.sum(0))(mode.from_tensor(rl.randn(3, 4)))
+    assert result(rl.ones(3, 4)).tolist() == [3.0] * 4
 
 
 def test_modes_of_the_trace() -> None:
@@ -218,9 +218,9 @@ def test_modes_of_the_trace() -> None:
             scale = (x * 0 + 2).sum()
         return x * scale
 
-    made = make_fx(f)(rl.ones(2))
+    result = make_fx(f)(rl.ones(2))
     assert seen[0] is not None and get_proxy_mode() is None
-    assert [n.name for n in made.graph.nodes] == ["x_1", "_tensor_constant0", "mul", "output"]
+    assert [n.name for n in result.graph.nodes] == ["x_1", "_tensor_constant0", "mul", "output"]
     inner = get_isolated_graphmodule(rl.add, (rl.ones(2), 3), {})
     assert "add" in inner.code
 
@@ -279,6 +279,6 @@ def test_calls_have_the_names_of_pytorch() -> None:
     assert len(sums) == 2
     for got, wanted in zip(graph(x, w), f(x, w), strict=True):
         assert rl.equal(got, wanted)
-    made = compile_graph(graph, [x, w])([x, w])
-    for got, wanted in zip(made, f(x, w), strict=True):
+    result = compile_graph(graph, [x, w])([x, w])
+    for got, wanted in zip(result, f(x, w), strict=True):
         rl.testing.assert_close(got, wanted)

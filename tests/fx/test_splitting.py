@@ -95,10 +95,10 @@ def test_results_have_the_inputs_of_every_part():
         splitter({"sin", "cos", "add"}, max_acc_splits=1).generate_split_results()
     with pytest.raises(NotImplementedError, match="move_non_tensor"):
         _SplitterSettingBase(move_non_tensor_nodes_on_boundary=True)
-    made = splitter({"sin"})
-    made.tag(made.put_nodes_into_subgraphs())
+    answer = splitter({"sin"})
+    answer.tag(answer.put_nodes_into_subgraphs())
     with pytest.raises(FxNetSplitterInternalError, match="already"):
-        made.tag(made.put_nodes_into_subgraphs())
+        answer.tag(answer.put_nodes_into_subgraphs())
 
 
 # --- the minimizer ----------------------------------------------------------------------------------------------------

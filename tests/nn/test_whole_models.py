@@ -73,13 +73,13 @@ def test_training_goes_as_in_pytorch(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "vit"])
 def test_inference_without_gradients(name: str) -> None:
-    made = []
+    results = []
     for t in (torch, rl):
         t.manual_seed(0)
         model = networks.bert(t, 2, 32, 2, 20).eval() if name == "bert" else networks.vit(t, 2, 24, 3, 10).eval()
         x = t.randint(0, 20, (2, 9)) if name == "bert" else t.randn(2, 3, 224, 224)
         with t.no_grad():
             result = model(x)
-        made.append([r.numpy() for r in (result if isinstance(result, tuple) else (result,))])
-    for theirs, ours in zip(*made, strict=True):
+        results.append([r.numpy() for r in (result if isinstance(result, tuple) else (result,))])
+    for theirs, ours in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)

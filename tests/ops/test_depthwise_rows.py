@@ -32,7 +32,7 @@ def test_narrow_images(width: int, dtype: str) -> None:
         given = [rl.from_numpy(t) for t in (x, w, bias)]
         want = expected(x, w, bias, stride, size // 2)
         for memory in (rl.contiguous_format, rl.channels_last):
-            made = rl.nn.functional.conv2d(
+            result = rl.nn.functional.conv2d(
                 given[0].contiguous(memory_format=memory), given[1], given[2], stride, size // 2, 1, 5
             )
-            assert np.abs(made.numpy() - want).max() < (1e-4 if dtype == "float32" else 1e-12), (high, size, stride)
+            assert np.abs(result.numpy() - want).max() < (1e-4 if dtype == "float32" else 1e-12), (high, size, stride)

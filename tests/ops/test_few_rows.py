@@ -26,14 +26,14 @@ def test_products_of_few_rows(rows: int, n: int, k: int, dtype: str) -> None:
     # of every element's sum of absolute products
     bound = TOLERANCE[dtype] * (np.abs(a).astype("f8") @ np.abs(b).astype("f8") + 1)
     x, y, z = (rl.from_numpy(t) for t in (a, b, bias))
-    turned = rl.from_numpy(np.ascontiguousarray(b.T))
-    for right in (y, turned.t()):
+    transposed = rl.from_numpy(np.ascontiguousarray(b.T))
+    for right in (y, transposed.t()):
         assert (np.abs((x @ right).numpy() - exact) <= bound).all()
         assert (np.abs(rl.addmm(z, x, right).numpy() - (exact + bias)) <= bound + np.abs(bias) * 1e-6).all()
-    added = rl.nn.functional.linear(x, turned, z)
+    added = rl.nn.functional.linear(x, transposed, z)
     assert (np.abs(added.numpy() - (exact + bias)) <= bound + np.abs(bias) * 1e-6).all()
     wide = rl.from_numpy(np.concatenate([a, a], 1))[:, :k]           # rows that lie apart
-    assert wide.stride(0) == 2 * k and (wide @ y).equal(x @ y) and (wide @ turned.t()).equal(x @ turned.t())
+    assert wide.stride(0) == 2 * k and (wide @ y).equal(x @ y) and (wide @ transposed.t()).equal(x @ transposed.t())
 
 
 def test_columns_and_threads_do_not_change_an_element() -> None:
@@ -74,5 +74,5 @@ def test_kernels_take_lanes_and_keep_sums_in_registers(code: str) -> None:
 @pytest.mark.parametrize("rows", [2, 3, 5, 8])
 def test_rows_that_share_cache_sets_multiply_the_same(rows: int) -> None:
     a, b = sample(5, rows, 67, dtype="f4"), sample(6, 67, 2048, dtype="f4")
-    made = rl.from_numpy(a) @ rl.from_numpy(b)
-    assert np.abs(made.numpy() - a.astype("f8") @ b.astype("f8")).max() < 1e-4
+    result = rl.from_numpy(a) @ rl.from_numpy(b)
+    assert np.abs(result.numpy() - a.astype("f8") @ b.astype("f8")).max() < 1e-4

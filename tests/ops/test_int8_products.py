@@ -65,8 +65,8 @@ def test_examples_of_a_batch() -> None:
     alone = rl.stack([rl._int_mm(x, b) for x in a])
     assert rl.func.vmap(rl._int_mm, in_dims=(0, None))(a, b).equal(alone)
     assert rl.func.vmap(rl._int_mm)(a, rl.stack([b, b, b])).equal(alone)
-    turned = rl.func.vmap(rl._int_mm, in_dims=(None, 0))(b.t(), a.transpose(1, 2))
-    assert turned.equal(alone.transpose(1, 2))
+    transposed = rl.func.vmap(rl._int_mm, in_dims=(None, 0))(b.t(), a.transpose(1, 2))
+    assert transposed.equal(alone.transpose(1, 2))
 
 
 def test_threads_share_a_product_without_changing_it() -> None:

@@ -81,8 +81,8 @@ def test_checks_raise_their_class() -> None:
 
 
 def test_fill_diagonal_wraps_in_any_layout() -> None:
-    dense, turned = rl.zeros(9, 2), rl.zeros(2, 9).t()
-    assert rl.equal(dense.fill_diagonal_(1, wrap=True), turned.fill_diagonal_(1, wrap=True))
+    dense, transposed = rl.zeros(9, 2), rl.zeros(2, 9).t()
+    assert rl.equal(dense.fill_diagonal_(1, wrap=True), transposed.fill_diagonal_(1, wrap=True))
     assert dense[:, 0].tolist() == [1, 0, 0, 1, 0, 0, 1, 0, 0]
 
 
@@ -120,5 +120,5 @@ def test_many_large_tensors_are_stacked(count: int, shape: tuple, dtype: str) ->
     for dim in (0, 1, -1):
         stacked = rl.stack(parts, dim)
         assert all(rl.equal(stacked.select(dim, k), part) for k, part in enumerate(parts))
-    turned = [part.transpose(0, -1) for part in parts]
-    assert all(rl.equal(row, part) for row, part in zip(rl.stack(turned), turned))
+    transposed = [part.transpose(0, -1) for part in parts]
+    assert all(rl.equal(row, part) for row, part in zip(rl.stack(transposed), transposed))

@@ -49,8 +49,8 @@ def test_instance_norm_moves_running_statistics() -> None:
 @pytest.mark.parametrize("shape", [(4, 32, 5, 5), (2, 32, 6, 6), (40, 16)])
 def test_norms_of_channels_last_and_transposed_inputs(shape: tuple[int, ...]) -> None:
     w, b = sample(shape[1], seed=1), sample(shape[1], seed=2)
-    turned = sample(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
-    for x in (sample(*shape), turned):
+    transposed = sample(shape[0], *shape[2:], shape[1]).movedim(-1, 1)
+    for x in (sample(*shape), transposed):
         gradients_agree(lambda m, x, w, b: m.nn.functional.batch_norm(x, None, None, w, b, True), x, w, b, rtol=1e-8)
         gradients_agree(lambda m, x, w, b: m.nn.functional.group_norm(x, 8, w, b), x, w, b, rtol=1e-8)
 

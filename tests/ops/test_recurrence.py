@@ -121,15 +121,15 @@ def test_sizes_that_do_not_fill_vectors(width: int, batch: int) -> None:
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
 def test_a_wide_cell_with_one_row(kind: str) -> None:
-    made = []
+    results = []
     for t in (rl, torch):
         t.manual_seed(0)
         cell = getattr(t.nn, kind)(120, 120)
         x, h = t.randn(1, 120, requires_grad=True), t.randn(1, 120, requires_grad=True)
         result = cell(x, (h, h)) if kind == "LSTMCell" else (cell(x, h),)
         sum((r * r).sum() for r in result).backward()
-        made.append([v.detach().numpy() for v in (*result, x.grad, h.grad, *(p.grad for p in cell.parameters()))])
-    same(*made, 1e-4)
+        results.append([v.detach().numpy() for v in (*result, x.grad, h.grad, *(p.grad for p in cell.parameters()))])
+    same(*results, 1e-4)
 
 
 def test_a_sequence_longer_than_plans_are_kept_for() -> None:
@@ -144,7 +144,7 @@ def test_a_sequence_longer_than_plans_are_kept_for() -> None:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", ["lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"])
 def test_cells(kind: str, bias: bool) -> None:
-    made = []
+    answers = []
     for t in (rl, torch):
         t.manual_seed(1)
         gates = KINDS[kind[:-5]][0] * 4
@@ -156,8 +156,8 @@ def test_cells(kind: str, bias: bool) -> None:
         result = getattr(t, kind)(x, [h, c] if kind == "lstm_cell" else h, *params)
         results = result if isinstance(result, tuple) else (result,)
         sum((r * r).sum() for r in results).backward()
-        made.append([v.detach().numpy() for v in (*results, x.grad, h.grad, *(p.grad for p in params))])
-    same(*made)
+        answers.append([v.detach().numpy() for v in (*results, x.grad, h.grad, *(p.grad for p in params))])
+    same(*answers)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])

@@ -106,8 +106,8 @@ def test_ops_keep_their_identity_when_their_family_arrives(cache: Path) -> None:
 def test_definitions_of_one_name_have_one_order(cache: Path) -> None:
     ordered = "print([c.__module__ + '.' + c.__name__ for c in rl.op.definitions['mse_loss']])"
     plain = run("import rushlight as rl\n" + ordered, cache)
-    turned = run("import rushlight as rl\nimport rushlight.definitions.loss_enumerated\n" + ordered, cache)
-    assert plain == turned
+    transposed = run("import rushlight as rl\nimport rushlight.definitions.loss_enumerated\n" + ordered, cache)
+    assert plain == transposed
 
 
 def test_methods_that_are_no_ops_arrive_late(cache: Path) -> None:

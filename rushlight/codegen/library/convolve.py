@@ -221,8 +221,8 @@ def put_row(w: Writer, tile: Tile, to: Reg, of: Reg, count: Reg, value: Reg, ste
         every = w.splat(value, tile.lanes)
         with w.loop(0, w.select(unit, count, 0), tile.lanes) as v:
             mask = w.lanes_in(0, w.sub(count, v.i), tile.lanes)
-            made = w.fadd(w.load_some(tile.vector, w.at(of, v.i, tile.element), mask, tile.size), every)
-            w.store_some(made, w.at(to, v.i, tile.element), mask, tile.size)
+            result = w.fadd(w.load_some(tile.vector, w.at(of, v.i, tile.element), mask, tile.size), every)
+            w.store_some(result, w.at(to, v.i, tile.element), mask, tile.size)
         begin = w.select(unit, count, 0)
     with w.loop(begin, count, carry=[to]) as j:
         w.store(w.fadd(w.load(tile.element, w.at(of, j.i, tile.element), tile.size), value), j.carry[0], tile.size)
@@ -289,7 +289,7 @@ def weight_text(tile: Tile) -> str:
     stride, across = tile.pitch, tile.odd_lines(CHUNK + tile.lanes)
     w = Writer("conv_weight", ABI)
     windows = w.scratch(tile.element, (CHUNK + tile.lanes) * stride)
-    turned = w.scratch(tile.element, (tile.block + tile.lanes) * across)
+    transposed = w.scratch(tile.element, (tile.block + tile.lanes) * across)
     gradients = w.scratch(tile.element, (SLICE + tile.rows) * stride)
     runs, offsets, joined = (
         w.scratch("i64", RUN * tile.block),
@@ -332,7 +332,7 @@ def weight_text(tile: Tile) -> str:
             count = w.min(w.sub(pixels, first.i), tile.block)
             number = find_runs(w, runs, offsets, first.i, count)
             w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
-            transpose_rows(w, tile, turned, across, windows, stride, depth, count)
+            transpose_rows(w, tile, transposed, across, windows, stride, depth, count)
             stretches = join_runs(w, joined, runs, offsets, number)
             start = w.select(w.compare("eq", first.i, pixel0), ZERO, ADD)
             # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
@@ -348,7 +348,7 @@ def weight_text(tile: Tile) -> str:
                     own = w.at(here, w.mul(row, w["out_channel"]), tile.element)
                     a = w.select(in_place, own, w.at(gradients, w.mul(i.i, stride), tile.element))
                     a_row = w.select(in_place, w["out_channel"], stride)
-                    b = w.at(turned, j.i, tile.element)
+                    b = w.at(transposed, j.i, tile.element)
                     corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
                     left, high = w.sub(depth, j.i), w.sub(outs, i.i)
                     vectors = w.min(w.div(w.add(left, tile.lanes - 1), tile.lanes), tile.vectors)

@@ -161,13 +161,13 @@ def short_text(tile: Tile, vectors: int) -> str:
         entry = w.at(w["places"], w.mul(t.i, PLACE), "i64")
         place, own = w.load("i64", entry, 8), w.load("i64", w.at(entry, 1, "i64"), 8)
         factor = w.splat(w.load(tile.element, w.at(w["weights"], own, tile.element), tile.size), tile.lanes)
-        made = []
+        results = []
         for r, row in enumerate(rows):
             where = w.at(row, place, tile.element)
             for v in range(vectors):
                 value = w.load(tile.vector, w.at(where, v * tile.lanes, tile.element), tile.size)
-                made.append(w.fma(value, factor, t.carry[r * vectors + v]))
-        t.next = made
+                results.append(w.fma(value, factor, t.carry[r * vectors + v]))
+        t.next = results
     for k, value in enumerate(t.carry):
         at = k // vectors * GROUP + k % vectors
         w.store(value, w.at(w["target"], at * tile.lanes, tile.element), tile.size)

@@ -41,11 +41,11 @@ def dot_text(tile: Tile) -> str:
     with w.loop(0, w["count"], tile.lanes, carry=[zero] * number) as p:
         sums = p.carry
         right = [w.load(tile.vector, w.at(column, p.i, tile.element), tile.size) for column in columns]
-        made = []
+        results = []
         for r in range(tile.dot_rows):
             left = w.load(tile.vector, w.at(rows[r], p.i, tile.element), tile.size)
-            made += [w.fma(left, right[c], sums[r * tile.dot_columns + c]) for c in range(tile.dot_columns)]
-        p.next = made
+            results += [w.fma(left, right[c], sums[r * tile.dot_columns + c]) for c in range(tile.dot_columns)]
+        p.next = results
     whole = tile.dot_columns % tile.lanes == 0
     width = tile.lanes if whole else 1
     for r in range(tile.dot_rows):

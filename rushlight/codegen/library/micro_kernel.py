@@ -34,10 +34,10 @@ def multiply_text(tile: Tile, stride: int) -> str:
     with w.loop(0, w["depth"], carry=[w["a"], w["b"], *[zero] * (tile.rows * tile.vectors)]) as k:
         a, b, *sums = k.carry
         columns = [w.load(tile.vector, w.at(b, v * tile.lanes, tile.element), tile.size) for v in range(tile.vectors)]
-        made = []
+        results = []
         for factor, r in zip(weight_factors(w, tile, a), range(tile.rows), strict=True):
-            made += [w.fma(columns[v], factor, sums[r * tile.vectors + v]) for v in range(tile.vectors)]
-        k.next = [w.at(a, tile.rows, tile.element), w.at(b, stride, tile.element), *made]
+            results += [w.fma(columns[v], factor, sums[r * tile.vectors + v]) for v in range(tile.vectors)]
+        k.next = [w.at(a, tile.rows, tile.element), w.at(b, stride, tile.element), *results]
     store_tile(w, tile, k.carry[2:], tile.vectors)
     return w.text()
 
@@ -69,7 +69,7 @@ def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
 
     def steps(count: int, k: Loop) -> None:
         """Some products after another: the more, the fewer instructions are not products."""
-        heads, b, made = k.carry[: len(bases)], k.carry[len(bases)], k.carry[len(bases) + 1 :]
+        heads, b, result = k.carry[: len(bases)], k.carry[len(bases)], k.carry[len(bases) + 1 :]
         if count > 1:
             near = w.at(heads[-1], w.mul(w.binary("and", w.new("i64", f"lshr {k.i}, 1"), 6), w["a_row"]), tile.element)
             w.prefetch(near)
@@ -83,8 +83,8 @@ def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
                 head = w.at(heads[r // QUAD], offsets[r % QUAD - 1], tile.element) if r % QUAD else heads[r // QUAD]
                 factor = w.splat(w.load(tile.element, w.at(head, n, tile.element), tile.size), tile.lanes)
                 for v in range(vectors):
-                    made[r * vectors + v] = w.fma(columns[v], factor, made[r * vectors + v])
-        k.next = [*(w.at(head, count, tile.element) for head in heads), w.at(b, count * stride, tile.element), *made]
+                    result[r * vectors + v] = w.fma(columns[v], factor, result[r * vectors + v])
+        k.next = [*(w.at(head, count, tile.element) for head in heads), w.at(b, count * stride, tile.element), *result]
 
     whole = w.mul(w.div(w["inner"], turns), turns)
     back = w.sub(w["a_jump"], w["inner"])

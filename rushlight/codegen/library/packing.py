@@ -254,15 +254,15 @@ def join_runs(w: Writer, joined: Reg, runs: Reg, offsets: Reg, number: Reg) -> R
         run = w.at(runs, w.mul(r.i, RUN), "i64")
         length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (4, 5))
         offset = w.load("i64", w.at(offsets, place, "i64"), 8)
-        made = r.carry[0]
-        before = w.at(joined, w.mul(w.max(w.sub(made, 1), 0), JOINED), "i64")
+        result = r.carry[0]
+        before = w.at(joined, w.mul(w.max(w.sub(result, 1), 0), JOINED), "i64")
         begin, extent, start = (w.load("i64", w.at(before, n, "i64"), 8) for n in range(JOINED))
         follows = w.compare("eq", offset, w.add(begin, w.mul(extent, w["out_column"])))
-        follows = w.both(follows, w.compare("sgt", made, 0))
-        target = w.select(follows, before, w.at(joined, w.mul(made, JOINED), "i64"))
+        follows = w.both(follows, w.compare("sgt", result, 0))
+        target = w.select(follows, before, w.at(joined, w.mul(result, JOINED), "i64"))
         for n, (old, new) in enumerate(((begin, offset), (w.add(extent, length), length), (start, place))):
             w.store(w.select(follows, old, new), w.at(target, n, "i64"), 8)
-        r.next = [w.select(follows, made, w.add(made, 1))]
+        r.next = [w.select(follows, result, w.add(result, 1))]
     return r.carry[0]
 
 

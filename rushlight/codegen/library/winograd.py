@@ -358,11 +358,11 @@ def output_text(tile: Tile) -> str:
                         columns[j] = w.at(columns[j], below, tile.element)  # noqa: B023
                         return value
 
-                    made = [
+                    results = [
                         [w.fadd(value, bias) for value in row]
                         for row in in_both(w, result_down, result_across, (ROWS, COLUMNS), point)
                     ]
-                    store_tiles(w, tile, made, plane, offsets, heights, widths, w.add(p.i, v.i), count, corner)
+                    store_tiles(w, tile, results, plane, offsets, heights, widths, w.add(p.i, v.i), count, corner)
     return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
 
 

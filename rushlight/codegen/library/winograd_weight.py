@@ -164,8 +164,8 @@ def result_text(tile: Tile) -> str:
     with w.loop(w["begin"], w["end"]) as o, w.loop(0, w["channels"], tile.lanes) as c:
         source = w.at(w["dots"], w.add(w.mul(o.i, w["channels"]), c.i), tile.element)
         element = vectors(w, tile, source, COLUMNS, w["apart"])
-        made = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), element)
-        for n, value in enumerate(flat(made)):
+        result = in_both(w, collect_down, collect_across, (ROWS, COLUMNS), element)
+        for n, value in enumerate(flat(result)):
             w.store(value, w.at(square, n * tile.lanes, tile.element), tile.size)
         target = w.at(w["result"], w.mul(w.add(w.mul(o.i, w["channels"]), c.i), 9), tile.element)
         with w.loop(0, w.min(w.sub(w["channels"], c.i), tile.lanes)) as lane, w.loop(0, 9) as n:

@@ -317,11 +317,11 @@ class FoldNest:
 
     def last_params(self) -> list[str]:
         """The strides of reads other than the leading one, and the numbers."""
-        made = []
+        outs = []
         for r in range(len(self.codes)):
             if r != self.lead:
-                made += [*self.kept_strides[r], *self.strides[r], *([self.lane_strides[r]] if self.shape.lanes else [])]
-        return [*made, *given_names(self.lowered)]
+                outs += [*self.kept_strides[r], *self.strides[r], *([self.lane_strides[r]] if self.shape.lanes else [])]
+        return [*outs, *given_names(self.lowered)]
 
     def chunk_bounds(self, chunk: Value) -> tuple[Value, Value]:
         start = chunk * var("per_chunk")

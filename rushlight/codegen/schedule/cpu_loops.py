@@ -339,7 +339,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     # each iteration clears what it writes to, which is then in its cache
     clears = scatter.cleared and scatter.own.issuperset([d for d in loops if d not in serial])
     key = ("scatter", lowered.key, bound.key, ones, kinds, serial, clears)
-    made = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, ones, clears))
+    result = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, ones, clears))
     inner = product(space[d] for d in loops if d in serial)
     if clears:
         inner += product(n for d, n in enumerate(target.sizes) if d not in scatter.own)
@@ -358,7 +358,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     inputs = len(bound.codes)
     cell = inputs + 1 if _forms[key][0] else -1
     operand_numbers = (*range(inputs + 1), *([cell] if cell >= 0 else []))
-    launch = Launch(key, made, operand_numbers, tuple(values), extent, grain_of(inner), cell)
+    launch = Launch(key, result, operand_numbers, tuple(values), extent, grain_of(inner), cell)
     first = (clear_launch(target.code, target.sizes, inputs),) if scatter.cleared and not clears else ()
     return Schedule(
         (*first, launch),
@@ -419,12 +419,12 @@ def scatter_nest(
         else:
             body = [For(name, *bounds, (*own, *body), vector=d == lane and not own and not looks_up(index, name))]
     own = [c for c in checks if not any(depends(c, v) for v in variables)]
-    made = operands(inputs, [code], ["i64"] if checks else [])
+    answer = operands(inputs, [code], ["i64"] if checks else [])
     if clears:
         first = block * var("width")
         stretch = None if lane is None else (first, min_(first + var("width"), var(f"loop{lane}")))
         body = [*clearing(out, at, lowered.scatter.own, lane, stretch), *body]
-    return Nest(lowered.name, made, tuple(params), rows(*own, *body)), bool(checks)
+    return Nest(lowered.name, answer, tuple(params), rows(*own, *body)), bool(checks)
 
 
 def clearing(

@@ -109,8 +109,8 @@ def joined_axes(axes: Any) -> list[list[int]]:
 
 def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, library: bool) -> Launch:
     """The copy of one box from the first of `places` to the second."""
-    if library and source == target and (turned := transposing_launch(axes, SIZE[source], places)):
-        return turned
+    if library and source == target and (transposed := transposing_launch(axes, SIZE[source], places)):
+        return transposed
     if not library and len(axes) <= 2:
         return pair_launch(source, target, axes, places)
     backwards = axes[-1][1:] == [1, -1]

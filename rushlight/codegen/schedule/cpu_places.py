@@ -137,7 +137,7 @@ def schedule_places(lowered: Lowered, stages_by_row: bool = False) -> Schedule:
     extent, grain = numel // inner, 1 if stages_by_row else grain_of(work)
     values = [*reads.values, *sizes, *[ranges[d] for d in writer.counted], *([grain] if reads.stages else [])]
     key = ("places", lowered.key, tuple(reads.key), loop_ranges, form, lowered.outs)
-    result, checked = writer.made(key)
+    result, checked = writer.maker_of(key)
     temps = [Temp(code, (-(-extent // grain), width)) for code, width in reads.rows]
     cell = len(lowered.memories) + len(lowered.outs) + len(temps) if checked else -1
     numbers = tuple(range(len(lowered.memories) + len(lowered.outs) + len(temps) + checked))
@@ -161,7 +161,7 @@ def kept_part(lowered: Lowered, kept: Sequence[int]) -> Lowered:
     return lowered.but(ranges=tuple(sizes), through=lowered.through if first else frozenset(), folding=None)
 
 
-_made: dict[tuple, bool] = {}      # by key: whether a nest checks indices, which only its body can tell
+_checked: dict[tuple, bool] = {}      # by key: whether a nest checks indices, which only its body can tell
 
 
 class PlacesNest:
@@ -179,13 +179,13 @@ class PlacesNest:
         self.checks: list[Check] = []
         self.fresh = 0
 
-    def made(self, key: tuple) -> tuple[Callable[[], Nest], bool]:
+    def maker_of(self, key: tuple) -> tuple[Callable[[], Nest], bool]:
         """What makes the nest, and whether it checks indices."""
-        if key not in _made:
+        if key not in _checked:
             nest = self.nest()
-            _made[key] = bool(self.checks)
-            return lambda: nest, _made[key]
-        return self.nest, _made[key]
+            _checked[key] = bool(self.checks)
+            return lambda: nest, _checked[key]
+        return self.nest, _checked[key]
 
     def nest(self) -> Nest:
         reads, lowered = self.reads, self.lowered

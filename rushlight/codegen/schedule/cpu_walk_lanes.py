@@ -106,7 +106,7 @@ class _Writer:
         for k in range(self.lanes):
             x = load(0, var("row") * var("stride") + lane * var("stride") + var("point") + const(k, "i64"), self.code)
             stores.append(Store(self.square, const(k * self.lanes, "i64") + lane, x))
-        return For("v1", ZERO, self.width, tuple(stores), vector=True, turned=True)
+        return For("v1", ZERO, self.width, tuple(stores), vector=True, transposed=True)
 
     def walk_square(self) -> For:
         lane, p = var("v2"), var("p")
@@ -131,7 +131,7 @@ class _Writer:
         """An output's square, exchanged back: in smaller squares where its elements are larger."""
         code = self.outs[which]
         side = min(self.lanes, vector_bits() // 8 // SIZE[code])
-        made: list[Statement] = []
+        results: list[Statement] = []
         for a in range(0, self.lanes, side):
             for b in range(0, self.lanes, side):
                 name = f"c{which}.{a}.{b}"
@@ -146,8 +146,8 @@ class _Writer:
                             value,
                         )
                     )
-                made.append(For(name, ZERO, const(side, "i64"), tuple(stores), vector=True, turned=True))
-        return made
+                results.append(For(name, ZERO, const(side, "i64"), tuple(stores), vector=True, transposed=True))
+        return results
 
     def rest(self) -> For:
         """The points after the last square, row by row."""

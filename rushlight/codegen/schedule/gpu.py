@@ -112,13 +112,13 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
     dims = [d for d in order if lowered.ranges[d] != 1]
     key = ("gpu gather", lowered.key, bound.key, tuple(dims), lowered.outs)
-    made = nest_with_form(key, lambda: gather_nest(lowered, bound, dims))
+    result = nest_with_form(key, lambda: gather_nest(lowered, bound, dims))
     inputs, outs, (checked,) = len(bound.codes), len(lowered.outs), form_of(key)
     sizes = [lowered.ranges[d] for d in dims]
     cell = inputs + outs if checked else -1
     numbers = (*range(inputs + outs), *([cell] if checked else []))
     temps = (Temp("i64", (1,)),) if checked else ()
-    return Schedule((Launch(key, made, numbers, (*bound.values, *sizes), product(sizes), 1, cell),), temps)
+    return Schedule((Launch(key, result, numbers, (*bound.values, *sizes), product(sizes), 1, cell),), temps)
 
 
 def gather_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest, bool]:
@@ -130,9 +130,9 @@ def gather_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest, 
     inputs = len(bound.codes)
     checks = [Check(condition, inputs + len(values), shown) for condition, shown in at.checks]
     stores = [Store(inputs + k, var("i"), value) for k, value in enumerate(values)]
-    made = operands(bound.codes, lowered.outs, ["i64"] if checks else [])
+    result = operands(bound.codes, lowered.outs, ["i64"] if checks else [])
     return Nest(
-        lowered.name, made, (*bound.params, *[f"out.n{d}" for d in dims]), rows(*checks, *stores, vector=not checks)
+        lowered.name, result, (*bound.params, *[f"out.n{d}" for d in dims]), rows(*checks, *stores, vector=not checks)
     ), bool(checks)
 
 
@@ -153,7 +153,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     bound, kinds = Bound(lowered), scatter.target.classes()
     dims = [d for d in range(len(space)) if space[d] != 1]
     key = ("gpu scatter", lowered.key, bound.key, tuple(dims), kinds, scatter.serial, scatter.target.code)
-    made = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, dims))
+    result = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, dims))
     checked, atomic = form_of(key)
     shared = [d for d in dims if atomic or d not in scatter.serial]
     values = [*bound.values]
@@ -163,7 +163,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     cell = out + 1 + len(temps) if checked else -1
     temps += [Temp("i64", (1,))] if checked else []
     numbers = (*range(out), out + is_wide, *([cell] if checked else []))
-    launches = [Launch(key, made, numbers, tuple(values), product([space[d] for d in shared]), 1, cell)]
+    launches = [Launch(key, result, numbers, tuple(values), product([space[d] for d in shared]), 1, cell)]
     if cleared:
         launches.insert(0, clear_launch(scatter.target.code, scatter.target.sizes, out + is_wide))
     elif is_wide:
@@ -228,18 +228,18 @@ def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: l
     body: list[Statement] = [*checks, store]
     for d in reversed(serial):
         body = [For(f"at{d}", ZERO, var(f"loop{d}"), tuple(body))]
-    made = operands(inputs, [code], ["i64"] if checks else [])
+    answer = operands(inputs, [code], ["i64"] if checks else [])
     vector = atomic and not checks      # a thread for each position
-    return Nest(lowered.name, made, tuple(params), rows(*body, vector=vector)), bool(checks), atomic
+    return Nest(lowered.name, answer, tuple(params), rows(*body, vector=vector)), bool(checks), atomic
 
 
 def addend(lowered: Lowered, sources: Sequence[Any], new: Value) -> Value | None:
     """What a position adds to the element that is there; None where it does something else to it."""
     old = var("old", new.dtype)
-    made = lowered.scatter.combine(old, new, sources)
-    if made.op != "add" or old not in made.args:
+    result = lowered.scatter.combine(old, new, sources)
+    if result.op != "add" or old not in result.args:
         return None
-    other = made.args[made.args[0] is old]
+    other = result.args[result.args[0] is old]
     return None if old in walk([other]) else other
 
 

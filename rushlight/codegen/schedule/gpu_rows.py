@@ -70,7 +70,7 @@ def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
 
 def column_sums(program: RowProgram) -> Nest:
     """Sums of chunks of rows, a thread for each column of each chunk."""
-    totals, made = program.totals(), RowNest(program, False)
+    totals, result = program.totals(), RowNest(program, False)
     column, chunk = irem(var("c"), var("cols")), idiv(var("c"), var("cols"))
     start = chunk * var("per_chunk")
     accs = [f"acc{k}" for k in totals]
@@ -78,9 +78,9 @@ def column_sums(program: RowProgram) -> Nest:
     rowwise = [(n, o) for n, o in enumerate(program.operands) if o.kind == ROW]
 
     def step(now: list) -> list:
-        made.row = var("i")
+        result.row = var("i")
         found = {var(f"in{n}", o.read): cast(load(n, var("i"), o.code), o.read) for n, o in rowwise}
-        values = [made.value(program.results[k][0].parts[0], var("j")) for k in totals]
+        values = [result.value(program.results[k][0].parts[0], var("j")) for k in totals]
         return [a + cast(replace(v, found), program.compute) for a, v in zip(now, values, strict=True)]
 
     fold = reduction(

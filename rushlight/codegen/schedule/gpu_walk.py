@@ -88,8 +88,8 @@ def pieces_of(length: Value) -> Value:
 def accumulators(lowered: Lowered) -> tuple[list[str], list[Value], list[Value]]:
     """Names, first values, and the variables."""
     first = list(lowered.walk.init())
-    made = names("acc", len(first))
-    return made, first, [var(n, v.dtype) for n, v in zip(made, first, strict=True)]
+    result = names("acc", len(first))
+    return result, first, [var(n, v.dtype) for n, v in zip(result, first, strict=True)]
 
 
 def following(made: Sequence[str], values: Sequence[Value]) -> list[Statement]:
@@ -116,11 +116,11 @@ def elements_of_piece(length: Value, body: Sequence[Statement]) -> For:
 
 def fold_nest(lowered: Lowered, before: int, after: int) -> Nest:
     """The fold of every piece."""
-    made, first, now = accumulators(lowered)
+    result, first, now = accumulators(lowered)
     x, params = source(lowered, before, after)
-    loop = elements_of_piece(var("length"), following(made, lowered.walk.step(tuple(now), x, var("j"))))
+    loop = elements_of_piece(var("length"), following(result, lowered.walk.step(tuple(now), x, var("j"))))
     stores = [Store(1 + k, var("i"), v) for k, v in enumerate(now)]
-    body = [*item(pieces_of(var("length"))), *[Local(n, v) for n, v in zip(made, first, strict=True)], loop, *stores]
+    body = [*item(pieces_of(var("length"))), *[Local(n, v) for n, v in zip(result, first, strict=True)], loop, *stores]
     return Nest(f"{lowered.name}_fold", operands([lowered.memories[0].code], [v.dtype for v in now]), tuple(params),
                 rows(*body))  # fmt: skip
 
@@ -131,40 +131,40 @@ def joined(lowered: Lowered, now: Sequence[Value], here: Sequence[Value]) -> lis
 
 def folds_nest(lowered: Lowered) -> Nest:
     """Folds of `PIECE` folds."""
-    made, first, now = accumulators(lowered)
+    result, first, now = accumulators(lowered)
     codes, count = [v.dtype for v in now], var("count")
     at = (var("before") * count + var("j")) * var("inner") + var("after")
     here = [Local(f"here{k}", load(k, at, code)) for k, code in enumerate(codes)]
     values = joined(lowered, now, [var(f"here{k}", code) for k, code in enumerate(codes)])
-    loop = elements_of_piece(count, [*here, *following(made, values)])
+    loop = elements_of_piece(count, [*here, *following(result, values)])
     stores = [Store(len(codes) + k, var("i"), v) for k, v in enumerate(now)]
-    body = [*item(pieces_of(count)), *[Local(n, v) for n, v in zip(made, first, strict=True)], loop, *stores]
+    body = [*item(pieces_of(count)), *[Local(n, v) for n, v in zip(result, first, strict=True)], loop, *stores]
     return Nest(f"{lowered.name}_folds", operands(codes, codes), ("count", "inner"), rows(*body))
 
 
 def starts_nest(lowered: Lowered, continued: bool) -> Nest:
     """Folds become what is before them, in place: of a whole row or, `continued`, of a piece that has a start."""
-    made, first, now = accumulators(lowered)
+    result, first, now = accumulators(lowered)
     codes, count, inner = [v.dtype for v in now], var("count"), var("inner")
     own = len(codes) if continued else 0
     at = (var("before") * count + var("j")) * inner + var("after")
     here = [Local(f"here{k}", load(own + k, at, code)) for k, code in enumerate(codes)]
     stores = [Store(own + k, at, v) for k, v in enumerate(now)]
     values = joined(lowered, now, [var(f"here{k}", code) for k, code in enumerate(codes)])
-    step = [*here, *stores, *following(made, values)]
+    step = [*here, *stores, *following(result, values)]
     if continued:
         first = [load(k, var("i"), code) for k, code in enumerate(codes)]
         head, loop = item(pieces_of(count)), elements_of_piece(count, step)
     else:
         head = [Local("after", irem(var("i"), inner)), Local("before", idiv(var("i"), inner))]
         loop = For("j", ZERO, count, tuple(step))
-    body = [*head, *[Local(n, v) for n, v in zip(made, first, strict=True)], loop]
+    body = [*head, *[Local(n, v) for n, v in zip(result, first, strict=True)], loop]
     return Nest(f"{lowered.name}_starts", operands(codes if continued else [], codes), ("count", "inner"), rows(*body))
 
 
 def walk_nest(lowered: Lowered, before: int, after: int) -> Nest:
     """Every piece walked from its start."""
-    made, _, now = accumulators(lowered)
+    result, _, now = accumulators(lowered)
     codes = [v.dtype for v in now]
     x, params = source(lowered, before, after)
     at = (var("before") * var("length") + var("j")) * var("inner") + var("after")
@@ -174,8 +174,8 @@ def walk_nest(lowered: Lowered, before: int, after: int) -> Nest:
         for k, (v, code) in enumerate(zip(lowered.walk.emit(tuple(now)), lowered.outs, strict=True))
     ]
     loop = elements_of_piece(
-        var("length"), [*following(made, lowered.walk.step(tuple(now), x, var("j"))), *stores]
+        var("length"), [*following(result, lowered.walk.step(tuple(now), x, var("j"))), *stores]
     )
-    starts = [Local(n, load(1 + k, var("i"), code)) for k, (n, code) in enumerate(zip(made, codes, strict=True))]
+    starts = [Local(n, load(1 + k, var("i"), code)) for k, (n, code) in enumerate(zip(result, codes, strict=True))]
     return Nest(f"{lowered.name}_pieces", operands([lowered.memories[0].code, *codes], lowered.outs), tuple(params),
                 rows(*item(pieces_of(var("length"))), *starts, loop))  # fmt: skip

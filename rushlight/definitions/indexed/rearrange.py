@@ -29,15 +29,15 @@ class Flip(Loops):
         input, dims = args[0], wrap_dims("flip", args[1], args[0].ndim)
         dims = frozenset(dims if input.ndim else ())
 
-        def turned(sizes: Any, strides: Any, offset: int) -> tuple:
+        def flipped(sizes: Any, strides: Any, offset: int) -> tuple:
             for d in dims:
                 offset = offset + strides[d] * (or_one(sizes[d]) - 1)
             return tuple(sizes), tuple([-s if d in dims else s for d, s in enumerate(strides)]), offset
 
-        sizes, strides, start = turned(input.shape, input.stride(), 0)
+        sizes, strides, start = flipped(input.shape, input.stride(), 0)
         whole = Piece(0, (0,) * len(sizes), sizes, tuple(input.stride()), -start, dims)
         memory = Memory("input", input.dtype.code, sizes, strides, tuple(range(input.ndim)), start)
-        return elements("flip", memory, turned).but(pieces=(whole,))
+        return elements("flip", memory, flipped).but(pieces=(whole,))
 
     def vjp(self, g, dims):
         return {"input": g.flip(dims)}

@@ -204,10 +204,10 @@ class NestedTensor(_C.Tensor):
 
 def start(values: Any, starts: Any, sizes: Any, ragged: int, layout: Layout = jagged) -> NestedTensor:
     """A nested tensor with a raggedness of its own."""
-    made = _C.make_wrapper(NestedTensor, (starts.shape[0] - 1, *values.shape), None, values.dtype, values.device)
-    made._held, made._starts, made._sizes, made._ragged, made._layout = values.detach(), starts, sizes, ragged, layout
-    made._symbol = NestedInt(values.shape[ragged - 1])
-    return made
+    out = _C.make_wrapper(NestedTensor, (starts.shape[0] - 1, *values.shape), None, values.dtype, values.device)
+    out._held, out._starts, out._sizes, out._ragged, out._layout = values.detach(), starts, sizes, ragged, layout
+    out._symbol = NestedInt(values.shape[ragged - 1])
+    return out
 
 
 def make(pattern: NestedTensor, values: Any, ragged: int) -> NestedTensor:

@@ -193,10 +193,10 @@ class ToPadded(Composite):
                 component.index_select(0, kept),
                 position.index_select(0, kept),
             )
-        made = values.new_full((len(input), count, *values.shape[1:]), padding).index_put((component, position), values)
-        made = made.movedim(1, at)
-        if list(made.shape) != [*wanted[:at], count, *wanted[at + 1 :]]:
+        out = values.new_full((len(input), count, *values.shape[1:]), padding).index_put((component, position), values)
+        out = out.movedim(1, at)
+        if list(out.shape) != [*wanted[:at], count, *wanted[at + 1 :]]:
             raise RuntimeError(
-                f"to_padded_tensor: output_size {wanted} does not fit components that give {list(made.shape)}"
+                f"to_padded_tensor: output_size {wanted} does not fit components that give {list(out.shape)}"
             )
-        return made
+        return out

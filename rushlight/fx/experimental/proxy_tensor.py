@@ -200,14 +200,14 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             return result
         target, args_, kwargs_ = self.named(func, args, kwargs)
         given = map_aggregate(_with_lists((args_, kwargs_)), tracer.proxy_of)
-        made = tracer.create_proxy("call_function", target, given[0], given[1], name=_snake_case(func._opname))
+        answer = tracer.create_proxy("call_function", target, given[0], given[1], name=_snake_case(func._opname))
         result = func(*args, **kwargs)
-        self.track_tree(result, made)
+        self.track_tree(result, answer)
         return result
 
     def record_higher_order(self, op: HigherOrderOp, arguments: tuple) -> Sequence[Tensor]:
         """A call of an op over functions: each of them as a graph of its own, held by the module of this one."""
-        graphs, made = self.traced_functions(op, arguments)
+        graphs, result = self.traced_functions(op, arguments)
         given = list(arguments)
         nodes: list[Any] = list(map_aggregate(tuple(a if not callable(a) or isinstance(a, Tensor) else None
                                                     for a in arguments), self.tracer.proxy_of))  # fmt: skip
@@ -222,10 +222,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         has_elements = self.tracing_mode == "real" and not any(isinstance(t, FakeTensor) for t in tensors_in(arguments))
         if has_elements:
             with below(state.dispatch_modes), no_grad():
-                made = list(op.run(*given))
-        self.track_tree(tuple(made), proxy)
-        proxy.node.meta["val"] = tuple(made)
-        return made
+                result = list(op.run(*given))
+        self.track_tree(tuple(result), proxy)
+        proxy.node.meta["val"] = tuple(result)
+        return result
 
     def traced_functions(self, op: HigherOrderOp, arguments: tuple) -> tuple[dict[str, GraphModule], list[Tensor]]:
         """The functions of a call as graphs, by their names, and tensors without elements like its results."""
@@ -250,9 +250,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
     def mode_inside(self, tracer: PythonKeyTracer) -> ProxyTorchDispatchMode:
         """What records the functions of ops over functions."""
-        made = ProxyTorchDispatchMode(tracer, "fake", decomposition_table=self.decomposition_table)
-        made.names_as_pytorch = self.names_as_pytorch
-        return made
+        result = ProxyTorchDispatchMode(tracer, "fake", decomposition_table=self.decomposition_table)
+        result.names_as_pytorch = self.names_as_pytorch
+        return result
 
     def named(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
         """The call as it is recorded: as PyTorch would make it, where that is asked for and it has such a call."""

@@ -37,7 +37,7 @@ class SizeProxies:
 
     def __init__(self) -> None:
         self.seen: dict[str, tuple[Proxy, int | None]] = {}    # symbol -> the value that has it, and in which dim
-        self.made: dict[Any, Any] = {}
+        self.known: dict[Any, Any] = {}
 
     def note(self, number: Any, proxy: Proxy, dim: int | None) -> None:
         """`number` is the size of `proxy` in `dim`, or (None) its value."""
@@ -58,9 +58,9 @@ class SizeProxies:
         known = formula.constant
         if known is not None:
             return known
-        if formula not in self.made:
-            self.made[formula] = self.compute(formula)
-        return self.made[formula]
+        if formula not in self.known:
+            self.known[formula] = self.compute(formula)
+        return self.known[formula]
 
     def compute(self, formula: Any) -> Any:
         if isinstance(formula, Expression):
@@ -91,13 +91,13 @@ class SizeProxies:
 
     def atom(self, atom: Atom) -> Any:
         key = of_atom(atom)
-        if key not in self.made:
-            self.made[key] = (
+        if key not in self.known:
+            self.known[key] = (
                 self.call(_OPERATIONS[atom.name], *map(self.build, atom.arguments))
                 if atom.arguments
                 else self.symbol(atom.name)
             )
-        return self.made[key]
+        return self.known[key]
 
     def symbol(self, name: str) -> Any:
         proxy, dim = self.seen[name]

@@ -193,7 +193,7 @@ class BlockMask:
             )
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
 
-        def turned(counts: Tensor | None, columns: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        def transposed(counts: Tensor | None, columns: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
             if not compute_q_blocks or counts is None:
                 return None, None
             return _to_ordered(_to_dense(counts, columns, columns.shape[-1]).transpose(-2, -1))
@@ -205,8 +205,8 @@ class BlockMask:
             kv_indices,
             full_kv_num_blocks,
             full_kv_indices,
-            *turned(kv_num_blocks, kv_indices),
-            *turned(full_kv_num_blocks, full_kv_indices),
+            *transposed(kv_num_blocks, kv_indices),
+            *transposed(full_kv_num_blocks, full_kv_indices),
             BLOCK_SIZE=size,
             mask_mod=mask_mod or noop_mask,
         )

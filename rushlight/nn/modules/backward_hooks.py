@@ -58,12 +58,12 @@ class BackwardHook:
         """The result behind a border where its gradients are noted and `user_pre_hooks` run."""
         alone = not isinstance(result, tuple)
         values = (result,) if alone else result
-        made, index = self._behind_border(values, self._at_output)
+        answer, index = self._behind_border(values, self._at_output)
         self.n_outputs = len(values)
         self.output_index = index or []
         if alone:
-            return made[0]
-        return type(result)(*made) if hasattr(result, "_fields") else made
+            return answer[0]
+        return type(result)(*answer) if hasattr(result, "_fields") else answer
 
     def _behind_border(self, values: tuple, hook: Callable) -> tuple[tuple, list[int] | None]:
         index = [i for i, value in enumerate(values) if isinstance(value, Tensor)]

@@ -47,18 +47,18 @@ class MapperIterDataPipe(IterDataPipe[_T_co]):
         result = call_on_columns(self.fn, data, self.input_col)
         if self.input_col is None:
             return result
-        made = list(data) if isinstance(data, tuple) else data
+        answer = list(data) if isinstance(data, tuple) else data
         if self.output_col == -1:
-            made.append(result)
+            answer.append(result)
         elif self.output_col is not None:
-            made[self.output_col] = result
+            answer[self.output_col] = result
         elif isinstance(self.input_col, (list, tuple)):
-            made[self.input_col[0]] = result
+            answer[self.input_col[0]] = result
             for column in sorted(self.input_col[1:], reverse=True):
-                del made[column]
+                del answer[column]
         else:
-            made[self.input_col] = result
-        return tuple(made) if isinstance(data, tuple) else made
+            answer[self.input_col] = result
+        return tuple(answer) if isinstance(data, tuple) else answer
 
     def __iter__(self) -> Iterator[_T_co]:
         for data in self.datapipe:
