@@ -11,7 +11,7 @@ from rushlight import _C
 from rushlight.base.shape import reaches
 from rushlight.op import Composite, find_op, result_type, wrap_dim
 
-SELECTED = 65   # elements from which one is selected: fewer are sorted by a kernel as fast
+SELECTED = 17   # elements from which one is selected: fewer are sorted by a kernel as fast
 
 
 def ranked(input: Any, dim: int, position: Any, keepdim: bool) -> tuple[Any, Any]:
@@ -20,15 +20,22 @@ def ranked(input: Any, dim: int, position: Any, keepdim: bool) -> tuple[Any, Any
     if not input.ndim:
         return input.clone(), find_op("zeros")((), dtype=_C.int64, device=input.device)
     if isinstance(position, int) and reaches(input.shape[dim], SELECTED):
-        where = find_op("_ranked_element")(input.detach(), position, "kept", dim)[1]
-    else:
-        order = input.detach().sort(dim)[1]
-        where = order.narrow(dim, position, 1) if isinstance(position, int) else order.gather(dim, position)
-    return picked(input, dim, where, keepdim)
+        return squeezed(dim, keepdim, *selected(input, position, "kept", dim))
+    order = input.detach().sort(dim)[1]
+    where = order.narrow(dim, position, 1) if isinstance(position, int) else order.gather(dim, position)
+    return squeezed(dim, keepdim, input.gather(dim, where), where)
 
 
-def picked(input: Any, dim: int, where: Any, keepdim: bool) -> tuple[Any, Any]:
-    values = input.gather(dim, where)
+def selected(input: Any, position: int, missing: str, dim: int) -> tuple[Any, Any]:
+    """(values, indices) at `position` along `dim`, which is kept. Rows are read several times: make them dense."""
+    if dim == input.ndim - 1 or input.stride(dim) == 1:
+        return find_op("_ranked_element")(input, position, missing, dim)
+    last = input.ndim - 1
+    values, where = find_op("_ranked_element")(input.movedim(dim, last).contiguous(), position, missing, last)
+    return values.movedim(last, dim), where.movedim(last, dim)
+
+
+def squeezed(dim: int, keepdim: bool, values: Any, where: Any) -> tuple[Any, Any]:
     return (values, where) if keepdim else (values.squeeze(dim), where.squeeze(dim))
 
 
@@ -51,8 +58,7 @@ class Median(Composite):
             if not input.dtype.is_floating_point:
                 raise RuntimeError(f"{self.name}(): an empty tensor of {input.dtype.name} has no median")
             return input.new_full((), math.nan)
-        flat = input.reshape(-1)
-        return flat.gather(0, self.middle(flat, 0)[1]).squeeze(0)
+        return self.middle(input if input.ndim == 1 else input.reshape(-1), 0)[0].squeeze(0)
 
     def middle(self, input: Any, dim: int) -> tuple[Any, Any]:
         """(values, indices) of the median along `dim`, which is kept."""
@@ -62,10 +68,7 @@ class Median(Composite):
         if not input.ndim or not input.dtype.is_floating_point:
             return ranked(input, dim, (n - 1) // 2, True)
         if reaches(n, SELECTED):
-            where = find_op("_ranked_element")(
-                input.detach(), (n - 1) // 2, "skipped" if self.skips_nan else "first", dim
-            )[1]
-            return picked(input, dim, where, True)
+            return selected(input, (n - 1) // 2, "skipped" if self.skips_nan else "first", dim)
         missing = input.detach().isnan().sum(dim, True)
         if self.skips_nan:
             position = (n - missing - 1).clamp(min=0).div(2, rounding_mode="floor")

@@ -10,9 +10,10 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.definitions.reduction.extremes import selected_gradient
-from rushlight.op import Composite, Extern, Library, Meta, Spec, wrap_dim
+from rushlight.op import Composite, Library, Meta, Spec, wrap_dim
 from rushlight.op.radix import radix_launches
 from rushlight.op.radix_device import sort_launches
+from rushlight.op.rank_select import ranked_launches
 from rushlight.op.ranks import rank_launches
 
 CPU = _C.device("cpu")
@@ -171,7 +172,7 @@ class TopK(Library):
         return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}
 
 
-class RankedElement(Extern):
+class RankedElement(Library):
     """The element at `position` in order along `dim`, and where it is:
     of equals that which a stable sort would have there.
 
@@ -182,31 +183,15 @@ class RankedElement(Extern):
     batch = "dim"
     schema = "_ranked_element(Tensor input, int position, str missing, int dim) -> (Tensor values, Tensor indices)"
     function = method = out = False
-    differentiable = False
 
     def meta(self, input, position, missing, dim):
         shape = tuple(1 if d == dim else n for d, n in enumerate(input.shape))
         return Spec(shape, input.dtype), Spec(shape, _C.int64)
 
+    def launches(self, args):
+        return ranked_launches(*args)
+
     def cpu(self, out, input, position, missing, dim):
-        if not out[0].numel():
-            return
-        import numpy as np  # loaded with the first call that needs it
-
-        a = np.moveaxis(array(input), dim, -1)
-        n = a.shape[-1]
-        where = np.moveaxis(out[1].numpy(), dim, -1)
-        gone = np.isnan(a).sum(-1, keepdims=True) if a.dtype.kind == "f" and missing != "kept" else None
-        if gone is not None and gone.any():
-            wanted = (
-                np.maximum(n - gone - 1, 0) // 2 if missing == "skipped" else np.where(gone > 0, n - gone, position)
-            )
-            where[...] = np.take_along_axis(np.argsort(a, axis=-1, kind="stable"), wanted, -1)
-        else:
-            where[...] = selected_positions(a, position)
-        out[0].copy_(input.gather(dim, out[1]))
-
-    def elsewhere(self, out, input, position, missing, dim):
         if not out[0].numel():
             return
         values, order = input.sort(dim)
@@ -219,20 +204,8 @@ class RankedElement(Extern):
         out[0].copy_(values.gather(dim, wanted))
         out[1].copy_(order.gather(dim, wanted))
 
+    elsewhere = cpu
+    saved_results = (1,)
 
-def selected_positions(a: Any, position: int) -> Any:
-    """Where the element at `position` in the order of every row is, by selection: a sort would order the others too."""
-    import numpy as np  # loaded with the first call that needs it
-
-    value = np.partition(a, position, axis=-1)[..., position : position + 1]
-    same = a == value if a.dtype.kind != "f" else (a == value) | (np.isnan(a) & np.isnan(value))
-    found = same.argmax(-1)[..., None]
-    if same.sum() == found.size:
-        return found
-    before = (
-        (a < value).sum(-1, keepdims=True)
-        if a.dtype.kind != "f"
-        else ((a < value) | (np.isnan(value) & ~np.isnan(a))).sum(-1, keepdims=True)
-    )
-    number = np.cumsum(same, axis=-1)   # equals counted along the row
-    return (same & (number == position - before + 1)).argmax(-1)[..., None]
+    def vjp(self, g, input: Meta, dim, result):
+        return {"input": None if g[0] is None else selected_gradient(g[0], input.shape, result[1], dim, True)}
