@@ -24,6 +24,7 @@ from rushlight.aot.compile_graph import compile_captured as compile_captured
 from . import compile_graph as compile_graph
 from rushlight.aot.partition import default_partition as default_partition
 from . import functional_graph as functional_graph
+from . import graph_cache as graph_cache
 from . import graph_calls as graph_calls
 from . import max_flow as max_flow
 from . import metadata as metadata
@@ -34,3 +35,4 @@ from . import refused as refused
 from . import runtime as runtime
 from . import schema_arguments as schema_arguments
 from . import specialized as specialized
+from . import thread_casts as thread_casts

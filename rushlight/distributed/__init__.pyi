@@ -36,6 +36,7 @@ from rushlight.distributed.collectives import P2POp as P2POp
 from rushlight.distributed.store import PrefixStore as PrefixStore
 from rushlight.distributed.group import ProcessGroup as ProcessGroup
 from rushlight.distributed.group import HostBackend as ProcessGroupGloo
+from rushlight.distributed.nccl_backend import NcclBackend as ProcessGroupNCCL
 from rushlight.distributed.errors import QueueEmptyError as QueueEmptyError
 from rushlight.distributed.reduce_op import ReduceOp as ReduceOp
 from rushlight.distributed.options import ReduceOptions as ReduceOptions
@@ -92,7 +93,7 @@ from rushlight.distributed.groups import is_backend_available as is_backend_avai
 from rushlight.distributed.groups import is_gloo_available as is_gloo_available
 from rushlight.distributed.groups import is_initialized as is_initialized
 from rushlight.distributed.groups import is_mpi_available as is_mpi_available
-from rushlight.distributed.groups import _no as is_nccl_available
+from rushlight.distributed.groups import is_nccl_available as is_nccl_available
 from rushlight.distributed.groups import is_torchelastic_launched as is_torchelastic_launched
 from rushlight.distributed.groups import _no as is_ucc_available
 from rushlight.distributed.groups import _no as is_xccl_available
@@ -100,6 +101,8 @@ from rushlight.distributed.collectives import isend as isend
 from . import mailbox as mailbox
 from rushlight.distributed.collectives import monitored_barrier as monitored_barrier
 from . import mpi_backend as mpi_backend
+from . import nccl_backend as nccl_backend
+from . import nccl_work as nccl_work
 from rushlight.distributed.groups import new_group as new_group
 from rushlight.distributed.groups import new_subgroups as new_subgroups
 from rushlight.distributed.groups import new_subgroups_by_enumeration as new_subgroups_by_enumeration

@@ -29,6 +29,7 @@ from rushlight.op.extern import Spec as Spec
 from rushlight.op.view import View as View
 from . import batch_overloads as batch_overloads
 from . import batching as batching
+from . import blas as blas
 from . import butterflies as butterflies
 from . import composite as composite
 from . import convolve as convolve
@@ -53,6 +54,7 @@ from . import library as library
 from rushlight.op.registry import load_all as load_all
 from . import loops as loops
 from . import memory as memory
+from . import multi_tensor as multi_tensor
 ops: Any
 from . import out as out
 from . import pack as pack
@@ -61,7 +63,9 @@ from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published
 from . import quads as quads
 from . import radix as radix
+from . import radix_device as radix_device
 from . import random_level as random_level
+from . import rank_select as rank_select
 from . import ranks as ranks
 from . import recurrence as recurrence
 from . import reduction as reduction

@@ -41,6 +41,7 @@ from . import optimizer as optimizer
 from . import radam as radam
 from . import rmsprop as rmsprop
 from . import rprop as rprop
+from . import rule as rule
 from . import sgd as sgd
 from . import sparse_adam as sparse_adam
 from . import swa_utils as swa_utils
