@@ -2,6 +2,7 @@
 // first asked for. Kernels are made in Python (rushlight/devices/cuda), one variant for each class of geometry, when a
 // launch first needs one.
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <bit>
 
@@ -16,6 +17,7 @@ using namespace cuda;
 
 constexpr int kMostUnits = 64;
 constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4;
+constexpr int kFirstFault = 700, kLastFault = 719;     // errors after which a context is of no use (illegal addresses)
 
 struct Driver {
   int (*init)(unsigned);
@@ -46,6 +48,8 @@ struct Driver {
 
 Handle contexts[kMostUnits];
 int num_units = 0;
+bool is_forked = false;       // the parent had started CUDA: this process cannot use it
+void* opened = nullptr;
 thread_local int current = -1;
 thread_local char message[512];
 
@@ -53,7 +57,10 @@ int failed(const char* what, int code) {
   const char *name = nullptr, *text = nullptr;
   driver.error_name(code, &name);
   driver.error_text(code, &text);
-  snprintf(message, sizeof(message), "%s: %s (%s)", what, text ? text : "unknown error", name ? name : "?");
+  const char* lost = code >= kFirstFault && code <= kLastFault
+                         ? ". The device's memory is lost to this process: start it anew"
+                         : "";
+  snprintf(message, sizeof(message), "%s: %s (%s)%s", what, text ? text : "unknown error", name ? name : "?", lost);
   return code == kOutOfMemory ? RUSHLIGHT_OUT_OF_MEMORY : RUSHLIGHT_FAILED;
 }
 
@@ -63,6 +70,11 @@ inline int done(const char* what, int code) {
 
 inline int enter(int unit) {
   if (__builtin_expect(current == unit, 1)) return RUSHLIGHT_OK;
+  if (is_forked)
+    return snprintf(message, sizeof(message),
+                    "Cannot re-initialize CUDA in forked subprocess: it was started before the fork. Start processes "
+                    "with the 'spawn' method, or fork before CUDA is used"),
+           RUSHLIGHT_FAILED;
   if (unit < 0 || unit >= num_units)
     return snprintf(message, sizeof(message), "there is no unit %d", unit), RUSHLIGHT_FAILED;
   if (!contexts[unit])
@@ -526,7 +538,7 @@ PyObject* py_open(PyObject*, PyObject* path) {
   const char* text = PyUnicode_AsUTF8(path);
   if (!text) return nullptr;
   if (!num_units) {
-    void* library = dlopen(text, RTLD_NOW | RTLD_GLOBAL);
+    void* library = opened = dlopen(text, RTLD_NOW | RTLD_GLOBAL);
     if (!library) return PyErr_Format(PyExc_OSError, "cuda: no driver: %s", dlerror()), nullptr;
     if (!find_functions(library)) return nullptr;
     int found = 0;
@@ -535,9 +547,15 @@ PyObject* py_open(PyObject*, PyObject* path) {
     if (int code = driver.count(&found))
       return failed("devices", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
     num_units = std::min(found, kMostUnits);
+    pthread_atfork(nullptr, nullptr, [] {
+      current = -1;
+      is_forked = true;
+    });
   }
   return Py_BuildValue("iN", num_units, PyLong_FromVoidPtr(&table));
 }
+
+PyObject* py_is_forked(PyObject*, PyObject*) { return PyBool_FromLong(is_forked); }
 
 // cuda_enter(unit): the unit's context becomes the thread's; its address.
 PyObject* py_enter(PyObject*, PyObject* number) {
@@ -574,6 +592,7 @@ PyObject* py_kernel(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
     {"cuda_open", guarded<py_open>, METH_O,
      "cuda_open(path): how many units the driver has, and the address of their table"},
+    {"cuda_is_forked", guarded<py_is_forked>, METH_NOARGS, "whether CUDA was started before this process was forked"},
     {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
     {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,
      "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0): a "
@@ -581,6 +600,8 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
+
+void* cuda::find_function(const char* name) { return opened ? dlsym(opened, name) : nullptr; }
 
 void* cuda::reserve(int unit, size_t nbytes) {
   void* made = nullptr;

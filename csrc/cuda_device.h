@@ -43,12 +43,16 @@ int compute_of(int type);         // the library's number for how products of a 
 // cuda_blas_light.cpp: c = a @ b + bias, operands in this order; false where the library does not do it.
 bool launch_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& launch);
 
+// A function of the driver, which must be open; null where it has none of this name.
+void* find_function(const char* name);
+
 // Memory of a unit that stays; null where there is none.
 void* reserve(int unit, size_t nbytes);
 
 }  // namespace cuda
 
 int init_cuda_blas(PyObject* module);
+int init_cuda_host(PyObject* module);
 int init_cuda_blas_light(PyObject* module);
 int init_cuda(PyObject* module);
 

@@ -248,11 +248,25 @@ static bool copy_units(Tensor* target, Tensor* source, size_t nbytes) {
   return ok;
 }
 
-// move_bytes(target, source): between contiguous tensors of one type on two devices, or units of one. False: not
-// directly.
+bool (*note_pinned)(Storage*, Stream*) = nullptr;
+static int sync_mode = 0;   // 1: waits that nobody asked for by name are warned of; 2: refused
+
+static bool may_wait(const char* what) {
+  if (!sync_mode) return true;
+  if (sync_mode == 1)
+    return !PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: called a synchronizing operation: the host waits for the "
+                             "device (set_sync_debug_mode)", what);
+  return PyErr_Format(PyExc_RuntimeError, "%s: called a synchronizing operation: the host would wait for the device, "
+                      "which set_sync_debug_mode('error') refuses", what),
+         false;
+}
+
+// move_bytes(target, source, non_blocking=False): between contiguous tensors of one type on two devices, or units of
+// one. False: not directly.
 static PyObject* move_bytes(PyObject*, PyObject* args) {
   PyObject *t, *s;
-  if (!PyArg_ParseTuple(args, "O!O!", TensorType, &t, TensorType, &s)) return nullptr;
+  int non_blocking = 0;
+  if (!PyArg_ParseTuple(args, "O!O!|p", TensorType, &t, TensorType, &s, &non_blocking)) return nullptr;
   Tensor *target = as_tensor(t), *source = as_tensor(s);
   size_t nbytes = static_cast<size_t>(source->numel) * itemsize(source->dtype);
   bool from_host = source->device.type == kCPU, to_host = target->device.type == kCPU;
@@ -266,7 +280,11 @@ static PyObject* move_bytes(PyObject*, PyObject* args) {
   Stream* stream = current_stream(from_host ? target->device : source->device);
   if (!stream) return nullptr;
   RushlightWay way = from_host ? RUSHLIGHT_FROM_HOST : to_host ? RUSHLIGHT_TO_HOST : RUSHLIGHT_WITHIN;
+  bool later = non_blocking && way != RUSHLIGHT_WITHIN && note_pinned;
+  bool waits = way != RUSHLIGHT_WITHIN && !copies_at_once(stream->unit);
+  if (waits && !later && way == RUSHLIGHT_TO_HOST && !may_wait("copy")) return nullptr;
   if (!stream_copy(stream, way, target->data(), source->data(), nbytes)) return nullptr;
+  if (later && note_pinned((from_host ? source : target)->storage, stream)) Py_RETURN_TRUE;
   // Host memory may be freed or written to as soon as this returns.
   if (way != RUSHLIGHT_WITHIN && !copies_at_once(stream->unit) && !stream_drain(stream)) return nullptr;
   if (way == RUSHLIGHT_TO_HOST && !read_checks(stream)) return nullptr;
@@ -493,6 +511,31 @@ PyObject* py_unit_stats(PyObject*, PyObject* args) {
                        "failures", stats.failures);
 }
 
+PyObject* py_set_sync_mode(PyObject*, PyObject* mode) {
+  long number = PyLong_AsLong(mode);
+  if (PyErr_Occurred()) return nullptr;
+  sync_mode = static_cast<int>(number);
+  Py_RETURN_NONE;
+}
+
+PyObject* py_unit_snapshot(PyObject*, PyObject* device) {
+  Device d;
+  if (!parse_device(device, &d)) return nullptr;
+  Unit* unit = find_unit(d);
+  return unit ? device_snapshot(unit) : nullptr;
+}
+
+PyObject* py_limit_unit(PyObject*, PyObject* args) {
+  PyObject* device;
+  unsigned long long nbytes;
+  Device d;
+  if (!PyArg_ParseTuple(args, "OK", &device, &nbytes) || !parse_device(device, &d)) return nullptr;
+  Unit* unit = find_unit(d);
+  if (!unit) return nullptr;
+  unit->limit = nbytes;
+  Py_RETURN_NONE;
+}
+
 PyObject* py_empty_unit_cache(PyObject*, PyObject* device) {
   Stream* s = stream_of(device, 0);
   return s ? none_if(device_empty_cache(s->unit)) : nullptr;
@@ -612,7 +655,15 @@ PyMethodDef functions[] = {
      "update_many(kernel, rows, written, params): the same over many tuples of tensors"},
     {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
     {"move_bytes", guarded<move_bytes>, METH_VARARGS,
-     "move_bytes(target, source): the bytes of a contiguous tensor to another device; False where that takes a detour"},
+     "move_bytes(target, source, non_blocking=False): the bytes of a contiguous tensor to another device; False where "
+     "that takes a detour"},
+    {"set_sync_mode", guarded<py_set_sync_mode>, METH_O, "set_sync_mode(mode): 1 warns of waits for a device, 2 refuses"},
+    {"set_full_report", guarded<py_set_full_report>, METH_O,
+     "set_full_report(callable): what the message of a full device says of its holders"},
+    {"set_memory_history", guarded<py_set_memory_history>, METH_O,
+     "set_memory_history(callable): called as (action, unit, address, size) for every block taken and given back"},
+    {"unit_snapshot", guarded<py_unit_snapshot>, METH_O, "the segments and blocks that the allocator holds"},
+    {"limit_unit", guarded<py_limit_unit>, METH_VARARGS, "limit_unit(device, nbytes): hold no more than so many bytes"},
     {"new_stream", guarded<py_new_stream>, METH_VARARGS, "new_stream(device, priority): the number of a stream"},
     {"keep_stream", guarded<py_keep_stream>, METH_VARARGS,
      "keep_stream(device, number): memory used on a stream is not given back to the device any more"},

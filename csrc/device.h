@@ -54,6 +54,8 @@ struct Unit {
   const RushlightDevice* table;
   UnitStats stats;
   std::vector<Stream*> streams;      // never empty; never shrinks
+  std::vector<Block*> segments;      // the first block of each
+  size_t limit = SIZE_MAX;           // bytes that may be held from the device
 };
 
 inline const RushlightDevice* table_of(Device device) { return kDevices[device.type].table; }
@@ -62,6 +64,10 @@ inline bool is_plugged(Device device) { return kDevices[device.type].handler != 
 Unit* find_unit(Device device);                 // null with an exception where the device has no such unit
 Stream* current_stream(Device device);          // of this thread; null with an exception
 bool device_ok(Unit* unit, int status, const char* what);   // raises what a status means
+
+// Set where host memory can be pinned: notes that a storage is used on a stream until what is queued now is done; false
+// where its memory is not pinned.
+extern bool (*note_pinned)(Storage* storage, Stream* stream);
 
 bool stream_copy(Stream* stream, RushlightWay way, void* target, const void* source, size_t nbytes);
 bool stream_launch(Stream* stream, PyObject* handle,
@@ -76,6 +82,9 @@ char* stream_check(Stream* stream, PyObject* on_error, PyObject* op);
 // device_memory.cpp. `device_take` fills in data, capacity, release; out of memory raises OutOfMemoryError.
 bool device_take(Storage* storage, size_t nbytes);
 bool device_empty_cache(Unit* unit);
+PyObject* py_set_memory_history(PyObject*, PyObject* callable);
+PyObject* py_set_full_report(PyObject*, PyObject* callable);
+PyObject* device_snapshot(Unit* unit);   // [(address, size, stream, is_large, [(address, size, state), ...]), ...]
 void device_used_on(Storage* storage,
                     Stream* stream);  // its memory is not reused before what is queued on `stream` at its end is done
 void device_memory_before_fork();

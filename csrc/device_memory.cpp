@@ -3,6 +3,8 @@
 // in order. Memory that another stream uses as well (`device_used_on`) waits for that stream too.
 //
 // No function of a device is called under the lock: one in Python may let another thread run, which would wait for it.
+#include <set>
+
 #include "device.h"
 #include "storage.h"
 
@@ -130,6 +132,7 @@ bool give_up_segments(Stream* stream) {
   for (Block* b : whole) {
     ok &= device_ok(unit, table->free(table->context, unit->device.index, b->data, b->size), "free");
     Guard guard;
+    std::erase(unit->segments, b);
     unit->stats.reserved -= b->size;
     unit->stats.segments--;
     delete b;
@@ -140,6 +143,8 @@ bool give_up_segments(Stream* stream) {
 Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   Unit* unit = stream->unit;
   void* address = nullptr;
+  if (size > unit->limit || unit->stats.reserved > unit->limit - size)
+    return *status = RUSHLIGHT_OUT_OF_MEMORY, nullptr;
   *status = unit->table->allocate(unit->table->context, unit->device.index, size, &address);
   if (*status) return nullptr;
   bool large = want > kSmall;
@@ -148,10 +153,27 @@ Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   stats.reserved += size;
   stats.segments++;
   if (stats.reserved > stats.peak_reserved) stats.peak_reserved = stats.reserved;
-  stream->pools[large].put(
-      new Block{static_cast<char*>(address), size, large ? size : 0, nullptr, nullptr, true, stream});
+  auto* whole = new Block{static_cast<char*>(address), size, large ? size : 0, nullptr, nullptr, true, stream};
+  unit->segments.push_back(whole);
+  stream->pools[large].put(whole);
   return lend(stream->pools[large].take(want));
 }
+
+PyObject* history = nullptr;       // history(action, index, address, size): what happens to blocks, while recorded
+
+// Somebody who watches is told; an error of theirs is printed and costs nothing else.
+void tell_history(const char* action, Unit* unit, const Block* b) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  if (history) {
+    Ref told(PyObject_CallFunction(history, "siKK", action, unit->device.index,
+                                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(b->data)),
+                                   static_cast<unsigned long long>(b->size)));
+    if (!told) PyErr_WriteUnraisable(history);
+  }
+  PyGILState_Release(gil);
+}
+
+PyObject* full_report = nullptr;   // full_report(type, index): who holds memory, for the message
 
 // A device's complaint that it is full is kept as the cause of ours.
 void raise_full(Unit* unit, size_t nbytes) {
@@ -160,15 +182,22 @@ void raise_full(Unit* unit, size_t nbytes) {
   PyErr_NormalizeException(&type, &value, &trace);
   const UnitStats& stats = unit->stats;
   const char* why = !value && unit->table->error ? unit->table->error(unit->table->context) : nullptr;
+  Ref holders(full_report ? PyObject_CallFunction(full_report, "si", device_type_name(unit->device.type),
+                                                  unit->device.index)
+                          : PyUnicode_FromString(""));
+  if (!holders || !PyUnicode_Check(holders.p)) return;
+  Ref limited(unit->limit != SIZE_MAX ? PyUnicode_FromFormat(", of %zu that this process may hold", unit->limit)
+                                      : PyUnicode_FromString(""));
+  if (!limited) return;
   Ref said(value ? PyUnicode_FromFormat(" (it says: %S)", value)
-           : why ? PyUnicode_FromFormat(" (it says: %s)", why)
+           : why && *why ? PyUnicode_FromFormat(" (it says: %s)", why)
                  : PyUnicode_FromString(""));
   if (!said) return;
   PyErr_Format(OutOfMemoryError,
                "device '%s:%d' is out of memory: %zu bytes were asked for; tensors use %zu, and %zu are held from the "
-               "device in all%U. Use smaller sizes, or free other tensors.",
+               "device in all%U%U.%U Use smaller sizes, or free other tensors.",
                device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated, stats.reserved,
-               said.p);
+               limited.p, said.p, holders.p);
   PyObject *our_type, *ours, *our_trace;
   PyErr_Fetch(&our_type, &ours, &our_trace);
   PyErr_NormalizeException(&our_type, &ours, &our_trace);
@@ -212,6 +241,7 @@ void release_block(Storage* s) {
   Stream* stream = stream_of(b);
   Unit* unit = stream->unit;
   Others* others = others_of(b);
+  if (history) tell_history("free_completed", unit, b);
   if (others) {
     PyGILState_STATE gil = PyGILState_Ensure();
     const RushlightDevice* table = unit->table;
@@ -242,6 +272,7 @@ bool device_take(Storage* s, size_t nbytes) {
   Stream* stream = current_stream(s->device);
   Block* b = stream ? take(stream, nbytes) : nullptr;
   if (!b) return false;
+  if (history) tell_history("alloc", stream->unit, b);
   s->data = b->data;
   s->capacity = b->size;
   s->context = b;
@@ -266,6 +297,46 @@ void device_used_on(Storage* s, Stream* stream) {
   for (Stream* known : others->streams)
     if (known == stream) return;
   others->streams.push_back(stream);
+}
+
+PyObject* device_snapshot(Unit* unit) {
+  Ref found(PyList_New(0));
+  if (!found) return nullptr;
+  Guard guard;
+  std::set<const Block*> binned;
+  for (Stream* stream : unit->streams)
+    for (auto& bin : stream->bins) binned.insert(bin.begin(), bin.end());
+  for (Block* first : unit->segments) {
+    Ref blocks(PyList_New(0));
+    size_t size = 0;
+    for (Block* b = first; b; b = b->after) {
+      size += b->size;
+      const char* state = b->is_free || binned.count(b) ? "inactive"
+                          : others_of(b) && !others_of(b)->events.empty() ? "active_pending_free"
+                                                                          : "active_allocated";
+      Ref one(Py_BuildValue("(NNs)", PyLong_FromVoidPtr(b->data), PyLong_FromSize_t(b->size), state));
+      if (!blocks || !one || PyList_Append(blocks.p, one.p)) return nullptr;
+    }
+    Stream* stream = stream_of(first);
+    Ref one(Py_BuildValue("(NNiiO)", PyLong_FromVoidPtr(first->data), PyLong_FromSize_t(size), stream->number,
+                          first->warm != 0, blocks.p));
+    if (!one || PyList_Append(found.p, one.p)) return nullptr;
+  }
+  return Py_NewRef(found.p);
+}
+
+// set_full_report(callable): what the message of a full device adds.
+PyObject* py_set_full_report(PyObject*, PyObject* callable) {
+  Py_XSETREF(full_report, Py_NewRef(callable));
+  Py_RETURN_NONE;
+}
+
+// set_memory_history(callable or None)
+PyObject* py_set_memory_history(PyObject*, PyObject* callable) {
+  PyObject* before = history;
+  history = callable == Py_None ? nullptr : Py_NewRef(callable);
+  Py_XDECREF(before);
+  Py_RETURN_NONE;
 }
 
 void device_memory_before_fork() { lock.lock(); }

@@ -43,7 +43,7 @@ struct ManagedVersioned {
 
 enum : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBoolean = 6, kE4M3FN = 10, kE5M2 = 12 };
 enum : uint64_t { kReadOnly = 1, kCopied = 2 };
-constexpr int32_t kDLCPU = 1;
+constexpr int32_t kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3;
 constexpr uint32_t kMajor = 1, kMinor = 0;
 
 const char* const kName = "dltensor";
@@ -105,7 +105,7 @@ M* make_export(Tensor* t) {
   e->managed.deleter = delete_export<M>;
   DLTensor& d = e->managed.tensor;
   d.data = t->storage->data ? t->data() : nullptr;
-  d.device = {kDLCPU, 0};
+  d.device = {t->device.type == kCPU ? kDLCPU : kDLCUDA, t->device.type == kCPU ? 0 : t->device.index};
   d.ndim = t->ndim;
   d.dtype = to_dl(t->dtype);
   d.shape = e->geometry;
@@ -133,13 +133,14 @@ PyObject* py_to_dlpack(PyObject*, PyObject* args) {
                PyExc_BufferError,
                "__dlpack__: the tensor requires a gradient, which DLPack does not carry. Use tensor.detach()"),
            nullptr;
-  if (t->device.type != kCPU)
+  bool on_cuda = !strcmp(device_type_name(t->device.type), "cuda");
+  if (t->device.type != kCPU && !on_cuda)
     return PyErr_Format(PyExc_BufferError, "__dlpack__: cannot export a tensor on device '%s'",
                         device_type_name(t->device.type)),
            nullptr;
   if (is_opaque(t->dtype))
     return PyErr_Format(PyExc_BufferError, "__dlpack__: %s has no DLPack type", info(t->dtype).name), nullptr;
-  if (!check_host_data(t, "__dlpack__")) return nullptr;   // wrappers have sizes but no bytes
+  if (!on_cuda && !check_host_data(t, "__dlpack__")) return nullptr;   // wrappers have sizes but no bytes
   if (!versioned) return PyCapsule_New(make_export<Managed>(t), kName, drop_plain);
   ManagedVersioned* managed = make_export<ManagedVersioned>(t);
   managed->major = kMajor;
@@ -161,8 +162,13 @@ void release_import(Storage* s) {
 
 Tensor* make_import(const DLTensor& d, void (*release)(Storage*), void* managed) {
   DType dtype;
-  if (d.device.device_type != kDLCPU)
+  Device place{};
+  if (d.device.device_type == kDLCUDA) {
+    Ref name(PyUnicode_FromFormat("cuda:%d", d.device.device_id));
+    if (!name || !parse_device(name.p, &place)) return nullptr;
+  } else if (d.device.device_type != kDLCPU && d.device.device_type != kDLCUDAHost) {
     return PyErr_Format(PyExc_BufferError, "from_dlpack: unsupported device type %d", d.device.device_type), nullptr;
+  }
   if (!from_dl(d.dtype, &dtype)) return nullptr;
   if (d.ndim < 0 || d.ndim > kMaxDims)
     return PyErr_Format(PyExc_BufferError, "from_dlpack: %d dimensions are not supported", d.ndim), nullptr;
@@ -182,7 +188,8 @@ Tensor* make_import(const DLTensor& d, void (*release)(Storage*), void* managed)
   if (!t) return nullptr;
   char* data = static_cast<char*>(d.data);
   if (data) data += d.byte_offset;
-  t->storage = storage_wrap(data, static_cast<size_t>(span) * itemsize(dtype), Device{}, release, managed);
+  t->storage = storage_wrap(data, static_cast<size_t>(span) * itemsize(dtype), place, release, managed);
+  t->device = place;
   t->dtype = dtype;
   memcpy(t->geometry, d.shape, sizeof(int64_t) * d.ndim);
   memcpy(t->geometry + d.ndim, strides, sizeof(int64_t) * d.ndim);
@@ -216,7 +223,42 @@ PyObject* py_from_dlpack(PyObject*, PyObject* capsule) {
   return nullptr;
 }
 
+void release_owner(Storage* s) {
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  Py_DECREF(static_cast<PyObject*>(s->context));
+  PyGILState_Release(gil);
+}
+
+// wrap_memory(address, shape, strides or None, dtype, device, owner): a tensor over a CUDA device's memory, which
+// `owner` keeps.
+PyObject* py_wrap_memory(PyObject*, PyObject* args) {
+  unsigned long long address;
+  PyObject *shape, *strides, *dtype, *device, *owner;
+  Device place;
+  if (!PyArg_ParseTuple(args, "KO!OO!OO", &address, &PyTuple_Type, &shape, &strides, DTypeType, &dtype, &device,
+                        &owner) ||
+      !parse_device(device, &place))
+    return nullptr;
+  Py_ssize_t ndim = PyTuple_GET_SIZE(shape);
+  if (ndim > kMaxDims || (strides != Py_None && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != ndim)))
+    return PyErr_SetString(PyExc_ValueError, "wrap_memory: expected as many strides as sizes"), nullptr;
+  int64_t geometry[2 * kMaxDims];
+  for (Py_ssize_t i = 0; i < ndim; i++) {
+    geometry[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, i));
+    if (strides != Py_None) geometry[ndim + i] = PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i));
+  }
+  if (PyErr_Occurred()) return nullptr;
+  DLTensor d{reinterpret_cast<void*>(address), {kDLCUDA, place.index}, static_cast<int32_t>(ndim), to_dl(dtype_of(dtype)),
+             geometry, strides == Py_None ? nullptr : geometry + ndim, 0};
+  Tensor* t = make_import(d, release_owner, owner);
+  if (t) Py_INCREF(owner);
+  return t ? as_object(t) : nullptr;
+}
+
 PyMethodDef functions[] = {
+    {"wrap_memory", guarded<py_wrap_memory>, METH_VARARGS,
+     "wrap_memory(address, shape, strides, dtype, device, owner): a tensor over memory that `owner` keeps"},
     {"to_dlpack", guarded<py_to_dlpack>, METH_VARARGS,
      "to_dlpack(tensor, versioned=False, copied=False): a capsule over the tensor's memory"},
     {"from_dlpack", guarded<py_from_dlpack>, METH_O, "(tensor over the capsule's memory, whether it is read-only)"},

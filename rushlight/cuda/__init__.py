@@ -16,9 +16,9 @@ from ..base.refusals import names_of
 from ..devices import registered, set_unit
 from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
-from ..torch_names import streams as _streams
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from .no_device import _needs_device, _no_device, _real, found
+from .queues import Event, Stream
 
 OutOfMemoryError = _C.OutOfMemoryError
 has_half = True
@@ -115,18 +115,38 @@ def empty_cache() -> None:
         _real().empty_cache()
 
 
+def _memory_view() -> Any:
+    from . import memory_view  # few programs look at memory
+
+    return memory_view
+
+
+def _snapshots(name: str) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(_memory_view(), name)(*args, **kwargs) if found() is not None else _no_device(name)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"See memory_view.{name}. Needs a CUDA device."
+    return call
+
+
+_snapshot, _dump_snapshot, _record_memory_history, memory_page = (
+    _snapshots(name) for name in ("_snapshot", "_dump_snapshot", "_record_memory_history", "memory_page")
+)
+
+
 def ipc_collect() -> None:
     """Collect device memory shared with other processes (there is none)."""
 
 
 def host_memory_stats() -> dict[str, Any]:
     """Counters of the allocator of pinned host memory."""
-    return {}
+    return _real().host_memory_stats() if found() is not None else {}
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
     """The same, nested."""
-    return {}
+    return _real().nested(host_memory_stats()) if found() is not None else {}
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
@@ -226,30 +246,6 @@ def stream(stream: Any) -> StreamContext:
     return StreamContext(stream)
 
 
-class Stream(_streams.Stream):
-    """A queue of work on a CUDA device; `with cuda.stream(s):` makes it the current one."""
-
-    def __init__(self, device: Any = None, priority: int = 0, **given: Any) -> None:
-        if found() is None:
-            raise RuntimeError(
-                "cuda.Stream: there is no CUDA device here whose work could be queued. Ask cuda.is_available() first."
-            )
-        super().__init__(_real().unit_of(device), priority=priority, **given)
-
-
-class Event(_streams.Event):
-    """A mark in a queue of work on a CUDA device."""
-
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-        if found() is None:
-            raise RuntimeError(
-                "cuda.Event: there is no CUDA device here whose work could be marked. Ask cuda.is_available() first."
-            )
-        super().__init__(
-            _real().unit_of(None), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
-
-
 _DEVICE_FUNCTIONS = (
     "init _lazy_init current_device set_device synchronize current_stream default_stream set_stream get_device_name"
     " get_device_capability get_device_properties get_rng_state set_rng_state initial_seed mem_get_info memory_summary"
@@ -266,7 +262,7 @@ globals().update({name: known for name, known in names_of("torch.cuda").items() 
 
 
 def _is_in_bad_fork() -> bool:
-    return False
+    return _C.cuda_is_forked()
 
 
 class cudaStatus:  # noqa: N801 - PyTorch's name

@@ -11,29 +11,10 @@ from typing import Any
 from .. import _C, accelerator, devices
 from ..devices.cuda import find
 from ..loops.record import Record as _Record
-from ..torch_names.streams import Stream
-
-
-def _index(device: Any) -> int:
-    """The number of a unit that is meant by a device, a number, or None for the current one."""
-    if device is None:
-        return current_device()
-    if isinstance(device, int):
-        return device if device >= 0 else current_device()
-    chosen = _C.device(device)
-    if chosen.type != "cuda":
-        raise ValueError(f"cuda: expected a cuda device, got {device!r}")
-    return current_device() if chosen.index is None else chosen.index
-
-
-def unit_of(device: Any) -> Any:
-    """The unit that is meant."""
-    index = _index(device)
-    if not 0 <= index < find().device_count():
-        raise AssertionError(
-            f"cuda: Invalid device id: there is no device {index}, the last is {find().device_count() - 1}"
-        )
-    return _C.device("cuda", index)
+from . import monitor
+from .memory_view import holders, memory_snapshot
+from .queues import Stream
+from .units import current_device, unit_of
 
 
 def init() -> None:
@@ -41,11 +22,6 @@ def init() -> None:
 
 
 _lazy_init = init
-
-
-def current_device() -> int:
-    """This thread's current unit."""
-    return _C.current_unit("cuda")
 
 
 def set_device(device: Any) -> None:
@@ -64,7 +40,8 @@ def synchronize(device: Any = None) -> None:
 
 def current_stream(device: Any = None) -> Stream:
     """This thread's current stream on a unit."""
-    return accelerator.current_stream(unit_of(device))
+    unit = unit_of(device)
+    return Stream(unit, stream_id=_C.current_stream(unit))
 
 
 def default_stream(device: Any = None) -> Stream:
@@ -164,8 +141,13 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
     """The same, nested."""
+    return nested(memory_stats(device))
+
+
+def nested(flat: dict[str, Any]) -> dict[str, Any]:
+    """Counters by the parts of their names."""
     nested: dict[str, Any] = {}
-    for name, value in memory_stats(device).items():
+    for name, value in flat.items():
         at, (*outer, last) = nested, name.split(".")
         for part in outer:
             at = at.setdefault(part, {})
@@ -296,10 +278,23 @@ def check_error(res: int) -> None:
         raise RuntimeError(f"CUDA error: {res}")
 
 
+_fractions: dict[int, float] = {}
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    """Hold at most this share of a unit's memory; beyond, OutOfMemoryError is raised."""
+    if not isinstance(fraction, float):
+        raise TypeError(f"set_per_process_memory_fraction: expected a float, got {type(fraction).__name__}")
+    if not 0.0 <= fraction <= 1.0:
+        raise ValueError(f"set_per_process_memory_fraction: expected a fraction from 0 to 1, got {fraction}")
+    unit = unit_of(device)
+    _fractions[unit.index] = fraction
+    _C.limit_unit(unit, int(fraction * find().driver.total_memory(unit.index)) if fraction < 1 else (1 << 64) - 1)
+
+
 def get_per_process_memory_fraction(device: Any = None) -> float:
-    """Everything may be used."""
-    unit_of(device)
-    return 1.0
+    """The share that may be used."""
+    return _fractions.get(unit_of(device).index, 1.0)
 
 
 def device_memory_used(device: Any = None) -> int:
@@ -318,15 +313,96 @@ def get_sync_debug_mode() -> int:
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Only 0, the default: waits are not reported yet."""
+    """Whether copies to the host that make it wait are fine (0), warned of (1) or refused (2)."""
     mode = SYNC_MODES.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
     if mode not in (0, 1, 2):
         raise RuntimeError(f"set_sync_debug_mode: expected default, warn, error, 0, 1 or 2, got {debug_mode!r}")
-    if mode:
-        raise NotImplementedError("cuda.set_sync_debug_mode: waits for the device are not reported yet; use 'default'")
     _sync_mode[0] = mode
+    _C.set_sync_mode(mode)
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
     """Counters of all that was ever taken and freed start anew with the peaks."""
     devices.reset_peak_memory_stats(unit_of(device))
+
+
+# --- pinned host memory -----------------------------------------------------------------------------------------------
+
+
+def host_memory_stats() -> dict[str, Any]:
+    """What is pinned, in PyTorch's words."""
+    found = _C.cuda_pinned_stats(False)
+    return {
+        "allocated_bytes.current": found["allocated"], "allocated_bytes.peak": found["peak_allocated"],
+        "reserved_bytes.current": found["held"], "reserved_bytes.peak": found["peak_held"],
+        "allocations.current": found["allocations"] - found["frees"], "allocations.allocated": found["allocations"],
+        "allocations.freed": found["frees"], "segments.current": found["segments"],
+    }  # fmt: skip
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Peaks start anew from what is pinned now."""
+    _C.cuda_pinned_stats(True)
+
+
+reset_accumulated_host_memory_stats = reset_peak_host_memory_stats
+
+
+# --- units as others see them -----------------------------------------------------------------------------------------
+
+
+def utilization(device: Any = None) -> int:
+    """Percent of the last moment in which kernels ran."""
+    return monitor.utilization(unit_of(device).index)[0]
+
+
+def memory_usage(device: Any = None) -> int:
+    """Percent of the last moment in which memory was read or written."""
+    return monitor.utilization(unit_of(device).index)[1]
+
+
+def temperature(device: Any = None) -> int:
+    """Degrees Celsius."""
+    return monitor.temperature(unit_of(device).index)
+
+
+def power_draw(device: Any = None) -> int:
+    """Milliwatts."""
+    return monitor.power_draw(unit_of(device).index)
+
+
+def clock_rate(device: Any = None) -> int:
+    """MHz of the multiprocessors."""
+    return monitor.clock_rate(unit_of(device).index)
+
+
+def list_gpu_processes(device: Any = None) -> str:
+    """Who computes on a unit, a line each."""
+    unit = unit_of(device)
+    found = monitor.processes(unit.index)
+    lines = [f"process {pid:>10d} uses {size / 2**20:>12.3f} MB GPU memory" for pid, size in found]
+    return "\n".join([f"GPU:{unit.index}", *(lines or ["no processes are running"])])
+
+
+_raw: dict[int, Any] = {}
+
+
+def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
+    """The address of `size` bytes, which stay taken until they are deleted."""
+    unit = unit_of(device)
+    if stream is not None and not isinstance(stream, Stream):
+        raise TypeError(f"caching_allocator_alloc: expected a cuda.Stream, got {type(stream).__name__}")
+    with stream if stream is not None else current_stream(unit):
+        taken = _C.empty((max(int(size), 1),), None, _C.uint8, unit)
+    _raw[taken.data_ptr()] = taken
+    return taken.data_ptr()
+
+
+def caching_allocator_delete(mem_ptr: int) -> None:
+    """Give back what `caching_allocator_alloc` gave."""
+    if _raw.pop(mem_ptr, None) is None:
+        raise RuntimeError(f"caching_allocator_delete: {mem_ptr:#x} was not given by caching_allocator_alloc")
+
+
+_C.set_full_report(holders)
+__all__ = ["current_device", "memory_snapshot"]

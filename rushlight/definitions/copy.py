@@ -157,7 +157,7 @@ class Copy(_Overwrite):
             raise NotImplementedError("Cannot copy out of meta tensor: it has no data")
         dense = src.expand(input.shape).to(input.dtype).contiguous()
         landing = input if input._is_contiguous() else _C.empty(input.shape, None, input.dtype, input.device)
-        transfer(landing, dense)
+        transfer(landing, dense, non_blocking and dense is src)
         if landing is not input:
             input.copy_(landing)
         return input
@@ -177,9 +177,10 @@ class CopyNumber(_Overwrite):
         return {"input": s.const(0, g.dtype)}
 
 
-def transfer(target: Any, source: Any) -> None:
-    """Bytes of a contiguous tensor to a contiguous tensor of the same type on another device."""
-    if not _C.move_bytes(target, source):   # from one kind of device to another
+def transfer(target: Any, source: Any, non_blocking: bool = False) -> None:
+    """Bytes of a contiguous tensor to a contiguous tensor of the same type on another device; `non_blocking`: between
+    pinned memory and a device, without waiting."""
+    if not _C.move_bytes(target, source, non_blocking):   # from one kind of device to another
         host = _C.empty(source.shape, None, source.dtype, None)
         transfer(host, source)
         transfer(target, host)
@@ -318,7 +319,7 @@ class ToDevice(Composite):
         dtype = dtype or input.dtype
         if target == input.device:
             return input.to(dtype, non_blocking, copy, memory_format=memory_format)
-        return find_op("_move_to_device")(input, target, dtype, memory_format)
+        return find_op("_move_to_device")(input, target, dtype, memory_format, non_blocking)
 
 
 def resolve_device(device: Any) -> Any:
@@ -329,12 +330,15 @@ def resolve_device(device: Any) -> Any:
 class MoveToDevice(Composite):
     """A copy on another device."""
 
-    schema = "_move_to_device(Tensor input, device device, dtype dtype, memory_format? memory_format=None) -> Tensor"
+    schema = (
+        "_move_to_device(Tensor input, device device, dtype dtype, memory_format? memory_format=None, bool"
+        " non_blocking=False) -> Tensor"
+    )
     function = method = False
     out = False
 
-    def compute(self, input, device, dtype, memory_format):
-        return fresh(input, input.shape, strides_for(input, memory_format), dtype, device).copy_(input)
+    def compute(self, input, device, dtype, memory_format, non_blocking):
+        return fresh(input, input.shape, strides_for(input, memory_format), dtype, device).copy_(input, non_blocking)
 
     def vjp(self, g, input: Meta):
         return {"input": g.to(input.device, input.dtype)}

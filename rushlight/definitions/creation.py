@@ -202,6 +202,10 @@ class Arange(Factory):
         )
 
 
+def pinned_if(made: Any, pin_memory: Any) -> Any:
+    return made.pin_memory() if pin_memory else made
+
+
 class Range(Composite):
     """start to end, end included; arange is the usual choice."""
 
@@ -217,7 +221,7 @@ class Range(Composite):
             raise RuntimeError(f"range: the bounds do not fit the sign of step: from {start} to {end} by {step}")
         count = math.floor((end - start) / step) + 1
         result = find_op("arange")(count, dtype=_C.float64, device=device) * step + start
-        return result.to(dtype or default_dtype()).requires_grad_(requires_grad)
+        return pinned_if(result.to(dtype or default_dtype()), pin_memory).requires_grad_(requires_grad)
 
 
 def bounds_in(dtype: Any, start: Any, end: Any) -> tuple[Any, Any]:
@@ -277,7 +281,7 @@ class Logspace(Composite):
         start, end = bounds_in(dtype or default_dtype(), start, end)
         exponents = find_op("linspace")(start, end, steps, dtype=_C.float64, device=device)
         result = find_op("pow")(find_op("full")((steps,), float(base), dtype=_C.float64, device=device), exponents)
-        return result.to(dtype or default_dtype()).requires_grad_(requires_grad)
+        return pinned_if(result.to(dtype or default_dtype()), pin_memory).requires_grad_(requires_grad)
 
 
 class _FromTensors(Composite):
@@ -359,13 +363,9 @@ def empty_as(name: str, input: Any, dtype: Any, layout: Any, device: Any, pin_me
     """Fresh memory shaped like `input`, with what is not given taken from it."""
     check_options(name, layout, pin_memory)
     fmt = memory_format or preserve_format
-    return fresh(
-        input,
-        input.shape,
-        strides_for(input, fmt),
-        dtype or input.dtype,
-        device if device is not None else input.device,
-    )
+    place = device if device is not None else input.device
+    made = fresh(input, input.shape, strides_for(input, fmt), dtype or input.dtype, place)
+    return pinned_if(made, pin_memory)
 
 
 class _Like(Composite):

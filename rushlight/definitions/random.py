@@ -512,6 +512,7 @@ class RandomFactory(Factory):
         draw_law(self.law(target.dtype, *own), target, generator)
         if out is not None:
             _C.bump_version(out)
+        target = target.pin_memory() if pin_memory else target
         return target.requires_grad_() if requires_grad else target
 
     def size(self, own: list[Any]) -> tuple[int, ...]:
@@ -603,7 +604,9 @@ class RandomLike(Composite):
     def compute(self, *args: Any) -> Any:
         input, *own, generator, dtype, layout, device, pin_memory, requires_grad, memory_format = args
         check_options(self.name, layout, pin_memory)
-        target = find_op("empty_like")(input.detach(), dtype=dtype, device=device, memory_format=memory_format)
+        target = find_op("empty_like")(
+            input.detach(), dtype=dtype, device=device, pin_memory=pin_memory, memory_format=memory_format
+        )
         draw_law(self.law(target.dtype, *own), target, generator)
         return target.requires_grad_() if requires_grad else target
 

@@ -54,6 +54,23 @@ BODIES = frozenset("""
     multi_head_attention_forward pca_lowrank rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell svd_lowrank tensordot
 """.split())  # fmt: skip
 
+# What differs on CUDA devices, as PyTorch's lists there do.
+LOWER_ON_CUDA = (LOWER - {"_addmm_activation", "conv_tbc", "mkldnn_rnn_layer"}) | frozenset(
+    "addmv addr convolution einsum mv conv_tbc".split()
+)
+FLOAT32_ON_CUDA = frozenset("""
+    acos asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity cross_entropy
+    cross_entropy_loss cumprod cumsum dist erfinv exp expm1 frobenius_norm group_norm hinge_embedding_loss huber_loss
+    interpolate kl_div l1_loss layer_norm linalg_matrix_norm linalg_vector_norm linear_cross_entropy log log10 log1p
+    log2 log_softmax logsumexp margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss native_layer_norm
+    nll_loss nll_loss2d nll_loss_nd norm nuclear_norm pdist poisson_nll_loss pow prod reciprocal renorm rms_norm rsqrt
+    sinh smooth_l1_loss soft_margin_loss softmax softmin softplus sum tan triplet_margin_loss
+""".split())  # fmt: skip
+WIDEST_ON_CUDA = WIDEST | frozenset("""
+    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler grid_sampler_2d grid_sampler_3d grid_sample index_put
+    scatter_add
+""".split())  # fmt: skip
+
 IGNORED, BODY, CAST = 1, 2, 3   # enum Autocast in csrc/call.h
 
 
@@ -75,22 +92,22 @@ state = _State()
 CASTABLE = frozenset((float32, float16, bfloat16, _C.float8_e4m3fn, _C.float8_e5m2))   # doubles are left alone
 
 
-def is_eligible(value: Any) -> bool:
-    """Whether autocast touches a value: floating-point tensors on the CPU, doubles left alone."""
-    return isinstance(value, Tensor) and value.dtype in CASTABLE and value.is_cpu
+def is_eligible(value: Any, device: str = "cpu") -> bool:
+    """Whether autocast touches a value: floating-point tensors on the device, doubles left alone."""
+    return isinstance(value, Tensor) and value.dtype in CASTABLE and value.device.type == device
 
 
-def cast(value: Any, dtype: Any) -> Any:
+def cast(value: Any, dtype: Any, device: str = "cpu") -> Any:
     """A value in another type: tensors, and lists of them; a parameter's cast is kept for its next use."""
     if isinstance(value, Tensor):
         given = value.dtype
-        if given is dtype or given not in CASTABLE or not value.is_cpu:
+        if given is dtype or given not in CASTABLE or value.device.type != device:
             return value
         if given is float32 and value.requires_grad and value.is_leaf and state.cache_enabled and not value._is_view():
             return kept_cast(value, dtype)
         return value.to(dtype)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
-        return [cast(v, dtype) for v in value]
+        return [cast(v, dtype, device) for v in value]
     return value
 
 
@@ -105,12 +122,12 @@ def kept_cast(parameter: Tensor, dtype: Any) -> Tensor:
     return result
 
 
-def widest(args: tuple, lower: Any) -> Any:
+def widest(args: tuple, lower: Any, device: str) -> Any:
     """The type of the `WIDEST` policy: float32 if any argument has it, else the lower type."""
     found = lower
     for a in args:
         for value in a if isinstance(a, (list, tuple)) else (a,):
-            if not is_eligible(value):
+            if not is_eligible(value, device):
                 continue
             if value.dtype is float32 or found is float32:
                 found = float32
@@ -119,66 +136,85 @@ def widest(args: tuple, lower: Any) -> Any:
     return found
 
 
-def to_lower(args: tuple) -> list[Any]:
+def to_lower(args: tuple, device: str) -> list[Any]:
     """The `LOWER` policy."""
-    dtype = state.dtypes["cpu"]
-    return [cast(a, dtype) for a in args]
+    dtype = state.dtypes[device]
+    return [cast(a, dtype, device) for a in args]
 
 
-def to_float32(args: tuple) -> list[Any]:
+def to_float32(args: tuple, device: str) -> list[Any]:
     """The `FLOAT32` policy."""
-    return [cast(a, float32) for a in args]
+    return [cast(a, float32, device) for a in args]
 
 
-def to_widest(args: tuple) -> list[Any]:
+def to_float32_unless_told(args: tuple, device: str) -> Any:
+    """The same on CUDA devices, where an argument may name the type of the result."""
+    return args if any(isinstance(a, _C.dtype) for a in args) else to_float32(args, device)
+
+
+def to_widest(args: tuple, device: str) -> list[Any]:
     """The `WIDEST` policy."""
-    dtype = widest(args, state.dtypes["cpu"])
-    return [cast(a, dtype) for a in args]
+    dtype = widest(args, state.dtypes[device], device)
+    return [cast(a, dtype, device) for a in args]
 
 
-def pad_policy(args: tuple) -> Any:
+def refused(args: tuple, device: str) -> Any:
+    """Probabilities of a half type leave no room for their logarithms."""
+    raise RuntimeError(
+        "binary_cross_entropy: unsafe to autocast. Use binary_cross_entropy_with_logits (or BCEWithLogitsLoss) on the"
+        " values before the sigmoid, or leave the autocast region and use float32."
+    )
+
+
+def pad_policy(args: tuple, device: str) -> Any:
     """`pad` in the modes whose kernels are on the float32 list: reflections up to two dims,
     replications up to three."""
     _, pad, mode = args[:3]
     limit = {"reflect": 4, "replicate": 6}.get(mode, 0)
-    return to_float32(args) if len(pad) <= limit else args
+    return to_float32(args, device) if len(pad) <= limit else args
 
 
-def interpolate_policy(args: tuple) -> Any:
+def interpolate_policy(args: tuple, device: str) -> Any:
     """`interpolate` by area in three dims is adaptive_avg_pool3d, which is on the float32 list."""
-    return to_float32(args) if args[3] == "area" and args[0].ndim == 5 else args
+    return to_float32(args, device) if args[3] == "area" and args[0].ndim == 5 else args
 
 
-def max_pool3d_policy(args: tuple) -> Any:
+def max_pool3d_policy(args: tuple, device: str) -> Any:
     """`max_pool3d` is on the float32 list, its form with indices is not."""
-    return args if args[-1] else to_float32(args)
+    return args if args[-1] else to_float32(args, device)
 
 
-POLICIES: dict[str, Callable[[tuple], Any]] = {
+Policy = Callable[[tuple, str], Any]
+POLICIES: dict[str, Policy] = {
     **dict.fromkeys(LOWER, to_lower), **dict.fromkeys(FLOAT32, to_float32), **dict.fromkeys(WIDEST, to_widest),
     "pad": pad_policy, "interpolate": interpolate_policy, "max_pool3d": max_pool3d_policy,
+}  # fmt: skip
+ON_CUDA: dict[str, Policy] = {
+    **dict.fromkeys(LOWER_ON_CUDA, to_lower), **dict.fromkeys(FLOAT32_ON_CUDA, to_float32_unless_told),
+    **dict.fromkeys(WIDEST_ON_CUDA, to_widest), "binary_cross_entropy": refused,
 }  # fmt: skip
 
 
 def register(name: str, dtype: Any) -> None:
     """Give a custom op a policy: its floating-point tensors are cast to `dtype`."""
-    POLICIES[name] = lambda args: [cast(a, dtype) for a in args]
+    POLICIES[name] = ON_CUDA[name] = lambda args, device: [cast(a, dtype, device) for a in args]
     for overload in ops[name].overload_list:
         find_policy(overload)
 
 
-_chosen: dict[Any, Callable[[tuple], Any]] = {}   # the policy of each overload that has one
+_chosen: dict[Any, dict[str, Policy]] = {}   # the policies of each overload that has one, by device
 
 
 def find_policy(overload: Any) -> int:
     """What the core should do with an op from now on; also told to the core."""
     # PyTorch's names have the namespace of Fourier transforms as a prefix.
     name = f"fft_{overload.name}" if getattr(overload.definition, "namespace", None) == "fft" else overload.name
-    if name in POLICIES:
-        _chosen[overload] = POLICIES[name]
+    own = {device: table[name] for device, table in (("cpu", POLICIES), ("cuda", ON_CUDA)) if name in table}
+    if own:
+        _chosen[overload] = own
     overload.autocast = (
         CAST
-        if name in POLICIES
+        if own
         else BODY if name in BODIES or getattr(overload.definition, "custom", False) else IGNORED
     )
     return overload.autocast
@@ -189,7 +225,23 @@ def call(overload: Any, args: tuple) -> Any:
     policy = overload.autocast or find_policy(overload)
     if policy == BODY:
         return overload.call(*args)
-    return _C.call_below(AUTOCAST, overload, _chosen[overload](args) if policy == CAST else args)
+    if policy == CAST:
+        device = device_of_call(args)
+        chosen = _chosen[overload].get(device) if state.enabled.get(device) else None
+        args = args if chosen is None else chosen(args, device)
+    return _C.call_below(AUTOCAST, overload, args)
+
+
+def device_of_call(args: tuple) -> str:
+    """The kind of device that a call's tensors are on: the first that is not the CPU, which lends single numbers."""
+    found = ""
+    for a in args:
+        for value in a if isinstance(a, (list, tuple)) else (a,):
+            if isinstance(value, Tensor):
+                found = value.device.type
+                if found != "cpu":
+                    return found
+    return found
 
 
 def is_active() -> bool:
@@ -231,7 +283,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
         device_type, enabled = "cuda", device_type
     state.enabled[known_device(device_type)] = bool(enabled)
     keys, excluded = _C.get_thread_keys()
-    active = state.enabled.get("cpu", False)   # the only device whose ops have policies
+    active = state.enabled.get("cpu", False) or state.enabled.get("cuda", False)   # devices whose ops have policies
     _C.set_thread_keys(keys | AUTOCAST if active else keys & ~AUTOCAST, excluded)
 
 

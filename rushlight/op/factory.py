@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from .. import _C
 from ..base.promotion import default_dtype
 from ..base.settings import must_fill_memory
-from ..devices import default_device
+from ..devices import default_device, find
 from ..loops import expr
 from ..loops.lowered import Lowered
 from ..loops.nest import pointwise_nest
@@ -37,7 +37,7 @@ def check_options(name: str, layout: Any, pin_memory: Any) -> None:
     """Refuse what this core does not have, by name."""
     if layout is not None and str(layout).rpartition(".")[2] != "strided":
         raise RuntimeError(f"{name}: layout {layout} is not supported; only strided tensors can be made here")
-    if pin_memory:
+    if pin_memory and not find("cuda"):
         raise RuntimeError(f"{name}: pin_memory=True needs a CUDA device, and none is available")
 
 
@@ -152,6 +152,8 @@ class Factory(OpDefinition):
         if not self.is_planned(args):
             return None
         own, dtype, device, requires_grad = self.split(args)
+        if args[-2]:       # pinned memory is no plan's
+            return None
         if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
             raise RuntimeError(
                 f"{self.name}: requires_grad=True needs a floating point or complex dtype, got {dtype.name}"
@@ -192,7 +194,8 @@ class Factory(OpDefinition):
         return {}
 
     def run(self, *args: Any) -> Any:
-        return self.plan(args)()
+        plan = self.plan((*args[:-2], False, args[-1]))
+        return plan().detach().pin_memory().requires_grad_(bool(args[-1])) if args[-2] else plan()
 
 
 def check_sizes(name: str, shape: tuple[int, ...]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..devices import placed
+from ..devices import find, placed
 
 # The dtypes that NumPy has too, under the same names.
 _IN_NUMPY = frozenset(
@@ -83,6 +83,7 @@ def tensor(
         result = _copied(data.detach(), dtype, device)
     else:
         result = _C.from_data(data, dtype, device)
+    result = result.pin_memory() if pin_memory else result
     return result.requires_grad_() if requires_grad else result
 
 
@@ -144,6 +145,8 @@ def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
         return obj
     if _is_array(obj):
         return from_numpy(obj)
+    if hasattr(obj, "__cuda_array_interface__"):
+        return from_cuda_array(obj)
     if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         return from_dlpack(obj)
     if isinstance(obj, (list, tuple, range, str)):
@@ -292,17 +295,63 @@ def dlpack_of(
     copy: bool | None = None,
 ) -> Any:
     """A DLPack capsule over the tensor's memory; versioned when the consumer says it understands that."""
-    if dl_device is not None and tuple(dl_device) != (DLDeviceType.kDLCPU, 0):
+    if dl_device is not None and tuple(dl_device) != tuple(dlpack_device_of(self)):
         raise BufferError(f"__dlpack__: cannot export to device {tuple(dl_device)}")
     source = self.clone() if copy else self
+    if self.device.type == "cuda" and stream is not None and stream != -1:
+        _C.synchronize(self.device, _C.current_stream(self.device))    # the consumer's stream is no stream of ours
     return _C.to_dlpack(source, max_version is not None and max_version[0] >= 1, bool(copy))
 
 
 def dlpack_device_of(self: Tensor) -> tuple[DLDeviceType, int]:
     """(device type, index) in DLPack's numbers."""
+    if self.device.type == "cuda":
+        return DLDeviceType.kDLCUDA, self.device.index
     if not self.is_cpu:
         raise ValueError(f"Unknown device type {self.device.type} for Dlpack")
-    return DLDeviceType.kDLCPU, 0
+    return (DLDeviceType.kDLCUDAHost if _C.is_pinned(self) else DLDeviceType.kDLCPU), 0
+
+
+# DLPack has no types of arrays, this has: what each of ours is called there.
+_ARRAY_TYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8", "complex128": "<c16",
+                "uint8": "|u1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint16": "<u2",
+                "uint32": "<u4", "uint64": "<u8", "bool": "|b1", "bfloat16": "<V2"}  # fmt: skip
+
+
+def cuda_array_of(self: Tensor) -> dict[str, Any]:
+    """`__cuda_array_interface__`, version 2: where the elements of a CUDA tensor are."""
+    if self.device.type != "cuda":
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.device}. Use tensor.cuda() first."
+        )
+    if self.requires_grad:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. Use var.detach() first."
+        )
+    if self.dtype.name not in _ARRAY_TYPES:
+        raise TypeError(f"__cuda_array_interface__: {self.dtype.name} has no such type")
+    strides = None if self.is_contiguous() else tuple([s * self.itemsize for s in self.stride()])
+    return {"typestr": _ARRAY_TYPES[self.dtype.name], "shape": tuple(self.shape), "strides": strides,
+            "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}  # fmt: skip
+
+
+def from_cuda_array(obj: Any) -> Tensor:
+    """A tensor over the memory of an object with `__cuda_array_interface__`, which stays alive as long as it does."""
+    given = obj.__cuda_array_interface__
+    if not find("cuda"):
+        raise RuntimeError("__cuda_array_interface__: there is no CUDA device here")
+    if given.get("mask") is not None:
+        raise NotImplementedError("__cuda_array_interface__: masked arrays have no tensors")
+    name = next((n for n, text in _ARRAY_TYPES.items() if text[1:] == given["typestr"][1:]), None)
+    if name is None or given["typestr"][0] == ">":
+        raise TypeError(f"__cuda_array_interface__: no tensor has elements of type {given['typestr']!r}")
+    dtype, shape = getattr(_C, name), tuple(given["shape"])
+    strides = given.get("strides")
+    elements = None if strides is None else tuple([s // dtype.itemsize for s in strides])
+    if given.get("stream") is not None:
+        _C.synchronize(_C.device("cuda", _C.current_unit("cuda")))
+    device = _C.device("cuda", _C.current_unit("cuda"))
+    return _C.wrap_memory(given["data"][0], shape, elements, dtype, device, obj)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -310,6 +359,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     capsule = ext_tensor
     if hasattr(ext_tensor, "__dlpack__"):
         wanted: dict[str, Any] = {"max_version": (1, 0)}
+        place = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else (1, 0)
+        if int(place[0]) == DLDeviceType.kDLCUDA:
+            unit = _C.device("cuda", int(place[1]))
+            wanted["stream"] = _C.stream_handle(unit, _C.current_stream(unit)) or 1    # 1: the driver's first queue
         if copy is not None:
             wanted["copy"] = copy
         try:

@@ -13,6 +13,7 @@ from .. import _C
 from .._C import Tensor, UntypedStorage
 from ..base.promotion import set_default_dtype
 from ..base.shape import INTS, Size
+from ..devices import find
 from ..op import find_op
 from ..overrides import handle_torch_function, is_tensor_like, overridable
 from ..storage import TypedStorage
@@ -211,8 +212,23 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Refused: only memory that a GPU copies from is worth pinning, and there is none."""
-    raise RuntimeError("pin_memory: needs an accelerator device, and none is available")
+    """A copy in host memory that a GPU reads and writes by itself; the tensor itself where it is there already."""
+    if self.device.type != "cpu":
+        raise RuntimeError(f"pin_memory: only dense CPU tensors can be pinned, got one on {self.device}")
+    if not find("cuda"):
+        raise RuntimeError("pin_memory: needs an accelerator device, and none is available")
+    if _C.is_pinned(self):
+        return self
+    _C.cuda_enter(_C.current_unit("cuda"))
+    strides = self.stride() if self._is_dense() else None
+    made = _C.cuda_pinned(self.numel() * self.element_size()).view(self.dtype)
+    made = made.view(self.shape) if strides is None else made.as_strided(self.shape, strides)
+    return made.copy_(self)
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is pinned."""
+    return self.device.type == "cpu" and _C.is_pinned(self)
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
@@ -270,6 +286,7 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_fo
 METHODS: dict[str, Any] = {
     "equal": equal, "allclose": allclose, "is_nonzero": is_nonzero, "new_tensor": new_tensor, "apply_": apply_,
     "map_": map_, "map2_": map2_, "dim_order": dim_order, "is_same_size": is_same_size, "pin_memory": pin_memory,
+    "is_pinned": is_pinned,
     "record_stream": record_stream, "reinforce": reinforce, "cuda": cuda, "real": _part("real"), "imag": _part("imag"),
     "is_distributed": lambda self: False, "name": None,
     **{n: _in_place(n) for n in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_",

@@ -112,3 +112,14 @@ int cuGetErrorName(int code, const char** text) {
   return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR", 0;
 }
 int cuGetErrorString(int code, const char** text) { return *text = code == 2 ? "out of memory" : "simulated", 0; }
+
+int cuMemHostAlloc(void **address, size_t size, unsigned flags) {
+  (void)flags;
+  *address = aligned_alloc(512, (size + 511) / 512 * 512);
+  return *address ? 0 : 2;
+}
+
+int cuMemFreeHost(void *address) {
+  free(address);
+  return 0;
+}

@@ -1,0 +1,160 @@
+"""What the caching allocator holds, as PyTorch's memory viewer reads it and as a page of our own.
+
+Enters: units. Leaves: snapshots (segments, their blocks, and where Python tensors of live blocks were made, if
+`_record_memory_history` was on), pickles of them, and an HTML page with every segment as a bar.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import pickle
+import sys
+import time
+from collections import Counter, deque
+from typing import Any
+
+from .. import _C
+from ..devices.cuda import find
+
+_MOST_HOLDERS, _MOST_FRAMES = 5, 64
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+class History:
+    """Every block taken and given back, with the stack of who asked; off unless asked for."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, deque[dict[str, Any]]] = {}
+        self.frames: dict[int, list[dict[str, Any]]] = {}      # of blocks in use, by address
+        self.traces, self.stacks, self.most = True, True, 0
+
+    def start(self, enabled: str, context: str | None, most: int) -> None:
+        self.traces, self.stacks, self.most = enabled == "all", context in ("all", "alloc", "state"), most
+        _C.set_memory_history(self.note)
+
+    def note(self, action: str, unit: int, address: int, size: int) -> None:
+        if action == "alloc":
+            frames = self.frames[address] = frames_here() if self.stacks else []
+        else:
+            frames = self.frames.pop(address, [])
+        if self.traces:
+            entry = {"action": action, "addr": address, "size": size, "stream": 0, "device": unit, "frames": frames,
+                     "time_us": time.time_ns() // 1000}  # fmt: skip
+            self.entries.setdefault(unit, deque(maxlen=self.most)).append(entry)
+
+
+history = History()
+
+
+def frames_here() -> list[dict[str, Any]]:
+    """The caller's Python frames, innermost first, those of this file left out."""
+    found, frame = [], sys._getframe(2)
+    while frame is not None and len(found) < _MOST_FRAMES:
+        code = frame.f_code
+        found.append({"filename": code.co_filename, "line": frame.f_lineno or 0, "name": code.co_qualname})
+        frame = frame.f_back
+    return found
+
+
+def segments_of(index: int) -> list[dict[str, Any]]:
+    """The segments of a unit in PyTorch's words."""
+    found = []
+    for address, total, stream, is_large, blocks in _C.unit_snapshot(_C.device("cuda", index)):
+        used = sum(size for _, size, state in blocks if state == "active_allocated")
+        active = sum(size for _, size, state in blocks if state != "inactive")
+        found.append({
+            "device": index, "address": address, "total_size": total, "allocated_size": used, "active_size": active,
+            "requested_size": used, "stream": stream, "segment_type": "large" if is_large else "small",
+            "segment_pool_id": (0, 0), "is_expandable": False, "frames": [],
+            "blocks": [{"address": at, "size": size, "requested_size": size, "state": state,
+                        "frames": history.frames.get(at, [])} for at, size, state in blocks],
+        })  # fmt: skip
+    return found
+
+
+def memory_snapshot(mempool_id: Any = None) -> list[dict[str, Any]]:
+    """The segments of all units; those of a pool are none."""
+    return [] if mempool_id is not None else [s for index in range(find().device_count()) for s in segments_of(index)]
+
+
+def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
+    """Segments, what happened to them while history was recorded, and settings."""
+    traces = [list(history.entries.get(index, ())) for index in range(find().device_count())]
+    settings = {
+        "PYTORCH_CUDA_ALLOC_CONF": "", "PYTORCH_ALLOC_CONF": "", "max_split_size": -1,
+        "garbage_collection_threshold": 0.0, "expandable_segments": False, "pinned_num_register_threads": 1,
+        "release_lock_on_malloc": False, "pinned_use_host_register": False, "roundup_power2_divisions": {},
+    }  # fmt: skip
+    return {"segments": memory_snapshot(), "device_traces": traces, "allocator_settings": settings,
+            "external_annotations": []}  # fmt: skip
+
+
+def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_traces: bool = False) -> None:
+    """A snapshot as a pickle of plain values, which PyTorch's viewer opens."""
+    with open(filename, "wb") as handle:
+        pickle.dump(_snapshot(), handle)
+
+
+def _record_memory_history(
+    enabled: str | None = "all", context: str | None = "all", stacks: str = "all", max_entries: int = 2**31 - 1,
+    device: Any = None, clear_history: bool = False, **others: Any,
+) -> None:  # fmt: skip
+    """Remember every block that is taken and given back. `enabled` None stops; stacks are Python's."""
+    if others:
+        raise NotImplementedError(f"_record_memory_history: no such argument here: {', '.join(others)}")
+    if context not in (None, "state", "alloc", "all"):
+        raise ValueError(f"_record_memory_history: context is None, 'state', 'alloc' or 'all', got {context!r}")
+    if stacks not in ("python", "all"):
+        raise ValueError(f"_record_memory_history: expected stacks to be 'python' or 'all', got {stacks!r}")
+    if enabled not in (None, "state", "all"):
+        raise ValueError(f"_record_memory_history: expected enabled to be None, 'state' or 'all', got {enabled!r}")
+    if clear_history:
+        history.entries.clear()
+    if enabled is None:
+        _C.set_memory_history(None)
+    else:
+        history.start(enabled, context, max_entries)
+
+
+def holders(kind: str, index: int) -> str:
+    """Who holds most of a unit's memory, for the message when it is full."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for *_, blocks in _C.unit_snapshot(_C.device(kind, index)):
+        for address, size, state in blocks:
+            if state == "active_allocated":
+                counts[size, users_line(history.frames.get(address, []))] += 1
+    largest = sorted(counts.items(), key=lambda item: -item[0][0] * item[1])[:_MOST_HOLDERS]
+    told = ", ".join(f"{n} x {size / 2**20:,.1f} MiB{where}" for (size, where), n in largest)
+    advice = "" if history.frames else " (cuda._record_memory_history() before tells where they were made)"
+    return f" The largest holders: {told}{advice}." if told else ""
+
+
+def users_line(frames: list[dict[str, Any]]) -> str:
+    """Where a program asked for a block; nothing where nobody recorded it."""
+    own = next((f for f in frames if not f["filename"].startswith(_PACKAGE)), None)
+    return f" made at {own['filename']}:{own['line']}" if own else ""
+
+
+_COLORS = {"active_allocated": "#d97706", "active_pending_free": "#facc15", "inactive": "#e5e7eb"}
+
+
+def memory_page(device: Any = None) -> str:
+    """An HTML page: every segment a bar, its blocks by what they are; hovering shows sizes and where they were made."""
+    parts = []
+    for s in memory_snapshot():
+        if device is not None and s["device"] != _C.device(device).index:
+            continue
+        bars = []
+        for b in s["blocks"]:
+            where = " at " + ", ".join(f"{f['filename']}:{f['line']}" for f in b["frames"][:3]) if b["frames"] else ""
+            title = html.escape(f"{b['size']:,} bytes, {b['state'].replace('_', ' ')}{where}", quote=True)
+            share = 100 * b["size"] / s["total_size"]
+            bars.append(f'<i style="width:{share:.4f}%;background:{_COLORS[b["state"]]}" title="{title}"></i>')
+        head = (f"cuda:{s['device']} stream {s['stream']}, {s['segment_type']}, {s['total_size'] / 2**20:,.1f} MiB,"
+                f" {s['allocated_size'] / 2**20:,.1f} MiB used")  # fmt: skip
+        parts.append(f"<p>{head}</p><div>{''.join(bars)}</div>")
+    style = ("body{font:14px sans-serif;margin:2em}p{margin:.8em 0 .2em}div{display:flex;height:22px;border:1px solid"
+             " #999}i{display:block;height:100%;box-shadow:inset -1px 0 #fff8}")  # fmt: skip
+    body = "".join(parts) or "<p>Nothing is held.</p>"
+    return f"<!doctype html><meta charset=utf-8><title>Device memory</title><style>{style}</style>{body}"

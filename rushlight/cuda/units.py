@@ -1,0 +1,35 @@
+"""Which unit is meant by a device, a number, or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ..devices.cuda import find
+
+
+def current_device() -> int:
+    """This thread's current unit."""
+    return _C.current_unit("cuda")
+
+
+def index_of(device: Any) -> int:
+    """The number of a unit that is meant by a device, a number, or None for the current one."""
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device if device >= 0 else current_device()
+    chosen = _C.device(device)
+    if chosen.type != "cuda":
+        raise ValueError(f"cuda: expected a cuda device, got {device!r}")
+    return current_device() if chosen.index is None else chosen.index
+
+
+def unit_of(device: Any) -> Any:
+    """The unit that is meant."""
+    index = index_of(device)
+    if not 0 <= index < find().device_count():
+        raise AssertionError(
+            f"cuda: Invalid device id: there is no device {index}, the last is {find().device_count() - 1}"
+        )
+    return _C.device("cuda", index)
