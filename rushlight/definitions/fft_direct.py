@@ -172,7 +172,7 @@ class Steps:
         n1, n2 = parts
         n, between = n1 * n2, self.numbers(n1 * n2)
         turns = bytes_of(turns_table(n1, n2, self.code))
-        self.by_lanes("turned", n1, (self.count, n2, n, n2, n, n2), source, between, 1.0, inverse, turns)
+        self.by_lanes("rotated", n1, (self.count, n2, n, n2, n, n2), source, between, 1.0, inverse, turns)
         self.by_lanes("across", n2, (self.count, n1, n, n2, n, n1), between, target, scale, inverse)
 
     def by_lanes(
