@@ -216,7 +216,10 @@ static int accept(const Param& p, PyObject* o, PyObject** slot, Bound* bound) {
       if (o == Py_None || is_dtype(o)) return 1;
       converted = Py_XNewRef(python_type_dtype(o));
       break;
-    case ParamType::Device: return o == Py_None || is_device(o) || PyUnicode_Check(o);
+    case ParamType::Device:
+      if (o == Py_None || is_device(o) || PyUnicode_Check(o)) return 1;
+      converted = unit_device(o);
+      break;
     case ParamType::Any:
       if (all_tensors(o, true)) return accept_sequence(o, slot, bound);
       if (!(converted = numpy_number(o, true)) && !(converted = numpy_numbers(o))) return 1;

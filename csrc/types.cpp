@@ -99,6 +99,26 @@ static PyObject* new_device(Device d, bool has_index) {
   return reinterpret_cast<PyObject*>(self);
 }
 
+// A number stands for a GPU, as `tensor.to(rank)` means it. False, with an error set: it is none of a unit.
+static bool parse_unit(PyObject* number, Device* out) {
+  long index = PyLong_AsLong(number);
+  if (index == -1 && PyErr_Occurred()) return false;
+  if (index < 0 || index > 254) {
+    PyErr_Format(PyExc_RuntimeError, "device: index must be between 0 and 254, got %ld", index);
+    return false;
+  }
+  *out = {static_cast<uint8_t>(find_device_type("cuda", 4)), static_cast<uint8_t>(index)};
+  return true;
+}
+static bool is_unit(PyObject* o) { return PyLong_Check(o) && !PyBool_Check(o); }
+
+PyObject* unit_device(PyObject* o) {
+  Device d;
+  if (is_unit(o) && parse_unit(o, &d)) return new_device(d, true);
+  PyErr_Clear();
+  return nullptr;
+}
+
 PyObject* device_object(Device d) { return new_device(d, d.type > kMeta); }
 
 bool parse_device(PyObject* o, Device* out) {
@@ -109,6 +129,8 @@ bool parse_device(PyObject* o, Device* out) {
   } else if (PyUnicode_Check(o)) {
     const char* text = PyUnicode_AsUTF8(o);
     if (!text || !parse_device_text(text, out, &has_index)) return false;
+  } else if (is_unit(o)) {
+    if (!parse_unit(o, out)) return false;
   } else {
     PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(o)->tp_name);
     return false;
@@ -124,6 +146,10 @@ static PyObject* device_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   if (!what && !PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", const_cast<char**>(names), &what, &index))
     return nullptr;
   if (is_device(what)) return Py_NewRef(what);
+  if (is_unit(what)) {
+    Device unit;
+    return parse_unit(what, &unit) ? new_device(unit, true) : nullptr;
+  }
   if (!PyUnicode_Check(what)) {
     PyErr_Format(PyExc_TypeError, "device: expected a string or device, got %s", Py_TYPE(what)->tp_name);
     return nullptr;

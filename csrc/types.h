@@ -110,6 +110,8 @@ struct DeviceObject {
 };
 extern PyTypeObject* DeviceType;
 PyObject* device_object(Device d);                     // new reference
+// The GPU that a number stands for: a new reference; null, without an error, for what is no such number.
+PyObject* unit_device(PyObject* o);
 inline bool is_device(PyObject* o) { return Py_TYPE(o) == DeviceType; }
 bool parse_device(PyObject* o, Device* out);           // str, device or int; sets an exception on failure
 const char* device_type_name(uint8_t type);

@@ -67,6 +67,22 @@ assert "device='cuda:0'" in repr(rl.zeros(2).cuda())
 """)
 
 
+def test_a_number_is_a_gpu(driver):
+    run(driver, """
+x = rl.ones(2)
+assert str(x.to(1).device) == str(x.to(1, rl.float64).device) == str(x.to(device=1).device) == "cuda:1"
+assert str(rl.empty(2, device=1).device) == str(rl.tensor([1.0], device=1).device) == str(rl.device(1)) == "cuda:1"
+assert str(next(rl.nn.Linear(2, 2).to(0).parameters()).device) == "cuda:0"
+assert rl.cuda.current_stream().cuda_stream == rl.cuda.default_stream().cuda_stream != rl.cuda.Stream().cuda_stream
+for wrong in (lambda: x.to(-1), lambda: rl.device(-1), lambda: x.to(True), lambda: rl.empty(2, device=300)):
+    try:
+        wrong()
+    except (RuntimeError, TypeError):
+        continue
+    raise SystemExit("no such device")
+""")
+
+
 def test_memory_is_kept_and_given_back(driver):
     run(driver, """
 x = [rl.empty(1000, device="cuda") for _ in range(10)]
