@@ -127,7 +127,7 @@ def multiply_add(name: str, bound: Sequence[Any]) -> Stand | None:
 
 
 def decayed(x: Any) -> Any:
-    """exp of elements that are 0 or less, up to rounding: what is no normal number then is 0."""
+    """exp of elements that are 0 or less, up to rounding."""
     if not isinstance(x, Stand) or x.node.code not in FLOATS:
         return x.exp()
 

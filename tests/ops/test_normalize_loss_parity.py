@@ -45,11 +45,13 @@ def test_soft_functions_along_every_dim(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOFT)
 def test_soft_functions_of_far_and_infinite_scores(name: str) -> None:
-    """Shares below the smallest normal number are 0, or that small."""
     x = torch.tensor([[0.0, -50, -87, -88, -100, -200, -1e30, 3], [0, float("-inf")] * 4, [float("inf"), 1] * 4,
                       [float("-inf")] * 8, [float("nan"), 1] * 4, [1e30, -1e30] * 4])  # fmt: skip
     for dtype in (torch.float32, torch.float64):
         agree(lambda m, x: SOFT[name](m, x, -1), x.to(dtype), rtol=3e-6)
+    shares = rl.tensor([[0.0, -88, -95, -100, -103, -104.5, -200] + [-1e4] * 40]).softmax(-1)[0]
+    expected = [1.0, 6.054601895e-39, 5.5211e-42, 3.783506e-44, 1.4e-45, 0.0, 0.0]
+    assert shares[:7].tolist() == pytest.approx(expected, rel=1e-3, abs=7.1e-46), "small shares are not lost"
 
 
 @pytest.mark.parametrize("name", SOFT)
