@@ -197,9 +197,13 @@ class Arange(Factory):
             start, step = whole(start), whole(step)
         else:
             start, step = sym_float(start), sym_float(step)
+        is_short = compute == "i64" and all(-(2**31) < v < 2**31 for v in (start, end, step, count))
+        # Vectors multiply and convert 32-bit numbers; wider ones they take apart.
+        counted = "i32" if is_short else compute
         return sequence(
-            "arange", count, dtype, device, compute, lambda i, a, b: a + expr.cast(i, compute) * b, [start, step]
-        )
+            "arange_short" if is_short else "arange", count, dtype, device, compute,
+            lambda i, a, b: expr.cast(a, counted) + expr.cast(i, counted) * expr.cast(b, counted), [start, step],
+        )  # fmt: skip
 
 
 def pinned_if(made: Any, pin_memory: Any) -> Any:
