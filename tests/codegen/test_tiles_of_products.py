@@ -8,9 +8,18 @@ import pytest
 from interpreter import Interpreter
 
 from rushlight import codegen
-from rushlight.codegen.schedule.cpu_product import TOGETHER, Blocking, Finish, pack_nest, product_nest, span_pack_nest
+from rushlight.codegen.schedule.cpu_factor import Factor
+from rushlight.codegen.schedule.cpu_product import (
+    TOGETHER,
+    Blocking,
+    Finish,
+    computed_pack_nest,
+    pack_nest,
+    product_nest,
+    span_pack_nest,
+)
 from rushlight.codegen.targets import TARGETS
-from rushlight.loops.expr import const, var
+from rushlight.loops.expr import cast, const, var
 from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
 from rushlight.loops.verify import IllegalNest, verify
 
@@ -196,3 +205,40 @@ def test_nests_with_tiles_print_and_are_checked() -> None:
     with pytest.raises(IllegalNest, match="no such name"):
         pack = Pack(0, var("nowhere"), zero, zero, 1, zero, zero, zero, zero, zero, 4)
         verify(Nest("wrong", operands(["f32"], ["f32"]), (), rows(pack)))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("by_lines", [False, True])
+@pytest.mark.parametrize("form", ["own", "packed"])
+def test_factors_that_are_computed_on_processors_of_every_width(form: str, by_lines: bool, bits: int) -> None:
+    """Both ways to lay them out, partial strips included; sums of one type become results of another."""
+    cut = Blocking("f32", bits)
+    m, n, k = cut.height + 3, 2 * cut.width + 5, 9
+    random = np.random.default_rng(bits)
+    a, b, row = (random.integers(-9, 9, size).astype("i4") for size in ((m, k), (k, n), n))
+    left = Factor("a", ("i32",), ((0, 1, 2) if by_lines else (0, 2, 1),), lambda reads: cast(reads[0], "f32"))
+    assert left.by_lines is by_lines
+    right = Factor("b", ("i32",), ((0, 1, 2),), lambda reads: cast(reads[0], "f32") * const(2.0, "f32"))
+    finish = Finish("scaled", ("i32",), lambda total, reads: cast(total, "i32") * reads[0], (1,), "i32")
+    strips = -(-n // cut.width)
+    out, sums, packed = np.zeros((m, n), "i4"), np.zeros(m * n, "f4"), np.zeros(strips * cut.width * k, "f4")
+    if form == "packed":
+        groups = -(-strips // TOGETHER)
+        nest = computed_pack_nest("f32", right, bits=bits)
+        Interpreter(nest, [b.ravel(), packed], [n, k, 1, n, 0, strips, groups, 0, 1, n], cut.lanes).run(0, groups)
+    params = [m, n, k, k, 1, n, 0, 0, 0, 2 * cut.height, 1, strips, 1]
+    params += ([1, n] if form == "own" else []) + [0, 1, 0, n, 0] + ([0, 1, m] if by_lines else [0, k, 1])
+    params += [0, 1, n] if form == "own" else []
+    nest = product_nest("f32", finish, form, bits, left=left, right=right)
+    flat, first = out.reshape(-1), np.ascontiguousarray(a.T if by_lines else a).ravel()
+    Interpreter(nest, [first, b.ravel() if form == "own" else packed, row, flat, sums], params, cut.lanes).run(0, 1)
+    assert (out == 2 * (a @ b) * row).all()
+
+
+@pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512", "aarch64"])
+def test_every_target_computes_factors(target: str) -> None:
+    bits = TARGETS[target].vector_bits
+    factor = Factor("a", ("bf16",), ((0, 2, 1),), lambda reads: cast(reads[0], "f32"))
+    finish = Finish("narrowed", (), lambda total, reads: cast(total, "bf16"), (), "bf16")
+    text = codegen.emit_asm(product_nest("f32", finish, "own", bits, left=factor), target)
+    assert ("fmla" if target == "aarch64" else "vfmadd") in text
