@@ -2,7 +2,9 @@
 
     python -m benchmarks.distributed                  2 and 4 processes
     python -m benchmarks.distributed --ranks 2 --only all_reduce
+    python -m benchmarks.distributed --ranks 2 --only "GPT step"      DDP, fully_shard and tensor parallel
     python -m benchmarks.distributed --memory         a char GPT under fully_shard: bytes in each of 4 processes
+    python -m benchmarks.distributed --overlap        what a compiled function does while something is sent
 
 Both libraries run the same program, in turn, several times; the median of each is compared. One thread per process.
 """
@@ -19,6 +21,8 @@ import subprocess
 import sys
 import time
 from typing import Any
+
+from .distributed_models import SPREAD, overlap, show_overlap
 
 SIZES = {"4 KB": 4096, "1 MB": 1 << 20, "64 MB": 1 << 26}
 ROUNDS = 3
@@ -65,7 +69,7 @@ def training_step(lib: Any, model: Any, x: Any, y: Any) -> Any:
     return step
 
 
-STEPS = {"ResNet-18 step": resnet_step, "GPT step": gpt_step}
+STEPS = {"ResNet-18 step": resnet_step, "DDP GPT step": gpt_step, **SPREAD}
 
 
 def work(name: str, rank: int, ranks: int, path: str, only: str) -> None:
@@ -200,7 +204,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="measurements whose names hold this")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--memory", action="store_true", help="bytes in each process under fully_shard")
+    parser.add_argument("--overlap", action="store_true", help="arithmetic while something is sent, compiled")
     args = parser.parse_args()
+    if args.overlap:
+        return show_overlap(run_once("overlap", args.ranks or 2, ""))
+    if args.work and args.work[0] == "overlap":
+        return overlap(int(args.work[1]), args.ranks, args.work[2])
     if args.memory:
         return show_memory(args.ranks or 4)
     if args.work and args.work[0] == "memory":
