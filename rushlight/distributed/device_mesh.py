@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _C
@@ -27,11 +27,10 @@ class DeviceMesh:
         self, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None,
         backend_override: Any = None, _init_backend: bool = True, _rank: int | None = None,
     ) -> None:  # fmt: skip
-        if backend_override is not None:
-            raise NotImplementedError("DeviceMesh: backend_override is not written yet")
         self.device_type = device_type
         self.mesh = _as_ranks(mesh)
         self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
+        self._backends = _overrides(backend_override, self.mesh.dim(), self.mesh_dim_names or ())
         if self.mesh_dim_names and len(self.mesh_dim_names) != self.mesh.dim():
             raise RuntimeError(
                 f"DeviceMesh: {self.mesh.dim()} dimensions but {len(self.mesh_dim_names)} names {self.mesh_dim_names}"
@@ -56,11 +55,15 @@ class DeviceMesh:
     def _make_group(self, dim: int) -> Any:
         """The group along one dimension that this process is in. All make all of them."""
         size = self.mesh.shape[dim]
-        if self.mesh.numel() == get_world_size() and size == get_world_size():
+        backend, options = self._backends[dim]
+        is_own = backend is not None or options is not None
+        if not is_own and self.mesh.numel() == get_world_size() and size == get_world_size():
             return default_group()
         own = None
         for ranks in self.mesh.movedim(dim, -1).reshape(-1, size).tolist():
-            made = new_group(ranks, sort_ranks=False, group_desc=self._name_of(dim))
+            made = new_group(
+                ranks, backend=backend, pg_options=options, sort_ranks=False, group_desc=self._name_of(dim)
+            )
             if get_rank() in ranks:
                 own = made
         return own
@@ -182,8 +185,6 @@ class DeviceMesh:
         self, dim: int | str, mesh_sizes: Sequence[int], mesh_dim_names: Sequence[str], backend_override: Any = None
     ) -> DeviceMesh:
         """One dimension as several, with groups along each."""
-        if backend_override is not None:
-            raise NotImplementedError("DeviceMesh._unflatten: backend_override is not written yet")
         if isinstance(dim, str) and dim not in (self.mesh_dim_names or ()):
             raise ValueError(f"DeviceMesh._unflatten: there is no dimension {dim!r}, only {self.mesh_dim_names}")
         if isinstance(dim, int) and dim >= self.mesh.dim():
@@ -198,6 +199,8 @@ class DeviceMesh:
             mesh_dim_names=(*names[:at], *mesh_dim_names, *names[at + 1 :]),
         )  # fmt: skip
         new = range(at, at + len(mesh_sizes))
+        chosen = _overrides(backend_override, len(mesh_sizes), tuple(mesh_dim_names))
+        made._backends = tuple(chosen[d - at] if d in new else (None, None) for d in range(len(shape)))
         made._groups = [made._make_group(d) if d in new else self._groups[d - (d > at) * (len(mesh_sizes) - 1)]
                         for d in range(len(shape))]  # fmt: skip
         return made
@@ -303,11 +306,33 @@ def _ranks(values: list[int]) -> Any:
     return made
 
 
+def _overrides(given: Any, count: int, names: Sequence[str]) -> tuple[tuple[Any, Any], ...]:
+    """(back end, its options) for the groups along each dimension, from a dict by number or name of a dimension whose
+    values are a back end's name, its options, or both; or from one such value per dimension. (None, None): the
+    world's."""
+    if given is None:
+        return ((None, None),) * count
+    if not isinstance(given, Mapping):
+        if len(given) != count:
+            raise RuntimeError(f"backend_override: {count} dimensions but {len(given)} back ends")
+        given = dict(enumerate(given))
+    found: dict[int, tuple[Any, Any]] = {}
+    for key, value in given.items():
+        if key not in names and key not in range(count):
+            raise RuntimeError(f"backend_override: there is no dimension {key!r} among {tuple(names) or range(count)}")
+        dim = names.index(key) if isinstance(key, str) else key
+        if dim in found:
+            raise RuntimeError(f"backend_override: dimension {dim} is named twice, by its number and by its name")
+        found[dim] = value if isinstance(value, tuple) else (value, None) if isinstance(value, str) else (None, value)
+    return tuple(found.get(dim, (None, None)) for dim in range(count))
+
+
 def init_device_mesh(
     device_type: str, mesh_shape: Sequence[int], *, mesh_dim_names: Sequence[str] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:  # fmt: skip
-    """All ranks in order as a mesh of a shape."""
+    """All ranks in order as a mesh of a shape. `backend_override` chooses back ends for groups of its own along some
+    dimensions: {"dp": "gloo"}, or by number, or with options: {0: ("gloo", options)}."""
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(f"init_device_mesh: names must differ, got {tuple(mesh_dim_names)}")
     if mesh_dim_names is not None and len(mesh_dim_names) != len(mesh_shape):

@@ -106,3 +106,24 @@ def _kept(torch: Any, rank: int, ranks: int) -> bool:
 
 def test_is_kept_in_files_and_entered() -> None:
     run_ours(2, _kept)
+
+
+def _chosen(torch: Any, rank: int, ranks: int) -> bool:
+    dist = torch.distributed
+    mesh = dist.init_device_mesh("cpu", (1, ranks), mesh_dim_names=("a", "b"), backend_override={"b": "fake"})
+    assert dist.get_backend(mesh.get_group("b")) == "fake" and dist.get_backend(mesh.get_group("a")) == "gloo"
+    assert dist.init_device_mesh("cpu", (ranks,), backend_override={0: ("gloo", None)}).get_group() is not None
+    pair = dist.init_device_mesh("cpu", (ranks,))._unflatten(0, (ranks, 1), ("x", "y"), {"x": "fake"})
+    assert dist.get_backend(pair.get_group("x")) == "fake"
+    for wrong in ({"c": "gloo"}, {3: "gloo"}, {"b": "gloo", 1: "fake"}):
+        try:
+            dist.init_device_mesh("cpu", (1, ranks), mesh_dim_names=("a", "b"), backend_override=wrong)
+        except RuntimeError as error:
+            assert "backend_override" in str(error)
+        else:
+            raise AssertionError(wrong)
+    return True
+
+
+def test_back_ends_of_dimensions() -> None:
+    assert run_ours(2, _chosen) == [True, True]
