@@ -209,15 +209,15 @@ def overloaded_types(tensors: list[Tensor]) -> list[Tensor]:
     found: list[Tensor] = []
     for t in tensors:
         cls = type(t)
-        if cls is Tensor or any(type(f) is cls for f in found):
+        if cls is Tensor or cls.__torch_function__ is _C._disabled_torch_function_impl or any(
+            type(f) is cls for f in found
+        ):
             continue
         if not issubclass(cls, Tensor) and is_foreign_tensor(cls):
             raise TypeError(
                 f"got a tensor of PyTorch ({cls.__module__}.{cls.__qualname__}) beside tensors of Rushlight. "
                 "Convert it first: rushlight.from_dlpack(x), or torch.from_dlpack(x) for the other way."
             )
-        if cls.__torch_function__ is _C._disabled_torch_function_impl:
-            continue
         at = next((i for i, f in enumerate(found) if issubclass(cls, type(f))), len(found))
         found.insert(at, t)
     return found
@@ -291,6 +291,10 @@ def torch_dispatch(overload: Any, args: tuple) -> Any:
     """Modes, then subclasses, then the backend."""
     tensors = tensors_of(args)
     subclasses = dispatch_subclasses(tensors)
+    if len(subclasses) == 1 and not state.dispatch_modes and not table.python_rules:
+        bound = getattr(type(subclasses[0]), "__bound_dispatch__", None)
+        if bound is not None:
+            return bound(overload, args)
     types = tuple(type(t) for t in subclasses)
     positional, named = public_args(overload, args)
     if state.dispatch_modes:

@@ -10,6 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight import distributed as dist, nn
 from rushlight.distributed.algorithms._checkpoint import checkpoint_wrapper as again
+from rushlight.distributed.algorithms._comm_hooks import default_hooks as hooks
 from rushlight.distributed.fsdp import (
     BackwardPrefetch,
     CPUOffload,
@@ -284,8 +285,32 @@ def refuses(rank: int, size: int) -> None:
     FSDP(frozen, use_orig_params=True)(rl.ones(1, 2)).sum().backward()
 
 
+def reduces(rank: int, size: int) -> None:
+    """Gradients that a hook of the program's reduces."""
+    world = dist.group.WORLD
+    for strategy, plain, made_of in (
+        (ShardingStrategy.FULL_SHARD, hooks.reduce_scatter_hook, {}),
+        (ShardingStrategy.NO_SHARD, hooks.allreduce_hook, {}),
+        (ShardingStrategy.FULL_SHARD, hooks.bf16_compress_hook, {"atol": 1e-2, "rtol": 1e-2}),
+        (ShardingStrategy.NO_SHARD, hooks.fp16_compress_hook, {"atol": 1e-2, "rtol": 1e-2}),
+    ):  # fmt: skip
+        gradients = []
+        for hook in (None, plain):
+            model = FSDP(net(), auto_wrap_policy=BY_BLOCK, sharding_strategy=strategy, use_orig_params=True)
+            if hook is not None:
+                model.register_comm_hook(hooks.LowPrecisionState(world), hook)
+            step_of(model, rank, size)
+            gradients.append([p.grad for p in model.parameters() if p.grad is not None and p.grad.numel()])
+        assert len(gradients[0]) > 3
+        rl.testing.assert_close(gradients[1], gradients[0], **made_of)
+    with pytest.raises(AssertionError, match="a hook already"):
+        model.register_comm_hook(hooks.LowPrecisionState(world), plain)
+    with pytest.raises(ValueError, match="must be a function"):
+        model.register_comm_hook(None, 3)
+
+
 @pytest.mark.parametrize(
-    "names", [["saves", "optimizer_states"], ["whole_inside", "in_halves"], ["chooses", "refuses"]],
+    "names", [["saves", "optimizer_states"], ["whole_inside", "in_halves"], ["chooses", "refuses"], ["reduces"]],
     ids=lambda names: "-".join(names),
 )
 def test_what_else_a_wrapper_can_do(names: list[str]) -> None:

@@ -54,6 +54,7 @@ class Unit:
         self.uses_sums_only = False
         self.custom_gather: Any = None
         self.custom_reduce: Any = None
+        self.comm_hook: tuple[Any, Callable] | None = None      # (state, function) that reduces instead
         self.reduced_hook: Callable[[Any], None] | None = None
         self._gathering: tuple[Any, Any] | None = None
         self._reducing: tuple[Any, Any, list[int]] | None = None
@@ -206,6 +207,16 @@ class Unit:
         given = next((g.dtype for g in gradients if g is not None), self.whole[0].dtype)
         dtype = self.reduce_dtype or given
         packed = self.pack(gradients, dtype)
+        if self.comm_hook is not None:
+            state, hook = self.comm_hook
+            if self.size == 1:
+                hook(state, packed)
+            else:
+                out = _empty(packed.numel() // self.size, dtype=dtype, device=packed.device)
+                hook(state, packed, out)
+                packed = out
+            self._reducing = (None, packed, used)
+            return
         before, _ = self._divisors(dtype)
         if before != 1.0:
             packed.div_(before)
@@ -231,7 +242,7 @@ class Unit:
         if work is not None:
             work.wait()
         with no_grad():
-            if self.replicas is not None:
+            if self.replicas is not None and self.comm_hook is None:
                 if self._replica_sum is not None:
                     flat.add_(self._replica_sum)
                     self._replica_sum = None
@@ -242,7 +253,7 @@ class Unit:
                 options.reduceOp = ReduceOp.SUM
                 self.replicas.allreduce([flat], options).wait()
             _, after = self._divisors(flat.dtype)
-            if after != 1.0:
+            if after != 1.0 and self.comm_hook is None:
                 flat.div_(after)
             if self.reduced_hook is not None:
                 self.reduced_hook(flat)

@@ -282,10 +282,20 @@ class FullyShardedDataParallel(WrapperState, Module):
                 unit.is_synced = True
 
     def register_comm_hook(self, state: Any, hook: Callable) -> None:
-        """Let a function reduce gradients. Not for parts: it is refused unless nothing is spread."""
-        raise NotImplementedError(
-            "FullyShardedDataParallel.register_comm_hook is not written yet; fully_shard has set_custom_reduce_scatter"
-        )
+        """Let a function reduce gradients of this wrapper (the outermost) and all within: `hook(state, gradient, part)`
+        fills this process's part of all processes' mean; where nothing is spread, `hook(state, gradient)` puts it into
+        the gradient. See `algorithms._comm_hooks`."""
+        if not callable(hook):
+            raise ValueError(f"register_comm_hook: the hook must be a function, got {hook!r}")
+        if not self.check_is_root():
+            raise AssertionError("register_comm_hook: call it on the outermost wrapper")
+        units = self._units()
+        if any(unit.size > 1 and unit.replicas is not None for unit in units):
+            raise AssertionError("register_comm_hook: hybrid strategies, which reduce twice, take no hook")
+        if any(unit.comm_hook is not None for unit in units):
+            raise AssertionError("register_comm_hook: there is a hook already")
+        for unit in units:
+            unit.comm_hook = state, hook
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
         """Scale gradients so that their norm, over all processes, is at most `max_norm`; the norm before."""

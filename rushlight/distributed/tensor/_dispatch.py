@@ -57,9 +57,15 @@ class Decision(NamedTuple):
 
 def call(overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """The op on distributed tensors."""
+    params = overload.definition.spec.params
+    return call_bound(
+        overload, tuple(args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params))
+    )
+
+
+def call_bound(overload: Any, bound: tuple) -> Any:
+    """The same, with an argument for each parameter of the op."""
     definition = overload.definition
-    params = definition.spec.params
-    bound = tuple(args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params))
     is_own_rule = definition.batch == "random" or definition.spec.name in INSERTIONS
     is_own_rule = is_own_rule or overload.name in registered
     if not is_own_rule and (isinstance(definition, Composite) or is_body(overload)):
@@ -179,7 +185,7 @@ def wrapped(cls: type, result: Any, specs: Sequence[DTensorSpec]) -> Any:
 def decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decision:
     """How a call is run."""
     known = given[0]._spec.mesh._decisions
-    lie = tuple([(t._spec.placements, t._spec.tensor_meta) for t in given])
+    lie = tuple([t._spec.number for t in given])
     key = (overload, lie, tuple([_key(a) for a in bound]), stays, registered.get(overload.name))
     try:
         found = known.get(key)

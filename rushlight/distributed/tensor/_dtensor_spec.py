@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ...base.shape import Size
@@ -11,6 +12,7 @@ from ..device_mesh import DeviceMesh
 from .placement_types import Partial, Placement, Replicate, is_cut
 
 __all__ = ["DTensorSpec", "TensorMeta"]
+_numbers: dict[tuple, int] = {}
 
 
 class TensorMeta(NamedTuple):
@@ -37,6 +39,11 @@ class DTensorSpec:
 
     def __reduce__(self) -> tuple:
         return DTensorSpec, (self.mesh, self.placements, self.tensor_meta)
+
+    @cached_property
+    def number(self) -> int:
+        """A number of its placements, sizes and type: the same for equal ones, quicker to look up."""
+        return _numbers.setdefault((self.placements, self.tensor_meta), len(_numbers))
 
     def _known(self) -> TensorMeta:
         if self.tensor_meta is None:
