@@ -105,8 +105,8 @@ bool mask_fits(const Tensor* mask, const Tensor* input, int dim) {
   return true;
 }
 
-// The index list with small masks replaced by positions, where everything is in host memory; else the list itself, whose
-// masks the ops look through with generated kernels (definitions/indexed/masks.py).
+// The index list with small masks replaced by positions, where everything is in host memory; else the list itself,
+// whose masks the ops look through with generated kernels (definitions/indexed/masks.py).
 Ref without_masks(PyObject* indices, const Tensor* input) {
   bool any = false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(indices); i++) {

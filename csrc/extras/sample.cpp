@@ -4,8 +4,8 @@
 // operations are written out here and the compiler is told to fuse nothing else (CMakeLists.txt). Logarithms and
 // trigonometry are the C library's, except in blocks of float normals, which depend on the machine (sample_normal.h).
 //
-// Note on language. These are no generated kernels because their last bits are those of the C library's functions, which
-// the loop language has its own of, and because words are used up while a block of them is in the nearest cache: uniforms,
+// Note on language. These are no generated kernels because their last bits are those of the C library's functions (the
+// loop language has its own), and because words are used up while a block of them is in the nearest cache: uniforms,
 // coins and integers take less time than the twister that they follow.
 #include "sample.h"
 

@@ -1,7 +1,7 @@
 // Storages with a memory file each: what tensors sent to another process, or shared with forked ones, live in.
 // The files have no name, so nothing is left behind whichever way the processes end.
-// Not Python: a storage changes its memory in place here, under tensors that look at it, and the last of them unmaps the
-// file on whichever thread lets go of it, with or without the interpreter lock.
+// Not Python: a storage changes its memory in place here, under tensors that look at it, and the last of them unmaps
+// the file on whichever thread lets go of it, with or without the interpreter lock.
 #include "shared.h"
 #include "boundary.h"
 #include "core.h"
