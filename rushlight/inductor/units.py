@@ -16,6 +16,7 @@ none of its other producers may come after that unit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 
 from ..loops.row_program import FULL, ROW
 from . import settings
@@ -53,7 +54,8 @@ class Grouping:
         self.readers: dict[Buffer, list[Node]] = {}   # who read it since
         self.refused: list[tuple[Node, Unit, str]] = []    # who did not join whom, and why
         self.last_call: Unit | None = None            # Python calls keep their order: they may draw random numbers
-        for node in nodes:
+        for k, node in enumerate(nodes):
+            node.place = k
             self.place(node)
 
     def place(self, node: Node) -> None:
@@ -123,8 +125,28 @@ class Grouping:
 
 
 def natural_order(units: Iterable[Unit]) -> list[Unit]:
-    """Every unit after those it needs."""
-    return sorted(units, key=lambda u: (len(u.before), u.number))
+    """Every unit after those it needs; among those that may run, the one that the graph has first. What a backward
+    computes again stands in the graph where it is used, so it is in memory from there on only."""
+    by_number = {u.number: u for u in units}
+    # A unit runs when its last node may: the first ones of units that were merged stood far from each other.
+    last = {number: max(n.place for n in u.nodes) for number, u in by_number.items()}
+    waiting = {number: len(u.before) for number, u in by_number.items()}
+    after: dict[int, list[int]] = {}
+    for number, u in by_number.items():
+        for k in u.before:
+            after.setdefault(k, []).append(number)
+    ready = [(last[k], k) for k, count in waiting.items() if not count]
+    heapify(ready)
+    found = []
+    while ready:
+        number = heappop(ready)[1]
+        found.append(by_number[number])
+        for k in after.get(number, ()):
+            waiting[k] -= 1
+            if not waiting[k]:
+                heappush(ready, (last[k], k))
+    assert len(found) == len(by_number), "units need each other in a circle"
+    return found
 
 
 def misfit(node: Node, unit: Unit) -> str | None:
