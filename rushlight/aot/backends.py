@@ -93,8 +93,10 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
 
 def within_budget(joint: GraphModule, num_results: int, overwritten: Sequence[int] = ()) -> Partition:
     """The min-cut partition, with the memory budget that is set (`_functorch.config.activation_memory_budget`)."""
-    from .min_cut import min_cut_rematerialization_partition  # noqa: PLC0415 - for graphs that are not found on disk
+    from .lines import lay_out_lines  # noqa: PLC0415 - these are for graphs that are not found on disk
+    from .min_cut import min_cut_rematerialization_partition  # noqa: PLC0415
 
+    lay_out_lines(joint)
     budget = late.provided("functorch settings").activation_memory_budget
     return min_cut_rematerialization_partition(joint, num_results, overwritten, memory_budget=budget)
 

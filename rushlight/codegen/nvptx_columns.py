@@ -19,6 +19,7 @@ from .registers import Reg
 from .targets import Target
 
 WARPS = 16           # of a block
+ROWS_AT_ONCE = 4     # of a warp, whose loads are under way together
 SHARED = 49152       # bytes of shared memory
 NEAR, FAR = "columns.near", "columns.far"
 
@@ -154,7 +155,7 @@ class ColumnLowering(GpuLowering):
         """Several rows a turn, then single ones; a warp's every `WARPS`-th."""
         s, warps = self.fold, const(WARPS, "i64")
         moved = sum(1 for v in walk(s.step) if v.op == "load")
-        each = 4 if moved <= 2 else 2
+        each = ROWS_AT_ONCE if moved <= 2 else 2
         group = const(WARPS * each, "i64")
         turns = idiv(s.stop - s.start, group)
         turn = var("columns.turn")

@@ -15,6 +15,7 @@ from ..op import find_op
 from . import report, settings
 from .compiled import Compiled, Description
 from .emit import Emitter
+from .joined import write_joined
 from .merge import merge
 from .overlap import overlapped
 from .products import improve
@@ -109,6 +110,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     """Slots and steps of the whole, and which of the plan's results are the outputs."""
     reader.nodes = alive(reader.nodes, outputs)
     improve(reader, outputs)
+    write_joined(reader, outputs)
     live = alive(reader.nodes, outputs)
     grouping = Grouping(live)
     merge(grouping)

@@ -129,7 +129,7 @@ class Emitter:
     def emit(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
         if unit.form == "points":
             self.points(unit, read_outside)
-        elif unit.form == "rows" and (len(unit.nodes) > 1 or unit.nodes[0].form != "rows"):
+        elif unit.form == "rows" and (len(unit.nodes) > 1 or unit.nodes[0].form != "rows" or in_lines(unit.nodes[0])):
             self.rows(unit, read_outside)
         elif unit.form == "fold":
             self.lowered(unit.nodes[0].lowered, unit.nodes[0].inputs, [v.buffer for v in unit.nodes[0].results])
@@ -148,8 +148,8 @@ class Emitter:
         outs = [v.buffer for n in unit.nodes for v in n.results if read_outside(v.buffer)]
         if not outs:
             return
-        program, inputs, on_error = row_program(unit.nodes, unit.rows, outs)
-        made = schedule_rows(program, unit.rows.count, unit.rows.cols, self.device.type)
+        program, inputs, distances, on_error = row_program(unit.nodes, unit.rows, outs)
+        made = schedule_rows(program, unit.rows.count, unit.rows.cols, self.device.type, distances)
         slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
         steps = packed(made, self.device, KERNELS, slots, [])
         places = [
@@ -175,7 +175,9 @@ class Emitter:
             places.append(
                 (self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results))
             )
-        geometries = [*node.inputs, *[None] * len(node.plan.outputs)]
+        made = iter(node.results)
+        slots = [None if kind == "temp" else next(made) for kind, *_ in node.plan.outputs]
+        geometries = [*node.inputs, *slots]
         temporaries = {
             len(node.inputs) + i for i, (kind, *_) in enumerate(node.plan.outputs) if kind == "temp"
         }
@@ -234,6 +236,11 @@ class Emitter:
                 for s in self.steps
             ]
         return PlanParts(first + count, tuple(self.slots), tuple(self.steps))
+
+
+def in_lines(node: Node) -> bool:
+    """Whether rows of a tensor of the node lie further apart than they are long."""
+    return not all(v.is_contiguous for v in (*node.inputs, *node.results))
 
 
 def shown(step: tuple, geometries: Sequence[Value | None]) -> tuple:

@@ -6,7 +6,8 @@ Enters: a `Grouping` with every node placed. Leaves: fewer units in it. A node j
     x.sin(), x.cos()       read x twice
 
 Merging is right where no third unit has to run between the two; it is done where one reads what the other makes, or
-both read the same and could run at the same time (so that nothing lives longer for it).
+both read the same and could run at the same time, or one can wait for the other that reads all it reads (so that
+nothing it reads lives longer for it).
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class Merger:
             return False
         own, their = unit.before - {other}, second.before - {unit.number}
         is_needed = other in unit.before or unit.number in second.before
-        if (not is_needed and own != their) or self.is_between(unit, second) or self.is_between(second, unit):
+        if not is_needed and own != their and not (waits(unit, second) or waits(second, unit)):
+            return False
+        if self.is_between(unit, second) or self.is_between(second, unit):
             return False
         costs = weight(unit), weight(second)
         if min(costs) >= CALL and sum(costs) > HEAVIEST:
@@ -107,6 +110,16 @@ class Merger:
             for v in n.results:
                 if self.makers.get(v.buffer) == second.number:
                     self.makers[v.buffer] = unit.number
+
+
+def waits(early: Unit, late: Unit) -> bool:
+    """Whether a unit can as well run when a later one does: a loop over points that reads nothing else, as what a
+    backward computes again does."""
+    if early.form != "points" or late.form != "points" or not early.before < late.before:
+        return False
+    inside = early.made
+    own, their = ({v.buffer for n in u.nodes for v in n.inputs} - inside for u in (early, late))
+    return own <= their
 
 
 def weight(unit: Unit) -> int:

@@ -25,16 +25,21 @@ def unpacked(emitter: Any, steps: Sequence[tuple], places: Places, inputs: Seque
     """The steps that are left; `places` gets those of packed copies. `own` are the temporaries of the plan: its results
     are temporary too, but others know where they are."""
     left = list(steps)
-    for target in dict.fromkeys([split(s[1][-1])[0] for s in steps if s[0] in packers]):
+    for target in dict.fromkeys([split(s[1][-1])[0] for s in steps if packs_operand(s)]):
         if target in own:
             left = without(emitter, target, left, places, inputs)
     return left
 
 
+def packs_operand(step: tuple) -> bool:
+    """Whether a step lays an operand out for another one; kernels of other devices, which need no hash, never do."""
+    return isinstance(step[0], int) and step[0] in packers
+
+
 def without(emitter: Any, target: int, steps: list[tuple], places: Places, inputs: Sequence[Buffer]) -> list[tuple]:
     """The steps with what is packed into one temporary found elsewhere."""
-    packs = [s for s in steps if s[0] in packers and split(s[1][-1])[0] == target]
-    others = [s for s in steps if not (s[0] in packers and split(s[1][-1])[0] == target)]
+    packs = [s for s in steps if packs_operand(s) and split(s[1][-1])[0] == target]
+    others = [s for s in steps if not (packs_operand(s) and split(s[1][-1])[0] == target)]
     used = [split(o)[1] for s in others for o in s[1] if split(o)[0] == target]
     if any(isinstance(n, Extent) for s in packs for n in (*s[2], s[3], split(s[1][-1])[1])) or any(
         isinstance(n, Extent) for n in (*used, *emitter.sizes_of(places[target][0]))

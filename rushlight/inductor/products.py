@@ -123,7 +123,7 @@ def share_packing(reader: Reader, changing: set[Buffer]) -> None:
     So do those with weights, which are packed once for many calls."""
     users: dict[tuple, list[Node]] = {}
     for n in reader.nodes:
-        if n.form == "steps" and n.definition.name in ("matmul", "mm", "linear"):
+        if n.form == "steps" and n.definition.name in ("matmul", "mm", "linear") and not n.is_settled:
             v = n.inputs[1]
             if v.buffer in changing:
                 continue

@@ -18,6 +18,7 @@ from .. import _C
 from ..base import assertions
 from ..dispatch.aten_overloads import AtenOverload
 from ..loops.lowered import Lowered, NotLowerable
+from ..loops.row_program import FULL
 from ..op.composite import Composite
 from ..op.definition import KIND_PLANNED
 from ..op.extents import Extent, Untraceable, larger, smaller
@@ -27,8 +28,9 @@ from ..op.reduction import Reduction
 from ..op.view import Geometry, View
 from ..symbols import SymInt
 from . import settings
+from .lines import product_plan
 from .tune import can_be_tuned, fastest, kept_plan
-from .values import Buffer, Value, fresh, hints, named
+from .values import Buffer, Value, fresh, fresh_lines, hints, named
 
 
 class Node:
@@ -47,6 +49,7 @@ class Node:
         self.results: list[Value] = []
         self.single = True
         self.writes: list[Buffer] = []        # buffers of others that it changes
+        self.is_settled = False               # its plan is for the layouts it has: no other will do
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.form} {self.definition.name}"
@@ -245,7 +248,9 @@ class Reader:
             if definition.spec.returns
             else True
         )
-        if isinstance(definition, Fused) and self.rows(node):
+        if isinstance(definition, Fused) and self.rows(node, fx_node):
+            return
+        if self.device.type != "cpu" and self.product_of_lines(node, fx_node):
             return
         if isinstance(definition, Pointwise) and not definition.is_inplace and self.points(node, fx_node):
             return
@@ -286,15 +291,38 @@ class Reader:
         node.single = len(node.results) == 1
         return True
 
-    def rows(self, node: Node) -> bool:
-        """A fused body over contiguous rows."""
+    def rows(self, node: Node, fx_node: Any) -> bool:
+        """A fused body over contiguous rows, or over whole ones that lie further apart."""
+        args, definition = node.args, node.definition
         if not all(v.is_contiguous for v in node.inputs):
-            return False
-        plan = self.planned(node.definition, node.args)
+            args = map_values(node.args, lambda v: fresh(v.sizes, None, v.dtype), is_value)     # to ask about
+            inner = definition.row_dims(*self.stands(args))
+            for p, v in zip(definition.spec.params, node.args, strict=True):
+                in_lines = is_value(v) and definition.kind_of(p.name) == FULL and v.line(inner) is not None
+                if is_value(v) and not v.is_contiguous and not in_lines:
+                    return False
+        plan = self.planned(definition, args)
         if plan is None:
             return False
         self.adopt(node, plan)
+        line = line_seen(fx_node)
+        if line is not None and len(node.results) == 1 and self.device.type != "cpu":
+            node.results = [fresh_lines(node.results[0].sizes, line, node.results[0].dtype)]
         node.form = "rows"
+        return True
+
+    def product_of_lines(self, node: Node, fx_node: Any) -> bool:
+        """A product whose result, or an operand, lies in lines with room behind them (aot/lines.py)."""
+        line = line_seen(fx_node)
+        if line is None and not any(v.buffer.has_room for v in node.inputs):
+            return False
+        plan = product_plan(node.definition.name, node.args, line, self.device)
+        if plan is None:
+            return False
+        self.adopt(node, plan)
+        if line is not None:
+            node.results = [fresh_lines(node.results[0].sizes, line, node.results[0].dtype)]
+        node.form, node.is_settled = "steps", True
         return True
 
     def steps(self, node: Node) -> None:
@@ -394,6 +422,11 @@ def result_strides(fx_node: Any, shape: Sequence[int]) -> tuple[int, ...] | None
         return None
     strides = tuple([int(s) for s in seen.stride()])
     return strides if is_dense(shape, strides) else None
+
+
+def line_seen(fx_node: Any) -> int | None:
+    """How far rows of a node's result are to lie from each other, where that is not how long they are."""
+    return None if fx_node is None else fx_node.meta.get("line")
 
 
 def strides_in_order(seen: Any, shape: Sequence[Any]) -> tuple[Any, ...] | None:

@@ -37,7 +37,7 @@ class Shape:
     def kind(self, value: Value) -> str | None:
         """What the value is to these rows; None where it is nothing they can read."""
         if not value.is_contiguous:
-            return None
+            return FULL if value.sizes == self.sizes and value.line(self.inner) is not None else None
         if value.sizes == self.sizes:
             return FULL
         if value.sizes == (*self.outer, *(1,) * self.inner):
@@ -96,7 +96,7 @@ def is_reachable(node: Node, shape: Shape) -> bool:
         and own == shape
         and own.inner == shape.inner
         and own.sizes == shape.sizes
-        and all(v.is_contiguous for v in node.inputs)
+        and all(v.is_contiguous or shape.kind(v) == FULL for v in node.inputs)
     )
 
 
@@ -227,19 +227,29 @@ def converted(node: RowNode, code: str) -> RowNode:
     return RowNode("points", node.kind, code, [node], lowered)
 
 
-def row_program(nodes: Sequence[Node], shape: Shape, outs: Sequence[Buffer]) -> tuple[RowProgram, list[Value], Any]:
-    """The program, the values that it reads, and what raises for a bad index."""
+def row_program(
+    nodes: Sequence[Node], shape: Shape, outs: Sequence[Buffer]
+) -> tuple[RowProgram, list[Value], tuple[int, ...], Any]:
+    """The program, the values that it reads, how far its lines lie from each other, and what raises for a bad index."""
     builder = Builder(shape)
     for node in nodes:
         builder.add(node)
     results = tuple([(builder.nodes[b], b.dtype.code) for b in outs])
     names = tuple([builder.number(node) for node, _ in results])
     kinds = tuple([(o.code, o.kind) for o in builder.operands])
-    key = ("unit", tuple(builder.keys), kinds, names, tuple([code for _, code in results]))
+    stored = {v.buffer: v for n in nodes for v in n.results}
+    lines = [
+        (number, v.line(shape.inner))
+        for number, v in enumerate([*builder.inputs, *[stored[b] for b in outs]])
+        if not v.is_contiguous
+    ]
+    numbers = tuple([number for number, _ in lines])
+    key = ("unit", tuple(builder.keys), kinds, names, tuple([code for _, code in results]), numbers)
     compute = compute_code(next((o.code for o in builder.operands if o.kind == FULL), "f32"))
     name = "_".join(dict.fromkeys(n.definition.name.strip("_") for n in nodes))[:60]
     return (
-        RowProgram(name, key, tuple(builder.operands), results, compute, builder.bound),
+        RowProgram(name, key, tuple(builder.operands), results, compute, builder.bound, numbers),
         builder.inputs,
+        tuple([line for _, line in lines]),
         builder.on_error,
     )

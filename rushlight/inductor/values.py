@@ -7,6 +7,7 @@ returns. Sizes may be `Extent`s (op/extents.py): numbers that stand for those of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ class Buffer:
         self.slot: int | None = number if number >= 0 else None
         self.is_output = False
         self.is_static = False          # the same from call to call, until somebody writes to it
+        self.has_room = False           # behind the elements of every row, up to where the next begins
 
     @property
     def is_input(self) -> bool:
@@ -61,6 +63,17 @@ class Value:
         """Whether its elements lie in row-major order without gaps."""
         return all(n == 1 or s == r for n, s, r in zip(self.sizes, self.strides, row_major(self.sizes), strict=True))
 
+    def line(self, inner: int) -> int | None:
+        """How far rows of `inner` dims lie from each other, each in one piece; None where they lie otherwise."""
+        outer, cols = self.sizes[: len(self.sizes) - inner], math.prod(self.sizes[len(self.sizes) - inner :])
+        if self.varies or not outer or 0 in self.sizes:
+            return None
+        found = [s for n, s in zip(outer, self.strides, strict=False) if n != 1]
+        line = found[-1] if found else cols
+        wanted = [line * s for s in row_major(outer)] + list(row_major(self.sizes[len(outer) :]))
+        same = all(n == 1 or s == w for n, s, w in zip(self.sizes, self.strides, wanted, strict=True))
+        return line if same and line >= cols else None
+
     @property
     def byte_offset(self) -> int:
         return self.offset * self.dtype.itemsize
@@ -87,6 +100,13 @@ class Value:
 def fresh(sizes: Sequence[int], strides: Sequence[int] | None, dtype: Any) -> Value:
     """A new buffer of this layout (None: row-major), whole."""
     return Buffer(sizes, row_major([max(n, 1) for n in sizes]) if strides is None else strides, dtype).whole()
+
+
+def fresh_lines(sizes: Sequence[int], line: int, dtype: Any) -> Value:
+    """A new buffer whose rows start `line` elements from each other."""
+    buffer = Buffer((*sizes[:-1], line), row_major((*sizes[:-1], line)), dtype)
+    buffer.has_room = True
+    return Value(buffer, sizes, buffer.strides, 0, dtype)
 
 
 def hints(numbers: Sequence[Any]) -> tuple[int, ...]:

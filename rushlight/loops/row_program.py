@@ -83,6 +83,11 @@ class RowProgram(Record):
     results: tuple[tuple[RowNode, str], ...]
     compute: str                 # the type sums over rows are kept in
     bound: int | None
+    lines: tuple[int, ...] = ()  # operands, then results, of whole rows whose rows lie further apart than they are long
+
+    def line_names(self) -> tuple[str, ...]:
+        """The parameters that say how far."""
+        return tuple([f"line{number}" for number in self.lines])
 
     def totals(self) -> list[int]:
         """Which results are sums over rows."""

@@ -7,6 +7,7 @@ A library for matrix units reads such matrices several times faster than others,
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import Any
 
 from ..loops import expr
@@ -46,15 +47,22 @@ def rounded(n: int) -> int:
     return -(-n // WHOLE) * WHOLE
 
 
-def padded_steps(
-    kernel: Any, code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int], scratch: int
-) -> tuple[list[tuple], int] | None:
-    """Steps of c = a @ b by a device's own kernel (`Device.product`) through padded copies in slot `scratch`, and how
-    many elements that has. None for types and sizes that need none."""
-    m, n, k = sizes
+def pays(code: str, m: int, n: int, k: int) -> bool:
+    """Whether a product of these sizes is one that a library is slow at."""
     if code not in ("f16", "bf16") or m < LEAST or n < LEAST or k < LEAST:
-        return None
-    if m % WHOLE == 0 and n % WHOLE == 0 and k % WHOLE == 0:
+        return False
+    return bool(m % WHOLE or n % WHOLE or k % WHOLE)
+
+
+def padded_steps(
+    kernel: Any, code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, sizes: tuple[int, int, int], scratch: int,
+    roomy: Collection[Matrix] = (),
+) -> tuple[list[tuple], int] | None:  # fmt: skip
+    """Steps of c = a @ b by a device's own kernel (`Device.product`) through padded copies in slot `scratch`, and how
+    many elements that has. None for types and sizes that need none. `roomy` ones have whole lines of memory: what lies
+    behind their rows, up to the next, may be read and written."""
+    m, n, k = sizes
+    if not pays(code, m, n, k):
         return None
     given, before, after, used = [], [], [], 0
     for x, (high, wide) in ((a, (m, k)), (b, (k, n)), (c, (m, n))):
@@ -67,12 +75,17 @@ def padded_steps(
             given.append((x.slot, line, int(transposed)))
             continue
         pitch = rounded(length)
+        if any(x is one for one in roomy) and count % WHOLE == 0 and line % WHOLE == 0 and line >= pitch:
+            given.append((x.slot, line, int(transposed)))
+            if x is not c and length == k and k % WHOLE:
+                before += cleared(code, device, x.slot, 0, count, length, line)
+            continue
         if x is c:
             after.append(copied(code, device, (scratch, used * 2), x.slot, count, length, pitch, line))
         else:
             before.append(copied(code, device, x.slot, (scratch, used * 2), count, length, line, pitch))
             if k % WHOLE:       # what is added to sums must be 0
-                before += cleared(code, device, scratch, used, count, length)
+                before += cleared(code, device, scratch, used, count, length, pitch)
         given.append(((scratch, used * 2), pitch, int(transposed)))
         used += rounded(count) * pitch
     (left, lda, ta), (right, ldb, tb), (out, ldc, _) = given
@@ -89,15 +102,15 @@ def copied(
     return (result, [source, target], [length, 2, 2, step * 2, target_step * 2], count, 1, -1)
 
 
-def cleared(code: str, device: Any, scratch: int, used: int, count: int, length: int) -> list[tuple]:
+def cleared(code: str, device: Any, slot: int, used: int, count: int, length: int, pitch: int) -> list[tuple]:
     """Steps that clear what pads `count` lines: their ends, and whole lines behind them."""
-    result, pitch = kernel_of(code, device, "clear", [], expr.const(0, code)), rounded(length)
+    result, end = kernel_of(code, device, "clear", [], expr.const(0, code)), rounded(length)
     steps = []
-    if pitch != length:
-        steps.append((result, [(scratch, (used + length) * 2)], [pitch - length, 2, pitch * 2], count, 1, -1))
+    if end != length:
+        steps.append((result, [(slot, (used + length) * 2)], [end - length, 2, pitch * 2], count, 1, -1))
     if rounded(count) != count:
         size = (rounded(count) - count) * pitch
-        steps.append((result, [(scratch, (used + count * pitch) * 2)], [size, 2, 0], 1, 1, -1))
+        steps.append((result, [(slot, (used + count * pitch) * 2)], [size, 2, 0], 1, 1, -1))
     return steps
 
 

@@ -39,12 +39,15 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
     return result
 
 
-def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu") -> Schedule:
-    """How a row program runs on a device of kind `target`, over `count` rows of `cols` elements."""
+def schedule_rows(
+    program: RowProgram, count: int, cols: int, target: str = "cpu", distances: tuple[int, ...] = ()
+) -> Schedule:
+    """How a row program runs on a device of kind `target`, over `count` rows of `cols` elements; those of
+    `program.lines` lie at these distances."""
     family = family_of(target)
     if family in ROW_SCHEDULERS:
-        return ROW_SCHEDULERS[family](program, count, cols)
-    return cpu_rows.schedule_rows(program, count, cols, target)
+        return ROW_SCHEDULERS[family](program, count, cols, distances)
+    return cpu_rows.schedule_rows(program, count, cols, target, distances)
 
 
 __all__ = ["ROW_SCHEDULERS", "SCHEDULERS", "Launch", "Schedule", "Temp", "schedule", "schedule_rows"]

@@ -21,8 +21,10 @@ KEEPING = 6              # instructions that a store is worth: lines written so 
 scalars = Scalars()
 
 
-def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu") -> Schedule:
-    """How a CPU runs the program over `count` rows of `cols` elements;
+def schedule_rows(
+    program: RowProgram, count: int, cols: int, target: str = "cpu", distances: tuple[int, ...] = ()
+) -> Schedule:
+    """How a CPU runs the program over `count` rows of `cols` elements, those of `program.lines` at these distances;
     elsewhere nothing is kept in the results meanwhile."""
     spills = target == "cpu"
     inputs, outs, totals = len(program.operands), len(program.results), program.totals()
@@ -39,12 +41,16 @@ def schedule_rows(program: RowProgram, count: int, cols: int, target: str = "cpu
     key = ("rows", program.key, spills)
     if not totals:
         return Schedule(
-            (Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols,), count, grain_of(cols), error),),
+            (
+                Launch(
+                    key, lambda: RowNest(program, spills).nest(), numbers, (cols, *distances), count, grain_of(cols),
+                    error,
+                ),
+            ),
             tuple(temps),
-        )
-    launches = [
-        Launch(key, lambda: RowNest(program, spills).nest(), numbers, (cols, count, per_chunk), chunks, 1, error)
-    ]
+        )  # fmt: skip
+    params = (cols, count, per_chunk, *distances)
+    launches = [Launch(key, lambda: RowNest(program, spills).nest(), numbers, params, chunks, 1, error)]
     for k in totals:
         code = program.results[k][1]
         own = ("sum_rows", program.compute, code)
@@ -92,8 +98,12 @@ class RowNest:
         operand = self.program.operands[number]
         if operand.kind == ROW:
             return var(f"in{number}", operand.read)
-        index = j if operand.kind == COLUMN else self.row * self.cols + j
+        index = j if operand.kind == COLUMN else self.at(number, j)
         return cast(load(number, index, operand.code), operand.read)
+
+    def at(self, number: int, j: Value) -> Value:
+        """Where column `j` of the present row lies in an operand or result of whole rows."""
+        return self.row * (var(f"line{number}") if number in self.program.lines else self.cols) + j
 
     def value(self, node: RowNode, j: Value | None) -> Value:
         """The element of `node` at column `j` of the present row."""
@@ -109,7 +119,7 @@ class RowNest:
         if node.form == "fold":
             return var(node.name, node.code)
         if id(node) in self.spilled and j is not None:
-            return load(self.spilled[id(node)], self.row * self.cols + j, node.code)
+            return load(self.spilled[id(node)], self.at(self.spilled[id(node)], j), node.code)
         return node.emit(self.value, j)
 
     # Order: one reducing loop per level, then one storing loop
@@ -228,7 +238,7 @@ class RowNest:
         kept = Local(f"kept{depth}", self.value(chosen, j))
         self.cache[id(chosen), j] = var(kept.name, chosen.code)
         self.following = {id(chosen): self.first_out + number}
-        return [kept, Store(self.first_out + number, self.row * self.cols + j, var(kept.name, chosen.code))]
+        return [kept, Store(self.first_out + number, self.at(self.first_out + number, j), var(kept.name, chosen.code))]
 
     def needs_kept(self, levels: list[list[RowNode]], depth: int, out: RowNode, node: RowNode) -> bool:
         """Whether later loops read what is kept already, once `node` takes its place."""
@@ -269,8 +279,8 @@ class RowNest:
                 if apart is not None:
                     value, own, place = apart
                     result.append(Local(f"own{k}", own))
-                    after.append(Store(target, self.row * self.cols + place, var(f"own{k}", code)))
-                inner.append(Store(target, self.row * self.cols + j, value))
+                    after.append(Store(target, self.at(target, place), var(f"own{k}", code)))
+                inner.append(Store(target, self.at(target, j), value))
             else:   # a sum over rows: this chunk's partial row
                 inner.append(
                     Store(
@@ -308,7 +318,7 @@ class RowNest:
         )
         body = tuple(self.body())
         if not totals:
-            return Nest(program.name, signature, ("cols",), rows(*body))
+            return Nest(program.name, signature, ("cols", *program.line_names()), rows(*body))
         chunk = var("chunk")
         clear = tuple(
             Store(self.first_out + k, chunk * self.cols + var("z"), const(0, program.compute)) for k in totals
@@ -318,7 +328,7 @@ class RowNest:
         return Nest(
             program.name,
             signature,
-            ("cols", "rows", "per_chunk"),
+            ("cols", "rows", "per_chunk", *program.line_names()),
             rows(For("z", ZERO, self.cols, clear, vector=True), inner, name="chunk"),
         )
 

@@ -20,8 +20,8 @@ TILES, TILE_ROWS = 528, 128     # as gpu_fold.py has them
 TILE, WHOLE = 256, 8     # columns of a tile of half types, and what they are multiples of
 
 
-def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
-    """How a GPU runs the program over `count` rows of `cols` elements."""
+def schedule_rows(program: RowProgram, count: int, cols: int, distances: tuple[int, ...] = ()) -> Schedule:
+    """How a GPU runs the program over `count` rows of `cols` elements, those of `program.lines` at these distances."""
     inputs, outs, totals = len(program.operands), len(program.results), program.totals()
     place = inputs + outs
     apart = all(
@@ -42,18 +42,18 @@ def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
     if apart and totals:
         mine = [k for k in range(outs) if k not in totals]
         if mine:
-            left = program.but(key=("without totals", program.key), results=tuple([program.results[k] for k in mine]))
+            left, own = without_totals(program, mine, distances)
             numbers = (*range(inputs), *[inputs + k for k in mine], *checked)
-            launches.append(Launch(("rows", left.key, False), lambda: RowNest(left, False).nest(), numbers, (cols,),
-                                   count, 1, error))  # fmt: skip
+            launches.append(Launch(("rows", left.key, False), lambda: RowNest(left, False).nest(), numbers,
+                                   (cols, *own), count, 1, error))  # fmt: skip
         numbers = (*range(inputs), *[partial[k] for k in totals])
-        params = (cols, count, per_chunk, chunks)
+        params = (cols, count, per_chunk, chunks, *distances)
         launches.append(
             Launch(("column sums", program.key), lambda: column_sums(program), numbers, params, chunks * cols, 1)
         )
     else:
         numbers = (*range(inputs), *[partial.get(k, inputs + k) for k in range(outs)], *checked)
-        params = (cols, count, per_chunk) if totals else (cols,)
+        params = (cols, count, per_chunk, *distances) if totals else (cols, *distances)
         extent = chunks if totals else count
         launches.append(Launch(("rows", program.key, False), lambda: RowNest(program, False).nest(), numbers, params,
                                extent, 1, error))  # fmt: skip
@@ -66,6 +66,18 @@ def schedule_rows(program: RowProgram, count: int, cols: int) -> Schedule:
                    cols, 1)
         )  # fmt: skip
     return Schedule(tuple(launches), tuple(temps))
+
+
+def without_totals(
+    program: RowProgram, mine: list[int], distances: tuple[int, ...]
+) -> tuple[RowProgram, tuple[int, ...]]:
+    """The program of those results alone, and the distances of its lines."""
+    first = len(program.operands)
+    numbers = {**{k: k for k in range(first)}, **{first + k: first + n for n, k in enumerate(mine)}}
+    kept = [(numbers[line], far) for line, far in zip(program.lines, distances, strict=True) if line in numbers]
+    results = tuple([program.results[k] for k in mine])
+    left = program.but(key=("without totals", program.key), results=results, lines=tuple([line for line, _ in kept]))
+    return left, tuple([far for _, far in kept])
 
 
 def column_sums(program: RowProgram) -> Nest:
@@ -91,9 +103,8 @@ def column_sums(program: RowProgram) -> Nest:
     stores = [Store(first + n, var("c"), var(f"acc{k}", program.compute)) for n, k in enumerate(totals)]
     body = (Local("j", column), Local("start", start), fold, *stores)
     signature = operands([o.code for o in program.operands], [program.compute] * len(totals))
-    return Nest(
-        f"{program.name}_sums", signature, ("cols", "rows", "per_chunk", "chunks"), rows(*body, name="c", vector=True)
-    )
+    params = ("cols", "rows", "per_chunk", "chunks", *program.line_names())
+    return Nest(f"{program.name}_sums", signature, params, rows(*body, name="c", vector=True))
 
 
 def block_sums(compute: str, code: str) -> Nest:

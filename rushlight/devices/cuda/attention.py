@@ -79,7 +79,14 @@ def backward(
         tuple([layout(t) for t in outs]), causal, scale,
     )  # fmt: skip
     if prepared is None:
-        return NotImplemented
+        if all(t.is_contiguous() for t in outs):
+            return NotImplemented
+        dense = tuple([_C.empty(tuple(t.shape), None, t.dtype, t.device) for t in outs])
+        if backward(dense, grad, query, key, value, out, log, causal, scale) is NotImplemented:
+            return NotImplemented
+        for target, source in zip(outs, dense, strict=True):
+            target.copy_(source)
+        return outs
     space = _C.empty((*query.shape[:3], 1), None, _C.float32, query.device)
     sums = _C.empty(tuple(query.shape), None, _C.float32, query.device)
     sums.zero_()      # blocks add to it
