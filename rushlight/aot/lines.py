@@ -39,7 +39,7 @@ def name_of(node: Node) -> str | None:
 
 
 def wants_room(node: Node) -> bool:
-    """Whether a node makes large rows of a half type that are no whole vectors, on a device with products of its own."""
+    """Whether a node makes large rows of a half type that are no whole vectors, where a device has own products."""
     value = node.meta.get("val")
     if not hasattr(value, "fake_mode") or value.device.type in ("cpu", "meta") or value.ndim < 2:
         return False

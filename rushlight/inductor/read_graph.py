@@ -49,6 +49,7 @@ class Node:
         self.results: list[Value] = []
         self.single = True
         self.writes: list[Buffer] = []        # buffers of others that it changes
+        self.place = 0                        # in the graph
         self.is_settled = False               # its plan is for the layouts it has: no other will do
 
     def __repr__(self) -> str:
