@@ -295,7 +295,8 @@ static PyObject* first_gradient(Tensor* leaf, PyObject* grad) {
   if (tls.grad_enabled) return call_role(Role::Copy, grad);
   // The engine's buffer holds the only reference (and the caller's array borrows it): nobody can see the tensor change
   // owner.
-  if (Py_REFCNT(grad) == 1 && g->storage && g->storage->refs.load(std::memory_order_relaxed) == 1 && !g->grad_fn &&
+  if (Py_REFCNT(grad) == 1 && g->storage &&
+      g->storage->refs.load(std::memory_order_relaxed) == 1 + g->storage->lent && !g->grad_fn &&
       follows_layout(g, leaf))
     return Py_NewRef(grad);
   bool dense = leaf->flags & kDenseNonOverlapping;

@@ -380,7 +380,20 @@ static PyObject* py_storage_holders(PyObject*, PyObject* o) {
   return PyLong_FromLongLong(storage ? storage->refs.load(std::memory_order_relaxed) : 0);
 }
 
+// lend_storage(tensor, is_lent): whether those who hold its memory now let a gradient keep it, as if they did not.
+static PyObject* py_lend_storage(PyObject*, PyObject* args) {
+  PyObject* o;
+  int is_lent;
+  if (!PyArg_ParseTuple(args, "Op", &o, &is_lent)) return nullptr;
+  if (!is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "lend_storage: expected a tensor"), nullptr;
+  if (Storage* storage = as_tensor(o)->storage)
+    storage->lent = is_lent ? storage->refs.load(std::memory_order_relaxed) : 0;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"lend_storage", guarded<py_lend_storage>, METH_VARARGS,
+     "lend_storage(tensor, is_lent): whether a gradient may keep memory that is held"},
     {"storage_holders", guarded<py_storage_holders>, METH_O, "storage_holders(tensor): how many hold its memory"},
     {"subclass_keys", guarded<py_subclass_keys>, METH_O, "dispatch key bits that tensors of a class carry"},
     {"_set_size_type", guarded<py_set_size_type>, METH_O, nullptr},

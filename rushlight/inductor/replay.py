@@ -2,8 +2,9 @@
 
 Enters: a `Compiled` on a CUDA device. Leaves: a callable like it. A call is recorded when the addresses of its inputs
 have settled (a loop that trains comes to that); inputs that keep moving are copied to memory of the recording. It is
-replayed whenever nobody holds what the recording last returned: a replay writes to the same memory. All other calls run
-as they would without this. By itself that serves small graphs, whose time is the host's, without checks of indices,
+replayed whenever nobody holds what the recording last returned: a replay writes to the same memory. Gradients of
+parameters may be that memory as long as they are dropped before the next call. All other calls run as they would
+without this. By itself that serves small graphs, whose time is the host's, without checks of indices,
 which a replay does not make; the setting `replay` (mode="reduce-overhead") serves all. What cannot be recorded (random
 numbers, steps that wait for the device) is found when recording fails, and is not tried again.
 """
@@ -21,6 +22,7 @@ from ..base import late
 SETTLED = 4              # calls that are looked at
 OFTEN = 2                # changes of an address among them from which on it is known to move
 PATIENT = 12             # calls before moving inputs are copied: they settle when what made them is replayed
+PATIENCE = 3             # calls in a row that find results held, after which gradients get copies of them
 MOST_RECORDINGS = 4      # of one graph
 MOST_TRIES = 64          # calls after which a graph that never settled is left alone
 SMALL = 64 << 20         # bytes of inputs, and of results, up to which a graph is recorded by itself
@@ -36,6 +38,8 @@ class Recording:
         self.fixed = [(k, at) for k, at in enumerate(addresses) if k not in copies]
         self.tensors = [t for t in results if isinstance(t, _C.Tensor)]
         self.alone = [_C.storage_holders(t) for t in self.tensors]
+        self.kept_waiting = 0      # calls in a row that found results held
+        self.lend(True)
 
     def serves(self, addresses: Sequence[int]) -> bool:
         if not self.copies:
@@ -45,6 +49,21 @@ class Recording:
     def is_free(self) -> bool:
         """Whether nobody else holds the memory of the results."""
         return [_C.storage_holders(t) for t in self.tensors] == self.alone
+
+    def lend(self, is_lent: bool) -> None:
+        """Whether gradients of parameters may be the results themselves, until they are set to None, and no copies."""
+        for t in self.tensors:
+            _C.lend_storage(t, is_lent)
+
+    def waits(self) -> bool:
+        """Whether results are held. Where gradients add up over several calls it is they that are: copies then."""
+        if self.is_free():
+            self.kept_waiting = 0
+            return False
+        self.kept_waiting += 1
+        if self.kept_waiting == PATIENCE:
+            self.lend(False)
+        return True
 
     def replay(self, given: Sequence[Any]) -> list[Any]:
         for k, own in self.copies.items():
@@ -76,7 +95,7 @@ class Replayed:
         addresses = [t.data_ptr() for t in given]
         found = next((one for one in self.recordings if one.serves(addresses)), None)
         if found is not None:
-            return found.replay(given) if found.is_free() else self.compiled(inputs)
+            return self.compiled(inputs) if found.waits() else found.replay(given)
         self.seen.append(addresses)
         self.tries += 1
         moving = self.moving() if len(self.seen) == SETTLED else None

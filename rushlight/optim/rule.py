@@ -180,6 +180,36 @@ class Rule:
                     state[params[i]][key].fill_(value)
         return sorted(others)
 
+    def update_at_once(
+        self, params: list[Tensor], state: dict[Tensor, dict], hyper: dict[str, Any], choices: tuple
+    ) -> bool:
+        """Parameters of a plugged-in device that are alike in types and numbers, by one launch: what the steps of a
+        training loop come to, with little around it. False, and nothing done, where they are not."""
+        names, first, rows, cells = self.state(choices), None, [], []
+        for p in params:
+            own, grad = state.get(p), p.grad
+            if not own or grad is None:
+                return False
+            row = (p, grad, *[own[key] for key in names])
+            codes = [t.dtype for t in row]
+            first = first or codes
+            if codes != first:
+                return False
+            rows.append(row)
+            cells.append([own[key] for key in self.scalars])
+        if any(cell.device.type != "cpu" for own in cells for cell in own):
+            return False
+        values = [cell.item() for cell in cells[0]]
+        if any([cell.item() for cell in own] != values for own in cells):
+            return False
+        result = self.numbers(hyper, *values)
+        if not self.device_kernel(choices).many(rows, result[len(values) :]):
+            return False
+        for own in cells:
+            for cell, value in zip(own, result, strict=False):
+                cell.fill_(value)
+        return True
+
     def device_kernel(self, choices: tuple) -> Any:
         """The update as plugged-in devices have it, made once."""
         key = (*choices, "device")
@@ -368,6 +398,9 @@ class RuledOptimizer(Optimizer):
                     self._step_group(group, part)
                 continue
             choices = rule.choices(group)
+            if params and params[0].device.type not in ("cpu", "meta"):
+                if rule.update_at_once(params, self.state, group, choices):
+                    continue
             left = (rule.updates.get(choices) or rule.kernel(choices))(params, None, self.state, group)
             if left is not None:
                 self._step_group(group, [params[i] for i in left])
