@@ -43,6 +43,7 @@ def forward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) ->
         out.copy_(find_op("_safe_softmax")(scores, -1) @ v)
         log.copy_(scores.logsumexp(-1))
 
+    run.rehearses = own is not None
     return run
 
 
@@ -68,6 +69,7 @@ def backward_step(query: Any, is_causal: bool, mask: Any, scale: float | None) -
         for target, source in zip((d_query, d_key, d_value), result, strict=True):
             target.copy_(source)
 
+    run.rehearses = own is not None
     return run
 
 

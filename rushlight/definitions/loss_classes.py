@@ -69,6 +69,71 @@ class CrossEntropyRowsBackward(Fused):
         return {"grad": along - chosen, "input": g * soft * grad, "lse": -along * grad}
 
 
+class CrossEntropyKeptRows(Fused):
+    """As _cross_entropy_rows, with losses of 0 where the target is ignored, and 1 for rows that count, 0 for others.
+    Ops of their own for that would cost small inputs on a device more time than the loss does."""
+
+    schema = "_cross_entropy_kept_rows(Tensor input, Tensor target, int ignore_index) -> (Tensor, Tensor, Tensor)"
+    function = method = False
+    row_operands = ("target",)
+    index_operand = "target"
+    bad_index = CrossEntropyRows.bad_index
+    saved_results = (1,)
+
+    def row_dims(self, *args):
+        return 1
+
+    def ignored_index(self, input, target, ignore_index):
+        return ignore_index
+
+    def compute(self, input, target, ignore_index):
+        ignored = target == ignore_index
+        top = input.amax(-1, keepdim=True)
+        lse = (input - top).exp().sum(-1, keepdim=True).log() + top
+        loss = lse - pick(input, target.masked_fill(ignored, 0))
+        return loss.masked_fill(ignored, 0.0), lse, (target != ignore_index).to(input.dtype)
+
+    def vjp(self, g, input, target, ignore_index, result):
+        own = 0
+        if g[0] is not None:
+            own = find_op("_cross_entropy_kept_rows_backward")(g[0], input, target, result[1], ignore_index)
+        if g[1] is not None:
+            own = own + (input - result[1]).exp() * g[1]
+        return {} if g[0] is None and g[1] is None else {"input": own}
+
+
+class CrossEntropyKeptRowsBackward(Fused):
+    """Gradient of _cross_entropy_kept_rows: that of _cross_entropy_rows_backward, 0 in rows that are ignored."""
+
+    schema = (
+        "_cross_entropy_kept_rows_backward(Tensor grad, Tensor input, Tensor target, Tensor lse, int ignore_index)"
+        " -> Tensor"
+    )
+    function = method = False
+    row_operands = ("grad", "target", "lse")
+    index_operand = "target"
+    bad_index = CrossEntropyRows.bad_index
+
+    def row_dims(self, *args):
+        return 1
+
+    def ignored_index(self, grad, input, target, lse, ignore_index):
+        return ignore_index
+
+    def compute(self, grad, input, target, lse, ignore_index):
+        ignored = target == ignore_index
+        chosen = column(target.masked_fill(ignored, 0), input)
+        return (((input - lse).exp() - chosen) * grad).masked_fill(ignored, 0.0)
+
+    def vjp(self, g, grad, input, target, lse, ignore_index):
+        ignored = target == ignore_index
+        g = g.masked_fill(ignored, 0.0)
+        soft = (input - lse).exp()
+        along = (g * soft).sum(-1, keepdim=True)
+        chosen = g.gather(-1, target.masked_fill(ignored, 0))
+        return {"grad": along - chosen, "input": g * soft * grad, "lse": -along * grad}
+
+
 def as_rows(input: Any, target: Any) -> tuple[Any, Any]:
     """Input as [N, C] and target as [N, 1], for inputs [C], [N, C] and [N, C, d1, ...]."""
     if input.ndim == 1:
@@ -118,6 +183,11 @@ def without_ignored(index: Any, ignore_index: int) -> tuple[Any, Any]:
     return index, None
 
 
+def is_bare(t: Any) -> bool:
+    """Whether a tensor has elements on a plugged-in device, and nobody looks at the ops that it goes through."""
+    return not t._keys and not any(_C.get_thread_keys()) and t.device.type not in ("cpu", "meta")
+
+
 def weigh(loss: Any, target: Any, keep: Any, weight: Any, reduction: str, shape: Any, classes: int) -> Any:
     """Per-row losses with ignored rows dropped and class weights applied, then reduced."""
     scale, rows = None, loss.numel()
@@ -162,6 +232,8 @@ class CrossEntropy(Loss):
             return self.probabilities(input, target, weight, reduction, label_smoothing)
         check_classes("cross_entropy", input, target)
         rows, index = as_rows(input, target.to(_C.int64))
+        if weight is None and not label_smoothing and is_bare(rows) and is_bare(index):
+            return self.on_device(rows, index, ignore_index, reduction, target.shape)
         index, keep = without_ignored(index, ignore_index)
         loss, lse = find_op("_cross_entropy_rows")(rows, index)
         plain = weigh(loss, index, keep, weight, reduction, target.shape, rows.shape[1])
@@ -184,6 +256,13 @@ class CrossEntropy(Loss):
             )
             smooth = smooth.sum() / (count if keep is None else count.masked_fill(keep.logical_not(), 0.0)).sum()
         return plain * (1 - label_smoothing) + smooth * spread
+
+    def on_device(self, rows: Any, index: Any, ignore_index: int, reduction: str, shape: Any) -> Any:
+        """The loss where launches cost more than what they do."""
+        loss, _, kept = find_op("_cross_entropy_kept_rows")(rows, index, ignore_index)
+        if reduction == "none":
+            return loss.reshape(shape)
+        return loss.sum() if reduction == "sum" else loss.sum() / kept.detach().sum()
 
     def probabilities(self, input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
         if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:

@@ -139,6 +139,9 @@ class Device:
         to `last`. `_C.update_many` launches it. None where tensors go one by one."""
         return None
 
+    def rehearse(self, call: Callable[[], Any]) -> None:
+        """Begin to make the kernels that a call is going to need, several at a time. May do nothing."""
+
     def own(self, op: str) -> Callable | None:
         """What `implementation` says, kept."""
         known = self.__dict__.setdefault("_own", {})

@@ -1,7 +1,7 @@
 """Whether this thread only rehearses work for a device: what it needs is made, and nothing runs.
 
-`Device.rehearse` sets it. Steps of plans that are calls of Python look at it: those that say so (`rehearses`) are called
-then too, and must neither compute nor draw numbers.
+`Device.rehearse` sets it. Steps of plans that are calls of Python look at it: those that say so (`rehearses`) are
+called then too, and must neither compute nor draw numbers.
 """
 
 from __future__ import annotations

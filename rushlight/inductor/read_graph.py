@@ -71,6 +71,7 @@ class Reader:
         self.device = device
         self.nodes: list[Node] = []
         self.known: dict[tuple, Node] = {}      # calls made before: the same op on the same values is made once
+        self.bodies: dict[tuple, Any] = {}      # what composites are made of, by their arguments' layouts
 
     def read(self, graph_module: Any, inputs: Sequence[Any]) -> list[Any]:
         """The graph's outputs, from what its placeholders stand for: Values, or plain arguments."""
@@ -225,6 +226,9 @@ class Reader:
             return function(*args, **kwargs)
 
         leaves = [x for x in flat(arguments) if is_given(x)]
+        key = body_key(function, *arguments)
+        if key in self.bodies:
+            return self.bodies[key]
         sizes = SymbolicStands(self.device) if any(isinstance(x, Extent) or x.varies for x in leaves) else None
         stands = [v.stand_in(self.device) for v in leaves] if sizes is None else [*map(sizes.stand_in, leaves)]
         try:
@@ -236,6 +240,8 @@ class Reader:
             return None
         if sizes is not None:
             sizes.state_conditions()
+        elif not held and key is not None:
+            self.bodies[key] = found      # the same for all arguments of these layouts: networks repeat themselves
         return found
 
     # What a node is
@@ -495,6 +501,23 @@ def is_value(x: Any) -> bool:
 def is_given(x: Any) -> bool:
     """Whether an argument of a composite is an input of its body's graph."""
     return isinstance(x, (Value, Extent))
+
+
+def body_key(function: Callable, args: tuple, kwargs: dict[str, Any]) -> tuple | None:
+    """What decides which ops a function calls: itself, and its arguments as tracing sees them; None for arguments that
+    cannot be looked up by."""
+    seen = map_values((args, tuple(sorted(kwargs.items()))), layout_of, is_given)
+    try:
+        key = (function, named(seen))
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def layout_of(x: Any) -> tuple:
+    """What tracing sees of an argument."""
+    return (type(x), x) if isinstance(x, Extent) else (Value, x.sizes, x.strides, x.dtype)
 
 
 class SymbolicStands:

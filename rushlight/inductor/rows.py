@@ -128,6 +128,7 @@ class Builder:
         self.keys: list[tuple] = []
         self.names: dict[int, int] = {}          # id of a row node -> its number, for keys
         self.bound: int | None = None
+        self.ignored: int | None = None
         self.on_error: Any = None
 
     def read(self, value: Value, kind: str) -> RowNode:
@@ -183,6 +184,7 @@ class Builder:
             part = self.widened(self.read(a, kind))
             if p.name == definition.index_operand:
                 self.bound, self.on_error = part.operand, lambda index: definition.bad_index(index, shape.cols)
+                self.ignored = definition.ignored_index(*node.args)
             parts.append(part)
             args[k] = Stand(part, like(shapes[kind], part.code))
         result = definition.compute(*args)
@@ -248,7 +250,7 @@ def row_program(
     compute = compute_code(next((o.code for o in builder.operands if o.kind == FULL), "f32"))
     name = "_".join(dict.fromkeys(n.definition.name.strip("_") for n in nodes))[:60]
     return (
-        RowProgram(name, key, tuple(builder.operands), results, compute, builder.bound, numbers),
+        RowProgram(name, key, tuple(builder.operands), results, compute, builder.bound, builder.ignored, numbers),
         builder.inputs,
         tuple([line for _, line in lines]),
         builder.on_error,

@@ -83,6 +83,7 @@ class RowProgram(Record):
     results: tuple[tuple[RowNode, str], ...]
     compute: str                 # the type sums over rows are kept in
     bound: int | None
+    ignored: int | None = None   # an index that names no column and may be there
     lines: tuple[int, ...] = ()  # operands, then results, of whole rows whose rows lie further apart than they are long
 
     def line_names(self) -> tuple[str, ...]:

@@ -224,6 +224,10 @@ class Fused(OpDefinition):
         """How many trailing dims of the first tensor make a row; raises for arguments the op refuses."""
         raise NotImplementedError
 
+    def ignored_index(self, *args: Any) -> int | None:
+        """An index in `index_operand` that names no column and is no mistake."""
+        return None
+
     def out_dtype(self, k: int, args: tuple) -> Any:
         """The dtype of output `k`."""
         return self.main(args).dtype
@@ -338,7 +342,8 @@ class TracedRows:
         results = tuple([(node, d.code) for (_, node), d in zip(answers, self.dtypes, strict=True)])
         bound = names.index(definition.index_operand) if definition.index_operand in names else None
         compute = compute_code(definition.main(args).dtype.code)
-        self.rows = RowProgram(definition.name, (definition, key), tuple(operands), results, compute, bound)
+        ignored = definition.ignored_index(*args)
+        self.rows = RowProgram(definition.name, (definition, key), tuple(operands), results, compute, bound, ignored)
 
     def plan(self, tensors: list, outer: tuple[int, ...], inner: tuple[int, ...], cols: int) -> Any:
         device, definition = tensors[0].device, self.definition

@@ -404,6 +404,51 @@ with rl.cuda.stream(rl.cuda.Stream()):
 """)
 
 
+def test_gradients_are_what_a_replay_made_until_they_are_dropped(driver):
+    run(driver, """
+net = rl.nn.Linear(8, 16).cuda()
+x = rl.ones(4, 8).cuda()
+called = rl.compile(net)
+
+def step(drops):
+    before = count(LAUNCHES)
+    if drops:
+        net.zero_grad()
+    called(x).backward(rl.ones(4, 16).cuda())
+    return divmod(count(LAUNCHES) - before, 1000)
+
+for _ in range(20):
+    replays, others = step(True)
+assert replays == 2 and others == 1, (replays, others)       # the ones; no copies of two gradients
+first = net.weight.grad
+assert step(False)[0] == 1 and net.weight.grad is first       # held: the backward runs, and adds to it
+for _ in range(3):
+    step(False)
+del first
+step(True)
+assert step(True) == (2, 3)                                   # gradients that add up get memory of their own
+""")
+
+
+def test_the_first_call_names_its_kernels_before_it_launches_any(driver):
+    run(driver, """
+from rushlight.devices.cuda import kernels
+begun = []
+old = kernels.Variants.begin
+def begin(self, unit, key):
+    begun.append((self.nest.name, count(LAUNCHES)))
+    old(self, unit, key)
+kernels.Variants.begin = begin
+x = rl.ones(40, 64).cuda()
+called = rl.compile(lambda x: (F.gelu(x) * 3, F.softmax(x.sin(), -1), x.sum(0)))
+before = count(LAUNCHES)
+called(x)
+assert len(begun) >= 2 and {at for _, at in begun} == {before}, begun
+assert count(LAUNCHES) > before and count(MODULES) >= len(begun)
+assert "griddepcontrol.wait" in sim.simulated_ptx().decode()      # kernels are started early here
+""")
+
+
 def test_graphs_that_check_indices_or_draw_are_not_replayed_by_themselves(driver):
     run(driver, """
 table, index = rl.ones(10, 4).cuda(), rl.zeros(3, dtype=rl.int64).cuda()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...loops.expr import Value, and_, cast, const, fma, ge, load, lt, min_, replace, var, walk
+from ...loops.expr import Value, and_, cast, const, eq, fma, ge, load, lt, min_, or_, replace, var, walk
 from ...loops.nest import Check, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
 from ...loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
 from ...loops.vocabulary import Scalars
@@ -141,6 +141,8 @@ class RowNest:
         if self.program.bound is not None:
             index = var(f"in{self.program.bound}", self.program.operands[self.program.bound].read)
             inside = and_(ge(index, const(0, index.dtype)), lt(cast(index, "i64"), self.cols))
+            if self.program.ignored is not None:
+                inside = or_(inside, eq(index, const(self.program.ignored, index.dtype)))
             # never 0 when it fails
             result.append(Check(inside, self.first_out + len(self.program.results), cast(index, "i64")))
         levels = self.folds()

@@ -8,12 +8,11 @@ do: callers then hold all scores.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 from ... import _C
-from .cudnn import Graph, Prepared, find
+from .cudnn import Graph, GraphCache, Prepared, find
 
 WIDEST = 128
 Layout = tuple[tuple[int, ...], tuple[int, ...]]     # sizes and strides
@@ -94,7 +93,7 @@ def backward(
     return outs
 
 
-@functools.lru_cache(maxsize=512)
+@GraphCache
 def forward_graph(
     device: Any, code: str, query: Layout, key: Layout, value: Layout, out: Layout, causal: bool, scale: float
 ) -> Prepared | None:
@@ -128,7 +127,7 @@ def below_diagonal(g: Graph, s: Any, scores: tuple[int, ...]) -> Any:
     return g.point("select", s, g.tensor("f32", scores, virtual=True), g.value(-math.inf), t=seen)
 
 
-@functools.lru_cache(maxsize=512)
+@GraphCache
 def backward_graph(
     device: Any, code: str, query: Layout, key: Layout, value: Layout, out: Layout, grad: Layout,
     outs: tuple[Layout, ...], causal: bool, scale: float,

@@ -10,11 +10,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from ... import _C
+from ..rehearsal import rehearsal
 from . import libraries
+from .kernels import workers
 
 # Kinds of descriptors, of attributes' values and of numbers, as the library's interface counts them.
 POINTWISE, CONVOLUTION, ENGINE, ENGINE_CONFIG, HEURISTIC, PLAN = 0, 1, 2, 3, 4, 5
@@ -36,6 +39,7 @@ C_TYPES = {
 INSTANT, THOROUGH = 0, 3        # how engines are ranked
 ONE = ctypes.c_int64(1)
 ALIGNMENT = 16
+MOST_GRAPHS = 512
 CONFIGS, NOTES = 32, 16         # engines that are looked at, and what they say of themselves
 MATRIX_UNITS = 0                # a note: products are rounded as matrix units round them
 
@@ -287,6 +291,33 @@ class Prepared:
             library.call("cudnnBackendExecute", handle, self.plan.address, pack)
         finally:
             f.cudnnBackendDestroyDescriptor(pack)
+
+
+class Rehearsed:
+    """A graph that is being made."""
+
+    def run(self, *tensors: Any) -> None:
+        """Nothing: who rehearses computes nothing."""
+
+
+class GraphCache:
+    """Graphs by what they are made of. In a rehearsal one that is new is made by a thread of its own, which the library
+    takes most of a second for, and nothing is run."""
+
+    def __init__(self, make: Callable[..., Prepared | None]) -> None:
+        self.make, self.known = make, {}
+
+    def __call__(self, *key: Any) -> Prepared | Rehearsed | None:
+        if key not in self.known:
+            if len(self.known) >= MOST_GRAPHS:
+                self.known.clear()
+            self.known[key] = workers().submit(self.make, *key) if rehearsal.running else self.make(*key)
+        if rehearsal.running:
+            return Rehearsed()
+        found = self.known[key]
+        if isinstance(found, Future):
+            found = self.known[key] = found.result()
+        return found
 
 
 def dense(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -7,10 +7,13 @@ so (RUSHLIGHT_SHOW=fallback).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from ... import _C
 from ...loops.nest import Nest
 from ..base import Device
+from ..rehearsal import rehearsal
 from .driver import Driver
 from .kernels import Kernel, load, load_many
 
@@ -35,6 +38,15 @@ class CudaDevice(Device):
         address, kernel = load(nest, self.driver)
         self.kernels.append(kernel)
         return address
+
+    def rehearse(self, call: Callable[[], Any]) -> None:
+        before, rehearsal.running = rehearsal.running, True
+        try:
+            missing = _C.cuda_named(call)
+        finally:
+            rehearsal.running = before
+        for kernel, unit, key in missing:
+            kernel.begin(unit, key)
 
     def device_count(self) -> int:
         return self.driver.units

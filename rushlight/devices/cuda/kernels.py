@@ -7,7 +7,9 @@ which asks `variant` here for the functions behind it.
 
 from __future__ import annotations
 
+import functools
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 from ... import _C, codegen
 from ...base.show import show, shown_words
@@ -24,13 +26,47 @@ from .driver import Driver
 
 FORMS = {POINTS: 0, ROWS: 1}
 MOST_THREADS = 512
+ONCE_THREADS = 256   # where rows are gone through once: smaller blocks fill a unit better
+LONG_THREADS = 1024  # for long rows that are gone through again: fewer at a time, which stay in the cache
+MOST_WORKERS = 8     # threads in which the driver compiles
 MANY = 4             # the form of kernels over a table of tensors
 PEELED = 2           # the variant of rows that start anywhere
 HELD = 8             # from here on, rows kept in registers: whether exactly, whether by one warp, by how many vectors
 ZERO = const(0, "i64")
 
 
-class Kernel:
+class Variants:
+    """What the core asks a kernel for: variants, each made from a text when it is first launched, or begun before."""
+
+    driver: Driver
+
+    def text(self, key: int) -> tuple[str, int, int]:
+        """(PTX, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
+        raise NotImplementedError
+
+    def variant(self, unit: int, key: int) -> tuple[int, int, int]:
+        """(function, and the numbers of `text`)."""
+        begun = self.__dict__.get("begun", {}).pop((unit, key), None)
+        if begun is not None:
+            function, *numbers = begun
+            return function.result(), *numbers
+        ptx, *numbers = self.text(key)
+        return self.driver.function(ptx, unit), *numbers
+
+    def begin(self, unit: int, key: int) -> None:
+        """Have a variant compiled by another thread, which the driver can do while Python goes on."""
+        begun = self.__dict__.setdefault("begun", {})
+        if (unit, key) not in begun:
+            ptx, *numbers = self.text(key)
+            begun[unit, key] = workers().submit(self.driver.function, ptx, unit), *numbers
+
+
+@functools.cache
+def workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="cuda kernels")
+
+
+class Kernel(Variants):
     """One nest; the core holds it and asks for variants of it."""
 
     def __init__(self, nest: Nest, driver: Driver) -> None:
@@ -46,8 +82,7 @@ class Kernel:
         if self.form == THREADS:
             *self.vectors, self.columns = column_form(nest)
 
-    def variant(self, unit: int, key: int) -> tuple[int, int, int]:
-        """(function, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
+    def text(self, key: int) -> tuple[str, int, int]:
         words = shown_words()
         if "loops" in words:
             show("loops", self.nest.name, str(self.nest))
@@ -63,7 +98,7 @@ class Kernel:
             elements = self.vectors[0] if key else 1
         if "asm" in words:
             show("asm", self.nest.name, ptx)
-        return self.driver.function(ptx, unit), elements, times
+        return ptx, elements, times
 
     def point_class(self, key: int) -> PointClass:
         """What the core's key of a pointwise launch says."""
@@ -96,18 +131,18 @@ class Kernel:
         return params.index("per_chunk") if "per_chunk" in params else -1
 
 
-class ManyKernel:
+class ManyKernel(Variants):
     """A nest over a table of tensors."""
 
     def __init__(self, nest: Nest, driver: Driver) -> None:
         self.nest, self.driver = nest, driver
 
-    def variant(self, unit: int, key: int) -> tuple[int, int, int]:
-        """As `Kernel.variant`; the key says whether all tensors start where vectors may."""
+    def text(self, key: int) -> tuple[str, int, int]:
+        """As `Kernel.text`; the key says whether all tensors start where vectors may."""
         ptx = codegen.emit_many_ptx(self.nest, bool(key))
         if "asm" in shown_words():
             show("asm", self.nest.name, ptx)
-        return self.driver.function(ptx, unit), 1, 1
+        return ptx, 1, 1
 
 
 def load_many(nest: Nest, driver: Driver) -> int:
@@ -123,6 +158,8 @@ def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
     moving = kernel.moving()
     sizes = [SIZE[o.code] if k in moving else 0 for k, o in enumerate(kernel.nest.operands)]
     vector = vector_length(kernel.nest) if kernel.form == POINTS else kernel.vectors[0]
-    rows = (kernel.row_param(), kernel.vectors[1], MOST_THREADS, kernel.peels, kernel.holds)
-    made = (kernel, form, vector, sizes, *rows)
+    once = kernel.form == ROWS and len(shared_by_block(kernel.nest.loop.body)) == 1
+    most, long = (ONCE_THREADS, ONCE_THREADS) if once else (MOST_THREADS, LONG_THREADS)
+    rows = (kernel.row_param(), kernel.vectors[1], most, kernel.peels, kernel.holds)
+    made = (kernel, form, vector, sizes, *rows, 0, long)
     return _C.cuda_kernel(*made), kernel
