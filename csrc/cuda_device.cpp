@@ -42,7 +42,6 @@ struct Driver {
   int (*query)(Handle);
   int (*forget)(Handle);
   int (*elapsed)(float*, Handle, Handle);
-  int (*launch_with)(const void*, Handle, void**, void**);   // null where the driver has none
   int (*error_name)(int, const char**);
   int (*error_text)(int, const char**);
 } driver;
@@ -51,7 +50,6 @@ Handle contexts[kMostUnits];
 int num_units = 0;
 bool is_forked = false;       // the parent had started CUDA: this process cannot use it
 void* opened = nullptr;
-bool overlaps = false;                    // kernels wait by themselves for those queued before: they may be started early
 thread_local PyObject* named = nullptr;   // where launches are only named: the list of variants they lack
 thread_local int current = -1;
 thread_local char message[512];
@@ -127,7 +125,6 @@ int copy_between(void*, int unit, void* stream, void* target, int source_unit, c
 constexpr int kMostOperands = 32, kMostArguments = 256, kSplitDims = 6;
 constexpr int kColumnThreads = 512;   // codegen/nvptx_columns.py: WARPS
 constexpr int kColumnRows = 32;       // that are worth warps of their own
-constexpr int kLongRow = 1 << 15;     // elements
 
 // The function of a variant, made by the kernel's `variant(unit, key)` where it is new.
 Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
@@ -157,24 +154,8 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
   return &kernel->variants.back();
 }
 
-// As the driver's interface lays them out.
-struct Attribute { int id; int padding; int64_t value[8]; };
-struct Configuration {
-  unsigned grid[3], block[3], shared;
-  Handle stream;
-  const Attribute* attributes;
-  unsigned num_attributes;
-};
-constexpr int kStartsEarly = 6;   // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-
 int run(Variant* variant, int64_t blocks, int threads, void* stream, void** arguments) {
   if (named) return RUSHLIGHT_OK;
-  if (overlaps) {
-    Attribute early{kStartsEarly, 0, {1}};
-    Configuration how{{static_cast<unsigned>(blocks), 1, 1}, {static_cast<unsigned>(threads), 1, 1}, 0, stream, &early,
-                      1};
-    return done("launch", driver.launch_with(&how, variant->function, arguments, nullptr));
-  }
   return done("launch", driver.launch(variant->function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0, stream,
                                       arguments, nullptr));
 }
@@ -309,9 +290,8 @@ int launch_rows_of_points(Kernel* kernel, int unit, void* stream, const Rushligh
 int row_threads(const Kernel* kernel, const RushlightLaunch& l, int elements) {
   int64_t length = kernel->row_param >= 0 && kernel->row_param < l.num_params ? l.params[kernel->row_param] : 1024;
   int64_t each = divided(std::max<int64_t>(1, length), elements);
-  // Rows that are gone through again should still be in the cache then: fewer of them at a time.
   return static_cast<int>(std::min<int64_t>(
-      length >= kLongRow ? kernel->long_threads : kernel->most_threads,
+      kernel->most_threads,
       std::max<int64_t>(32, std::bit_ceil(static_cast<uint64_t>(divided(each, elements > 1 ? 2 : 4))))));
 }
 
@@ -558,7 +538,6 @@ bool find_functions(void* library) {
       FUNCTION(error_name, "cuGetErrorName"),
       FUNCTION(error_text, "cuGetErrorString")};
 #undef FUNCTION
-  *reinterpret_cast<void**>(&driver.launch_with) = dlsym(library, "cuLaunchKernelEx");
   for (auto& entry : all)
     if (!(*entry.place = dlsym(library, entry.name)))
       return PyErr_Format(PyExc_RuntimeError, "cuda: the driver has no %s: it is too old", entry.name), false;
@@ -607,15 +586,6 @@ bool read_numbers(PyObject* given, std::vector<int>& numbers) {
   return !PyErr_Occurred();
 }
 
-// cuda_overlap(wanted): whether kernels are started early, all of which must wait for those before them then; False where
-// the driver cannot.
-PyObject* py_overlap(PyObject*, PyObject* wanted) {
-  int truth = PyObject_IsTrue(wanted);
-  if (truth < 0) return nullptr;
-  overlaps = truth && driver.launch_with;
-  return PyBool_FromLong(overlaps);
-}
-
 // cuda_named(call): what a call would launch, as [(maker, unit, key of a variant)] where that is new: nothing runs.
 PyObject* py_named(PyObject*, PyObject* call) {
   Ref list(PyList_New(0));
@@ -627,18 +597,17 @@ PyObject* py_named(PyObject*, PyObject* call) {
   return result ? list.release() : nullptr;
 }
 
-// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0,
-// long_threads=most_threads): the address of a kernel, which stays.
+// cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0): the address of
+// a kernel, which stays.
 PyObject* py_kernel(PyObject*, PyObject* args) {
   PyObject *maker, *itemsizes, *multiples;
   int form, vector, row_param, most_threads, peels, holds;
   unsigned long long copy = 0;
-  int long_threads = 0;
-  if (!PyArg_ParseTuple(args, "OiiOiOipi|Ki", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads,
-                        &peels, &holds, &copy, &long_threads))
+  if (!PyArg_ParseTuple(args, "OiiOiOipi|K", &maker, &form, &vector, &itemsizes, &row_param, &multiples, &most_threads,
+                        &peels, &holds, &copy))
     return nullptr;
   auto* kernel = new Kernel{Py_NewRef(maker), form, vector, {}, row_param, {}, most_threads, peels != 0, holds,
-                            reinterpret_cast<Kernel*>(copy), long_threads ? long_threads : most_threads, {}};
+                            reinterpret_cast<Kernel*>(copy), {}};
   if (!read_numbers(itemsizes, kernel->itemsizes) || !read_numbers(multiples, kernel->multiples)) return nullptr;
   return PyLong_FromVoidPtr(kernel);
 }
@@ -648,13 +617,11 @@ PyMethodDef functions[] = {
      "cuda_open(path): how many units the driver has, and the address of their table"},
     {"cuda_is_forked", guarded<py_is_forked>, METH_NOARGS, "whether CUDA was started before this process was forked"},
     {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
-    {"cuda_overlap", guarded<py_overlap>, METH_O,
-     "cuda_overlap(wanted): whether kernels are started early and wait by themselves; False where that cannot be"},
     {"cuda_named", guarded<py_named>, METH_O,
      "cuda_named(call): the variants of kernels that a call needs and that are new; nothing runs"},
     {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,
-     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0, "
-     "long_threads=0): a kernel's address"},
+     "cuda_kernel(maker, form, vector, itemsizes, row_param, multiples, most_threads, peels, holds, copy=0): a "
+     "kernel's address"},
     {}};
 
 }  // namespace

@@ -32,7 +32,6 @@ struct Kernel {
   bool peels;                     // whether vectors may come after single elements, where rows start anywhere
   int holds;                      // vectors of a row that a thread can keep in registers; 0: rows cannot be kept
   Kernel* copy;                   // of a product with a bias: a pointwise copy
-  int long_threads;               // most_threads, for long rows
   std::vector<Variant> variants;
 };
 

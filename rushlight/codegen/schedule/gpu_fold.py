@@ -38,7 +38,7 @@ BLOCK_CHUNK = 8192       # elements from which on a block gets help
 THREAD_CHUNK = 64        # elements from which on a thread gets help
 WHOLE = 64               # elements that chunks of a row are multiples of
 SHORT = 32               # elements that one thread folds as quickly as a block
-TILES = 528              # blocks of columns that keep a unit busy
+TILES = 264              # blocks of columns that keep a unit busy, all at once
 TILE_ROWS = 128          # rows that are worth such a block
 LANES = 32               # vectors of columns that it takes
 

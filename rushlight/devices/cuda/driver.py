@@ -21,7 +21,6 @@ ATTRIBUTES = {
     "is_multi_gpu_board": 84, "shared_memory_per_block_optin": 97,
 }  # fmt: skip
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
-OVERLAPS = True                       # kernels are started early, where units can
 
 
 def library_path() -> str:
@@ -37,8 +36,6 @@ class Driver:
         self.units, self.table = _C.cuda_open(path)
         self.library = ctypes.CDLL(path)
         self.modules: list[ctypes.c_void_p] = []    # kept as long as the process
-        newest = self.units and min(self.attribute(k, "major") for k in range(self.units))
-        self.overlaps = OVERLAPS and newest >= 9 and _C.cuda_overlap(True)
 
     def call(self, name: str, *args: object) -> None:
         """Call a function of the driver; raises what it answers."""
@@ -88,8 +85,6 @@ class Driver:
     def function(self, ptx: str, unit: int) -> int:
         """The kernel of a PTX text, compiled for a unit by the driver, which keeps what it compiled on disk."""
         _C.cuda_enter(unit)
-        if self.overlaps:
-            ptx = starting_early(ptx)
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(8192)
         options = (ctypes.c_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
@@ -102,15 +97,6 @@ class Driver:
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         self.modules.append(module)
         return function.value
-
-
-def starting_early(ptx: str) -> str:
-    """The kernel for launches that may be started before those queued earlier have ended: it waits for them first, and
-    lets the next one be started as soon as all its blocks are."""
-    ptx = re.sub(r"\.target sm_\d+", ".target sm_90", ptx, count=1)
-    waiting = "\n{\n\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;\n"
-    head, entry, body = ptx.partition(".entry")
-    return head + entry + body.replace("\n{\n", waiting, 1)
 
 
 class Captures:

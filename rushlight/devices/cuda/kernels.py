@@ -26,8 +26,7 @@ from .driver import Driver
 
 FORMS = {POINTS: 0, ROWS: 1}
 MOST_THREADS = 512
-ONCE_THREADS = 256   # where rows are gone through once: smaller blocks fill a unit better
-LONG_THREADS = 1024  # for long rows that are gone through again: fewer at a time, which stay in the cache
+ONCE_THREADS = 128   # where rows are gone through once: smaller blocks fill a unit better
 MOST_WORKERS = 8     # threads in which the driver compiles
 MANY = 4             # the form of kernels over a table of tensors
 PEELED = 2           # the variant of rows that start anywhere
@@ -159,7 +158,7 @@ def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
     sizes = [SIZE[o.code] if k in moving else 0 for k, o in enumerate(kernel.nest.operands)]
     vector = vector_length(kernel.nest) if kernel.form == POINTS else kernel.vectors[0]
     once = kernel.form == ROWS and len(shared_by_block(kernel.nest.loop.body)) == 1
-    most, long = (ONCE_THREADS, ONCE_THREADS) if once else (MOST_THREADS, LONG_THREADS)
+    most = ONCE_THREADS if once else MOST_THREADS
     rows = (kernel.row_param(), kernel.vectors[1], most, kernel.peels, kernel.holds)
-    made = (kernel, form, vector, sizes, *rows, 0, long)
+    made = (kernel, form, vector, sizes, *rows)
     return _C.cuda_kernel(*made), kernel
