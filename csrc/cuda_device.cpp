@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "boundary.h"
@@ -17,7 +18,8 @@ using namespace cuda;
 
 constexpr int kMostUnits = 64;
 constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4;
-constexpr int kFirstFault = 700, kLastFault = 719;     // errors after which a context is of no use (illegal addresses)
+// Errors after which a context is of no use: illegal addresses and instructions, time-outs, failed asserts.
+constexpr int kFaults[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
 
 struct Driver {
   int (*init)(unsigned);
@@ -58,9 +60,8 @@ int failed(const char* what, int code) {
   const char *name = nullptr, *text = nullptr;
   driver.error_name(code, &name);
   driver.error_text(code, &text);
-  const char* lost = code >= kFirstFault && code <= kLastFault
-                         ? ". The device's memory is lost to this process: start it anew"
-                         : "";
+  bool is_fault = std::find(std::begin(kFaults), std::end(kFaults), code) != std::end(kFaults);
+  const char* lost = is_fault ? ". The device's memory is lost to this process: start it anew" : "";
   snprintf(message, sizeof(message), "%s: %s (%s)%s", what, text ? text : "unknown error", name ? name : "?", lost);
   return code == kOutOfMemory ? RUSHLIGHT_OUT_OF_MEMORY : RUSHLIGHT_FAILED;
 }

@@ -7,18 +7,17 @@ Enters: units. Leaves: snapshots (segments, their blocks, and where Python tenso
 from __future__ import annotations
 
 import html
-import os
 import pickle
 import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from typing import Any
 
 from .. import _C
 from ..devices.cuda import find
+from ..devices.memory import made_at
 
-_MOST_HOLDERS, _MOST_FRAMES = 5, 64
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_MOST_FRAMES = 64
 
 
 class History:
@@ -26,7 +25,7 @@ class History:
 
     def __init__(self) -> None:
         self.entries: dict[int, deque[dict[str, Any]]] = {}
-        self.frames: dict[int, list[dict[str, Any]]] = {}      # of blocks in use, by address
+        self.frames = made_at
         self.traces, self.stacks, self.most = True, True, 0
 
     def start(self, enabled: str, context: str | None, most: int) -> None:
@@ -115,25 +114,6 @@ def _record_memory_history(
         _C.set_memory_history(None)
     else:
         history.start(enabled, context, max_entries)
-
-
-def holders(kind: str, index: int) -> str:
-    """Who holds most of a unit's memory, for the message when it is full."""
-    counts: Counter[tuple[int, str]] = Counter()
-    for *_, blocks in _C.unit_snapshot(_C.device(kind, index)):
-        for address, size, state in blocks:
-            if state == "active_allocated":
-                counts[size, users_line(history.frames.get(address, []))] += 1
-    largest = sorted(counts.items(), key=lambda item: -item[0][0] * item[1])[:_MOST_HOLDERS]
-    told = ", ".join(f"{n} x {size / 2**20:,.1f} MiB{where}" for (size, where), n in largest)
-    advice = "" if history.frames else " (cuda._record_memory_history() before tells where they were made)"
-    return f" The largest holders: {told}{advice}." if told else ""
-
-
-def users_line(frames: list[dict[str, Any]]) -> str:
-    """Where a program asked for a block; nothing where nobody recorded it."""
-    own = next((f for f in frames if not f["filename"].startswith(_PACKAGE)), None)
-    return f" made at {own['filename']}:{own['line']}" if own else ""
 
 
 _COLORS = {"active_allocated": "#d97706", "active_pending_free": "#facc15", "inactive": "#e5e7eb"}

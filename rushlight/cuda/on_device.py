@@ -12,7 +12,7 @@ from .. import _C, accelerator, devices
 from ..devices.cuda import find
 from ..loops.record import Record as _Record
 from . import monitor
-from .memory_view import holders, memory_snapshot
+from .memory_view import memory_snapshot
 from .queues import Stream
 from .units import current_device, unit_of
 
@@ -404,5 +404,4 @@ def caching_allocator_delete(mem_ptr: int) -> None:
         raise RuntimeError(f"caching_allocator_delete: {mem_ptr:#x} was not given by caching_allocator_alloc")
 
 
-_C.set_full_report(holders)
 __all__ = ["current_device", "memory_snapshot"]

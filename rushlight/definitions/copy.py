@@ -157,7 +157,7 @@ class Copy(_Overwrite):
             raise NotImplementedError("Cannot copy out of meta tensor: it has no data")
         dense = src.expand(input.shape).to(input.dtype).contiguous()
         landing = input if input._is_contiguous() else _C.empty(input.shape, None, input.dtype, input.device)
-        transfer(landing, dense, non_blocking and dense is src)
+        transfer(landing, dense, non_blocking and dense.data_ptr() == src.data_ptr())
         if landing is not input:
             input.copy_(landing)
         return input

@@ -7,10 +7,15 @@ only if that is not enough `OutOfMemoryError` is raised.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import os
+from collections import Counter, OrderedDict
 from typing import Any
 
 from .. import _C
+
+MOST_HOLDERS = 5
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+made_at: dict[int, list[dict[str, Any]]] = {}    # stacks of who asked for blocks in use, by address, while recorded
 
 
 def memory_stats(device: Any) -> OrderedDict[str, int]:
@@ -40,3 +45,25 @@ def reset_peak_memory_stats(device: Any) -> None:
 def empty_cache(device: Any) -> None:
     """Give memory that no tensor uses back to the device; waits for what is queued there."""
     _C.empty_unit_cache(device)
+
+
+def holders(kind: str, index: int) -> str:
+    """Who holds most of a unit's memory, for the message when it is full."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for *_, blocks in _C.unit_snapshot(_C.device(kind, index)):
+        for address, size, state in blocks:
+            if state == "active_allocated":
+                counts[size, users_line(made_at.get(address, []))] += 1
+    largest = sorted(counts.items(), key=lambda item: -item[0][0] * item[1])[:MOST_HOLDERS]
+    told = ", ".join(f"{n} x {size / 2**20:,.1f} MiB{where}" for (size, where), n in largest)
+    advice = "" if made_at else " (cuda._record_memory_history() before tells where they were made)"
+    return f" The largest holders: {told}{advice}." if told else ""
+
+
+def users_line(frames: list[dict[str, Any]]) -> str:
+    """Where a program asked for a block; nothing where nobody recorded it."""
+    own = next((f for f in frames if not f["filename"].startswith(PACKAGE)), None)
+    return f" made at {own['filename']}:{own['line']}" if own else ""
+
+
+_C.set_full_report(holders)

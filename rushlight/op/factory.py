@@ -152,7 +152,7 @@ class Factory(OpDefinition):
         if not self.is_planned(args):
             return None
         own, dtype, device, requires_grad = self.split(args)
-        if args[-2]:       # pinned memory is no plan's
+        if args[self.pin_place]:       # pinned memory is no plan's
             return None
         if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
             raise RuntimeError(
@@ -194,8 +194,15 @@ class Factory(OpDefinition):
         return {}
 
     def run(self, *args: Any) -> Any:
-        plan = self.plan((*args[:-2], False, args[-1]))
-        return plan().detach().pin_memory().requires_grad_(bool(args[-1])) if args[-2] else plan()
+        if not args[self.pin_place]:
+            return self.plan(args)()
+        result = self.plan((*args[: self.pin_place], False, *args[self.pin_place + 1 :]))()
+        return result.detach().pin_memory().requires_grad_(result.requires_grad)
+
+    @cached_property
+    def pin_place(self) -> int:
+        """Which argument says whether memory is pinned."""
+        return [p.name for p in self.spec.params].index("pin_memory")
 
 
 def check_sizes(name: str, shape: tuple[int, ...]) -> None:

@@ -361,6 +361,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         wanted: dict[str, Any] = {"max_version": (1, 0)}
         place = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else (1, 0)
         if int(place[0]) == DLDeviceType.kDLCUDA:
+            if not find("cuda"):
+                raise BufferError("from_dlpack: the array is on a CUDA device, and none is found here")
             unit = _C.device("cuda", int(place[1]))
             wanted["stream"] = _C.stream_handle(unit, _C.current_stream(unit)) or 1    # 1: the driver's first queue
         if copy is not None:

@@ -111,12 +111,15 @@ q.copy_(y, non_blocking=True)
 rl.cuda.synchronize()
 assert (q == x).all()
 made = [rl.zeros(5, pin_memory=True, requires_grad=True), rl.randn(5, pin_memory=True), rl.tensor([1], pin_memory=True),
-        rl.zeros_like(x, pin_memory=True), rl.arange(4, pin_memory=True)]
-assert all(t.is_pinned() for t in made) and made[0].requires_grad
+        rl.zeros_like(x, pin_memory=True), rl.arange(4, pin_memory=True), q, rl.rand_like(x, pin_memory=True),
+        rl.empty(2, 3, 4, 5, memory_format=rl.channels_last, pin_memory=True)]
+assert all(t.is_pinned() for t in made) and made[0].requires_grad and made[-1].stride(1) == 1
+assert rl.empty(3, requires_grad=True).requires_grad and not rl.empty(3, requires_grad=True).is_pinned()
 before = rl.cuda.host_memory_stats()["segments.current"]
 del p, q
 rl.empty(12, pin_memory=True)
 assert rl.cuda.host_memory_stats()["segments.current"] == before
+made.clear()
 for batch in rl.utils.data.DataLoader(rl.arange(8.0), batch_size=4, pin_memory=True):
     assert batch.is_pinned()
 try:

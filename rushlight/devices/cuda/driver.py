@@ -21,6 +21,7 @@ ATTRIBUTES = {
     "is_multi_gpu_board": 84, "shared_memory_per_block_optin": 97,
 }  # fmt: skip
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
+FAULTS = (700, 702, 710, 714, 715, 716, 717, 718, 719)     # errors after which a context is of no use
 
 
 def library_path() -> str:
@@ -43,7 +44,8 @@ class Driver:
         if code:
             text = ctypes.c_char_p()
             self.library.cuGetErrorString(code, ctypes.byref(text))
-            raise RuntimeError(f"cuda: {name} failed: {(text.value or b'unknown error').decode()} ({code})")
+            lost = " The device's memory is lost to this process: start it anew." if code in FAULTS else ""
+            raise RuntimeError(f"cuda: {name} failed: {(text.value or b'unknown error').decode()} ({code}).{lost}")
 
     def attribute(self, unit: int, name: str) -> int:
         """A limit or property of a unit, a number."""
