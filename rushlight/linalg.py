@@ -1,8 +1,8 @@
 """rushlight.linalg: the ops whose definitions say `namespace = "linalg"`, and the error they raise."""
 
 from .base import homes
+from .base.linalg_error import LinAlgError
 from .op import published
-from .op.lapack import LinAlgError
 
 globals().update(published("linalg"))
 homes.settle_ops(published("linalg"), "linalg")

@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("base.environment",),
     (
         "base.errors",
+        "base.linalg_error",
         "version",
         "config",
         "base.show",

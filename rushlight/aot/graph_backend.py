@@ -150,7 +150,7 @@ class CompiledGraph:
             return None
         mutated = captured.meta.mutated
         numbers = (captured.shape_env, formulas) if formulas else ()
-        kept = None if captured.lifted or numbers else entry
+        kept = None if captured.lifted or numbers or self.wholes or self.rebuilt else entry
         result = compile_captured(captured, self.config, kept), list(captured.lifted), mutated, numbers
         if self.is_symbolic:
             self.general.append((captured.shape_env, result))

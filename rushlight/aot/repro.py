@@ -15,7 +15,6 @@ from typing import Any
 from .._C import Tensor
 from ..base import late
 from ..fx.graph_module import GraphModule
-from ..fx.minifier import minified
 
 _SMALL = 32      # tensors of so many elements are written out
 
@@ -31,6 +30,8 @@ def reporting(backend: Backend, name: str) -> Backend:
             return backend(gm, inputs)
         if settings.repro_after not in ("dynamo", "aot"):
             raise ValueError(f"config.repro_after: expected None, 'dynamo' or 'aot', got {settings.repro_after!r}")
+        from ..fx.minifier import minified  # noqa: PLC0415 - for those who ask for scripts
+
         try:
             result = backend(gm, inputs)
             wrong = settings.repro_level >= 4 and differs(gm, inputs, result)

@@ -83,14 +83,20 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """Which kernels a packed cache holds."""
+    """Which kernels and graphs a packed cache holds."""
 
     kernels: tuple[str, ...] = ()
+    graphs: tuple[str, ...] = ()
 
     @property
     def artifacts(self) -> dict[str, list[str]]:
         """By the part of the compiler that made them."""
-        return {"inductor": list(self.kernels)} if self.kernels else {}
+        parts = {"inductor": list(self.kernels), "aot_autograd": list(self.graphs)}
+        return {part: names for part, names in parts.items() if names}
+
+    @property
+    def aot_autograd_artifacts(self) -> list[str]:
+        return list(self.graphs)
 
     @property
     def inductor_artifacts(self) -> list[str]:
@@ -98,19 +104,20 @@ class CacheInfo:
 
 
 def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
-    """The machine code of all kernels that this process uses, to be loaded where the same program will run: on the same
-    kind of processor, by the same version of this package. None where there is none."""
+    """The machine code of all kernels that this process uses and what it made of graphs, to be loaded where the same
+    program will run: on the same kind of processor, by the same version of this package. None where there is none."""
     result = artifacts.packed()
-    return None if result is None else (result[0], CacheInfo(tuple(result[1])))
+    return None if result is None else (result[0], CacheInfo(tuple(result[1]), tuple(result[2])))
 
 
 def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
-    """Take over what `save_cache_artifacts` gave elsewhere: kernels found in it need not be made again. What does not
-    fit here is left, with a warning, and None returned. It is machine code: load what you would run."""
+    """Take over what `save_cache_artifacts` gave elsewhere: kernels and graphs found in it need not be made again. What
+    does not fit here is left, with a warning, and None returned. It is machine code: load what you would run."""
     if not isinstance(serialized_artifacts, bytes):
         raise TypeError(f"load_cache_artifacts: expected bytes, got {type(serialized_artifacts).__name__}")
     try:
-        return CacheInfo(tuple(artifacts.unpacked(serialized_artifacts)))
+        kernels, graphs = artifacts.unpacked(serialized_artifacts)
+        return CacheInfo(tuple(kernels), tuple(graphs))
     except ValueError as error:
         warnings.warn(f"load_cache_artifacts: the artifacts are not used: {error}.", stacklevel=2)
         return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
-import logging
 import operator
 import os
 import sys
@@ -336,7 +335,7 @@ class Machine(Operators):
 
     def call_method(self, method: types.MethodType, args: tuple, kwargs: dict[str, Any]) -> Any:
         owner, function = method.__self__, method.__func__
-        if isinstance(owner, logging.Logger) and getattr(function, "__name__", "") in natives.LOG_METHODS:
+        if natives.is_logger(owner) and getattr(function, "__name__", "") in natives.LOG_METHODS:
             natives.defer(self, method, args, kwargs)
             return None
         if isinstance(owner, Tensor) and isinstance(function, types.FunctionType) \

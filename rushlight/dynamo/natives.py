@@ -532,6 +532,12 @@ LOG_METHODS = frozenset(("debug", "info", "warning", "warn", "error", "critical"
                          "warning_advice"))  # fmt: skip
 
 
+def is_logger(x: Any) -> bool:
+    """Whether a program has this from `logging`, which takes long to load and is asked for here alone."""
+    logging = sys.modules.get("logging")
+    return logging is not None and isinstance(x, logging.Logger)
+
+
 @special(typing.cast)
 def _cast(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return args[1]

@@ -7,7 +7,6 @@ the guards, and the time that each part took.
 
 from __future__ import annotations
 
-import html
 import linecache
 import types
 from collections.abc import Sequence
@@ -120,22 +119,29 @@ class Report:
 
     def html(self, path: str | None = None) -> str:
         """One page: the source with breaks at their lines, then each graph. Written to `path` where one is given."""
-        parts = [_HEAD, f"<h1>{html.escape(self.steps[0].name) if self.steps else 'nothing was compiled'}</h1>",
+        parts = [_HEAD, f"<h1>{escaped(self.steps[0].name) if self.steps else 'nothing was compiled'}</h1>",
                  f"<p>{self.graph_count} graphs, {self.op_count} ops, {self.graph_break_count} breaks,"
                  f" {len(self.out_guards)} guards, {sum(s.seconds for s in self.steps):.2f} s</p>"]  # fmt: skip
         for code in dict.fromkeys(step.code for step in self.steps):
             parts.append(_source(code, [step for step in self.steps if step.code is code], self.break_reasons))
         for i, step in enumerate((s for s in self.steps if s.graph is not None), 1):
             parts.append(
-                f"<h2>Graph {i}: {html.escape(step.name)}, from line {step.line} ({step.seconds * 1000:.0f} ms)</h2>"
-                f"<pre>{html.escape(str(step.graph.graph))}</pre><details><summary>{len(step.guards)} guards</summary>"
-                f"<pre>{html.escape(chr(10).join(step.guards))}</pre></details>"
+                f"<h2>Graph {i}: {escaped(step.name)}, from line {step.line} ({step.seconds * 1000:.0f} ms)</h2>"
+                f"<pre>{escaped(str(step.graph.graph))}</pre><details><summary>{len(step.guards)} guards</summary>"
+                f"<pre>{escaped(chr(10).join(step.guards))}</pre></details>"
             )
         text = "\n".join(parts) + "\n"
         if path is not None:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
         return text
+
+
+def escaped(text: str) -> str:
+    """Text as HTML shows it."""
+    import html  # noqa: PLC0415 - most programs ask for no page, and it loads the table of all entities
+
+    return html.escape(text)
 
 
 _HEAD = """<!doctype html><meta charset="utf-8"><title>compiled</title>
@@ -157,10 +163,10 @@ def _source(code: types.CodeType, steps: Sequence[Step], reasons: Sequence[Break
             file, _, rest = where.partition(":")
             if file == code.co_filename and rest.split(" ")[0].isdigit():
                 said.setdefault(int(rest.split(" ")[0]), []).append(reason.reason)
-    rows = [f"<h2>{html.escape(code.co_qualname)} ({html.escape(code.co_filename)})</h2><pre>"]
+    rows = [f"<h2>{escaped(code.co_qualname)} ({escaped(code.co_filename)})</h2><pre>"]
     for number in range(code.co_firstlineno, last + 1):
         kind = "break" if number in said else "start" if number in starts else ""
-        line = html.escape(linecache.getline(code.co_filename, number).rstrip("\n"))
+        line = escaped(linecache.getline(code.co_filename, number).rstrip("\n"))
         rows.append(f'<span class="{kind}">{number:5} {line}</span>')
-        rows += [f'<span class="why">{html.escape(why)}</span>' for why in said.get(number, ())]
+        rows += [f'<span class="why">{escaped(why)}</span>' for why in said.get(number, ())]
     return "\n".join(rows) + "</pre>"

@@ -10,18 +10,17 @@ from __future__ import annotations
 import builtins
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from .._C import Tensor
+from ..loops.record import Record
 
 if TYPE_CHECKING:
     from .emitter import Emitter
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Record):
     """What sources are followed in: the locals of a frame, its globals, and the cells of its free variables."""
 
     locals: Mapping[str, Any]
@@ -29,10 +28,27 @@ class Scope:
     cells: Mapping[str, CellType]
 
 
-class Source:
+class Source(Record):
     """Somewhere a value is found."""
 
-    __slots__ = ()
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__match_args__ = cls.fields
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and all(getattr(self, f) == getattr(other, f) for f in self.fields)
+
+    def __hash__(self) -> int:
+        """Paths are long, and asked for again and again: computed once."""
+        found = self.__dict__.get("_hash")
+        if found is None:
+            found = self.__dict__["_hash"] = self.hashed()
+        return found
+
+    def hashed(self) -> int:
+        return hash((type(self), *[getattr(self, f) for f in self.fields]))
 
     def emit(self, emitter: Emitter) -> None:
         """Write code that pushes the value."""
@@ -53,7 +69,6 @@ class Source:
         return self if self.parent is None else self.parent.root
 
 
-@dataclass(frozen=True, slots=True)
 class Local(Source):
     """A parameter of the frame, by name."""
 
@@ -69,7 +84,6 @@ class Local(Source):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
 class Global(Source):
     """A global of the frame, or a built-in name."""
 
@@ -87,7 +101,6 @@ class Global(Source):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
 class Cell(Source):
     """What is in the cell of a free variable of the frame's code."""
 
@@ -103,7 +116,6 @@ class Cell(Source):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
 class CellObject(Source):
     """The cell of a free variable itself."""
 
@@ -119,7 +131,6 @@ class CellObject(Source):
         return f"cell({self.name})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Constant(Source):
     """One object, known now and kept: the globals of another module, a function found on a class, ...
 
@@ -145,7 +156,6 @@ class Constant(Source):
         return self.shown or f"<{type(self.value).__name__}>"
 
 
-@dataclass(frozen=True, slots=True)
 class Attribute(Source):
     """base.name, as Python finds it."""
 
@@ -163,7 +173,6 @@ class Attribute(Source):
         return f"{self.base}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
 class AsPlain(Source):
     """A tensor without the rules of its class: the same elements and history."""
 
@@ -186,7 +195,6 @@ def as_plain(t: Any) -> Tensor:
     return t.as_subclass(Tensor)
 
 
-@dataclass(frozen=True, slots=True)
 class DictOf(Source):
     """The attributes that an object itself holds, as a dict; no property or __getattr__ is asked."""
 
@@ -203,7 +211,6 @@ class DictOf(Source):
         return f"{self.base}.__dict__"
 
 
-@dataclass(frozen=True, slots=True)
 class Item(Source):
     """base[key], for a key that is a literal (or hashed by identity, as classes and enum members are)."""
 
@@ -222,8 +229,7 @@ class Item(Source):
         return isinstance(other, Item) and other.base == self.base and type(other.key) is type(self.key) \
             and other.key == self.key  # fmt: skip
 
-    def __hash__(self) -> int:
-        return hash((self.base, self.key))
+    __hash__ = Source.__hash__
 
     def __str__(self) -> str:
         held = self.base
@@ -237,7 +243,6 @@ class Item(Source):
         return f"{self.base}[{self.key!r}]"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Kept(Source):
     """What a dict has for one object, such as an optimizer's state for a parameter."""
 
@@ -265,7 +270,6 @@ class Kept(Source):
         return f"{self.base}[a {type(self.key).__name__}]"
 
 
-@dataclass(frozen=True, slots=True)
 class TypeOf(Source):
     """The class of an object."""
 
@@ -288,7 +292,6 @@ def key_at(mapping: Mapping, i: int) -> Any:
     return next(itertools.islice(mapping, i, None))
 
 
-@dataclass(frozen=True, slots=True)
 class DictKey(Source):
     """The i-th key of a dict."""
 
@@ -308,7 +311,6 @@ class DictKey(Source):
         return f"list({self.base})[{self.i}]"
 
 
-@dataclass(frozen=True, slots=True)
 class Length(Source):
     """len(base)."""
 
@@ -326,7 +328,6 @@ class Length(Source):
         return f"len({self.base})"
 
 
-@dataclass(frozen=True, slots=True)
 class ShapeOf(Source):
     """The i-th size of a tensor."""
 
@@ -346,7 +347,6 @@ class ShapeOf(Source):
         return f"{self.base}.shape[{self.i}]"
 
 
-@dataclass(frozen=True, slots=True)
 class StrideOf(Source):
     """The i-th stride of a tensor."""
 
@@ -364,7 +364,6 @@ class StrideOf(Source):
         return f"{self.base}.stride({self.i})"
 
 
-@dataclass(frozen=True, slots=True)
 class OffsetOf(Source):
     """Where in its storage a tensor starts."""
 
@@ -381,7 +380,6 @@ class OffsetOf(Source):
         return f"{self.base}.storage_offset()"
 
 
-@dataclass(frozen=True, slots=True)
 class ClassAttribute(Source):
     """What a class or its bases hold under a name, unbound: no descriptor is asked."""
 
@@ -409,7 +407,6 @@ def class_attribute(cls: type, name: str) -> Any:
     raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
 
 
-@dataclass(frozen=True, slots=True)
 class GlobalState(Source):
     """The modes of the thread and the process: guards on them have no other place."""
 

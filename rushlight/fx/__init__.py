@@ -10,6 +10,7 @@
 derivatives included.
 """
 
+from ..base import late
 from . import immutable_collections  # noqa: F401
 from ._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from .codegen import CodeGen
@@ -19,11 +20,11 @@ from .interpreter import Interpreter, Transformer
 from .node import Node, has_side_effect, map_arg
 from .proxy import Proxy
 from .spelling import install_core_namespaces
-from .subgraph_rewriter import replace_pattern
 
 install_core_namespaces()
+__getattr__, __dir__ = late.names(globals(), {"replace_pattern": "subgraph_rewriter"}, files=("subgraph_rewriter",))
 
 __all__ = [
     "PH", "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "ProxyableClassMeta", "Tracer",
     "Transformer", "has_side_effect", "map_arg", "replace_pattern", "symbolic_trace", "wrap",
-]  # fmt: skip
+]  # fmt: skip  # noqa: F822 - a late name

@@ -14,11 +14,11 @@ import linecache
 import warnings
 from collections.abc import Callable, Iterator
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
+from .. import nn
 from .._C import Tensor
-from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, Linear, Module, Parameter
+from ..nn import Module, Parameter
 from .codegen import PythonCode, _custom_builtins, _PyTreeCodeGen
 from .graph import Graph
 from .graph_record import GraphRecord, rebuild, record
@@ -31,7 +31,7 @@ _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _KEPT_BY_DEEPCOPY = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_replace_hooks",
                      "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")  # fmt: skip
 # modules whose repr makes an equal one
-_REPR_BUILDS = (Linear, Conv1d, Conv2d, Conv3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)
+_REPR_BUILDS = {"Linear", "Conv1d", "Conv2d", "Conv3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}      # of nn
 
 
 # --- source text that runs --------------------------------------------------------------------------------------------
@@ -326,6 +326,8 @@ class GraphModule(Module):
     def to_folder(self, folder: str | PathLike, module_name: str = "FxModule") -> None:
         """Write a Python package that makes this module: source, state_dict,
         and pickles of children whose repr does not build them."""
+        from pathlib import Path  # noqa: PLC0415 - for this alone
+
         folder = Path(folder)
         folder.mkdir(exist_ok=True)
         save = package().save
@@ -336,7 +338,7 @@ class GraphModule(Module):
                  "        super().__init__()"]  # fmt: skip
         pickled = []
         for name, child in self.named_children():
-            if type(child) in _REPR_BUILDS:
+            if type(child).__name__ in _REPR_BUILDS and getattr(nn, type(child).__name__) is type(child):
                 lines.append(f"        setattr(self, '{name}', {child!r})")
                 continue
             save(child, folder / f"{name}.pt")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..loops.expr import var
-from ..loops.lowered import Given
+from ..loops.lowered import Given, Lowered
 from ..loops.row_program import FULL, ROW
 from . import settings
 from .read_graph import Node
@@ -90,6 +90,8 @@ class Merger:
 
     def is_between(self, first: Unit, last: Unit) -> bool:
         """Whether a third unit must run after the first and before the last."""
+        if first.number not in last.before:      # `before` goes near and far: then none of those comes after it either
+            return False
         return any(first.number in self.units[k].before for k in last.before if k != first.number)
 
     def join(self, unit: Unit, second: Unit, rows: Shape | None) -> None:
@@ -129,10 +131,15 @@ def weight(unit: Unit) -> int:
 
 def instructions(node: Node) -> int:
     """About how many instructions a node takes for an element."""
-    if node.lowered is None:
-        return CALL      # a fused body
-    given = [Given(var(f"x{k}", r.code)) for k, r in enumerate(node.lowered.reads)]
-    found, stack = {}, list(node.lowered.body((var("i"),) * len(node.lowered.ranges), given))
+    if node.cost is None:
+        node.cost = CALL if node.lowered is None else counted(node.lowered)      # without: a fused body
+    return node.cost
+
+
+def counted(lowered: Lowered) -> int:
+    """The same of a loop's body."""
+    given = [Given(var(f"x{k}", r.code)) for k, r in enumerate(lowered.reads)]
+    found, stack = {}, list(lowered.body((var("i"),) * len(lowered.ranges), given))
     while stack:
         value = stack.pop()
         if value not in found:

@@ -46,6 +46,7 @@ class Node:
         self.form = "call"
         self.lowered: Lowered | None = None
         self.plan: Any = None
+        self.cost: int | None = None          # instructions for an element, once somebody counted them (merge.py)
         self.results: list[Value] = []
         self.single = True
         self.writes: list[Buffer] = []        # buffers of others that it changes

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..base.linalg_error import LinAlgError
 from ..loops import expr
 from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
 from ..loops.record import Record
@@ -36,10 +37,6 @@ INFO_BIAS = 1 << 31             # keeps negative statuses apart from the matrix 
 
 _kernels: dict[tuple, int] = {}
 _routines: dict[str, int] = {}
-
-
-class LinAlgError(RuntimeError):
-    """A matrix for which the computation has no answer: singular, not positive-definite, or not converging."""
 
 
 class Work:

@@ -79,7 +79,7 @@ nn.modules.hooks -> nn.modules.module: register_module_backward_hook register_mo
     register_module_parameter_registration_hook
 nn.modules.multihead -> nn.modules.activation: MultiheadAttention
 nn.modules.state -> nn.modules.module: _WrappedHook
-op.lapack -> _C: LinAlgError
+base.linalg_error -> _C: LinAlgError
 definitions.einsum -> functional: einsum
 definitions.nested.container -> nested._internal.nested_tensor: NestedTensor
 optim._adafactor -> optim: Adafactor

@@ -75,6 +75,18 @@ def test_changed_sources_are_another_version(first: Any) -> None:
     assert found["counts"] == {"missing": 1, "kept": 2} and found["loss"] == cold["loss"]
 
 
+def test_a_packed_cache_brings_graphs(first: Any, tmp_path: Any) -> None:
+    folder, cold = first
+    packed = tmp_path / "packed"
+    saving = f"{PROGRAM}\nopen({str(packed)!r}, 'wb').write(rl.compiler.save_cache_artifacts()[0])\n"
+    run_program(folder, saving)
+    loading = f"import rushlight as rl\ninfo = rl.compiler.load_cache_artifacts(open({str(packed)!r}, 'rb').read())\n"
+    loading += "assert len(info.aot_autograd_artifacts) == 2, info\n"
+    found = run_program(tmp_path / "elsewhere", loading + PROGRAM)
+    assert found["counts"] == {"found": 1} and found["made"] == []
+    assert found["loss"] == cold["loss"] and found["grads"] == cold["grads"]
+
+
 # --- within one process -----------------------------------------------------------------------------------------------
 
 
