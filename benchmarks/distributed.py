@@ -5,6 +5,7 @@
     python -m benchmarks.distributed --ranks 2 --only "GPT step"      DDP, fully_shard and tensor parallel
     python -m benchmarks.distributed --memory         a char GPT under fully_shard: bytes in each of 4 processes
     python -m benchmarks.distributed --overlap        what a compiled function does while something is sent
+    python -m benchmarks.distributed --overhead       a data parallel step against one process's and its bytes
 
 Both libraries run the same program, in turn, several times; the median of each is compared. One thread per process.
 """
@@ -42,23 +43,25 @@ def calls(lib: Any, dist: Any, size: int, ranks: int) -> dict[str, Any]:
     }
 
 
-def resnet_step(lib: Any) -> Any:
+def resnet_step(lib: Any, wrap: bool = True) -> Any:
     """A data parallel training step of ResNet-18 on 16 small pictures."""
     from .networks import resnet18
 
-    return training_step(lib, resnet18(lib), lib.randn(16, 3, 32, 32), lib.randint(0, 10, (16,)))
+    return training_step(lib, resnet18(lib), lib.randn(16, 3, 32, 32), lib.randint(0, 10, (16,)), wrap)
 
 
-def gpt_step(lib: Any) -> Any:
+def gpt_step(lib: Any, wrap: bool = True) -> Any:
     """One of a small GPT on 8 lines of characters."""
     from .networks import gpt
 
     letters = lib.randint(0, 65, (8, 128))
-    return training_step(lib, gpt(lib, layers=4, width=192), letters, letters.flatten())
+    return training_step(lib, gpt(lib, layers=4, width=192), letters, letters.flatten(), wrap)
 
 
-def training_step(lib: Any, model: Any, x: Any, y: Any) -> Any:
-    model = lib.nn.parallel.DistributedDataParallel(model)
+def training_step(lib: Any, model: Any, x: Any, y: Any, wrap: bool) -> Any:
+    size = sum(p.numel() for p in model.parameters())
+    if wrap:
+        model = lib.nn.parallel.DistributedDataParallel(model)
     optimizer = lib.optim.SGD(model.parameters(), lr=0.01)
 
     def step() -> None:
@@ -66,6 +69,7 @@ def training_step(lib: Any, model: Any, x: Any, y: Any) -> Any:
         lib.nn.functional.cross_entropy(model(x).flatten(0, -2), y).backward()
         optimizer.step()
 
+    step.parameters = size      # type: ignore[attr-defined]
     return step
 
 
@@ -163,6 +167,41 @@ def show_memory(ranks: int) -> None:
           f"({found['forward'] / 1e6:.2f} MB in forward)")  # fmt: skip
 
 
+def overhead(rank: int, ranks: int, path: str) -> None:
+    """A process of `--overhead`: processor time of steps by themselves, data parallel ones and an all_reduce of as many
+    bytes as they exchange, in turn."""
+    import rushlight as lib
+    from rushlight import distributed as dist
+
+    lib.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=ranks)
+    found = {}
+    for label, build in STEPS.items():
+        alone, together = build(lib, wrap=False), build(lib)
+        bytes_ = lib.ones(together.parameters)
+        times: dict[str, list[float]] = {"alone": [], "together": [], "bytes": []}
+        turns = {"alone": alone, "together": together, "bytes": lambda b=bytes_: dist.all_reduce(b)}
+        for turn in range(10):
+            for name, call in turns.items():
+                began = time.process_time()
+                call()
+                if turn >= 3:
+                    times[name].append(time.process_time() - began)
+        found[label] = {name: statistics.median(values) for name, values in times.items()}
+    dist.destroy_process_group()
+    if rank == 0:
+        print(json.dumps(found))
+
+
+def show_overhead(ranks: int) -> None:
+    """What is left of a data parallel step without one process's work and without the bytes."""
+    print(f"{ranks} processes, processor time{'':6}{'alone':>10}{'parallel':>10}{'bytes':>10}{'overhead':>10}")
+    for label, row in run_once("overhead", ranks, "").items():
+        left = (row["together"] - row["alone"] - row["bytes"]) / row["together"]
+        cells = "".join(f"{row[name] * 1e3:8.1f}ms" for name in ("alone", "together", "bytes"))
+        print(f"{label:32}{cells}{left:10.1%}", flush=True)
+
+
 def agreed(lib: Any, dist: Any, call: Any) -> float:
     """The median of a number of calls that all ranks agree on."""
     for _ in range(3):
@@ -205,11 +244,16 @@ def main() -> None:
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--memory", action="store_true", help="bytes in each process under fully_shard")
     parser.add_argument("--overlap", action="store_true", help="arithmetic while something is sent, compiled")
+    parser.add_argument("--overhead", action="store_true", help="data parallel steps beyond one process's work")
     args = parser.parse_args()
     if args.overlap:
         return show_overlap(run_once("overlap", args.ranks or 2, ""))
     if args.work and args.work[0] == "overlap":
         return overlap(int(args.work[1]), args.ranks, args.work[2])
+    if args.overhead:
+        return show_overhead(args.ranks or 2)
+    if args.work and args.work[0] == "overhead":
+        return overhead(int(args.work[1]), args.ranks, args.work[2])
     if args.memory:
         return show_memory(args.ranks or 4)
     if args.work and args.work[0] == "memory":

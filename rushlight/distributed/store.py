@@ -381,8 +381,13 @@ class FileStore(Store):
     def _write(self, file: Any, kind: int, key: str, value: bytes = b"") -> None:
         name = key.encode()
         record = self._RECORD.pack(kind, len(name), len(value)) + name + value
-        file.write(record)
-        file.flush()
+        at = 0
+        try:
+            while at < len(record):
+                at += os.pwrite(file.fileno(), record[at:], self._read + at)
+        except OSError:      # a full disk: half a record would be the end of the store for all
+            os.ftruncate(file.fileno(), self._read)
+            raise
         self._read += len(record)
         self._apply(kind, key, value)
 
