@@ -32,7 +32,8 @@ cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_
 cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all
     set_rng_state set_rng_state_all
 cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
-cuda -> cuda.streams: Event ExternalStream Stream
+cuda -> cuda.streams: ExternalStream
+cuda.queues -> cuda.streams: Event Stream
 cuda -> cuda.green_contexts: GreenContext
 distributions.transform -> distributions.transforms: ComposeTransform IndependentTransform Transform _InverseTransform
 devices.base -> .: default_device set_default_device
