@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight import nn
 from rushlight.inductor import settings
 from tests.inductor.harness import check, kernels
 
@@ -58,3 +59,25 @@ def test_nothing_merges_without_fusion() -> None:
     with settings.applied({"fuse": False}):
         made = check(lambda x: (x + 1, x * 2), x)
     assert len(kernels(made)) == 2
+
+
+def test_sums_over_rows_read_what_an_output_keeps_before_it_is_overwritten() -> None:
+    class Blocks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.third = nn.LayerNorm(32), nn.LayerNorm(32), nn.LayerNorm(32)
+            self.left, self.right = nn.Linear(32, 32), nn.Linear(32, 32)
+
+        def forward(self, x: rl.Tensor) -> rl.Tensor:
+            x = self.first(x)
+            x = x + self.left(self.second(x))
+            return x + self.right(nn.functional.gelu(self.third(x)))
+
+    rl.manual_seed(0)
+    model, x = Blocks(), rl.randn(2, 6, 32)
+    found = []
+    for run in (model, rl.compile(model)):
+        model.zero_grad()
+        (run(x) ** 3).sum().backward()
+        found.append([p.grad.clone() for p in model.parameters()])
+    rl.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)

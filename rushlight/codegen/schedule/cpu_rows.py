@@ -269,6 +269,7 @@ class RowNest:
     def stores(self, levels: list[list[RowNode]]) -> list[Statement]:
         result: list[Statement] = []
         inner: list[Statement] = []
+        last: list[Statement] = []       # what an output keeps for others is read before it is overwritten
         after: list[Statement] = []
         j = var("j")
         for k, (node, code) in enumerate(self.program.results):
@@ -282,7 +283,7 @@ class RowNest:
                     value, own, place = apart
                     result.append(Local(f"own{k}", own))
                     after.append(Store(target, self.at(target, place), var(f"own{k}", code)))
-                inner.append(Store(target, self.at(target, j), value))
+                last.append(Store(target, self.at(target, j), value))
             else:   # a sum over rows: this chunk's partial row
                 inner.append(
                     Store(
@@ -292,8 +293,8 @@ class RowNest:
                         "add",
                     )
                 )
-        if inner:
-            inner += self.fetched(len(levels), j)
+        if inner or last:
+            inner += [*last, *self.fetched(len(levels), j)]
             result.append(For("j", ZERO, self.cols, tuple(inner), vector=True))
         return result + after
 
