@@ -30,11 +30,11 @@ constexpr bool kTellsVersions = false;
 
 enum class Read : uint8_t {
   Local, Global, Cell, CellObject, Constant, Attribute, DictOf, Item, TypeOf, DictKey, Length, Shape, Stride, Offset,
-  ClassAttribute, State
+  ClassAttribute, DictItem, State
 };
 const char* const kReads[] = {"local",   "global",   "cell",   "cell object", "constant", "attribute", "dict of",
                               "item",    "type of",  "key",    "length",      "shape",    "stride",    "offset",
-                              "class attribute", "state"};
+                              "class attribute", "dict item", "state"};
 
 enum class Test : uint8_t {
   Type, Is, IsWeak, Equals, Tensor, Length, Keys, HasKey, LacksKey, HasAttr, LacksAttr, Predicate, Modes
@@ -210,6 +210,7 @@ Value read(GuardNode& n, PyObject* from, PyObject* const* locals, Py_ssize_t cou
     case Read::Attribute: return PyObject_GetAttr(from, n.key.p);
     case Read::DictOf: return PyObject_GenericGetDict(from, nullptr);
     case Read::Item: return read_item(n, from);
+    case Read::DictItem: return PyDict_Check(from) ? read_dict(n, from) : nullptr;
     case Read::TypeOf: return shared(reinterpret_cast<PyObject*>(Py_TYPE(from)));
     case Read::DictKey: return read_key(n, from);
     case Read::Length: {

@@ -33,6 +33,7 @@ from .sources import (
     DictOf,
     Global,
     GlobalState,
+    HeldItem,
     Item,
     Kept,
     Length,
@@ -422,7 +423,7 @@ class _Builder:
 _READS: dict[type, tuple[str, str]] = {
     Global: ("global", "name"), Constant: ("constant", "value"), Attribute: ("attribute", "name"),
     DictOf: ("dict of", ""), Item: ("item", "key"), TypeOf: ("type of", ""), DictKey: ("key", "i"),
-    Kept: ("item", "key"),
+    Kept: ("item", "key"), HeldItem: ("dict item", "key"),
     Length: ("length", ""), ShapeOf: ("shape", "i"), StrideOf: ("stride", "i"), OffsetOf: ("offset", ""),
     ClassAttribute: ("class attribute", "name"), GlobalState: ("state", ""),
 }  # fmt: skip

@@ -355,6 +355,10 @@ class Machine(Operators):
             rule = natives.TENSOR_METHODS.get(function.__name__)
             if rule is not None:
                 return rule(self, function, (owner, *args) if isinstance(owner, Tensor) else args, kwargs)
+        if type(owner) is list and function.__name__ in ("index", "count", "remove", "sort"):
+            found = natives.list_method(self, owner, function.__name__, args, kwargs)
+            if found is not MISSING:
+                return found
         natives.check(self, function, args, kwargs)
         if type(function) is _C.Overload:      # which no mode of functions sees
             return self.record(function, args, kwargs)

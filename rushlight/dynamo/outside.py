@@ -30,7 +30,7 @@ from . import marks
 from .breaks import GraphBreak
 from .guards import Guard, Kind, Predicate, TensorLayout
 from .recorder import Recorder, without_modes
-from .sources import AsPlain, Attribute, Constant, DictKey, DictOf, Item, Kept, Source
+from .sources import AsPlain, Attribute, Constant, DictKey, DictOf, HeldItem, Item, Kept, Source
 from .tensor_classes import TENSORS, Way, parts, way_of
 
 _Op = type(_C.Tensor.add)
@@ -345,8 +345,11 @@ class Outside:
         if base not in (dict, collections.OrderedDict, list) or len(real) > LARGE:
             self.guard(Kind.ID_IS, source, real)
             return self.remember(real, real, source, "opaque").twin
+        item: type[Source] = Item
         if len(real) and any("__getitem__" in one.__dict__ for one in kind.__mro__[:kind.__mro__.index(base)]):
-            raise GraphBreak("opaque object", f"{source} is a {kind.__qualname__}, which has items by rules of its own")
+            if base is list:
+                raise GraphBreak("opaque object", f"{source} is a {kind.__qualname__}, which has items of its own")
+            item = HeldItem
         twin = base.__new__(kind)
         known = self.remember(real, twin, source, "object")
         self.guard(Kind.LENGTH, source, len(real))
@@ -359,7 +362,7 @@ class Outside:
                 raise GraphBreak("opaque object", f"{source} is a dict whose keys are objects")
             self.guard(Kind.DICT_KEYS, source, tuple(keys))
             for k in keys:
-                base.__setitem__(twin, k, self.admit(dict.__getitem__(real, k), Item(source, k)))
+                base.__setitem__(twin, k, self.admit(dict.__getitem__(real, k), item(source, k)))
             known.before = dict(dict.items(twin))
         return twin
 

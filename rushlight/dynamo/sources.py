@@ -243,6 +243,31 @@ class Item(Source):
         return f"{self.base}[{self.key!r}]"
 
 
+class HeldItem(Source):
+    """What a dict holds under a key, whatever its class makes of `base[key]`."""
+
+    base: Source
+    key: Any
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(dict.__getitem__)
+        self.base.emit(emitter)
+        emitter.load_const(self.key)
+        emitter.call(2)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return dict.__getitem__(self.base.evaluate(scope), self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeldItem) and other.base == self.base and type(other.key) is type(self.key) \
+            and other.key == self.key  # fmt: skip
+
+    __hash__ = Source.__hash__
+
+    def __str__(self) -> str:
+        return f"{self.base}[{self.key!r}]"
+
+
 class Kept(Source):
     """What a dict has for one object, such as an optimizer's state for a parameter."""
 

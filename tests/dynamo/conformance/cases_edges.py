@@ -42,7 +42,7 @@ def _calls():
     return list(calls)
 
 
-@case("list.index calls __eq__", _start, _calls, breaks=True)
+@case("list.index calls __eq__", _start, _calls)
 def _(x, w, values):
     y = x + 1
     return y * values.index(w)
@@ -53,11 +53,28 @@ def _(x, w, values):
     return x * (w in values)
 
 
-@case("list.sort of objects", _start, _calls, breaks=True)
+@case("list.sort of objects", _start, _calls)
 def _(x, w, values):
     y = x * 2
     values.sort()
     return y, values[0].v
+
+
+@case("list.remove, count and index within bounds, of objects", _start, _calls)
+def _(x, w, values):
+    count = values.count(w)
+    at = values.index(w, 1, 3)
+    values.remove(w)
+    try:
+        values.index(w)
+    except ValueError:
+        return x * count + at, len(values)
+
+
+@case("list.sort of objects, backwards", _start, _calls)
+def _(x, w, values):
+    values.sort(reverse=True)
+    return x * values[0].v, [v.v for v in sorted(values)]
 
 
 @case("objects as keys of a dict", lambda: (*tensors(), Weight(2)), _calls, breaks=True)

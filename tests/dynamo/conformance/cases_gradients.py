@@ -121,7 +121,7 @@ def optimizer():
     return m, x, torch.optim.SGD(m.parameters(), lr=0.1)
 
 
-@case("a training step with an optimizer", optimizer, breaks=True)
+@case("a training step with an optimizer", optimizer)
 def _(m, x, opt):
     opt.zero_grad()
     loss = m(x).square().mean()
