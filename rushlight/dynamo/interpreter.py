@@ -23,7 +23,19 @@ from .._C import Tensor
 from ..dispatch.modes import below, state as mode_state
 from ..nn import Module
 from ..op import ops
-from . import arrays, control, control_flow, function_modes, gradients, marked, marks, natives, optimizers, subclasses
+from . import (
+    arrays,
+    control,
+    control_flow,
+    function_modes,
+    gradients,
+    lists,
+    marked,
+    marks,
+    natives,
+    optimizers,
+    subclasses,
+)
 from .attributes import MISSING, on_class
 from .breaks import GraphBreak, Raised, StepsInside, shown
 from .frame import Frame
@@ -356,7 +368,7 @@ class Machine(Operators):
             if rule is not None:
                 return rule(self, function, (owner, *args) if isinstance(owner, Tensor) else args, kwargs)
         if type(owner) is list and function.__name__ in ("index", "count", "remove", "sort"):
-            found = natives.list_method(self, owner, function.__name__, args, kwargs)
+            found = lists.list_method(self, owner, function.__name__, args, kwargs)
             if found is not MISSING:
                 return found
         natives.check(self, function, args, kwargs)

@@ -42,7 +42,8 @@ from ..utils import checkpoint
 from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
-from .operators import Drawn, Generator, unwatched
+from .lists import Ordered
+from .operators import Drawn, Generator
 from .outside import ITSELF, dict_of, is_plain_key, is_python_class
 from .recorder import as_target, without_modes
 from .regions import Transformed, call_region
@@ -412,49 +413,6 @@ def _iterates(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         args = tuple(list(a) if m.is_outer_set(a) else a for a in args)
     given = tuple(m.iterable(a) if isinstance(a, Iterable) or is_python_class(type(a)) else a for a in args)
     return m.native(f, given, {k: m.wrapped(v) for k, v in kwargs.items()})
-
-
-class Ordered:
-    """An object of the program's in the hands of a built-in function that sorts."""
-
-    __slots__ = ("machine", "value")
-
-    def __init__(self, machine: Machine, value: Any) -> None:
-        self.machine, self.value = machine, value
-
-    def __lt__(self, other: Any) -> bool:
-        try:
-            with unwatched():
-                return self.machine.truth(self.machine.binary(operator.lt, self.value, other.value))
-        except Raised as raised:
-            raise raised.exception from raised.exception.__cause__
-
-
-def list_method(m: Machine, owner: list, name: str, args: tuple, kwargs: dict) -> Any:
-    """owner.name(...), for methods that compare members written in Python; MISSING where none is."""
-    if not any(is_python_class(type(x)) for x in (*owner, *args[:1])):
-        return MISSING
-    if name == "sort":
-        if kwargs.get("key") is not None:
-            return MISSING
-        given = {"key": m.own_callback(functools.partial(Ordered, m)), "reverse": kwargs.get("reverse", False)}
-        return m.native(list.sort, (owner,), given)
-    value, *bounds = args
-
-    def is_it(x: Any) -> bool:
-        return x is value or m.truth(m.binary(operator.eq, x, value))
-
-    if name == "count":
-        return sum(is_it(x) for x in owner)
-    first, last, _ = slice(*(bounds if len(bounds) == 2 else (*bounds, None) if bounds else (None, None))).indices(
-        len(owner))
-    at = next((i for i in range(first, last) if is_it(owner[i])), None)
-    if at is None:
-        raise Raised(ValueError("list.remove(x): x not in list" if name == "remove" else f"{value!r} is not in list"))
-    if name == "remove":
-        del owner[at]
-        return None
-    return at
 
 
 def _any_all(m: Machine, f: Any, values: Any) -> bool:
