@@ -20,7 +20,6 @@ from ..base.shape import surely
 from ..base.show import is_shown, show
 from ..codegen.schedule import schedule_rows
 from ..loops import expr
-from ..loops.expr import fma, neg
 from ..loops.lowered import Lowered, Memory, NotLowerable, TwoPass, compute_code
 from ..loops.row_program import COLUMN, FULL, ROW, RowNode, RowOperand, RowProgram
 from .definition import KIND_PLANNED, OpDefinition
@@ -89,9 +88,6 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
             f"{name}: a fused body may use pointwise ops and reductions, and this is a"
             f" {type(definition).__mro__[1].__name__}"
         )
-    together = multiply_add(name, bound)
-    if together is not None:
-        return together
     lowered = definition.lower(tuple([a.like if isinstance(a, Stand) else a for a in bound]))
     is_fold = isinstance(definition, Reduction)
     form, kind = ("fold", ROW) if is_fold else ("points", joined_kind([s.node for s in stands]))
@@ -103,27 +99,6 @@ def call(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         node.is_product = name == "mul" and len(stands) == 2 and {s.node.code for s in stands} == {node.code}
         result.append(Stand(node, like(lowered.shape, node.code)))
     return result[0] if len(result) == 1 else tuple(result)
-
-
-def multiply_add(name: str, bound: Sequence[Any]) -> Stand | None:
-    """a * b + c, a * b - c or c - a * b of a body, rounded once; None where this is something else."""
-    if name not in ("add", "sub") or any(alpha != 1 for alpha in bound[2:]):
-        return None
-    first, second = bound[:2]
-    if not (isinstance(first, Stand) and isinstance(second, Stand)) or first.node.code not in FLOATS:
-        return None
-    if first.node.code != second.node.code or not (first.node.is_product or second.node.is_product):
-        return None
-    product, other = (first, second) if first.node.is_product else (second, first)
-    minus = name == "sub"
-    left, right = minus and product is second, minus and product is first
-
-    def body(at: Any, sources: Any) -> tuple:
-        a, b, c = [s.read(at) for s in sources]
-        return (fma(neg(a) if left else a, b, neg(c) if right else c),)
-
-    nodes = [*product.node.parts, other.node]
-    return Stand(points("fma", (left, right), nodes, body), first.like if first.node.kind == FULL else second.like)
 
 
 def decayed(x: Any) -> Any:
