@@ -28,10 +28,10 @@ from .fft_rows import (
     halves,
     in_one_kernel,
     lanes_step,
-    library_is_faster,
     pair_roots,
     pairs_step,
     points,
+    real_in_one_kernel,
     roots,
     rows_share,
     rows_step,
@@ -39,7 +39,8 @@ from .fft_rows import (
     turns_table,
 )
 
-LONGEST_TABLE = 4096     # points of rows whose tables a plan carries
+LONGEST_TABLE = 8192     # points of rows whose tables a plan carries
+ALONG = 4096             # points of a power of two up to which vectors go along a row
 INPUT, RESULT = 0, 1
 
 
@@ -116,15 +117,15 @@ class Steps:
         inverse, is_complex = kind in ("inverse", "real"), kind in ("forward", "inverse")
         pairs = points(kind, width)
         if (
-            in_one_kernel(n, self.count, self.code)
+            (in_one_kernel if is_complex else real_in_one_kernel)(n, self.count, self.code)
             and (not fits(pairs) or rows_share(n, self.count, self.code, 1 if is_complex else 2))
             and (n < FEW or 2 * self.count >= fourier.lanes(self.code))
         ):
             self.by_lanes("rows" if is_complex else kind, n, (), source, target, scale, inverse, given=width)
             return True
-        if n > 2 * LONGEST_TABLE or library_is_faster(n, self.count, self.code, not is_complex, inverse):
+        if n > 2 * LONGEST_TABLE:
             return False
-        if fits(pairs) and not (kind in ("half", "whole") and width % 2):
+        if fits(pairs) and pairs <= ALONG and not (kind in ("half", "whole") and width % 2):
             return self.along(source, target, pairs, scale, kind)
         if is_complex:
             return self.transform(source, target, n, scale, inverse)
@@ -145,7 +146,7 @@ class Steps:
 
     def transform(self, source: int, target: int, n: int, scale: float, inverse: bool) -> bool:
         """Rows of `n` points; False where no kernels suit."""
-        if fits(n) and n <= LONGEST_TABLE:
+        if fits(n) and n <= ALONG:
             return self.along(source, target, n, scale, "inverse" if inverse else "forward")
         if (parts := halves(n, self.code)) is not None and n >= FEW:
             self.in_two(source, target, parts, scale, inverse)
@@ -157,8 +158,6 @@ class Steps:
 
     def along(self, source: int, target: int, n: int, scale: float, kind: str) -> bool:
         """A power of two, with vectors along each row."""
-        if n > LONGEST_TABLE:
-            return False
         first, table = RESULT + len(self.temps) + 1, bytes_of(roots(n, kind, BY_CODE[self.code]))
         launch, rooms = rows_step(
             self.code, n, kind, self.count, scale, (source, target, first, first + 1), table

@@ -25,9 +25,7 @@ from ..op.butterflies import KINDS, fits, pairs_nest, room_for, table_of, transf
 from ..op.pack import BY_CODE
 
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
-# the same where few lanes share it (16 bytes), for rows of which there are MANY times as many as lanes
-LONGEST_OF_FEW_LANES = 32768
-MANY = 4
+LONGEST_OF_FEW_LANES = 65536   # the same where few lanes share it (16 bytes), for rows that fill them
 FEW = 256        # points from which one row alone is worth two kernels
 LARGEST_OF_LIBRARY = 512   # a prime factor up to which the library's sums of products cost less than a chirp
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
@@ -298,10 +296,17 @@ def fits_lanes(n: int) -> bool:
 
 
 def in_one_kernel(n: int, count: int, code: str) -> bool:
-    """The same for `count` rows: many may be longer where vectors are short."""
+    """The same for `count` rows: as many as there are lanes may be longer where vectors are short."""
     if n <= LONGEST or vector_bits() > 128:
         return fits_lanes(n)
-    return n <= LONGEST_OF_FEW_LANES and count >= MANY * fourier.lanes(code) and fourier.smooth(n)
+    return n <= LONGEST_OF_FEW_LANES and count >= fourier.lanes(code) and fourier.smooth(n)
+
+
+def real_in_one_kernel(n: int, count: int, code: str) -> bool:
+    """The same for real rows, two to a lane. Too few of an even length are transformed as pairs, a row to a lane."""
+    if n % 2 == 0 and n >= FEW and vector_bits() == 128 and count < 2 * fourier.lanes(code):
+        return False
+    return in_one_kernel(n, count, code)
 
 
 def rows_share(n: int, count: int, code: str, each: int = 1) -> bool:
@@ -461,7 +466,7 @@ def real_rows(x: Any, kind: str, scale: float) -> Any:
     count = x.numel() // max(n, 1)
     if n % 2 == 0 and fits(n // 2) and not rows_share(n, count, code, 2):
         return transform_rows(x, kind, scale)
-    if in_one_kernel(n, count, code):
+    if real_in_one_kernel(n, count, code):
         return in_lanes(x, kind, n, scale, False)
     if library_is_faster(n, count, code, True):
         return None
@@ -500,7 +505,7 @@ def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
     count, code = x.numel() // max(x.shape[-1], 1), x.dtype.code
     if n % 2 == 0 and fits(n // 2) and not rows_share(n, count, code, 2):
         return transform_rows(x, "real", scale)
-    if in_one_kernel(n, count, code):
+    if real_in_one_kernel(n, count, code):
         return in_lanes(x, "real", n, scale, True)
     if library_is_faster(n, count, code, True, True):
         return None
