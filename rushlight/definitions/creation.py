@@ -197,8 +197,10 @@ class Arange(Factory):
             start, step = whole(start), whole(step)
         else:
             start, step = sym_float(start), sym_float(step)
-        is_short = compute == "i64" and all(-(2**31) < v < 2**31 for v in (start, end, step, count))
-        # Vectors multiply and convert 32-bit numbers; wider ones they take apart.
+        # Vectors multiply and convert 32-bit numbers; wider ones they take apart. No symbol is asked: nothing runs then.
+        is_short = compute == "i64" and all(
+            isinstance(v, (int, _C.Extent)) and -(2**31) < v < 2**31 for v in (start, end, step, count)
+        )
         counted = "i32" if is_short else compute
         return sequence(
             "arange_short" if is_short else "arange", count, dtype, device, compute,
