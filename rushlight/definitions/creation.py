@@ -197,7 +197,7 @@ class Arange(Factory):
             start, step = whole(start), whole(step)
         else:
             start, step = sym_float(start), sym_float(step)
-        # Vectors multiply and convert 32-bit numbers; wider ones they take apart. No symbol is asked: nothing runs then.
+        # Vectors multiply and convert 32-bit numbers; wider ones they take apart. Symbols are not asked: nothing runs.
         is_short = compute == "i64" and all(
             isinstance(v, (int, _C.Extent)) and -(2**31) < v < 2**31 for v in (start, end, step, count)
         )
