@@ -17,6 +17,7 @@ namespace {
 using namespace cuda;
 
 constexpr int kMostUnits = 64;
+constexpr int kMostThreadsOfBlock = 0;   // as the driver numbers what it knows of a kernel
 constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4;
 // Errors after which a context is of no use: illegal addresses and instructions, time-outs, failed asserts.
 constexpr int kFaults[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
@@ -33,6 +34,7 @@ struct Driver {
   int (*within)(uint64_t, uint64_t, size_t, Handle);
   int (*between)(uint64_t, Handle, uint64_t, Handle, size_t, Handle);
   int (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**, void**);
+  int (*attribute)(int*, int, Handle);
   int (*allocate_async)(uint64_t*, size_t, Handle);
   int (*free_async)(uint64_t, Handle);
   int (*new_stream)(Handle*, unsigned, int);
@@ -151,6 +153,7 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
   PyGILState_Release(gil);
   current = -1;   // Python may have chosen another context
   if (!made.function || enter(unit)) return nullptr;
+  driver.attribute(&made.most, kMostThreadsOfBlock, made.function);
   kernel->variants.push_back(made);
   return &kernel->variants.back();
 }
@@ -342,6 +345,10 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   if (key && kernel->form == kThreads && (kernel->row_param < 0 || l.params[kernel->row_param] < kColumnRows)) key = 0;
   Kept kept = key == 1 && kernel->form == kRows ? keep_row(kernel, l) : Kept{};
   Variant* variant = find_variant(kernel, unit, kept.vectors ? kept.key() : key);
+  if (variant && kept.vectors && kept.threads > variant->most) {   // registers do not suffice: the row is read again
+    kept = Kept{};
+    variant = find_variant(kernel, unit, key);
+  }
   if (!variant) return RUSHLIGHT_PYTHON_ERROR;
   if (named) return RUSHLIGHT_OK;
   int n = 0, status = RUSHLIGHT_OK;
@@ -361,7 +368,7 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   arguments[n++] = &begin;
   arguments[n++] = &end;
   if (kernel->form == kRows) {
-    int threads = kept.vectors ? kept.threads : row_threads(kernel, l, variant->elements);
+    int threads = kept.vectors ? kept.threads : std::min(row_threads(kernel, l, variant->elements), variant->most);
     status = run(variant, std::min<int64_t>(extent, INT32_MAX), threads, stream, arguments);
   } else if (key) {   // tiles of columns
     status = run(variant, divided(extent, 32 * variant->elements), kColumnThreads, stream, arguments);
@@ -525,6 +532,7 @@ bool find_functions(void* library) {
       FUNCTION(within, "cuMemcpyDtoDAsync_v2"),
       FUNCTION(between, "cuMemcpyPeerAsync"),
       FUNCTION(launch, "cuLaunchKernel"),
+      FUNCTION(attribute, "cuFuncGetAttribute"),
       FUNCTION(allocate_async, "cuMemAllocAsync"),
       FUNCTION(free_async, "cuMemFreeAsync"),
       FUNCTION(new_stream, "cuStreamCreateWithPriority"),

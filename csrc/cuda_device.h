@@ -18,6 +18,7 @@ struct Variant {
   Handle function;
   int elements;     // of a row that a thread takes at once
   int times;        // points, or vectors of them, that a thread of a pointwise kernel takes
+  int most = 1024;  // threads of a block for which there are registers
 };
 
 struct Kernel {

@@ -79,11 +79,14 @@ int cuModuleLoadDataEx(void** m, const char* ptx, unsigned n, int* options, void
   return *m = (void*)++counts[4], 0;
 }
 int cuModuleGetFunction(void** f, void* m, const char* name) { return *f = m, strstr(last_ptx, name) ? 0 : 500; }
+static int most_threads = 1024;
+void simulated_most_threads(int n) { most_threads = n; }
+int cuFuncGetAttribute(int* value, int which, void* f) { return (void)which, (void)f, *value = most_threads, 0; }
 int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
                    void* s, void** args, void** extra) {
   (void)f, (void)shared, (void)s, (void)extra;
   if (current < 0) return 201;
-  if (!x || !y || !z || !tx || tx > 1024 || ty != 1 || tz != 1 || !args) return 1;
+  if (!x || !y || !z || !tx || tx > (unsigned)most_threads || ty != 1 || tz != 1 || !args) return 1;
   last_grid[0] = x, last_grid[1] = tx;
   return counts[3]++, 0;
 }

@@ -289,6 +289,17 @@ rl.cuda.synchronize()
 """)
 
 
+def test_rows_that_registers_do_not_hold_are_read_again(driver):
+    run(driver, """
+x = rl.empty(64, 5000, dtype=rl.float64, device="cuda")
+F.softmax(x, -1)
+assert sim.simulated_grid(1) > 256
+sim.simulated_most_threads(256)          # of a kernel with many registers
+F.layer_norm(x, (5000,))
+assert 32 <= sim.simulated_grid(1) <= 256
+""")
+
+
 def test_what_runs_on_the_host_is_said(driver):
     run(driver, """
 warnings.simplefilter("always")
