@@ -16,10 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..codegen.schedule.launch import Launch, Schedule, Temp, grain_of
-from ..loops.expr import PART, Value, complex_, const, imag, load, real, var
-from ..loops.nest import For, Local, Nest, Store, operands, rows
 from ..op import fourier
-from ..op.butterflies import fits, times
+from ..op.butterflies import fits, times_nest
 from ..op.pack import BY_CODE
 from .fft_rows import (
     FEW,
@@ -239,30 +237,3 @@ class Steps:
         done = self.transform(wide, changed, n, scale, False)
         self.times(changed, target, kept, n, kept, b"")
         return done
-
-
-def times_nest(code: str, is_real: bool, has_table: bool) -> Nest:
-    """A row of the result: a row of the input times a table, then zeros."""
-    part, k, row = PART[code], var("k"), var("i")
-    nothing = const(0.0, part)
-    place = var("from") + k
-    x = load(0, place, part if is_real else code)
-    z = (x, nothing) if is_real else (real(x), imag(x))
-    if has_table:
-        w = load(1, k, code)
-        z = (x * real(w), x * imag(w)) if is_real else times(z, (real(w), imag(w)))
-    out = 2 if has_table else 1
-    given = [part if is_real else code, *([code] if has_table else [])]
-
-    def each(name: str, begin: Value, end: Value, value: Value) -> For:
-        return For(name, begin, end, (Store(out, var("to") + var(name), value),), vector=True)
-
-    zero = const(0, "i64")
-    body = (
-        Local("from", row * var("given")),
-        Local("to", row * var("wide")),
-        each("k", zero, var("n"), complex_(*z)),
-        each("z", var("n"), var("wide"), complex_(nothing, nothing)),
-    )
-    return Nest(f"fft_{'times' if has_table else 'copies'}", operands(given, [code]), ("n", "given", "wide"),
-                rows(*body))  # fmt: skip

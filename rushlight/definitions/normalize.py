@@ -48,10 +48,11 @@ class _AlongDim(Fused):
             return t.clone()
         if t.ndim > 64:   # amax takes no more: what is before and after the dim becomes one dim each
             d = wrap_dim(self.name, d, t.ndim)
-            parts = (prod(t.shape[:d]), t.shape[d], prod(t.shape[d + 1 :]))
+            behind = prod(t.shape[d + 1 :])
+            parts = (prod(t.shape[:d]), t.shape[d], *([behind] if behind != 1 else []))
             flat = [a.reshape(parts) if isinstance(a, _C.Tensor) else a for a in args]
             flat[self.spec.index("dim")] = 1
-            return self.run(*flat).reshape(t.shape)
+            return find_op(self.spec.name)(*flat).reshape(t.shape)
         if t.ndim and wrap_dim(self.name, d, t.ndim) != t.ndim - 1:
             widened = [a.to(WIDE[t.dtype]) if isinstance(a, _C.Tensor) and t.dtype in WIDE else a for a in args]
             return self.compute(*widened).to(t.dtype)

@@ -259,3 +259,30 @@ def table_of(n: int, kind: str) -> list[complex]:
         unit = 1j if kind == "real" else -0.5j
         found += [unit * complex(math.cos(angle / 2 * k), math.sin(angle / 2 * k)) for k in range(n + 1)]
     return found
+
+
+def times_nest(code: str, is_real: bool, has_table: bool) -> Nest:
+    """A row of the result: a row of the input times a table, then zeros."""
+    part, k, row = PART[code], var("k"), var("i")
+    nothing = const(0.0, part)
+    place = var("from") + k
+    x = load(0, place, part if is_real else code)
+    z = (x, nothing) if is_real else (real(x), imag(x))
+    if has_table:
+        w = load(1, k, code)
+        z = (x * real(w), x * imag(w)) if is_real else times(z, (real(w), imag(w)))
+    out = 2 if has_table else 1
+    given = [part if is_real else code, *([code] if has_table else [])]
+
+    def each(name: str, begin: Value, end: Value, value: Value) -> For:
+        return For(name, begin, end, (Store(out, var("to") + var(name), value),), vector=True)
+
+    zero = const(0, "i64")
+    body = (
+        Local("from", row * var("given")),
+        Local("to", row * var("wide")),
+        each("k", zero, var("n"), complex_(*z)),
+        each("z", var("n"), var("wide"), complex_(nothing, nothing)),
+    )
+    return Nest(f"fft_{'times' if has_table else 'copies'}", operands(given, [code]), ("n", "given", "wide"),
+                rows(*body))  # fmt: skip

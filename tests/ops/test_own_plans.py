@@ -20,7 +20,6 @@ MAKERS = frozenset({"Plan", "PointwisePlan", "compile_for", "as_step", "kernel_h
 LOOPS_OF_LIBRARY_OPS = frozenset({
     "ctc.py:scores_nest",                                    # a recursion along time over rows of scores
     "distance.py:pairs_nest",                                # a triangle of pairs: no ranges of fixed size
-    "indexed/masks.py:count_nest", "indexed/masks.py:ends_nest", "indexed/masks.py:fill_nest",   # data decides sizes
     "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
     "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK
     "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",

@@ -7,18 +7,13 @@ from typing import Any
 from rushlight import _C
 from rushlight.codegen.schedule.launch import Launch, Schedule
 from rushlight.devices import handlers
-from rushlight.loops.expr import cast, const, gt, idiv, irem, load, max_, min_, select, var
-from rushlight.loops.nest import Assign, For, If, Local, Nest, Operand, Store, operands, reduction, rows
 from rushlight.op import Composite, Library, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
 from rushlight.op.levels import is_readable, is_recorded
+from rushlight.op.true_positions import CHUNK, count_nest, ends_nest, fill_nest, spread_nest
 
 from .gather import broadcast_shapes, number_of
-
-CHUNK = 16384            # elements one thread looks through at a time
-BLOCK = 512              # elements whose positions are collected before they are written
-ZERO = const(0, "i64")
 
 
 class CountTrue(Library):
@@ -60,62 +55,6 @@ def positions(mask: Any) -> Any:
     mask = mask.contiguous()
     ends = find_op("_count_true")(mask)
     return find_op("_true_positions")(mask, ends, ends[-1].item() if mask.numel() else 0)
-
-
-def chunk_range() -> tuple[Any, Any]:
-    first = var("i") * const(CHUNK, "i64")
-    return first, min_(first + const(CHUNK, "i64"), var("numel"))
-
-
-def count_nest() -> Nest:
-    """True elements per chunk."""
-    truth = cast(load(0, var("j"), "b1"), "i64")
-    total = reduction(
-        "j", *chunk_range(), ["count"], [ZERO], step=lambda acc: [acc[0] + truth], merge=lambda a, b: [a[0] + b[0]]
-    )
-    return Nest("count_true", operands(["b1"], ["i64"]), ("numel",), rows(total, Store(1, var("i"), var("count"))))
-
-
-def ends_nest() -> Nest:
-    """Counts of chunks to counts up to their ends, in place."""
-    walk = For(
-        "k", ZERO, var("chunks"), (Assign("sum", var("sum") + load(0, var("k"), "i64")), Store(0, var("k"), var("sum")))
-    )
-    return Nest("count_ends", operands([], ["i64"]), ("chunks",), rows(Local("sum", ZERO), walk))
-
-
-def fill_nest(ndim: int) -> Nest:
-    """Positions of true elements; each chunk begins where the one before it ends.
-
-    A block's are collected on the stack first, every position written and counted only if it stays:
-    a branch that data decides is guessed wrong too often.
-    """
-    sizes = [f"n{d}" for d in range(ndim)]
-    begin, stop = chunk_range()
-    first = var("b") * const(BLOCK, "i64") + begin
-    kept = cast(load(0, var("j"), "b1"), "i64")
-    collect = For(
-        "j",
-        first,
-        min_(first + const(BLOCK, "i64"), stop),
-        (Store(3, var("n"), var("j")), Assign("n", var("n") + kept)),
-    )
-    rest, places = load(3, var("k"), "i64"), []
-    for d in range(ndim - 1, -1, -1):
-        places.append(irem(rest, var(sizes[d])) if d else rest)
-        rest = idiv(rest, var(sizes[d])) if d else rest
-    at = (var("at") + var("k")) * const(max(ndim, 1), "i64")
-    stores = [Store(2, at + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
-    spread = For("k", ZERO, var("n"), tuple(stores), vector=ndim == 1)
-    blocks = idiv(stop - begin + const(BLOCK - 1, "i64"), const(BLOCK, "i64"))
-    start = select(gt(var("i"), ZERO), load(1, max_(var("i") - const(1, "i64"), ZERO), "i64"), ZERO)
-    loop = For("b", ZERO, blocks, (Local("n", ZERO), collect, spread, Assign("at", var("at") + var("n"))))
-    return Nest(
-        "positions",
-        (*operands(["b1", "i64"], ["i64"]), Operand("i64", BLOCK + 1)),
-        ("numel", *sizes),
-        rows(Local("at", start), loop),
-    )
 
 
 class Nonzero(OpDefinition):
@@ -173,18 +112,6 @@ class SpreadPositions(Library):
         shape = tuple(args[0].shape)
         numel, rank = number_of(shape), len(shape)
         return Schedule((Launch((rank,), lambda: spread_nest(rank), (0, 1, 2), shape, numel, CHUNK),))
-
-
-def spread_nest(ndim: int) -> Nest:
-    """A true element writes its coordinates where the count says."""
-    sizes, rest, places = [f"n{d}" for d in range(ndim)], var("i"), []
-    for d in range(ndim - 1, -1, -1):
-        places.append(irem(rest, var(sizes[d])) if d else rest)
-        rest = idiv(rest, var(sizes[d])) if d else rest
-    at = (load(1, var("i"), "i64") - const(1, "i64")) * const(max(ndim, 1), "i64")
-    stores = [Store(2, var("at") + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
-    body = (Local("at", at), If(load(0, var("i"), "b1"), tuple(stores)))
-    return Nest("spread_positions", operands(["b1", "i64"], ["i64"]), tuple(sizes), rows(*body))
 
 
 class NonzeroStatic(OpDefinition):
