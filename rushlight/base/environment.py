@@ -157,6 +157,11 @@ def with_changes(changes: dict[str, str]) -> dict[str, str]:
     return {**os.environ, **changes}
 
 
+def adopt(changes: dict[str, str]) -> None:
+    """Become a process that was started with these."""
+    os.environ.update(changes)
+
+
 def table() -> str:
     """The variables as a Markdown table, for the documentation."""
     rows = [

@@ -12,7 +12,6 @@ others are ended, and the error names its rank, its machine and what it said. `W
 from __future__ import annotations
 
 import importlib.util
-import os
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..base import late
+from ..base.environment import adopt
 from .launcher import free_port
 
 _DIED = "the process died"
@@ -56,7 +56,7 @@ class _Worker:
 
     def prepare(self, variables: dict[str, str], serves_torch: bool) -> None:
         """The environment that `init_process_group` reads; and `torch`, for programs that import that."""
-        os.environ.update(variables)
+        adopt(variables)
         if serves_torch:
             late.provided("serve torch")()
 
