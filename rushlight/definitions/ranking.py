@@ -22,7 +22,7 @@ def ranked(input: Any, dim: int, position: Any, keepdim: bool) -> tuple[Any, Any
     if isinstance(position, int) and reaches(input.shape[dim], SELECTED):
         return squeezed(dim, keepdim, *selected(input, position, "kept", dim))
     order = input.detach().sort(dim)[1]
-    where = order.narrow(dim, position, 1) if isinstance(position, int) else order.gather(dim, position)
+    where = order.narrow(dim, position, 1).contiguous() if isinstance(position, int) else order.gather(dim, position)
     return squeezed(dim, keepdim, input.gather(dim, where), where)
 
 

@@ -104,7 +104,6 @@ LEFT_OUT: dict[str, dict[str, Left]] = {
         "unravel_index": _GAPS,
         "_segment_reduce.lengths": _SLICE,
         "_segment_reduce.offsets": _SLICE,
-        "kthvalue": _SLICE,
         "argwhere": _TURNED,
         "nonzero": _TURNED,
         "unique": _TURNED,
