@@ -56,10 +56,10 @@ def _backward_of(key: Any, compiler: Callable) -> Any:
 def _from_graph(compiler_fn: Callable) -> Callable:
     def compiler(gm: Any, example_inputs: list[Any]) -> Callable:
         _LazyGraphModule.force_recompile(gm)
-        made = compiler_fn(gm)
+        result = compiler_fn(gm)
 
         def call(args: list[Any]) -> Any:
-            return made(*args)
+            return result(*args)
 
         call._boxed_call = True  # type: ignore[attr-defined]
         return call

@@ -90,19 +90,19 @@ def compile(
     }
     if isinstance(model, Module):
         return OptimizedModule(model, choices)
-    made = late.provided("compile_callable")(model, **choices)
-    return _with_backward(made, choices) if config.compiled_autograd else made
+    result = late.provided("compile_callable")(model, **choices)
+    return _with_backward(result, choices) if config.compiled_autograd else result
 
 
-def _with_backward(made: Callable, choices: dict[str, Any]) -> Callable:
+def _with_backward(compiled: Callable, choices: dict[str, Any]) -> Callable:
     """`made`, with every `backward()` that it comes to compiled too (`config.compiled_autograd`)."""
     backend, options = choices["backend"], choices.get("options")
     compiler = late.provided("compilers of a backend")(backend, options).fw_compiler
 
-    @functools.wraps(made)
+    @functools.wraps(compiled)
     def call(*args: Any, **kwargs: Any) -> Any:
         with compiled_autograd.enabled_for((backend, repr(options)), compiler):
-            return made(*args, **kwargs)
+            return compiled(*args, **kwargs)
 
     return call
 
@@ -159,7 +159,7 @@ class OptimizedModule(Module):
         if run is None:
             run = late.provided("compile_module")(original, **fields["_choices"])
             if config.compiled_autograd:
-                run = tuple(None if made is None else _with_backward(made, fields["_choices"]) for made in run)
+                run = tuple(None if result is None else _with_backward(result, fields["_choices"]) for result in run)
             fields["_run"] = run
         quick, whole = run
         if quick is None or _C.module_is_hooked(original):

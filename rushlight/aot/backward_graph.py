@@ -114,9 +114,10 @@ class Tape:
                 continue
             node = self.nodes[i]
             given = [arrived.get((i, nr)) for nr in range(len(node._input_metadata))]
-            made = node(*given) if any(g is not None for g in given) else None
-            for edge, g in zip(self.edges[i], made if isinstance(made, tuple) else (made,) * len(self.edges[i]),
-                               strict=True):  # fmt: skip
+            results = node(*given) if any(g is not None for g in given) else None
+            if not isinstance(results, tuple):
+                results = (results,) * len(self.edges[i])
+            for edge, g in zip(self.edges[i], results, strict=True):
                 if edge is None:
                     continue
                 if g is not None:
@@ -150,7 +151,7 @@ class CompiledBackward:
 
     def __init__(self, compiler: Callable) -> None:
         self.config = AotConfig(compiler, compiler)
-        self.made: dict[Any, Any] = {}      # by the key of a tape: what runs it, or why nothing does
+        self.regions: dict[Any, Any] = {}      # by the key of a tape: what runs it, or why nothing does
         self.captures = 0
 
     def __call__(self, roots: tuple, gradients: tuple, keeps: bool) -> bool:
@@ -159,7 +160,7 @@ class CompiledBackward:
             return False      # somebody traces
         try:
             tape = Tape(roots, gradients)
-            found = self.made.get(tape.key)
+            found = self.regions.get(tape.key)
             if found is None:
                 found = self.compiled(tape, gradients)
         except _NotHere as reason:
@@ -177,7 +178,7 @@ class CompiledBackward:
         return True
 
     def compiled(self, tape: Tape, gradients: tuple) -> Any:
-        if len(self.made) >= LIMIT:
+        if len(self.regions) >= LIMIT:
             raise _NotHere(f"{LIMIT} shapes of tapes are compiled, which is the limit")
         self.captures += 1
         try:
@@ -187,10 +188,10 @@ class CompiledBackward:
                 region = compile_captured(captured, self.config)
         except (NotCaptured, KeyError) as error:
             why = "a rule uses a tensor that no op kept" if isinstance(error, KeyError) else str(error)
-            self.made[tape.key] = why
+            self.regions[tape.key] = why
             return why
-        self.made[tape.key] = region, order
-        return self.made[tape.key]
+        self.regions[tape.key] = region, order
+        return self.regions[tape.key]
 
     def left(self, why: str) -> bool:
         if is_told("breaks"):

@@ -91,9 +91,9 @@ class LiftingTracer(PythonKeyTracer):
 
     def note_value(self, proxy: Proxy, t: Tensor) -> None:
         mode: FakeTensorMode = self.snapshots
-        told, mode.made = mode.made, None      # what nodes keep does not escape
+        told, mode.created = mode.created, None      # what nodes keep does not escape
         super().note_value(proxy, t)
-        mode.made = told
+        mode.created = told
 
     def add_input(self, name: str) -> Proxy:
         """A placeholder, behind those there are (in the list; their place in the graph is put right at the end)."""
@@ -137,11 +137,11 @@ class CallingMode(ProxyTorchDispatchMode):
 
     def record_higher_order(self, op: HigherOrderOp, arguments: tuple) -> Sequence[Tensor]:
         fakes = fake_mode_for(tensors_in(arguments))
-        told, fakes.made = fakes.made, None      # what the graphs keep does not escape
+        told, fakes.created = fakes.created, None      # what the graphs keep does not escape
         graphs, like = self.traced_functions(op, arguments)
         for name, graph in graphs.items():
             graphs[name] = functional_graph.functionalized(graph, fakes, self.tracer.env)
-        fakes.made = told
+        fakes.created = told
         results = [apart(t, fakes) for t in like]
         call = GraphCall(op, arguments, graphs)
         given = [self.tracer.proxy_of(t) for t in call.tensors()]
@@ -207,9 +207,9 @@ def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any
     results: list[weakref.ref] = []
     try:
         try:
-            captured = _traced(_Trace(*given, made=results))
+            captured = _traced(_Trace(*given, created=results))
         except _WantsTwins:
-            captured = _traced(_Trace(*given, made=results, has_twins=True))
+            captured = _traced(_Trace(*given, created=results, has_twins=True))
     except _READS as error:
         raise refusal(
             "the program needs the elements of a tensor while it is traced",
@@ -233,11 +233,11 @@ def _traced(trace: _Trace) -> Captured:
         trace.release()
 
 
-def _check_escaped(made: list[weakref.ref]) -> None:
+def _check_escaped(created: list[weakref.ref]) -> None:
     """Refuse programs that keep tensors they made: what they would find there later has no elements."""
     # leaves that require gradients are the inputs' own, and the tape may hold them for a while
     def is_kept() -> bool:
-        return any((t := r()) is not None and not (t.requires_grad and t.is_leaf) for r in made)
+        return any((t := r()) is not None and not (t.requires_grad and t.is_leaf) for r in created)
 
     if is_kept():
         gc.collect()     # contexts of custom functions refer to themselves
@@ -252,13 +252,13 @@ class _Trace:
     """One capture."""
 
     def __init__(self, function: Callable, inputs: Sequence[Any], wants_grad: bool, decompositions: dict, dynamic: bool,
-                 dynamic_dims: Sequence[Sequence[int] | None] | None, *, made: list[weakref.ref],
+                 dynamic_dims: Sequence[Sequence[int] | None] | None, *, created: list[weakref.ref],
                  has_twins: bool = False) -> None:  # fmt: skip
         self.function, self.wants_grad, self.decompositions = function, wants_grad, decompositions
         self.real = list(inputs)
         self.env = ShapeEnv() if dynamic else None
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
-        self.fake_mode.made = made
+        self.fake_mode.created = created
         self.dynamic_dims = dynamic_dims
         self.tracer = LiftingTracer()
         self.tracer.env, self.tracer.snapshots = self.env, self.fake_mode
@@ -393,7 +393,7 @@ class _Trace:
 
     def close(self, results: list[Tensor], grads: list[Any], meta: GraphMeta) -> Captured:
         tracer = self.tracer
-        self.fake_mode.made = None
+        self.fake_mode.created = None
         found = len(tracer.lifted)
         tracer.record_checks()
         returned = [self.node_of(v) for v in (*results, *grads)]

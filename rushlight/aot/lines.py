@@ -75,15 +75,15 @@ def give_room(node: Node, views: list[Node]) -> None:
     line, steps = rounded(value.shape[-1]), [1]
     for n in reversed((*value.shape[1:-1], line)):
         steps.insert(0, steps[0] * n)
-    made: dict[Any, Any] = {}
+    results: dict[Any, Any] = {}
     try:
         with value.fake_mode:
-            made[node] = value.new_empty_strided(tuple(value.shape), tuple(steps))
+            results[node] = value.new_empty_strided(tuple(value.shape), tuple(steps))
             for n in views:
-                args, kwargs = map_arg((n.args, n.kwargs), lambda other: made[other])
-                made[n] = n.target(*args, **kwargs)
+                args, kwargs = map_arg((n.args, n.kwargs), lambda other: results[other])
+                results[n] = n.target(*args, **kwargs)
     except RuntimeError:      # rows that are not one in memory any more cannot be looked at so
         return
     node.meta["line"] = line
-    for n, seen in made.items():
+    for n, seen in results.items():
         n.meta["val"] = seen

@@ -62,11 +62,11 @@ def _copies(inputs: Sequence[Any]) -> list[Any]:
     return [x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs]
 
 
-def differs(gm: GraphModule, inputs: list[Any], made: Callable) -> bool:
+def differs(gm: GraphModule, inputs: list[Any], compiled: Callable) -> bool:
     """Whether what was made gives other results than the graph."""
     expected = gm(*_copies(inputs))
     given = _copies(inputs)
-    found = made(given) if getattr(made, "_boxed_call", False) else made(*given)
+    found = compiled(given) if getattr(compiled, "_boxed_call", False) else compiled(*given)
     return any(not _close(a, b) for a, b in zip(found, expected, strict=True) if isinstance(b, Tensor))
 
 

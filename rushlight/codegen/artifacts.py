@@ -42,12 +42,12 @@ def packed() -> tuple[bytes, list[str], list[str]] | None:
     """The kernels and graphs of this process, and their names; None where there are none on disk."""
     entries, blobs = [], []
     for key, kernel in sorted(cache._LOADED.items()):
-        made = cache.digest_of(kernel.address)
+        result = cache.digest_of(kernel.address)
         data = disk_cache.read(key.hex())
         code = None if data is None else cache.unpack(key, data)
-        if made is None or code is None or cache.key_by(made) != key:
+        if result is None or code is None or cache.key_by(result) != key:
             continue
-        entries.append({"nest": made.hex(), "name": kernel.name, "size": len(code), "check": digest(code).hex()})
+        entries.append({"nest": result.hex(), "name": kernel.name, "size": len(code), "check": digest(code).hex()})
         blobs.append(code)
     if not entries:
         return None

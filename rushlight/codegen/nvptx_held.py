@@ -181,7 +181,7 @@ class HeldLowering(GpuLowering):
         self.merge_block(s, first)
         self.forget(set(s.accs))
 
-    def only_inside(self, made: dict[str, Reg], first: dict[str, Reg], inside: Reg) -> dict[str, Reg]:
+    def only_inside(self, folded: dict[str, Reg], first: dict[str, Reg], inside: Reg) -> dict[str, Reg]:
         """What was folded of a vector, or nothing where it is behind the row."""
         flag, lines = inside.parts[0], self.scopes[-1].lines
 
@@ -195,7 +195,7 @@ class HeldLowering(GpuLowering):
             ]
             return Reg(a.code, 0, halves[0], self.scopes[-1].depth, imag=halves[1])
 
-        return {acc: chosen(reg, first[acc]) for acc, reg in made.items()}
+        return {acc: chosen(reg, first[acc]) for acc, reg in folded.items()}
 
     def merge_block(self, s: Reduce, first: dict[str, Reg]) -> None:
         if not self.held.is_warp:

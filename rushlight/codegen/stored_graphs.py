@@ -85,9 +85,9 @@ def read(graph_digest: bytes) -> Any:
     return found
 
 
-def write(graph_digest: bytes, made: Any) -> str | None:
+def write(graph_digest: bytes, description: Any) -> str | None:
     """Keep what was made of a graph; the reason where that cannot be done."""
-    contents = json.dumps(made, separators=(",", ":")).encode()
+    contents = json.dumps(description, separators=(",", ":")).encode()
     _used[graph_digest] = contents
     return write_contents(graph_digest, contents)
 

@@ -46,10 +46,10 @@ def transpose_kernel(size: int) -> Kernel:
     return cache.kernel(Transpose(size), _object)
 
 
-def _object(made: Any) -> bytes:
+def _object(kernel: Any) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(module_text(host_target().triple, made.size), host_target(), "object")
+    return compile_ir(module_text(host_target().triple, kernel.size), host_target(), "object")
 
 
 def module_text(triple: str, size: int) -> str:

@@ -142,9 +142,9 @@ _pools: dict[Any, Any] = {}
 
 def graph_pool_handle() -> tuple[int, int]:
     """A name for memory that several graphs are to share; pass it as their `pool`."""
-    made = Stream(_real().unit_of(None))
-    name = (0, made.stream_id)
-    _pools[name] = made
+    result = Stream(_real().unit_of(None))
+    name = (0, result.stream_id)
+    _pools[name] = result
     return name
 
 
@@ -230,8 +230,8 @@ class _Graphed:
         return [t for t in self.inputs if t.requires_grad]
 
     def called(self) -> tuple[bool, tuple[Any, ...]]:
-        made = self.function(*self.args)
-        return (True, (made,)) if isinstance(made, _C.Tensor) else (False, tuple(made))
+        result = self.function(*self.args)
+        return (True, (result,)) if isinstance(result, _C.Tensor) else (False, tuple(result))
 
     def capture_forward(self, pool: Any) -> None:
         with graph(self.forward_graph, pool=pool):
@@ -272,8 +272,8 @@ class _Graphed:
         def call(*args: Any) -> Any:
             if len(args) != count:
                 raise TypeError(f"a graphed callable takes the {count} tensors it was captured with, got {len(args)}")
-            made = Replay.apply(*args, *mine.params)
-            return made[0] if mine.single else made
+            results = Replay.apply(*args, *mine.params)
+            return results[0] if mine.single else results
 
         return _in_module(self.function, call) if hasattr(self.function, "parameters") else call
 
@@ -293,14 +293,14 @@ def may_replay(device: Any) -> bool:
 def recorded(call: Callable[[], Any]) -> tuple[CUDAGraph | None, Any]:
     """A graph of what `call` queues, in memory of its own, and what it returned; (None, None) where it cannot be
     captured."""
-    made, result = CUDAGraph(), None
+    graph, result = CUDAGraph(), None
     try:
-        made.capture_begin()
+        graph.capture_begin()
         try:
             result = call()
         finally:
-            made.capture_end()
+            graph.capture_end()
     except RuntimeError:
-        made.reset()
+        graph.reset()
         return None, None
-    return made, result
+    return graph, result

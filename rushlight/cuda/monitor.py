@@ -37,9 +37,9 @@ def handle(index: int) -> ctypes.c_void_p:
     """The library's name of a unit: by its identity, since the two number units differently."""
     raw = find().driver.uuid(index).hex()
     text = f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
-    made = ctypes.c_void_p()
-    check(library().nvmlDeviceGetHandleByUUID(text.encode(), ctypes.byref(made)), "nvmlDeviceGetHandleByUUID")
-    return made
+    result = ctypes.c_void_p()
+    check(library().nvmlDeviceGetHandleByUUID(text.encode(), ctypes.byref(result)), "nvmlDeviceGetHandleByUUID")
+    return result
 
 
 def number(name: str, index: int, *given: Any) -> int:

@@ -313,10 +313,10 @@ def gradients(g: Any, input: Any, weight: Any, rest: tuple, transposed: bool, wa
     return to_input, to_weight, to_bias
 
 
-def cut(made: Any, like: Any) -> Any:
+def cut(gradient: Any, like: Any) -> Any:
     """A gradient in the size of what it belongs to: output padding beyond the stride, under a dilation,
     adds windows of its own."""
-    return made if made.shape[2:] == like.shape[2:] else made[(..., *(slice(n) for n in like.shape[2:]))]
+    return gradient if gradient.shape[2:] == like.shape[2:] else gradient[(..., *(slice(n) for n in like.shape[2:]))]
 
 
 def conv_steps(
@@ -581,15 +581,16 @@ def gapped_convolution(input: Any, weight: Any, window: Window, extra: tuple[int
     return framed(out, [-p for p in window.padding], [r + p for r, p in zip(reach, window.padding, strict=True)])
 
 
-def parted(made: Any, dim: int, count: int, stride: int) -> Any:
+def parted(windows: Any, dim: int, count: int, stride: int) -> Any:
     """`count` windows that touch along a dimension, moved to multiples of a stride."""
-    size = made.shape[dim] // count
-    wide = made.new_zeros((*made.shape[:dim], (count - 1) * stride + size, *made.shape[dim + 1 :]))
+    size = windows.shape[dim] // count
+    wide = windows.new_zeros((*windows.shape[:dim], (count - 1) * stride + size, *windows.shape[dim + 1 :]))
     steps = wide.stride()
     apart = wide.as_strided(
-        (*made.shape[:dim], count, size, *made.shape[dim + 1 :]), (*steps[:dim], stride * steps[dim], *steps[dim:])
+        (*windows.shape[:dim], count, size, *windows.shape[dim + 1 :]),
+        (*steps[:dim], stride * steps[dim], *steps[dim:]),
     )
-    apart.copy_(made.reshape(apart.shape))
+    apart.copy_(windows.reshape(apart.shape))
     return wide
 
 

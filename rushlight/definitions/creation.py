@@ -208,8 +208,8 @@ class Arange(Factory):
         )  # fmt: skip
 
 
-def pinned_if(made: Any, pin_memory: Any) -> Any:
-    return made.pin_memory() if pin_memory else made
+def pinned_if(tensor: Any, pin_memory: Any) -> Any:
+    return tensor.pin_memory() if pin_memory else tensor
 
 
 class Range(Composite):
@@ -370,8 +370,8 @@ def empty_as(name: str, input: Any, dtype: Any, layout: Any, device: Any, pin_me
     check_options(name, layout, pin_memory)
     fmt = memory_format or preserve_format
     place = device if device is not None else input.device
-    made = fresh(input, input.shape, strides_for(input, fmt), dtype or input.dtype, place)
-    return pinned_if(made, pin_memory)
+    result = fresh(input, input.shape, strides_for(input, fmt), dtype or input.dtype, place)
+    return pinned_if(result, pin_memory)
 
 
 class _Like(Composite):

@@ -54,9 +54,9 @@ def _group(group: Any) -> Any:
     if isinstance(group, (list, tuple)):
         from .groups import _world
 
-        for made in _world.groups:
-            if get_process_group_ranks(made) == list(group):
-                return made
+        for result in _world.groups:
+            if get_process_group_ranks(result) == list(group):
+                return result
         raise ValueError(f"there is no process group of ranks {list(group)}: make one with new_group")
     return resolve(group)
 
@@ -96,13 +96,13 @@ def _broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
 
 def _all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
     """All ranks' tensors, one behind the other along a dimension."""
-    made = _group(group)
+    resolved = _group(group)
     source = self.detach().contiguous()
     if source.dim() == 0:
         source = source.view(1)
-    result = source.new_empty((made.size() * source.shape[0], *source.shape[1:]))
-    c.all_gather_into_tensor(result, source, made)
-    return result if gather_dim % max(self.dim(), 1) == 0 else cat(result.chunk(made.size()), gather_dim)
+    result = source.new_empty((resolved.size() * source.shape[0], *source.shape[1:]))
+    c.all_gather_into_tensor(result, source, resolved)
+    return result if gather_dim % max(self.dim(), 1) == 0 else cat(result.chunk(resolved.size()), gather_dim)
 
 
 def _check_parts(tensor: Any, dim: int, count: int) -> None:
@@ -114,14 +114,14 @@ def _check_parts(tensor: Any, dim: int, count: int) -> None:
 
 def _reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = "") -> Any:   # noqa: N803
     """This rank's part of the reduction, cut along a dimension."""
-    made = _group(group)
-    _check_parts(self, scatter_dim, made.size())
+    resolved = _group(group)
+    _check_parts(self, scatter_dim, resolved.size())
     source = self.detach()
     if scatter_dim % self.dim():
-        source = cat(source.chunk(made.size(), scatter_dim))
+        source = cat(source.chunk(resolved.size(), scatter_dim))
     source = source.contiguous()
-    result = source.new_empty((source.shape[0] // made.size(), *source.shape[1:]))
-    c.reduce_scatter_tensor(result, source, _op(reduceOp), made)
+    result = source.new_empty((source.shape[0] // resolved.size(), *source.shape[1:]))
+    c.reduce_scatter_tensor(result, source, _op(reduceOp), resolved)
     return result
 
 
@@ -129,11 +129,11 @@ def _all_to_all_single(
     self: Any, output_split_sizes: list[int] | None, input_split_sizes: list[int] | None, group: Any, tag: str = ""
 ) -> Any:
     """Parts of all ranks' tensors along the first dimension."""
-    made = _group(group)
+    resolved = _group(group)
     source = self.detach().contiguous()
     rows = sum(output_split_sizes) if output_split_sizes is not None else source.shape[0]
     result = source.new_empty((rows, *source.shape[1:]))
-    c.all_to_all_single(result, source, output_split_sizes, input_split_sizes, made)
+    c.all_to_all_single(result, source, output_split_sizes, input_split_sizes, resolved)
     return result
 
 

@@ -46,9 +46,9 @@ def name_of_reduction(op: Any) -> str:
 
 def group_called(name: str) -> Any:
     """A process group by its name."""
-    for made in _world.groups:
-        if made.group_name == name:
-            return made
+    for result in _world.groups:
+        if result.group_name == name:
+            return result
     raise ValueError(f"there is no process group called {name!r}")
 
 
@@ -90,9 +90,9 @@ class Begins(CustomOp):
         parsed = parse(schema)
         super().__init__(parsed, f"_c10d_functional::{parsed.name}")
         self.shape, self._begin = shape, begin
-        self.fake = self.made
+        self.fake = self.allocate
 
-    def made(self, *args: Any) -> Any:
+    def allocate(self, *args: Any) -> Any:
         """Memory for the result."""
         return args[0].new_empty(self.shape(*args))
 
@@ -103,8 +103,8 @@ class Begins(CustomOp):
 
     def run(self, *args: Any) -> Any:
         if args[0].is_meta:
-            return self.made(*args)
-        target = self.made(*args)
+            return self.allocate(*args)
+        target = self.allocate(*args)
         self.begin(target, *args)
         return target
 
@@ -186,7 +186,7 @@ def _exchange(target: Any, source: Any, output_split_sizes: list, input_split_si
     return c.all_to_all_single(target, source, out, into, group_called(group_name), async_op=True)
 
 
-for made in (
+for collective in (
     Begins("all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor", _same, _reduce),
     Begins("broadcast(Tensor input, int src, str group_name) -> Tensor", _same, _spread),
     Begins("all_gather_into_tensor(Tensor input, int group_size, str group_name) -> Tensor", _longer, _gather),
@@ -202,7 +202,7 @@ for made in (
     InPlace("broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)", _spread),
     Ends(),
 ):
-    _file(made)
+    _file(collective)
 
 
 class Legacy(CustomOp):

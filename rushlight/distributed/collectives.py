@@ -79,10 +79,10 @@ def _peer(group: Any, name: str, of_world: int | None, of_group: int | None) -> 
         return of_group
     if of_world is None:
         raise ValueError(f"{name} is missing: give {name} (a rank of the world) or group_{name}")
-    made = resolve(group)
-    rank = get_group_rank(made if made is not default_group() else None, of_world)
-    if not 0 <= rank < made.size():
-        ranks = get_process_group_ranks(made)
+    resolved = resolve(group)
+    rank = get_group_rank(resolved if resolved is not default_group() else None, of_world)
+    if not 0 <= rank < resolved.size():
+        ranks = get_process_group_ranks(resolved)
         raise ValueError(f"{name} {of_world} is not a rank of the group, which has ranks {ranks}")
     return rank
 
@@ -150,13 +150,13 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "all_gather"):
         return None
-    made = resolve(group)
-    _check_count(tensor_list, made.size(), "tensor_list")
+    resolved = resolve(group)
+    _check_count(tensor_list, resolved.size(), "tensor_list")
     _check_alike([*tensor_list, tensor], "all_gather")
     _check_numel(tensor_list, tensor, "tensor_list")
     options = opt.AllgatherOptions()
     options.asyncOp = async_op
-    return _end(made.allgather([tensor_list], [tensor], options), async_op)
+    return _end(resolved.allgather([tensor_list], [tensor], options), async_op)
 
 
 def all_gather_coalesced(
@@ -181,30 +181,30 @@ def all_gather_into_tensor(
     _check_tensor(input_tensor, "input_tensor")
     if _is_outsider(group, "all_gather_into_tensor"):
         return None
-    made = resolve(group)
+    resolved = resolve(group)
     _check_alike([output_tensor, input_tensor], "all_gather_into_tensor")
-    if output_tensor.numel() != made.size() * input_tensor.numel():
+    if output_tensor.numel() != resolved.size() * input_tensor.numel():
         raise ValueError(
-            f"all_gather_into_tensor: output_tensor {tuple(output_tensor.shape)} must hold {made.size()} times the "
+            f"all_gather_into_tensor: output_tensor {tuple(output_tensor.shape)} must hold {resolved.size()} times the "
             f"elements of input_tensor {tuple(input_tensor.shape)}"
         )
     options = opt.AllgatherOptions()
     options.asyncOp = async_op
-    return _end(made._allgather_base(output_tensor, input_tensor, options), async_op)
+    return _end(resolved._allgather_base(output_tensor, input_tensor, options), async_op)
 
 
 def _roots_list(
-    what: str, root_name: str, name: str, given: list[Tensor] | None, tensor: Tensor, made: ProcessGroup, root: int
+    what: str, root_name: str, name: str, given: list[Tensor] | None, tensor: Tensor, resolved: ProcessGroup, root: int
 ) -> list[list[Tensor]]:
     """The list of tensors, one per rank, that the root gives and nobody else: as back ends take it."""
-    if made.rank() != root:
+    if resolved.rank() != root:
         if given:
             raise ValueError(f"{what}: only rank {root_name} may give {name}")
         return []
     if not given:
         raise ValueError(f"{what}: rank {root_name} must give {name}, a tensor per rank")
     _check_tensors(given, name)
-    _check_count(given, made.size(), name)
+    _check_count(given, resolved.size(), name)
     _check_alike([*given, tensor], what)
     _check_numel(given, tensor, name)
     return [given]
@@ -218,12 +218,12 @@ def gather(
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "gather"):
         return None
-    made = resolve(group)
+    resolved = resolve(group)
     root = _peer(group, "dst", 0 if dst is None and group_dst is None else dst, group_dst)
-    lists = _roots_list("gather", "dst", "gather_list", gather_list, tensor, made, root)
+    lists = _roots_list("gather", "dst", "gather_list", gather_list, tensor, resolved, root)
     options = opt.GatherOptions()
     options.rootRank, options.asyncOp = root, async_op
-    return _end(made.gather(lists, [tensor], options), async_op)
+    return _end(resolved.gather(lists, [tensor], options), async_op)
 
 
 def scatter(
@@ -234,12 +234,12 @@ def scatter(
     _check_tensor(tensor, "tensor")
     if _is_outsider(group, "scatter"):
         return None
-    made = resolve(group)
+    resolved = resolve(group)
     root = _peer(group, "src", 0 if src is None and group_src is None else src, group_src)
-    lists = _roots_list("scatter", "src", "scatter_list", scatter_list, tensor, made, root)
+    lists = _roots_list("scatter", "src", "scatter_list", scatter_list, tensor, resolved, root)
     options = opt.ScatterOptions()
     options.rootRank, options.asyncOp = root, async_op
-    return _end(made.scatter([tensor], lists, options), async_op)
+    return _end(resolved.scatter([tensor], lists, options), async_op)
 
 
 def reduce_scatter(
@@ -250,13 +250,13 @@ def reduce_scatter(
     _check_tensors(input_list, "input_list")
     if _is_outsider(group, "reduce_scatter"):
         return None
-    made = resolve(group)
-    _check_count(input_list, made.size(), "input_list")
+    resolved = resolve(group)
+    _check_count(input_list, resolved.size(), "input_list")
     _check_alike([output, *input_list], "reduce_scatter")
-    _check_numel([input_list[made.rank()]], output, "input_list")
+    _check_numel([input_list[resolved.rank()]], output, "input_list")
     options = opt.ReduceScatterOptions()
     options.reduceOp, options.asyncOp = op, async_op
-    return _end(made.reduce_scatter([output], [input_list], options), async_op)
+    return _end(resolved.reduce_scatter([output], [input_list], options), async_op)
 
 
 def reduce_scatter_tensor(
@@ -267,16 +267,16 @@ def reduce_scatter_tensor(
     _check_tensor(input, "input")
     if _is_outsider(group, "reduce_scatter_tensor"):
         return None
-    made = resolve(group)
+    resolved = resolve(group)
     _check_alike([output, input], "reduce_scatter_tensor")
-    if input.numel() != made.size() * output.numel():
+    if input.numel() != resolved.size() * output.numel():
         raise ValueError(
-            f"reduce_scatter_tensor: input {tuple(input.shape)} must hold {made.size()} times the elements of output "
-            f"{tuple(output.shape)}"
+            f"reduce_scatter_tensor: input {tuple(input.shape)} must hold {resolved.size()} times the elements of "
+            f"output {tuple(output.shape)}"
         )
     options = opt.ReduceScatterOptions()
     options.reduceOp, options.asyncOp = op, async_op
-    return _end(made._reduce_scatter_base(output, input, options), async_op)
+    return _end(resolved._reduce_scatter_base(output, input, options), async_op)
 
 
 all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor
@@ -290,13 +290,13 @@ def all_to_all(
     _check_tensors(input_tensor_list, "input_tensor_list")
     if _is_outsider(group, "all_to_all"):
         return None
-    made = resolve(group)
-    _check_count(output_tensor_list, made.size(), "output_tensor_list")
-    _check_count(input_tensor_list, made.size(), "input_tensor_list")
+    resolved = resolve(group)
+    _check_count(output_tensor_list, resolved.size(), "output_tensor_list")
+    _check_count(input_tensor_list, resolved.size(), "input_tensor_list")
     _check_alike([*output_tensor_list, *input_tensor_list], "all_to_all")
     options = opt.AllToAllOptions()
     options.asyncOp = async_op
-    return _end(made.alltoall(output_tensor_list, input_tensor_list, options), async_op)
+    return _end(resolved.alltoall(output_tensor_list, input_tensor_list, options), async_op)
 
 
 def all_to_all_single(
@@ -337,24 +337,24 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     The first one that is missing, or with `wait_all_ranks` all of them; then every rank's call fails."""
     if _is_outsider(group, "monitored_barrier"):
         return
-    made = resolve(group)
-    backend = made._get_backend("cpu")
+    resolved = resolve(group)
+    backend = resolved._get_backend("cpu")
     seconds = (timeout or backend._timeout).total_seconds()
-    made._monitored_barriers += 1
-    store, turn = made.get_group_store(), made._monitored_barriers
-    if made.rank() != 0:
-        store.set(f"monitor/{turn}/{made.rank()}", "1")
+    resolved._monitored_barriers += 1
+    store, turn = resolved.get_group_store(), resolved._monitored_barriers
+    if resolved.rank() != 0:
+        store.set(f"monitor/{turn}/{resolved.rank()}", "1")
         try:
             store.wait([f"monitor/{turn}/go"], timedelta(seconds=2 * seconds))
         except RuntimeError:
             raise DistBackendError(
-                f"monitored_barrier: rank {get_global_rank(made, made.rank())} came, and rank 0 did not let it go "
-                f"within {2 * seconds:g} s"
+                f"monitored_barrier: rank {get_global_rank(resolved, resolved.rank())} came, and rank 0 did not let it "
+                f"go within {2 * seconds:g} s"
             ) from None
         if store.get(f"monitor/{turn}/go") != b"1":
             raise DistBackendError("monitored_barrier: " + store.get(f"monitor/{turn}/go").decode())
         return
-    missing = _missing_ranks(made, store, turn, seconds, wait_all_ranks)
+    missing = _missing_ranks(resolved, store, turn, seconds, wait_all_ranks)
     if missing:
         text = f"ranks {missing} did not come within {seconds:g} s"
         store.set(f"monitor/{turn}/go", text)
@@ -362,16 +362,16 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     store.set(f"monitor/{turn}/go", "1")
 
 
-def _missing_ranks(made: ProcessGroup, store: Any, turn: int, seconds: float, all_of_them: bool) -> list[int]:
+def _missing_ranks(resolved: ProcessGroup, store: Any, turn: int, seconds: float, all_of_them: bool) -> list[int]:
     import time
 
     deadline, missing = time.monotonic() + seconds, []
-    for rank in range(1, made.size()):
+    for rank in range(1, resolved.size()):
         left = max(0.001, deadline - time.monotonic())
         try:
             store.wait([f"monitor/{turn}/{rank}"], timedelta(seconds=left))
         except RuntimeError:
-            missing.append(get_global_rank(made, rank))
+            missing.append(get_global_rank(resolved, rank))
             if not all_of_them:
                 break
     return missing
@@ -382,19 +382,19 @@ def _missing_ranks(made: ProcessGroup, store: Any, turn: int, seconds: float, al
 
 def _send(tensor: Tensor, to: int | None, group: Any, tag: int, to_in_group: int | None, is_async: bool) -> Any:
     _check_tensor(tensor, "tensor")
-    made = resolve(group)
+    resolved = resolve(group)
     peer = _peer(group, "dst", to, to_in_group)
-    if peer == made.rank():
-        raise ValueError(f"send: rank {get_global_rank(made, peer)} cannot send to itself")
-    return made.send([tensor], peer, tag, is_async)
+    if peer == resolved.rank():
+        raise ValueError(f"send: rank {get_global_rank(resolved, peer)} cannot send to itself")
+    return resolved.send([tensor], peer, tag, is_async)
 
 
 def _recv(tensor: Tensor, source: int | None, group: Any, tag: int, in_group: int | None, is_async: bool) -> Any:
     _check_tensor(tensor, "tensor")
-    made = resolve(group)
+    resolved = resolve(group)
     if source is None and in_group is None:
-        return made.recv_anysource([tensor], tag, is_async)
-    return made.recv([tensor], _peer(group, "src", source, in_group), tag, is_async)
+        return resolved.recv_anysource([tensor], tag, is_async)
+    return resolved.recv([tensor], _peer(group, "src", source, in_group), tag, is_async)
 
 
 def send(
@@ -462,9 +462,9 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
 
 
 @contextlib.contextmanager
-def _together(made: ProcessGroup, device: Any) -> Iterator[None]:
+def _together(resolved: ProcessGroup, device: Any) -> Iterator[None]:
     """Messages begun inside are one call, for a back end where each would wait for the one before."""
-    backend = made._get_backend(device)
+    backend = resolved._get_backend(device)
     if not hasattr(backend, "_start_coalescing"):
         yield
         return
@@ -485,11 +485,11 @@ def _carried(
 ) -> Any:  # fmt: skip
     """`call(written, read)` with tensors of host memory, where the group's back end can reach them: on the device that
     is named, on the group's, or on the current one of its kind."""
-    made = resolve(group)
-    kinds = list(made._backends)
+    resolved = resolve(group)
+    kinds = list(resolved._backends)
     if device is None and ("cpu" in kinds or not kinds):
         return call(written, read)
-    place = _C.device(device) if device is not None else made.bound_device_id or _C.device(kinds[0])
+    place = _C.device(device) if device is not None else resolved.bound_device_id or _C.device(kinds[0])
     away = [tensor.to(place) for tensor in written]
     result = call(away, [tensor.to(place) for tensor in read])
     for tensor, moved in zip(written, away, strict=True):
@@ -512,8 +512,8 @@ def _number(value: int) -> Tensor:
 
 
 def _gathered_sizes(data: Tensor, group: Any) -> list[int]:
-    made = resolve(group)
-    sizes = [_number(0) for _ in range(made.size())]
+    resolved = resolve(group)
+    sizes = [_number(0) for _ in range(resolved.size())]
     _carried(lambda out, own: all_gather(out, own[0], group=group), sizes, [_number(data.numel())], group)
     return [int(s) for s in sizes]
 
@@ -592,12 +592,12 @@ def scatter_object_list(
         return
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError("scatter_object_list: scatter_object_output_list must be a list with room for one object")
-    made = resolve(group)
+    resolved = resolve(group)
     root = _peer(group, "src", 0 if src is None and group_src is None else src, group_src)
     parts = None
     size = _number(0)
-    if made.rank() == root:
-        _check_count(scatter_object_input_list or [], made.size(), "scatter_object_input_list")
+    if resolved.rank() == root:
+        _check_count(scatter_object_input_list or [], resolved.size(), "scatter_object_input_list")
         parts = [_to_bytes(o) for o in scatter_object_input_list or []]
         size = _number(max(p.numel() for p in parts))
     _carried(lambda out, _: broadcast(out[0], group=group, group_src=root), [size], [], group)

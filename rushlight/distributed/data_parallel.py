@@ -362,16 +362,16 @@ def _cast(values: Any, dtype: _C.dtype) -> Any:
 def _in_dtype(module: Module, dtype: _C.dtype, ignored: set[str]) -> list[tuple[Module, str, Any]]:
     """Let a module compute with its parameters in another type, which they get their gradients through; what was
     replaced."""
-    made: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     changed = []
     for path, owner in module.named_modules():
         for name, p in owner._parameters.items():
             full = f"{path}.{name}" if path else name
             if p is not None and p.is_floating_point() and full not in ignored:
                 changed.append((owner, name, p))
-                made.setdefault(id(p), p.to(dtype))
+                results.setdefault(id(p), p.to(dtype))
     for owner, name, p in changed:
-        owner._parameters[name] = made[id(p)]
+        owner._parameters[name] = results[id(p)]
     return changed
 
 

@@ -61,11 +61,11 @@ class DeviceMesh:
             return default_group()
         own = None
         for ranks in self.mesh.movedim(dim, -1).reshape(-1, size).tolist():
-            made = new_group(
+            result = new_group(
                 ranks, backend=backend, pg_options=options, sort_ranks=False, group_desc=self._name_of(dim)
             )
             if get_rank() in ranks:
-                own = made
+                own = result
         return own
 
     def _name_of(self, dim: int) -> str:
@@ -153,10 +153,10 @@ class DeviceMesh:
         index = [slice(None) if d in dims else (place[d] if place else 0) for d in range(self.mesh.dim())]
         kept = [d for d in range(self.mesh.dim()) if d in dims]
         part = self.mesh[tuple(index)].permute([kept.index(d) for d in dims])
-        made = DeviceMesh(self.device_type, part, mesh_dim_names=chosen, _init_backend=False)
-        made._groups = [self._groups[d] for d in dims]
-        made._parent = self
-        return made
+        result = DeviceMesh(self.device_type, part, mesh_dim_names=chosen, _init_backend=False)
+        result._groups = [self._groups[d] for d in dims]
+        result._parent = self
+        return result
 
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
         """All its dimensions as one, with a name to find it by."""
@@ -176,10 +176,10 @@ class DeviceMesh:
                 own = ranks
             if get_rank() in ranks:
                 own_group = group
-        made = DeviceMesh(self.device_type, own, mesh_dim_names=(name,), _init_backend=False)
-        made._groups, made._parent = [own_group], root
-        root._flattened[name] = made
-        return made
+        result = DeviceMesh(self.device_type, own, mesh_dim_names=(name,), _init_backend=False)
+        result._groups, result._parent = [own_group], root
+        root._flattened[name] = result
+        return result
 
     def _unflatten(
         self, dim: int | str, mesh_sizes: Sequence[int], mesh_dim_names: Sequence[str], backend_override: Any = None
@@ -194,16 +194,16 @@ class DeviceMesh:
         at = self._dim(dim)
         names = self.mesh_dim_names or tuple(f"dim_{d}" for d in range(self.mesh.dim()))
         shape = (*self.shape[:at], *mesh_sizes, *self.shape[at + 1 :])
-        made = DeviceMesh(
+        result = DeviceMesh(
             self.device_type, self.mesh.reshape(shape), _init_backend=False,
             mesh_dim_names=(*names[:at], *mesh_dim_names, *names[at + 1 :]),
         )  # fmt: skip
         new = range(at, at + len(mesh_sizes))
         chosen = _overrides(backend_override, len(mesh_sizes), tuple(mesh_dim_names))
-        made._backends = tuple(chosen[d - at] if d in new else (None, None) for d in range(len(shape)))
-        made._groups = [made._make_group(d) if d in new else self._groups[d - (d > at) * (len(mesh_sizes) - 1)]
+        result._backends = tuple(chosen[d - at] if d in new else (None, None) for d in range(len(shape)))
+        result._groups = [result._make_group(d) if d in new else self._groups[d - (d > at) * (len(mesh_sizes) - 1)]
                         for d in range(len(shape))]  # fmt: skip
-        return made
+        return result
 
     @staticmethod
     def from_group(
@@ -216,16 +216,16 @@ class DeviceMesh:
             ranks = get_process_group_ranks(group)
             if mesh is not None and _as_ranks(mesh).tolist() != ranks:
                 raise ValueError(f"DeviceMesh.from_group: mesh {mesh} is not the group's ranks {ranks}")
-            made = DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _init_backend=False)
-            made._groups = [group]
-            return made
+            result = DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _init_backend=False)
+            result._groups = [group]
+            return result
         if mesh is None:
             raise ValueError("DeviceMesh.from_group: several groups need mesh, the array of ranks")
-        made = DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names, _init_backend=False)
-        if made.mesh.dim() != len(group):
-            raise ValueError(f"DeviceMesh.from_group: {made.mesh.dim()} dimensions but {len(group)} groups")
-        made._groups = list(group)
-        return made
+        result = DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names, _init_backend=False)
+        if result.mesh.dim() != len(group):
+            raise ValueError(f"DeviceMesh.from_group: {result.mesh.dim()} dimensions but {len(group)} groups")
+        result._groups = list(group)
+        return result
 
     def __enter__(self) -> DeviceMesh:
         _current.append(self)
@@ -300,10 +300,10 @@ def _flattened(mesh: Any) -> tuple[list[int], list[int]]:
 
 
 def _ranks(values: list[int]) -> Any:
-    made = _arange(len(values), dtype=_C.int32)
+    results = _arange(len(values), dtype=_C.int32)
     for i, value in enumerate(values):
-        made[i] = value
-    return made
+        results[i] = value
+    return results
 
 
 def _overrides(given: Any, count: int, names: Sequence[str]) -> tuple[tuple[Any, Any], ...]:

@@ -220,14 +220,14 @@ def init_process_group(
     if not is_alone:
         _check_ranks(store, rank, world_size, timeout)
     _world.count += 1
-    made = _make_group(
+    result = _make_group(
         f"{_world.count - 1}", PrefixStore(f"default_pg/{_world.count}", store), list(range(world_size)), rank,
         Backend(backend or Backend.UNDEFINED), timeout, pg_options, group_name or "default_pg",
     )  # fmt: skip
-    _bind(made, device_id)
+    _bind(result, device_id)
     if flight_recorder.current is None:
         flight_recorder.start(rank=rank)
-    _world.default = GroupMember.WORLD = made
+    _world.default = GroupMember.WORLD = result
 
 
 def _without_meeting(backend: Backend, store: Store | None, rank: int, size: int) -> tuple[Store, int, int]:
@@ -269,16 +269,16 @@ def _make_group(
     desc: str,
 ) -> ProcessGroup:  # fmt: skip
     config = BackendConfig(backend)
-    made = ProcessGroup(store, rank, len(ranks))
-    made._set_group_name(name)
-    made._set_group_desc(desc)
+    result = ProcessGroup(store, rank, len(ranks))
+    result._set_group_name(name)
+    result._set_group_desc(desc)
     shared: dict[str, Any] = {}
     for device, kind in config.device_backend_map.items():
         if kind not in shared:
             shared[kind] = _make_backend(kind, store, ranks, rank, timeout, pg_options, name)
-        made._register_backend(device, Backend.backend_type_map.get(kind, BackendType.CUSTOM), shared[kind])
-    _world.groups[made] = str(backend), store, ranks, config
-    return made
+        result._register_backend(device, Backend.backend_type_map.get(kind, BackendType.CUSTOM), shared[kind])
+    _world.groups[result] = str(backend), store, ranks, config
+    return result
 
 
 class DistributedBackendOptions:
@@ -296,8 +296,8 @@ def _make_backend(
     if kind == Backend.GLOO:
         return make_host_backend(own, rank, len(ranks), timeout, f"process group {name}", ranks)
     if kind in (Backend.MPI, Backend.FAKE):
-        made = mpi_backend.MpiBackend if kind == Backend.MPI else FakeBackend
-        return made(own, rank, len(ranks), timeout, f"process group {name}", ranks)
+        backend_type = mpi_backend.MpiBackend if kind == Backend.MPI else FakeBackend
+        return backend_type(own, rank, len(ranks), timeout, f"process group {name}", ranks)
     if kind == Backend.NCCL:
         return nccl_backend.NcclBackend(own, rank, len(ranks), timeout, f"process group {name}", ranks, pg_options)
     if kind not in Backend._plugins:
@@ -341,18 +341,18 @@ def new_group(
     if me not in members:
         return GroupMember.NON_GROUP_MEMBER
     store = PrefixStore(f"group/{name}", world_store)
-    made = _make_group(
+    result = _make_group(
         name, store, members, members.index(me), Backend(backend or world_backend),
         timeout or default_pg_timeout, pg_options, group_desc or f"group {name}",
     )  # fmt: skip
-    _bind(made, device_id)
-    return made
+    _bind(result, device_id)
+    return result
 
 
-def _bind(made: ProcessGroup, device_id: Any) -> None:
+def _bind(group: ProcessGroup, device_id: Any) -> None:
     """The device that a rank uses alone: what can be made for it now is made now."""
-    made.bound_device_id = device_id
-    backend = None if device_id is None else made._backends.get(_C.device(device_id).type)
+    group.bound_device_id = device_id
+    backend = None if device_id is None else group._backends.get(_C.device(device_id).type)
     if hasattr(backend, "eager_connect_single_device"):
         backend.eager_connect_single_device(device_id)
 
@@ -396,12 +396,12 @@ def new_subgroups_by_enumeration(
         if twice:
             raise ValueError(f"new_subgroups_by_enumeration: rank {min(twice)} is in two groups")
         seen |= set(ranks)
-    own, made = None, []
+    own, results = None, []
     for ranks in ranks_per_subgroup_list:
-        made.append(new_group(ranks, timeout, backend, pg_options, group_desc=group_desc))
+        results.append(new_group(ranks, timeout, backend, pg_options, group_desc=group_desc))
         if default_group().rank() in ranks:
-            own = made[-1]
-    return own, made
+            own = results[-1]
+    return own, results
 
 
 def destroy_process_group(group: Any = None) -> None:
@@ -410,8 +410,8 @@ def destroy_process_group(group: Any = None) -> None:
         return
     if group is None or group is _world.default:
         default_group()
-        for made in reversed(list(_world.groups)):
-            made.shutdown()
+        for group in reversed(list(_world.groups)):
+            group.shutdown()
         _world.groups.clear()
         _world.tags.clear()
         _world.default = GroupMember.WORLD = None
@@ -446,9 +446,9 @@ def get_backend_config(group: Any = None) -> str:
     return str(_row(resolve(group))[3])
 
 
-def _row(made: ProcessGroup) -> tuple[str, Store, list[int], BackendConfig]:
+def _row(group: ProcessGroup) -> tuple[str, Store, list[int], BackendConfig]:
     try:
-        return _world.groups[made]
+        return _world.groups[group]
     except KeyError:
         raise ValueError("the process group is unknown here, or was destroyed before") from None
 

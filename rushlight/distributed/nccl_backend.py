@@ -151,9 +151,9 @@ class NcclBackend(BackendBase):
                     f"{self._timeout.total_seconds():g} s"
                 ) from None
             cards.append(store.get(f"card/{other}").decode())
-        made = bytes.fromhex(store.get("id").decode())
+        results = bytes.fromhex(store.get("id").decode())
         try:
-            return nccl.Communicator(library, len(members), place, made, device.index)
+            return nccl.Communicator(library, len(members), place, results, device.index)
         except nccl.NcclError as error:
             twice = [self._ranks[r] for r, card in zip(members, cards) if cards.count(card) > 1]
             hint = f". Ranks {twice} share a GPU, and NCCL wants one each: cuda.set_device(LOCAL_RANK)" if twice else ""
@@ -216,8 +216,8 @@ class NcclBackend(BackendBase):
         if code is None:
             raise RuntimeError(f"{self._name}: {name}: NCCL cannot reduce {flat.dtype}")
         if kind is RedOpType.PREMUL_SUM:
-            made = line.communicator.scaled_sum(float(op.factor), code)
-            return flat, code, made, lambda: line.communicator.forget(made)
+            result = line.communicator.scaled_sum(float(op.factor), code)
+            return flat, code, result, lambda: line.communicator.forget(result)
         if kind not in _REDUCTIONS:
             raise RuntimeError(f"{self._name}: {name}: NCCL knows no ReduceOp.{kind.name}; use 'gloo' for it")
         return flat, code, _REDUCTIONS[kind], done
@@ -520,9 +520,9 @@ def _finish(received: list[Callable[[], None] | None]) -> None:
 
 
 def _timed(options: Any) -> Any:
-    made = opt.AllreduceOptions()
-    made.timeout = options.timeout
-    return made
+    result = opt.AllreduceOptions()
+    result.timeout = options.timeout
+    return result
 
 
 def _card(device: Any) -> str:

@@ -195,5 +195,5 @@ def run(
     function: Callable, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None, *, workers: int, **options: Any
 ) -> list[Any]:
     """Run a function in so many workers, with `Workers`' options: what each returned, by rank."""
-    with Workers(workers, **options) as made:
-        return made.run(function, args, kwargs)
+    with Workers(workers, **options) as result:
+        return result.run(function, args, kwargs)

@@ -105,10 +105,10 @@ def array_of(m: Machine, tensor: Tensor, is_scalar: bool = False) -> Any:
     if any(not isinstance(n, int) for n in tensor.shape):
         raise GraphBreak("not modelled", "NumPy on a tensor whose sizes are symbols")
     like = numpy.broadcast_to(numpy.ones((), tensor.dtype.name), tuple(tensor.shape))
-    made = like.view(array_class())
-    made.tensor, made.machine, made.is_scalar = tensor, m, is_scalar
-    m.kept.append(made)
-    return made
+    result = like.view(array_class())
+    result.tensor, result.machine, result.is_scalar = tensor, m, is_scalar
+    m.kept.append(result)
+    return result
 
 
 def is_array(value: Any) -> bool:
@@ -131,9 +131,9 @@ def _item(a: Any, key: Any) -> Any:
     if any(not isinstance(k, (int, slice, type(None), type(...))) or isinstance(k, bool) for k in keys) or any(
             isinstance(k, slice) and k.step is not None and k.step < 0 for k in keys):
         raise GraphBreak("not modelled", "an array is indexed by something else than numbers and slices")
-    made = a.machine.record(operator.getitem, (a.tensor, key), {})
-    whole = not any(isinstance(k, (slice, type(None), type(...))) for k in keys) and made.ndim == 0
-    return array_of(a.machine, made, whole)
+    result = a.machine.record(operator.getitem, (a.tensor, key), {})
+    whole = not any(isinstance(k, (slice, type(None), type(...))) for k in keys) and result.ndim == 0
+    return array_of(a.machine, result, whole)
 
 
 def _reshape(a: Any, *sizes: Any, order: str = "C") -> Any:
@@ -185,8 +185,8 @@ class ArrayCall(CustomOp):
         given = iter(tensors)
         filled = [next(given).detach().numpy() if leaf is _ARRAY else leaf for leaf in self.leaves]
         inner, named = pytree.tree_unflatten(filled, self.structure)
-        made = pytree.tree_leaves(self.function(*inner, **named))
-        return [interop.from_numpy(numpy.array(x, copy=True, order="C")) for x in made
+        results = pytree.tree_leaves(self.function(*inner, **named))
+        return [interop.from_numpy(numpy.array(x, copy=True, order="C")) for x in results
                 if isinstance(x, (numpy.ndarray, numpy.generic))]  # fmt: skip
 
 
@@ -216,24 +216,24 @@ def call_numpy(m: Machine, function: Any, args: tuple, kwargs: dict[str, Any], i
             result = function(*inner, **named)
     except Exception as error:      # noqa: BLE001 - the program's own
         raise Raised(error) from None
-    made, structure = pytree.tree_flatten(result)
-    found = [x for x in made if isinstance(x, (numpy.ndarray, numpy.generic))]
-    if not found or any(isinstance(x, bool) for x in made) or any(x.dtype.name not in _TYPES for x in found):
+    results, structure = pytree.tree_flatten(result)
+    found = [x for x in results if isinstance(x, (numpy.ndarray, numpy.generic))]
+    if not found or any(isinstance(x, bool) for x in results) or any(x.dtype.name not in _TYPES for x in found):
         raise GraphBreak("elements", f"numpy's {name} gives a Python value of elements")
     places = [_ARRAY if is_array(x) else x.copy() if isinstance(x, numpy.ndarray) else x for x in leaves]
     call = ArrayCall(function, places, spec, found)
     tensors = m.record(call.overload(), ([a.tensor for a in arrays],), {})
     given = iter(tensors)
     kinds = numpy.ndarray, numpy.generic
-    filled = [array_of(m, next(given), isinstance(x, numpy.generic)) if isinstance(x, kinds) else x for x in made]
+    filled = [array_of(m, next(given), isinstance(x, numpy.generic)) if isinstance(x, kinds) else x for x in results]
     return pytree.tree_unflatten(filled, structure)
 
 
 def _dummy(a: Any) -> Any:
     import numpy  # noqa: PLC0415
 
-    made = numpy.ones(a.shape, a.dtype)
-    return made[()] if a.is_scalar else made
+    results = numpy.ones(a.shape, a.dtype)
+    return results[()] if a.is_scalar else results
 
 
 def is_numpy(function: Any) -> bool:
@@ -278,6 +278,6 @@ _from_values = SPECIAL[interop.tensor]
 @special(interop.tensor, interop.as_tensor, interop.asarray)
 def _make_tensor(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     if args and is_array(args[0]):
-        made = m.record(Tensor.clone if f is interop.tensor else detached, (args[0].tensor,), {})
-        return _from_values(m, interop.as_tensor, (made, *args[1:]), kwargs) if kwargs or args[1:] else made
+        result = m.record(Tensor.clone if f is interop.tensor else detached, (args[0].tensor,), {})
+        return _from_values(m, interop.as_tensor, (result, *args[1:]), kwargs) if kwargs or args[1:] else result
     return _from_values(m, f, args, kwargs)

@@ -282,12 +282,12 @@ class _Attempt:
                 graph.erase_node(node)
         if not recorder.calls and not outputs:
             return None, []
-        made = _LazyGraphModule(recorder.root, graph, self.code.co_name)
-        made.shape_env = self.env
-        made.meta["static_inputs"] = [i for i, (_, real) in enumerate(inputs) if isinstance(real, Parameter)]
-        made.meta["fullgraph"] = self.settings.fullgraph
-        made.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
-        compiled = self.settings.backend(made, [real for _, real in inputs])
+        result = _LazyGraphModule(recorder.root, graph, self.code.co_name)
+        result.shape_env = self.env
+        result.meta["static_inputs"] = [i for i, (_, real) in enumerate(inputs) if isinstance(real, Parameter)]
+        result.meta["fullgraph"] = self.settings.fullgraph
+        result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
+        compiled = self.settings.backend(result, [real for _, real in inputs])
         emitter.load_const(compiled)
         for source, _ in inputs:
             rebuilder.source(source)
@@ -297,7 +297,7 @@ class _Attempt:
         else:
             emitter.call(len(inputs))
         emitter.store_local(rebuilder.results)
-        return made, [source for source, _ in inputs]
+        return result, [source for source, _ in inputs]
 
     # --- guards -------------------------------------------------------------------------------------------------------
 

@@ -205,20 +205,20 @@ def _make_function(f: Frame, one: Instruction) -> None:
     defaults = f.stack.pop() if flags & 1 else None
     if closure is None and code.co_freevars:      # 3.13: SET_FUNCTION_ATTRIBUTE follows and brings it
         closure = tuple(types.CellType() for _ in code.co_freevars)
-    made = types.FunctionType(code, f.scope, code.co_name, defaults, closure)
-    made.__kwdefaults__ = keywords
+    result = types.FunctionType(code, f.scope, code.co_name, defaults, closure)
+    result.__kwdefaults__ = keywords
     if annotations:
-        made.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
-    f.stack.append(f.machine.own_function(made))
+        result.__annotations__ = dict(zip(annotations[::2], annotations[1::2], strict=True))
+    f.stack.append(f.machine.own_function(result))
 
 
 @op("SET_FUNCTION_ATTRIBUTE")
 def _set_function_attribute(f: Frame, one: Instruction) -> None:
     value, function = f.pop(2)
     if one.arg == 8:
-        made = types.FunctionType(function.__code__, f.scope, function.__name__, function.__defaults__, value)
-        made.__kwdefaults__ = function.__kwdefaults__
-        function = f.machine.own_function(made)
+        result = types.FunctionType(function.__code__, f.scope, function.__name__, function.__defaults__, value)
+        result.__kwdefaults__ = function.__kwdefaults__
+        function = f.machine.own_function(result)
     elif one.arg == 16:
         function.__annotate__ = value
     elif one.arg == 4:

@@ -186,30 +186,31 @@ class FunctionGraph(Traced):
     def tensors(self) -> list[Tensor]:
         return [t for t in pytree.tree_leaves(self.result) if isinstance(t, Tensor)]
 
-    def close(self, made: Any, result: Any) -> None:
+    def close(self, recorder: Any, result: Any) -> None:
         self.result = result
-        super().close(made, result)
+        super().close(recorder, result)
 
     def graph(self, lifted: Sequence[Tensor]) -> Module:
         """The graph, with all of `lifted` as its last inputs."""
         assert self.recorder is not None, "the function was interpreted"
-        made, graph = self.recorder, self.recorder.graph
-        order = list(made.inner)
+        recorder, graph = self.recorder, self.recorder.graph
+        order = list(recorder.inner)
         for t in lifted:
-            order.append(made.nodes[id(t)] if id(t) in made.lifted else graph.placeholder(f"further_{len(order)}"))
+            known = recorder.nodes[id(t)] if id(t) in recorder.lifted else None
+            order.append(known or graph.placeholder(f"further_{len(order)}"))
         first = next(iter(graph.nodes))
         for node in reversed(order):
             if node is not first:
                 first.prepend(node)
                 first = node
-        return _LazyGraphModule(made.root, graph, "function")
+        return _LazyGraphModule(recorder.root, graph, "function")
 
 
 def _like(m: Machine, t: Tensor) -> Tensor:
     """A tensor like one of the graph, which is none of it yet."""
     with without_modes(), grad_mode.inference_mode(False), grad_mode.enable_grad():
-        made = core.apart(t, m.recorder.fake_mode)
-        return made.requires_grad_().clone() if t.requires_grad else made
+        result = core.apart(t, m.recorder.fake_mode)
+        return result.requires_grad_().clone() if t.requires_grad else result
 
 
 def _record(m: Machine, op: core.HigherOrderOp, functions: dict[str, FunctionGraph], arguments: Callable[..., tuple],
@@ -223,15 +224,15 @@ def _record(m: Machine, op: core.HigherOrderOp, functions: dict[str, FunctionGra
     node = recorder.graph.call_function(op, nodes, {})
     recorder.calls += 1
     wants = any(t.requires_grad for t in core.tensors_in(given)) and grad_mode._C.is_grad_enabled()
-    made = []
+    tensors = []
     for i, t in enumerate(results):
         with without_modes(), grad_mode.inference_mode(False), grad_mode.enable_grad():
             fresh = core.apart(t, recorder.fake_mode)
             if wants and core.is_differentiable(t):
                 fresh = fresh.requires_grad_().clone()
         recorder.track(fresh, recorder.graph.call_function(operator.getitem, (node, i), {}))
-        made.append(fresh)
-    return made
+        tensors.append(fresh)
+    return tensors
 
 
 def _restored(one: FunctionGraph, tensors: Sequence[Tensor]) -> Any:
@@ -277,8 +278,8 @@ def _cond(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         raise GraphBreak("not modelled", "the functions of cond return different structures")
     _check_alike(one.tensors, other.tensors, "cond")
     given = tuple(t for t in pytree.tree_leaves(tuple(operands)) if isinstance(t, Tensor))
-    made = _record(m, cond_op, functions, lambda graphs, lifted: (pred, *graphs, (*given, *lifted)), one.tensors)
-    return _restored(one, made)
+    result = _record(m, cond_op, functions, lambda graphs, lifted: (pred, *graphs, (*given, *lifted)), one.tensors)
+    return _restored(one, result)
 
 
 @special(while_loop)
@@ -331,10 +332,10 @@ def _scan(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     if pytree.tree_structure(one.result[0]) != carried_spec:
         raise GraphBreak("exception", "the function of scan returns a carry of another structure")
     _check_alike(one.tensors[:len(carried)], carried, "scan")
-    made = _steps(m, one, carried, rows, ())
-    ys = [m.call(m.load_attr(y, "flip"), (0,), {}) if reverse else y for y in made[len(carried):]]
+    results = _steps(m, one, carried, rows, ())
+    ys = [m.call(m.load_attr(y, "flip"), (0,), {}) if reverse else y for y in results[len(carried):]]
     ys = [m.call(m.load_attr(y, "movedim"), (0, dim), {}) for y in ys]
-    return (pytree.tree_unflatten(made[:len(carried)], carried_spec),
+    return (pytree.tree_unflatten(results[:len(carried)], carried_spec),
             pytree.tree_unflatten(ys, pytree.tree_structure(one.result[1])))  # fmt: skip
 
 

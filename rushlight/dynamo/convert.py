@@ -89,9 +89,9 @@ def compiled(function: Callable, choices: Choices) -> Any:
     def call_it(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    made = _wrap(call_it, Conversion(choices, Family(call_it)))
-    functools.update_wrapper(made, function, [n for n in functools.WRAPPER_ASSIGNMENTS if hasattr(function, n)], ())
-    return made
+    wrapped = _wrap(call_it, Conversion(choices, Family(call_it)))
+    functools.update_wrapper(wrapped, function, [n for n in functools.WRAPPER_ASSIGNMENTS if hasattr(function, n)], ())
+    return wrapped
 
 
 def compiled_module(module: Module, choices: Choices) -> tuple[Any, Any]:
@@ -105,29 +105,29 @@ def compiled_module(module: Module, choices: Choices) -> tuple[Any, Any]:
 
 
 def _wrap(function: types.FunctionType, conversion: Conversion) -> Any:
-    made = _C.CompiledCallable(function, conversion.miss)
-    functools.update_wrapper(made, function)
-    made._torchdynamo_orig_callable = made._torchdynamo_inline = function
+    compiled = _C.CompiledCallable(function, conversion.miss)
+    functools.update_wrapper(compiled, function)
+    compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = function
     if function.__code__.co_flags & _NOT_COMPILED:
-        made.as_is = True
-    _all.add(made)
-    return made
+        compiled.as_is = True
+    _all.add(compiled)
+    return compiled
 
 
 def reset() -> None:
     """Forget everything that was compiled."""
-    for made in list(_all):
-        reset_one(made)
+    for compiled in list(_all):
+        reset_one(compiled)
 
 
-def reset_one(made: Any) -> None:
+def reset_one(compiled: Any) -> None:
     """Forget what was compiled for one callable, and what was learned about its sizes."""
-    conversion = made.on_miss.__self__
+    conversion = compiled.on_miss.__self__
     with _lock:
-        made.clear_entries()
+        compiled.clear_entries()
         conversion.forget()
-        if made.function.__code__.co_flags & _NOT_COMPILED:
-            made.as_is = True
+        if compiled.function.__code__.co_flags & _NOT_COMPILED:
+            compiled.as_is = True
 
 
 class Family:
@@ -153,12 +153,12 @@ class Conversion:
 
     # -- a call that nothing fits ---------------------------------------------------------------------------------
 
-    def miss(self, made: Any, locals: tuple) -> Any:
+    def miss(self, compiled: Any, locals: tuple) -> Any:
         """The function to run on these locals; None: the original."""
         if self.is_full or _here.running or marks.here.only_compiled:
             return None
         stance, forced = late.provided("stance of compile")()
-        if stance != "default" and not self._may_compile(stance, made, locals):
+        if stance != "default" and not self._may_compile(stance, compiled, locals):
             return None
         config = late.provided("dynamo settings")
         if config.disable:
@@ -168,71 +168,71 @@ class Conversion:
             try:
                 if stance == "aot_eager_then_compile" and not self.was_met:
                     self.was_met = True
-                    return self._convert(made, locals, config, late.provided("graph backend")("aot_eager"), False)
-                return self._convert(made, locals, config, forced or self.choices.backend)
+                    return self._convert(compiled, locals, config, late.provided("graph backend")("aot_eager"), False)
+                return self._convert(compiled, locals, config, forced or self.choices.backend)
             finally:
                 _here.running = False
 
-    def _may_compile(self, stance: str, made: Any, locals: tuple) -> bool:
+    def _may_compile(self, stance: str, compiled: Any, locals: tuple) -> bool:
         if stance == "fail_on_recompile" and self.trees:
             raise late.provided("dynamo errors").RecompileError(
                 f"compile: {self.family.name} would be compiled again, and set_stance('fail_on_recompile') forbids it."
             )
         if stance == "eager_then_compile" and not self.was_met:
             self.was_met = True      # the first call runs as it is; sizes that differ from its own will be symbols
-            for name, value in zip(made.parameters, locals, strict=True):
+            for name, value in zip(compiled.parameters, locals, strict=True):
                 if isinstance(value, Tensor) or type(value) is int:
                     self.dynamic(Local(name), value)
             return False
         return stance != "force_eager" and not (stance == "eager_on_recompile" and self.trees)
 
-    def _convert(self, made: Any, locals: tuple, config: Any, backend: Callable, is_kept: bool = True) -> Any:
-        function = made.function
-        if self.trees and not self._may_recompile(made, locals, config):
+    def _convert(self, compiled: Any, locals: tuple, config: Any, backend: Callable, is_kept: bool = True) -> Any:
+        function = compiled.function
+        if self.trees and not self._may_recompile(compiled, locals, config):
             return None
         started = time.perf_counter()
-        given = dict(zip(made.parameters, locals, strict=True))
+        given = dict(zip(compiled.parameters, locals, strict=True))
         try:
             with without_saving_hooks():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
                                    Settings(backend, self.choices.fullgraph, self.dynamic))  # fmt: skip
             completed = self._completed(captured, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
-            return self._refused(made, found)
-        tree = GuardTree(captured.guards, made.parameters, function.__code__.co_freevars)
+            return self._refused(compiled, found)
+        tree = GuardTree(captured.guards, compiled.parameters, function.__code__.co_freevars)
         if is_kept:
             self.trees.append(tree)
-            made.add_entry(tree.native, completed)
+            compiled.add_entry(tree.native, completed)
         if self.choices.report is not None:
             self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
         return completed
 
-    def _refused(self, made: Any, found: Exception | GraphBreak) -> None:
+    def _refused(self, compiled: Any, found: Exception | GraphBreak) -> None:
         reason = found.reason if isinstance(found, Refused) else found
         if self.choices.report is not None:
-            self.choices.report.refused(made.function, reason)
+            self.choices.report.refused(compiled.function, reason)
         if self.choices.fullgraph or getattr(reason, "is_error", False):
             raise unsupported(reason, self.choices.fullgraph) from found
-        made.as_is = True
+        compiled.as_is = True
         if is_told("breaks"):
             show.show("breaks", self.family.name, f"runs as it is: {reason}")
 
     # -- recompiling ----------------------------------------------------------------------------------------------
 
-    def _may_recompile(self, made: Any, locals: tuple, config: Any) -> bool:
+    def _may_recompile(self, compiled: Any, locals: tuple, config: Any) -> bool:
         """Whether one more entry is allowed; says why it is needed."""
         limit = self.choices.limit if self.choices.limit is not None else config.recompile_limit
-        reasons = self.reasons(made, locals)
+        reasons = self.reasons(compiled, locals)
         if is_told("recompiles"):
-            show.show("recompiles", f"{self.family.name} ({location(made.function)})", "\n".join(reasons))
+            show.show("recompiles", f"{self.family.name} ({location(compiled.function)})", "\n".join(reasons))
         errors = late.provided("dynamo errors")
         if config.error_on_recompile:
             raise errors.RecompileError(f"compile: {self.family.name} would be compiled again. " + "; ".join(reasons))
         if len(self.trees) < limit:
             return True
         said = (
-            f"compile: {self.family.name} ({location(made.function)}) was compiled {len(self.trees)} times, which is"
-            f" the limit (recompile_limit). The last reason: {reasons[-1] if reasons else 'unknown'}. dynamic=True"
+            f"compile: {self.family.name} ({location(compiled.function)}) was compiled {len(self.trees)} times, which"
+            f" is the limit (recompile_limit). The last reason: {reasons[-1] if reasons else 'unknown'}. dynamic=True"
             " captures sizes as symbols."
         )
         if self.choices.fullgraph or config.fail_on_recompile_limit_hit:
@@ -241,11 +241,11 @@ class Conversion:
         warnings.warn(said + " Other calls run uncompiled.", stacklevel=4)
         return False
 
-    def reasons(self, made: Any, locals: tuple) -> list[str]:
+    def reasons(self, compiled: Any, locals: tuple) -> list[str]:
         """For each entry, why it does not serve these locals."""
         found = []
         for tree in self.trees:
-            failed = tree.explain(locals, made.function.__globals__, made.function.__closure__ or ())
+            failed = tree.explain(locals, compiled.function.__globals__, compiled.function.__closure__ or ())
             if failed is not None:
                 guard, why = failed
                 found.append(why + (f"    # {guard.where}" if guard.where else ""))
@@ -352,10 +352,10 @@ def _compiled_callee(function: types.FunctionType, choices: Choices) -> Any:
             if _closures[code] > _MANY:
                 return function
         found = _callees[function] = {}
-    made = found.get(id(choices))
-    if made is None:
-        made = found[id(choices)] = _wrap(function, Conversion(choices, Family(function)))
-    return made
+    compiled = found.get(id(choices))
+    if compiled is None:
+        compiled = found[id(choices)] = _wrap(function, Conversion(choices, Family(function)))
+    return compiled
 
 
 def is_own(code: types.CodeType) -> bool:
@@ -370,15 +370,15 @@ def is_own(code: types.CodeType) -> bool:
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 
-def _reduced(made: Any) -> Any:
+def _reduced(compiled: Any) -> Any:
     """Pickled by its name where it has taken the function's place in a module, otherwise as the function and what
     compile() was told; copies compile anew."""
-    found: Any = sys.modules.get(made.function.__module__)
-    for part in made.function.__qualname__.split("."):
+    found: Any = sys.modules.get(compiled.function.__module__)
+    for part in compiled.function.__qualname__.split("."):
         found = getattr(found, part, None)
-    if found is made:
-        return made.function.__qualname__
-    return _made_again, (made.function, made.on_miss.__self__.choices.arguments)
+    if found is compiled:
+        return compiled.function.__qualname__
+    return _made_again, (compiled.function, compiled.on_miss.__self__.choices.arguments)
 
 
 def _made_again(function: Callable, told: dict[str, Any]) -> Any:

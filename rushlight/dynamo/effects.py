@@ -31,7 +31,7 @@ class Effects:
     def write(self) -> int:
         """All effects; how many there were."""
         count = 0
-        for step in self.machine.optimizer_steps.made:      # first: what the program wrote to optimizers came later
+        for step in self.machine.optimizer_steps.taken:      # first: what the program wrote to optimizers came later
             self.act(step_behind, step.optimizer, step.params, step.gradients)
             count += 1
         for known in list(self.machine.outside.by_twin.values()):

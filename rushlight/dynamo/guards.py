@@ -341,7 +341,7 @@ class GuardTree:
     def __init__(self, guards: Sequence[Guard], parameters: Sequence[str], freevars: Sequence[str] = ()) -> None:
         self.guards = [_weakened(guard) for guard in {guard.key: guard for guard in guards}.values()]
         self.parameters, self.freevars = tuple(parameters), tuple(freevars)
-        self.native = _Builder(self).made()
+        self.native = _Builder(self).tree()
 
     def check(self, locals: Sequence[Any], globals: dict[str, Any], cells: Sequence[CellType] = ()) -> bool:
         """Whether all guards hold."""
@@ -375,7 +375,7 @@ class _Builder:
         for guard in sorted(tree.guards, key=lambda g: g.kind not in first):
             self.add(guard)
 
-    def made(self) -> Any:
+    def tree(self) -> Any:
         return _C.GuardTree([tuple(node) for node in self.nodes], self.related, self.slots)
 
     def add(self, guard: Guard) -> None:

@@ -130,7 +130,7 @@ class Machine(Operators):
         """An op that somebody calls on tensors of the graph."""
         if self.user_modes:
             return function_modes.seen(self, function, args, kwargs)
-        if self.optimizer_steps.made:
+        if self.optimizer_steps.taken:
             self.optimizer_steps.check(self, (*args, *kwargs.values()))
         owners = self.overrides(args, kwargs)
         if owners:
@@ -504,20 +504,20 @@ class Machine(Operators):
         new = on_class(kind, "__new__")
         new = new.__func__ if isinstance(new, staticmethod) else new
         if isinstance(new, types.FunctionType):
-            made = self.call(new, (kind, *args), kwargs)
+            result = self.call(new, (kind, *args), kwargs)
         elif issubclass(kind, BaseException):
-            made = self.native(new, (kind, *args))
+            result = self.native(new, (kind, *args))
         elif is_python_class(kind) or natives.is_new_safe(kind):
-            made = self.native(kind.__new__, (kind,) if kind.__new__ in natives.BARE_NEWS else (kind, *args))
+            result = self.native(kind.__new__, (kind,) if kind.__new__ in natives.BARE_NEWS else (kind, *args))
         else:
             raise GraphBreak("native", f"{shown(kind)} is made by code that is not known to be safe")
-        if isinstance(made, kind):
-            init = on_class(type(made), "__init__")
+        if isinstance(result, kind):
+            init = on_class(type(result), "__init__")
             if isinstance(init, types.FunctionType):
-                self.call(init, (made, *args), kwargs)
+                self.call(init, (result, *args), kwargs)
             elif init is not object.__init__:
-                self.native(init, (made, *(self.iterable(a) for a in args)), kwargs)
-        return made
+                self.native(init, (result, *(self.iterable(a) for a in args)), kwargs)
+        return result
 
     def special_method(self, owner: Any, name: str) -> Any:
         """A special method, found on the class and bound."""
@@ -536,7 +536,7 @@ class Machine(Operators):
         if self.has_classes and self.overrides(args, kwargs):
             raise GraphBreak("tensor subclass", f"{shown(function)} of a tensor with rules of its own")
 
-        if self.optimizer_steps.made:
+        if self.optimizer_steps.taken:
             self.optimizer_steps.check(self, (*args, *kwargs.values()))
 
         def run() -> Any:

@@ -90,18 +90,18 @@ def _in_graph(m: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) ->
         tuple(recorder.argument(t) for t in tensors), {},
     )  # fmt: skip
     recorder.calls += 1
-    made, structure = pytree.tree_flatten(result)
+    results, structure = pytree.tree_flatten(result)
     place = 0
-    for i, leaf in enumerate(made):
+    for i, leaf in enumerate(results):
         if isinstance(leaf, Tensor):
             item = recorder.graph.call_function(operator.getitem, (node, place), {})
-            made[i] = recorder.bound(leaf, item)
+            results[i] = recorder.bound(leaf, item)
             place += 1
         elif not isinstance(leaf, (int, float, bool, str, type(None))):
             raise GraphBreak("not modelled", f"{shown(function)} is one node, and returns {shown(leaf)}")
     if not place and all(t._version == v for t, v in zip(tensors, versions, strict=True)):
         raise GraphBreak("not modelled", f"{shown(function)} is one node of the graph, and returns no tensor")
-    return pytree.tree_unflatten(made, structure)
+    return pytree.tree_unflatten(results, structure)
 
 
 _RULES: dict[str, Callable] = {

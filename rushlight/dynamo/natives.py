@@ -554,9 +554,9 @@ def _copy(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     own = ("__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
     if isinstance(value, (Tensor, dict, list)) or any(python_method(value, n) for n in own):
         raise GraphBreak("not modelled", f"a copy of {shown(type(value))}")
-    made = object.__new__(type(value))
-    dict_of(made).update(m.own_dict(value))
-    return made
+    result = object.__new__(type(value))
+    dict_of(result).update(m.own_dict(value))
+    return result
 
 
 @special(copy.deepcopy)
@@ -573,30 +573,30 @@ def _deep(m: Machine, value: Any, memo: dict) -> Any:
     if isinstance(value, Tensor):
         raise GraphBreak("not modelled", "copy.deepcopy of a tensor")
     if kind in (list, collections.deque):
-        made: Any = kind()
-        memo[id(value)] = made
-        made.extend(_deep(m, v, memo) for v in value)
+        results: Any = kind()
+        memo[id(value)] = results
+        results.extend(_deep(m, v, memo) for v in value)
     elif kind is tuple:
-        made = tuple(_deep(m, v, memo) for v in value)
+        results = tuple(_deep(m, v, memo) for v in value)
     elif kind in (dict, collections.OrderedDict):
-        made = memo[id(value)] = kind()
+        results = memo[id(value)] = kind()
         for k, v in value.items():
-            made[_deep(m, k, memo)] = _deep(m, v, memo)
+            results[_deep(m, k, memo)] = _deep(m, v, memo)
     elif kind in (set, frozenset):
-        made = kind(_deep(m, v, memo) for v in value)
+        results = kind(_deep(m, v, memo) for v in value)
     elif python_method(value, "__deepcopy__"):
-        made = m.call(on_class(kind, "__deepcopy__"), (value, memo), {})
+        results = m.call(on_class(kind, "__deepcopy__"), (value, memo), {})
     elif not is_python_class(kind):
-        made = value if is_plain_key(value) or isinstance(value, ITSELF) else _refuse_copy(value)
+        results = value if is_plain_key(value) or isinstance(value, ITSELF) else _refuse_copy(value)
     elif any(python_method(value, n) for n in ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")) or (
             isinstance(value, (dict, list)) or hasattr(kind, "__slots__")):
-        made = _refuse_copy(value)
+        results = _refuse_copy(value)
     else:
-        made = memo[id(value)] = object.__new__(kind)
-        dict_of(made).update({k: _deep(m, v, memo) for k, v in m.own_dict(value).items()})
-    memo[id(value)] = made
+        results = memo[id(value)] = object.__new__(kind)
+        dict_of(results).update({k: _deep(m, v, memo) for k, v in m.own_dict(value).items()})
+    memo[id(value)] = results
     m.kept.append(value)
-    return made
+    return results
 
 
 def _refuse_copy(value: Any) -> Any:
@@ -700,8 +700,8 @@ def _make_tensor(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         raise GraphBreak("not modelled", f"{shown(f)} makes a leaf that wants a gradient")
     if not _is_data(args[:1]):
         raise GraphBreak("elements", f"{shown(f)} takes tensors or objects apart")
-    made = m.record(_without_fakes(f), args, kwargs, f)
-    return m.record(Tensor.clone, (made,), {})      # a constant of the graph; the program has its own
+    result = m.record(_without_fakes(f), args, kwargs, f)
+    return m.record(Tensor.clone, (result,), {})      # a constant of the graph; the program has its own
 
 
 def _without_fakes(f: Any) -> Callable:

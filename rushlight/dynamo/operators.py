@@ -354,8 +354,8 @@ class Operators(Attributes):
             if self.is_outer_set(value):
                 raise GraphBreak("not modelled", "the order of a set from outside decides")
             return value
-        made = self.iterate(value)
-        return Drawn(self, made) if python_method(made, "__next__") and type(made) is not Generator else made
+        result = self.iterate(value)
+        return Drawn(self, result) if python_method(result, "__next__") and type(result) is not Generator else result
 
     def listed(self, value: Any) -> list[Any]:
         """list(value)"""

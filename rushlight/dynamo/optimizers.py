@@ -42,13 +42,13 @@ class Steps:
     """The steps of one capture."""
 
     def __init__(self) -> None:
-        self.made: list[Step] = []
+        self.taken: list[Step] = []
         self.memory: set[int] = set()      # of tensors that are not what they seem behind a step
         self.kept: set[int] = set()        # state of optimizers, by id
 
     def add(self, m: Machine, step: Step, state: Any) -> None:
         """A step to make behind the graph."""
-        self.made.append(step)
+        self.taken.append(step)
         self.kept.add(id(state))
         for t in (*step.params, *step.gradients):
             self.memory.update(_memory(m, t))

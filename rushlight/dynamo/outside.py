@@ -125,11 +125,11 @@ class Outside:
 
     def remember(self, real: Any, twin: Any, source: Source, kind: str, before: Any = None) -> Twin:
         """Note that `twin` stands for `real`."""
-        made = Twin(real, twin, source, kind, before)
-        self.by_real[id(real)] = made
-        self.by_twin[id(twin)] = made
+        result = Twin(real, twin, source, kind, before)
+        self.by_real[id(real)] = result
+        self.by_twin[id(twin)] = result
         self.kept += (real, twin)
-        return made
+        return result
 
     def constant(self, value: Any, source: Source) -> Any:
         """A value that the graph depends on."""

@@ -46,7 +46,7 @@ class Rebuilder:
     def __init__(self, emitter: Emitter, machine: Machine) -> None:
         self.emitter, self.machine = emitter, machine
         self.outside, self.recorder = machine.outside, machine.recorder
-        self.made: dict[int, str] = {}                   # local that holds what was made for an object, by its id
+        self.rebuilt: dict[int, str] = {}                   # local that holds what was made for an object, by its id
         self.loaded: dict[Source, str] = {}              # local that holds what was loaded from a source
         self.outputs: dict[Any, int] = {}                # place among the results of the graph, by node
         self.pending: list[Callable[[], None]] = []      # parts to be filled in when the whole is there
@@ -89,13 +89,13 @@ class Rebuilder:
             else:
                 self.result(self.node_of(value))
         elif isinstance(value, SYMBOLIC):
-            made = self.recorder.argument(value)
-            if isinstance(made, (int, float, bool)):
-                self.emitter.load_const(made)
+            result = self.recorder.argument(value)
+            if isinstance(result, (int, float, bool)):
+                self.emitter.load_const(result)
             else:
-                self.result(made)
-        elif id(value) in self.made:
-            self.emitter.load_local(self.made[id(value)])
+                self.result(result)
+        elif id(value) in self.rebuilt:
+            self.emitter.load_local(self.rebuilt[id(value)])
         elif arrays.is_array(value):
             self.emitter.load_const(arrays.back)
             self.push(value.tensor)
@@ -109,8 +109,8 @@ class Rebuilder:
 
     def of_class(self, value: Tensor) -> None:
         """A tensor of a class of the program's, or with attributes."""
-        if id(value) in self.made:
-            self.emitter.load_local(self.made[id(value)])
+        if id(value) in self.rebuilt:
+            self.emitter.load_local(self.rebuilt[id(value)])
             return
         classes = self.machine.classes
         kind = classes.of.get(id(value), Tensor)
@@ -126,8 +126,8 @@ class Rebuilder:
 
     def spent(self, value: Tensor) -> None:
         """A loss whose backward() ran in the graph: its elements, and a history that has nothing left to give."""
-        if id(value) in self.made:
-            self.emitter.load_local(self.made[id(value)])
+        if id(value) in self.rebuilt:
+            self.emitter.load_local(self.rebuilt[id(value)])
             return
         self.emitter.load_const(spent)
         self.result(self.node_of(self.machine.gradients.spent[id(value)][1]))
@@ -150,7 +150,7 @@ class Rebuilder:
 
     def keep(self, value: Any) -> None:
         """Note that the top of the stack is `value`, made again."""
-        name = self.made[id(value)] = self.emitter.fresh_local("made")
+        name = self.rebuilt[id(value)] = self.emitter.fresh_local("rebuilt")
         self.machine.kept.append(value)
         self.emitter.dup()
         self.emitter.store_local(name)
@@ -401,10 +401,10 @@ def _is_bound(value: Any) -> bool:
 
 def _make_function(code: types.CodeType, scope: dict, defaults: Any, keywords: Any, closure: Any, own: dict
                    ) -> types.FunctionType:  # fmt: skip
-    made = types.FunctionType(code, scope, code.co_name, defaults, closure)
-    made.__kwdefaults__ = keywords
-    made.__dict__.update(own)
-    return made
+    result = types.FunctionType(code, scope, code.co_name, defaults, closure)
+    result.__kwdefaults__ = keywords
+    result.__dict__.update(own)
+    return result
 
 
 def _make_partial(function: Any, args: tuple, keywords: dict) -> functools.partial:
@@ -412,12 +412,12 @@ def _make_partial(function: Any, args: tuple, keywords: dict) -> functools.parti
 
 
 def _make_exception(kind: type[BaseException], args: tuple, own: dict, cause: Any) -> BaseException:
-    made = kind.__new__(kind, *args)
-    made.args = args
-    made.__dict__.update(own)
+    result = kind.__new__(kind, *args)
+    result.args = args
+    result.__dict__.update(own)
     if cause is not None:
-        made.__cause__ = cause
-    return made
+        result.__cause__ = cause
+    return result
 
 
 def _as_class(t: Tensor, kind: type) -> Tensor:

@@ -193,8 +193,8 @@ class Recorder(TorchFunctionMode):
                 raise GraphBreak("unknown tensor", "a tensor of unknown origin takes part in an op")
             return found
         if type(a) in (list, tuple):
-            made = [self.faked(x) for x in a]
-            return a if all(x is y for x, y in zip(a, made, strict=True)) else type(a)(made)
+            results = [self.faked(x) for x in a]
+            return a if all(x is y for x, y in zip(a, results, strict=True)) else type(a)(results)
         return a
 
     def argument(self, a: Any) -> Any:
@@ -205,8 +205,8 @@ class Recorder(TorchFunctionMode):
                 raise GraphBreak("unknown tensor", "a tensor that no recorded op made takes part in an op")
             return node
         if isinstance(a, SYMBOLIC):
-            made = self.sizes.proxy(a)
-            return made.node if isinstance(made, Proxy) else made
+            result = self.sizes.proxy(a)
+            return result.node if isinstance(result, Proxy) else result
         if isinstance(a, (list, tuple)):
             parts = [self.argument(x) for x in a]
             return parts if isinstance(a, list) else tuple(parts)

@@ -74,32 +74,32 @@ class Traced:
         if self.recorder is not None:
             raise GraphBreak("not modelled", f"{shown(self.function)} is called more than once by a transform")
         machine, outer = self.machine, self.machine.recorder
-        self.recorder = machine.recorder = made = RegionRecorder(outer)
+        self.recorder = machine.recorder = region = RegionRecorder(outer)
         try:
-            with unwatched(), made:
+            with unwatched(), region:
                 for leaf in pytree.tree_leaves((args, kwargs)):
                     if isinstance(leaf, Tensor):
-                        made.add_argument(leaf)
+                        region.add_argument(leaf)
                 result = machine.call(self.function, args, kwargs)
-                self.close(made, result)
+                self.close(region, result)
             return result
         except Raised as raised:
             raise raised.exception from raised.exception.__cause__
         finally:
             machine.recorder = outer
 
-    def close(self, made: RegionRecorder, result: Any) -> None:
+    def close(self, region: RegionRecorder, result: Any) -> None:
         leaves, self.spec = pytree.tree_flatten(result)
         outputs: list[Node] = []
         for leaf in leaves:
             if isinstance(leaf, Tensor):
                 self.places.append(len(outputs))
-                outputs.append(made.argument(leaf))
+                outputs.append(region.argument(leaf))
             else:
                 self.places.append((leaf,))
-        made.graph.output(tuple(outputs))
-        first = next(iter(made.graph.nodes))
-        placeholders = [*made.inner, *(made.nodes[key] for key in made.lifted)]
+        region.graph.output(tuple(outputs))
+        first = next(iter(region.graph.nodes))
+        placeholders = [*region.inner, *(region.nodes[key] for key in region.lifted)]
         for node in reversed(placeholders):
             if node is not first:
                 first.prepend(node)
@@ -114,8 +114,8 @@ class Traced:
         def with_lifted(lifted: list[Any]) -> Callable:
             def run(*args: Any, **kwargs: Any) -> Any:
                 inner = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-                made = graph.forward(*inner, *lifted)
-                return pytree.tree_unflatten([made[p] if isinstance(p, int) else p[0] for p in places], spec)
+                results = graph.forward(*inner, *lifted)
+                return pytree.tree_unflatten([results[p] if isinstance(p, int) else p[0] for p in places], spec)
 
             return run
 
@@ -170,8 +170,8 @@ def call_region(machine: Machine, name: str, functions: list[Any], run: Callable
     inputs = [given[i] for i in at] + [t for one in lifted for t in one]
     node = recorder.graph.call_function(as_target(name, region), tuple(recorder.argument(t) for t in inputs), {})
     recorder.calls += 1
-    made = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
-    for i, t in enumerate(made):
+    results = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
+    for i, t in enumerate(results):
         if id(t) not in recorder.nodes:
             recorder.track(t, recorder.graph.call_function(operator.getitem, (node, i), {}))
     return result

@@ -358,15 +358,15 @@ def resume_code(point: BreakPoint) -> CodeType:
         one.positions = Positions(goal.line)
     rest = [copies[id(one)] for one in program.instructions]
     parameters = [stack_name(p) if isinstance(p, int) else p for p in given]
-    made = assemble([*start, *rest], like=point.code, parameters=parameters, cellvars=(), freevars=free)
-    _origins[made] = point.code, _places(made, start, rest)
-    _made[key] = made
-    return made
+    results = assemble([*start, *rest], like=point.code, parameters=parameters, cellvars=(), freevars=free)
+    _origins[results] = point.code, _places(results, start, rest)
+    _made[key] = results
+    return results
 
 
-def _places(made: CodeType, start: Sequence[Instruction], rest: Sequence[Instruction]) -> list[int | None]:
+def _places(code: CodeType, start: Sequence[Instruction], rest: Sequence[Instruction]) -> list[int | None]:
     """For each instruction of a resume function, its place in the original code."""
     order = {id(one): i for i, one in enumerate(rest)}
     places = [order.get(id(one)) for one in reachable([*start, *rest])]
-    assert len(places) == len(decode(made)), "resume: the code was not assembled as it was written"
+    assert len(places) == len(decode(code)), "resume: the code was not assembled as it was written"
     return places

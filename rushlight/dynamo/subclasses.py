@@ -112,11 +112,11 @@ def as_class(m: Machine, t: Tensor, cls: type, is_new: bool = False) -> Tensor:
     """A tensor with the elements and history of another, of a class."""
     if way_of(cls) not in (Way.FUNCTION, Way.PLAIN):
         raise GraphBreak("tensor subclass", f"a {cls.__name__}, which has rules of its own, is made of a tensor")
-    made = t if is_new else m.recorder.call(_aliased, (t,), {})
+    result = t if is_new else m.recorder.call(_aliased, (t,), {})
     m.has_classes = True
-    m.kept.append(made)
-    m.classes.of[id(made)] = cls
-    return made
+    m.kept.append(result)
+    m.classes.of[id(result)] = cls
+    return result
 
 
 def _aliased(t: Tensor) -> Tensor:
@@ -153,11 +153,11 @@ def make(m: Machine, kind: type, args: tuple, kwargs: dict[str, Any]) -> Any:
     new = own_attribute(kind, "__new__")
     new = getattr(new, "__func__", new)
     if way is not Way.CLOSED and isinstance(new, types.FunctionType):
-        made = m.call(new, (kind, *args), kwargs)
+        result = m.call(new, (kind, *args), kwargs)
         init = own_attribute(kind, "__init__")
-        if isinstance(init, types.FunctionType) and issubclass(m.class_of(made), kind):
-            m.call(init, (made, *args), kwargs)
-        return made
+        if isinstance(init, types.FunctionType) and issubclass(m.class_of(result), kind):
+            m.call(init, (result, *args), kwargs)
+        return result
     raise GraphBreak("not modelled", f"a {kind.__name__} is made from its class")
 
 

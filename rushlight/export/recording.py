@@ -250,9 +250,9 @@ class Recorder:
             tracer.graph.erase_node(node)
         return GraphModule(tracer.root, tracer.graph, name), [apart(t, tracer.snapshots) for t in result]
 
-    def node(self, made: tuple[Any, tuple, dict[str, Any]], run: Callable[[], Any]) -> Any:
+    def node(self, call: tuple[Any, tuple, dict[str, Any]], run: Callable[[], Any]) -> Any:
         """A node for a call, which runs."""
-        target, args, kwargs = made
+        target, args, kwargs = call
         given = map_aggregate((args, kwargs), self.tracer.proxy_of)
         name = target._opname if hasattr(target, "_opname") else None
         proxy = self.tracer.create_proxy("call_function", target, given[0], given[1], name=name)

@@ -299,7 +299,7 @@ class FakeTensorMode(TorchDispatchMode):
         # told of each element that becomes a symbol (a tracer records it)
         self.on_scalar: Callable[[FakeTensor, Any], None] | None = None
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
-        self.made: list[weakref.ref] | None = None     # a list, to be told of every tensor made
+        self.created: list[weakref.ref] | None = None     # a list, to be told of every tensor made
 
     # --- making -------------------------------------------------------------------------------------------------------
 
@@ -343,8 +343,8 @@ class FakeTensorMode(TorchDispatchMode):
         result = _C.shallow_copy(bare, True, FakeTensor)
         result.fake_device, result.fake_mode, result.symbolic = device, self, symbolic
         result.extent = extent
-        if self.made is not None:
-            self.made.append(weakref.ref(result))
+        if self.created is not None:
+            self.created.append(weakref.ref(result))
         return result
 
     # --- calls --------------------------------------------------------------------------------------------------------

@@ -55,21 +55,22 @@ def _shape(argument: Argument) -> str:
     return "[" + ", ".join(map(str, argument.sizes)) + "]"
 
 
-def c_header(name: str, made: Prepared) -> str:
+def c_header(name: str, prepared: Prepared) -> str:
     """The C header."""
     upper = name.upper()
-    dims = "".join(f"int64_t {d}, " for d in made.dims)
-    params = [f"const {type_of(a)} *{a.name}" for a in made.inputs] + [f"{type_of(a)} *{a.name}" for a in made.outputs]
-    inputs = ", ".join(a.name for a in made.inputs) or "0"
-    outputs = ", ".join(a.name for a in made.outputs) or "0"
-    given = ", ".join(made.dims) or "0"
+    dims = "".join(f"int64_t {d}, " for d in prepared.dims)
+    params = [f"const {type_of(a)} *{a.name}" for a in prepared.inputs]
+    params += [f"{type_of(a)} *{a.name}" for a in prepared.outputs]
+    inputs = ", ".join(a.name for a in prepared.inputs) or "0"
+    outputs = ", ".join(a.name for a in prepared.outputs) or "0"
+    given = ", ".join(prepared.dims) or "0"
     described = "\n".join(
-        [f" *   {a.name}: {type_of(a)}{_shape(a)}" for a in made.inputs]
-        + [f" *   {a.name}: {type_of(a)}{_shape(a)}, written" for a in made.outputs]
-        + [f" *   {d}: from {low} to {high}" for d, (low, high) in made.dims.items()]
+        [f" *   {a.name}: {type_of(a)}{_shape(a)}" for a in prepared.inputs]
+        + [f" *   {a.name}: {type_of(a)}{_shape(a)}, written" for a in prepared.outputs]
+        + [f" *   {d}: from {low} to {high}" for d, (low, high) in prepared.dims.items()]
     )
-    counts = "\n".join(f"#define {upper}_{a.name.upper()}_COUNT({', '.join(made.dims)}) ({count_of(a)})"
-                       for a in (*made.inputs, *made.outputs))  # fmt: skip
+    counts = "\n".join(f"#define {upper}_{a.name.upper()}_COUNT({', '.join(prepared.dims)}) ({count_of(a)})"
+                       for a in (*prepared.inputs, *prepared.outputs))  # fmt: skip
     return f"""/* {name}: written by rushlight.export.aot_compile. All arrays are row-major and dense.
  *
 {described}
@@ -81,10 +82,10 @@ def c_header(name: str, made: Prepared) -> str:
 extern "C" {{
 #endif
 
-#define {upper}_WEIGHTS_SIZE {len(made.weights)}
-#define {upper}_NUM_INPUTS {len(made.inputs)}
-#define {upper}_NUM_OUTPUTS {len(made.outputs)}
-#define {upper}_NUM_DIMS {len(made.dims)}
+#define {upper}_WEIGHTS_SIZE {len(prepared.weights)}
+#define {upper}_NUM_INPUTS {len(prepared.inputs)}
+#define {upper}_NUM_OUTPUTS {len(prepared.outputs)}
+#define {upper}_NUM_DIMS {len(prepared.dims)}
 {counts}
 
 /* 0: done; 1: dims out of range; 2: a value out of range (an index). `weights` is the weights file, in memory at an

@@ -30,11 +30,11 @@ def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled 
     """A callable that runs the graph through one plan; where sizes of the examples are symbols, for all of them."""
     if any(varies(x) for x in example_inputs):
         return Sized(graph_module, example_inputs, compiled_for)
-    made = compiled_for(graph_module, example_inputs, [])
-    if made.device.type == "cuda":
-        if can_replay(made, made.device, settings.replay):
-            return Replayed(made, settings.replay)
-    return made
+    result = compiled_for(graph_module, example_inputs, [])
+    if result.device.type == "cuda":
+        if can_replay(result, result.device, settings.replay):
+            return Replayed(result, settings.replay)
+    return result
 
 
 def compiled_for(
@@ -69,10 +69,10 @@ def compiled_for(
     places = iter(order)
     numbered = [next(places) if isinstance(v, Value) else (v,) for v in outputs]
     writes = any(b.is_input for n in reader.nodes for b in n.writes)
-    made = Compiled(described(emitter, numbered, reader.constants, used, static, writes))
+    result = Compiled(described(emitter, numbered, reader.constants, used, static, writes))
     if settings.debug_folder:
-        made.report = report.written(settings.debug_folder, graph_module, emitter, made)
-    return made
+        result.report = report.written(settings.debug_folder, graph_module, emitter, result)
+    return result
 
 
 def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any], used: Sequence[int],
@@ -136,8 +136,8 @@ def alive(nodes: Sequence[Any], outputs: Sequence[Value]) -> list[Any]:
     wanted = {v.buffer for v in outputs}
     kept = []
     for node in reversed(nodes):
-        made = {v.buffer for v in node.results}
-        if made & wanted or any(b.is_input for b in node.writes):
+        result = {v.buffer for v in node.results}
+        if result & wanted or any(b.is_input for b in node.writes):
             kept.append(node)
             wanted |= {v.buffer for v in node.inputs}
     kept.reverse()

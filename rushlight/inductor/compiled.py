@@ -50,16 +50,16 @@ class Compiled:
     one of them is another tensor or was written to.
     """
 
-    def __init__(self, made: Description) -> None:
-        self.made, self.device = made, made.device
-        self.plan, self.steps = made.main.plan(made.device), made.main.steps
-        self.calls, self.labels, self.writes = made.calls, made.labels, made.writes
-        self.outputs, self.constants, self.used = made.outputs, made.constants, made.used
-        self.is_plain = list(made.outputs) == list(range(len(made.outputs)))
+    def __init__(self, description: Description) -> None:
+        self.description, self.device = description, description.device
+        self.plan, self.steps = description.main.plan(description.device), description.main.steps
+        self.calls, self.labels, self.writes = description.calls, description.labels, description.writes
+        self.outputs, self.constants, self.used = description.outputs, description.constants, description.used
+        self.is_plain = list(description.outputs) == list(range(len(description.outputs)))
         self.preparation: Any = None
-        if made.before is not None:
-            self.preparation, self.static = made.before.plan(made.device), made.static
-            self.taken, self.seen, self.kept = made.taken, None, ()
+        if description.before is not None:
+            self.preparation, self.static = description.before.plan(description.device), description.static
+            self.taken, self.seen, self.kept = description.taken, None, ()
 
     is_new = True            # not called yet
     report: Any = None       # what was written to the debug folder, until the first call's times are in it
@@ -78,15 +78,15 @@ class Compiled:
         if self.is_new:
             self.rehearse(arguments)
         if self.report is None:
-            made = self.plan(*arguments)
+            results = self.plan(*arguments)
         else:
-            made, taken = self.plan.timed(*arguments)
+            results, taken = self.plan.timed(*arguments)
             self.report, before = None, self.report
             before.add_times(taken)
         return (
-            list(made[: len(self.outputs)])
+            list(results[: len(self.outputs)])
             if self.is_plain
-            else [made[k] if type(k) is int else k[0] for k in self.outputs]
+            else [results[k] if type(k) is int else k[0] for k in self.outputs]
         )
 
     def arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -84,9 +84,9 @@ def _function(home: str, qualified: str, line: int, cells: list[Any], defaults: 
     if code is None or len(code.co_freevars) != len(cells):
         raise NotKept(f"it holds no function {home}.{qualified}")
     held = tuple([types.CellType(restored(c)) for c in cells])
-    made = types.FunctionType(code, vars(import_module(home)), code.co_name, restored(defaults), held)
-    made.__kwdefaults__ = restored(by_name)
-    return made
+    result = types.FunctionType(code, vars(import_module(home)), code.co_name, restored(defaults), held)
+    result.__kwdefaults__ = restored(by_name)
+    return result
 
 
 def _code(home: str, qualified: str, line: int) -> types.CodeType | None:
@@ -166,9 +166,9 @@ def _of_generator(x: Any) -> list[Any]:
 
 
 def _record(name: str, fields: dict[str, Any]) -> Any:
-    made = RECORDS[name].__new__(RECORDS[name])
-    vars(made).update({field: restored(value) for field, value in fields.items()})
-    return made
+    result = RECORDS[name].__new__(RECORDS[name])
+    vars(result).update({field: restored(value) for field, value in fields.items()})
+    return result
 
 
 def _of_module(x: types.ModuleType) -> list[Any]:

@@ -63,7 +63,7 @@ class Emitter:
         """Whether a unit reads static inputs only, and makes what can be kept."""
         if unit.form not in ("points", "rows", "fold"):
             return False
-        inside = unit.made
+        inside = unit.produced
         if any(v.varies for n in unit.nodes for v in (*n.inputs, *n.results)):
             return False
         return all(v.buffer.is_static or v.buffer in inside for n in unit.nodes for v in n.inputs) and any(
@@ -150,9 +150,9 @@ class Emitter:
         if not outs:
             return
         program, inputs, distances, on_error = row_program(unit.nodes, unit.rows, outs)
-        made = schedule_rows(program, unit.rows.count, unit.rows.cols, self.device.type, distances)
+        result = schedule_rows(program, unit.rows.count, unit.rows.cols, self.device.type, distances)
         slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
-        steps = packed(made, self.device, KERNELS, slots, [])
+        steps = packed(result, self.device, KERNELS, slots, [])
         places = [
             *map(self.place, inputs),
             *[(self.home(b), 0) for b in outs],
@@ -176,8 +176,8 @@ class Emitter:
             places.append(
                 (self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(next(results))
             )
-        made = iter(node.results)
-        slots = [None if kind == "temp" else next(made) for kind, *_ in node.plan.outputs]
+        result = iter(node.results)
+        slots = [None if kind == "temp" else next(result) for kind, *_ in node.plan.outputs]
         geometries = [*node.inputs, *slots]
         temporaries = {
             len(node.inputs) + i for i, (kind, *_) in enumerate(node.plan.outputs) if kind == "temp"
@@ -198,8 +198,8 @@ class Emitter:
             if begins is not None:
                 begins(tensors[count], *given)
                 return
-            made = overload.call(*given)
-            for target, source in zip(tensors[count:], (made,) if single else made, strict=False):
+            fresh = overload.call(*given)
+            for target, source in zip(tensors[count:], (fresh,) if single else fresh, strict=False):
                 target.copy_(source)
 
         places = [*[self.home(v.buffer) for v in inputs], *[self.home(v.buffer) for v in results]]

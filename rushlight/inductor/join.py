@@ -19,10 +19,10 @@ def group_lowered(nodes: Sequence[Node], outs: Sequence[Buffer]) -> tuple[Lowere
     """The group as one body, and the values that it reads, in order."""
     first = nodes[0].results[0]
     order = loop_order(first)
-    made: dict[Buffer, tuple[int, int]] = {}
+    results: dict[Buffer, tuple[int, int]] = {}
     for k, node in enumerate(nodes):
         for r, v in enumerate(node.results):
-            made[v.buffer] = (k, r)
+            results[v.buffer] = (k, r)
     reads: list[Any] = []
     values: list[Value] = []
     wiring: list[tuple] = []
@@ -35,8 +35,8 @@ def group_lowered(nodes: Sequence[Node], outs: Sequence[Buffer]) -> tuple[Lowere
                 reads.append(r.but(name=f"number{len(reads)}"))
                 continue
             v = next(inputs)
-            if v.buffer in made and made[v.buffer][0] < k:
-                own.append(("made", *made[v.buffer]))
+            if v.buffer in results and results[v.buffer][0] < k:
+                own.append(("made", *results[v.buffer]))
                 continue
             dims = tuple([r.dims[d] for d in order])
             where = (v.buffer, named((v.offset, r.sizes, r.strides)), dims, r.code)
@@ -46,7 +46,7 @@ def group_lowered(nodes: Sequence[Node], outs: Sequence[Buffer]) -> tuple[Lowere
                 values.append(v)
             own.append(("read", known[where]))
         wiring.append(tuple(own))
-    wanted = [made[b] for b in outs]
+    wanted = [results[b] for b in outs]
     bodies = [(n.lowered.body, n.lowered.outs) for n in nodes]
 
     def body(at: Any, sources: Sequence[Any]) -> list[Any]:

@@ -33,8 +33,8 @@ def write_joined(reader: Reader, outputs: Sequence[Value]) -> None:
         placed = parts_of(cat) if alone and len({*buffers}) == len(buffers) else None
         if placed is not None:
             for b, place in placed.items():
-                made = [moved(v, cat.results[0], *place) if v.buffer is b else v for v in makers[b].results]
-                makers[b].results = made
+                results = [moved(v, cat.results[0], *place) if v.buffer is b else v for v in makers[b].results]
+                makers[b].results = results
             gone.add(id(cat))
     reader.nodes = [n for n in reader.nodes if id(n) not in gone]
 

@@ -41,12 +41,12 @@ def product_plan(name: str, args: tuple, line: int | None, device: Any) -> Lines
     c = Matrix(2, n if line is None else line, 1)
     kernel = own_kernel(device, left.dtype.code)
     roomy = [x for x, has in ((a, left.buffer.has_room), (b, right.buffer.has_room), (c, line is not None)) if has]
-    made = None if kernel is None else padded_steps(kernel, left.dtype.code, device, a, b, c, (m, n, k), 3, roomy)
-    if made is None:
+    results = None if kernel is None else padded_steps(kernel, left.dtype.code, device, a, b, c, (m, n, k), 3, roomy)
+    if results is None:
         return None
     sizes = (*left.sizes[:-1], n)
-    outputs = (("new", left.dtype, sizes, None, -1, 0), ("temp", left.dtype, (max(1, made[1]),), None, -1, 0))
-    return LinesPlan(outputs, (made[0], None))
+    outputs = (("new", left.dtype, sizes, None, -1, 0), ("temp", left.dtype, (max(1, results[1]),), None, -1, 0))
+    return LinesPlan(outputs, (results[0], None))
 
 
 def matrix(value: Value, slot: int) -> Matrix | None:

@@ -60,7 +60,7 @@ class Merger:
     def related(self, number: int) -> Iterator[int]:
         """Units whose results this one reads, and those that read what it reads."""
         unit = self.units[number]
-        inside = unit.made
+        inside = unit.produced
         for b in dict.fromkeys(v.buffer for n in unit.nodes for v in n.inputs if v.buffer not in inside):
             if b in self.makers:
                 yield self.makers[b]
@@ -119,7 +119,7 @@ def waits(early: Unit, late: Unit) -> bool:
     backward computes again does."""
     if early.form != "points" or late.form != "points" or not early.before < late.before:
         return False
-    inside = early.made
+    inside = early.produced
     own, their = ({v.buffer for n in u.nodes for v in n.inputs} - inside for u in (early, late))
     return own <= their
 
@@ -151,7 +151,7 @@ def counted(lowered: Lowered) -> int:
 def common(unit: Unit, second: Unit) -> Any:
     """The rows of both together, None for one loop over points, False where they share no loop."""
     nodes = (*unit.nodes, *second.nodes)
-    inside = unit.made | second.made
+    inside = unit.produced | second.produced
     if len({v.buffer for n in nodes for v in n.inputs} - inside) > MOST_READS:
         return False
     if any(v.buffer in inside and not v.is_whole for n in nodes for v in n.inputs):

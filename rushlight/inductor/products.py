@@ -36,14 +36,14 @@ def join_sums(reader: Reader, outputs: Sequence[Value], changing: set[Buffer]) -
     uses: dict[Buffer, int] = {}
     for v in (*[v for n in reader.nodes for v in n.inputs], *outputs):
         uses[v.buffer] = uses.get(v.buffer, 0) + 1
-    made = {n.results[0].buffer: n for n in reader.nodes if len(n.results) == 1}
-    inside = {id(part) for n in reader.nodes if is_sum(n) for part in summands(n, made, uses) if is_sum(part)}
+    result = {n.results[0].buffer: n for n in reader.nodes if len(n.results) == 1}
+    inside = {id(part) for n in reader.nodes if is_sum(n) for part in summands(n, result, uses) if is_sum(part)}
     gone: set[int] = set()
     instead: dict[int, list[Node]] = {}
     for root in reader.nodes:
         if not is_sum(root) or id(root) in inside:
             continue
-        adds, leaves = tree(root, made, uses)
+        adds, leaves = tree(root, result, uses)
         if (
             len(leaves) >= FEWEST_PRODUCTS
             and all(is_short(n) and not changing & {v.buffer for v in n.inputs} for n in leaves)
@@ -69,12 +69,12 @@ def is_sum(node: Node) -> bool:
     )
 
 
-def summands(node: Node, made: dict[Buffer, Node], uses: dict[Buffer, int]) -> list[Node]:
+def summands(node: Node, producers: dict[Buffer, Node], uses: dict[Buffer, int]) -> list[Node]:
     """The nodes whose results are added here and read nowhere else."""
-    return [made[v.buffer] for v in node.inputs if v.buffer in made and uses[v.buffer] == 1]
+    return [producers[v.buffer] for v in node.inputs if v.buffer in producers and uses[v.buffer] == 1]
 
 
-def tree(root: Node, made: dict[Buffer, Node], uses: dict[Buffer, int]) -> tuple[list[Node], list[Node]]:
+def tree(root: Node, producers: dict[Buffer, Node], uses: dict[Buffer, int]) -> tuple[list[Node], list[Node]]:
     """The additions below a root, and what they add; nothing where a summand is needed elsewhere too."""
     adds, leaves, stack = [], [], [root]
     while stack:
@@ -82,7 +82,7 @@ def tree(root: Node, made: dict[Buffer, Node], uses: dict[Buffer, int]) -> tuple
         if not is_sum(node):
             leaves.append(node)
             continue
-        parts = summands(node, made, uses)
+        parts = summands(node, producers, uses)
         if len(parts) != 2:
             return [], []
         adds.append(node)
@@ -101,15 +101,15 @@ def is_short(node: Node) -> bool:
 def one_product(reader: Reader, products: Sequence[Node], result: Value) -> list[Node]:
     """Nodes that compute the sum of the products into `result`."""
     before, reader.nodes = reader.nodes, []
-    left = reader.op(find_op("cat"), [turned(n.inputs[0]) for n in products], 0)
+    left = reader.op(find_op("cat"), [transposed(n.inputs[0]) for n in products], 0)
     right = reader.op(find_op("cat"), [n.inputs[1] for n in products], 0)
-    reader.op(find_op("mm"), turned(left), right)
+    reader.op(find_op("mm"), transposed(left), right)
     reader.nodes[-1].results = [result]
     found, reader.nodes = reader.nodes, before
     return found
 
 
-def turned(v: Value) -> Value:
+def transposed(v: Value) -> Value:
     """The transpose of a matrix."""
     return Value(v.buffer, v.sizes[::-1], v.strides[::-1], v.offset, v.dtype)
 

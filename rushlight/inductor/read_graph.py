@@ -200,17 +200,17 @@ class Reader:
     def view(self, definition: View, bound: tuple) -> Any:
         source = bound[0]
         if definition.cacheable:
-            made = self.asked(lambda stands: definition.geometry(*stands), bound)
+            results = self.asked(lambda stands: definition.geometry(*stands), bound)
         else:
             first, *rest = settled(bound)
-            made = definition.geometry(self.in_place(first), *rest)
+            results = definition.geometry(self.in_place(first), *rest)
 
         def value(g: Geometry) -> Value:
             dtype = g.dtype or source.dtype
             own = source.offset * source.dtype.itemsize // dtype.itemsize
             return Value(source.buffer, g.sizes, g.strides, own + g.offset, dtype)
 
-        return tuple([value(g) for g in made]) if isinstance(made, list) else value(made)
+        return tuple([value(g) for g in results]) if isinstance(results, list) else value(results)
 
     def in_place(self, value: Value) -> Any:
         """A stand-in where the value lies, for views that ask for its offset: that of a whole buffer is 0."""
@@ -398,11 +398,11 @@ class Reader:
             return
         with FakeTensorMode() as mode:
             fakes = map_values(node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), is_value)
-            made = node.overload.call(*fakes)
-        node.single = isinstance(made, _C.Tensor)
+            result = node.overload.call(*fakes)
+        node.single = isinstance(result, _C.Tensor)
         if node.definition.name == "empty_like":      # memory, and nothing to run
             node.form = "nothing"
-        node.results = [fresh(t.shape, t.stride(), t.dtype) for t in ((made,) if node.single else made)]
+        node.results = [fresh(t.shape, t.stride(), t.dtype) for t in ((result,) if node.single else result)]
 
 
 def is_repeatable(node: Node) -> bool:
@@ -444,11 +444,11 @@ def strides_in_order(seen: Any, shape: Sequence[Any]) -> tuple[Any, ...] | None:
     sizes, strides = [[n if type(n) is int else n.hint for n in numbers] for numbers in (seen.shape, seen.stride())]
     if None in sizes or None in strides or not is_dense(sizes, strides):
         return None
-    made, step = [0] * len(shape), 1
+    results, step = [0] * len(shape), 1
     for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
-        made[d] = step
+        results[d] = step
         step = step * shape[d]
-    return tuple(made)
+    return tuple(results)
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -536,9 +536,9 @@ class SymbolicStands:
         self.seen.append(x)
         source = f"arg{len(self.seen)}"
         if isinstance(x, Extent):
-            made = self.env.create_symbol(x.hint, source)
-            self.env.remember_number(source, made)
-            return made
+            result = self.env.create_symbol(x.hint, source)
+            self.env.remember_number(source, result)
+            return result
         bare = _C.empty(hints(x.sizes), hints(x.strides), x.dtype, self.device)
         dims = [d for d, n in enumerate(x.sizes) if isinstance(n, Extent)]
         if dims:

@@ -102,14 +102,14 @@ class Replayed:
         if moving is None:
             self.is_refused = self.tries > MOST_TRIES
             return self.compiled(inputs)
-        made = self.record(given, addresses, moving, graphs)
-        if made is None:
+        result = self.record(given, addresses, moving, graphs)
+        if result is None:
             self.is_refused = True
             return self.compiled(inputs)
-        self.recordings = [*self.recordings[1 - MOST_RECORDINGS :], made]
+        self.recordings = [*self.recordings[1 - MOST_RECORDINGS :], result]
         self.seen.clear()
         self.tries = 0
-        return made.replay(given)
+        return result.replay(given)
 
     def moving(self) -> list[int] | None:
         """Which inputs come at new addresses again and again; None while that is not clear."""
@@ -138,8 +138,10 @@ class Replayed:
         if graph is None:
             return None
         memory = {t.untyped_storage().data_ptr() for t in arguments}
-        made = [t for t in results if isinstance(t, _C.Tensor)]
-        if any(t.untyped_storage().data_ptr() in memory for t in made) or (held(made) > SMALL and not self.always):
+        tensors = [t for t in results if isinstance(t, _C.Tensor)]
+        if any(t.untyped_storage().data_ptr() in memory for t in tensors):
+            return None
+        if held(tensors) > SMALL and not self.always:
             return None
         return Recording(graph, results, addresses, copies)
 

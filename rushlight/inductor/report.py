@@ -77,9 +77,9 @@ class Line:
         self.form, self.first, self.last = unit.form, first, last
         self.ops = [n.definition.name for n in unit.nodes]
         self.sizes = list(hints(unit.nodes[-1].results[0].sizes)) if unit.nodes[-1].results else []
-        made = unit.made
-        self.reads = {v.buffer for n in unit.nodes for v in n.inputs} - made
-        self.writes = {b for b in made if b.slot is not None} | {b for n in unit.nodes for b in n.writes}
+        results = unit.produced
+        self.reads = {v.buffer for n in unit.nodes for v in n.inputs} - results
+        self.writes = {b for b in results if b.slot is not None} | {b for n in unit.nodes for b in n.writes}
         self.bytes = sum([size(b) for b in (*self.reads, *self.writes)])
 
     def row(self, nanoseconds: Sequence[int] | None) -> str:
@@ -129,8 +129,8 @@ def written(folder: str, graph_module: Any, emitter: Any, compiled: Any) -> Repo
             break
         except FileExistsError:
             number += 1
-    made = Report(own, emitter, compiled.labels)
-    made.write("graph.py", graph_module.print_readable(print_output=False))
-    made.write("kernels.tsv", "".join([f"\t{label}\n" for label in compiled.labels]))
-    made.write("page.html", made.page())
-    return made
+    result = Report(own, emitter, compiled.labels)
+    result.write("graph.py", graph_module.print_readable(print_output=False))
+    result.write("kernels.tsv", "".join([f"\t{label}\n" for label in compiled.labels]))
+    result.write("page.html", result.page())
+    return result

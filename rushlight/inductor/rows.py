@@ -162,12 +162,12 @@ class Builder:
             parts,
         )
         for k, v in enumerate(node.results):
-            self.made(v, RowNode("points", kind, lowered.outs[k], parts, one_result(lowered, k)))
+            self.define(v, RowNode("points", kind, lowered.outs[k], parts, one_result(lowered, k)))
 
     def fold(self, node: Node) -> None:
         part = self.read(node.inputs[0], FULL)
         self.key("fold", node.lowered.key, node.lowered.outs, [], [part])
-        self.made(node.results[0], RowNode("fold", ROW, node.lowered.outs[0], [part], node.lowered))
+        self.define(node.results[0], RowNode("fold", ROW, node.lowered.outs[0], [part], node.lowered))
 
     def body(self, node: Node) -> None:
         """A fused body, traced over the nodes that its operands are."""
@@ -189,16 +189,16 @@ class Builder:
             args[k] = Stand(part, like(shapes[kind], part.code))
         result = definition.compute(*args)
         self.key("fused", definition, tuple(static), [], parts)
-        made = [r for r in (result if isinstance(result, tuple) else (result,)) if r is not None]
-        for v, r in zip(node.results, made, strict=True):
+        results = [r for r in (result if isinstance(result, tuple) else (result,)) if r is not None]
+        for v, r in zip(node.results, results, strict=True):
             # A sum over all rows is rounded where its parts meet, after the loop.
-            self.made(v, r.node if r.node.form == "total" else converted(r.node, v.dtype.code))
+            self.define(v, r.node if r.node.form == "total" else converted(r.node, v.dtype.code))
 
     def widened(self, node: RowNode) -> RowNode:
         """Fused bodies compute half types in single precision from the start."""
         return converted(node, compute_code(node.code))
 
-    def made(self, value: Value, node: RowNode) -> None:
+    def define(self, value: Value, node: RowNode) -> None:
         self.nodes[value.buffer] = node
         self.number(node)
 

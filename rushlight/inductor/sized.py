@@ -42,20 +42,20 @@ class Sized:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         for k, plan in enumerate(self.plans):
-            made = plan(inputs)
-            if made is NotImplemented:     # a kernel found a bad index: a plan for these sizes says which
+            result = plan(inputs)
+            if result is NotImplemented:     # a kernel found a bad index: a plan for these sizes says which
                 return self.for_these(inputs)(inputs)
-            if made is not None:
+            if result is not None:
                 if k:
                     self.plans.insert(0, self.plans.pop(k))
-                return made
+                return result
         plan = self.member(inputs)
-        made = None if plan is None else plan(inputs)
-        if made is None or made is NotImplemented:
+        result = None if plan is None else plan(inputs)
+        if result is None or result is NotImplemented:
             return self.for_these(inputs)(inputs)
         self.plans.insert(0, plan)
         del self.plans[MOST_PLANS:]
-        return made
+        return result
 
     def member(self, inputs: Sequence[Any]) -> Member | None:
         """A plan for the sizes of this call and many others; None where sizes cannot stand for others."""
@@ -76,8 +76,8 @@ class Sized:
                 )
             self.compilations += 1
             with settings.applied(self.settings):
-                made = self.compile(self.graph_module, inputs, geometries, first)
-            return Member(made, trace, which, numbers, inputs)
+                result = self.compile(self.graph_module, inputs, geometries, first)
+            return Member(result, trace, which, numbers, inputs)
         except Untraceable:
             return None
         finally:
@@ -147,10 +147,10 @@ class Member:
         numbers = tuple([inputs[k] for k in self.numbers])
         if any(type(n) is not int for n in numbers):
             return None
-        made = compiled.plan.sized(compiled.arguments(inputs), self.which, numbers, self.shown)
-        if made is None or made is NotImplemented:
-            return made
-        results, told = made[0], iter(made[1])
+        answer = compiled.plan.sized(compiled.arguments(inputs), self.which, numbers, self.shown)
+        if answer is None or answer is NotImplemented:
+            return answer
+        results, told = answer[0], iter(answer[1])
         return [
             next(told) if is_shown else results[k] if type(k) is int else k[0]
             for k, is_shown in zip(compiled.outputs, self.is_shown, strict=True)

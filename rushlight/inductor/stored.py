@@ -42,14 +42,14 @@ class Keeper:
         return found, late.provided("functorch settings").activation_memory_budget
 
     def described(self, function: Callable) -> Any:
-        made = getattr(function, "compiled", None)
-        if type(made) is not Compiled:
+        description = getattr(function, "compiled", None)
+        if type(description) is not Compiled:
             raise NotKept("its plan is made when it is called, or for another device")
-        return described(made.made)
+        return described(description.description)
 
     def restored(self, data: Any) -> Callable | None:
-        made = restored(data)
-        return None if made is None else boxed(Compiled(made))
+        result = restored(data)
+        return None if result is None else boxed(Compiled(result))
 
     def described_value(self, value: Any) -> Any:
         return _named_functions().described(value)
@@ -76,32 +76,33 @@ class _Kernels:
 
     def place(self, address: int) -> Any:
         if address not in self.places:
-            made = cache.digest_of(address)
-            if made is None:
+            result = cache.digest_of(address)
+            if result is None:
                 code = blas.code_of(address)
                 if code is None:
                     raise NotKept("a step calls a routine of a library")
                 return ["blas", code]
             self.places[address] = len(self.named)
-            self.named.append([cache.name_of(address), made.hex()])
+            self.named.append([cache.name_of(address), result.hex()])
         return self.places[address]
 
 
-def described(made: Description) -> dict[str, Any]:
+def described(description: Description) -> dict[str, Any]:
     """A compiled graph as JSON holds it."""
-    if made.device.type != "cpu":
-        raise NotKept(f"it runs on {made.device}")
-    if made.constants:
+    if description.device.type != "cpu":
+        raise NotKept(f"it runs on {description.device}")
+    if description.constants:
         raise NotKept("the graph holds tensors")
     kernels = _Kernels()
-    labels = {text: k for k, text in enumerate(dict.fromkeys(made.labels))}
+    labels = {text: k for k, text in enumerate(dict.fromkeys(description.labels))}
     return {
-        "main": _parts(made.main, kernels),
-        "before": None if made.before is None else _parts(made.before, kernels),
+        "main": _parts(description.main, kernels),
+        "before": None if description.before is None else _parts(description.before, kernels),
         "kernels": kernels.named,
-        "outputs": [k if type(k) is int else [_value(k[0])] for k in made.outputs],
-        "used": made.used, "calls": made.calls, "writes": made.writes, "static": made.static, "taken": made.taken,
-        "labels": list(labels), "label_of": [labels[text] for text in made.labels],
+        "outputs": [k if type(k) is int else [_value(k[0])] for k in description.outputs],
+        "used": description.used, "calls": description.calls, "writes": description.writes,
+        "static": description.static, "taken": description.taken,
+        "labels": list(labels), "label_of": [labels[text] for text in description.labels],
     }  # fmt: skip
 
 

@@ -86,10 +86,10 @@ def measured(definition: Any, args: tuple, stands: tuple, plan: Any) -> dict[str
     candidates: dict[Any, Any] = {None: plan}
     for form in convolve.forms():
         with convolve.computing_as(form):
-            made = kept_plan(definition, stands)
-        if made is not None:
-            candidates[form] = made
-    times = {form: taken(made, tensors, static) for form, made in candidates.items()}
+            result = kept_plan(definition, stands)
+        if result is not None:
+            candidates[form] = result
+    times = {form: taken(result, tensors, static) for form, result in candidates.items()}
     best = min(times, key=times.__getitem__)
     best = best if times[best] < GAIN * times[None] else None
     return {"form": best, "nanoseconds": {str(form): t for form, t in times.items()}}

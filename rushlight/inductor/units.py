@@ -36,7 +36,7 @@ class Unit:
         self.rows: Shape | None = shape_of_rows(node)      # the rows it works on, where it does
 
     @property
-    def made(self) -> set[Buffer]:
+    def produced(self) -> set[Buffer]:
         return {v.buffer for n in self.nodes for v in n.results}
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class Grouping:
             return f"the kernel has {len(unit.nodes)} ops already (most_fused)"
         if any(unit.number in u.before for u in needed if u is not unit):
             return "it needs a result that is made after this kernel"
-        reads = {v.buffer for n in (*unit.nodes, node) for v in n.inputs} - unit.made
+        reads = {v.buffer for n in (*unit.nodes, node) for v in n.inputs} - unit.produced
         return f"together they read {len(reads)} tensors" if len(reads) > MOST_READS else misfit(node, unit)
 
 
@@ -151,7 +151,7 @@ def natural_order(units: Iterable[Unit]) -> list[Unit]:
 
 def misfit(node: Node, unit: Unit) -> str | None:
     """Why the node's loop is not the unit's; None where it is."""
-    inside = unit.made
+    inside = unit.produced
     if any(v.buffer in inside and not v.is_whole for v in node.inputs):
         return "it reads a view of what the kernel makes, which must be in memory first"
     if unit.form == "points" and node.form == "points":

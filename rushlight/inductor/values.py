@@ -82,8 +82,8 @@ class Value:
         """A tensor of this layout for rules to look at; what is in it means nothing."""
         if not self.varies:
             return _C.empty(self.sizes, self.strides, self.dtype, device)
-        made = _C.empty(hints(self.sizes), hints(self.strides), self.dtype, device)
-        return outlined(made, self.sizes, self.strides)
+        result = _C.empty(hints(self.sizes), hints(self.strides), self.dtype, device)
+        return outlined(result, self.sizes, self.strides)
 
     def settled(self) -> Value:
         """The same for these very numbers, which are conditions from now on."""

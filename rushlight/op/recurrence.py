@@ -38,7 +38,7 @@ class Element:
     """Writes the statements of element `j` of row `i`; operands are [rows, parts * width]."""
 
     def __init__(self, code: str) -> None:
-        self.code, self.made = code, []
+        self.code, self.statements = code, []
         self.i, self.j, self.width = var("i"), var("j"), var("width")
 
     def at(self, part: int = 0, parts: int = 1) -> Value:
@@ -49,14 +49,14 @@ class Element:
 
     def keep(self, name: str, value: Value) -> Value:
         """A value that is used more than once, or whose place is overwritten."""
-        self.made.append(Local(name, value))
+        self.statements.append(Local(name, value))
         return var(name, value.dtype)
 
     def write(self, operand: int, value: Value, part: int = 0, parts: int = 1) -> None:
-        self.made.append(Store(operand, self.at(part, parts), value))
+        self.statements.append(Store(operand, self.at(part, parts), value))
 
     def nest(self, name: str, inputs: int, outputs: int) -> Nest:
-        body: list[Statement] = [For("j", const(0, "i64"), self.width, tuple(self.made), vector=True)]
+        body: list[Statement] = [For("j", const(0, "i64"), self.width, tuple(self.statements), vector=True)]
         return Nest(name, operands([self.code] * inputs, [self.code] * outputs), ("width",), rows(*body))
 
 

@@ -221,9 +221,9 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         return self
     _C.cuda_enter(_C.current_unit("cuda"))
     strides = self.stride() if self._is_dense() else None
-    made = _C.cuda_pinned(self.numel() * self.element_size()).view(self.dtype)
-    made = made.view(self.shape) if strides is None else made.as_strided(self.shape, strides)
-    return made.copy_(self)
+    result = _C.cuda_pinned(self.numel() * self.element_size()).view(self.dtype)
+    result = result.view(self.shape) if strides is None else result.as_strided(self.shape, strides)
+    return result.copy_(self)
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:

@@ -383,7 +383,7 @@ def flat(rows: Iterable[Sequence[Reg]]) -> list[Reg]:
 def store_tiles(
     w: Writer,
     tile: Tile,
-    made: list[list[Reg]],
+    values: list[list[Reg]],
     plane: Reg,
     offsets: Reg,
     heights: Reg,
@@ -403,11 +403,11 @@ def store_tiles(
     adjacent = w.both(adjacent, w.compare("eq", w.sub(last, here), tile.lanes - 1))
     whole = w.both(adjacent, w.both(w.compare("eq", height, HIGH), w.compare("eq", width, WIDE)))
     with w.when(whole):
-        for i, row in enumerate(made):
+        for i, row in enumerate(values):
             target = w.at(plane, w.add(begin, w.mul(w["row"], i)), tile.element)
             w.store(interleaved(w, tile, row), target, tile.size)
     with w.when(w.negate(whole)):
-        for n, value in enumerate(flat(made)):
+        for n, value in enumerate(flat(values)):
             w.store(value, w.at(corner, n * tile.lanes, tile.element), tile.size)
         with w.loop(here, w.add(last, 1)) as t:
             own, high, wide = (w.load("i64", w.at(table, t.i, "i64"), 8) for table in (offsets, heights, widths))

@@ -163,13 +163,13 @@ class _Backward(Attention):
             ), vector=True),
         )  # fmt: skip
 
-    def down(self, prefix: str, a: int, name: str, operand: int, made: str, target: int, width: str) -> For:
+    def down(self, prefix: str, a: int, name: str, operand: int, gradient: str, target: int, width: str) -> For:
         """Sums over the block's queries, added to rows of keys."""
         s, c = var(f"{prefix}.s"), var(f"{prefix}.c")
         first, column = s * self.height, c * self.wide
         tile = Multiply(
             a, first, operand, self.at(name, "h", var("i0")) + column, var(f"{name}.r"),
-            target, self.at(made, "own", var("j0") + first) + column, var(f"{made}.r"),
+            target, self.at(gradient, "own", var("j0") + first) + column, var(f"{gradient}.r"),
             min_(self.height, var("seen") - first), min_(self.wide, var(width) - column), var("tall"),
             const(True, "b1"), self.cut.height, self.cut.vectors, self.row,
         )  # fmt: skip

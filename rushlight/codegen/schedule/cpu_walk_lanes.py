@@ -76,8 +76,8 @@ class _Writer:
         self.now = tuple(var(n, v.dtype) for n, v in zip(self.names, self.init, strict=True))
         # operands: the square of elements, then one of each output, then states
         self.square = 1 + len(self.outs)
-        self.made = [self.square + 1 + k for k in range(len(self.outs))]
-        self.states = [self.made[-1] + 1 + k for k in range(len(self.init))]
+        self.emitted = [self.square + 1 + k for k in range(len(self.outs))]
+        self.states = [self.emitted[-1] + 1 + k for k in range(len(self.init))]
 
     def nest(self) -> Nest:
         area = self.lanes * self.lanes
@@ -115,7 +115,7 @@ class _Writer:
         following = self.walk.step(self.now, element, var("point") + p)
         body = self.stepped(following) + [
             Store(m, place, cast(v, code))
-            for m, v, code in zip(self.made, self.walk.emit(self.now), self.outs, strict=True)
+            for m, v, code in zip(self.emitted, self.walk.emit(self.now), self.outs, strict=True)
         ]
         start = [Local(n, load(s, lane, v.dtype)) for n, s, v in zip(self.names, self.states, self.init, strict=True)]
         keep = [Store(s, lane, v) for s, v in zip(self.states, self.now, strict=True)]
@@ -138,7 +138,7 @@ class _Writer:
                 c = var(name)
                 stores = []
                 for r in range(side):
-                    value = load(self.made[which], c * self.width + const(b * self.lanes + a + r, "i64"), code)
+                    value = load(self.emitted[which], c * self.width + const(b * self.lanes + a + r, "i64"), code)
                     stores.append(
                         Store(
                             1 + which,

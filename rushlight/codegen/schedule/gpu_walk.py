@@ -92,10 +92,10 @@ def accumulators(lowered: Lowered) -> tuple[list[str], list[Value], list[Value]]
     return result, first, [var(n, v.dtype) for n, v in zip(result, first, strict=True)]
 
 
-def following(made: Sequence[str], values: Sequence[Value]) -> list[Statement]:
+def following(accumulators: Sequence[str], values: Sequence[Value]) -> list[Statement]:
     """The accumulators' next values, worked out before any is changed."""
-    later = [Local(f"{n}.next", v) for n, v in zip(made, values, strict=True)]
-    return [*later, *[Assign(n, var(f"{n}.next", v.dtype)) for n, v in zip(made, values, strict=True)]]
+    later = [Local(f"{n}.next", v) for n, v in zip(accumulators, values, strict=True)]
+    return [*later, *[Assign(n, var(f"{n}.next", v.dtype)) for n, v in zip(accumulators, values, strict=True)]]
 
 
 def source(lowered: Lowered, before: int, after: int) -> tuple[Value, list[str]]:

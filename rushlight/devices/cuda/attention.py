@@ -47,7 +47,7 @@ def layout(t: Any) -> Layout:
     return tuple(t.shape), tuple(t.stride())
 
 
-def turned(of: Layout) -> Layout:
+def exchanged(of: Layout) -> Layout:
     """Rows and columns of each matrix exchanged."""
     (*a, n, m), (*b, s, t) = of
     return (*a, m, n), (*b, t, s)
@@ -101,7 +101,7 @@ def forward_graph(
     g = Graph(find())
     (batch, heads, length, _), keys = query[0], key[0][2]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
-    q, k, v = g.tensor(code, *query), g.tensor(code, *turned(key)), g.tensor(code, *value)
+    q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *value)
     result, log = g.tensor(code, *out), g.tensor("f32", row)
 
     def virtual(sizes: tuple[int, ...] = scores, of: str = "f32") -> Any:
@@ -136,7 +136,7 @@ def backward_graph(
     g = Graph(find())
     (batch, heads, length, width), keys, wide = query[0], key[0][2], value[0][3]
     scores, row = (batch, heads, length, keys), (batch, heads, length, 1)
-    q, k, v = g.tensor(code, *query), g.tensor(code, *turned(key)), g.tensor(code, *turned(value))
+    q, k, v = g.tensor(code, *query), g.tensor(code, *exchanged(key)), g.tensor(code, *exchanged(value))
     o, d_o, log = g.tensor(code, *out), g.tensor(code, *grad), g.tensor("f32", row)
     inner, sums = g.tensor("f32", row), g.tensor("f32", query[0])
     d_q, d_k, d_v = [g.tensor(code, *one) for one in outs]
@@ -146,7 +146,7 @@ def backward_graph(
         return g.tensor("f32", sizes, virtual=True)
 
     def flipped(x: Any) -> Any:
-        sizes, strides = turned((scores, (heads * length * keys, length * keys, keys, 1)))
+        sizes, strides = exchanged((scores, (heads * length * keys, length * keys, keys, 1)))
         return g.turn(x, g.tensor(code, sizes, strides, virtual=True))
 
     products = g.point("mul", d_o, virtual((batch, heads, length, wide)), o)

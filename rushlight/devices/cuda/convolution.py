@@ -30,16 +30,16 @@ def convolution(
         return NotImplemented
     last = channels_last(input) or channels_last(weight)
     x, w = (laid_out(t, last) for t in (input, weight))
-    made = out if matches(out, last) else fresh(out, last)
+    result = out if matches(out, last) else fresh(out, last)
     numbers = tuple([spread(v, input.ndim - 2) for v in (stride, padding, dilation)])
     kind = BACKWARD_DATA if transposed else FORWARD
-    plan = prepared(kind, input.device, input.dtype.code, layout(x), layout(w), layout(made), *numbers, groups,
+    plan = prepared(kind, input.device, input.dtype.code, layout(x), layout(w), layout(result), *numbers, groups,
                     exact(input))  # fmt: skip
     if plan is None:
         return NotImplemented
-    plan.run(x, w, made)
-    if made is not out:
-        out.copy_(made)
+    plan.run(x, w, result)
+    if result is not out:
+        out.copy_(result)
     if bias is not None:
         out.add_(bias.reshape((-1, *(1,) * (input.ndim - 2))))
     return out
@@ -54,17 +54,17 @@ def convolution_weight(
         return NotImplemented
     last = channels_last(input) or channels_last(grad)
     x, g = (laid_out(t, last) for t in (input, grad))
-    made = out if matches(out, last) else fresh(out, last)
+    result = out if matches(out, last) else fresh(out, last)
     numbers = tuple([spread(v, input.ndim - 2) for v in (stride, padding, dilation)])
     plan = prepared(
-        BACKWARD_FILTER, grad.device, grad.dtype.code, layout(x), layout(g), layout(made), *numbers, groups,
+        BACKWARD_FILTER, grad.device, grad.dtype.code, layout(x), layout(g), layout(result), *numbers, groups,
         exact(grad),
     )  # fmt: skip
     if plan is None:
         return NotImplemented
-    plan.run(x, g, made)
-    if made is not out:
-        out.copy_(made)
+    plan.run(x, g, result)
+    if result is not out:
+        out.copy_(result)
     return out
 
 

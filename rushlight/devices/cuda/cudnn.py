@@ -65,9 +65,9 @@ class Library:
         known = self.own.__dict__.setdefault("handles", {})
         _C.cuda_enter(device.index)
         if device.index not in known:
-            made = ctypes.c_void_p()
-            self.call("cudnnCreate", ctypes.byref(made))
-            known[device.index] = [made, None]
+            result = ctypes.c_void_p()
+            self.call("cudnnCreate", ctypes.byref(result))
+            known[device.index] = [result, None]
         entry, stream = known[device.index], _C.stream_handle(device)
         if entry[1] != stream:
             self.call("cudnnSetStream", entry[0], ctypes.c_void_p(stream))
@@ -140,29 +140,30 @@ class Graph:
         self, code: str, sizes: Sequence[int], strides: Sequence[int] | None = None, virtual: bool = False
     ) -> Descriptor:
         """A tensor: one that a run brings, or with `virtual` one that never reaches memory."""
-        made = Descriptor(self.library, TENSOR).set(901, DATA_TYPE, DATA[code]).set(902, INT64, *sizes)
-        made.set(903, INT64, *(dense(sizes) if strides is None else strides))
-        made.set(906, INT64, self.count).set(900, INT64, ALIGNMENT)
+        result = Descriptor(self.library, TENSOR).set(901, DATA_TYPE, DATA[code]).set(902, INT64, *sizes)
+        result.set(903, INT64, *(dense(sizes) if strides is None else strides))
+        result.set(906, INT64, self.count).set(900, INT64, ALIGNMENT)
         if virtual:
-            made.set(907, BOOLEAN, True)
+            result.set(907, BOOLEAN, True)
         else:
             self.given.append(self.count)
         self.count += 1
-        return made.done()
+        return result.done()
 
     def value(self, number: float) -> Descriptor:
         """A single-precision number that travels with every run."""
-        made = Descriptor(self.library, TENSOR).set(901, DATA_TYPE, DATA["f32"]).set(902, INT64, 1, 1, 1, 1)
-        made.set(903, INT64, 1, 1, 1, 1).set(906, INT64, self.count).set(900, INT64, ALIGNMENT).set(908, BOOLEAN, True)
+        result = Descriptor(self.library, TENSOR).set(901, DATA_TYPE, DATA["f32"]).set(902, INT64, 1, 1, 1, 1)
+        result.set(903, INT64, 1, 1, 1, 1).set(906, INT64, self.count)
+        result.set(900, INT64, ALIGNMENT).set(908, BOOLEAN, True)
         self.values.append((self.count, number))
         self.count += 1
-        return made.done()
+        return result.done()
 
     def matmul(self, a: Descriptor, b: Descriptor, c: Descriptor) -> Descriptor:
         """c = a @ b."""
         kind = Descriptor(self.library, MATMUL).set(1500, DATA_TYPE, DATA["f32"]).done()
-        made = Descriptor(self.library, OP_MATMUL).set(1520, DESCRIPTOR, a).set(1521, DESCRIPTOR, b)
-        self.operations.append(made.set(1522, DESCRIPTOR, c).set(1523, DESCRIPTOR, kind).done())
+        result = Descriptor(self.library, OP_MATMUL).set(1520, DESCRIPTOR, a).set(1521, DESCRIPTOR, b)
+        self.operations.append(result.set(1522, DESCRIPTOR, c).set(1523, DESCRIPTOR, kind).done())
         return c
 
     def point(
@@ -174,26 +175,26 @@ class Graph:
         kind.set(1, DATA_TYPE, DATA["b1" if mode == "ge" else "f32"])
         if axis is not None:
             kind.set(9, INT64, axis)
-        made = Descriptor(self.library, OP_POINTWISE).set(750, DESCRIPTOR, kind.done())
-        made.set(751, DESCRIPTOR, x).set(753, DESCRIPTOR, y)
+        result = Descriptor(self.library, OP_POINTWISE).set(750, DESCRIPTOR, kind.done())
+        result.set(751, DESCRIPTOR, x).set(753, DESCRIPTOR, y)
         for attribute, other in ((752, b), (758, t)):
             if other is not None:
-                made.set(attribute, DESCRIPTOR, other)
-        self.operations.append(made.set(754, FLOAT, 1.0).set(755, FLOAT, 1.0).done())
+                result.set(attribute, DESCRIPTOR, other)
+        self.operations.append(result.set(754, FLOAT, 1.0).set(755, FLOAT, 1.0).done())
         return y
 
     def reduce(self, how: str, x: Descriptor, y: Descriptor) -> Descriptor:
         """y = the sum, or the largest, of the elements of x that fall onto each of y's."""
         kind = Descriptor(self.library, REDUCTION).set(1601, DATA_TYPE, DATA["f32"])
         kind.set(1600, REDUCTION_OPERATOR, {"sum": 0, "max": 3}[how]).done()
-        made = Descriptor(self.library, OP_REDUCTION).set(1612, DESCRIPTOR, kind)
-        self.operations.append(made.set(1610, DESCRIPTOR, x).set(1611, DESCRIPTOR, y).done())
+        result = Descriptor(self.library, OP_REDUCTION).set(1612, DESCRIPTOR, kind)
+        self.operations.append(result.set(1610, DESCRIPTOR, x).set(1611, DESCRIPTOR, y).done())
         return y
 
     def turn(self, x: Descriptor, y: Descriptor) -> Descriptor:
         """y is x with other sizes and strides."""
-        made = Descriptor(self.library, RESHAPE).set(2200, DESCRIPTOR, x).set(2201, DESCRIPTOR, y).done()
-        self.operations.append(made)
+        result = Descriptor(self.library, RESHAPE).set(2200, DESCRIPTOR, x).set(2201, DESCRIPTOR, y).done()
+        self.operations.append(result)
         return y
 
     def convolve(
@@ -206,11 +207,11 @@ class Graph:
         how.set(102, INT64, *dilation).set(103, INT64, *stride).done()
         description, alpha, beta = {FORWARD: (702, 700, 701), BACKWARD_DATA: (708, 706, 707),
                                     BACKWARD_FILTER: (714, 712, 713)}[kind]  # fmt: skip
-        made = Descriptor(self.library, kind).set(description, DESCRIPTOR, how)
+        result = Descriptor(self.library, kind).set(description, DESCRIPTOR, how)
         for attribute, tensor in zip(attributes, tensors, strict=True):
-            made.set(attribute, DESCRIPTOR, tensor)
+            result.set(attribute, DESCRIPTOR, tensor)
         number = DOUBLE if compute == "f64" else FLOAT
-        self.operations.append(made.set(alpha, number, 1.0).set(beta, number, 0.0).done())
+        self.operations.append(result.set(alpha, number, 1.0).set(beta, number, 0.0).done())
 
     def prepare(self, device: Any, mode: int = THOROUGH, most: int = 1 << 33, exact: bool = False) -> Prepared:
         """The first of the library's engines for the graph that works, with at most `most` bytes of its own; `exact`:

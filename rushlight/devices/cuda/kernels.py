@@ -160,5 +160,5 @@ def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:
     once = kernel.form == ROWS and len(shared_by_block(kernel.nest.loop.body)) == 1
     most = ONCE_THREADS if once else MOST_THREADS
     rows = (kernel.row_param(), kernel.vectors[1], most, kernel.peels, kernel.holds)
-    made = (kernel, form, vector, sizes, *rows)
-    return _C.cuda_kernel(*made), kernel
+    result = (kernel, form, vector, sizes, *rows)
+    return _C.cuda_kernel(*result), kernel

@@ -89,9 +89,9 @@ class Library:
 
     def unique_id(self) -> bytes:
         """By which the ranks of one communicator know each other: one makes it, all are told."""
-        made = _Id()
-        self("ncclGetUniqueId", ctypes.byref(made))
-        return ctypes.string_at(ctypes.byref(made), ID_BYTES)
+        result = _Id()
+        self("ncclGetUniqueId", ctypes.byref(result))
+        return ctypes.string_at(ctypes.byref(result), ID_BYTES)
 
 
 @functools.cache
@@ -132,10 +132,10 @@ class Communicator:
         kinds = {TYPES[_C.float64]: ctypes.c_double, TYPES[_C.float32]: ctypes.c_float}
         if code not in kinds:
             raise NcclError("ReduceOp.PREMUL_SUM: the factor's type must be float32 or float64 here")
-        made, value = _int(), kinds[code](factor)
+        result, value = _int(), kinds[code](factor)
         on_host = 1
-        self._nccl("ncclRedOpCreatePreMulSum", ctypes.byref(made), ctypes.byref(value), code, on_host, self._handle)
-        return made.value
+        self._nccl("ncclRedOpCreatePreMulSum", ctypes.byref(result), ctypes.byref(value), code, on_host, self._handle)
+        return result.value
 
     def forget(self, reduction: int) -> None:
         """Give a reduction of `scaled_sum`'s back."""

@@ -31,10 +31,10 @@ def samplers(device: Any) -> dict[str, Callable]:
     def sampler(law: str) -> Callable:
         return lambda out, generator, *numbers: fill(device, law, out, generator, numbers)
 
-    made: dict[str, Callable] = {f"random_{law}": sampler(law) for law in ("full", *LAWS)}
-    made["random_bernoulli_tensor"] = lambda out, generator, p: bernoulli(device, out, generator, p)
-    made["random_dropout"] = lambda out, generator, input, keep: dropout(device, out, generator, input, keep)
-    return made
+    results: dict[str, Callable] = {f"random_{law}": sampler(law) for law in ("full", *LAWS)}
+    results["random_bernoulli_tensor"] = lambda out, generator, p: bernoulli(device, out, generator, p)
+    results["random_dropout"] = lambda out, generator, input, keep: dropout(device, out, generator, input, keep)
+    return results
 
 
 def bits(number: float) -> int:
@@ -61,8 +61,8 @@ def in_order(out: Any) -> tuple[Any, Any]:
     if out.is_contiguous():
         return out, None
     order = sorted(range(out.ndim), key=lambda d: -out.stride(d))
-    turned = out.permute(order)
-    return (turned, None) if turned.is_contiguous() else (turned.new_empty(turned.shape), turned)
+    transposed = out.permute(order)
+    return (transposed, None) if transposed.is_contiguous() else (transposed.new_empty(transposed.shape), transposed)
 
 
 def run(handle: Any, tensors: tuple, params: list[int], extent: int) -> None:
@@ -107,8 +107,8 @@ def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any
     turns = -(-count // (lanes * times))
     counter, seed = take(generator, out, turns * EACH)
     extent = turns * lanes if turns > 1 else min(lanes, count)
-    made = kernel(device, (law, code), lambda: fill_nest(law, code))
-    run(made, (target,), [count, lanes, counter, seed, *given], extent)
+    result = kernel(device, (law, code), lambda: fill_nest(law, code))
+    run(result, (target,), [count, lanes, counter, seed, *given], extent)
     if into is not None:
         into.copy_(target)
     return out
@@ -122,10 +122,10 @@ def bernoulli(device: Any, out: Any, generator: Any, p: Any) -> Any:
     target, into = in_order(out)
     order = sorted(range(out.ndim), key=lambda d: -out.stride(d)) if not out.is_contiguous() else range(out.ndim)
     counter, seed = take(generator, out, TENSOR_DRAWS)
-    made = kernel(
+    result = kernel(
         device, ("tensor", out.dtype.code, p.dtype.code), lambda: bernoulli_nest(out.dtype.code, p.dtype.code)
     )
-    run(made, (p.permute(tuple(order)).contiguous(), target), [count, 0, counter, seed, 0, 0], -(-count // EACH))
+    run(result, (p.permute(tuple(order)).contiguous(), target), [count, 0, counter, seed, 0, 0], -(-count // EACH))
     if into is not None:
         into.copy_(target)
     return out
@@ -142,8 +142,8 @@ def dropout(device: Any, out: Any, generator: Any, input: Any, keep: float) -> A
     lanes = lanes_of(device, out.device.index, count)
     counter, seed = take(generator, out, -(-count // (lanes * EACH)) * EACH)
     target, into = in_order(out)
-    made = kernel(device, ("dropout", vector), lambda: dropout_nest(vector))
-    run(made, (target,), [count, lanes, counter, seed, bits(keep), 0], count // vector)
+    result = kernel(device, ("dropout", vector), lambda: dropout_nest(vector))
+    run(result, (target,), [count, lanes, counter, seed, bits(keep), 0], count // vector)
     if into is not None:
         into.copy_(target)
     return out

@@ -41,8 +41,8 @@ def walk(device: Any, out: Any, generator: Any, given: tuple, moved: int, make: 
     laid = [t.to(out.dtype).expand(out.shape).permute(tuple(order)).contiguous() for t in given]
     counter, seed = take(generator, out, moved)
     name, nest = make
-    made = kernel(device, (name, out.dtype.code), lambda: nest(out.dtype.code))
-    run(made, (*laid, target), [count, counter, seed], extent or count)
+    result = kernel(device, (name, out.dtype.code), lambda: nest(out.dtype.code))
+    run(result, (*laid, target), [count, counter, seed], extent or count)
     if into is not None:
         into.copy_(target)
     return out
@@ -61,8 +61,8 @@ def gamma(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
 
 def dirichlet(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
     """Shares along the last dim: gamma numbers by their sum."""
-    made = gamma(device, shapes.new_empty(shapes.shape), generator, shapes)
-    return out.copy_(made / made.sum(-1, keepdim=True))
+    result = gamma(device, shapes.new_empty(shapes.shape), generator, shapes)
+    return out.copy_(result / result.sum(-1, keepdim=True))
 
 
 def binomial(device: Any, out: Any, generator: Any, counts: Any, probabilities: Any) -> Any:
@@ -79,9 +79,9 @@ def choose(device: Any, out: Any, generator: Any, weights: Any) -> Any:
     lanes = -(-samples // ROW) * ROW
     counter, seed = take(generator, out, -(-rows // MOST_ROWS) * 4)
     code = weights.dtype.code
-    made = kernel(device, ("choice", code), lambda: choice_nest(code))
+    result = kernel(device, ("choice", code), lambda: choice_nest(code))
     given = [out.numel(), counter, seed, weights.shape[1], samples, lanes]
-    run(made, (ends.contiguous(), shares.contiguous(), out), given, out.numel())
+    run(result, (ends.contiguous(), shares.contiguous(), out), given, out.numel())
     return out
 
 
@@ -101,8 +101,8 @@ def permute(device: Any, out: Any, generator: Any) -> Any:
         ordered = ordered & ((1 << wanted) - 1)
     ordered, places = ordered.sort(stable=True)
     counter, seed = take(generator, out, -(-n // 4) * 4)
-    made = kernel(device, ("islands",), island_nest)
-    run(made, (ordered, places), [n, counter, seed], n)
+    result = kernel(device, ("islands",), island_nest)
+    run(result, (ordered, places), [n, counter, seed], n)
     return out.copy_(places)
 
 

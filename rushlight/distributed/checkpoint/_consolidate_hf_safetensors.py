@@ -71,7 +71,7 @@ def _whole(files: list[str], names: set[str]) -> dict[str, Any]:
             offsets = offsets_in(file)
             for name in file.header.keys() & names:
                 parts.setdefault(name, []).append((path, offsets[name], *file.layout(name)))
-    made = {}
+    results = {}
     for name in sorted(parts):
         sizes = [max(ends) for ends in zip(*[[o + n for o, n in zip(at, shape, strict=True)]
                                              for _, at, shape, _ in parts[name]], strict=True)]  # fmt: skip
@@ -82,8 +82,8 @@ def _whole(files: list[str], names: set[str]) -> dict[str, Any]:
                 target = target.narrow(dim, start, length)
             with TensorFile(path) as file:
                 target.copy_(file.read(name))
-        made[name] = whole
-    return made
+        results[name] = whole
+    return results
 
 
 def _planned(input_dir: str, mapping: Mapping[str, int] | None) -> dict[int, set[str]]:

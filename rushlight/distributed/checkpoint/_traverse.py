@@ -51,13 +51,13 @@ def set_element(root_dict: dict[str, Any], path: OBJ_PATH, value: Any) -> None:
     """Put a leaf where its path says, making the dicts and lists on the way."""
     inner: Any = root_dict
     for step, following in itertools.pairwise(path):
-        made: Any = [] if isinstance(following, int) else {}
+        result: Any = [] if isinstance(following, int) else {}
         if isinstance(step, int):
             _extend(inner, step, None)
             if inner[step] is None:
-                inner[step] = made
+                inner[step] = result
         else:
-            inner.setdefault(step, made)
+            inner.setdefault(step, result)
         inner = inner[step]
     if isinstance(path[-1], int):
         _extend(inner, path[-1], None)

@@ -57,9 +57,9 @@ def storage_for(storage: Any, checkpoint_id: str | os.PathLike | None, reader: b
             f"checkpoint_id={checkpoint_id!r} is no folder that can be reached here: give a "
             f"{'StorageReader' if reader else 'StorageWriter'} for such a place"
         )
-    made: StorageReader | StorageWriter = (FileSystemReader if reader else FileSystemWriter)(checkpoint_id)
-    made.reset(checkpoint_id)
-    return made
+    result: StorageReader | StorageWriter = (FileSystemReader if reader else FileSystemWriter)(checkpoint_id)
+    result.reset(checkpoint_id)
+    return result
 
 
 def save(

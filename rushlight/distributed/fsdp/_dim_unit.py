@@ -101,8 +101,8 @@ class DimUnit(Unit):
         return self._buffer[cut.start : cut.start + count].view(shape)
 
     def _as_parameter(self, i: int, local: Any) -> Any:
-        made = DTensor(local, self._spec(i), requires_grad=False)
-        return Parameter(made, requires_grad=self.origins[i].requires_grad)
+        result = DTensor(local, self._spec(i), requires_grad=False)
+        return Parameter(result, requires_grad=self.origins[i].requires_grad)
 
     def _spec(self, i: int) -> DTensorSpec:
         cut, origin = self.cuts[i], self.origins[i]

@@ -46,10 +46,10 @@ class FSDPModule:
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """A module made from a sharded one's class (slices of containers) is a plain one."""
         original = cls.__mro__[2] if issubclass(cls, Module) else cls
-        made = original.__new__(original)
+        result = original.__new__(original)
         if issubclass(original, Module):
-            made.__init__(*args, **kwargs)
-        return made
+            result.__init__(*args, **kwargs)
+        return result
 
     def _get_fsdp_state(self) -> Passes:
         found = passes_of(self)     # type: ignore[arg-type]

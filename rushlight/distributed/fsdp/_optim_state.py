@@ -106,14 +106,14 @@ def _of_unit(unit: FlatUnit, names: list[str], states: list[Any], is_sharded: bo
         seen = [None] * unit.size
         all_gather_object(seen, here, group=unit.group)
     kinds = {k: v for theirs in reversed(seen) for k, v in theirs.items()}
-    made: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for key, (dtype, is_spread) in kinds.items():
         if not is_spread:
             for i, name in enumerate(names):
                 own = states[i] if unit.keeps_names else states[0]
                 if own and key in own:
                     value = own[key]
-                    made.setdefault(name, {})[key] = value.clone() if isinstance(value, _C.Tensor) else value
+                    results.setdefault(name, {})[key] = value.clone() if isinstance(value, _C.Tensor) else value
             continue
         flat = unit._buffer.new_zeros(unit.length).to(dtype)
         for i, own in enumerate(states):
@@ -122,8 +122,8 @@ def _of_unit(unit: FlatUnit, names: list[str], states: list[Any], is_sharded: bo
         for name, whole in zip(names, unit.gathered(flat)):
             if is_sharded:
                 whole = distribute_tensor(whole, _mesh_of(unit), [Shard(0)], src_data_rank=None)
-            made.setdefault(name, {})[key] = whole if is_sharded else whole.clone()
-    return made
+            results.setdefault(name, {})[key] = whole if is_sharded else whole.clone()
+    return results
 
 
 def optim_state_dict_to_load(
@@ -133,10 +133,10 @@ def optim_state_dict_to_load(
     """A state by names of parameters as one that this process's optimizer can load."""
     if is_named_optimizer:
         raise NotImplementedError("optim_state_dict_to_load: is_named_optimizer is not written yet")
-    made = _for_optimizer(optim_state_dict, model, optim)
+    result = _for_optimizer(optim_state_dict, model, optim)
     if load_directly:
-        optim.load_state_dict(made)
-    return made
+        optim.load_state_dict(result)
+    return result
 
 
 def shard_full_optim_state_dict(
@@ -205,10 +205,10 @@ def _entry(p: Any, places: _Places, state: dict[str, Any]) -> dict[str, Any]:
     if names[0] not in places.unit_of:
         return dict(state[names[0]])
     unit = places.unit_of[names[0]][0]
-    made: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for key, value in state[known[0]].items():
         if not isinstance(value, _C.Tensor) or not value.dim():
-            made[key] = value
+            results[key] = value
             continue
         flat = unit._buffer.new_zeros(unit.length).to(value.dtype)
         for name in known:
@@ -218,8 +218,8 @@ def _entry(p: Any, places: _Places, state: dict[str, Any]) -> dict[str, Any]:
             here = unit.piece(i)
             begin = unit.rank * unit.length + here.start - unit.starts[i]
             flat[here].copy_(tensor.reshape(-1)[begin : begin + here.stop - here.start])
-        made[key] = flat[unit.piece(places.unit_of[names[0]][1])].clone() if unit.keeps_names else flat
-    return made
+        results[key] = flat[unit.piece(places.unit_of[names[0]][1])].clone() if unit.keeps_names else flat
+    return results
 
 
 def rekeyed(given: dict[str, Any], to_names: bool, model: Module, optim_input: Any, optim: Any) -> dict[str, Any]:

@@ -376,9 +376,9 @@ def _machine_groups() -> tuple[Any, Any]:
     ranks = [get_process_group_ranks(g) for g in all_of_them] if all_of_them else [list(range(default_group().size()))]
     across = None
     for same_place in zip(*ranks):
-        made = new_group(list(same_place))
+        result = new_group(list(same_place))
         if default_group().rank() in same_place:
-            across = made
+            across = result
     return inside, across
 
 

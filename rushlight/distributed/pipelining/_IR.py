@@ -229,11 +229,11 @@ class _StageModule(Module):
 
     def __init__(self, holder: Module, graph: Graph, in_spec: Any, out_spec: Any) -> None:
         super().__init__()
-        made = GraphModule(holder, graph)
-        self.__dict__.update(_graph_module=made, _in_spec=in_spec, _out_spec=out_spec)
+        result = GraphModule(holder, graph)
+        self.__dict__.update(_graph_module=result, _in_spec=in_spec, _out_spec=out_spec)
         # The graph's own tables: what is moved or loaded here is moved and loaded there.
-        self._modules, self._parameters, self._buffers = made._modules, made._parameters, made._buffers
-        self._non_persistent_buffers_set = made._non_persistent_buffers_set
+        self._modules, self._parameters, self._buffers = result._modules, result._parameters, result._buffers
+        self._non_persistent_buffers_set = result._non_persistent_buffers_set
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self._in_spec is not None:

@@ -97,14 +97,14 @@ def split_args_kwargs_into_chunks(
         for value, spec in zip(flat, specs, strict=True):
             if isinstance(spec, TensorChunkSpec):
                 chunks = min(chunks, value.size(spec.split_dim))
-    made = []
+    results = []
     for flat, specs, tree in groups:
         columns = [
             [value] * chunks if _is_replicated(spec) else split_tensor(value, spec.split_dim, chunks)
             for value, spec in zip(flat, specs, strict=True)
         ]
-        made.append([tree_unflatten([column[i] for column in columns], tree) for i in range(chunks)])
-    return made[0], made[1]
+        results.append([tree_unflatten([column[i] for column in columns], tree) for i in range(chunks)])
+    return results[0], results[1]
 
 
 def merge_chunks(chunks: list[Any], chunk_spec: Any) -> Any:

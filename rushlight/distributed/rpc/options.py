@@ -53,9 +53,9 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     def set_device_map(self, to: str, device_map: Mapping[Any, Any]) -> None:
         """Which device's tensors go to which of another worker: the CPU's to the CPU."""
-        made = {_C.device(mine): _C.device(theirs) for mine, theirs in device_map.items()}
-        _check_host([*made, *made.values()], "device_maps")
-        self.device_maps.setdefault(to, {}).update(made)
+        result = {_C.device(mine): _C.device(theirs) for mine, theirs in device_map.items()}
+        _check_host([*result, *result.values()], "device_maps")
+        self.device_maps.setdefault(to, {}).update(result)
 
     def set_devices(self, devices: Sequence[Any]) -> None:
         """The devices that calls compute on."""

@@ -98,10 +98,10 @@ class RRef(Generic[T]):
 
     @classmethod
     def _of(cls, owner: WorkerInfo, rref: Any, fork: Any, future: Future | None, created: Future) -> RRef:
-        made = cls.__new__(cls)
-        made._owner, made._id, made._fork = owner, rref, fork
-        made._future, made._created = future, created      # type: ignore[assignment]
-        return made
+        result = cls.__new__(cls)
+        result._owner, result._id, result._fork = owner, rref, fork
+        result._future, result._created = future, created      # type: ignore[assignment]
+        return result
 
     def owner(self) -> WorkerInfo:
         """The worker that has the value."""

@@ -53,7 +53,7 @@ def write(path: str, text: str) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser("rushlight.distributed.simulator", description=__doc__,
+    result = argparse.ArgumentParser("rushlight.distributed.simulator", description=__doc__,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default, what in (
         ("layers", 48, "blocks of the transformer"), ("width", 8192, "numbers per position"),
@@ -61,16 +61,16 @@ def parser() -> argparse.ArgumentParser:
         ("vocabulary", 50304, "words"), ("batch", 1024, "sequences in a step"), ("show", 5, "how many layouts"),
         ("micro-batches", 1, "per data parallel rank"), ("chunks", 1, "stages per rank, interleaved"),
     ):  # fmt: skip
-        made.add_argument(f"--{name}", type=int, default=default, help=f"{what} ({default})")
+        result.add_argument(f"--{name}", type=int, default=default, help=f"{what} ({default})")
     for name in ("ranks", "data", "tensor", "pipeline", "context"):
-        made.add_argument(f"--{name}", type=int, default=None)
-    made.add_argument("--cluster", choices=sorted(CLUSTERS), default="h200")
-    made.add_argument("--schedule", choices=SCHEDULES, default="1f1b")
-    made.add_argument("--shard", choices=SHARDS, default="none", help="what data parallel ranks divide among them")
-    made.add_argument("--recompute", action="store_true", help="keep only the inputs of blocks")
-    made.add_argument("--page", help="write the timeline of the first layout as an HTML page")
-    made.add_argument("--trace", help="write it for a trace viewer")
-    return made
+        result.add_argument(f"--{name}", type=int, default=None)
+    result.add_argument("--cluster", choices=sorted(CLUSTERS), default="h200")
+    result.add_argument("--schedule", choices=SCHEDULES, default="1f1b")
+    result.add_argument("--shard", choices=SHARDS, default="none", help="what data parallel ranks divide among them")
+    result.add_argument("--recompute", action="store_true", help="keep only the inputs of blocks")
+    result.add_argument("--page", help="write the timeline of the first layout as an HTML page")
+    result.add_argument("--trace", help="write it for a trace viewer")
+    return result
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def stages_of(model: Model, layout: Layout, cluster: Cluster, samples: float) ->
     count = layout.pipeline * layout.chunks
     if count > len(model.blocks):
         raise ValueError(f"layout: {count} pipeline stages asked for, but {model.name} has {len(model.blocks)} blocks")
-    made, parts = [], divided(model.blocks, count)
+    results, parts = [], divided(model.blocks, count)
     for number, blocks in enumerate(parts):
         rank = number % layout.pipeline
         pieces = tuple(piece_of(block, model, layout, cluster, samples, rank) for block in blocks)
@@ -59,8 +59,8 @@ def stages_of(model: Model, layout: Layout, cluster: Cluster, samples: float) ->
             sending = cluster.link(group[rank], group[(rank + 1) % layout.pipeline]).time(passed) * cluster.sharing()
         kept = sum((b.passed if layout.recompute else b.kept) for b in blocks) * samples / layout.context
         own = sum(b.parameters for b in blocks) * model.parameter_bytes / layout.tensor
-        made.append(Stage(rank, pieces, sending, kept / layout.tensor, own))
-    return made
+        results.append(Stage(rank, pieces, sending, kept / layout.tensor, own))
+    return results
 
 
 def piece_of(block: Block, model: Model, layout: Layout, cluster: Cluster, samples: float, rank: int) -> Piece:

@@ -279,18 +279,18 @@ def _new(name: str, like: DTensor, size: Any, *rest: Any) -> DTensor:
     """`like.new_zeros(...)` and its kin: lies alike if it is as large, else whole everywhere."""
     value, (dtype, layout, device, pin_memory, requires_grad) = rest[:-5], rest[-5:]
     check_options(name, layout, pin_memory)
-    made = like._fresh(tuple(size), None, dtype or like.dtype, like.device if device is None else device)
+    result = like._fresh(tuple(size), None, dtype or like.dtype, like.device if device is None else device)
     if name != "new_empty":
-        made._local_tensor.fill_({"new_zeros": 0, "new_ones": 1}.get(name) if not value else value[0])
-    return made.requires_grad_() if requires_grad else made
+        result._local_tensor.fill_({"new_zeros": 0, "new_ones": 1}.get(name) if not value else value[0])
+    return result.requires_grad_() if requires_grad else result
 
 
 def _drawn(overload: Any, like: DTensor, *rest: Any) -> DTensor:
     """An op that draws a number for each element: each process draws those of its part."""
     placements = gradient_placements(like.placements)      # terms are not drawn for
     source = like if like.placements == placements else like.redistribute(placements=placements)
-    made = overload.call(source.to_local(), *rest)
-    return DTensor.from_local(made, like.device_mesh, placements, shape=like.shape, stride=like.stride())
+    result = overload.call(source.to_local(), *rest)
+    return DTensor.from_local(result, like.device_mesh, placements, shape=like.shape, stride=like.stride())
 
 
 def _whole(tensor: DTensor) -> Tensor:
@@ -346,11 +346,11 @@ class DTensorMeta(PythonMeta):
         return self.empty().fill_(value)
 
     def like(self, shape: Sequence[int] | None = None, dtype: Any = None) -> DTensorMeta:
-        made = fresh(
+        result = fresh(
             self.shape if shape is None else shape, self.dtype if dtype is None else dtype, _C.device("meta"),
             self.spec.mesh, self.spec.placements if shape is None else replicated(self.spec.mesh),
         )  # fmt: skip
-        return DTensorMeta(made._spec, self.device, self.requires_grad, self.fake)
+        return DTensorMeta(result._spec, self.device, self.requires_grad, self.fake)
 
 
 class _FromLocal(Function):

@@ -204,10 +204,10 @@ def view(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
     # strides that no two dimensions share, and that no sum or multiple of others is
     marked = _C.empty(tuple(t.shape), tuple(3 ** (d + 1) * 7 for d in range(t.ndim)), t.dtype, _C.device("meta"))
     try:
-        made = definition.geometry(marked, *args[1:])
+        result = definition.geometry(marked, *args[1:])
     except RuntimeError as error:
         raise NoRule(definition.spec.name) from error
-    geometries = made if isinstance(made, list) else [made]
+    geometries = result if isinstance(result, list) else [result]
     dims = {stride: d for d, stride in enumerate(marked.stride())}
 
     def labels(g: Any) -> Labels:
@@ -311,8 +311,8 @@ def fused(definition: Any, args: tuple, results: Sequence[Any]) -> Axes:
 
 
 def _row_dims(definition: Any, args: tuple) -> int:
-    made = definition.row_dims(*args)
-    return made if isinstance(made, int) else len(made)
+    results = definition.row_dims(*args)
+    return results if isinstance(results, int) else len(results)
 
 
 def contraction(text: str) -> Axes:

@@ -105,11 +105,11 @@ def call_bound(overload: Any, bound: tuple) -> Any:
         bound[0]._local_tensor, bound[0]._spec = parts[0], decision.inputs[0]
     if in_place:
         return bound[0]
-    made = wrapped(type(given[0]), result, decision.outputs)
+    whole = wrapped(type(given[0]), result, decision.outputs)
     if was_moved:
-        for t in tensors_of((made,)):
+        for t in tensors_of((whole,)):
             t._is_copy = True
-    return made
+    return whole
 
 
 def tensors_of(args: Sequence[Any]) -> list[Tensor]:
@@ -172,8 +172,8 @@ def wrapped(cls: type, result: Any, specs: Sequence[DTensorSpec]) -> Any:
         if isinstance(value, Tensor):
             return cls(value, next(rest), requires_grad=False)
         if isinstance(value, (list, tuple)):
-            made = [one(x) for x in value]
-            return value._make(made) if hasattr(value, "_make") else type(value)(made)
+            results = [one(x) for x in value]
+            return value._make(results) if hasattr(value, "_make") else type(value)(results)
         return value
 
     return one(result)
@@ -232,12 +232,12 @@ def _decide(overload: Any, bound: tuple, given: list[Any], stays: bool) -> Decis
             chosen.append(placement)
         for chosen, placement in zip(outputs, way.outputs, strict=True):
             chosen.append(placement)
-    made = [
+    results = [
         DTensorSpec(mesh, tuple(placements), TensorMeta(Size(r.shape), tuple(r.stride()), r.dtype))
         for r, placements in zip(shapes, outputs, strict=True)
     ]
     wanted = tuple(t._spec.but(placements=tuple(p)) for t, p in zip(given, inputs, strict=True))
-    return Decision(wanted, tuple(made), _replaced(overload, bound, made))
+    return Decision(wanted, tuple(results), _replaced(overload, bound, results))
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -255,12 +255,12 @@ def no_rule(name: str, given: list[Any]) -> NotImplementedError:
     )
 
 
-def _replaced(overload: Any, bound: tuple, made: list[DTensorSpec]) -> dict[int, Any]:
+def _replaced(overload: Any, bound: tuple, results: list[DTensorSpec]) -> dict[int, Any]:
     """Arguments that say how large the result is, as they are for this process's part."""
-    if not made:
+    if not results:
         return {}
-    part = local_shape(made[0].shape, made[0].mesh, made[0].placements)
-    if part == tuple(made[0].shape):
+    part = local_shape(results[0].shape, results[0].mesh, results[0].placements)
+    if part == tuple(results[0].shape):
         return {}
     found = {}
     for i, (param, value) in enumerate(zip(overload.definition.spec.params, bound, strict=True)):
@@ -358,16 +358,16 @@ def _cut_way(axes: Axes, outputs: list[tuple], label: Any, current: list[Placeme
                 inputs.append(at(row.index(label)))
             else:
                 inputs.append(fold if k in axes.added and fold is not None else Replicate())
-        made: list[Placement] = []
+        results: list[Placement] = []
         for row in outputs:
             if label in row:
-                made.append(at(row.index(label)))
+                results.append(at(row.index(label)))
             elif fold is not None:
-                made.append(fold)
+                results.append(fold)
             else:
                 break
         else:
-            yield Way(tuple(inputs), tuple(made))
+            yield Way(tuple(inputs), tuple(results))
 
 
 def _fits(way: Way, axes: Axes, given: list[Any], chosen: list[list[Placement]], i: int) -> bool:

@@ -22,13 +22,13 @@ def select(bound: tuple, given: list[Any]) -> Any:
     axes = [i for i, placement in enumerate(table.placements) if placement == Shard(dim)]
     if len(axes) != 1 or index.ndim != 1:
         return NotImplemented
-    wanted, made = [], []
+    wanted, results = [], []
     for i, (lies, places) in enumerate(zip(table.placements, index.placements, strict=True)):
         found = _along(i == axes[0], lies, places, dim)
         if found is None:
             return NotImplemented
         wanted.append(found[0])
-        made.append(found[1])
+        results.append(found[1])
     at = _dispatch.moved_local(index, index._spec.but(placements=tuple(wanted)))
     wrong = (at < 0) | (at >= table.shape[dim])
     if not isinstance(at, FakeTensor) and bool(wrong.any()):
@@ -45,7 +45,7 @@ def select(bound: tuple, given: list[Any]) -> Any:
         rows = local.new_zeros([len(at) if d == dim else n for d, n in enumerate(local.shape)])
     sizes = Size(index.shape[0] if d == dim else n for d, n in enumerate(table.shape))
     meta = TensorMeta(sizes, _dispatch.row_major(sizes), rows.dtype)
-    return type(table)(rows, DTensorSpec(table.device_mesh, tuple(made), meta), requires_grad=False)
+    return type(table)(rows, DTensorSpec(table.device_mesh, tuple(results), meta), requires_grad=False)
 
 
 def _along(is_cut: bool, lies: Placement, places: Placement, dim: int) -> tuple[Placement, Placement] | None:

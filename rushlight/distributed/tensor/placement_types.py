@@ -39,10 +39,10 @@ class Placement:
 def _rebuilt(name: str, values: dict[str, Any]) -> Placement:
     """A placement as it was pickled."""
     kinds = {cls.__name__: cls for cls in (Shard, _StridedShard, Replicate, Partial, _NormPartial)}
-    made = object.__new__(kinds[name])
+    result = object.__new__(kinds[name])
     for key, value in values.items():
-        object.__setattr__(made, key, value)
-    return made
+        object.__setattr__(result, key, value)
+    return result
 
 
 @dataclass(frozen=True, repr=False)

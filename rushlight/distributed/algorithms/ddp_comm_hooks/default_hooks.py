@@ -17,8 +17,8 @@ Hook = Callable[[Any, GradBucket], Future]
 
 
 def _mean(group: Any, tensor: Any) -> Future:
-    made = resolve(group)
-    return all_reduce(tensor.div_(made.size()), group=made, async_op=True).get_future()
+    resolved = resolve(group)
+    return all_reduce(tensor.div_(resolved.size()), group=resolved, async_op=True).get_future()
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future:

@@ -194,8 +194,8 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future:   # noqa:
             gradient.copy_(total.div_(group.size()))
         batches = _batched(state, matrices)
         stacked = [_stack(batch) if len(batch) > 1 else batch[0].unsqueeze(0) for batch in batches]
-        made = _approximate(state, bucket.index(), stacked, group, state.orthogonalization_epsilon)
-        for batch, results in zip(batches, made):
+        approximations = _approximate(state, bucket.index(), stacked, group, state.orthogonalization_epsilon)
+        for batch, results in zip(batches, approximations):
             for matrix, result in zip(batch, results):
                 matrix.copy_(result)
 

@@ -65,11 +65,11 @@ class RemoteModule(Module):
     @staticmethod
     def init_from_module_rref(remote_device: Any, module_rref: Any, _module_interface_cls: Any = None) -> RemoteModule:
         """One for a module that is there already."""
-        made = RemoteModule.__new__(RemoteModule)
-        Module.__init__(made)
-        made.on, made.device = _place(remote_device)
-        made.module_rref = module_rref
-        return made
+        result = RemoteModule.__new__(RemoteModule)
+        Module.__init__(result)
+        result.on, result.device = _place(remote_device)
+        result.module_rref = module_rref
+        return result
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module where it is, and wait."""

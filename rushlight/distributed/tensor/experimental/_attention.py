@@ -239,10 +239,10 @@ class RingAttention(Function):
             if met is not None:
                 part = _block(query[:, :, met.queries], k[:, :, met.keys], v[:, :, met.keys], met.is_causal, scale)
                 _join(out[:, :, met.queries], log[:, :, met.queries], *part)
-        made = out.to(query.dtype)
-        ctx.save_for_backward(query, key, value, made, log)
+        result = out.to(query.dtype)
+        ctx.save_for_backward(query, key, value, result, log)
         ctx.rest = mesh, is_causal, balanced, scale
-        return made
+        return result
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> tuple:

@@ -42,8 +42,8 @@ def local_map(
             _part(value, want, grad, in_placements is not None, redistribute_inputs)
             for value, want, grad in zip(values, wanted, back, strict=True)
         ]
-        made = func(*tree_unflatten(parts, shape), **kwargs)
-        return _distributed(made, mesh, out_placements) if any(isinstance(v, DTensor) for v in values) else made
+        result = func(*tree_unflatten(parts, shape), **kwargs)
+        return _distributed(result, mesh, out_placements) if any(isinstance(v, DTensor) for v in values) else result
 
     return mapped
 
@@ -67,9 +67,9 @@ def _part(value: Any, wanted: Layout, back: Layout, is_checked: bool, may_move: 
     return value.to_local(grad_placements=back)
 
 
-def _distributed(made: Any, mesh: DeviceMesh | None, placements: Any) -> Any:
+def _distributed(result: Any, mesh: DeviceMesh | None, placements: Any) -> Any:
     """Parts that a function gave, as distributed tensors."""
-    values, shape = tree_flatten(made)
+    values, shape = tree_flatten(result)
     layouts = placements if isinstance(placements, tuple) else (placements,)
     if layouts and all(isinstance(p, Placement) for p in layouts):
         layouts = (layouts,)      # the layout of a single value

@@ -99,7 +99,7 @@ def _rows_backward(bound: tuple, given: list[Any]) -> Any:
     beside = _beside(scores, axis)
     g, index, total = (_local(t, beside) for t in (grad, target, lse))
     place, here = _held(scores, index)
-    made = (scores._local_tensor - total).exp()
-    if made.shape[1]:
-        made = made.scatter_add(1, place, here.logical_not().to(made.dtype) - 1.0)
-    return type(scores)(made * g, scores._spec, requires_grad=False)
+    result = (scores._local_tensor - total).exp()
+    if result.shape[1]:
+        result = result.scatter_add(1, place, here.logical_not().to(result.dtype) - 1.0)
+    return type(scores)(result * g, scores._spec, requires_grad=False)

@@ -278,11 +278,11 @@ class PrepareModuleOutput(ParallelStyle):
             raise ValueError(
                 f"PrepareModuleOutput: {len(values)} values leave the module, but {len(layouts)} layouts are given"
             )
-        made = tuple(
+        results = tuple(
             _prepared(value, mesh, lies, want, self.use_local_output) if lies is not None else value
             for value, lies, want in zip(values, layouts, wanted, strict=True)
         )
-        return made if isinstance(outputs, tuple) else made[0]
+        return results if isinstance(outputs, tuple) else results[0]
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
         module.register_forward_hook(lambda _, inputs, outputs: self._leave(outputs, device_mesh))
