@@ -12,7 +12,6 @@ namespace rl {
 
 namespace {
 
-constexpr int64_t kGrain = 32768;        // elements per chunk
 constexpr int kMaxOperands = 24;
 
 // --- geometry

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rushlight.codegen.schedule.launch import GRAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOL = ROOT / "tools" / "check_layers.py"
@@ -218,3 +220,9 @@ def test_words_of_docstrings_are_no_imports(checker, capsys):
 
 def test_allowed_import_needs_a_reason(checker):
     assert all(isinstance(reason, str) and len(reason) > 20 for reason in checker.ALLOWED.values())
+
+
+def test_both_languages_cut_work_alike():
+    """Results must not depend on which side cuts a loop into chunks."""
+    written = re.findall(r"kGrain = (\d+)", "".join(p.read_text() for p in (ROOT / "csrc").rglob("*.[hc]*")))
+    assert [int(n) for n in written] == [GRAIN]

@@ -22,7 +22,6 @@ namespace {
 constexpr int kMaxTensors = 8;           // parameter, gradient and state
 constexpr int kMaxScalars = 4;           // state of one element: step counts and the like
 constexpr int kMaxNumbers = 24;          // what the kernel reads beside tensors
-constexpr int64_t kGrain = 32768;        // elements per chunk
 constexpr int64_t kAlign = 64;  // where tensors begin among all elements, so that chunks cut each at multiples of it:
                                 // vectors stay whole, and what an element gets does not depend on other tensors
 constexpr int64_t kAlone = 16384;        // fewer elements than this run without waking the pool
