@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from rushlight.codegen.schedule.launch import GRAIN
 
 ROOT = Path(__file__).resolve().parent.parent
