@@ -15,7 +15,7 @@ late.provide({
     "Parameter": "nn.parameter:Parameter",                           # pickled parameters
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
-    "compile": "_dynamo.eval_frame:compile",                         # Module.compile
+    "compile calls": "_dynamo.eval_frame:compile_calls",             # Module.compile
     "compile_callable": "aot.backends:compile_callable",             # what compile() does with a function
     "compile report": "dynamo.report:Report",                        # _dynamo.explain
     "graph backend": "aot.backends:graph_backend",                   # set_stance(force_backend=...)

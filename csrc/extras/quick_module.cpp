@@ -1,9 +1,9 @@
 // The quick paths of nn.Module. In Python, a call of a module without hooks costs two frames and eight lookups before
 // its forward runs, and reading a registered parameter first raises and drops an AttributeError; a small network spends
 // more time there than in its kernels. Everything that decides stays in Python: with any hook the call goes to
-// `_call_impl`, and a class that defines `__call__` or `__getattr__` of its own keeps Python's slow way. No base class
-// in C: classes of modules keep the memory layout of plain ones, so that `module.__class__` can be assigned. The
-// interpreter lock is held throughout.
+// `_call_impl`, after `compile()` to what that put in its place, and a class that defines `__call__` or `__getattr__`
+// of its own keeps Python's slow way. No base class in C: classes of modules keep the memory layout of plain ones, so
+// that `module.__class__` can be assigned. The interpreter lock is held throughout.
 #include "quick_module.h"
 #include "boundary.h"
 
@@ -11,6 +11,7 @@ namespace rl {
 
 static PyObject* name_forward;
 static PyObject* name_call_impl;
+static PyObject* name_compiled;
 static PyObject* name_call;
 static PyObject* name_getattr;
 static PyObject* name_getattribute;
@@ -44,6 +45,14 @@ static PyObject* call_method(PyObject* self, PyObject* name, PyObject* args, PyO
 static PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* dict = PyObject_GenericGetDict(self, nullptr);
   if (!dict) return nullptr;
+  PyObject* compiled = PyDict_GetItemWithError(dict, name_compiled);
+  if (compiled && compiled != Py_None) {
+    Py_INCREF(compiled);
+    Py_DECREF(dict);
+    PyObject* result = PyObject_Call(compiled, args, kwargs);
+    Py_DECREF(compiled);
+    return result;
+  }
   bool hooked = is_hooked(dict);
   bool own_forward = !hooked && PyDict_GetItemWithError(dict, name_forward);
   Py_DECREF(dict);
@@ -156,10 +165,11 @@ int init_quick_module(PyObject* module) {
     if (!(table_names[i] = PyUnicode_InternFromString(tables[i]))) return -1;
   name_forward = PyUnicode_InternFromString("forward");
   name_call_impl = PyUnicode_InternFromString("_call_impl");
+  name_compiled = PyUnicode_InternFromString("_compiled_call_impl");
   name_call = PyUnicode_InternFromString("__call__");
   name_getattr = PyUnicode_InternFromString("__getattr__");
   name_getattribute = PyUnicode_InternFromString("__getattribute__");
-  if (!name_forward || !name_call_impl || !name_call || !name_getattr || !name_getattribute) return -1;
+  if (!name_forward || !name_call_impl || !name_compiled || !name_call || !name_getattr || !name_getattribute) return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 from .. import _C
 from ..base import late
 from ..nn import Module
-from . import compiled_autograd, config, exc, external_utils
+from . import compiled_autograd, config, exc, external_utils, utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
     allow_in_graph,
@@ -39,7 +39,7 @@ __all__ = [
     "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported", "is_inductor_supported",
     "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
     "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config", "register_backend", "reset",
-    "reset_code_caches", "run", "set_stance", "skip_frame", "substitute_in_graph",
+    "reset_code_caches", "run", "set_stance", "skip_frame", "substitute_in_graph", "utils",
 ]  # fmt: skip
 
 def reset() -> None:

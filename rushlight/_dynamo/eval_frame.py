@@ -94,6 +94,18 @@ def compile(
     return _with_backward(result, choices) if config.compiled_autograd else result
 
 
+def compile_calls(module: Module, *args: Any, **kwargs: Any) -> Callable:
+    """What `module.compile()` puts in the place of the module's calls: its forward compiled, and where hooks, or a
+    forward of this one module, are to be seen, the whole call."""
+    quick, whole = (compile(function, *args, **kwargs) for function in (module.forward, module._call_impl))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        is_plain = "forward" not in vars(module) and not _C.module_is_hooked(module)
+        return (quick if is_plain else whole)(*args, **kwargs)
+
+    return call
+
+
 def _with_backward(compiled: Callable, choices: dict[str, Any]) -> Callable:
     """`made`, with every `backward()` that it comes to compiled too (`config.compiled_autograd`)."""
     backend, options = choices["backend"], choices.get("options")

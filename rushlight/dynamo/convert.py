@@ -28,7 +28,7 @@ from .. import _C
 from .._C import Tensor
 from ..base import environment, late, show
 from ..nn import Module, Parameter
-from . import marks, resume
+from . import counting, marks, resume
 from .breaks import GraphBreak
 from .capture import Captured, Refused, Settings, capture
 from .guards import GuardTree
@@ -203,12 +203,15 @@ class Conversion:
         if is_kept:
             self.trees.append(tree)
             compiled.add_entry(tree.native, completed)
+        stop = captured.break_at
+        counting.count(None if stop is None else stop.reason, None if captured.graph is None else captured.num_ops)
         if self.choices.report is not None:
             self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
         return completed
 
     def _refused(self, compiled: Any, found: Exception | GraphBreak) -> None:
         reason = found.reason if isinstance(found, Refused) else found
+        counting.count(reason)
         if self.choices.report is not None:
             self.choices.report.refused(compiled.function, reason)
         if self.choices.fullgraph or getattr(reason, "is_error", False):

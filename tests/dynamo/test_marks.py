@@ -225,3 +225,20 @@ def test_specialize_on() -> None:
     assert len(graphs) == 3      # others, 8, multiples of 16
     with pytest.raises(TypeError, match="specialize_on"):
         torch._dynamo.mark_dynamic(torch.ones(2), 0, specialize_on=3)
+
+
+def test_counters_name_breaks_and_count_graphs() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin().cos()
+        torch._dynamo.graph_break()
+        return y + 1
+
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    compiled = torch.compile(f, backend="eager")
+    for _ in range(3):      # what is compiled already is not counted again
+        compiled(torch.ones(3))
+    (reason,) = counters["graph_break"]
+    assert "graph_break" in reason and "test_marks.py" in reason
+    assert counters["stats"] == {"unique_graphs": 2, "calls_captured": 3}
+    assert counters["frames"] == {"total": 2, "ok": 1}

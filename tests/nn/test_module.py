@@ -295,9 +295,35 @@ def test_quick_paths_give_way() -> None:
     later = Later()
     Later.__getattr__ = lambda self, name: "later"
     assert later.unknown == "later"
-    Pickled().compile(backend="eager")
     with pytest.raises(RuntimeError, match="nothing"):
         Pickled().compile(backend="nothing")
+
+
+def test_compile_in_place() -> None:
+    graphs = []
+
+    def backend(graph: Any, inputs: list) -> Any:
+        graphs.append(graph)
+        return graph
+
+    model = rl.nn.Sequential(rl.nn.Linear(3, 3), rl.nn.ReLU())
+    x = rl.randn(2, 3)
+    expected, names = model(x), list(model.state_dict())
+    model.compile(backend=backend)
+    assert not graphs and rl.equal(model(x), expected) and len(graphs) == 1
+    model(x)
+    assert len(graphs) == 1 and list(model.state_dict()) == names and [*model.children()] == [*model]
+    handle = model.register_forward_hook(lambda module, args, result: result * 2)
+    assert rl.equal(model(x), expected * 2) and len(graphs) == 2
+    handle.remove()
+    assert rl.equal(model(x), expected) and len(graphs) == 2
+    model.forward = lambda x: x
+    assert rl.equal(model(x), x)
+    del model.forward
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert rl.equal(copied(x), expected)
+        assert copied._compiled_call_impl is None
+    assert len(graphs) == 2 and rl.equal(rl.compile(model, backend="eager", fullgraph=True)(x), expected)
 
 
 def test_functional_call_and_stacked_state() -> None:

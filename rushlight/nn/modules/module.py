@@ -98,7 +98,8 @@ class Module(State, Hooks):
             super().__init__(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call_impl(*args, **kwargs)  # without hooks, the core goes straight to forward instead
+        # the core stands in for this: without hooks, it goes straight to forward
+        return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return call_with_hooks(self, args, kwargs)
@@ -238,6 +239,11 @@ class Module(State, Hooks):
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
         return sorted(name for name in names if not name[0].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Modules pickled by older versions lack the newer hook tables.
@@ -486,9 +492,8 @@ class Module(State, Hooks):
                 param.grad.zero_()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile calls of this module in place, with the options of `compile()`,
-        which also says what that means today."""
-        late.provided("compile")(self.forward, *args, **kwargs)
+        """Compile calls of this module in place, with the options of `compile()`. Copies are not compiled."""
+        self.__dict__["_compiled_call_impl"] = late.provided("compile calls")(self, *args, **kwargs)
 
     # Text
 

@@ -135,7 +135,7 @@ class RNNBase(Module):
         """What PyTorch's layers keep besides comes along: it loads modules pickled here."""
         names = [[name for name in self._flat_weights_names if name.partition("_l")[2] == suffix[2:]]
                  for layer in range(self.num_layers) for suffix in self._suffixes(layer)]  # fmt: skip
-        return {**self.__dict__, "_flat_weights": self._flat_weights, "_all_weights": names}
+        return {**super().__getstate__(), "_flat_weights": self._flat_weights, "_all_weights": names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(
