@@ -181,6 +181,11 @@ class OptimizedModule(Module):
     forward = __call__
 
     @property
+    def dynamo_ctx(self) -> Callable:
+        """Compiles other functions as this module is compiled."""
+        return functools.partial(late.provided("compile_callable"), **self.__dict__["_choices"])
+
+    @property
     def training(self) -> bool:
         return self._modules["_orig_mod"].training
 

@@ -39,7 +39,8 @@ class Outcome:
 
 
 def run_side(path: Path, served: bool, only: list[str]) -> dict[str, dict]:
-    """The results of the cases of a file, on Rushlight (`served`) or on PyTorch, in a process of its own."""
+    """The results of the cases of a file, on Rushlight (`served`) or on PyTorch, in a process of its own. The runner's
+    own arguments may be among the names of the cases."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.pickle"
         program = [str(HERE / "runner.py"), str(path), str(results), *only]

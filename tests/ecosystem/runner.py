@@ -2,6 +2,7 @@
 
     python runner.py <module of cases> <results.pickle>                            on PyTorch
     python -m rushlight run runner.py <module of cases> <results.pickle>           on Rushlight
+    python -m rushlight run runner.py <module> <results.pickle> --compiled         as it is, and then compiled
 
 A module of cases (see cases/) holds functions whose names begin with `case_`; each gets a seeded generator and returns
 a dict from names to tensors, arrays, numbers or strings. Leaves: for each case, its values as NumPy arrays and plain
@@ -27,6 +28,8 @@ warnings.simplefilter("ignore")
 
 import numpy
 import torch
+
+from tests.ecosystem.compiling import compiled
 
 
 def declare_missing_ops() -> None:
@@ -75,11 +78,25 @@ def run_case(function: object) -> dict[str, object]:
     return {"values": values, "error": error, "seconds": time.perf_counter() - started}
 
 
+def run_compiled(function: object) -> dict[str, object]:
+    """A case as it is and compiled; with "breaks" of graphs, and how many graphs and "programs" there were."""
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    eager = run_case(function)
+    with compiled() as count:
+        done = run_case(function)
+        programs = count()
+    return {**done, "eager": eager, "programs": programs, "breaks": dict(counters["graph_break"]),
+            "graphs": counters["stats"]["unique_graphs"]}  # fmt: skip
+
+
 def main(path: str, results: str, only: list[str]) -> None:
     torch.set_num_threads(2)
     declare_missing_ops()
     cases = load_cases(path)
-    done = {name: run_case(function) for name, function in cases.items() if not only or name in only}
+    run = run_compiled if "--compiled" in only else run_case
+    only = [name for name in only if name != "--compiled"]
+    done = {name: run(function) for name, function in cases.items() if not only or name in only}
     with open(results, "wb") as file:
         pickle.dump(done, file)
 

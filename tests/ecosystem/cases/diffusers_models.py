@@ -26,6 +26,8 @@ from diffusers import (
 )
 from diffusers.training_utils import EMAModel
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "diffusers"
 TOLERANCE = 1e-3
 
@@ -80,7 +82,7 @@ def norms(model: torch.nn.Module) -> torch.Tensor:
 
 
 def case_unet_training() -> dict:
-    model, scheduler = unet(), DDPMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
+    model, scheduler = prepared(unet()), DDPMScheduler(num_train_timesteps=100, beta_schedule="squaredcos_cap_v2")
     optimizer, average, losses = (
         torch.optim.AdamW(model.parameters(), lr=1e-3),
         EMAModel(model.parameters(), decay=0.9),
@@ -107,7 +109,7 @@ def case_unet_training() -> dict:
 
 
 def case_conditioned_unet() -> dict:
-    model = conditioned()
+    model = prepared(conditioned())
     text = torch.randn(2, 5, 12, requires_grad=True)
     out = model(torch.randn(2, 4, 8, 8), torch.tensor([3, 40]), encoder_hidden_states=text).sample
     out.square().mean().backward()
@@ -120,13 +122,14 @@ def case_conditioned_unet() -> dict:
 def case_autoencoders() -> dict:
     model = autoencoder()
     x = torch.randn(1, 3, 16, 16)
-    posterior = model.encode(x).latent_dist
-    rebuilt = model.decode(posterior.sample()).sample
+    posterior = prepared(model.encode)(x).latent_dist
+    rebuilt = prepared(model.decode)(posterior.sample()).sample
     (rebuilt.sub(x).square().mean() + 1e-3 * posterior.kl().mean()).backward()
     model.enable_tiling()
     with torch.no_grad():
-        tiled = model(torch.randn(1, 3, 16, 16)).sample
-    quantised = VQModel(block_out_channels=(8,), norm_num_groups=4, latent_channels=3, num_vq_embeddings=8)(x).sample
+        tiled = prepared(model)(torch.randn(1, 3, 16, 16)).sample
+    quantised = VQModel(block_out_channels=(8,), norm_num_groups=4, latent_channels=3, num_vq_embeddings=8)
+    quantised = prepared(quantised)(x).sample
     return {"rebuilt": rebuilt, "norms": norms(model), "tiled": tiled, "mode": posterior.mode(), "quantised": quantised}
 
 
@@ -142,6 +145,7 @@ def case_dit() -> dict:
         num_embeds_ada_norm=1000,
         norm_num_groups=4,
     )
+    model = prepared(model)
     out = model(torch.randn(2, 4, 8, 8), timestep=torch.tensor([1, 2]), class_labels=torch.tensor([3, 4])).sample
     out.square().mean().backward()
     model.eval()
@@ -158,11 +162,15 @@ def sampled(scheduler: object, steps: int = 6) -> dict:
     scheduler.set_timesteps(steps)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, 3, 6, 6, generator=generator) * getattr(scheduler, "init_noise_sigma", 1.0)
-    for t in scheduler.timesteps:
+
+    @prepared
+    def network(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
         inside = scheduler.scale_model_input(x, t) if hasattr(scheduler, "scale_model_input") else x
-        guess = 0.3 * inside + 0.1 * torch.tanh(inside) * (t / 1000)
+        return 0.3 * inside + 0.1 * torch.tanh(inside) * (t / 1000)
+
+    for t in scheduler.timesteps:
         x = scheduler.step(
-            guess,
+            network(x, t),
             t,
             x,
             **(
@@ -191,7 +199,7 @@ def case_schedulers() -> dict:
 
 
 def case_pipelines() -> dict:
-    model, results = unet().eval(), {}
+    model, results = prepared(unet().eval()), {}
     for pipeline in (
         DDPMPipeline(model, DDPMScheduler(num_train_timesteps=20)),
         DDIMPipeline(model, DDIMScheduler(num_train_timesteps=20)),
@@ -219,13 +227,13 @@ def case_text_to_picture() -> dict:
             pad_token_id=1,
         )
     ).eval()
-    prompt = text(torch.randint(2, 50, (1, 8)))[0]
+    prompt = prepared(text)(torch.randint(2, 50, (1, 8)))[0]
     nothing = torch.zeros_like(prompt)
     pipeline = diffusers.StableDiffusionPipeline(
         vae=autoencoder().eval(),
         text_encoder=text,
         tokenizer=None,
-        unet=conditioned().eval(),
+        unet=prepared(conditioned().eval()),
         scheduler=EulerDiscreteScheduler(),
         safety_checker=None,
         feature_extractor=None,

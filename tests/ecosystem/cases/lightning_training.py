@@ -10,6 +10,8 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "lightning"
 
 
@@ -17,9 +19,8 @@ class Classifier(lightning.LightningModule):
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.save_hyperparameters()
-        self.net = torch.nn.Sequential(
-            torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(width, 3)
-        )
+        layers = torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(width, 3)
+        self.net = prepared(torch.nn.Sequential(*layers))
         self.losses: list[float] = []
 
     def training_step(self, batch: tuple, index: int) -> torch.Tensor:
@@ -100,6 +101,42 @@ def case_checkpoints() -> dict:
     }
 
 
+class Quiet(lightning.LightningModule):
+    """Steps that hold nothing but the computation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)
+
+    def training_step(self, batch: tuple, index: int) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+    def predict_step(self, batch: tuple, index: int) -> torch.Tensor:
+        return self(batch[0])
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def fitted(model: lightning.LightningModule) -> dict:
+    """A module that is handed to the Trainer compiled, which compiles its steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        t = trainer(folder, max_epochs=2)
+        t.fit(prepared(model, in_place=False), loader())
+        return {"state": dict(model.state_dict()), "predicted": t.predict(model, loader(16))}
+
+
+def case_compiled_steps() -> dict:
+    return fitted(Quiet())
+
+
+def case_compiled_steps_that_log() -> dict:
+    return fitted(Classifier())
+
+
 class Counter(Callback):
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -121,7 +158,7 @@ def case_callbacks_and_bf16() -> dict:
 def case_fabric() -> dict:
     fabric = lightning.Fabric(accelerator="cpu", devices=1)
     model = torch.nn.Linear(8, 2)
-    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model, optimizer = fabric.setup(prepared(model, in_place=False), torch.optim.SGD(model.parameters(), lr=0.1))
     data = fabric.setup_dataloaders(loader())
     losses = []
     for x, _ in data:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import segmentation_models_pytorch as smp
 import torch
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "segmentation_models_pytorch"
 TOLERANCE = 3e-3   # batch norm over two small pictures magnifies rounding
 
 
 def trained(kind: type, **options: object) -> dict:
-    model = kind(encoder_name="mobilenet_v2", encoder_weights=None, classes=3, **options)
+    model = prepared(kind(encoder_name="mobilenet_v2", encoder_weights=None, classes=3, **options))
     pictures, masks = torch.randn(2, 3, 64, 64), torch.randint(3, (2, 64, 64))
     model.eval()
     with torch.inference_mode():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import timm
 import torch
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "timm torchvision"
 TOLERANCE = 2e-3   # batch norm over two pictures magnifies rounding
 
 
 def trained(name: str, size: int = 64, **options: object) -> dict:
-    model = timm.create_model(name, pretrained=False, num_classes=5, **options)
+    model = prepared(timm.create_model(name, pretrained=False, num_classes=5, **options))
     pictures = torch.randn(2, 3, size, size)
     model.train(False)
     with torch.no_grad():
@@ -88,7 +90,7 @@ def case_beit() -> dict:
 
 
 def case_features() -> dict:
-    model = timm.create_model("resnet10t", pretrained=False, features_only=True).eval()
+    model = prepared(timm.create_model("resnet10t", pretrained=False, features_only=True).eval())
     with torch.no_grad():
         return {"maps": model(torch.randn(1, 3, 64, 64)), "channels": model.feature_info.channels()}
 
@@ -97,7 +99,7 @@ def case_optimizer_and_schedule() -> dict:
     from timm.optim import create_optimizer_v2
     from timm.scheduler import CosineLRScheduler
 
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    model = prepared(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)))
     result = {}
     for name in ("adamw", "lamb", "sgd", "lion", "adabelief"):
         optimizer = create_optimizer_v2(model, opt=name, lr=1e-2, weight_decay=0.05)
@@ -119,5 +121,5 @@ def case_augmentation() -> dict:
     mix = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, num_classes=5, label_smoothing=0.1)
     pictures, targets = mix(torch.randn(4, 3, 16, 16), torch.tensor([0, 1, 2, 3]))
     scores = torch.randn(4, 5)
-    return {"pictures": pictures, "targets": targets, "soft": SoftTargetCrossEntropy()(scores, targets),
-            "smooth": LabelSmoothingCrossEntropy()(scores, torch.tensor([0, 1, 2, 3]))}
+    return {"pictures": pictures, "targets": targets, "soft": prepared(SoftTargetCrossEntropy())(scores, targets),
+            "smooth": prepared(LabelSmoothingCrossEntropy())(scores, torch.tensor([0, 1, 2, 3]))}

@@ -8,6 +8,8 @@ from torch_geometric import nn as gnn
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "torch_geometric"
 
 
@@ -23,7 +25,7 @@ def graph(nodes: int = 12, edges: int = 40) -> Data:
 def trained(layer: torch.nn.Module, *extra: object) -> dict:
     data = graph()
     x = data.x.requires_grad_()
-    out = layer(x, data.edge_index, *(getattr(data, name) for name in extra))
+    out = prepared(layer)(x, data.edge_index, *(getattr(data, name) for name in extra))
     out.square().mean().backward()
     return {
         "out": out,
@@ -67,7 +69,7 @@ def case_edge_convolution() -> dict:
 
 def case_model() -> dict:
     data = graph()
-    model = gnn.GCN(8, 16, 2, 3)
+    model = prepared(gnn.GCN(8, 16, 2, 3))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
     for _ in range(4):
@@ -83,13 +85,13 @@ def case_batches() -> dict:
     graphs = [graph(nodes, 3 * nodes) for nodes in (4, 7, 5, 6)]
     joined = Batch.from_data_list(graphs)
     loaded = [batch.x.sum() for batch in DataLoader(graphs, batch_size=2, shuffle=True)]
-    pooled = gnn.global_mean_pool(joined.x, joined.batch)
+    pooled = prepared(gnn.global_mean_pool)(joined.x, joined.batch)
     return {
         "index": joined.edge_index,
         "batch": joined.batch,
         "loaded": loaded,
         "pooled": pooled,
-        "max": gnn.global_max_pool(joined.x, joined.batch),
+        "max": prepared(gnn.global_max_pool)(joined.x, joined.batch),
         "text": str(joined),
         "again": joined.get_example(2).x,
     }
@@ -100,19 +102,36 @@ def case_heterogeneous() -> dict:
     data["user"].x, data["item"].x = torch.randn(5, 4), torch.randn(7, 4)
     data["user", "buys", "item"].edge_index = torch.stack([torch.randint(5, (12,)), torch.randint(7, (12,))])
     layer = gnn.HeteroConv({("user", "buys", "item"): gnn.SAGEConv((4, 4), 3)})
-    return {"out": layer(data.x_dict, data.edge_index_dict), "text": str(data)}
+    return {"out": prepared(layer)(data.x_dict, data.edge_index_dict), "text": str(data)}
 
 
 def case_utilities() -> dict:
     data = graph()
     utils = torch_geometric.utils
-    index, _ = utils.add_self_loops(data.edge_index)
-    dense = utils.to_dense_adj(data.edge_index)
     return {
-        "loops": index,
-        "dense": dense,
-        "degree": utils.degree(data.edge_index[0], 12),
-        "softmax": utils.softmax(torch.randn(40), data.edge_index[1]),
-        "scatter": utils.scatter(data.x, torch.randint(4, (12,)), reduce="max"),
-        "undirected": utils.to_undirected(data.edge_index),
+        "loops": prepared(utils.add_self_loops)(data.edge_index)[0],
+        "dense": prepared(utils.to_dense_adj)(data.edge_index),
+        "degree": prepared(utils.degree)(data.edge_index[0], 12),
+        "softmax": prepared(utils.softmax)(torch.randn(40), data.edge_index[1]),
+        "scatter": prepared(utils.scatter)(data.x, torch.randint(4, (12,)), reduce="max"),
+        "undirected": prepared(utils.to_undirected)(data.edge_index),
     }
+
+
+def case_pooled_network() -> dict:
+    """Layers, a norm and a readout, over several graphs at once."""
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = gnn.GraphConv(8, 6), gnn.SAGEConv(6, 6)
+            self.norm, self.head = gnn.BatchNorm(6), torch.nn.Linear(6, 2)
+
+        def forward(self, x: torch.Tensor, index: torch.Tensor, batch: torch.Tensor, count: int) -> torch.Tensor:
+            x = self.norm(self.first(x, index)).relu()
+            return self.head(gnn.global_add_pool(self.second(x, index), batch, count))
+
+    joined = Batch.from_data_list([graph(nodes, 3 * nodes) for nodes in (4, 7, 5)])
+    model = Network()
+    out = prepared(model)(joined.x, joined.edge_index, joined.batch, 3)
+    out.square().sum().backward()
+    return {"out": out, "grads": {name: p.grad for name, p in model.named_parameters()}}

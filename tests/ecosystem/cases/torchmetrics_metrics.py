@@ -6,6 +6,8 @@ import torch
 import torchmetrics
 from torchmetrics import functional
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "torchmetrics"
 
 
@@ -21,19 +23,35 @@ def case_classification() -> dict:
             torchmetrics.classification.MulticlassAveragePrecision(4),
         ]
     )
+    update = prepared(lambda scores, target: metrics.update(scores, target))
     for part in range(4):
-        metrics.update(scores[part * 10:][:10], target[part * 10:][:10])
-    return {"all": metrics.compute(), "kappa": functional.cohen_kappa(scores, target, task="multiclass", num_classes=4)}
+        update(scores[part * 10:][:10], target[part * 10:][:10])
+    kappa = prepared(lambda: functional.cohen_kappa(scores, target, task="multiclass", num_classes=4))
+    return {"all": metrics.compute(), "kappa": kappa()}
+
+
+def case_class_metrics() -> dict:
+    """Called as modules: the value of a batch, and the state that all of them leave."""
+    metrics = {
+        "accuracy": torchmetrics.classification.MulticlassAccuracy(4),
+        "f1": torchmetrics.classification.MulticlassF1Score(4),
+        "confusion": torchmetrics.classification.MulticlassConfusionMatrix(4),
+    }
+    result = {}
+    for name, metric in metrics.items():
+        call = prepared(lambda scores, target, metric=metric: metric(scores, target))
+        batches = [call(torch.rand(10, 4).softmax(-1), torch.randint(4, (10,))) for _ in range(3)]
+        result[name] = [batches, metric.compute()]
+    return result
 
 
 def case_binary() -> dict:
     scores, target = torch.rand(50), torch.randint(2, (50,))
-    roc = functional.roc(scores, target, task="binary")
     return {
-        "roc": list(roc),
-        "auroc": functional.auroc(scores, target, task="binary"),
-        "f1": functional.f1_score(scores, target, task="binary"),
-        "mcc": functional.matthews_corrcoef(scores, target, task="binary"),
+        "roc": list(prepared(lambda: functional.roc(scores, target, task="binary"))()),
+        "auroc": prepared(lambda: functional.auroc(scores, target, task="binary"))(),
+        "f1": prepared(lambda: functional.f1_score(scores, target, task="binary"))(),
+        "mcc": prepared(lambda: functional.matthews_corrcoef(scores, target, task="binary"))(),
     }
 
 
@@ -48,7 +66,7 @@ def case_regression() -> dict:
         "explained_variance",
         "concordance_corrcoef",
     )
-    return {name: getattr(functional, name)(a, b) for name in names}
+    return {name: prepared(getattr(functional, name))(a, b) for name in names}
 
 
 def case_images() -> dict:
@@ -56,9 +74,9 @@ def case_images() -> dict:
     # of unrelated pictures, the similarity is a small difference of large sums
     b = 0.8 * a + 0.2 * torch.rand_like(a)
     return {
-        "psnr": functional.image.peak_signal_noise_ratio(a, b, data_range=1.0),
-        "ssim": functional.image.structural_similarity_index_measure(a, b),
-        "tv": functional.image.total_variation(a),
+        "psnr": prepared(lambda: functional.image.peak_signal_noise_ratio(a, b, data_range=1.0))(),
+        "ssim": prepared(functional.image.structural_similarity_index_measure)(a, b),
+        "tv": prepared(functional.image.total_variation)(a),
     }
 
 
@@ -67,7 +85,7 @@ def case_text() -> dict:
     return {
         "bleu": functional.text.bleu_score(said, meant),
         "wer": functional.text.word_error_rate(said, [m[0] for m in meant]),
-        "perplexity": functional.text.perplexity(torch.randn(2, 5, 7), torch.randint(7, (2, 5))),
+        "perplexity": prepared(functional.text.perplexity)(torch.randn(2, 5, 7), torch.randint(7, (2, 5))),
     }
 
 
@@ -89,6 +107,6 @@ def case_state() -> dict:
 
 def case_retrieval_and_aggregation() -> dict:
     indexes, scores, target = torch.randint(3, (20,)), torch.rand(20), torch.randint(2, (20,)).bool()
-    found = torchmetrics.retrieval.RetrievalMAP()(scores, target, indexes=indexes)
-    running = torchmetrics.aggregation.RunningMean(window=3)
+    found = prepared(torchmetrics.retrieval.RetrievalMAP())(scores, target, indexes=indexes)
+    running = prepared(torchmetrics.aggregation.RunningMean(window=3))
     return {"map": found, "running": [running(torch.tensor(float(i))) for i in range(5)]}

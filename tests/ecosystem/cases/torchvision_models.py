@@ -10,12 +10,14 @@ from torchvision.models._utils import IntermediateLayerGetter
 from torchvision.models.feature_extraction import create_feature_extractor
 from torchvision.transforms import v2
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "torchvision"
 TOLERANCE = 2e-3   # batch norm over two pictures magnifies rounding
 
 
 def trained(model: torch.nn.Module, size: int = 64) -> dict:
-    pictures = torch.randn(2, 3, size, size)
+    model, pictures = prepared(model), torch.randn(2, 3, size, size)
     model.eval()
     with torch.no_grad():
         scores = model(pictures)

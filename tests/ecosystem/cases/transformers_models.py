@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 import transformers
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "transformers"
 transformers.logging.set_verbosity_error()
 
@@ -29,13 +31,15 @@ def trained(model: torch.nn.Module, loss: torch.Tensor, **outputs: object) -> di
 
 def causal(model: torch.nn.Module, sample: bool = True) -> dict:
     """A language model: its loss and gradients, greedy, sampled and beam-searched text."""
-    tokens = ids()
+    model, tokens = prepared(model), ids()
     model.train(False)
     result = trained(model, model(input_ids=tokens, labels=tokens).loss)
     prompt = tokens[:, :4]
     with torch.no_grad():
         result["logits"] = model(input_ids=tokens).logits
         result["greedy"] = model.generate(prompt, max_new_tokens=8, do_sample=False)
+        if model.config.model_type != "mamba":
+            result["static"] = model.generate(prompt, max_new_tokens=8, do_sample=False, cache_implementation="static")
         if sample:
             result["sampled"] = model.generate(prompt, max_new_tokens=8, do_sample=True, top_k=20, temperature=0.9)
             result["beams"] = model.generate(prompt, max_new_tokens=6, num_beams=3, do_sample=False)
@@ -44,7 +48,7 @@ def causal(model: torch.nn.Module, sample: bool = True) -> dict:
 
 def masked(model: torch.nn.Module) -> dict:
     """A masked language model in training mode, with padding."""
-    tokens = ids()
+    model, tokens = prepared(model), ids()
     mask = torch.ones_like(tokens)
     mask[0, 7:] = 0
     model.train()
@@ -58,7 +62,7 @@ def case_bert() -> dict:
 
 def case_bert_classifier() -> dict:
     model = transformers.BertForSequenceClassification(transformers.BertConfig(**TOKENS, **SMALL, num_labels=3))
-    return trained(model, model(input_ids=ids(), labels=torch.tensor([0, 2])).loss)
+    return trained(model, prepared(model)(input_ids=ids(), labels=torch.tensor([0, 2])).loss)
 
 
 def case_roberta() -> dict:
@@ -178,7 +182,7 @@ def case_mamba() -> dict:
 
 
 def sequence_to_sequence(model: torch.nn.Module) -> dict:
-    tokens, labels = ids(), ids(2, 6)
+    model, tokens, labels = prepared(model), ids(), ids(2, 6)
     model.train(False)
     result = trained(model, model(input_ids=tokens, labels=labels).loss)
     with torch.no_grad():
@@ -233,7 +237,7 @@ def case_whisper() -> dict:
         suppress_tokens=None,
         begin_suppress_tokens=None,
     )
-    model = transformers.WhisperForConditionalGeneration(config).eval()
+    model = prepared(transformers.WhisperForConditionalGeneration(config).eval())
     sound, labels = torch.randn(2, 16, 40), ids(2, 6)
     result = trained(model, model(input_features=sound, labels=labels).loss)
     with torch.no_grad():
@@ -242,6 +246,7 @@ def case_whisper() -> dict:
 
 
 def picture_classifier(model: torch.nn.Module, size: int = 32) -> dict:
+    model = prepared(model)
     model.train(False)
     outputs = model(pixel_values=torch.randn(2, 3, size, size), labels=torch.tensor([0, 1]))
     return trained(model, outputs.loss, logits=outputs.logits)
@@ -298,7 +303,7 @@ def case_clip() -> dict:
     model = transformers.CLIPModel(
         transformers.CLIPConfig(text_config=text, vision_config=sight, projection_dim=16)
     ).eval()
-    outputs = model(input_ids=ids(), pixel_values=torch.randn(2, 3, 32, 32), return_loss=True)
+    outputs = prepared(model)(input_ids=ids(), pixel_values=torch.randn(2, 3, 32, 32), return_loss=True)
     return trained(model, outputs.loss, images=outputs.image_embeds, texts=outputs.text_embeds)
 
 
@@ -313,6 +318,6 @@ def case_wav2vec2() -> dict:
         num_conv_pos_embedding_groups=2,
         mask_time_prob=0.0,
     )
-    model = transformers.Wav2Vec2ForCTC(config).eval()
+    model = prepared(transformers.Wav2Vec2ForCTC(config).eval())
     outputs = model(torch.randn(2, 800), labels=torch.randint(1, 32, (2, 5)))
     return trained(model, outputs.loss, logits=outputs.logits)

@@ -10,12 +10,14 @@ from vit_pytorch.cvt import CvT
 from vit_pytorch.distill import DistillableViT, DistillWrapper
 from vit_pytorch.max_vit import MaxViT
 
+from tests.ecosystem.compiling import prepared
+
 NEEDS = "vit-pytorch ema-pytorch"
 TOLERANCE = 1e-3
 
 
 def trained(model: torch.nn.Module, size: int = 32) -> dict:
-    pictures = torch.randn(2, 3, size, size)
+    model, pictures = prepared(model), torch.randn(2, 3, size, size)
     loss = torch.nn.functional.cross_entropy(model(pictures), torch.tensor([0, 2]))
     loss.backward()
     model.eval()
