@@ -341,8 +341,9 @@ class _Trace:
         if not isinstance(t, Tensor):
             return InputInfo(False, True)
         version, layout, requires_grad = before
-        changed = _layout(t) != layout
-        return InputInfo(requires_grad, real.is_leaf, t._version != version, _layout(t) if changed else None)
+        sizes, strides, offset = _layout(t)
+        after = None if (sizes, strides, offset) == layout else (sizes, strides, offset - layout[2])
+        return InputInfo(requires_grad, real.is_leaf, t._version != version, after)
 
     def finish(self, outputs: list[Any]) -> Captured:
         twins = {} if self.twins is None else self.twins.of
@@ -492,7 +493,8 @@ class _Outputs:
             raise NotCaptured(
                 f"compile: the function returns memory of {source.dtype} as {o.dtype}. Return a copy (clone())."
             )
-        layout = _layout(o)
+        sizes, strides, offset = _layout(o)
+        layout = sizes, strides, offset - source.storage_offset()      # wherever the source will begin
         if all(type(n) is int for n in (*layout[0], *layout[1], layout[2])):
             return OutputInfo(kind, o.requires_grad, at, layout)
         self.results.append(o)

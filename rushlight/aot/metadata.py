@@ -30,7 +30,7 @@ class InputInfo:
     requires_grad: bool
     is_leaf: bool
     mutates_data: bool = False
-    # (sizes, strides, offset) where the function changed them in place (`t_`, `unsqueeze_`)
+    # (sizes, strides, what to add to the offset) where the function changed them in place (`t_`, `unsqueeze_`)
     layout_after: tuple | None = None
 
 
@@ -42,7 +42,7 @@ class OutputInfo:
     requires_grad: bool = False
     # INPUT, VIEW_OF_INPUT: the input; VIEW_OF_BASE: the base; SAME: the output; NEW: the place in the graph's results
     source: int = 0
-    # sizes, strides, offset of a view; None where the graph returns them (symbolic sizes)
+    # sizes, strides, offset of a view, counted from where its source begins; None where the graph returns them
     layout: tuple | None = None
     shown_at: int = -1             # for a view without a layout: where the graph returns it
     value: Any = None              # CONSTANT

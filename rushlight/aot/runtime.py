@@ -105,7 +105,8 @@ def write_back(target: Tensor, value: Tensor, is_differentiable: bool) -> None:
 
 def look_otherwise(target: Tensor, layout: tuple) -> None:
     """An input that the function turned or reshaped in place."""
-    target.as_strided_(*layout)
+    sizes, strides, offset = layout
+    target.as_strided_(sizes, strides, target.storage_offset() + offset)
 
 
 def output(info: OutputInfo, inputs: list[Any], result: Sequence[Any], earlier: list[Any]) -> Any:
@@ -120,10 +121,12 @@ def output(info: OutputInfo, inputs: list[Any], result: Sequence[Any], earlier: 
     if kind is OutputKind.INPUT:
         return inputs[info.source]
     source = inputs[info.source] if kind is OutputKind.VIEW_OF_INPUT else result[info.source]
-    layout = info.layout
-    if layout is None:
+    if info.layout is None:
         shown = result[info.shown_at]
         layout = tuple(shown.shape), shown.stride(), shown.storage_offset()
+    else:
+        sizes, strides, offset = info.layout
+        layout = sizes, strides, source.storage_offset() + offset
     if source.requires_grad and not info.requires_grad:
         source = source.detach()
     return source.as_strided(*layout)
