@@ -154,6 +154,24 @@ def test_bernoulli_of_probability():
     assert_same(lambda t: t.zeros(50).bernoulli(1.0))
 
 
+@pytest.mark.parametrize("before", [0, 1, 2, 623, 624])
+def test_coins_of_whole_blocks_are_uniforms_below_their_probability(before):
+    """Also where the first of a coin's two words does not decide, which is once in two million draws."""
+    def drawn(draw):
+        rushlight.manual_seed(3)
+        rushlight.rand(before)
+        return draw(), rushlight.rand(5)
+
+    units, following = drawn(lambda: rushlight.rand(2000, dtype=rushlight.float64))
+    for place in (0, 311, 312, 313, 700, 1000, 1247):
+        for p in (units[place].item(), units[place].item() + 2**-53, 0.0, 1.0):
+            coins, then = drawn(lambda p=p: rushlight.empty(2000).bernoulli_(p))
+            assert rushlight.equal(coins, (units < p).float())
+            assert rushlight.equal(then, following)
+    flags, _ = drawn(lambda: rushlight.empty(4000, dtype=rushlight.bool)[::2].bernoulli_(0.25))
+    assert rushlight.equal(flags, units < 0.25)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("scale", [0.1, 5, 12, 5000])
 def test_poisson(dtype, scale):

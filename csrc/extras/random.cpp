@@ -30,7 +30,8 @@ inline Four twist(Four high, Four low) {
   return (mixed >> 1) ^ (reinterpret_cast<Four>((low & 1u) != 0) & 0x9908b0dfu);
 }
 
-inline Four tempered(Four y) {
+template <class Words>
+inline Words tempered(Words y) {
   y ^= y >> 11;
   y ^= (y << 7) & 0x9d2c5680u;
   y ^= (y << 15) & 0xefc60000u;
@@ -52,6 +53,7 @@ void Engine::temper() {
 
 // `count` words from `first` on, of which the new ones `apart` words on (or back) are part: tempered at once, and four
 // vectors at a time, whose instructions wait for nothing but their own.
+template <bool tempers>
 inline void Engine::advance(int first, int count, int apart) {
   uint32_t* state = state_ + first;
   uint32_t* words = words_ + first;
@@ -63,25 +65,74 @@ inline void Engine::advance(int first, int count, int apart) {
       next[u] = load(at + apart) ^ twist(load(at), load(at + 1));
     }
     for (int u = 0; u < 4; ++u) store(state + i + 4 * u, next[u]);
-    for (int u = 0; u < 4; ++u) store(words + i + 4 * u, tempered(next[u]));
+    for (int u = 0; tempers && u < 4; ++u) store(words + i + 4 * u, tempered(next[u]));
   }
   for (; i < count; i += 4) {
     const Four next = load(state + i + apart) ^ twist(load(state + i), load(state + i + 1));
     store(state + i, next);
-    store(words + i, tempered(next));
+    if (tempers) store(words + i, tempered(next));
   }
 }
 
-void Engine::refill() {
+template <bool tempers>
+void Engine::renew() {
   // The shifted operand is last block's words up to word 227 and this block's behind it, at least 227 words apart, far
   // beyond any vector. The first new words, repeated behind the last old ones, make that a plain step too.
   constexpr int kSplit = kWords - kShift, kWhole = kSplit / 4 * 4;
-  advance(0, kWhole, kShift);
+  advance<tempers>(0, kWhole, kShift);
   std::memcpy(state_ + kWords, state_, sizeof(Four));
-  advance(kWhole, 4, kShift);
-  advance(kWhole + 4, kWords - kWhole - 4, -kSplit);
+  advance<tempers>(kWhole, 4, kShift);
+  advance<tempers>(kWhole + 4, kWords - kWhole - 4, -kSplit);
   next_ = 0;
   available_ = kWords;
+}
+
+void Engine::refill() { renew<true>(); }
+
+namespace {
+
+// Coins by the first words of `count` pairs; whether these did not decide all of them.
+bool toss(Coin coin, const uint32_t* words, int count, uint32_t* heads) {
+  constexpr int kPart = 24, kFours = kPart / 4;   // so many vectors that none waits for its own last step
+  Four equal = {};
+  int i = 0;
+  for (; i + kPart <= count; i += kPart) {
+    Four top[kFours];
+    for (int u = 0; u < kFours; ++u) {
+      const uint32_t* at = words + 2 * (i + 4 * u);
+      top[u] = __builtin_shufflevector(load(at), load(at + 4), 0, 2, 4, 6);
+    }
+    for (int u = 0; u < kFours; ++u) top[u] ^= top[u] >> 11;
+    for (int u = 0; u < kFours; ++u) top[u] ^= (top[u] << 7) & 0x9d2c5680u;
+    for (int u = 0; u < kFours; ++u) top[u] ^= (top[u] << 15) & 0xefc60000u;
+    for (int u = 0; u < kFours; ++u) top[u] = (top[u] ^ (top[u] >> 18)) & Coin::kFirst;
+    for (int u = 0; u < kFours; ++u) {
+      store(heads + i + 4 * u, reinterpret_cast<Four>(top[u] < coin.high));
+      equal |= reinterpret_cast<Four>(top[u] == coin.high);
+    }
+  }
+  for (; i < count; ++i) heads[i] = coin(tempered(words[2 * i]), tempered(words[2 * i + 1])) ? ~0u : 0;
+  uint64_t halves[2];
+  std::memcpy(halves, &equal, sizeof halves);
+  return (halves[0] | halves[1]) != 0;
+}
+
+}  // namespace
+
+void Engine::toss_block(Coin coin, uint32_t* heads) {
+  const int odd = available_;   // a last word, whose coin takes the first new one too
+  const uint32_t first = odd ? next32() : 0;
+  renew<false>();
+  if (toss(coin, state_ + odd, kCoins - odd, heads + odd)) {
+    for (int i = odd; i < kCoins; ++i) {
+      const uint32_t* pair = state_ + 2 * i - odd;
+      heads[i] = coin(tempered(pair[0]), tempered(pair[1])) ? ~0u : 0;
+    }
+  }
+  skip(kWords - odd);
+  if (!odd) return;
+  heads[0] = coin(first, tempered(state_[0])) ? ~0u : 0;
+  words_[kWords - 1] = tempered(state_[kWords - 1]);
 }
 
 void Engine::take(uint32_t* out, size_t count) {

@@ -22,6 +22,18 @@ typedef struct _object PyObject;
 
 namespace rl::random {
 
+// A coin takes two draws, and the low 53 bits of both decide: heads where they are below a threshold. The first draw
+// alone decides unless its 21 bits are the threshold's, so the second is rarely looked at.
+struct Coin {
+  static constexpr uint32_t kFirst = (1u << 21) - 1;
+  uint32_t high, low;   // of the threshold
+
+  bool operator()(uint32_t first, uint32_t second) const {
+    const uint32_t top = first & kFirst;
+    return (top < high) | ((top == high) & (second < low));
+  }
+};
+
 // MT19937, produced a block at a time: one vectorised pass advances the 624-word state and tempers it.
 class Engine {
  public:
@@ -52,6 +64,12 @@ class Engine {
   // Copies the next `count` draws; the bulk form of next32.
   void take(uint32_t* out, size_t count);
 
+  // As many coins as a block has pairs of words, all bits set for heads: only when less than a pair of the present
+  // block is left. Half of the words are not even tempered, which takes longer than to make them.
+  static constexpr int kCoins = kWords / 2;
+  void toss_block(Coin coin, uint32_t heads[kCoins]);
+  int64_t available() const { return available_; }
+
   uint64_t seed() const { return seed_; }
   const uint32_t* state() const { return state_; }
   // PyTorch's two cursors: `left` - 1 words remain before a refill, starting at word `next`.
@@ -62,6 +80,9 @@ class Engine {
 
  private:
   void refill();
+  template <bool tempers>
+  void renew();
+  template <bool tempers>
   void advance(int first, int count, int apart);
   void temper();
 

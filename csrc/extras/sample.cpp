@@ -186,18 +186,50 @@ Error geometric(Generator& generator, Region& region, double p) {
   return one_unit(generator, region, true, [=](double u) { return std::ceil(std::log(u) / std::log1p(-p)); });
 }
 
+namespace {
+
+template <class T>
+void place(char* p, int64_t stride, const uint32_t* heads, int64_t count, T hit, T miss) {
+  if (stride == sizeof(T)) {
+    for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(p)[i] = heads[i] ? hit : miss;
+  } else {
+    for (int64_t i = 0; i < count; ++i) *reinterpret_cast<T*>(p + i * stride) = heads[i] ? hit : miss;
+  }
+}
+
+// Coins in whole blocks where there are that many, one by one before and behind.
+template <class T>
+void fill_coins(Generator& generator, Region& region, Coin coin, T hit, T miss) {
+  Engine& engine = generator.engine;
+  walk(region, [&](char** pointers, int64_t n) {
+    const int64_t stride = region.operands[0].strides[0];
+    char* p = pointers[0];
+    while (n > 0) {
+      uint32_t heads[Engine::kCoins];
+      const int64_t left = engine.available() / 2, m = std::min<int64_t>(n, left > 0 ? left : Engine::kCoins);
+      if (left == 0 && m == Engine::kCoins) {
+        engine.toss_block(coin, heads);
+      } else {
+        for (int64_t i = 0; i < m; ++i) {
+          const uint32_t first = engine.next32();
+          heads[i] = coin(first, engine.next32()) ? ~0u : 0;
+        }
+      }
+      place(p, stride, heads, m, hit, miss);
+      n -= m, p += m * stride;
+    }
+  });
+}
+
+}  // namespace
+
 Error bernoulli(Generator& generator, Region& region, double p, double one) {
   const std::lock_guard lock(generator.mutex);
   // A uniform k / 2^53 is below p exactly when the integer k is below p * 2^53, rounded up.
   const uint64_t threshold = static_cast<uint64_t>(std::ceil(std::ldexp(p, 53)));
+  const Coin coin{static_cast<uint32_t>(threshold >> 32), static_cast<uint32_t>(threshold)};
   return for_any(region.operands[0].kind, [&]<class T>(Type<T>) -> Error {
-    const T hit = convert<T>(one), miss = convert<T>(0);
-    // By halves: lanes of 32 bits hold twice as many elements.
-    const uint32_t high = static_cast<uint32_t>(threshold >> 32), low = static_cast<uint32_t>(threshold);
-    fill_blocks<T, 2>(generator, region, [=](const uint32_t* w) {
-      const uint32_t top = w[0] & ((1u << 21) - 1);
-      return (top < high) | ((top == high) & (w[1] < low)) ? hit : miss;
-    });
+    fill_coins<T>(generator, region, coin, convert<T>(one), convert<T>(0));
     return nullptr;
   });
 }
