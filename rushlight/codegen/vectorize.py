@@ -28,7 +28,7 @@ HEAVY = 30  # nodes in a body past which 16 registers hold only two vectors of e
 
 def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]:
     """(lanes, unroll) for a vector loop."""
-    nodes = on_lanes(_roots(s), nest.params)
+    nodes = on_lanes(s)
     touched = [nest.operands[v.attr].code for v in nodes if v.op in ("arg", "load")]
     touched += [nest.operands[k].code for k in _stored(s.body)]
     part = [p.SIZE[p.PARTS.get(code, code)] for code in touched] or [4]
@@ -88,7 +88,7 @@ def wants_single_vectors(s: For | Reduce, nest: Nest, target: Target) -> bool:
         return False  # there the inner dimension is long, or its rest comes once
     if (s.start.op == "var" and s is not nest.loop) or any(isinstance(inner, For) for inner in s.body):
         return choose_width(s, nest, target)[1] > 1
-    nodes = [v for v in on_lanes(_roots(s), nest.params) if v.op not in ("arg", "load")]
+    nodes = [v for v in on_lanes(s) if v.op not in ("arg", "load")]
     return choose_width(s, nest, target)[1] > 1 and len(nodes) > COSTLY
 
 
@@ -105,15 +105,27 @@ def walk_values(roots: Sequence[Value]) -> list[Value]:
     return list(seen)
 
 
-def on_lanes(roots: Sequence[Value], params: Sequence[str]) -> list[Value]:
-    """Nodes whose values take vectors: what is made of parameters and constants alone is one scalar for all lanes."""
+def on_lanes(s: For | Reduce) -> list[Value]:
+    """Nodes whose values take vectors: what is made of names from outside of the loop and constants alone is one scalar
+    for all lanes."""
+    roots, own = _roots(s), {s.var, *_named(s)}
     uniform: dict[Value, bool] = {}
     for value in walk(roots):
         uniform[value] = (
-            value.attr in params if value.op == "var"
+            value.attr not in own if value.op == "var"
             else value.op not in ("arg", "load") and all(uniform[a] for a in value.args)
         )  # fmt: skip
     return [v for v in walk_values(roots) if v.op != "var" and not uniform[v]]
+
+
+def _named(s: Statement) -> list[str]:
+    """Names that a statement gives to values, inside of it too."""
+    if isinstance(s, (For, Reduce)):
+        own = list(s.accs) if isinstance(s, Reduce) else []
+        return own + [name for inner in s.body for name in _named(inner)]
+    if isinstance(s, If):
+        return [name for inner in (*s.then, *s.otherwise) for name in _named(inner)]
+    return [s.name] if isinstance(s, (Local, Assign)) else []
 
 
 def _roots(s: Statement) -> list[Value]:
