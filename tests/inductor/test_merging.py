@@ -81,3 +81,13 @@ def test_sums_over_rows_read_what_an_output_keeps_before_it_is_overwritten() -> 
         (run(x) ** 3).sum().backward()
         found.append([p.grad.clone() for p in model.parameters()])
     rl.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
+
+
+def test_elements_wait_for_later_loops_in_rows_of_any_length() -> None:
+    w = rl.randn(1)
+    for cols in (5, 1000, 4096, 4097):
+        x, y = rl.randn(3, cols), rl.randn(3, cols)
+        check(lambda x, y: rl.nn.functional.layer_norm(x + y, (x.shape[-1],)), x, y)
+        check(lambda x, y: (x + y, rl.nn.functional.layer_norm(x + y, (x.shape[-1],)) * w), x, y)
+        check(lambda x, y: ((x * y).softmax(-1) + y, (x * y).amax(-1)), x, y)
+        check(lambda x, y: rl.nn.functional.layer_norm(x + y, (x.shape[-1],)).sum(0), x, y)

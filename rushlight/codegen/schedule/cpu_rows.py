@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...base.shape import is_below
 from ...loops.expr import Value, and_, cast, const, eq, fma, ge, load, lt, min_, or_, replace, var, walk
-from ...loops.nest import Check, Fetch, For, Local, Nest, Statement, Store, operands, reduction, rows
+from ...loops.nest import Check, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
 from ...loops.row_program import COLUMN, FULL, ROW, RowNode, RowProgram, reachable
 from ...loops.vocabulary import Scalars
 from .launch import GRAIN, SUM_ROWS, Launch, Schedule, Temp, grain_of
@@ -18,6 +19,8 @@ from .launch import GRAIN, SUM_ROWS, Launch, Schedule, Temp, grain_of
 ZERO = const(0, "i64")
 CALL = 30                # instructions of a function such as exp
 KEEPING = 6              # instructions that a store is worth: lines written so early are written to memory twice
+HELD = 4096              # elements of a row that the nearest cache holds beside what is read and written
+HOLDING = 2              # instructions that a store to memory of the kernel's own is worth
 scalars = Scalars()
 
 
@@ -25,8 +28,9 @@ def schedule_rows(
     program: RowProgram, count: int, cols: int, target: str = "cpu", distances: tuple[int, ...] = ()
 ) -> Schedule:
     """How a CPU runs the program over `count` rows of `cols` elements, those of `program.lines` at these distances;
-    elsewhere nothing is kept in the results meanwhile."""
+    elsewhere nothing is kept meanwhile."""
     spills = target == "cpu"
+    held = HELD if spills and is_below(cols, HELD + 1) else 0
     inputs, outs, totals = len(program.operands), len(program.results), program.totals()
     place = inputs + outs
     per_chunk = max(1, min(SUM_ROWS, GRAIN * 8 // max(1, cols)))
@@ -38,19 +42,19 @@ def schedule_rows(
         error = place + len(temps)
         temps.append(Temp("i64", (1,)))
     numbers = (*range(inputs), *[partial.get(k, inputs + k) for k in range(outs)], *([error] if error >= 0 else []))
-    key = ("rows", program.key, spills)
+    key = ("rows", program.key, spills, held)
     if not totals:
         return Schedule(
             (
                 Launch(
-                    key, lambda: RowNest(program, spills).nest(), numbers, (cols, *distances), count, grain_of(cols),
-                    error,
+                    key, lambda: RowNest(program, spills, held).nest(), numbers, (cols, *distances), count,
+                    grain_of(cols), error,
                 ),
             ),
             tuple(temps),
         )  # fmt: skip
     params = (cols, count, per_chunk, *distances)
-    launches = [Launch(key, lambda: RowNest(program, spills).nest(), numbers, params, chunks, 1, error)]
+    launches = [Launch(key, lambda: RowNest(program, spills, held).nest(), numbers, params, chunks, 1, error)]
     for k in totals:
         code = program.results[k][1]
         own = ("sum_rows", program.compute, code)
@@ -85,12 +89,16 @@ def sum_rows_nest(compute: str, code: str) -> Nest:
 class RowNest:
     """Writes the nest of a program."""
 
-    def __init__(self, program: RowProgram, spills: bool = True) -> None:
-        self.program, self.spills = program, spills
+    def __init__(self, program: RowProgram, spills: bool = True, held: int = 0) -> None:
+        """`spills`: elements may wait in a result for later loops; `held`: rows are no longer than that, and elements
+        wait in memory of the kernel's own."""
+        self.program, self.spills, self.held = program, spills, held
         self.cols, self.row = var("cols"), var("i")
         self.first_out = len(program.operands)
+        self.own = self.first_out + len(program.results) + (program.bound is not None)
         self.spilled: dict[int, int] = {}      # id of a node -> operand that already holds it
         self.following: dict[int, int] = {}    # the same, behind the present loop
+        self.waiting: str | None = None        # the type of what is kept
         self.cache: dict[tuple[int, Value | None], Value] = {}
         self.fetches: dict[int, list[tuple[int, Value]]] = {}      # by number of a loop: operands, and of which row
 
@@ -102,7 +110,9 @@ class RowNest:
         return cast(load(number, index, operand.code), operand.read)
 
     def at(self, number: int, j: Value) -> Value:
-        """Where column `j` of the present row lies in an operand or result of whole rows."""
+        """Where column `j` of the present row lies in an operand or result of whole rows, or in the kernel's own."""
+        if number == self.own:
+            return j
         return self.row * (var(f"line{number}") if number in self.program.lines else self.cols) + j
 
     def value(self, node: RowNode, j: Value | None) -> Value:
@@ -159,8 +169,7 @@ class RowNest:
         first, for the next row if it comes behind. Otherwise memory would rest while all but one of the loops run."""
         j = var("j")
         roots = [[node.element(self.value, j) for node in level] for level in levels]
-        roots.append([self.value(n.parts[0] if n.kind == COLUMN else n, j)
-                      for n, _ in self.program.results if n.kind != ROW])  # fmt: skip
+        roots.append([self.value(n, j) for n in self.stored()])
         self.cache.clear()
         loops = [along(values, j) for values in roots]
         if not self.spills or len(loops) < 2:
@@ -220,33 +229,42 @@ class RowNest:
         return [loop, *done]
 
     def spill(self, levels: list[list[RowNode]], depth: int, j: Value) -> list[Statement]:
-        """Keep an element that later loops need again in the output it will become, where computing it again would
-        take longer than a store and a load."""
+        """Keep an element that later loops need again, where computing it again would take longer than a store and a
+        load: in memory of the kernel's own, or in the output that it will become."""
         full = [(k, node, code) for k, (node, code) in enumerate(self.program.results) if node.kind == FULL]
-        if len(full) != 1 or not self.spills:
+        if not self.spills or (not self.held and len(full) != 1):
             return []
-        number, out, code = full[0]
+        number, out, code = (self.own, None, None) if self.held else (self.first_out + full[0][0], *full[0][1:])
         own = self.read_in(levels[depth])
-        later = [*[self.read_in(level) for level in levels[depth + 1 :]], self.read_from([out])]
+        later = [*[self.read_in(level) for level in levels[depth + 1 :]], self.read_from(self.stored())]
         best, chosen = 0.0, None
         for node in own.values():
-            wanted = node.operand is None and node.kind == FULL and node is not out and node.code == code
+            wanted = node.operand is None and node.kind == FULL and node is not out and code in (None, node.code)
             if wanted and id(node) not in self.spilled and (uses := sum(id(node) in loop for loop in later)):
-                gain = uses * again(self.value(node, j), j) - KEEPING
-                if gain > best and not self.needs_kept(levels, depth, out, node):
+                gain = uses * again(self.value(node, j), j) - (HOLDING if self.held else KEEPING)
+                if gain > best and self.can_wait(node) and not self.needs_kept(levels, depth, node):
                     best, chosen = gain, node
         if chosen is None:
             return []
         kept = Local(f"kept{depth}", self.value(chosen, j))
         self.cache[id(chosen), j] = var(kept.name, chosen.code)
-        self.following = {id(chosen): self.first_out + number}
-        return [kept, Store(self.first_out + number, self.at(self.first_out + number, j), var(kept.name, chosen.code))]
+        self.following = {id(chosen): number}
+        self.waiting = chosen.code
+        return [kept, Store(number, self.at(number, j), var(kept.name, chosen.code))]
 
-    def needs_kept(self, levels: list[list[RowNode]], depth: int, out: RowNode, node: RowNode) -> bool:
+    def can_wait(self, node: RowNode) -> bool:
+        """Whether the kernel's own memory holds elements of the node's type."""
+        return self.waiting in (None, node.code)
+
+    def stored(self) -> list[RowNode]:
+        """What the last loop computes for every element."""
+        return [n.parts[0] if n.kind == COLUMN else n for n, _ in self.program.results if n.kind != ROW]
+
+    def needs_kept(self, levels: list[list[RowNode]], depth: int, node: RowNode) -> bool:
         """Whether later loops read what is kept already, once `node` takes its place."""
         if not self.spilled:
             return False
-        loops = [self.read_in(level, node) for level in levels[depth + 1 :]] + [self.read_from([out], node)]
+        loops = [self.read_in(level, node) for level in levels[depth + 1 :]] + [self.read_from(self.stored(), node)]
         return any(kept in loop for loop in loops for kept in self.spilled)
 
     def read_in(self, level: list[RowNode], leaf: RowNode | None = None) -> dict[int, RowNode]:
@@ -320,6 +338,8 @@ class RowNest:
             [o.code for o in program.operands], out_codes, ["i64"] if program.bound is not None else []
         )
         body = tuple(self.body())
+        if self.held and self.waiting:
+            signature += (Operand(self.waiting, self.held),)
         if not totals:
             return Nest(program.name, signature, ("cols", *program.line_names()), rows(*body))
         chunk = var("chunk")
