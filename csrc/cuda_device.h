@@ -54,6 +54,7 @@ void* reserve(int unit, size_t nbytes);
 
 int init_cuda_blas(PyObject* module);
 int init_cuda_host(PyObject* module);
+int init_cuda_dnn(PyObject* module);
 int init_cuda_blas_light(PyObject* module);
 int init_cuda(PyObject* module);
 

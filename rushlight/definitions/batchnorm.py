@@ -11,12 +11,14 @@ variance (a reduction), one pointwise pass that scales, and for the gradient one
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import _C
 from ..autograd import is_grad_enabled, no_grad
 from ..op import Composite, Fused, Pointwise, Promote, find_op
 from ..op.levels import readable
+from ..op.multi_tensor import DeviceUpdate
 from ..op.reduction import product
 from .normalize import through_body
 from .segment_norm import channels_of, groups_of
@@ -63,18 +65,39 @@ class ChannelScale(Pointwise):
         return invstd, invstd * weight
 
 
+class ChannelStatistics(Pointwise):
+    """Per channel, from the sums of distances to `shift` and of their squares: mean, 1 / deviation, variance, and
+    1 / deviation times weight."""
+
+    schema = (
+        "_channel_statistics(Tensor total, Tensor squares, Tensor shift, Tensor? weight, float share, float eps) ->"
+        " (Tensor, Tensor, Tensor, Tensor)"
+    )
+    function = method = inplace = out = False
+
+    def expr(self, s, total, squares, shift, weight, share, eps):
+        distance = total * share
+        variance = s.relu(squares * share - distance * distance)
+        invstd = s.rsqrt(variance + eps)
+        return distance + shift, invstd, variance, invstd if weight is None else invstd * weight
+
+
 class ChannelSlopes(Pointwise):
-    """Per channel, from sums of gradients: scale, slope and shift of `_paired_affine`, and the weight's gradient."""
+    """Per channel, from sums of gradients: scale, slope and shift of `_paired_affine`, and the gradients of weight and
+    bias, in the weight's type."""
 
     schema = (
         "_channel_slopes(Tensor total, Tensor dot, Tensor invstd, Tensor weight, float share) ->"
-        " (Tensor, Tensor, Tensor, Tensor)"
+        " (Tensor, Tensor, Tensor, Tensor, Tensor)"
     )
     function = method = inplace = out = False
 
     def expr(self, s, total, dot, invstd, weight, share):
         scale = invstd * weight
-        return scale, scale * invstd * invstd * dot * share, scale * total * share, dot * invstd
+        return scale, scale * invstd * invstd * dot * share, scale * total * share, dot * invstd, total
+
+    def result_dtype(self, common, total, dot, invstd, weight, share):
+        return common, common, common, weight.dtype, weight.dtype
 
 
 class _Paired(Fused):
@@ -111,16 +134,43 @@ class PairedColumnSums(_Paired):
         return grad.sum_to_size(size), (grad * (input - mean)).sum_to_size(size)
 
 
+class ColumnMoments(_Paired):
+    """Per column of [rows, cols], the sums of distances to `shift` and of their squares; shift is [cols]."""
+
+    schema = "_column_moments(Tensor input, Tensor shift) -> (Tensor, Tensor)"
+    column_operands = ("shift",)
+
+    def compute(self, input, shift):
+        size = shift.shape if isinstance(shift, _C.Tensor) else None
+        distance = input - shift
+        return distance.sum_to_size(size), (distance * distance).sum_to_size(size)
+
+
 def channel_sums(grad: Any, input: Any, mean: Any) -> tuple[Any, Any]:
     """Per channel of [N, C, ...]: the sums of grad and of grad * (input - mean)."""
     count, channels = input.shape[:2]
     length = product(input.shape[2:])
-    if length == 1 or (not input._is_contiguous() and input.movedim(1, -1)._is_contiguous()):
-        rows = [t.movedim(1, -1).reshape(-1, channels) for t in (grad, input)]
-        return find_op("_paired_column_sums")(*rows, mean)
+    if length == 1 or is_channels_last(input):
+        return find_op("_paired_column_sums")(by_columns(grad), by_columns(input), mean)
     rows = [t.reshape(count * channels, length) for t in (grad, input)]
     sums = find_op("_paired_row_sums")(*rows, mean.expand(count, channels).reshape(-1, 1))
     return tuple(t.reshape(count, channels).sum(0) for t in sums)
+
+
+def channels_behind(t: Any) -> Any:
+    """[N, C, ...] as [N, ..., C]."""
+    return t.permute((0, *range(2, t.ndim), 1))
+
+
+def by_columns(t: Any) -> Any:
+    """[N, C, ...] as [rows, C]."""
+    behind = channels_behind(t)
+    return (behind.view if behind._is_contiguous() else behind.reshape)((-1, t.shape[1]))
+
+
+def is_channels_last(input: Any) -> bool:
+    """Whether the channels of [N, C, ...] lie side by side."""
+    return not input._is_contiguous() and channels_behind(input)._is_contiguous()
 
 
 def is_dense(*tensors: Any) -> bool:
@@ -139,7 +189,7 @@ def moments(input: Any, dims: tuple[int, ...]) -> tuple[Any, Any]:
 
 def spread(v: Any, ndim: int) -> Any:
     """[C] as [C, 1, ...], to stand beside [N, C, ...]."""
-    return None if v is None else v.reshape(-1, *(1,) * (ndim - 2))
+    return None if v is None else (v.view if v._is_contiguous() else v.reshape)((-1, *(1,) * (ndim - 2)))
 
 
 # --- batch statistics -------------------------------------------------------------------------------------------------
@@ -155,6 +205,14 @@ class ChannelNorm(Composite):
         rows = channels_of(input.shape, product(input.shape[2:]))
         if is_dense(input, weight, bias) and rows.fits(input.itemsize):
             return find_op("_segment_norm")(input, weight, bias, *rows, eps)
+        if input.dtype in HALVES and input.device.type != "cpu" and readable(input) and is_channels_last(input):
+            # Sums around the first element: half types have too few digits for what they lose in single precision.
+            found = by_columns(input.detach())
+            shift, share = found[0], 1.0 / found.shape[0]
+            sums = find_op("_column_moments")(found, shift)
+            mean, invstd, variance, scale = find_op("_channel_statistics")(*sums, shift, weight, share, eps)
+            at = [spread(v, input.ndim) for v in (mean, scale, bias)]
+            return find_op("_scaled_channels")(input, *at), mean, invstd, variance
         mean, variance = moments(input, (0, *range(2, input.ndim)))
         if weight is None:
             invstd = scale = (variance + eps).rsqrt()
@@ -200,7 +258,7 @@ class ChannelNormBackward(Composite):
             slope = invstd * invstd * d_weight * share
         else:
             result = find_op("_channel_slopes")(total, dot, invstd, weight, -1.0 / count)
-            scale, slope, shift, d_weight = result
+            scale, slope, shift, d_weight, total = result
         at = [spread(v, input.ndim) for v in (mean, scale, slope, shift)]
         return find_op("_paired_affine")(grad, input, *at), d_weight, total
 
@@ -244,6 +302,16 @@ def move_running(running: Any, value: Any, momentum: float) -> None:
             running.detach().lerp_(value.detach().to(running.dtype), momentum)
 
 
+def moved(s: Any, tensors: list, numbers: list) -> dict[int, Any]:
+    """Running mean and variance moved to those of a batch, by momentum; the variance is corrected."""
+    running_mean, running_var, mean, variance = tensors
+    momentum, correction = numbers
+    return {0: s.lerp(running_mean, mean, momentum), 1: s.lerp(running_var, variance * correction, momentum)}
+
+
+both_running = DeviceUpdate("move_running", 2, moved)
+
+
 def normalised(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple:
@@ -261,14 +329,23 @@ def normalised(
     result, mean, invstd, variance = find_op("_channel_norm")(input, weight, bias, eps)
     mean, invstd, variance = mean.detach(), invstd.detach(), variance.detach()
     if input.numel():
-        move_running(running_mean, mean, momentum)
         count = input.numel() // input.shape[1]
-        move_running(running_var, variance * (count / (count - 1)) if count > 1 else variance / 0, momentum)
+        correction = count / (count - 1) if count > 1 else math.inf
+        statistics = (running_mean, running_var, mean, variance)
+        alone = running_mean is None or running_var is None or input.device.type == "cpu"
+        if alone or not both_running(statistics, (momentum, correction)):
+            move_running(running_mean, mean, momentum)
+            move_running(running_var, variance * correction if count > 1 else variance / 0, momentum)
+    return result, mean, invstd
+
+
+def in_their_type(statistics: tuple, input: Any, *parameters: Any) -> tuple:
+    """Statistics in the type that PyTorch returns them in."""
     mixed = input.dtype in HALVES and any(
-        p is not None and p.dtype is _C.float32 for p in (weight, bias, running_mean, running_var)
+        p is not None and p.dtype is _C.float32 for p in parameters
     )
     kept = _C.float32 if mixed else input.dtype
-    return result, mean.to(kept), invstd.to(kept)
+    return tuple([t.to(kept) for t in statistics])
 
 
 class NativeBatchNorm(Composite):
@@ -284,7 +361,8 @@ class NativeBatchNorm(Composite):
         result, mean, invstd = normalised(input, weight, bias, running_mean, running_var, training, momentum, eps)
         if mean is None:
             return result, input.new_empty((0,)), input.new_empty((0,))
-        return result, mean, invstd
+        parameters = (weight, bias, running_mean, running_var)
+        return result, *in_their_type((mean, invstd), input, *parameters)
 
 
 class NativeBatchNormLegit(NativeBatchNorm):

@@ -63,3 +63,23 @@ def test_optimizer_steps_over_views_go_through_ops():
         rl.optim.AdamW([param], lr=0.1).step()
         results.append(base.detach().cpu())
     assert rl.allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels, batch", [(64, 2), (24, 3), (320, 2)])
+def test_batch_norm_of_half_types_channels_last(channels, batch):
+    """Statistics by sums around an element: those of the same numbers in single precision, far from 0 as well."""
+    results = []
+    for device, dtype in (("cpu", rl.float32), ("gpuform", rl.bfloat16)):
+        rl.manual_seed(0)
+        x = (rl.randn(batch, channels, 9, 9) + 20).to(rl.bfloat16).to(dtype).to(memory_format=rl.channels_last)
+        g = rl.randn(batch, channels, 9, 9).to(rl.bfloat16).to(dtype).to(memory_format=rl.channels_last)
+        norm = rl.nn.BatchNorm2d(channels).to(dtype).to(device)
+        x = x.to(device).requires_grad_()
+        launches = DEVICE.launches
+        y = norm(x)
+        assert device == "cpu" or DEVICE.launches - launches <= 6
+        y.backward(g.to(device))
+        found = (y, x.grad, norm.weight.grad, norm.bias.grad, norm.running_mean, norm.running_var)
+        results.append([t.detach().cpu().float() for t in found])
+    for wanted, found in zip(*results, strict=True):
+        assert rl.allclose(found, wanted, rtol=2e-2, atol=2e-2)

@@ -8,15 +8,17 @@ in chunks of rows whose sums a third adds up; others are kept by blocks that tak
 from __future__ import annotations
 
 from ...loops.expr import cast, const, idiv, irem, load, min_, replace, var
-from ...loops.nest import For, Local, Nest, Store, operands, reduction, rows
+from ...loops.nest import Local, Nest, Store, operands, reduction, rows
 from ...loops.row_program import ROW, RowProgram, reachable
-from .cpu_rows import RowNest, sum_rows_nest
+from .cpu_rows import RowNest
 from .launch import Launch, Schedule, Temp
 
 THREADS = 1 << 18        # that keep a unit busy
 BLOCKS = 528             # the same, of blocks
 FEWEST = 16              # rows that are worth a chunk
-TILES, TILE_ROWS = 528, 128     # as gpu_fold.py has them
+TILES, TILE_ROWS = 528, 128     # blocks of columns that keep a unit busy, and rows that are worth one
+NARROW = 264             # the same, where a block has chunks side by side: more are more to add up
+FEW_COLUMNS, MANY_CHUNKS = 512, 64      # whose sums are added up by a block for each column
 TILE, WHOLE = 256, 8     # columns of a tile of half types, and what they are multiples of
 
 
@@ -28,7 +30,9 @@ def schedule_rows(program: RowProgram, count: int, cols: int, distances: tuple[i
         node.form != "fold" and node.form != "pick" for k in totals for node in reachable([program.results[k][0]])
     )
     tiles = -(-cols // TILE) if apart and cols % WHOLE == 0 and count >= TILE_ROWS else 0
-    most = TILES // tiles if 0 < tiles <= TILES else max(1, THREADS // max(1, cols)) if apart else BLOCKS
+    most = max(1, THREADS // max(1, cols)) if apart else BLOCKS
+    if 0 < tiles <= TILES:
+        most = max(TILES // tiles, NARROW * TILE // cols)
     per_chunk = max(TILE_ROWS if tiles else FEWEST if apart else 1, -(-count // max(1, most)))
     chunks = -(-count // per_chunk) if totals else 0
     temps = [Temp(program.compute, (chunks, cols)) for _ in totals]
@@ -57,13 +61,13 @@ def schedule_rows(program: RowProgram, count: int, cols: int, distances: tuple[i
         extent = chunks if totals else count
         launches.append(Launch(("rows", program.key, False), lambda: RowNest(program, False).nest(), numbers, params,
                                extent, 1, error))  # fmt: skip
-    for k in totals:
-        code = program.results[k][1]
-        last = sum_rows_nest if tiles else block_sums
+    if totals:
+        codes = tuple([program.results[k][1] for k in totals])
+        by_block = not tiles or (cols <= FEW_COLUMNS and chunks >= MANY_CHUNKS)
         launches.append(
-            Launch(("gpu sum_rows", bool(tiles), program.compute, code),
-                   lambda code=code, last=last: last(program.compute, code), (partial[k], inputs + k), (cols, chunks),
-                   cols, 1)
+            Launch(("gpu sum_rows", by_block, program.compute, codes),
+                   lambda: sums_of_rows(program.compute, codes, by_block),
+                   (*partial.values(), *[inputs + k for k in totals]), (cols, chunks), cols, 1)
         )  # fmt: skip
     return Schedule(tuple(launches), tuple(temps))
 
@@ -107,9 +111,16 @@ def column_sums(program: RowProgram) -> Nest:
     return Nest(f"{program.name}_sums", signature, params, rows(*body, name="c", vector=True))
 
 
-def block_sums(compute: str, code: str) -> Nest:
-    """Column sums of a [chunks, cols] array, a block for each."""
-    nest = sum_rows_nest(compute, code)
-    loop = nest.loop
-    return Nest("sum_rows_block", nest.operands, nest.params, For(loop.var, loop.start, loop.stop, loop.body))
-
+def sums_of_rows(compute: str, codes: tuple[str, ...], by_block: bool) -> Nest:
+    """Column sums of [chunks, cols] arrays: a thread for each column, or a block."""
+    count, at = len(codes), var("r") * var("cols") + var("i")
+    accs = [f"acc{k}" for k in range(count)]
+    total = reduction(
+        "r", const(0, "i64"), var("chunks"), accs, [const(0, compute)] * count,
+        lambda now: [a + load(k, at, compute) for k, a in enumerate(now)],
+        lambda a, b: [x + y for x, y in zip(a, b, strict=True)],
+    )  # fmt: skip
+    stores = [Store(count + k, var("i"), cast(var(accs[k], compute), code)) for k, code in enumerate(codes)]
+    name = "sum_rows_block" if by_block else "sum_rows"
+    signature = operands([compute] * count, list(codes))
+    return Nest(name, signature, ("cols", "chunks"), rows(total, *stores, vector=not by_block))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -21,7 +22,7 @@ from .kernels import workers
 
 # Kinds of descriptors, of attributes' values and of numbers, as the library's interface counts them.
 POINTWISE, CONVOLUTION, ENGINE, ENGINE_CONFIG, HEURISTIC, PLAN = 0, 1, 2, 3, 4, 5
-FORWARD, BACKWARD_FILTER, BACKWARD_DATA, OP_POINTWISE, GRAPH, PACK, TENSOR = 10, 11, 12, 13, 15, 16, 17
+FORWARD, BACKWARD_FILTER, BACKWARD_DATA, OP_POINTWISE, GRAPH, TENSOR = 10, 11, 12, 13, 15, 17
 MATMUL, OP_MATMUL, REDUCTION, OP_REDUCTION, RESHAPE = 18, 19, 21, 22, 31
 HANDLE, DATA_TYPE, BOOLEAN, INT64, FLOAT, POINTER, CONV_MODE, HEURISTIC_MODE = 0, 1, 2, 3, 4, 6, 7, 8
 DOUBLE, NOTE, POINTWISE_MODE, DESCRIPTOR, REDUCTION_OPERATOR = 5, 11, 14, 15, 18
@@ -37,7 +38,6 @@ C_TYPES = {
     REDUCTION_OPERATOR: ctypes.c_int,
 }  # fmt: skip
 INSTANT, THOROUGH = 0, 3        # how engines are ranked
-ONE = ctypes.c_int64(1)
 ALIGNMENT = 16
 MOST_GRAPHS = 512
 CONFIGS, NOTES = 32, 16         # engines that are looked at, and what they say of themselves
@@ -80,6 +80,7 @@ def find() -> Library | None:
     """The library; None where it is not installed."""
     for path in libraries.places(("libcudnn.so.9",)):
         try:
+            _C.cudnn_open(path)
             return Library(path)
         except OSError:
             continue
@@ -268,30 +269,14 @@ class Prepared:
     """A graph that can run."""
 
     def __init__(self, plan: Descriptor, given: Sequence[int], values: Sequence[tuple[int, float]]) -> None:
-        self.plan, self.library, self.size = plan, plan.library, plan.number(402)
-        self.numbers = [ctypes.c_float(v) for _, v in values]
-        ids = (*given, *[k for k, _ in values])
-        self.ids, self.count = (ctypes.c_int64 * len(ids))(*ids), ctypes.c_int64(len(ids))
-        self.tail = [ctypes.addressof(number) for number in self.numbers]
-        self.pointers = ctypes.c_void_p * len(ids)
+        self.plan, self.library = plan, plan.library
+        ids, numbers = (*given, *[k for k, _ in values]), tuple([v for _, v in values])
+        self.graph = _C.cudnn_prepared(plan.address.value, plan.number(402), ids, numbers)
+        weakref.finalize(self, _C.cudnn_forget, self.graph)
 
     def run(self, *tensors: Any) -> None:
-        """Queue it on the current stream, over the tensors described, in their order. Runs often, so it calls the
-        library without the checks of `Descriptor`: only the last answer is looked at, which tells of the others."""
-        device, library = tensors[0].device, self.library
-        handle, f = library.handle(device), library.functions
-        space = _C.empty((self.size,), None, _C.uint8, device) if self.size else None
-        at = ctypes.c_void_p(None if space is None else space.data_ptr())
-        pack, pointers = ctypes.c_void_p(), self.pointers(*[t.data_ptr() for t in tensors], *self.tail)
-        f.cudnnBackendCreateDescriptor(PACK, ctypes.byref(pack))
-        f.cudnnBackendSetAttribute(pack, 1000, INT64, self.count, self.ids)
-        f.cudnnBackendSetAttribute(pack, 1001, POINTER, self.count, pointers)
-        f.cudnnBackendSetAttribute(pack, 1003, POINTER, ONE, ctypes.byref(at))
-        f.cudnnBackendFinalize(pack)
-        try:
-            library.call("cudnnBackendExecute", handle, self.plan.address, pack)
-        finally:
-            f.cudnnBackendDestroyDescriptor(pack)
+        """Queue it on the current stream, over the tensors described, in their order."""
+        _C.cudnn_run(self.graph, self.library.handle(tensors[0].device).value, *tensors)
 
 
 class Rehearsed:
