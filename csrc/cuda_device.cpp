@@ -46,6 +46,7 @@ struct Driver {
   int (*query)(Handle);
   int (*forget)(Handle);
   int (*elapsed)(float*, Handle, Handle);
+  int (*launch_with)(const void*, Handle, void**, void**);   // null where the driver has none
   int (*error_name)(int, const char**);
   int (*error_text)(int, const char**);
 } driver;
@@ -54,6 +55,7 @@ Handle contexts[kMostUnits];
 int num_units = 0;
 bool is_forked = false;       // the parent had started CUDA: this process cannot use it
 void* opened = nullptr;
+bool overlaps = false;                    // kernels wait by themselves for those before them: they may start early
 thread_local PyObject* named = nullptr;   // where launches are only named: the list of variants they lack
 thread_local int current = -1;
 thread_local char message[512];
@@ -158,8 +160,24 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
   return &kernel->variants.back();
 }
 
+// As the driver's interface lays them out.
+struct Attribute { int id; int padding; int64_t value[8]; };
+struct Configuration {
+  unsigned grid[3], block[3], shared;
+  Handle stream;
+  const Attribute* attributes;
+  unsigned num_attributes;
+};
+constexpr int kStartsEarly = 6;   // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
 int run(Variant* variant, int64_t blocks, int threads, void* stream, void** arguments) {
   if (named) return RUSHLIGHT_OK;
+  if (overlaps) {
+    Attribute early{kStartsEarly, 0, {1}};
+    Configuration how{{static_cast<unsigned>(blocks), 1, 1}, {static_cast<unsigned>(threads), 1, 1}, 0, stream, &early,
+                      1};
+    return done("launch", driver.launch_with(&how, variant->function, arguments, nullptr));
+  }
   return done("launch", driver.launch(variant->function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0, stream,
                                       arguments, nullptr));
 }
@@ -547,6 +565,7 @@ bool find_functions(void* library) {
       FUNCTION(error_name, "cuGetErrorName"),
       FUNCTION(error_text, "cuGetErrorString")};
 #undef FUNCTION
+  *reinterpret_cast<void**>(&driver.launch_with) = dlsym(library, "cuLaunchKernelEx");
   for (auto& entry : all)
     if (!(*entry.place = dlsym(library, entry.name)))
       return PyErr_Format(PyExc_RuntimeError, "cuda: the driver has no %s: it is too old", entry.name), false;
@@ -595,6 +614,15 @@ bool read_numbers(PyObject* given, std::vector<int>& numbers) {
   return !PyErr_Occurred();
 }
 
+// cuda_overlap(wanted): whether kernels are started early, all of which must wait for those before them then; False
+// where the driver cannot.
+PyObject* py_overlap(PyObject*, PyObject* wanted) {
+  int truth = PyObject_IsTrue(wanted);
+  if (truth < 0) return nullptr;
+  overlaps = truth && driver.launch_with;
+  return PyBool_FromLong(overlaps);
+}
+
 // cuda_named(call): what a call would launch, as [(maker, unit, key of a variant)] where that is new: nothing runs.
 PyObject* py_named(PyObject*, PyObject* call) {
   Ref list(PyList_New(0));
@@ -626,6 +654,8 @@ PyMethodDef functions[] = {
      "cuda_open(path): how many units the driver has, and the address of their table"},
     {"cuda_is_forked", guarded<py_is_forked>, METH_NOARGS, "whether CUDA was started before this process was forked"},
     {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
+    {"cuda_overlap", guarded<py_overlap>, METH_O,
+     "cuda_overlap(wanted): whether kernels are started early and wait by themselves; False where that cannot be"},
     {"cuda_named", guarded<py_named>, METH_O,
      "cuda_named(call): the variants of kernels that a call needs and that are new; nothing runs"},
     {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,

@@ -1,5 +1,5 @@
-// cuDNN's graphs, run: what devices/cuda/cudnn.py prepared, over the tensors of a call. A run costs the host one pack of
-// addresses; everything else was described when the graph was prepared.
+// cuDNN's graphs, run: what devices/cuda/cudnn.py prepared, over the tensors of a call. A run costs the host one pack
+// of addresses; everything else was described when the graph was prepared.
 #include <dlfcn.h>
 
 #include "boundary.h"
@@ -79,12 +79,13 @@ PyObject* refused(int status) {
 // device's cache's, which gives it away again only behind this on the same stream.
 PyObject* py_run(PyObject*, PyObject* const* args, Py_ssize_t count) {
   auto* graph = count >= 3 ? static_cast<Prepared*>(PyLong_AsVoidPtr(args[0])) : nullptr;
-  if (!graph && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "cudnn_run: expected a graph, a handle and tensors");
+  if (!graph && !PyErr_Occurred())
+    PyErr_SetString(PyExc_TypeError, "cudnn_run: expected a graph, a handle and tensors");
   if (!graph) return nullptr;
   Handle handle = PyLong_AsVoidPtr(args[1]), pack = nullptr;
   size_t tensors = static_cast<size_t>(count - 2), all = graph->ids.size();
   if (tensors + graph->values.size() != all || all > 32)
-    return PyErr_Format(PyExc_TypeError, "cudnn_run: expected %zu tensors, got %zu", all - graph->values.size(), tensors),
+    return PyErr_Format(PyExc_TypeError, "cudnn_run: a graph of %zu tensors and numbers got %zu tensors", all, tensors),
            nullptr;
   const void* pointers[32];
   for (size_t i = 0; i < tensors; i++) {

@@ -134,6 +134,9 @@ class Device:
         """The same for c = a @ b + bias, with a fourth operand: as many elements, side by side, as c has columns."""
         return None
 
+    loads_written: ClassVar[bool] = False
+    """Whether `load` takes kernels of codegen/nvptx_written.py too."""
+
     def load_many(self, nest: Any) -> Any:
         """A kernel, as `load` returns them, over many tensors at once: `nest` has one loop over elements, from `first`
         to `last`. `_C.update_many` launches it. None where tensors go one by one."""

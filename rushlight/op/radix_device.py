@@ -13,10 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..codegen.schedule.launch import Launch, Schedule, Temp, names, product
+from ..devices import handlers
 from ..loops.expr import Value, and_, cast, const, idiv, irem, load, min_, shr, var
 from ..loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, rows
 from .indexed import contiguous_strides
 from .radix import BITS, key_code, key_of
+from .radix_blocks import sort_steps
 
 DIGIT_BITS = 4
 DIGIT = 1 << DIGIT_BITS
@@ -37,33 +39,40 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
     number, total = product(sizes[d] for d in others), product(sizes)
     if not total or not count:
         return None
-    pieces = -(-length // PIECE)
     key, form = key_code(code), (code, len(others), descending)
+    reads = [sizes[d] for d in others], [strides[d] for d in others]
+    if getattr(handlers.get(input.device.type), "loads_written", False):
+        launches, temps, ordered = sort_steps(BITS[code], number, length, FIRST_TEMP)
+    else:
+        launches, temps, ordered = digit_steps(key, BITS[code], number, length)
+    start = Launch(("sort keys", form), lambda: keys_nest(*form), (0, FIRST_TEMP, FIRST_TEMP + 1),
+                   (*reads[0], *reads[1], length, strides[dim]), total, 1)  # fmt: skip
+    outs = contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
+    given = (*reads[0], *reads[1], *[outs[d] for d in others], length, strides[dim], outs[dim], count)
+    taken = Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, ordered, 1, 2), given,
+                   number * count, 1)  # fmt: skip
+    return Schedule((start, *launches, taken), tuple(temps))
+
+
+def digit_steps(key: str, bits: int, number: int, length: int) -> tuple[list[Launch], list[Temp], int]:
+    """The launches that put rows of records in order, the temporaries (keys and positions as they come first), and the
+    operand that has the positions in order."""
+    pieces, total = -(-length // PIECE), number * length
     levels = [number * DIGIT * pieces]
     while levels[-1] > GROUP:
         levels.append(-(-levels[-1] // GROUP))
-    keys, places, counts = (FIRST_TEMP, FIRST_TEMP + 1), (FIRST_TEMP + 2, FIRST_TEMP + 3), FIRST_TEMP + 4
-    temps = [Temp(key, (total,)), Temp(key, (total,)), Temp("u32", (total,)), Temp("u32", (total,)),
-             *[Temp("u32", (n,)) for n in levels]]  # fmt: skip
-    reads = [sizes[d] for d in others], [strides[d] for d in others]
-    start = Launch(("sort keys", form), lambda: keys_nest(*form), (0, keys[0], places[0]),
-                   (*reads[0], *reads[1], length, strides[dim]), total, 1)  # fmt: skip
-    launches, now = [start], 0
-    for digit in range(0, BITS[code], DIGIT_BITS):
+    records = [Temp(key, (total,)), Temp("u32", (total,))]
+    temps = [*records, *records, *[Temp("u32", (n,)) for n in levels]]
+    now, counts, launches = FIRST_TEMP, FIRST_TEMP + 4, []
+    for digit in range(0, bits, DIGIT_BITS):
         given = (length, pieces, digit)
-        launches.append(
-            Launch(("sort count", key), lambda: count_nest(key), (keys[now], counts), given, number * pieces, 1)
-        )
+        launches.append(Launch(("sort count", key), lambda: count_nest(key), (now, counts), given, number * pieces, 1))
         launches += sums(levels, counts)
-        there = 1 - now
-        used = (keys[now], places[now], counts, keys[there], places[there])
+        there = FIRST_TEMP + 2 if now == FIRST_TEMP else FIRST_TEMP
+        used = (now, now + 1, counts, there, there + 1)
         launches.append(Launch(("sort deal", key), lambda: deal_nest(key), used, given, number * pieces, 1))
         now = there
-    outs = contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
-    given = (*reads[0], *reads[1], *[outs[d] for d in others], length, strides[dim], outs[dim], count)
-    launches.append(Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, places[now], 1, 2), given,
-                           number * count, 1))  # fmt: skip
-    return Schedule(tuple(launches), tuple(temps))
+    return launches, temps, now + 1
 
 
 def keys_nest(code: str, rank: int, descending: bool) -> Nest:

@@ -459,6 +459,7 @@ before = count(LAUNCHES)
 called(x)
 assert len(begun) >= 2 and {at for _, at in begun} == {before}, begun
 assert count(LAUNCHES) > before and count(MODULES) >= len(begun)
+assert "griddepcontrol.wait" in sim.simulated_ptx().decode()      # kernels are started early here
 """)
 
 

@@ -31,7 +31,7 @@ from .cpu_fold import (
 )
 from .launch import Launch, Schedule, Temp, product
 
-BLOCKS = 528             # that keep a unit busy
+BLOCKS = 1056            # that keep a unit busy
 TURN = 16384             # elements of a half type that a block has under way at once
 THREADS = 262144         # the same, of single threads
 BLOCK_CHUNK = 8192       # elements from which on a block gets help

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import _C
+from ...codegen.nvptx_written import Written
 from ...loops.nest import Nest
 from ..base import Device
 from ..rehearsal import rehearsal
 from .driver import Driver
-from .kernels import Kernel, load, load_many
+from .kernels import Variants, load, load_many, load_written
 
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
 
@@ -26,16 +27,17 @@ class CudaDevice(Device):
     name = "cuda"
     accelerator = True
     streams = True
+    loads_written = True
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        self.kernels: list[Kernel] = []
+        self.kernels: list[Variants] = []
 
     def native(self) -> int:
         return self.driver.table
 
     def load(self, nest: Any) -> int:
-        address, kernel = load(nest, self.driver)
+        address, kernel = (load_written if isinstance(nest, Written) else load)(nest, self.driver)
         self.kernels.append(kernel)
         return address
 

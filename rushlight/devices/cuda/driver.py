@@ -22,6 +22,8 @@ ATTRIBUTES = {
 }  # fmt: skip
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
 FAULTS = (700, 702, 710, 714, 715, 716, 717, 718, 719)     # errors after which a context is of no use
+OVERLAPS = True                       # kernels are started early, where units can
+FEW_BLOCKS = 132                      # of a kernel that leaves room for the next one
 
 
 def library_path() -> str:
@@ -37,6 +39,8 @@ class Driver:
         self.units, self.table = _C.cuda_open(path)
         self.library = ctypes.CDLL(path)
         self.modules: list[ctypes.c_void_p] = []    # kept as long as the process
+        newest = self.units and min(self.attribute(k, "major") for k in range(self.units))
+        self.overlaps = OVERLAPS and newest >= 9 and _C.cuda_overlap(True)
 
     def call(self, name: str, *args: object) -> None:
         """Call a function of the driver; raises what it answers."""
@@ -87,6 +91,8 @@ class Driver:
     def function(self, ptx: str, unit: int) -> int:
         """The kernel of a PTX text, compiled for a unit by the driver, which keeps what it compiled on disk."""
         _C.cuda_enter(unit)
+        if self.overlaps:
+            ptx = starting_early(ptx)
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(8192)
         options = (ctypes.c_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
@@ -99,6 +105,20 @@ class Driver:
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         self.modules.append(module)
         return function.value
+
+
+def starting_early(ptx: str) -> str:
+    """The kernel for launches that may be started before those queued earlier have ended: it waits for them first. One
+    of few blocks lets the next be started while it runs; beside one that fills the unit, blocks that wait are no help.
+    """
+    ptx = re.sub(r"\.target sm_\d+", ".target sm_90", ptx, count=1)
+    waiting = (
+        "\n{\n\t{\n\t.reg .pred %few;\n\t.reg .b32 %blocks;\n\tmov.u32 %blocks, %nctaid.x;\n"
+        f"\tsetp.lt.u32 %few, %blocks, {FEW_BLOCKS};\n\t@%few griddepcontrol.launch_dependents;\n\t}}\n"
+        "\tgriddepcontrol.wait;\n"
+    )
+    head, entry, body = ptx.partition(".entry")
+    return head + entry + body.replace("\n{\n", waiting, 1)
 
 
 class Captures:

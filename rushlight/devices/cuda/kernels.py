@@ -19,6 +19,7 @@ from ...codegen.nvptx_held import Held, held_form
 from ...codegen.nvptx_many import CHUNK, most_rows
 from ...codegen.nvptx_points import PointClass, vector_length
 from ...codegen.nvptx_vectors import accesses, coefficient, definitions, peel_form, vector_form
+from ...codegen.nvptx_written import Written
 from ...codegen.primitives import SIZE
 from ...loops.expr import const
 from ...loops.nest import Nest, Reduce, Store
@@ -148,6 +149,26 @@ def load_many(nest: Nest, driver: Driver) -> int:
     """The core's kernel of such a nest."""
     sizes = [SIZE[o.code] for o in nest.operands]
     return _C.cuda_kernel(ManyKernel(nest, driver), MANY, CHUNK, sizes, most_rows(len(sizes)), (), 256, False, 0)
+
+
+class WrittenKernel(Variants):
+    """A kernel written as PTX."""
+
+    def __init__(self, written: Written, driver: Driver) -> None:
+        self.written, self.driver = written, driver
+
+    def text(self, key: int) -> tuple[str, int, int]:
+        ptx = self.written.text()
+        if "asm" in shown_words():
+            show("asm", self.written.name, ptx)
+        return ptx, 1, 1
+
+
+def load_written(written: Written, driver: Driver) -> tuple[int, WrittenKernel]:
+    """The core's kernel of a written one: a block for each iteration."""
+    kernel = WrittenKernel(written, driver)
+    sizes = [0] * written.pointers
+    return _C.cuda_kernel(kernel, FORMS[ROWS], 1, sizes, -1, (), written.threads, False, 0), kernel
 
 
 def load(nest: Nest, driver: Driver) -> tuple[int, Kernel]:

@@ -1,0 +1,69 @@
+"""Kernels written as PTX, run by NumPy in lockstep: sorts; and what ptxas says of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from rushlight.codegen.nvptx_sort import KERNELS
+from rushlight.devices.cuda.driver import starting_early
+from rushlight.op.radix_blocks import sort_steps
+
+from . import lockstep
+
+SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
+
+
+def launched(launches, temps, first, memory):
+    """The launches over `memory` (a dict of operands, as bytes) and temporaries from operand `first` on."""
+    for k, temp in enumerate(temps):
+        if first + k not in memory:
+            memory[first + k] = np.full(temp.sizes[0] * SIZES[temp.code], 0x5A, np.uint8)
+    for one in launches:
+        lockstep.run(one.nest(), one.extent, [memory[k] for k in one.operands], list(one.params))
+    return memory
+
+
+@pytest.mark.parametrize("bits, number, length", [
+    (32, 2, 4097), (64, 1, 5000), (16, 1, 6000), (8, 3, 4500), (32, 3, 300), (64, 2, 700), (8, 2, 65),
+    (16, 1, 256),
+])  # fmt: skip
+def test_sort(bits, number, length):
+    rng = np.random.default_rng(bits + length)
+    keys = rng.integers(0, 1 << min(bits, 20), number * length, dtype=np.uint64)
+    keys[rng.integers(0, len(keys), 20)] = np.uint64((1 << bits) - 1)
+    keys = keys.astype(f"u{bits // 8}")
+    launches, temps, ordered = sort_steps(bits, number, length, 3)
+    places = np.tile(np.arange(length, dtype=np.uint32), number)
+    memory = launched(launches, temps, 3, {3: keys.copy().view(np.uint8), 4: places.view(np.uint8)})
+    found = memory[ordered].view(np.uint32).reshape(number, length)
+    assert (found == np.argsort(keys.reshape(number, length), 1, kind="stable")).all()
+
+
+def test_sums_of_many_counts():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 9, 40_000, dtype=np.uint32)
+    sums = np.zeros(10, np.uint32)
+    memory = [counts.copy().view(np.uint8), sums.view(np.uint8)]
+    lockstep.run(KERNELS["sums"](), 10, memory, [len(counts)])
+    lockstep.run(KERNELS["spine"](), 1, memory[1:], [10])
+    lockstep.run(KERNELS["before"](), 10, memory[::-1], [len(counts)])
+    assert (memory[0].view(np.uint32) == np.cumsum(counts) - counts).all()
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("name, form", [
+    ("count", (32, 16)), ("deal", (32, 16)), ("deal", (64, 8)), ("deal", (8, 16)), ("row", (16, 16)), ("row", (64, 1)),
+    ("sums", ()), ("spine", ()), ("before", ()),
+])  # fmt: skip
+def test_ptxas_accepts(name, form, tmp_path):
+    text = KERNELS[name](*form).text()
+    for number, one in enumerate((text, starting_early(text))):
+        source = tmp_path / f"{number}.ptx"
+        source.write_text(one)
+        done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(tmp_path / "kernel.cubin")],
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr
