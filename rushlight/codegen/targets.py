@@ -80,25 +80,21 @@ def host_identity() -> bytes:
 
 
 @functools.cache
+def cpu_words() -> frozenset[bytes]:
+    """What Linux says of the first core, word by word: among others, the names of its extensions. Empty elsewhere."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            return frozenset(file.read(8192).split(b"\n\n")[0].split())
+    except OSError:
+        return frozenset()
+
+
+@functools.cache
 def vector_bits() -> int:
     """Width of this processor's vectors, found without LLVM."""
     if machine() not in ("x86_64", "AMD64"):
         return 128
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            words = file.read(8192).split(b"\n\n")[0].split()
-    except OSError:
+    words = cpu_words()
+    if not words:
         return 256
     return 512 if b"avx512f" in words and b"avx512vl" in words else 256 if b"avx2" in words else 128
-
-
-@functools.cache
-def has_dot_product() -> bool:
-    """Whether this processor adds up four products of bytes per 32-bit lane (AArch64 SDOT), found without LLVM."""
-    if machine() not in ("aarch64", "arm64"):
-        return False
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            return b"asimddp" in file.read(8192).split(b"\n\n")[0].split()
-    except OSError:
-        return sys.platform == "darwin"      # every such processor of Apple has it

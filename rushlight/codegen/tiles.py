@@ -1,9 +1,10 @@
-"""bfloat16 matrix products on AMX tiles: one generated kernel over packed operands.
+"""Matrix products on AMX tiles, bfloat16 and int8: one generated kernel for each over packed operands.
 
-Enters: the right operand packed in blocks of 32x32 (tile_packs.py), so that every tile is 1 KiB of consecutive memory;
+Enters: the right operand packed in blocks (tile_packs.py), so that every tile is 1 KiB of consecutive memory;
 the left one packed as well, or as it is where its rows are consecutive and made of whole blocks. Leaves: a `Kernel`
 with the usual ABI whose parallel range is parts of the result. Refuses nothing:
-callers ask the core (`request_tiles`) whether the processor has them.
+callers ask the core (`request_tiles`) whether the processor has them. bfloat16 products are rounded once, those of
+int8 are int32.
 
 Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four
 tiles that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache
@@ -25,31 +26,54 @@ from __future__ import annotations
 from typing import Any
 
 from ..loops.digest import digest
+from ..loops.record import Record
 from . import cache
 from .cache import Kernel
-from .writer import ABI, Number, Reg, Writer
+from .writer import ABI, Number, Reg, Writer, as_reg
 
 BLOCK = 32
 PART = 64                       # 32x32 blocks whose sums a thread keeps: 256 KiB
-BLOCK_BYTES = BLOCK * BLOCK * 2
+ROW_BYTES = 64                  # of k in a block
+BLOCK_BYTES = BLOCK * ROW_BYTES
 SUM_BYTES = BLOCK * BLOCK * 4
 TILES = tuple((tile, row, half) for tile, (row, half) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))))
 
-INTRINSICS = """declare void @llvm.x86.ldtilecfg(ptr)
+AHEAD, LEFT_LOAD, ORDER = 0, "llvm.x86.tileloaddt164", 0
+ORDERS = ("a0 b0 00 b1 01 a1 10 11", "b0 a0 00 a1 10 b1 01 11", "a0 a1 b0 00 10 b1 01 11", "a0 b0 00 a1 10 b1 11 01")
+INTRINSICS = """declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+declare void @llvm.x86.ldtilecfg(ptr)
 declare void @llvm.x86.tilerelease()
 declare void @llvm.x86.tilezero(i8)
 declare void @llvm.x86.tileloadd64(i8, ptr, i64)
 declare void @llvm.x86.tileloaddt164(i8, ptr, i64)
 declare void @llvm.x86.tilestored64(i8, ptr, i64)
 declare void @llvm.x86.tdpbf16ps(i8, i8, i8)
+declare void @llvm.x86.tdpbssd(i8, i8, i8)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
+
+
+class TileKind(Record):
+    """What tiles multiply: a type, the bytes of an element, and the instruction."""
+
+    code: str
+    size: int
+    multiply: str
+
+    @property
+    def deep(self) -> int:
+        """Values of k in a block."""
+        return ROW_BYTES // self.size
+
+
+BF16 = TileKind("bf16", 2, "llvm.x86.tdpbf16ps")
+INT8 = TileKind("i8", 1, "llvm.x86.tdpbssd")
+KINDS = {kind.code: kind for kind in (BF16, INT8)}
 
 
 class TileProduct:
     """What the kernel cache asks of a nest: a name, parameters and a digest."""
 
-    name = "bf16_tiles"
     params = (
         "m",
         "n",
@@ -67,20 +91,23 @@ class TileProduct:
         "pitch",
     )
 
+    def __init__(self, kind: TileKind) -> None:
+        self.kind, self.name = kind, f"{kind.code}_tiles"
+
     def digest(self) -> bytes:
         """The cache's key holds the generator's sources besides."""
-        return digest(self.name.encode())
+        return digest(repr((self.name, AHEAD, LEFT_LOAD, ORDER)).encode())
 
 
-def product_kernel() -> Kernel:
+def product_kernel(kind: TileKind) -> Kernel:
     """The kernel: operands packed left, packed right, result."""
-    return cache.kernel(TileProduct(), _object)
+    return cache.kernel(TileProduct(kind), _object)
 
 
 def _object(product: Any) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(module_text(host_target().triple), host_target(), "object")
+    return compile_ir(module_text(product.kind, host_target().triple), host_target(), "object")
 
 
 def bytes_after(w: Writer, base: Reg, *offsets: Number) -> Reg:
@@ -97,10 +124,10 @@ def tile(number: int) -> Reg:
     return Reg(str(number), "i8")
 
 
-def module_text(triple: str) -> str:
+def module_text(kind: TileKind, triple: str) -> str:
     """LLVM IR of the kernel."""
     target = "" if triple == "host" else f'target triple = "{triple}"\n'
-    w = Writer(TileProduct.name, ABI)
+    w = Writer(TileProduct(kind).name, ABI)
     a, b, c = (argument(w, "ptrs", k, "ptr") for k in range(3))
     p = {name: argument(w, "params", k) for k, name in enumerate(TileProduct.params)}
     config, scratch, sums = w.scratch("i8", 64), w.scratch("i8", SUM_BYTES), w.scratch("i8", PART * SUM_BYTES)
@@ -120,18 +147,13 @@ def module_text(triple: str) -> str:
                 place = w.add(w.mul(w.sub(mb.i, m0), p["part_n"]), w.sub(nb.i, n0))
                 kept = bytes_after(w, sums, w.mul(place, SUM_BYTES))
                 start_sums(w, first, kept)
-                multiply(
-                    w,
-                    p,
-                    bytes_after(w, a, w.mul(mb.i, p["strip"])),
-                    bytes_after(w, b, w.mul(nb.i, right_strip)),
-                    k0.i,
-                    k1,
-                )
+                left = bytes_after(w, a, w.mul(mb.i, p["strip"]))
+                right = bytes_after(w, b, w.mul(nb.i, right_strip))
+                multiply(w, kind, p, left, right, k0.i, k1)
                 with w.when(w.negate(last)):
                     move_tiles(w, "tilestored64", kept)
                 with w.when(last):
-                    write_block(w, p, c, scratch, mb.i, nb.i)
+                    write_block(w, kind, p, c, scratch, mb.i, nb.i)
     w.call("llvm.x86.tilerelease")
     return target + INTRINSICS + "\n" + w.text() + "\n"
 
@@ -161,56 +183,64 @@ def start_sums(w: Writer, first: Reg, kept: Reg) -> None:
         move_tiles(w, "tileloadd64", kept)
 
 
-def multiply(w: Writer, p: dict[str, Reg], a_strip: Reg, b_strip: Reg, k0: Reg, k1: Reg) -> None:
+def multiply(w: Writer, kind: TileKind, p: dict[str, Reg], a_strip: Reg, b_strip: Reg, k0: Reg, k1: Reg) -> None:
     """Add the products of blocks k0 to k1 to the sums."""
     with w.loop(k0, k1) as k:
         a0, b0 = bytes_after(w, a_strip, w.mul(k.i, p["step"])), bytes_after(w, b_strip, w.mul(k.i, BLOCK_BYTES))
+        later = bytes_after(w, a0, w.mul(p["step"], AHEAD)) if AHEAD else None
 
         def left(half: int) -> None:
-            # Each is used once before its turn comes again: a hint not to push the right operand's slice out of the
-            # first-level cache.
-            w.call("llvm.x86.tileloaddt164", tile(4 + half), bytes_after(w, a0, p["half"]) if half else a0, p["pitch"])
+            w.call(LEFT_LOAD, tile(4 + half), bytes_after(w, a0, p["half"]) if half else a0, p["pitch"])
 
         def right(half: int) -> None:
             w.call("llvm.x86.tileloadd64", tile(6 + half), bytes_after(w, b0, half * BLOCK_BYTES // 2), 64)
 
         def product(row: int, half: int) -> None:
-            w.call("llvm.x86.tdpbf16ps", tile(2 * row + half), tile(4 + row), tile(6 + half))
+            w.call(kind.multiply, tile(2 * row + half), tile(4 + row), tile(6 + half))
 
-        left(0)
-        right(0)
-        product(0, 0)
-        right(1)
-        product(0, 1)
-        left(1)
-        product(1, 0)
-        product(1, 1)
+        for step in ORDERS[ORDER].split():
+            {"a": left, "b": right}[step[0]](int(step[1])) if step[0] in "ab" else product(int(step[0]), int(step[1]))
+            if later is not None and step[0] not in "ab":   # a tile's worth of lines after each product
+                row, half = int(step[0]), int(step[1])
+                base = bytes_after(w, later, p["half"]) if row else later
+                for r in range(8 * half, 8 * half + 8):
+                    w.prefetch(bytes_after(w, base, w.mul(p["pitch"], r)), 1)
 
 
-def write_block(w: Writer, p: dict[str, Reg], c: Reg, scratch: Reg, mb: Reg, nb: Reg) -> None:
+def write_block(w: Writer, kind: TileKind, p: dict[str, Reg], c: Reg, scratch: Reg, mb: Reg, nb: Reg) -> None:
     """The finished block, rounded, to the result; what lies past its edges is dropped."""
-    for t, row, half in TILES:
-        w.call("llvm.x86.tilestored64", tile(t), bytes_after(w, scratch, row * 16 * BLOCK * 4 + half * 64), BLOCK * 4)
     m0, n0 = w.mul(mb, BLOCK), w.mul(nb, BLOCK)
     rows, columns = w.min(w.sub(p["m"], m0), BLOCK), w.sub(p["n"], n0)
-    out = bytes_after(w, c, w.mul(w.add(w.mul(m0, p["row"]), n0), 2))
+    size, element = (2, "float") if kind is BF16 else (4, "i32")
+    out = bytes_after(w, c, w.mul(w.add(w.mul(m0, p["row"]), n0), size))
     whole = w.compare("sge", columns, BLOCK)
     full = w.both(whole, w.compare("eq", rows, BLOCK))
-    pitch = w.mul(p["row"], 2)
+    pitch = w.mul(p["row"], size)
+
+    def store_tiles(target: Reg, apart: Number) -> None:
+        for t, row, half in TILES:
+            w.call("llvm.x86.tilestored64", tile(t), bytes_after(w, target, w.mul(apart, 16 * row), half * 64), apart)
+
+    def rounded(values: Reg) -> Reg:
+        kind_ = values.type.replace("float", "bfloat")
+        return w.new(kind_, f"fptrunc {values} to {kind_}") if kind is BF16 else values
 
     def write_row(r: Number) -> None:
-        values = w.load(f"<{BLOCK} x float>", bytes_after(w, scratch, w.mul(r, BLOCK * 4)), 64)
-        narrow = w.new(f"<{BLOCK} x bfloat>", f"fptrunc {values} to <{BLOCK} x bfloat>")
-        w.store(narrow, bytes_after(w, out, w.mul(r, pitch)), 2)
+        values = w.load(f"<{BLOCK} x {element}>", bytes_after(w, scratch, w.mul(r, BLOCK * 4)), 64)
+        w.store(rounded(values), bytes_after(w, out, w.mul(r, pitch)), size)
 
     with w.when(full):
-        for r in range(BLOCK):
-            write_row(r)
-    with w.when(w.negate(full)), w.loop(0, rows) as r:
-        with w.when(whole):
-            write_row(r.i)
-        with w.when(w.negate(whole)), w.loop(0, columns) as q:
-            value = w.load("float", bytes_after(w, scratch, w.mul(r.i, BLOCK * 4), w.mul(q.i, 4)), 4)
-            w.store(
-                w.new("bfloat", f"fptrunc {value} to bfloat"), bytes_after(w, out, w.mul(r.i, pitch), w.mul(q.i, 2)), 2
-            )
+        if kind is BF16:
+            store_tiles(scratch, as_reg(BLOCK * 4))
+            for r in range(BLOCK):
+                write_row(r)
+        else:
+            store_tiles(out, pitch)
+    with w.when(w.negate(full)):
+        store_tiles(scratch, as_reg(BLOCK * 4))
+        with w.loop(0, rows) as r:
+            with w.when(whole):
+                write_row(r.i)
+            with w.when(w.negate(whole)), w.loop(0, columns) as q:
+                value = w.load(element, bytes_after(w, scratch, w.mul(r.i, BLOCK * 4), w.mul(q.i, 4)), 4)
+                w.store(rounded(value), bytes_after(w, out, w.mul(r.i, pitch), w.mul(q.i, size)), size)

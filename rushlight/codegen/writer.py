@@ -132,9 +132,9 @@ class Writer:
     def store(self, value: Reg, pointer: Reg, align: int) -> None:
         self.lines.append(f"  store {value}, {pointer}, align {align}")
 
-    def prefetch(self, pointer: Reg) -> None:
-        """Ask for the cache line at an address, which may be any."""
-        self.lines.append(f"  call void @llvm.prefetch.p0({pointer}, i32 0, i32 2, i32 1)")
+    def prefetch(self, pointer: Reg, level: int = 2) -> None:
+        """Ask for the cache line at an address, which may be any, in the cache of a level."""
+        self.lines.append(f"  call void @llvm.prefetch.p0({pointer}, i32 0, i32 {4 - level}, i32 1)")
 
     def scratch(self, type: str, count: int) -> Reg:
         """Stack memory; only in the entry block."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _C, op
+from ..codegen.dot_instructions import host_dots
 from ..codegen.schedule.cpu_contraction import is_tiled
 from ..devices import handlers
 from ..loops.contraction import lowered_matmul
@@ -22,10 +23,10 @@ from ..op.gemm import (
     tiled_steps,
     vector_steps,
 )
+from ..op.groups import group_steps
 from ..op.library import Room
 from ..op.pack import lowered_steps
 from ..op.pointwise import check_devices
-from ..op.quads import quad_steps
 
 _HALF = (_C.float16, _C.bfloat16)
 TILED = 1 << 18                 # multiply-adds from which packing for tile registers pays
@@ -79,13 +80,14 @@ def check_product(name: str, a: Any, b: Any) -> None:
 
 
 def on_tiles(a: Any, work: int, count: int) -> bool:
-    """Whether a product of so many multiply-adds per matrix goes to tile registers."""
+    """Whether a product of so many multiply-adds per matrix goes to tile registers,
+    or else to instructions that add up products of bfloat16."""
     return (
         a.dtype is _C.bfloat16
         and work >= (TILED if count == 1 else BATCH_TILED)
         and count <= 64
         and a.device.type == "cpu"
-        and has_tiles()
+        and (has_tiles() or host_dots("bf16") is not None)
     )
 
 
@@ -149,11 +151,14 @@ class _Product(Library):
         if b.ndim == 2 and len(batch) and am.batch == m * am.row:   # one tall matrix: [batch * m, k] @ [k, n]
             m, count = m * count, 1
         if on_tiles(a, m * n * k, count):
-            result = tile_steps(am, bm, Matrix(2, n, 1, m * n), 3, m, n, k, count)
+            if has_tiles():
+                result = tile_steps("bf16", am, bm, out, 3, m, n, k, count)
+            else:
+                result = group_steps("bf16", a.device, am, bm, out, m, n, k, 3, count)
             if result is None:
                 return None
             for size in result[1]:
-                room.temp(a.dtype, (size,))
+                room.temp(_C.int8, (size,))
             return result[0]
         if a.dtype in _HALF and m * n * k > 4096 and a.device.type == "cpu":
             return self.widening_steps(args, room, m, n, bm.col == 1)
@@ -337,7 +342,11 @@ class IntMm(Library):
     def steps(self, args, room):
         a, b = args
         (m, k), n = a.shape, b.shape[1]
-        found = quad_steps(a.device, Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1), m, n, k, 3)
+        matrices = Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1)
+        if a.device.type == "cpu" and m * n * k >= TILED and has_tiles("i8"):
+            found = tile_steps("i8", *matrices, 3, m, n, k)
+        else:
+            found = group_steps("i8", a.device, *matrices, m, n, k, 3)
         if found is None:
             return None
         for size in found[1]:

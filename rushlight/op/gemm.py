@@ -16,7 +16,7 @@ from ..codegen import few_rows, tile_packs, tiled_products, tiles, transpose
 from ..codegen.schedule import schedule
 from ..codegen.schedule.cpu_contraction import CHUNK, packing_apart, packs_apart, schedule_contraction  # noqa: F401
 from ..codegen.schedule.launch import grain_of
-from ..codegen.targets import machine, vector_bits
+from ..codegen.targets import cpu_words, machine, vector_bits
 from ..devices import handlers
 from ..loops import expr
 from ..loops.contraction import ADDING, contraction, with_addend
@@ -46,8 +46,8 @@ FEW_ROWS_FROM = (1 << 15, 1 << 11)
 TILE_SIDE, TILE_PARTS = 8, 16
 # blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
 TILE_SLICE, TILE_GROUP = 16, 1
-# elements between rows from which the left operand is packed: its lines would fall into too few cache sets
-TILE_PITCH = 2048
+# bytes between rows from which the left operand is packed: its lines would fall into too few cache sets
+TILE_PITCH = 4096
 
 _small_kernels: dict[tuple, Any] = {}
 _copy_kernels: dict[tuple, Any] = {}
@@ -282,8 +282,8 @@ def few_rows_step(
 ) -> tuple | None:
     """A step of few rows times matrices that are read once, where they lie (codegen/few_rows.py).
 
-    None where there are more rows or one, for small matrices, other layouts, and where lanes are no operands."""
-    if device.type != "cpu" or code not in SIZES or machine() not in ("aarch64", "arm64") or packs_apart():
+    None where there are more rows or one, for small matrices and other layouts."""
+    if device.type != "cpu" or code not in SIZES or packs_apart():
         return None
     along = b.col != 1
     if not 2 <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0] or a.col != 1 or c.col != 1:
@@ -442,39 +442,52 @@ class Product(Record):
         )
 
 
-def has_tiles() -> bool:
-    """Whether bfloat16 products can use tile registers."""
-    return machine() in ("x86_64", "AMD64") and _C.request_tiles()
+def has_tiles(code: str = "bf16") -> bool:
+    """Whether products of a type can use tile registers."""
+    if code not in tiles.KINDS or machine() not in ("x86_64", "AMD64"):
+        return False
+    return (code == "bf16" or b"amx_int8" in cpu_words()) and _C.request_tiles()
 
 
 def tile_steps(
-    a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1
+    code: str, a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1
 ) -> tuple[list[tuple], tuple[int, int]] | None:
-    """bfloat16 on tile registers: pack the operands, multiply. Returns steps and the sizes of the two scratch slots.
+    """bfloat16, or int8 summed in int32, on tile registers: pack the operands, multiply.
+    Returns steps and the bytes of the two scratch slots.
 
     None if neither rows nor columns of an operand are consecutive."""
     if (a.col != 1 and a.row != 1) or (b.col != 1 and b.row != 1) or c.col != 1:
         return None
-    explain("bf16", m, n, k, batch, "matrix registers (AMX), which want blocks of their own layout")
-    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // 32)
+    explain(code, m, n, k, batch, "matrix registers (AMX), which want blocks of their own layout")
+    kind = tiles.KINDS[code]
+    deep, pitch = kind.deep, a.row * kind.size
+    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // deep)
     left_turned, right_turned = a.col != 1, b.col != 1
-    left = tile_packs.params_of(*((k, m, a.col) if left_turned else (m, k, a.row)), left_turned, blocks_k)
-    right = tile_packs.params_of(*((n, k, b.col) if right_turned else (k, n, b.row)), not right_turned, blocks_k)
-    is_read_in_place = not left_turned and a.row < TILE_PITCH and not (m % 32 or k % 32 or a.row % 32)
-    strips = 0 if is_read_in_place else -(-left[0] // 32), -(-right[0] // 32)
-    pack, multiply = tile_packs.pack_kernel(left_turned, right_turned).address, tiles.product_kernel().address
+    left = tile_packs.params_of(kind, *((k, m, a.col) if left_turned else (m, k, a.row)), left_turned, blocks_k)
+    right = tile_packs.params_of(kind, *((n, k, b.col) if right_turned else (k, n, b.row)), not right_turned, blocks_k)
+    is_read_in_place = not left_turned and pitch < TILE_PITCH and not (m % 32 or k % deep or pitch % 64)
+    strips = (
+        0 if is_read_in_place else -(-left[0] // tile_packs.block_of(kind, left_turned)[0]),
+        -(-right[0] // tile_packs.block_of(kind, not right_turned)[0]),
+    )
+    pack, multiply = tile_packs.pack_kernel(kind, left_turned, right_turned).address, tiles.product_kernel(kind).address
     part_m, part_n = tile_parts(blocks_m, blocks_n)
     parts_m, parts_n = -(-blocks_m // part_m), -(-blocks_n // part_n)
-    walk = [64 * a.row, 64, 32 * a.row, 2 * a.row] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
+    walk = [32 * pitch, 64, 16 * pitch, pitch] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
     shape = [m, n, blocks_k, blocks_n, c.row, tile_slice(blocks_k), part_m, part_n, TILE_GROUP, parts_n, *walk]
     outs = []
     for i in range(batch):
-        x, y, z = ((o.slot, i * o.batch * 2) for o in (a, b, c))
+        x, y, z = ((o.slot, i * o.batch * size) for o, size in ((a, kind.size), (b, kind.size), (c, result_size(code))))
         outs.append(
             (pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1)
         )
         outs.append((multiply, [x if is_read_in_place else scratch, scratch + 1, z], shape, parts_m * parts_n, 1, -1))
-    return outs, (blocks_m * blocks_k * 1024 if strips[0] else 0, blocks_n * blocks_k * 1024)
+    return outs, (blocks_m * blocks_k * 2048 if strips[0] else 0, blocks_n * blocks_k * 2048)
+
+
+def result_size(code: str) -> int:
+    """Bytes of an element of a product: int8 are summed in int32."""
+    return {"i8": 4, "bf16": 2}[code]
 
 
 def tile_parts(blocks_m: int, blocks_n: int) -> tuple[int, int]:

@@ -7,8 +7,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import rushlight as rl  # noqa: E402
-from rushlight.codegen import quad_products  # noqa: E402
+from rushlight.codegen import dot_instructions, grouped_products  # noqa: E402
+from rushlight.codegen.cpu import compile_ir  # noqa: E402
 from rushlight.codegen.targets import find_target  # noqa: E402
+from rushlight.op.gemm import Matrix  # noqa: E402
+from rushlight.op.groups import group_steps  # noqa: E402
+from tests.ops.emulated_dots import definition, emulated  # noqa: E402
 
 SIZES = [
     (1, 1, 1), (3, 5, 3), (8, 12, 4), (17, 31, 16), (9, 13, 17), (40, 100, 300), (33, 47, 63), (16, 16, 2100),
@@ -82,10 +86,49 @@ def test_threads_share_a_product_without_changing_it() -> None:
         rl.set_num_threads(before)
 
 
-def test_kernels_are_code_for_processors_with_dot_products() -> None:
-    from rushlight.codegen.cpu import compile_ir
+# --- instructions this processor may not have -------------------------------------------------------------------------
 
-    target = find_target("aarch64").but(features="+neon,+dotprod")
-    assert "sdot" in compile_ir(quad_products.module_text("int8_product", target.triple), target, "asm")
-    assert "zip1" in compile_ir(quad_products.module_text("pack_quads", target.triple), target, "asm")
+CODE_OF = {
+    "sdot": ("aarch64", "", "+neon,+dotprod", "sdot"),
+    "smmla": ("aarch64", "", "+neon,+i8mm", "smmla"),
+    "vnni": ("x86-64-avx512", "cascadelake", "-prefer-256-bit", "vpdpbusd"),
+    "vnni_256": ("x86-64-avx2", "alderlake", "", "vpdpbusd"),
+    "bf16": ("x86-64-avx512", "cooperlake", "-prefer-256-bit", "vdpbf16ps"),
+}
 
+
+@pytest.mark.parametrize("dots", dot_instructions.ALL, ids=lambda dots: dots.name)
+def test_kernels_are_code_for_processors_that_have_them(dots) -> None:
+    name, cpu, features, instruction = CODE_OF[dots.name]
+    target = find_target(name)
+    target = target.but(cpu=cpu or target.cpu, features=features)
+    text = compile_ir(grouped_products.module_text("group_product", dots, target.triple), target, "asm")
+    assert text.count(instruction + " ") + text.count(instruction + "\t") == dots.height * dots.width // dots.lanes
+    loop = text[text.index(instruction) : text.rindex(instruction)]
+    assert "(%rsp)" not in loop and "[sp" not in loop          # all sums stay in registers
+    for other in ("pack_groups", *(("line_sums",) if dots.flips else ())):
+        assert compile_ir(grouped_products.module_text(other, dots, target.triple), target, "asm")
+
+
+@pytest.mark.parametrize("dots", dot_instructions.ALL, ids=lambda dots: dots.name)
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 3), (17, 31, 16), (70, 100, 300), (33, 147, 63), (13, 70, 2200)])
+def test_products_on_instructions_spelled_out(dots, m, n, k, monkeypatch) -> None:
+    monkeypatch.setattr(dot_instructions.Dots, "declared", definition)
+    rl.manual_seed(0)
+    for turned_a in (False, True):
+        for turned_b in (False, True):
+            shapes = ((k, m) if turned_a else (m, k), (n, k) if turned_b else (k, n))
+            a, b = (rl.randint(-128, 128, shape, dtype=rl.int8) for shape in shapes)
+            if dots.code == "bf16":
+                a, b = a.bfloat16() / 16, b.bfloat16() / 16
+            a, b = a.t() if turned_a else a, b.t() if turned_b else b
+            matrices = Matrix(0, *a.stride()), Matrix(1, *b.stride()), Matrix(2, n, 1)
+            steps, sizes = group_steps(dots.code, a.device, *matrices, m, n, k, 3, 1, emulated(dots))
+            out = rl.int32 if dots.code == "i8" else rl.bfloat16
+            slots = [("new", out, (m, n), None, -1, 0), *(("temp", rl.int8, (size,), None, -1, 0) for size in sizes)]
+            result = rl._C.Plan(2, a.device, slots, steps)(a, b)
+            expected = a.to(rl.float64) @ b.to(rl.float64)
+            if dots.code == "i8":
+                assert result.tolist() == expected.to(rl.int32).tolist()
+            else:
+                assert rl.allclose(result.double(), expected, rtol=1e-2, atol=0.02 * k**0.5)

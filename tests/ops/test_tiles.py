@@ -11,7 +11,7 @@ import rushlight as rl
 from rushlight.codegen import tile_packs, tiles
 from rushlight.op.gemm import tile_parts, tile_slice
 
-SIZES = [(3, 5, 7), (32, 32, 32), (33, 65, 40), (70, 31, 96)]
+SIZES = [(3, 5, 7), (32, 32, 64), (33, 65, 40), (70, 31, 96), (96, 64, 130)]
 
 
 @pytest.fixture(scope="module")
@@ -24,18 +24,23 @@ def machine():
     )
 
 
-def test_product_compiles_for_a_processor_with_tiles(machine):
+KINDS = pytest.mark.parametrize("kind", tiles.KINDS.values(), ids=lambda kind: kind.code)
+
+
+@KINDS
+def test_product_compiles_for_a_processor_with_tiles(machine, kind):
     import llvmlite.binding as llvm
 
-    text = machine.emit_assembly(llvm.parse_assembly(tiles.module_text("x86_64-unknown-linux-gnu")))
-    assert text.count("tdpbf16ps") == 4 and "tilerelease" in text
+    text = machine.emit_assembly(llvm.parse_assembly(tiles.module_text(kind, "x86_64-unknown-linux-gnu")))
+    assert text.count(kind.multiply.rpartition(".")[2]) == 4 and "tilerelease" in text
 
 
+@KINDS
 @pytest.mark.parametrize("turned", [(False, False), (True, True)])
-def test_packing_compiles_without_spilling_rows(machine, turned):
+def test_packing_compiles_without_spilling_rows(machine, kind, turned):
     import llvmlite.binding as llvm
 
-    text = machine.emit_assembly(llvm.parse_assembly(tile_packs.module_text("x86_64-unknown-linux-gnu", *turned)))
+    text = machine.emit_assembly(llvm.parse_assembly(tile_packs.module_text(kind, "x86_64-unknown-linux-gnu", *turned)))
     assert "zmm" in text
 
 
@@ -44,28 +49,38 @@ def ordered(t, is_turned):
     return t.t().contiguous().t() if is_turned else t
 
 
+def random(kind, *shape):
+    return rl.randn(*shape).bfloat16() if kind.code == "bf16" else rl.randint(-128, 128, shape, dtype=rl.int8)
+
+
+@KINDS
 @pytest.mark.parametrize("left_turned", [False, True])
 @pytest.mark.parametrize("right_turned", [False, True])
 @pytest.mark.parametrize("m, n, k", SIZES)
-def test_packing_keeps_every_element_and_pads_with_zeros(m, n, k, left_turned, right_turned):
-    left, right = ordered(rl.randn(m, k).bfloat16(), left_turned), ordered(rl.randn(k, n).bfloat16(), right_turned)
-    bm, bn, bk = (-(-size // 32) for size in (m, n, k))
-    first = tile_packs.params_of(*((k, m, left.stride(1)) if left_turned else (m, k, left.stride(0))), left_turned, bk)
-    second = tile_packs.params_of(
-        *((n, k, right.stride(1)) if right_turned else (k, n, right.stride(0))), not right_turned, bk
+def test_packing_keeps_every_element_and_pads_with_zeros(m, n, k, left_turned, right_turned, kind):
+    left, right = ordered(random(kind, m, k), left_turned), ordered(random(kind, k, n), right_turned)
+    bm, bn, bk = -(-m // 32), -(-n // 32), -(-k // kind.deep)
+    first = tile_packs.params_of(
+        kind, *((k, m, left.stride(1)) if left_turned else (m, k, left.stride(0))), left_turned, bk
     )
-    strips = -(-first[0] // 32), -(-second[0] // 32)
-    kernel = tile_packs.pack_kernel(left_turned, right_turned).address
+    second = tile_packs.params_of(
+        kind, *((n, k, right.stride(1)) if right_turned else (k, n, right.stride(0))), not right_turned, bk
+    )
+    strips = (
+        -(-first[0] // tile_packs.block_of(kind, left_turned)[0]),
+        -(-second[0] // tile_packs.block_of(kind, not right_turned)[0]),
+    )
+    kernel = tile_packs.pack_kernel(kind, left_turned, right_turned).address
     slots = [
-        ("new", rl.bfloat16, (bm, bk, 32, 32), None, -1, 0),
-        ("new", rl.bfloat16, (bn, bk, 2, 16, 16, 2), None, -1, 0),
+        ("new", left.dtype, (bm, bk, 32, kind.deep), None, -1, 0),
+        ("new", left.dtype, (bn, bk, 2, 16, 16, 4 // kind.size), None, -1, 0),
     ]
     plan = rl._C.Plan(
         2, rl.device("cpu"), slots, [(kernel, [0, 2, 1, 3], [*first, *second, strips[0]], sum(strips), 1, -1)], False
     )
     a, b = plan(left, right)
-    a = a.permute(0, 2, 1, 3).reshape(bm * 32, bk * 32)
-    b = b.permute(1, 3, 5, 0, 2, 4).reshape(bk * 32, bn * 32)
+    a = a.permute(0, 2, 1, 3).reshape(bm * 32, bk * kind.deep)
+    b = b.permute(1, 3, 5, 0, 2, 4).reshape(bk * kind.deep, bn * 32)
     assert rl.equal(a[:m, :k], left) and rl.equal(b[:k, :n], right)
     assert not a[m:].any() and not a[:, k:].any() and not b[k:].any() and not b[:, n:].any()
 
@@ -99,3 +114,12 @@ def test_batches_and_strided_operands():
     for x, y in ((a, b), (a[:, ::2], b), (a[:, :, ::2], b[:, ::2]), (a, b[:1]), (a, b[0])):
         expected = x.float() @ y.float()
         assert float(((x @ y).float() - expected).abs().max() / expected.abs().max()) < 1e-2
+
+
+@needs_tiles
+@pytest.mark.parametrize("m, n, k", [(33, 45, 700), (100, 513, 257), (1, 1000, 700), (512, 512, 512), (300, 290, 1030)])
+@pytest.mark.parametrize("left_turned", [False, True])
+@pytest.mark.parametrize("right_turned", [False, True])
+def test_products_of_bytes_are_exact(m, n, k, left_turned, right_turned):
+    a, b = ordered(random(tiles.INT8, m, k), left_turned), ordered(random(tiles.INT8, k, n), right_turned)
+    assert rl.equal(rl._int_mm(a, b), (a.double() @ b.double()).to(rl.int32))
