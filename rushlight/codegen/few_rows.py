@@ -1,4 +1,4 @@
-"""Products of few rows with a matrix as it lies in memory, where multiply-add takes one lane of a vector (AArch64).
+"""Products of few rows with a matrix as it lies in memory.
 
 Enters: a dtype, the number of rows (2 to MOST), and which way the right operand's memory runs. Leaves: a `Kernel` with
 the usual ABI whose parallel range is parts of the columns, matrix after matrix; its operands are left, right, result
@@ -8,7 +8,8 @@ rows (`across`) or columns (`along`).
 The matrix is read once, in few long runs, which processors read ahead: packing it would cost as much as multiplying.
 across: some rows of it at a time multiply into rows of the result, a part of which stays in the first-level cache.
 along: dot products of all rows with a few columns, summed in registers over a slice of k that stays there.
-What an element is made of depends on k alone, not on where parts begin.
+Elements of the left operand are taken from lanes of a vector where multiply-add can (AArch64), and wait on all lanes
+of a register each where it cannot. What an element is made of depends on k alone, not on where parts begin.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..loops.digest import digest
 from ..loops.record import Record
 from . import cache
 from .cache import Kernel
+from .targets import vector_bits
 from .tile_functions import ELEMENTS
 from .tiles import argument
 from .writer import ABI, Number, Reg, Writer, declarations
@@ -30,7 +32,8 @@ SAME_SETS = 4096             # bytes between them, or a multiple, where they do
 LINE = 64                    # bytes that one prefetch asks for
 PART_BYTES = 2048            # of a row of the result, where all of them wait in the first-level cache
 SLICE_BYTES = 4096           # of a row of the left operand, likewise
-SUMS = 24                    # vectors of sums
+SUMS = 24                    # vectors of sums, where there are 32 registers
+WAITING = 16                 # elements of the left operand that wait in registers each, likewise
 COLUMNS = 6                  # of dot products at a time, at most: memory is read in as many places
 PARAMS = (
     "n", "k", "lda", "ldb", "ldc", "ldd", "step_d", "adds",             # sizes, strides, whether there is an addend
@@ -47,6 +50,7 @@ class FewRows(Record):
     rows: int
     along: bool
     step: int
+    bits: int
 
     def digest(self) -> bytes:
         """What the text depends on; the cache's key holds the generator's sources besides."""
@@ -56,7 +60,12 @@ class FewRows(Record):
 @functools.cache
 def few_rows_kernel(code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES) -> Kernel:
     """c = a @ b (+ d) of so many rows; `across`, `step_bytes` of the left operand's rows wait in registers."""
-    return cache.kernel(FewRows(f"few_rows_{rows}_{int(along)}", PARAMS, code, rows, along, step_bytes), _object)
+    return cache.kernel(few_rows(code, rows, along, step_bytes), _object)
+
+
+def few_rows(code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES, bits: int = 0) -> FewRows:
+    """The kernel's description, for vectors of so many bits (this processor's)."""
+    return FewRows(f"few_rows_{rows}_{int(along)}", PARAMS, code, rows, along, step_bytes, bits or vector_bits())
 
 
 def _object(product: FewRows) -> bytes:
@@ -67,19 +76,21 @@ def _object(product: FewRows) -> bytes:
 
 def module_text(product: FewRows, triple: str) -> str:
     """LLVM IR of the kernel."""
-    along = product.along
-    text = _Writer(product.code, product.rows, product.name, product.step)
-    body = text.along() if along else text.across()
+    text = _Writer(product)
+    body = text.along() if product.along else text.across()
     return f'target triple = "{triple}"\n{declarations(text.lanes, text.element)}{body}\n'
 
 
 class _Writer:
-    def __init__(self, code: str, rows: int, name: str, step_bytes: int) -> None:
-        self.element, self.size = ELEMENTS[code]
-        self.rows, self.lanes = rows, 16 // self.size
-        self.step = step_bytes // self.size
+    def __init__(self, product: FewRows) -> None:
+        self.element, self.size = ELEMENTS[product.code]
+        self.rows, self.lanes = product.rows, product.bits // 8 // self.size
+        self.by_lane = product.bits == 128
+        registers = 16 if product.bits == 256 else 32
+        self.sums = SUMS * registers // 32
+        self.step = product.step // self.size if self.by_lane else max(1, WAITING * registers // 32 // self.rows)
         self.vector = f"<{self.lanes} x {self.element}>"
-        self.w = w = Writer(name, ABI)
+        self.w = w = Writer(product.name, ABI)
         self.given = [argument(w, "ptrs", k, "ptr") for k in range(4)]
         self.p = {name: argument(w, "params", k) for k, name in enumerate(PARAMS)}
         self.adds = w.compare("ne", self.p["adds"], 0)
@@ -129,7 +140,7 @@ class _Writer:
         sources = [self.at(self.b, w.add(k, u), "ldb", 0) for u in range(count)]
         targets = [self.at(self.c, r, "ldc", 0) for r in range(self.rows)]
         ahead = w.mul(self.p["ldb"], self.step)
-        run = LINE // self.size if count > 1 else lanes
+        run = max(lanes, LINE // self.size) if count > 1 else lanes
         whole = w.add(first, w.mul(w.div(w.sub(past, first), run), run))
         with w.loop(first, whole, run) as j:
             if count > 1:
@@ -144,8 +155,9 @@ class _Writer:
         """For every row, vectors and the lanes in them of `count` elements from k on."""
         results = []
         for r in range(self.rows):
-            if count == 1:
-                results.append([(self.w.splat(self.load(self.element, self.at(self.a, r, "lda", k)), self.lanes), 0)])
+            if count == 1 or not self.by_lane:
+                places = [self.at(self.a, r, "lda", self.w.add(k, u)) for u in range(count)]
+                results.append([(self.w.splat(self.load(self.element, place), self.lanes), 0) for place in places])
                 continue
             held = [
                 self.load(self.vector, self.at(self.a, r, "lda", self.w.add(k, u))) for u in range(0, count, self.lanes)
@@ -165,7 +177,7 @@ class _Writer:
                 if kind == self.element:
                     factor = w.new(kind, f"extractelement {several}, i64 {lane}")
                 else:
-                    factor = w.lane(several, lane, self.lanes)
+                    factor = w.lane(several, lane, self.lanes) if self.by_lane else several
                 totals[r] = w.fma(value, factor, totals[r])
         for total, place in zip(totals, places, strict=True):
             w.store(total, place, self.size)
@@ -174,7 +186,7 @@ class _Writer:
 
     def along(self) -> str:
         w, p = self.w, self.p
-        together = max(1, min(COLUMNS, SUMS // self.rows))
+        together = max(1, min(COLUMNS, self.sums // self.rows))
         slice_ = SLICE_BYTES // self.size
         with w.loop(w["begin"], w["end"]) as item:
             first, past = self.begin(item.i)

@@ -65,7 +65,7 @@ def test_kernels_take_lanes_and_keep_sums_in_registers(code: str) -> None:
 
     target = find_target("aarch64")
     for along in (False, True):
-        product = few_rows.FewRows("few", few_rows.PARAMS, code, few_rows.MOST, along, few_rows.STEP_BYTES)
+        product = few_rows.few_rows(code, few_rows.MOST, along, bits=128)
         text = compile_ir(few_rows.module_text(product, target.triple), target, "asm")
         products = [line for line in text.splitlines() if "fmla" in line]
         assert products and along != any("[1]" in line for line in products)
@@ -76,3 +76,32 @@ def test_rows_that_share_cache_sets_multiply_the_same(rows: int) -> None:
     a, b = sample(5, rows, 67, dtype="f4"), sample(6, 67, 2048, dtype="f4")
     result = rl.from_numpy(a) @ rl.from_numpy(b)
     assert np.abs(result.numpy() - a.astype("f8") @ b.astype("f8")).max() < 1e-4
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("rows", [2, 3, 8])
+def test_every_width_of_vectors_multiplies_the_same(rows: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # LLVM splits vectors that the processor does not have, so every form runs everywhere.
+    monkeypatch.setattr(few_rows, "vector_bits", lambda: bits)
+    few_rows.few_rows_kernel.cache_clear()
+    try:
+        rl._C.forget_plans()
+        a, b = sample(8, rows, 333, dtype="f4"), sample(9, 333, 1030, dtype="f4")
+        exact, x = a.astype("f8") @ b.astype("f8"), rl.from_numpy(a)
+        for right in (rl.from_numpy(b), rl.from_numpy(np.ascontiguousarray(b.T)).t()):
+            assert np.abs((x @ right).numpy() - exact).max() < 2e-4
+    finally:
+        few_rows.few_rows_kernel.cache_clear()
+        rl._C.forget_plans()
+
+
+def test_kernels_of_wide_vectors_keep_sums_in_registers() -> None:
+    from rushlight.codegen.cpu import compile_ir
+
+    for name in ("x86-64-avx2", "x86-64-avx512"):
+        target = find_target(name)
+        for along in (False, True):
+            product = few_rows.few_rows("f32", few_rows.MOST, along, bits=target.vector_bits)
+            text = compile_ir(few_rows.module_text(product, target.triple), target, "asm")
+            register = "zmm" if target.vector_bits == 512 else "ymm"
+            assert any("vfmadd" in line and register in line for line in text.splitlines())
