@@ -44,7 +44,7 @@ def blocks_of(walk: Walk, room: int, lanes: int) -> Blocks | None:
     reach = [(w.base + t * w.tap_step) // w.step for t in (0, w.taps - 1)]
     columns = min(w.count, depthwise.ROW)
     while True:
-        pitch = columns + max(reach) - min(reach) + lanes
+        pitch = -(-(columns + max(reach) - min(reach) + lanes) // lanes) * lanes
         lines = room // (d.taps * w.step * pitch)
         rows = min((lines - span_h - 1) // h.step + 1 if lines > span_h else 0, h.count, room // columns)
         if rows >= 1:

@@ -10,7 +10,7 @@ then every tap reads plain neighbours.
 
 from __future__ import annotations
 
-from ..writer import ABI, Reg, Writer, declarations
+from ..writer import ABI, Reg, Writer, declarations, mask_declarations
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .packing import copy_row, fill_zeros
 
@@ -32,6 +32,7 @@ ROW = 1024               # columns a block may have
 GROUP = 4                # vectors of pixels computed together
 # Rows computed together by the vectors in each, where rows are short: sums of one vector would wait for each other.
 ABREAST = {1: 8, 2: 4, 3: 2, 4: 2}
+ABREAST_TAPS = 9         # likewise taps whose gradients are computed together
 
 
 def fill_text(tile: Tile) -> str:
@@ -51,34 +52,75 @@ def fill_text(tile: Tile) -> str:
         "internal ",
     )
     load_params(w, PARAMS)
-    pitch = w["pitch"]
+    pitch, first = w["pitch"], w.add(w["x"], w["low_w"])
+    top = w.add(w.mul(w["y"], w["step_h"]), w["low_h"])
     with w.loop(0, w["taps_d"]) as d:
         z = w.total(w.mul(w["z"], w["step_d"]), w["base_d"], w.mul(d.i, w["tap_d"]))
-        slab = w.at(w["buffer"], w.mul(d.i, w["slab"]), tile.element)
-        with w.loop(0, w["rows"]) as r:
-            y = w.total(w.mul(w["y"], w["step_h"]), w["low_h"], r.i)
-            inside = w.both(w.compare("ult", z, w["in_d"]), w.compare("ult", y, w["in_h"]))
-            source = w.at(w["plane"], w.add(w.mul(z, w["in_depth"]), w.mul(y, w["in_row"])), tile.element)
-            first = w.add(w["x"], w["low_w"])
-            with w.loop(0, w["step_w"]) as p:
-                target = w.at(slab, w.mul(w.add(w.mul(r.i, w["step_w"]), p.i), pitch), tile.element)
-                limit = w.sub(w.div(w.add(w.sub(w["in_w"], p.i), w.sub(w["step_w"], 1)), w["step_w"]), first)
-                left = w.min(w.max(w.sub(0, first), 0), pitch)
-                right = w.max(w.min(limit, pitch), left)
-                left, right = w.select(inside, left, pitch), w.select(inside, right, pitch)
-                fill_zeros(w, tile, target, Reg("0", "i64"), left)
-                column = w.add(w.mul(w.add(left, first), w["step_w"]), p.i)
-                begin = w.at(source, w.mul(column, w["in_column"]), tile.element)
-                copy_row(
-                    w,
-                    tile,
-                    w.at(target, left, tile.element),
-                    begin,
-                    w.sub(right, left),
-                    w.mul(w["step_w"], w["in_column"]),
-                )
-                fill_zeros(w, tile, target, right, pitch)
+        # rows [above, past) of the buffer are in the input
+        past = w.select(w.compare("ult", z, w["in_d"]), w.sub(w["in_h"], top), 0)
+        past = w.max(w.min(past, w["rows"]), 0)
+        above = w.min(w.max(w.sub(0, top), 0), past)
+        with w.loop(0, w["step_w"]) as p:
+            slab = w.add(w.mul(d.i, w["slab"]), w.mul(p.i, pitch))
+            limit = w.sub(w.div(w.add(w.sub(w["in_w"], p.i), w.sub(w["step_w"], 1)), w["step_w"]), first)
+            left = w.min(w.max(w.sub(0, first), 0), pitch)
+            right = w.max(w.min(limit, pitch), left)
+            column = w.mul(w.add(w.mul(first, w["step_w"]), p.i), w["in_column"])
+            place = w.total(w.mul(z, w["in_depth"]), w.mul(w.add(top, above), w["in_row"]), column)
+            apart = w.mul(w["step_w"], pitch)
+            target = w.at(w["buffer"], w.add(slab, w.mul(above, apart)), tile.element)
+            fill_rows(w, tile, target, apart, w.at(w["plane"], place, tile.element), left, right, w.sub(past, above))
+            for begin, end in ((Reg("0", "i64"), above), (past, w["rows"])):
+                with w.loop(begin, end) as r:
+                    row = w.at(w["buffer"], w.add(slab, w.mul(r.i, apart)), tile.element)
+                    fill_zeros(w, tile, row, Reg("0", "i64"), pitch)
     return w.text()
+
+
+def fill_rows(
+    w: Writer, tile: Tile, target: Reg, apart: Reg, source: Reg, left: Reg, right: Reg, rows: Reg
+) -> None:
+    """Rows of the buffer, `apart` elements from each other: columns [left, right) of the input rows, zeros in the
+    others. `source` is where column 0 would be."""
+    pitch, step = w["pitch"], w.mul(w["step_w"], w["in_column"])
+    other = Reg("true", "i1")
+    for every in (1, 2) if tile.masked else ():      # whole vectors, zeros included: a mask serves a column of them
+        chosen = w.compare("eq", step, every)
+        other = w.both(other, w.negate(chosen))
+        count = every * tile.lanes
+        with w.when(chosen), w.loop(0, pitch, tile.lanes) as j:
+            some = w.lanes_in(w.mul(w.sub(left, j.i), every), w.sub(w.mul(w.sub(right, j.i), every), every - 1), count)
+            starts = [w.at(target, j.i, tile.element), w.at(source, w.mul(j.i, every), tile.element)]
+            with w.loop(0, rows, carry=starts) as r:
+                to, place = r.carry
+                near = w.load_some(f"<{count} x {tile.element}>", place, some, tile.size)
+                w.store(near if every == 1 else w.every(near, every, tile.lanes), to, tile.size)
+                r.next = [w.at(to, apart, tile.element), w.at(place, w["in_row"], tile.element)]
+    with w.when(other), w.loop(0, rows, carry=[target, source]) as r:
+        to, place = r.carry
+        # zeros first, and on the right in vectors that end with the row: none goes past it
+        fill_zeros(w, tile, to, Reg("0", "i64"), left)
+        fill_zeros(w, tile, to, w.sub(right, w.rem(right, tile.lanes)), pitch)
+        begin = w.at(place, w.mul(left, step), tile.element)
+        copy_row(w, tile, w.at(to, left, tile.element), begin, w.sub(right, left), step)
+        r.next = [w.at(to, apart, tile.element), w.at(place, w["in_row"], tile.element)]
+
+
+def copy_line(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: Reg) -> None:
+    """count elements, `step` apart, to `target` side by side: vectors with masks also take rows shorter than they."""
+    near = w.compare("eq", step, 1) if tile.masked else Reg("false", "i1")
+    if tile.masked:
+        with w.when(near), w.loop(0, count, tile.lanes) as j:
+            some = w.lanes_in(0, w.sub(count, j.i), tile.lanes)
+            value = w.load_some(tile.vector, w.at(source, j.i, tile.element), some, tile.size)
+            w.store_some(value, w.at(target, j.i, tile.element), some, tile.size)
+    with w.when(w.negate(near)):
+        copy_row(w, tile, target, source, count, step)
+
+
+def declared(tile: Tile) -> str:
+    """Declarations of everything the texts here call."""
+    return declarations(tile.lanes, tile.element) + (mask_declarations(tile.lanes, tile.element) if tile.masked else "")
 
 
 def blocks(w: Writer, tile: Tile, buffer: Reg, plane: Reg, body) -> None:
@@ -133,19 +175,15 @@ def row_text(tile: Tile) -> str:
     return w.text()
 
 
-def has_short_rows(tile: Tile) -> bool:
-    """Whether short rows have functions of their own: where vectors are narrow, so that images as models have them
-    are a few vectors wide."""
-    return not tile.masked
-
-
 def short_text(tile: Tile, vectors: int) -> str:
-    """short(buffer row, distance of rows, weights, places, taps, start, target): some rows of `vectors` vectors."""
+    """short(buffer row, distance of rows, rows, weights, places, taps, start, target): some rows of `vectors` vectors;
+    in place of those past the last `rows`, the last again."""
     w = Writer(
         f"short{vectors}",
         [
             ("ptr", "source"),
             ("i64", "apart"),
+            ("i64", "rows"),
             ("ptr", "weights"),
             ("ptr", "places"),
             ("i64", "taps"),
@@ -155,8 +193,8 @@ def short_text(tile: Tile, vectors: int) -> str:
         "internal ",
     )
     count = ABREAST[vectors]
-    start = w.splat(w["start"], tile.lanes)
-    rows = [w.at(w["source"], w.mul(w["apart"], r), tile.element) for r in range(count)]
+    start, last = w.splat(w["start"], tile.lanes), w.sub(w["rows"], 1)
+    rows = [w.at(w["source"], w.mul(w["apart"], w.min(Reg(str(r), "i64"), last)), tile.element) for r in range(count)]
     with w.loop(0, w["taps"], carry=[start] * (count * vectors)) as t:
         entry = w.at(w["places"], w.mul(t.i, PLACE), "i64")
         place, own = w.load("i64", entry, 8), w.load("i64", w.at(entry, 1, "i64"), 8)
@@ -197,24 +235,20 @@ def forward_text(tile: Tile) -> str:
         start = w.select(biased, given, Reg("0.0", tile.element))
 
         def short_rows(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> Reg:
-            """Short rows, several at once; returns how many were computed."""
+            """Short rows, several at once; returns how many were computed: all or none."""
             apart = w.mul(w.mul(w["step_h"], w["step_w"]), w["pitch"])
             width = w.div(w.add(columns, tile.lanes - 1), tile.lanes)
-            done = Reg("0", "i64")
             for vectors, count in ABREAST.items():
-                fits = w.compare("eq", width, vectors)
-                whole = w.select(fits, w.sub(rows, w.rem(rows, count)), 0)
-                done = w.add(done, whole)
+                whole = w.select(w.compare("eq", width, vectors), rows, 0)
                 with w.loop(0, whole, count) as r:
-                    source = w.at(buffer, w.mul(r.i, apart), tile.element)
-                    w.call(f"short{vectors}", source, apart, weights, w["places"], w["taps"], start, line)
-                    with w.loop(0, count) as each:
-                        target = w.at(result, place(w, z, w.total(y, r.i, each.i), x), tile.element)
-                        store_row(w, tile, target, w.at(line, w.mul(each.i, GROUP * tile.lanes), tile.element), columns)
-            return done
+                    source, some = w.at(buffer, w.mul(r.i, apart), tile.element), w.min(w.sub(rows, r.i), count)
+                    w.call(f"short{vectors}", source, apart, some, weights, w["places"], w["taps"], start, line)
+                    target = w.at(result, place(w, z, w.add(y, r.i), x), tile.element)
+                    store_rows(w, tile, target, line, vectors, some, columns)
+            return w.select(w.compare("sle", width, max(ABREAST)), rows, 0)
 
         def body(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> None:
-            done = short_rows(z, y, x, rows, columns) if has_short_rows(tile) else 0
+            done = short_rows(z, y, x, rows, columns)
             with w.loop(done, rows) as r:
                 source = w.at(buffer, w.mul(w.mul(w.mul(r.i, w["step_h"]), w["step_w"]), w["pitch"]), tile.element)
                 w.call("row", source, weights, w["places"], w["taps"], start, line, columns)
@@ -222,15 +256,35 @@ def forward_text(tile: Tile) -> str:
                 store_row(w, tile, target, line, columns)
 
         blocks(w, tile, buffer, plane, body)
-    short = [short_text(tile, vectors) for vectors in ABREAST] if has_short_rows(tile) else []
-    return "\n".join([w.text(), fill_text(tile), row_text(tile), *short, declarations(tile.lanes, tile.element)])
+    short = [short_text(tile, vectors) for vectors in ABREAST]
+    return "\n".join([w.text(), fill_text(tile), row_text(tile), *short, declared(tile)])
+
+
+def store_rows(w: Writer, tile: Tile, target: Reg, line: Reg, vectors: int, rows: Reg, columns: Reg) -> None:
+    """Finished short rows into the result."""
+    near = w.compare("eq", w["out_column"], 1) if tile.masked else Reg("false", "i1")
+    last = (vectors - 1) * tile.lanes
+    if tile.masked:
+        some = w.lanes_in(0, w.sub(columns, last), tile.lanes)
+        with w.when(near), w.loop(0, rows, carry=[target, line]) as r:
+            to, of = r.carry
+            for at in range(0, last + 1, tile.lanes):
+                value, place = w.load(tile.vector, w.at(of, at, tile.element), tile.size), w.at(to, at, tile.element)
+                if at == last:
+                    w.store_some(value, place, some, tile.size)
+                else:
+                    w.store(value, place, tile.size)
+            r.next = [w.at(to, w["out_row"], tile.element), w.at(of, GROUP * tile.lanes, tile.element)]
+    with w.when(w.negate(near)), w.loop(0, rows) as r:
+        of = w.at(line, w.mul(r.i, GROUP * tile.lanes), tile.element)
+        store_row(w, tile, w.at(target, w.mul(r.i, w["out_row"]), tile.element), of, columns)
 
 
 def store_row(w: Writer, tile: Tile, target: Reg, line: Reg, columns: Reg) -> None:
     """A finished row into the result, whose columns may lie apart."""
     apart = w.compare("ne", w["out_column"], 1)
     with w.when(w.negate(apart)):
-        copy_row(w, tile, target, line, columns, Reg("1", "i64"))
+        copy_line(w, tile, target, line, columns, Reg("1", "i64"))
     with w.when(apart), w.loop(0, columns, carry=[target]) as j:
         w.store(w.load(tile.element, w.at(line, j.i, tile.element), tile.size), j.carry[0], tile.size)
         j.next = [w.at(j.carry[0], w["out_column"], tile.element)]
@@ -263,11 +317,16 @@ def weight_text(tile: Tile) -> str:
             def body(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> None:
                 with w.loop(0, rows) as r:
                     source = w.at(gradient, place(w, z, w.add(y, r.i), x), tile.element)  # noqa: B023  written at once
-                    copy_row(
+                    copy_line(
                         w, tile, w.at(gradients, w.mul(r.i, columns), tile.element), source, columns, w["out_column"]
                     )
                 stride = w.mul(w.mul(w["step_h"], w["step_w"]), w["pitch"])
-                with w.loop(0, w["taps"]) as t:
+                short = w.compare("slt", columns, GROUP * tile.lanes)
+                with w.loop(0, w.select(short, w["taps"], 0), ABREAST_TAPS) as t:
+                    some, places = w.sub(w["taps"], t.i), w.at(w["places"], w.mul(t.i, PLACE), "i64")
+                    own = w.at(sums, t.i, tile.element)
+                    w.call("dots_abreast", gradients, buffer, places, some, rows, columns, stride, own)
+                with w.loop(0, w.select(short, 0, w["taps"])) as t:
                     offset = w.load("i64", w.at(w["places"], w.mul(t.i, PLACE), "i64"), 8)
                     w.call(
                         "dots",
@@ -280,7 +339,7 @@ def weight_text(tile: Tile) -> str:
                     )
 
             blocks(w, tile, buffer, plane, body)
-    return "\n".join([w.text(), fill_text(tile), dots_text(tile), declarations(tile.lanes, tile.element)])
+    return "\n".join([w.text(), fill_text(tile), dots_text(tile), dots_abreast_text(tile), declared(tile)])
 
 
 def dots_text(tile: Tile) -> str:
@@ -328,6 +387,43 @@ def dots_text(tile: Tile) -> str:
         total = w.fadd(total, value)
     old = w.load(tile.element, w["sum"], tile.size)
     w.store(w.fadd(old, w.horizontal(total)), w["sum"], tile.size)
+    return w.text()
+
+
+def dots_abreast_text(tile: Tile) -> str:
+    """dots_abreast(gradients, buffer, places, taps, rows, columns, stride, sums): the same for several taps, where rows
+    are short: the sums of one would wait for each other. In place of those past the last of `taps`, the last again."""
+    w = Writer(
+        "dots_abreast",
+        [("ptr", "a"), ("ptr", "b"), ("ptr", "places"), ("i64", "taps"), ("i64", "rows"), ("i64", "columns"),
+         ("i64", "stride"), ("ptr", "sums")],
+        "internal ",
+    )  # fmt: skip
+    zero, columns, last = Reg("zeroinitializer", tile.vector), w["columns"], w.sub(w["taps"], 1)
+    windows = []
+    for t in range(ABREAST_TAPS):
+        entry = w.at(w["places"], w.mul(w.min(Reg(str(t), "i64"), last), PLACE), "i64")
+        windows.append(w.at(w["b"], w.load("i64", entry, 8), tile.element))
+    with w.loop(0, w["rows"], carry=[w["a"], Reg("0", "i64"), *[zero] * ABREAST_TAPS]) as r:
+        a, offset, *sums = r.carry
+        with w.loop(0, columns, tile.lanes, carry=sums) as j:
+            some = w.lanes_in(0, w.sub(columns, j.i), tile.lanes)     # what lies past the end need not be finite
+
+            def loaded(place: Reg) -> Reg:
+                if tile.masked:
+                    return w.load_some(tile.vector, place, some, tile.size)    # noqa: B023  written at once
+                return w.select(some, w.load(tile.vector, place, tile.size), zero)     # noqa: B023
+
+            gradient, at = loaded(w.at(a, j.i, tile.element)), w.add(offset, j.i)
+            j.next = [
+                w.fma(gradient, loaded(w.at(window, at, tile.element)), total)
+                for window, total in zip(windows, j.carry, strict=True)
+            ]
+        r.next = [w.at(a, columns, tile.element), w.add(offset, w["stride"]), *j.carry]
+    for t, total in enumerate(r.carry[2:]):
+        with w.when(w.compare("sle", Reg(str(t), "i64"), last)):
+            place = w.at(w["sums"], t, tile.element)
+            w.store(w.fadd(w.load(tile.element, place, tile.size), w.horizontal(total)), place, tile.size)
     return w.text()
 
 
