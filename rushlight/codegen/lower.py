@@ -38,7 +38,8 @@ from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 from .tile_functions import TileShape, multiply_function, pack_function
-from .vectorize import Addressing, choose_width, wants_single_vectors
+from .vectorize import Addressing
+from .widths import choose_width, wants_single_vectors
 
 ZERO = const(0, "i64")
 

@@ -22,7 +22,7 @@ from . import primitives as p
 from .lower import Lowering, expand_calls
 from .registers import Reg
 from .targets import Target
-from .vectorize import walk_values
+from .widths import walk_values
 
 CONSTANT, REPEATED, NEIGHBOURS, STRIDED = 0, 1, 2, 3
 BYTES = 16           # of one access

@@ -146,9 +146,11 @@ class Steps:
         """Rows of `n` points; False where no kernels suit."""
         if fits(n) and n <= ALONG:
             return self.along(source, target, n, scale, "inverse" if inverse else "forward")
-        if (parts := halves(n, self.code)) is not None and n >= FEW:
+        suits = in_one_kernel(n, self.count, self.code)
+        fills = 2 * self.count >= fourier.lanes(self.code)     # lanes with rows; two halves are two passes over memory
+        if n >= FEW and not (suits and fills) and (parts := halves(n, self.code)) is not None:
             self.in_two(source, target, parts, scale, inverse)
-        elif in_one_kernel(n, self.count, self.code):
+        elif suits:
             self.by_lanes("rows", n, (), source, target, scale, inverse)
         else:
             return self.chirp(source, target, n, scale, inverse)

@@ -163,21 +163,21 @@ def split(
     [Z(k) + Z*(n-k)] / 2 and a turned difference."""
     k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
     (read, first), (write, begin) = source, target
-    a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
-    half, zero = const(0.5, a[0].dtype), const(0.0, a[0].dtype)
-    turned_ = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
-    re, im = fma(a[0] + b[0], half, turned_[0]), fma(a[1] - b[1], half, turned_[1])
-    scale = const(1.0, a[0].dtype) if scale is None else scale
-    re, im = re * scale, im * scale
-    stores = [Store(write, begin + k, complex_(re, im))]
-    if whole:
-        stores.append(Store(write, begin + size + size - k, complex_(re, neg(im))))
-    edge = pair(load(read, first, code))
+    part = PART[code]
+    scale = const(1.0, part) if scale is None else scale
+    both = mirrored_sums(code, k, size, table, (read, first), const(0.5, part))
+    stores = []
+    for at, (re, im) in zip((k, size - k), both, strict=True):
+        re, im = re * scale, im * scale
+        stores.append(Store(write, begin + at, complex_(re, im)))
+        if whole:
+            stores.append(Store(write, begin + size + size - at, complex_(re, neg(im))))
+    edge, zero = pair(load(read, first, code)), const(0.0, part)
     return [
         Store(write, begin, complex_((edge[0] + edge[1]) * scale, zero)),
         Store(write, begin + size, complex_((edge[0] - edge[1]) * scale, zero)),
-        For("s", const(1, "i64"), size, tuple(stores), vector=True),
-    ]  # fmt: skip
+        over_halves(n, size, stores),
+    ]
 
 
 def join(code: str, n: int | Value, table: int, source: tuple, target: tuple) -> list[Statement]:
@@ -185,14 +185,28 @@ def join(code: str, n: int | Value, table: int, source: tuple, target: tuple) ->
     whatever they hold."""
     k, size = var("s"), const(n, "i64") if isinstance(n, int) else n
     (read, first), (write, begin) = source, target
-    a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
-    turned_ = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
-    inner = Store(write, begin + k, complex_(a[0] + b[0] + turned_[0], a[1] - b[1] + turned_[1]))
+    both = mirrored_sums(code, k, size, table, source, const(1.0, PART[code]))
+    stores = [Store(write, begin + at, complex_(*z)) for at, z in zip((k, size - k), both, strict=True)]
     low, high = real(load(read, first, code)), real(load(read, first + size, code))
-    return [
-        Store(write, begin, complex_(low + high, low - high)),
-        For("s", const(1, "i64"), size, (inner,), vector=True),
-    ]
+    return [Store(write, begin, complex_(low + high, low - high)), over_halves(n, size, stores)]
+
+
+def over_halves(n: int | Value, size: Value, stores: list[Statement]) -> For:
+    """A loop over k that writes k and n - k; the middle, if there is one, is both."""
+    stop = const(n // 2 + 1, "i64") if isinstance(n, int) else idiv(size, const(2, "i64")) + ONE
+    return For("s", ONE, stop, tuple(stores), vector=True)
+
+
+def mirrored_sums(
+    code: str, k: Value, size: Value, table: int, source: tuple[int, Value], weight: Value
+) -> tuple[Pair, Pair]:
+    """weight (a + b*) + w (a - b*) for the numbers a at k and b at n - k, and the same at n - k, which has the same
+    products: the root there is the conjugate of that at k."""
+    read, first = source
+    a, b = pair(load(read, first + k, code)), pair(load(read, first + size - k, code))
+    difference = times((a[0] - b[0], a[1] + b[1]), pair(load(1, const(table, "i64") + k, code)))
+    re, im = (a[0] + b[0]) * weight, (a[1] - b[1]) * weight
+    return (re + difference[0], im + difference[1]), (re - difference[0], difference[1] - im)
 
 
 def pair(z: Value) -> Pair:
