@@ -21,6 +21,7 @@ from ..op.butterflies import fits, times_nest
 from ..op.pack import BY_CODE
 from .fft_rows import (
     FEW,
+    LONGEST_OF_FEW_LANES,
     chirp_tensors,
     fits_lanes,
     halves,
@@ -121,7 +122,8 @@ class Steps:
         ):
             self.by_lanes("rows" if is_complex else kind, n, (), source, target, scale, inverse, given=width)
             return True
-        if n > 2 * LONGEST_TABLE:
+        in_lanes = n % 2 == 0 and in_one_kernel(pairs, self.count, self.code)     # then a plan has the tables anyway
+        if n > 2 * (LONGEST_OF_FEW_LANES if in_lanes else LONGEST_TABLE):
             return False
         if fits(pairs) and pairs <= ALONG and not (kind in ("half", "whole") and width % 2):
             return self.along(source, target, pairs, scale, kind)

@@ -49,6 +49,9 @@ class CumSum(_Running):
     def step(self, s, acc, x, index):
         return (acc[0] + x,)
 
+    def single(self, s, x):
+        return (x,)
+
     def merge(self, s, a, b):
         return (a[0] + b[0],)
 
@@ -187,19 +190,28 @@ class LogCumSumExp(Scan):
         return Types(out.code, compute_code(out.code), (out,))
 
     def init(self, s, code):
-        return (s.const(-math.inf, code),)
+        """The largest so far, and the sum of all divided by its exponential, which no step takes a logarithm of; of
+        complex numbers the logarithm itself."""
+        largest = s.const(-math.inf, code)
+        return (largest,) if s.is_complex(largest) else (largest, s.const(0, "f64"))
 
     def step(self, s, acc, x, index):
         if s.is_complex(x):
             return (self.complex_step(s, acc[0], x),)
-        high, low = s.maximum(acc[0], x), s.minimum(acc[0], x)
-        same = s.eq(high, low) & s.isinf(high)   # inf - inf must not appear
-        return (s.where(same, high, high + s.log1p(s.exp(low - high))),)
+        return self.merge(s, acc, self.single(s, x))
 
-    divides_on_host = False
+    def single(self, s, x):
+        return (x,) if s.is_complex(x) else (x, s.const(1, "f64"))
 
     def merge(self, s, a, b):
-        return self.step(s, a, b[0], None)
+        if s.is_complex(a[0]):
+            return (self.complex_step(s, a[0], b[0]),)
+        high, low = s.maximum(a[0], b[0]), s.minimum(a[0], b[0])
+        share = s.cast(s.exp(s.where(s.eq(low, high), 0.0, low - high)), "f64")    # inf - inf must not appear
+        return (high, s.where(b[0] > a[0], s.fma(a[1], share, b[1]), s.fma(b[1], share, a[1])))
+
+    def emit(self, s, acc):
+        return acc if s.is_complex(acc[0]) else (acc[0] + s.log(s.cast(acc[1], acc[0].dtype)),)
 
     def vjp(self, g, input, result, dim):
         if not input.ndim:

@@ -375,7 +375,7 @@ class Folding(Record):
 
 class Walk(Record):
     """One range is walked in order: a running state, and outputs for every element.
-    `merge` is None where halves cannot be joined."""
+    `merge` is None where halves cannot be joined; `single(x)` are the accumulators of one element."""
 
     dim: int
     compute: str
@@ -383,6 +383,7 @@ class Walk(Record):
     step: Callable[[Accumulators, Value, Value], Accumulators]
     emit: Callable[[Accumulators], Accumulators]
     merge: Callable[[Accumulators, Accumulators], Accumulators] | None = None
+    single: Callable[[Value], Accumulators] | None = None
 
 
 class Scatter(Record):

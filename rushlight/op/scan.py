@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from .. import _C
-from ..loops.expr import Value, cast
+from ..loops.expr import Value, cast, const
 from ..loops.lowered import Lowered, Memory, Walk
 from .definition import KIND_PLANNED, OpDefinition
 from .pack import lowered_steps
@@ -86,12 +86,15 @@ class Scan(OpDefinition):
         def merge(a: Any, b: Any) -> Any:
             return self.merge(scalars, a, b)
 
+        def single(x: Value) -> Any:
+            return self.single(scalars, x)
+
         # Dividing a long row costs one more pass over it. Integers come out the same without.
         on_host = self.divides_on_host and (compute[0] not in "iu" or _C.get_num_threads() > 1)
         divides = type(self).merge is not Scan.merge and (input.device.type != "cpu" or on_host)
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
-        walk = Walk(dim, compute, init, step, emit, merge if divides else None)
+        walk = Walk(dim, compute, init, step, emit, merge if divides else None, single)
         return Lowered(
             self.spec.name,
             (self, types.read, compute),
@@ -102,6 +105,10 @@ class Scan(OpDefinition):
             body,
             walk=walk,
         )
+
+    def single(self, s: Any, x: Value) -> tuple[Value, ...]:
+        """Accumulators of one element, in the type that is computed in."""
+        return self.step(s, self.init(s, x.dtype), x, const(0, "i64"))
 
     def merge(self, s: Any, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
         """Accumulators of a run from those of its two halves. Scans without one walk long rows on one thread."""

@@ -279,6 +279,24 @@ def test_flip_and_strided_stores_inside_a_vector_loop():
         np.testing.assert_array_equal(out[1::2], a[::2])
 
 
+@pytest.mark.parametrize("code", ["f32", "c64", "u8", "b1", "f16"])
+def test_elements_the_other_way_round_read_and_written(code):
+    """Both mirrored: what is read from the end is written to the end, and its neighbours stay as they are."""
+    back = n - e.const(1, "i64") - j
+    read = e.load(0, i * n + back, code)
+    nest = Nest("mirror", operands([code], [code, code]), ("n",),
+                rows(For("j", ZERO, n, (Store(1, i * n + j, read), Store(2, i * n + back, e.load(0, i * n + j, code))),
+                         vector=True)))  # fmt: skip
+    kind = {"f32": np.float32, "c64": np.complex64, "u8": np.uint8, "b1": np.bool_, "f16": np.float16}[code]
+    for size in (1, 15, 64, 203):
+        a = (RNG.normal(size=(3, size)) * 9 + (2j if code == "c64" else 0)).astype("c16" if code == "c64" else "f8")
+        a = (np.abs(a) if code in ("u8", "b1") else a).astype(kind)
+        forward, backward = np.zeros_like(a), np.zeros_like(a)
+        run_nest(nest, [a, forward, backward], [size], 0, 3)
+        np.testing.assert_array_equal(forward, a[:, ::-1])
+        np.testing.assert_array_equal(backward, a[:, ::-1])
+
+
 @pytest.mark.parametrize("code", ["f32", "i64", "c64"])
 def test_scan_along_rows_and_along_columns(code):
     total = e.var("sum", code)

@@ -73,6 +73,16 @@ def test_transforms_of_any_length_are_within_the_stated_error(n: int, kind: str)
         assert error(rl.fft.irfft(rl.from_numpy(half), n), np.fft.irfft(half.astype("c16"), n)) <= limit
 
 
+@pytest.mark.parametrize("n", [20000, 20002, 30030])
+def test_long_real_rows_that_fill_lanes(n: int) -> None:
+    limit = BOUND * EPSILON["complex64"] * math.log2(2 * n)
+    z, x = sample(4, n, "complex64")
+    assert error(rl.fft.rfft(rl.from_numpy(x)), np.fft.rfft(x.astype("f8"))) <= limit
+    assert error(rl.fft.fft(rl.from_numpy(x)), np.fft.fft(x.astype("f8"))) <= limit
+    half = np.ascontiguousarray(z[:, : n // 2 + 1])
+    assert error(rl.fft.irfft(rl.from_numpy(half), n), np.fft.irfft(half.astype("c16"), n)) <= limit
+
+
 @pytest.mark.parametrize("shape", [(20, 33), (100, 6, 5), (2, 15, 40), (3, 101, 24), (1000, 2), (2, 0, 12)])
 def test_other_dims_and_strides(shape: tuple[int, ...]) -> None:
     random = np.random.default_rng(7)

@@ -74,6 +74,37 @@ def test_scans_do_not_depend_on_threads() -> None:
         rl.set_num_threads(threads)
 
 
+@pytest.mark.parametrize("shape", [(262144,), (262144 + 77,), (2, 300001), (40001,)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_long_rows_in_chunks_do_not_depend_on_threads(shape: tuple[int, ...], dtype: str) -> None:
+    a = np.random.default_rng(shape[-1]).standard_normal(shape).astype(dtype)
+    threads, x, wide = rl.get_num_threads(), rl.from_numpy(a.copy()), a.astype("f8")
+    found = []
+    try:
+        for count in (1, 2):
+            rl.set_num_threads(count)
+            found.append((x.cumsum(-1), x.logcumsumexp(-1)))
+    finally:
+        rl.set_num_threads(threads)
+    assert rl.equal(found[0][0], found[1][0]) and rl.equal(found[0][1], found[1][1])
+    rounding = 2e-7 if dtype == "f4" else 1e-14
+    assert np.allclose(found[0][0].numpy(), np.cumsum(wide, -1), rtol=rounding, atol=rounding * 1e3)
+    assert np.allclose(found[0][1].numpy(), np.logaddexp.accumulate(wide, -1), rtol=rounding, atol=rounding)
+
+
+@pytest.mark.parametrize("n", [9, 40960])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_logarithms_of_sums_with_infinities_and_nan(n: int, dtype: str) -> None:
+    inf, nan = np.inf, np.nan
+    for row in ([-inf, -inf, 1.0, 2.0, -inf, inf, 3.0, inf, -inf], [inf, -inf, 0.0], [1.0, nan, 3.0, inf], [-inf],
+                [1000.0, -1000.0, 1000.0], [-inf, nan, 1.0]):  # fmt: skip
+        a = np.full(n, -inf, dtype)
+        a[: len(row)] = row
+        with np.errstate(invalid="ignore"):
+            exact = np.logaddexp.accumulate(a.astype("f8"))
+        assert np.allclose(rl.from_numpy(a).logcumsumexp(0).numpy(), exact, rtol=1e-3, equal_nan=True)
+
+
 @pytest.mark.parametrize("n", [1, 5, 31, 100, 1000, 100003])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "i4"])
 def test_folds_of_strided_elements(n: int, dtype: str) -> None:

@@ -2,20 +2,18 @@
 
 Enters: a Lowered with a `walk` and one tensor. Leaves: one launch that walks the range in order; other ranges are
 divided among threads and, where the contiguous one is among them, put on lanes. Where halves can be merged a few long
-rows are divided too, in chunks that depend on sizes alone: folded side by side, then walked,
-each from where the one before it ends.
+rows are divided too, in chunks that depend on sizes alone (`cpu_walk_chunks.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...loops.expr import Value, cast, const, idiv, irem, min_, var
-from ...loops.lowered import HERE, Lowered, NotLowerable, Placed
-from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, reduction, rows
-from .cpu_fold import given_bits, given_names, sources_of
+from ...loops.lowered import Lowered, NotLowerable
+from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
+from .cpu_fold import given_bits, given_names
+from .cpu_walk_chunks import chunked, element
 from .cpu_walk_lanes import rows_in_lanes
-from .launch import GRAIN, SCAN_CHUNK, Launch, Schedule, Temp, grain_of, product
+from .launch import GRAIN, Launch, Schedule, grain_of, product
 
 ZERO = const(0, "i64")
 
@@ -100,11 +98,6 @@ def rows_nest(lowered: Lowered, before: int, after: int, has_lane: bool, dense: 
     )
 
 
-def element(lowered: Lowered, place: Value) -> Value:
-    """The element that is walked past, its tensor at `place`."""
-    return lowered.body(HERE, sources_of(lowered, [Placed(0, place, lowered.memories[0].code)]))[0]
-
-
 def walked(lowered: Lowered, source: Value, place: Value) -> list[Statement]:
     """The walk along one row."""
     walk = lowered.walk
@@ -118,74 +111,3 @@ def walked(lowered: Lowered, source: Value, place: Value) -> list[Statement]:
         Store(1 + k, place, cast(v, code)) for k, (v, code) in enumerate(zip(walk.emit(now), lowered.outs, strict=True))
     ]
     return [*[Local(n, v) for n, v in zip(names, first, strict=True)], For("j", ZERO, var("length"), tuple(body))]
-
-
-def chunked(lowered: Lowered) -> Schedule | None:
-    """A few long dense rows in chunks; None where rows are many, short or strided, or halves cannot be merged."""
-    memory, walk = lowered.memories[0], lowered.walk
-    shape, strides, dim = lowered.ranges, memory.along(), lowered.walk.dim
-    count, length = product(shape[:dim]), shape[dim] if shape else 1
-    if (
-        walk.merge is None
-        or length < 4 * SCAN_CHUNK
-        or count > 2
-        or strides[dim] != 1
-        or product(shape[dim + 1 :]) != 1
-        or len(lowered.outs) != 1
-    ):
-        return None
-    far = [s for n, s in zip(shape[:dim], strides[:dim], strict=True) if n != 1]
-    key = ("chunks", lowered.key, memory.code, lowered.outs)
-    chunks = -(-length // SCAN_CHUNK)
-    params = (length, chunks, far[0] if far else 0, *given_bits(lowered))
-    first, second, third = (lambda k=k: chunk_nests(lowered)[k] for k in range(3))
-    return Schedule(
-        (
-            Launch((*key, 0), first, (0, 2), params, count * chunks, 1),
-            Launch((*key, 1), second, (2,), params, count, 1),
-            Launch((*key, 2), third, (0, 2, 1), params, count * chunks, 1),
-        ),
-        (Temp(walk.compute, (count * chunks,)),),
-    )
-
-
-def chunk_nests(lowered: Lowered) -> tuple[Nest, Nest, Nest]:
-    """Folds of chunks, the states they start from, and the walks."""
-    walk, code, compute, out = lowered.walk, lowered.memories[0].code, lowered.walk.compute, lowered.outs[0]
-    i, j, chunks = var("i"), var("j"), var("chunks")
-    row, chunk = idiv(i, chunks), irem(i, chunks)
-    start = chunk * const(SCAN_CHUNK, "i64")
-    stop = min_(start + const(SCAN_CHUNK, "i64"), var("length"))
-    x = element(lowered, row * var("row") + j)
-    init = list(walk.init())
-    params = ("length", "chunks", "row", *given_names(lowered))
-
-    def joined(a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
-        return list(walk.merge(tuple(a), tuple(b)))
-
-    fold = reduction("j", start, stop, ["acc"], init, lambda acc: list(walk.step(tuple(acc), x, j)), joined)
-    first = Nest(
-        f"{lowered.name}_fold", operands([code], [compute]), params, rows(fold, Store(1, i, var("acc", compute)))
-    )
-    at, now = i * chunks + j, var("now", compute)
-    step = (
-        Local("here", Placed(0, at, compute).read(HERE)),
-        Store(0, at, now),
-        Assign("now", joined([now], [var("here", compute)])[0]),
-    )
-    second = Nest(
-        f"{lowered.name}_starts",
-        operands([], [compute]),
-        params,
-        rows(Local("now", init[0]), For("j", ZERO, chunks, step)),
-    )
-    following = walk.step((now,), x, j)[0]
-    store = Store(2, row * var("length") + j, cast(walk.emit((now,))[0], out))
-    past = For("j", start, stop, (Assign("now", following), store))
-    third = Nest(
-        f"{lowered.name}_chunks",
-        operands([code, compute], [out]),
-        params,
-        rows(Local("now", Placed(1, i, compute).read(HERE)), past),
-    )
-    return first, second, third

@@ -14,6 +14,7 @@ from ...loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, r
 from ..primitives import SIZE
 from ..targets import vector_bits
 from .cpu_fold import given_bits, given_names, sources_of
+from .cpu_walk_chunks import is_long
 from .launch import Launch, Schedule, grain_of
 
 ZERO = const(0, "i64")
@@ -24,13 +25,13 @@ def lanes_of(lowered: Lowered) -> int:
     """Rows walked together: a register of the largest elements; 0 if some have another size than 4 and 8 bytes.
 
     More rows would be more streams of memory than processors read ahead in. Registers of 16 bytes hold too few states
-    that are wider than elements: exchanging them there and back takes longer than waiting.
+    that are wider than elements: exchanging them there and back takes longer than waiting, unless for a long step.
     """
     codes = [lowered.memories[0].code, *lowered.outs]
     if any(code not in ("f32", "f64", "i32", "i64") for code in codes):
         return 0
     widest = max(SIZE[state.dtype] for state in lowered.walk.init())
-    if vector_bits() == 128 and widest > SIZE[codes[0]]:
+    if vector_bits() == 128 and widest > SIZE[codes[0]] and not is_long(lowered):
         return 0
     return vector_bits() // 8 // max(SIZE[code] for code in codes)
 

@@ -13,7 +13,8 @@ from ...loops.expr import Value, cast, const, idiv, irem, load, min_, var
 from ...loops.lowered import Lowered, NotLowerable
 from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
 from .cpu_fold import given_bits, given_names, locate
-from .cpu_walk import element, whole_rows
+from .cpu_walk import whole_rows
+from .cpu_walk_chunks import element
 from .launch import Launch, Schedule, Temp, names, product
 
 PIECE = 64               # elements, or folds, that one thread goes through
