@@ -45,9 +45,10 @@ def chunked(lowered: Lowered) -> Schedule | None:
     """A few long dense rows in chunks; None for others."""
     memory, past = lowered.memories[0], lowered.walk
     shape, strides, dim = lowered.ranges, memory.along(), lowered.walk.dim
-    count, length = product(shape[:dim]), shape[dim] if shape else 1
+    count, length = product(shape[:dim]), shape[dim] if shape else 0
     if (
         past.merge is None
+        or not length
         or count > MOST
         or strides[dim] != 1
         or product(shape[dim + 1 :]) != 1
