@@ -124,10 +124,14 @@ class _Attempt:
         """Whether sizes (or a number) are to be symbols."""
         found = self.settings.dynamic(source, value)
         if isinstance(value, Tensor):
-            return tuple(found) if found and value.is_contiguous() else None
+            # sizes 0 and 1 are never symbols: their guard has to say what they are
+            dims = tuple(d for d in found or () if value.shape[d] > 1)
+            return dims if dims and value.is_contiguous() else None
         if not found or value in (0, 1) or value < 0:
             return None
         number = self.env.create_symbol(value, str(source))
+        if type(number) is int:      # a size that is equal to it turned out to be fixed
+            return None
         self.env.remember_number(str(source), number)
         self.recorder.add_number(f"arg{len(self.outside.inputs)}", number)
         self.outside.inputs.append((source, value))

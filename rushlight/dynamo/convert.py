@@ -275,7 +275,7 @@ class Conversion:
         if isinstance(t, Parameter):
             return tuple(sorted(marked))
         sizes = self.met.get(source)
-        if sizes is None or len(sizes) != t.ndim:
+        if type(sizes) is not tuple or len(sizes) != t.ndim:      # numbers that were in this place are of no use
             sizes = tuple(t.shape)
         else:
             sizes = tuple(a if a is _VARIES or a == b else _VARIES for a, b in zip(sizes, t.shape, strict=True))

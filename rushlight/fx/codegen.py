@@ -256,6 +256,8 @@ class _Writer:
             return self.add_global(qualified_name(type(arg)), type(arg)) + repr(tuple(arg))
         if isinstance(arg, (_C.Overload, _C.Op, AtenOverload)):
             return self.add_global(qualified_name(arg), arg)
+        if isinstance(arg, type):
+            return self.annotation(arg)
         if isinstance(arg, enum.Enum):
             return f"{self.add_global(type(arg).__name__, type(arg))}.{arg.name}"
         if isinstance(arg, Tensor):

@@ -25,6 +25,7 @@ from ..op.extents import Extent, Untraceable, larger, smaller
 from ..op.fused import Fused
 from ..op.pointwise import Pointwise
 from ..op.reduction import Reduction
+from ..op.registry import find_op
 from ..op.view import Geometry, View
 from ..symbols import SymInt
 from . import settings
@@ -140,7 +141,7 @@ class Reader:
         if overload.definition.name in SIZES:
             return SIZES[overload.definition.name](*bound)
         if isinstance(overload.definition, View):
-            return self.view(overload.definition, bound)
+            return self.view(overload.definition, bound, fx_node)
         if isinstance(overload.definition, Composite) and overload.definition.is_composite:
             body = self.traced(overload.definition.compute, (bound, {}))
             if body is not None:
@@ -157,13 +158,13 @@ class Reader:
                 self.known[key] = node
         return node.results[0] if node.single else tuple(node.results)
 
-    def op(self, op: Any, *args: Any) -> Value:
-        """One more call, of an op that the graph does not name."""
+    def op(self, op: Any, *args: Any, seen: Any = None) -> Value:
+        """One more call, of an op that the graph does not name; its result lies as that of the node `seen` did."""
         overload = op.overload_list[0]
         bound = bind(overload, args, {})
         node = Node(overload.name, overload, bound, [v for v in flat(bound) if isinstance(v, Value)])
         self.nodes.append(node)
-        self.settle(node, None)
+        self.settle(node, seen)
         return node.results[0]
 
     # Asking rules
@@ -197,13 +198,23 @@ class Reader:
     # Views and composites
     # -----------------------------------------------------------------------------------------------
 
-    def view(self, definition: View, bound: tuple) -> Any:
-        source = bound[0]
-        if definition.cacheable:
-            results = self.asked(lambda stands: definition.geometry(*stands), bound)
-        else:
+    def view(self, definition: View, bound: tuple, fx_node: Any) -> Any:
+        """What a view shows of its source. Sources may lie otherwise than tracing saw them, in an order of their dims
+        that suits the ops around; views that exist in the one order only get a copy in that."""
+        if not definition.cacheable:
+            bound = self.as_traced(bound[0], fx_node), *bound[1:]
             first, *rest = settled(bound)
             results = definition.geometry(self.in_place(first), *rest)
+        else:
+            try:
+                results = self.asked(lambda stands: definition.geometry(*stands), bound)
+            except RuntimeError:
+                copied = self.as_traced(bound[0], fx_node)
+                if copied is bound[0]:
+                    raise
+                bound = copied, *bound[1:]
+                results = self.asked(lambda stands: definition.geometry(*stands), bound)
+        source = bound[0]
 
         def value(g: Geometry) -> Value:
             dtype = g.dtype or source.dtype
@@ -211,6 +222,15 @@ class Reader:
             return Value(source.buffer, g.sizes, g.strides, own + g.offset, dtype)
 
         return tuple([value(g) for g in results]) if isinstance(results, list) else value(results)
+
+    def as_traced(self, source: Value, fx_node: Any) -> Value:
+        """The source of a view, or where it is memory of this graph with its dims in another order than tracing saw,
+        a copy in that."""
+        seen = fx_node.args[0]
+        strides = None if source.buffer.is_input else result_strides(seen, source.sizes)
+        if strides is None or all(n == 1 or a == b for n, a, b in zip(source.sizes, source.strides, strides)):
+            return source
+        return self.op(find_op("clone"), source, seen=seen)
 
     def in_place(self, value: Value) -> Any:
         """A stand-in where the value lies, for views that ask for its offset: that of a whole buffer is 0."""

@@ -1,0 +1,59 @@
+"""Sizes and numbers that become symbols: what is then relied upon, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rushlight as torch
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Any:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def test_a_size_of_one_among_open_sizes_is_a_number() -> None:
+    def lengths(x: Any) -> Any:
+        return torch.zeros(x.shape[1]) + x.shape[1], x * 2
+
+    compiled = torch.compile(lengths, backend="eager", fullgraph=True)
+    for shape in ((2, 2), (2, 3), (3, 4), (4, 1), (4, 2), (5, 1), (1, 5), (6, 0), (6, 3)):
+        x = torch.randn(shape)
+        for found, expected in zip(compiled(x), lengths(x), strict=True):
+            torch.testing.assert_close(found, expected)
+
+
+def test_an_attribute_that_is_a_number_and_then_a_tensor() -> None:
+    class Holder:
+        held: Any = None
+
+    def added(holder: Holder, x: Any) -> Any:
+        return x + holder.held
+
+    holder, compiled = Holder(), torch.compile(added, backend="eager", fullgraph=True)
+    for held in (3, 4, torch.ones(2), torch.ones(5), torch.ones(6), 5, 7):
+        holder.held = held
+        x = torch.ones(held.shape if isinstance(held, torch.Tensor) else 2)
+        torch.testing.assert_close(compiled(holder, x), added(holder, x))
+
+
+def test_a_number_equal_to_a_size_that_is_fixed() -> None:
+    def scaled(x: Any, n: int) -> Any:
+        return x * n if x.shape[0] == 5 else x + n
+
+    compiled = torch.compile(scaled, backend="eager", fullgraph=True)
+    for size, n in ((3, 3), (4, 4), (5, 5), (6, 7), (5, 6), (5, 5), (7, 5)):
+        torch.testing.assert_close(compiled(torch.ones(size), n), scaled(torch.ones(size), n))
+
+
+def test_a_class_among_the_arguments_of_an_op() -> None:
+    def filled(x: Any) -> Any:
+        return x.to(int) + torch.tensor([-1], dtype=int)
+
+    for backend in ("eager", "aot_eager"):
+        found = torch.compile(filled, backend=backend, fullgraph=True)(torch.ones(2))
+        assert torch.equal(found, torch.tensor([0, 0]))
