@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "boundary.h"
+#include "frame_hook.h"
 #include "guards.h"
 
 #include <structmember.h>
@@ -24,7 +25,8 @@ struct Compiled {
   vectorcallfunc vectorcall;
   PyObject* function;        // the original
   PyObject* parameters;      // names of the flat locals
-  PyObject* on_miss;         // on_miss(self, locals): a function to run on them, or None: the original runs
+  PyObject* on_miss;         // on_miss(self, locals, called): a function to run on them, or None: the one called runs
+  PyObject* on_frame;        // asked about frames that the original enters as it is (frame_hook.h); null: they are its own
   std::vector<Entry>* entries;
   PyObject* dict;
   PyObject* weakrefs;
@@ -48,10 +50,15 @@ bool skips_guards;                    // set_stance(skip_guard_eval_unsafe=True)
 Compiled* compiled(PyObject* o) { return reinterpret_cast<Compiled*>(o); }
 
 // Tracers and transforms around a call must see its ops: it then runs as it is.
-bool runs_as_it_is(const Compiled* c) {
+bool is_all_off() {
   constexpr uint32_t seen_by_others = kKeyMode | kKeyFunctorch | kKeyFunctionalize | kKeyTracer;
   const ThreadState& now = thread_state();
-  return c->as_is || disabled_here || disabled_everywhere || (now.keys & ~now.excluded & seen_by_others);
+  return disabled_here || disabled_everywhere || (now.keys & ~now.excluded & seen_by_others);
+}
+
+// Frames that a function enters which is not compiled itself are.
+void watch_frames_of(const Compiled* c, PyObject* called) {
+  if (c->as_is && c->on_frame) watch_frames(c->on_frame, called);
 }
 
 // --- binding ---------------------------------------------------------------------------------------------------------
@@ -122,9 +129,9 @@ bool bind(const Compiled* c, Bound& b, PyObject* const* args, Py_ssize_t nargs, 
   return true;
 }
 
-// The original function on flat locals.
-PyObject* call_original(const Compiled* c, PyObject* const* flat) {
-  if (!c->keyword && !c->varargs && !c->varkw) return PyObject_Vectorcall(c->function, flat, c->positional, nullptr);
+// The original function, or another of its code, on flat locals.
+PyObject* call_original(const Compiled* c, PyObject* function, PyObject* const* flat) {
+  if (!c->keyword && !c->varargs && !c->varkw) return PyObject_Vectorcall(function, flat, c->positional, nullptr);
   Py_ssize_t fixed = c->positional + c->keyword;
   PyObject* rest = c->varargs ? flat[fixed] : nullptr;
   Py_ssize_t extra = rest ? PyTuple_GET_SIZE(rest) : 0;
@@ -136,49 +143,72 @@ PyObject* call_original(const Compiled* c, PyObject* const* flat) {
     PyTuple_SET_ITEM(args.p, c->positional + i, Py_NewRef(PyTuple_GET_ITEM(rest, i)));
   for (Py_ssize_t i = c->positional; i < fixed; i++)
     if (PyDict_SetItem(kwargs.p, PyTuple_GET_ITEM(c->parameters, i), flat[i])) return nullptr;
-  return PyObject_Call(c->function, args.p, kwargs.p);
+  return PyObject_Call(function, args.p, kwargs.p);
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
+// Functions of one code that have cells of their own share what was compiled: `cells`, where it is not null, are those
+// of the function that is called, in place of the original's. The function of an entry has further cells behind them.
+PyObject* with_cells(PyObject* function, PyObject* cells) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(function);
+  if (!cells || !f->func_closure || f->func_closure == cells) return Py_NewRef(function);
+  Py_ssize_t own = PyTuple_GET_SIZE(cells), all = PyTuple_GET_SIZE(f->func_closure);
+  Ref closure(PyTuple_New(all));
+  if (!closure) return nullptr;
+  for (Py_ssize_t i = 0; i < all; i++)
+    PyTuple_SET_ITEM(closure.p, i, Py_NewRef(PyTuple_GET_ITEM(i < own ? cells : f->func_closure, i)));
+  Ref copy(PyFunction_New(f->func_code, f->func_globals));
+  if (!copy || PyFunction_SetClosure(copy.p, closure.p)) return nullptr;
+  return copy.release();
+}
+
 // The function that serves these locals; null without an exception: the original does. A new reference.
-PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count) {
+PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
   auto* f = reinterpret_cast<PyFunctionObject*>(c->function);
   for (size_t i = 0; i < c->entries->size(); i++) {
     Ref tree = Ref::borrow((*c->entries)[i].tree.p), function = Ref::borrow((*c->entries)[i].function.p);
     bool is_taken = skips_guards && c->entries->size() == 1;
-    if (!is_taken && !guards_hold(tree.p, flat, count, f->func_globals, f->func_closure)) continue;
+    if (!is_taken && !guards_hold(tree.p, flat, count, f->func_globals, cells ? cells : f->func_closure))
+      continue;
     auto& entries = *c->entries;
     if (i && i < entries.size() && entries[i].function.p == function.p)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    return function.release();
+    return with_cells(function.p, cells);
   }
   Ref locals(PyTuple_New(count));
   if (!locals) return nullptr;
   for (Py_ssize_t i = 0; i < count; i++) PyTuple_SET_ITEM(locals.p, i, Py_NewRef(flat[i]));
-  PyObject* args[] = {reinterpret_cast<PyObject*>(c), locals.p};
+  Ref called(with_cells(c->function, cells));
+  if (!called) return nullptr;
+  PyObject* args[] = {reinterpret_cast<PyObject*>(c), locals.p, called.p};
   Ref miss = Ref::borrow(c->on_miss);
-  PyObject* function = PyObject_Vectorcall(miss.p, args, 2, nullptr);
+  PyObject* function = PyObject_Vectorcall(miss.p, args, 3, nullptr);
   if (function == Py_None) Py_CLEAR(function);
   return function;
 }
 
-PyObject* run_flat(Compiled* c, PyObject* const* flat, Py_ssize_t count) {
-  if (runs_as_it_is(c)) return call_original(c, flat);
-  Ref function(find_entry(c, flat, count));
-  if (!function) return PyErr_Occurred() ? nullptr : call_original(c, flat);
-  return PyObject_Vectorcall(function.p, flat, static_cast<size_t>(count), nullptr);
+PyObject* run_flat(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
+  FrameScope scope;
+  bool is_off = is_all_off();
+  Ref function(c->as_is || is_off ? nullptr : find_entry(c, flat, count, cells));
+  if (function) return PyObject_Vectorcall(function.p, flat, static_cast<size_t>(count), nullptr);
+  if (PyErr_Occurred()) return nullptr;
+  Ref called(with_cells(c->function, cells));
+  if (!called) return nullptr;
+  if (!is_off) watch_frames_of(c, called.p);
+  return call_original(c, called.p, flat);
 }
 
-// Call what compiled code says comes next, until there is a result.
-PyObject* run_on(PyObject* result) {
+// Call what compiled code says comes next, until there is a result: the rests of one function, which have its cells.
+PyObject* run_on(PyObject* result, PyObject* cells) {
   while (result && Py_TYPE(result) == TailCallType) {
     Ref next(result);
     auto* call = reinterpret_cast<TailCall*>(result);
     Py_ssize_t count = Py_SIZE(call) - 1;
     if (Py_TYPE(call->items[0]) == CompiledType)
-      result = run_flat(compiled(call->items[0]), call->items + 1, count);
+      result = run_flat(compiled(call->items[0]), call->items + 1, count, cells);
     else
       result = PyObject_Vectorcall(call->items[0], call->items + 1, static_cast<size_t>(count), nullptr);
   }
@@ -187,7 +217,13 @@ PyObject* run_on(PyObject* result) {
 
 PyObject* compiled_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   Compiled* c = compiled(self);
-  if (runs_as_it_is(c)) return PyObject_Vectorcall(c->function, args, nargsf, kwnames);
+  if (c->as_is || is_all_off()) {
+    if (!c->on_frame || is_all_off()) return PyObject_Vectorcall(c->function, args, nargsf, kwnames);
+    Ref alive = Ref::borrow(self);
+    FrameScope scope;
+    watch_frames_of(c, c->function);
+    return PyObject_Vectorcall(c->function, args, nargsf, kwnames);
+  }
   Py_ssize_t count = PyTuple_GET_SIZE(c->parameters);
   Bound b(static_cast<size_t>(count));
   if (!bind(c, b, args, PyVectorcall_NARGS(nargsf), kwnames)) {
@@ -195,7 +231,7 @@ PyObject* compiled_vectorcall(PyObject* self, PyObject* const* args, size_t narg
     return PyObject_Vectorcall(c->function, args, nargsf, kwnames);
   }
   Ref alive = Ref::borrow(self);
-  return run_on(run_flat(c, b.flat, count));
+  return run_on(run_flat(c, b.flat, count, nullptr), nullptr);
 }
 
 // --- the type --------------------------------------------------------------------------------------------------------
@@ -229,6 +265,7 @@ int compiled_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(c->function);
   Py_VISIT(c->parameters);
   Py_VISIT(c->on_miss);
+  Py_VISIT(c->on_frame);
   Py_VISIT(c->dict);
   if (c->entries)
     for (const Entry& e : *c->entries) {
@@ -260,6 +297,7 @@ void compiled_dealloc(PyObject* self) {
   Py_CLEAR(c->function);
   Py_CLEAR(c->parameters);
   Py_CLEAR(c->on_miss);
+  Py_CLEAR(c->on_frame);
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
@@ -325,6 +363,7 @@ PyMemberDef members[] = {
     {"function", T_OBJECT, offsetof(Compiled, function), READONLY, "the original function"},
     {"parameters", T_OBJECT, offsetof(Compiled, parameters), READONLY, "the names of the flat locals"},
     {"on_miss", T_OBJECT, offsetof(Compiled, on_miss), READONLY, "who is asked where no guards hold"},
+    {"on_frame", T_OBJECT, offsetof(Compiled, on_frame), 0, "who is asked about frames that the original enters"},
     {"as_is", T_BOOL, offsetof(Compiled, as_is), 0, "whether calls go to the original without a look"},
     {"__dictoffset__", T_PYSSIZET, offsetof(Compiled, dict), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Compiled, weakrefs), READONLY, nullptr},
@@ -408,6 +447,26 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
+
+bool are_compiled_functions_off() { return is_all_off(); }
+
+bool serves_function(PyObject* callable, PyObject* function) {
+  auto* own = reinterpret_cast<PyFunctionObject*>(compiled(callable)->function);
+  auto* other = reinterpret_cast<PyFunctionObject*>(function);
+  return own->func_code == other->func_code && own->func_globals == other->func_globals;
+}
+
+bool is_as_it_is(PyObject* callable) { return compiled(callable)->as_is; }
+
+PyObject* find_for_frame(PyObject* callable, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
+  return guarded<find_entry>(compiled(callable), flat, count, cells);
+}
+
+PyObject* run_for_frame(PyObject* found, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
+  return guarded<run_on>(PyObject_Vectorcall(found, flat, static_cast<size_t>(count), nullptr), cells);
+}
+
+bool is_compiled_callable(PyObject* o) { return Py_TYPE(o) == CompiledType; }
 
 int init_compiled_callable(PyObject* module) {
   CompiledType = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));

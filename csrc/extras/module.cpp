@@ -9,6 +9,7 @@
 #include "counters.h"
 #include "dlpack.h"
 #include "faces.h"
+#include "frame_hook.h"
 #include "guards.h"
 #include "loader.h"
 #include "quick_module.h"
@@ -29,7 +30,7 @@ PyMODINIT_FUNC PyInit__extras() {
       rl::init_index_face,   rl::init_op_face,
       rl::init_build,        rl::init_buffer,         rl::init_dlpack,       rl::init_shared,
       rl::init_shared_arena, rl::init_guarded_memory, rl::init_region,       rl::init_guards,
-      rl::init_compiled_callable, rl::init_call_key,  rl::init_loader,       rl::init_blas,
+      rl::init_compiled_callable, rl::init_frame_hook, rl::init_call_key,  rl::init_loader,       rl::init_blas,
       rl::init_lapack,       rl::init_random,         rl::init_quick_module, rl::init_update,
       rl::init_checksum,     rl::init_counters};
   for (auto part : parts)

@@ -33,6 +33,13 @@ VARIABLES = {
             "RUSHLIGHT_CACHE_SIZE", OURS, "about how much that folder may hold: `500M`, `2G`; `0` for no limit", "1G"
         ),
         Variable(
+            "RUSHLIGHT_FRAME_HOOK",
+            OURS,
+            "`0`: of the functions that uncaptured code calls, only those that are called by name run compiled",
+            "1",
+            ("0", "1"),
+        ),
+        Variable(
             "RUSHLIGHT_GRAPH_CACHE",
             OURS,
             "`0`: graphs are compiled anew in every process (their kernels are still kept)",

@@ -51,6 +51,13 @@ class Choices:
     limit: int | None = None           # how often one function may be compiled; None: as the settings say
     arguments: dict[str, Any] = field(default_factory=dict)     # of compile(), to make the same again
     report: Report | None = None       # explain(): told of everything that is compiled
+    frames: dict[Any, Any] = field(default_factory=dict)        # callables for frames, by code and globals
+
+    @functools.cached_property
+    def on_frame(self) -> Callable | None:
+        """Asked about frames that uncaptured code enters (csrc/extras/frame_hook.cpp); None: they run as they are."""
+        is_on = _C.has_frame_hook and not self.fullgraph and environment.get("RUSHLIGHT_FRAME_HOOK") != "0"
+        return functools.partial(_for_frame, self) if is_on else None
 
 
 class _Captures(threading.local):
@@ -67,8 +74,10 @@ def _renew_lock() -> None:
     global _lock
     _lock = threading.RLock()
     _here.running = False
+    _C.frames_after_fork()
 
 
+_C.frame_kinds((Module,))
 os.register_at_fork(after_in_child=_renew_lock)
 
 
@@ -79,7 +88,7 @@ def compiled(function: Callable, choices: Choices) -> Any:
     if getattr(function, "_torchdynamo_disable", False):
         return function
     if type(function) is types.FunctionType:
-        return _wrap(function, Conversion(choices, Family(function)))
+        return _wrap(function, Conversion(choices, Family(function), is_root=True))
     if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
         return types.MethodType(compiled(function.__func__, choices), function.__self__)
     call = vars(type(function)).get("__call__")
@@ -89,9 +98,9 @@ def compiled(function: Callable, choices: Choices) -> Any:
     def call_it(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    wrapped = _wrap(call_it, Conversion(choices, Family(call_it)))
-    functools.update_wrapper(wrapped, function, [n for n in functools.WRAPPER_ASSIGNMENTS if hasattr(function, n)], ())
-    return wrapped
+    compiled = _wrap(call_it, Conversion(choices, Family(call_it), is_root=True))
+    functools.update_wrapper(compiled, function, [n for n in functools.WRAPPER_ASSIGNMENTS if hasattr(function, n)], ())
+    return compiled
 
 
 def compiled_module(module: Module, choices: Choices) -> tuple[Any, Any]:
@@ -110,6 +119,8 @@ def _wrap(function: types.FunctionType, conversion: Conversion) -> Any:
     compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = function
     if function.__code__.co_flags & _NOT_COMPILED:
         compiled.as_is = True
+    else:
+        compiled.on_frame = conversion.choices.on_frame
     _all.add(compiled)
     return compiled
 
@@ -118,6 +129,8 @@ def reset() -> None:
     """Forget everything that was compiled."""
     for compiled in list(_all):
         reset_one(compiled)
+    _closures.clear()
+    _C.forget_frames()
 
 
 def reset_one(compiled: Any) -> None:
@@ -141,20 +154,21 @@ class Family:
 class Conversion:
     """What is known of one callable: its entries, and the sizes and numbers it met."""
 
-    def __init__(self, choices: Choices, family: Family) -> None:
-        self.choices, self.family = choices, family
+    def __init__(self, choices: Choices, family: Family, is_root: bool = False) -> None:
+        self.choices, self.family, self.is_root = choices, family, is_root
         self.forget()
 
     def forget(self) -> None:
         self.trees: list[GuardTree] = []
         self.met: dict[Source, Any] = {}
+        self.empty = 0
         self.family.resumed.clear()
         self.is_full = self.was_met = False
 
     # -- a call that nothing fits ---------------------------------------------------------------------------------
 
-    def miss(self, compiled: Any, locals: tuple) -> Any:
-        """The function to run on these locals; None: the original."""
+    def miss(self, compiled: Any, locals: tuple, called: types.FunctionType) -> Any:
+        """The function to run on these locals; None: the one called, which is the original or has other cells."""
         if self.is_full or _here.running or marks.here.only_compiled:
             return None
         stance, forced = late.provided("stance of compile")()
@@ -168,8 +182,9 @@ class Conversion:
             try:
                 if stance == "aot_eager_then_compile" and not self.was_met:
                     self.was_met = True
-                    return self._convert(compiled, locals, config, late.provided("graph backend")("aot_eager"), False)
-                return self._convert(compiled, locals, config, forced or self.choices.backend)
+                    aot = late.provided("graph backend")("aot_eager")
+                    return self._convert(compiled, locals, called, config, aot, is_kept=False)
+                return self._convert(compiled, locals, called, config, forced or self.choices.backend)
             finally:
                 _here.running = False
 
@@ -186,9 +201,9 @@ class Conversion:
             return False
         return stance != "force_eager" and not (stance == "eager_on_recompile" and self.trees)
 
-    def _convert(self, compiled: Any, locals: tuple, config: Any, backend: Callable, is_kept: bool = True) -> Any:
-        function = compiled.function
-        if self.trees and not self._may_recompile(compiled, locals, config):
+    def _convert(self, compiled: Any, locals: tuple, function: types.FunctionType, config: Any, backend: Callable,
+                 is_kept: bool = True) -> Any:  # fmt: skip
+        if self.trees and not self._may_recompile(compiled, locals, function, config):
             return None
         started = time.perf_counter()
         given = dict(zip(compiled.parameters, locals, strict=True))
@@ -199,6 +214,8 @@ class Conversion:
             completed = self._completed(captured, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(compiled, found)
+        if captured.graph is None and captured.break_at is None and self._is_of_no_use(compiled):
+            return None
         tree = GuardTree(captured.guards, compiled.parameters, function.__code__.co_freevars)
         if is_kept:
             self.trees.append(tree)
@@ -208,6 +225,15 @@ class Conversion:
         if self.choices.report is not None:
             self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
         return completed
+
+    def _is_of_no_use(self, compiled: Any) -> bool:
+        """Whether a frame that left no graph runs as it is: what it returns depends on values that may be others each
+        time. The rest of a function, or a callback, is given up after the second such call."""
+        if self.is_root:
+            return False
+        self.empty += 1
+        compiled.as_is = self.empty > 1 and not self.trees
+        return True
 
     def _refused(self, compiled: Any, found: Exception | GraphBreak) -> None:
         reason = found.reason if isinstance(found, Refused) else found
@@ -222,10 +248,10 @@ class Conversion:
 
     # -- recompiling ----------------------------------------------------------------------------------------------
 
-    def _may_recompile(self, compiled: Any, locals: tuple, config: Any) -> bool:
+    def _may_recompile(self, compiled: Any, locals: tuple, called: types.FunctionType, config: Any) -> bool:
         """Whether one more entry is allowed; says why it is needed."""
         limit = self.choices.limit if self.choices.limit is not None else config.recompile_limit
-        reasons = self.reasons(compiled, locals)
+        reasons = self.reasons(locals, called)
         if is_told("recompiles"):
             show.show("recompiles", f"{self.family.name} ({location(compiled.function)})", "\n".join(reasons))
         errors = late.provided("dynamo errors")
@@ -244,11 +270,11 @@ class Conversion:
         warnings.warn(said + " Other calls run uncompiled.", stacklevel=4)
         return False
 
-    def reasons(self, compiled: Any, locals: tuple) -> list[str]:
+    def reasons(self, locals: tuple, called: types.FunctionType) -> list[str]:
         """For each entry, why it does not serve these locals."""
         found = []
         for tree in self.trees:
-            failed = tree.explain(locals, compiled.function.__globals__, compiled.function.__closure__ or ())
+            failed = tree.explain(locals, called.__globals__, called.__closure__ or ())
             if failed is not None:
                 guard, why = failed
                 found.append(why + (f"    # {guard.where}" if guard.where else ""))
@@ -296,7 +322,8 @@ class Conversion:
         stop = captured.break_at
         if stop is not None:
             point = resume.BreakPoint(function.__code__, stop.index, stop.stack, frozenset(stop.live))
-            resume.emit_break(emitter, point, lambda code: self._resumed(code, function), self._called)
+            resume.emit_break(emitter, point, lambda code: self._resumed(code, function), self._called,
+                              self.choices.on_frame)  # fmt: skip
             if is_told("breaks"):
                 show.show("breaks", self.family.name, str(stop.reason))
         return emitter.function(function.__globals__, function.__closure__)
@@ -304,8 +331,10 @@ class Conversion:
     def _resumed(self, code: types.CodeType, function: types.FunctionType) -> Any:
         found = self.family.resumed.get(code)
         if found is None:
-            rest = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
-            found = self.family.resumed[code] = _wrap(rest, Conversion(self.choices, self.family))
+            found = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+            if code.co_freevars or not resume.is_plain(code):      # others find their cells by the callable
+                found = _wrap(found, Conversion(self.choices, self.family))
+            self.family.resumed[code] = found
         return found
 
     def _called(self, callee: Any) -> Any:
@@ -320,7 +349,7 @@ _VARIES: Any = type("Varies", (), {"__repr__": lambda self: "varies"})()
 
 _callees: weakref.WeakKeyDictionary[types.FunctionType, dict[int, Any]] = weakref.WeakKeyDictionary()
 _closures: weakref.WeakKeyDictionary[types.CodeType, int] = weakref.WeakKeyDictionary()
-_MANY = 8      # functions of one code with other cells each time are made anew for every call: not worth compiling
+_MANY = 8      # more functions of one code are made anew for every call: not worth compiling
 
 
 def through(callee: Any, choices: Choices) -> Any:
@@ -346,19 +375,43 @@ def plain_forward(module: Module) -> Any:
 
 def _compiled_callee(function: types.FunctionType, choices: Choices) -> Any:
     code = function.__code__
-    if getattr(function, "_torchdynamo_disable", False) or code.co_flags & _NOT_COMPILED or is_own(code):
-        return function
+    if is_run_only(function) or (function.__closure__ and choices.on_frame is not None):
+        return function      # those with cells may be made anew for each call: their frames share what is compiled
     found = _callees.get(function)
     if found is None:
-        if function.__closure__:
-            _closures[code] = _closures.get(code, 0) + 1
-            if _closures[code] > _MANY:
-                return function
+        _closures[code] = _closures.get(code, 0) + 1
+        if _closures[code] > _MANY:
+            return function
         found = _callees[function] = {}
     compiled = found.get(id(choices))
     if compiled is None:
         compiled = found[id(choices)] = _wrap(function, Conversion(choices, Family(function)))
     return compiled
+
+
+_NOT_FRAMES = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>", "__torch_function__", "__torch_dispatch__"))
+
+
+def _for_frame(choices: Choices, function: types.FunctionType) -> Any:
+    """The compiled form of a function whose frame uncaptured code enters; None: none, whatever its arguments.
+
+    Comprehensions are parts of frames that run as they are; handlers of ops run inside of one."""
+    if function.__code__.co_name in _NOT_FRAMES or marks.of(function) is not None:
+        return None
+    if is_run_only(function):
+        return None
+    key = function.__code__, id(function.__globals__)
+    found = choices.frames.get(key)
+    if found is None:
+        found = choices.frames[key] = _wrap(function, Conversion(choices, Family(function)))
+    return found
+
+
+def is_run_only(function: types.FunctionType) -> bool:
+    """Whether a function is called as it is wherever it is called."""
+    code = function.__code__
+    is_disabled = getattr(function, "_torchdynamo_disable", False)
+    return is_disabled or bool(code.co_flags & _NOT_COMPILED) or is_own(code) or resume.is_plain(code)
 
 
 def is_own(code: types.CodeType) -> bool:

@@ -13,6 +13,7 @@ of the original behind it. Refuses (`CannotResume`): frames in the middle of han
 from __future__ import annotations
 
 import inspect
+import opcode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -40,6 +41,14 @@ _READS_ALL = frozenset(("locals", "vars", "eval", "exec", "dir"))
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _NOT_ALONE = frozenset(("YIELD_VALUE", "SEND", "RERAISE", "WITH_EXCEPT_START", "CLEANUP_THROW", "END_SEND",
                         "RETURN_GENERATOR", "GET_AWAITABLE", "KW_NAMES", "PRECALL"))  # fmt: skip
+
+_ENTER_NO_FRAMES = frozenset(name for name in opcode.opmap if name.startswith(
+    ("POP_JUMP", "JUMP", "RETURN", "LOAD_FAST", "STORE_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "STORE_DEREF", "COPY",
+     "SWAP", "POP_TOP", "NOP", "LOAD_CONST", "IS_OP")))  # fmt: skip
+
+_PLAIN = frozenset(name for name in opcode.opmap if name.startswith(
+    ("LOAD_FAST", "STORE_FAST", "LOAD_CONST", "LOAD_SMALL_INT", "RETURN", "RESUME", "COPY_FREE_VARS", "NOP", "POP_TOP",
+     "SWAP", "COPY", "PUSH_NULL", "BUILD_TUPLE", "JUMP_FORWARD", "LOAD_DEREF", "MAKE_CELL")))  # fmt: skip
 
 
 class CannotResume(Exception):  # noqa: N818 - the frame runs as it is
@@ -125,6 +134,12 @@ def original_code(code: CodeType) -> CodeType:
     return _origins[code][0] if code in _origins else code
 
 
+@cache
+def is_plain(code: CodeType) -> bool:
+    """Whether code only hands on what it got: there is nothing to compile, and values need no guards."""
+    return all(one.name in _PLAIN for one in reachable(decode(code)))
+
+
 def check(point: BreakPoint) -> None:
     """Raise `CannotResume` where no function can go on from a point."""
     point = original(point)
@@ -151,11 +166,13 @@ def needed(point: BreakPoint) -> tuple[str, ...]:
 
 
 def emit_break(
-    emitter: Emitter, point: BreakPoint, resume: Callable[[CodeType], Any], called: Callable[[Any], Any] | None = None
+    emitter: Emitter, point: BreakPoint, resume: Callable[[CodeType], Any], called: Callable[[Any], Any] | None = None,
+    on_frame: Callable | None = None,
 ) -> None:
     """Write the instruction and what follows, to the end of the function. The code so far has put back the stack and
     the variables that are `needed`. `resume` gives the callable for the code of a resume function; `called` what to
-    call in the place of a callable, where the instruction is a call."""
+    call in the place of a callable, where the instruction is a call; `on_frame` is asked about frames that it enters
+    otherwise."""
     check(point)
     point = original(point)
     program = _program(point.code)
@@ -165,6 +182,11 @@ def emit_break(
     emitter.handler = rest.handler(one.handler)
     if called is not None:
         _exchange_callee(emitter, one, point.stack, called)
+    if on_frame is not None and one.name not in _ENTER_NO_FRAMES:
+        emitter.load_const(_C.watch_frames)
+        emitter.load_const(on_frame)
+        emitter.call(1)
+        emitter.pop()
     stack = _run(emitter, program, point.at, point.stack)
     jumped = emitter.instructions[-1] if one.target is not None else None
     emitter.handler = None

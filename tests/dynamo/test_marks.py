@@ -52,7 +52,7 @@ def test_skip_frame_runs_the_caller_as_it_is() -> None:
 
     graphs, backend = counting()
     torch.testing.assert_close(torch.compile(f, backend=backend)(torch.ones(3)), f(torch.ones(3)))
-    assert not graphs
+    assert len(graphs) == (1 if torch._C.has_frame_hook else 0)      # of inner
 
 
 hidden = torch.arange(3.0)
