@@ -98,9 +98,9 @@ def compiled(function: Callable, choices: Choices) -> Any:
     def call_it(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    compiled = _wrap(call_it, Conversion(choices, Family(call_it), is_root=True))
-    functools.update_wrapper(compiled, function, [n for n in functools.WRAPPER_ASSIGNMENTS if hasattr(function, n)], ())
-    return compiled
+    wrapped = _wrap(call_it, Conversion(choices, Family(call_it), is_root=True))
+    functools.update_wrapper(wrapped, function, [n for n in functools.WRAPPER_ASSIGNMENTS if hasattr(function, n)], ())
+    return wrapped
 
 
 def compiled_module(module: Module, choices: Choices) -> tuple[Any, Any]:
