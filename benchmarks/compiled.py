@@ -176,8 +176,8 @@ def first_calls(session: Session) -> Section:
 # --- memory's rate ----------------------------------------------------------------------------------------------------
 
 # exp: limit, multiply-add, subtract, multiply-add; 6 of a polynomial; shift, multiply. A word of the twister: 6 to make
-# it, 10 to temper it; a coin takes two words, a comparison of 4 and a choice.
-EXP, COIN = 12, 2 * 16 + 5
+# it, 10 to temper it; a coin takes two words, one of them tempered, a comparison of 4 and a choice.
+EXP, COIN = 12, 2 * 6 + 10 + 5
 # name: what makes step(), the elements of 4 bytes that it reads and writes, and instructions for elements of 4 bytes
 FLOORS: dict[str, tuple[str, int, int]] = {
     "chain of 8 ops, 16M": (

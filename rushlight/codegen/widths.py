@@ -40,8 +40,9 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     elif isinstance(s, For) and target.vector_bits <= 128 and CHAIN <= len(nodes) <= LONG // 2:
         # A processor looks ahead over few instructions (some 30 of a Neoverse N1 wait for operands): a chain leaves its
         # units idle unless neighbours in the text are independent. A divider is busy anyway.
-        if 8 * alive(_roots(s), nodes) <= target.registers and not any(v.op in ("div", "sqrt") for v in nodes):
-            spans = 8
+        if not any(v.op in ("div", "sqrt") for v in nodes):
+            held = alive(_roots(s), nodes)
+            spans = next((n for n in (8, 6) if n * held <= target.registers), spans)
     unroll = max(1, spans * register // wide // lanes)
     while unroll > 1 and s.start.op == s.stop.op == "const" and (s.stop.attr - s.start.attr) % (lanes * unroll):
         unroll //= 2  # a loop of so many iterations leaves no rest
