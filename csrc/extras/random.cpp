@@ -92,7 +92,7 @@ void Engine::refill() { renew<true>(); }
 namespace {
 
 // Coins by the first words of `count` pairs; whether these did not decide all of them.
-bool toss(Coin coin, const uint32_t* words, int count, uint32_t* heads) {
+bool toss(Coin coin, uint32_t one, const uint32_t* words, int count, uint32_t* heads) {
   constexpr int kPart = 24, kFours = kPart / 4;   // so many vectors that none waits for its own last step
   Four equal = {};
   int i = 0;
@@ -107,11 +107,11 @@ bool toss(Coin coin, const uint32_t* words, int count, uint32_t* heads) {
     for (int u = 0; u < kFours; ++u) top[u] ^= (top[u] << 15) & 0xefc60000u;
     for (int u = 0; u < kFours; ++u) top[u] = (top[u] ^ (top[u] >> 18)) & Coin::kFirst;
     for (int u = 0; u < kFours; ++u) {
-      store(heads + i + 4 * u, reinterpret_cast<Four>(top[u] < coin.high));
+      store(heads + i + 4 * u, reinterpret_cast<Four>(top[u] < coin.high) & one);
       equal |= reinterpret_cast<Four>(top[u] == coin.high);
     }
   }
-  for (; i < count; ++i) heads[i] = coin(tempered(words[2 * i]), tempered(words[2 * i + 1])) ? ~0u : 0;
+  for (; i < count; ++i) heads[i] = coin(tempered(words[2 * i]), tempered(words[2 * i + 1])) ? one : 0;
   uint64_t halves[2];
   std::memcpy(halves, &equal, sizeof halves);
   return (halves[0] | halves[1]) != 0;
@@ -119,19 +119,19 @@ bool toss(Coin coin, const uint32_t* words, int count, uint32_t* heads) {
 
 }  // namespace
 
-void Engine::toss_block(Coin coin, uint32_t* heads) {
+void Engine::toss_block(Coin coin, uint32_t one, uint32_t* heads) {
   const int odd = available_;   // a last word, whose coin takes the first new one too
   const uint32_t first = odd ? next32() : 0;
   renew<false>();
-  if (toss(coin, state_ + odd, kCoins - odd, heads + odd)) {
+  if (toss(coin, one, state_ + odd, kCoins - odd, heads + odd)) {
     for (int i = odd; i < kCoins; ++i) {
       const uint32_t* pair = state_ + 2 * i - odd;
-      heads[i] = coin(tempered(pair[0]), tempered(pair[1])) ? ~0u : 0;
+      heads[i] = coin(tempered(pair[0]), tempered(pair[1])) ? one : 0;
     }
   }
   skip(kWords - odd);
   if (!odd) return;
-  heads[0] = coin(first, tempered(state_[0])) ? ~0u : 0;
+  heads[0] = coin(first, tempered(state_[0])) ? one : 0;
   words_[kWords - 1] = tempered(state_[kWords - 1]);
 }
 

@@ -64,10 +64,10 @@ class Engine {
   // Copies the next `count` draws; the bulk form of next32.
   void take(uint32_t* out, size_t count);
 
-  // As many coins as a block has pairs of words, all bits set for heads: only when less than a pair of the present
-  // block is left. Half of the words are not even tempered, which takes longer than to make them.
+  // As many coins as a block has pairs of words, `one` for heads and 0 for tails: only when less than a pair of the
+  // present block is left. Half of the words are not even tempered, which takes longer than to make them.
   static constexpr int kCoins = kWords / 2;
-  void toss_block(Coin coin, uint32_t heads[kCoins]);
+  void toss_block(Coin coin, uint32_t one, uint32_t heads[kCoins]);
   int64_t available() const { return available_; }
 
   uint64_t seed() const { return seed_; }

@@ -208,7 +208,14 @@ void fill_coins(Generator& generator, Region& region, Coin coin, T hit, T miss) 
       uint32_t heads[Engine::kCoins];
       const int64_t left = engine.available() / 2, m = std::min<int64_t>(n, left > 0 ? left : Engine::kCoins);
       if (left == 0 && m == Engine::kCoins) {
-        engine.toss_block(coin, heads);
+        if constexpr (sizeof(T) == sizeof(uint32_t)) {
+          if (stride == sizeof(T)) {   // where they belong at once: the bits of a zero are none
+            engine.toss_block(coin, std::bit_cast<uint32_t>(hit), reinterpret_cast<uint32_t*>(p));
+            n -= m, p += m * stride;
+            continue;
+          }
+        }
+        engine.toss_block(coin, ~0u, heads);
       } else {
         for (int64_t i = 0; i < m; ++i) {
           const uint32_t first = engine.next32();
