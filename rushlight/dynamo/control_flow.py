@@ -98,7 +98,8 @@ class _Surroundings:
             self.reach([*frame.slots.values(), *frame.stack])
         self.reach([known.twin for known in machine.outside.by_twin.values()])
         self.twins = set(machine.outside.by_twin)
-        self.said, self.written = len(machine.deferred), {k: dict(v) for k, v in machine.writes.items()}
+        self.said = len(machine.deferred) + len(machine.asserted)
+        self.written = {k: dict(v) for k, v in machine.writes.items()}
         self.modes = modes_now()
 
     def reach(self, todo: list[Any]) -> None:
@@ -116,7 +117,7 @@ class _Surroundings:
     def check(self, what: str) -> None:
         """Break the graph if something is not as it was."""
         machine = self.machine
-        changed = len(machine.deferred) != self.said or modes_now() != self.modes or any(
+        changed = len(machine.deferred) + len(machine.asserted) != self.said or modes_now() != self.modes or any(
             not _same(machine.writes[k].items(), self.written.get(k, {}).items()) for k in machine.writes)  # fmt: skip
         for value, parts in self.seen.values():
             changed = changed or not self.is_same(value, parts)

@@ -116,6 +116,9 @@ def compiled_module(module: Module, choices: Choices) -> tuple[Any, Any]:
 def _wrap(function: types.FunctionType, conversion: Conversion) -> Any:
     compiled = _C.CompiledCallable(function, conversion.miss)
     functools.update_wrapper(compiled, function)
+    # what `inspect` asks of a function that is none of Python's own
+    compiled.__code__, compiled.__defaults__ = function.__code__, function.__defaults__
+    compiled.__kwdefaults__ = function.__kwdefaults__
     compiled._torchdynamo_orig_callable = compiled._torchdynamo_inline = function
     if function.__code__.co_flags & _NOT_COMPILED:
         compiled.as_is = True
@@ -286,7 +289,9 @@ class Conversion:
         if isinstance(value, Tensor):
             return self._dynamic_dims(source, value)
         before = self.met.setdefault(source, value)
-        if before is not _VARIES and before != value:
+        if type(before) is tuple:      # sizes of a tensor that was in this place
+            self.met[source] = value
+        elif before is not _VARIES and before != value:
             self.met[source] = _VARIES
         config = late.provided("dynamo settings")
         if config.specialize_int or self.choices.dynamic is False:

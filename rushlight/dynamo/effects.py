@@ -31,6 +31,9 @@ class Effects:
     def write(self) -> int:
         """All effects; how many there were."""
         count = 0
+        for call in self.machine.asserted:      # before anything is changed
+            self.call_again(*call)
+            count += 1
         for step in self.machine.optimizer_steps.taken:      # first: what the program wrote to optimizers came later
             self.act(step_behind, step.optimizer, step.params, step.gradients)
             count += 1
@@ -52,13 +55,17 @@ class Effects:
             for name, value in names.items():
                 self.act(_set_item, self.machine.scopes[place], name, value, is_known=True)
                 count += 1
-        for function, args, kwargs in self.machine.deferred:
-            for value in (function, args, kwargs):      # called from the code itself: warnings name their caller
-                self.rebuilder.push(value)
-            self.emitter.call_spread(has_kwargs=True)
-            self.emitter.pop()
+        for call in self.machine.deferred:
+            self.call_again(*call)
             count += 1
         return count
+
+    def call_again(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+        """function(*args, **kwargs), from the code itself: warnings name their caller."""
+        for value in (function, args, kwargs):
+            self.rebuilder.push(value)
+        self.emitter.call_spread(has_kwargs=True)
+        self.emitter.pop()
 
     def act(self, function: Callable, owner: Any, *args: Any, is_known: bool = False) -> None:
         """function(owner, *args)"""

@@ -114,6 +114,7 @@ class Machine(Operators):
         self.writes: dict[int, dict[str, Any]] = {}       # globals written to, by the id of their dict
         self.scopes: dict[int, dict[str, Any]] = {}
         self.deferred: list[tuple[Any, tuple, dict]] = []      # what is said: calls to make behind the graph
+        self.asserted: list[tuple[Any, tuple, dict]] = []      # what is asserted of elements, to be looked at there
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()
         self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last

@@ -1,15 +1,18 @@
-"""Calls of functions that the program marked: `allow_in_graph`, `nonstrict_trace`, `assume_constant_result` and others.
+"""Calls of functions that the program marked: `allow_in_graph`, `nonstrict_trace`, `assume_constant_result` and others,
+and of those that assert something of elements.
 
 Enters: a call, and the mark of its function. Leaves: one node, a constant, or a break, as the mark says.
 """
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._C import Tensor
+from ..base import assertions
 from ..dispatch.modes import below, state as mode_state
 from ..utils import _pytree as pytree
 from . import marks
@@ -108,6 +111,17 @@ _RULES: dict[str, Callable] = {
     marks.GRAPH_BREAK: _break, marks.SKIP_FRAME: _skip, marks.FORBIDDEN: _forbidden, marks.CONSTANT: _constant,
     marks.IN_GRAPH: _in_graph, marks.NONSTRICT: _in_graph,
 }  # fmt: skip
+
+
+@special(assertions._assert_async)
+def _assert_behind(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    """What is asserted of elements is looked at behind the graph, as it is now."""
+    given = inspect.signature(f).bind(*args, **kwargs).arguments
+    if not isinstance(given["input"], Tensor):
+        raise GraphBreak("native", f"{shown(f)} is given {shown(given['input'])}, no tensor")
+    given["input"] = m.record(Tensor.clone, (given["input"],), {})
+    m.kept.append(given)
+    m.asserted.append((f, (), given))
 
 
 @special(marks.ErrorOnBreak.__enter__)

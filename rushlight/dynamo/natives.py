@@ -339,13 +339,16 @@ def _number(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.native(f, args, kwargs)
 
 
+_SPELLED = (_C.dtype, _C.device)      # their text is what they are
+
+
 @special(str, repr, format, ascii)
 def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     value = args[0] if args else ""
     if _holds_tensor(value):
         raise GraphBreak("elements", "the text of a tensor shows its elements")
     names = {str: ("__str__", "__repr__"), repr: ("__repr__",), ascii: ("__repr__",)}.get(f, ("__format__", "__str__"))
-    if is_python_class(type(value)) or isinstance(value, enum.Enum):
+    if (is_python_class(type(value)) and type(value) not in _SPELLED) or isinstance(value, enum.Enum):
         if f is format and (len(args) < 2 or args[1] == ""):
             names = ("__format__", "__str__", "__repr__")
         for name in names:

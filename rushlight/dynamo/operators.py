@@ -23,6 +23,11 @@ _REFLECTED = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": 
 _NAMES = {"and_": "and", "or_": "or"}
 
 
+def has_operators(x: Any) -> bool:
+    """Whether operators on an object may be functions of the program: members of enums that are strings have them."""
+    return is_python_class(type(x)) or isinstance(x, enum.Enum)
+
+
 class unwatched:  # noqa: N801 - used as a function
     """Inside, built-in code has handed control back to the machine."""
 
@@ -168,7 +173,7 @@ class Operators(Attributes):
         """function(a, b), for a function of `operator`."""
         self.check_open(a, "value")
         self.check_open(b, "value")
-        if not (is_python_class(type(a)) or is_python_class(type(b))):
+        if not (has_operators(a) or has_operators(b)):
             if type(a) in (list, tuple) and function in (operator.eq, operator.ne) and type(a) is type(b):
                 return self.same_members(function, a, b)
             return self.native(function, (a, b))

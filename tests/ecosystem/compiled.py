@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,15 +21,27 @@ MARKER = "<!-- table -->"
 
 
 @dataclass(frozen=True)
+class Program:
+    """One model or function that a case compiled."""
+
+    name: str
+    breaks: list[str]       # reasons, each with the line
+    graphs: int
+
+
+@dataclass(frozen=True)
 class Finding:
     """What became of one case."""
 
     case: str
     detail: str             # what differed, or the traceback; empty: the results are equal
-    breaks: list[str]       # reasons, each with the line of the program
-    graphs: int
+    programs: list[Program]
     seconds: float          # compiled, the compilation included
     eager_seconds: float
+
+    @property
+    def breaks(self) -> list[str]:
+        return [reason for program in self.programs for reason in program.breaks]
 
 
 def findings(path: Path, only: list[str] | None = None) -> list[Finding]:
@@ -40,9 +53,15 @@ def findings(path: Path, only: list[str] | None = None) -> list[Finding]:
         if not done["programs"]:
             continue
         detail = eager["error"] or done["error"] or difference(done["values"], eager["values"], case, tolerance) or ""
-        breaks = [brief(reason) for reason in done["breaks"]]
-        found.append(Finding(case, detail, breaks, done["graphs"], done["seconds"], eager["seconds"]))
+        programs = [Program(name_of(case, p["name"], done["programs"]), [*map(brief, p["breaks"])], p["graphs"])
+                    for p in done["programs"]]  # fmt: skip
+        found.append(Finding(case, detail, programs, done["seconds"], eager["seconds"]))
     return found
+
+
+def name_of(case: str, own: str, programs: list[dict]) -> str:
+    """What a program is called: by its case, and where that has several by its own name too."""
+    return case if len({program["name"] for program in programs}) == 1 else f"{case}.{own}"
 
 
 def brief(reason: str) -> str:
@@ -51,7 +70,7 @@ def brief(reason: str) -> str:
     if said is None:
         return reason.splitlines()[0]
     why, file, line, function = said.groups()
-    where = file.rpartition("site-packages/")[2].rpartition("tests/")[2]
+    where = re.sub(rf".*(site-packages|tests|{sysconfig.get_path('stdlib')})/", "", file)
     return f"{' '.join(why.split())} ({where}:{line}, `{function}`)"
 
 
@@ -60,19 +79,21 @@ def page(results: dict[str, list[Finding]]) -> str:
     total = [finding for found in results.values() for finding in found]
     lines = ["| library | programs | equal | without a break |", "| --- | --- | --- | --- |"]
     for stem, found in {**results, "all": total}.items():
-        equal, whole = sum(not f.detail for f in found), sum(not f.breaks for f in found)
-        lines.append(f"| {stem.replace('_', ' ')} | {len(found)} | {equal} | {whole} |")
+        count = sum(len(f.programs) for f in found)
+        equal = sum(len(f.programs) for f in found if not f.detail)
+        whole = sum(not p.breaks for f in found for p in f.programs)
+        lines.append(f"| {stem.replace('_', ' ')} | {count} | {equal} | {whole} |")
     lines += ["", "| program | graphs | breaks |", "| --- | --- | --- |"]
     for stem, found in results.items():
-        lines += [f"| {stem}.{f.case} | {f.graphs} | {'; '.join(f.breaks).replace('|', ',')} |"
-                  for f in found if f.breaks]  # fmt: skip
+        lines += [f"| {stem}.{p.name} | {p.graphs} | {'<br>'.join(p.breaks).replace('|', ',')} |"
+                  for f in found for p in f.programs if p.breaks]  # fmt: skip
     wrong = [f"{stem}.{f.case}" for stem, found in results.items() for f in found if f.detail]
     return "\n".join(lines) + "\n" + (f"\nNot equal: {', '.join(wrong)}.\n" if wrong else "")
 
 
 def named_in(page: Path) -> set[str]:
     """The programs that a page says have breaks."""
-    return set(re.findall(r"^\| (\w+\.\w+) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
+    return set(re.findall(r"^\| (\w+\.[\w.]+) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def main() -> int:
@@ -91,10 +112,10 @@ def main() -> int:
             continue
         results[path.stem] = findings(path, chosen.only)
         for f in results[path.stem]:
-            print(f"{path.stem}.{f.case}: {'WRONG' if f.detail else 'equal'}, {f.graphs} graphs, {len(f.breaks)}"
-                  f" breaks, {f.seconds:.1f} s (uncompiled {f.eager_seconds:.1f} s)", flush=True)  # fmt: skip
+            print(f"{path.stem}.{f.case}: {'WRONG' if f.detail else 'equal'}, {len(f.programs)} programs,"
+                  f" {len(f.breaks)} breaks, {f.seconds:.1f} s (uncompiled {f.eager_seconds:.1f} s)")  # fmt: skip
             for line in [*f.breaks, *f.detail[-600:].splitlines()]:
-                print(f"    {line}")
+                print(f"    {line}", flush=True)
     if chosen.docs:
         text = Path(chosen.docs)
         head = text.read_text(encoding="utf-8").split(MARKER)[0]

@@ -1,8 +1,8 @@
 """How the cases run what is theirs to compile: as it is, or compiled.
 
 Enters: a model or a function that a case hands to `prepared`. Leaves: the same thing, or while `compiled()` lasts a
-compiled one; so one case serves to compare Rushlight with PyTorch (see compare.py) and compiled programs with
-uncompiled ones (see compiled.py).
+compiled one, with every break of its graphs noted; so one case serves to compare Rushlight with PyTorch (see
+compare.py) and compiled programs with uncompiled ones (see compiled.py).
 """
 
 from __future__ import annotations
@@ -13,26 +13,59 @@ from typing import Any
 
 import torch
 
-_state = {"compiles": False, "prepared": 0}
+_programs: list[dict[str, Any]] | None = None      # what was prepared, while it is to be compiled
 
 
 def prepared(program: Any, in_place: bool = True) -> Any:
     """A module, compiled in place (or wrapped, with in_place=False), or a function, compiled; or what was given."""
-    if not _state["compiles"]:
+    if _programs is None:
         return program
-    _state["prepared"] += 1
-    if isinstance(program, torch.nn.Module) and in_place:
-        program.compile()
-        return program
-    return torch.compile(program)
+    name = getattr(program, "__qualname__", type(program).__qualname__).rpartition(".")[2]
+    note = {"name": name.replace("<lambda>", "function"), "breaks": {}, "graphs": 0}
+    _programs.append(note)
+    if not isinstance(program, torch.nn.Module):
+        return noted(torch.compile(program), note)
+    if not in_place:
+        note["is_open"] = True      # who calls it is not known here: all breaks that nobody else had are its own
+        return torch.compile(program)
+    program.compile()
+    program.__dict__["_compiled_call_impl"] = noted(program._compiled_call_impl, note)
+    return program
+
+
+def noted(function: Callable, note: dict[str, Any]) -> Callable:
+    """`function`, with what it compiled and where graphs broke written into `note`."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        take(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            take(note)
+
+    return call
+
+
+def take(note: dict[str, Any] | None) -> None:
+    """Move what was counted into `note`, or into the open program where there is one."""
+    counters = torch._dynamo.utils.counters
+    note = note or next((program for program in _programs or () if program.get("is_open")), None)
+    if note is not None:
+        note["breaks"].update(counters["graph_break"])
+        note["graphs"] += counters["stats"]["unique_graphs"]
+    counters.clear()
 
 
 @contextlib.contextmanager
-def compiled() -> Iterator[Callable[[], int]]:
-    """What is prepared from here on is compiled. Gives a function that says how many programs that were."""
+def compiled() -> Iterator[list[dict[str, Any]]]:
+    """What is prepared from here on is compiled. Gives the list of it, complete at the end."""
+    global _programs
     torch.compiler.reset()
-    _state.update(compiles=True, prepared=0)
+    torch._dynamo.utils.counters.clear()
+    _programs = programs = []
     try:
-        yield lambda: _state["prepared"]
+        yield programs
+        take(None)
     finally:
-        _state["compiles"] = False
+        _programs = None

@@ -1,0 +1,101 @@
+"""What libraries do that ended graphs, or did not run: assertions on elements, enums that are strings, signatures."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from typing import Any
+
+import pytest
+
+import rushlight as torch
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Any:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_assertions_on_elements_are_looked_at_before_anything_is_changed(backend: str) -> None:
+    def logarithm(x: Any, log: list) -> Any:
+        torch._assert_async((x > 0).all(), "positive numbers, please")
+        log.append("done")
+        return x.log()
+
+    compiled, log = torch.compile(logarithm, backend=backend, fullgraph=True), []
+    torch.testing.assert_close(compiled(torch.ones(3), log), torch.zeros(3))
+    with pytest.raises(RuntimeError, match="positive numbers"):
+        compiled(torch.tensor([1.0, -1.0, 2.0]), log)
+    assert log == ["done"]
+
+
+def test_an_assertion_is_about_the_elements_as_they_were_then() -> None:
+    def cleared(x: Any) -> Any:
+        holds = x.sum() > 0
+        torch._assert_async(input=holds)
+        holds.zero_()
+        return x + holds
+
+    torch.testing.assert_close(torch.compile(cleared, fullgraph=True)(torch.ones(2)), torch.ones(2))
+
+
+class Kind(str, enum.Enum):  # noqa: UP042 - as libraries that support older Pythons write it
+    """Compared as libraries do, in Python, whatever the case of the letters."""
+
+    FIRST = "first"
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == str(other.value if isinstance(other, enum.Enum) else other).lower()
+
+    __hash__ = str.__hash__
+
+
+def test_members_of_enums_compare_as_their_class_says() -> None:
+    def chosen(x: Any, kind: Any) -> Any:
+        return x + 1 if kind == Kind.FIRST else x - 1
+
+    compiled = torch.compile(chosen, backend="eager", fullgraph=True)
+    for kind in ("FIRST", "second", Kind.FIRST, 3):
+        torch.testing.assert_close(compiled(torch.ones(1), kind), chosen(torch.ones(1), kind))
+
+
+def test_text_of_devices_and_dtypes() -> None:
+    def told(x: Any) -> Any:
+        return f"{x.device} {x.dtype!s} {x.device!r}", x + 1
+
+    text, _ = torch.compile(told, backend="eager", fullgraph=True)(torch.ones(2))
+    assert text == told(torch.ones(2))[0]
+
+
+def test_compiled_functions_have_the_signature_of_the_original() -> None:
+    class Thing:
+        def method(self, a: int, /, b: int = 2, *rest: int, c: int, d: int = 4, **named: int) -> None: ...
+
+    function, compiled = Thing.method, torch.compile(Thing.method)
+    assert inspect.signature(compiled) == inspect.signature(function)
+    assert inspect.getfullargspec(compiled) == inspect.getfullargspec(function)
+    assert inspect.getfullargspec(torch.compile(Thing().method)) == inspect.getfullargspec(Thing().method)
+
+
+def test_a_place_that_held_a_tensor_and_then_a_number() -> None:
+    def at(x: Any, time: Any) -> Any:
+        times = time if isinstance(time, torch.Tensor) else torch.tensor([time])
+        return x * times
+
+    compiled = torch.compile(at, backend="eager", fullgraph=True)
+    for time in (torch.tensor([3, 4]), 7):
+        torch.testing.assert_close(compiled(torch.ones(2), time), at(torch.ones(2), time))
+
+
+def test_modules_lend_their_way_of_compiling() -> None:
+    graphs = []
+
+    def backend(graph: Any, inputs: list) -> Any:
+        graphs.append(graph)
+        return graph
+
+    compiled = torch.compile(torch.nn.Linear(2, 2), backend=backend)
+    assert torch.equal(compiled.dynamo_ctx(lambda x: x + 1)(torch.ones(2)), torch.full((2,), 2.0)) and len(graphs) == 1
