@@ -1,9 +1,9 @@
 """Products of few rows with a matrix as it lies in memory.
 
-Enters: a dtype, the number of rows (2 to MOST), and which way the right operand's memory runs. Leaves: a `Kernel` with
-the usual ABI whose parallel range is parts of the columns, matrix after matrix; its operands are left, right, result
-and addend. Refuses nothing, but expects: rows of the left operand and of the result consecutive, and the right one's
-rows (`across`) or columns (`along`).
+Enters: a dtype, the number of rows (1 to MOST), which way the right operand's memory runs, and its type there, maybe
+a half type, which is widened where it is read. Leaves: a `Kernel` with the usual ABI whose parallel range is parts of
+the columns, matrix after matrix; its operands are left, right, result and addend. Refuses nothing, but expects: rows of
+the left operand and of the result consecutive, and the right one's rows (`across`) or columns (`along`).
 
 The matrix is read once, in few long runs, which processors read ahead: packing it would cost as much as multiplying.
 across: some rows of it at a time multiply into rows of the result, a part of which stays in the first-level cache.
@@ -26,6 +26,7 @@ from .tiles import argument
 from .writer import ABI, Number, Reg, Writer, declarations
 
 MOST = 8                     # rows
+HALVES = {"f16": ("half", 2), "bf16": ("i16", 2)}      # types the right operand may have in memory
 STEP_BYTES = 32              # of a row of the left operand whose elements wait in registers
 NARROW_BYTES = 16            # the same where rows of the right operand share cache sets: fewer are read side by side
 SAME_SETS = 4096             # bytes between them, or a multiple, where they do
@@ -51,6 +52,7 @@ class FewRows(Record):
     along: bool
     step: int
     bits: int
+    right: str = ""              # the type of the right operand in memory, where it is another
 
     def digest(self) -> bytes:
         """What the text depends on; the cache's key holds the generator's sources besides."""
@@ -58,14 +60,17 @@ class FewRows(Record):
 
 
 @functools.cache
-def few_rows_kernel(code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES) -> Kernel:
+def few_rows_kernel(code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES, right: str = "") -> Kernel:
     """c = a @ b (+ d) of so many rows; `across`, `step_bytes` of the left operand's rows wait in registers."""
-    return cache.kernel(few_rows(code, rows, along, step_bytes), _object)
+    return cache.kernel(few_rows(code, rows, along, step_bytes, right=right), _object)
 
 
-def few_rows(code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES, bits: int = 0) -> FewRows:
+def few_rows(
+    code: str, rows: int, along: bool, step_bytes: int = STEP_BYTES, bits: int = 0, right: str = ""
+) -> FewRows:
     """The kernel's description, for vectors of so many bits (this processor's)."""
-    return FewRows(f"few_rows_{rows}_{int(along)}", PARAMS, code, rows, along, step_bytes, bits or vector_bits())
+    name = f"few_rows_{rows}_{int(along)}"
+    return FewRows(name, PARAMS, code, rows, along, step_bytes, bits or vector_bits(), right)
 
 
 def _object(product: FewRows) -> bytes:
@@ -84,6 +89,7 @@ def module_text(product: FewRows, triple: str) -> str:
 class _Writer:
     def __init__(self, product: FewRows) -> None:
         self.element, self.size = ELEMENTS[product.code]
+        self.right = HALVES.get(product.right, (self.element, self.size))
         self.rows, self.lanes = product.rows, product.bits // 8 // self.size
         self.by_lane = product.bits == 128
         registers = 16 if product.bits == 256 else 32
@@ -100,7 +106,8 @@ class _Writer:
         w, p = self.w, self.p
         matrix, part = w.div(item, p["parts"]), w.rem(item, p["parts"])
         for name, base in zip("abcd", self.given, strict=True):
-            setattr(self, name, w.at(base, w.mul(matrix, p[f"batch_{name}"]), self.element))
+            element = self.right[0] if name == "b" else self.element
+            setattr(self, name, w.at(base, w.mul(matrix, p[f"batch_{name}"]), element))
         first = w.mul(part, p["part"])
         return first, w.min(w.add(first, p["part"]), p["n"])
 
@@ -109,6 +116,22 @@ class _Writer:
 
     def load(self, kind: str, place: Reg) -> Reg:
         return self.w.load(kind, place, self.size)
+
+    def right_at(self, run: Number, place: Number) -> Reg:
+        """Where run number `run` of the right operand has an element."""
+        return self.w.at(self.b, self.w.add(self.w.mul(self.p["ldb"], run), place), self.right[0])
+
+    def load_right(self, kind: str, place: Reg) -> Reg:
+        """Elements of the right operand, in the type that is computed in."""
+        w, (element, size) = self.w, self.right
+        given = w.load(kind.replace(self.element, element), place, size)
+        if element == "half":
+            return w.new(kind, f"fpext {given} to {kind}")
+        if element == "i16":      # a bfloat16 is the upper half of a float
+            bits = kind.replace(self.element, "i32")
+            upper = Reg("16", bits) if kind == self.element else w.splat(Reg("16", "i32"), self.lanes)
+            return w.new(kind, f"bitcast {w.binary('shl', w.new(bits, f'zext {given} to {bits}'), upper)} to {kind}")
+        return given
 
     # Runs along the columns
 
@@ -137,7 +160,7 @@ class _Writer:
         """The products of `count` rows of the right operand, from row k on."""
         w, lanes = self.w, self.lanes
         factors = self.left_factors(k, count)
-        sources = [self.at(self.b, w.add(k, u), "ldb", 0) for u in range(count)]
+        sources = [self.right_at(w.add(k, u), 0) for u in range(count)]
         targets = [self.at(self.c, r, "ldc", 0) for r in range(self.rows)]
         ahead = w.mul(self.p["ldb"], self.step)
         run = max(lanes, LINE // self.size) if count > 1 else lanes
@@ -145,7 +168,7 @@ class _Writer:
         with w.loop(first, whole, run) as j:
             if count > 1:
                 for source in sources:
-                    w.prefetch(w.at(source, w.add(j.i, ahead), self.element))
+                    w.prefetch(w.at(source, w.add(j.i, ahead), self.right[0]))
             for v in range(0, run, lanes):
                 self.multiply(w.add(j.i, v), sources, targets, factors, self.vector)
         with w.loop(whole, past) as j:
@@ -171,7 +194,7 @@ class _Writer:
         places = [w.at(target, j, self.element) for target in targets]
         totals = [self.load(kind, place) for place in places]
         for u, source in enumerate(sources):
-            value = self.load(kind, w.at(source, j, self.element))
+            value = self.load_right(kind, w.at(source, j, self.right[0]))
             for r, held in enumerate(factors):
                 several, lane = held[u]
                 if kind == self.element:
@@ -203,11 +226,11 @@ class _Writer:
         """All rows times `count` columns, over a slice of k."""
         w, lanes = self.w, self.lanes
         left = [self.at(self.a, r, "lda", k0) for r in range(self.rows)]
-        right = [self.at(self.b, w.add(j, q), "ldb", k0) for q in range(count)]
+        right = [self.right_at(w.add(j, q), k0) for q in range(count)]
         zero = Reg("zeroinitializer", self.vector)
         whole = w.sub(deep, w.rem(deep, lanes))
         with w.loop(0, whole, lanes, carry=[zero] * (self.rows * count)) as k:
-            columns = [self.load(self.vector, w.at(x, k.i, self.element)) for x in right]
+            columns = [self.load_right(self.vector, w.at(x, k.i, self.right[0])) for x in right]
             sums = list(k.carry)
             for r, x in enumerate(left):
                 row = self.load(self.vector, w.at(x, k.i, self.element))
@@ -220,7 +243,7 @@ class _Writer:
             for r, x in enumerate(left):
                 one = self.load(self.element, w.at(x, k.i, self.element))
                 for q in range(count):
-                    other = self.load(self.element, w.at(right[q], k.i, self.element))
+                    other = self.load_right(self.element, w.at(right[q], k.i, self.right[0]))
                     sums[r * count + q] = w.fma(one, other, sums[r * count + q])
             k.next = sums
         begins = w.compare("eq", k0, 0)

@@ -23,6 +23,7 @@ from ..op.gemm import (
     tiled_steps,
     vector_steps,
 )
+from ..op.gemm_half import half_rows_steps
 from ..op.groups import group_steps
 from ..op.library import Room
 from ..op.pack import lowered_steps
@@ -150,6 +151,10 @@ class _Product(Library):
         out = Matrix(2, n, 1, m * n)
         if b.ndim == 2 and len(batch) and am.batch == m * am.row:   # one tall matrix: [batch * m, k] @ [k, n]
             m, count = m * count, 1
+        if count == 1:
+            few = half_rows_steps(a.dtype.code, a.device, am, bm, out, m, n, k, room)
+            if few is not None:
+                return few
         if on_tiles(a, m * n * k, count):
             if has_tiles():
                 result = tile_steps("bf16", am, bm, out, 3, m, n, k, count)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .. import _C, op
+from ..codegen import few_rows
 from ..loops.contraction import lowered_matmul, with_addend
 from ..loops.lowered import spread
 from ..op import Composite, Library, Spec, find_op
@@ -19,6 +20,7 @@ from ..op.gemm import (
     steps,
     tiled_steps,
 )
+from ..op.gemm_half import half_rows_steps
 from ..op.levels import behind
 from ..op.out import overwrite
 from ..op.pointwise import check_devices
@@ -56,7 +58,7 @@ class _AddProduct(Library):
         input, a, _, beta, _ = args
         if beta != 1 or input.ndim > 2 or a.ndim != 2 or not a.shape[-1]:
             return False
-        return not (a.dtype in _HALF and a.device.type == "cpu")
+        return not (a.dtype in _HALF and a.device.type == "cpu") or a.shape[0] <= few_rows.MOST
 
     def steps(self, args, room):
         input, a, b, _, alpha = args
@@ -66,6 +68,8 @@ class _AddProduct(Library):
         cols = input.stride(-1) if input.ndim and input.shape[-1] != 1 else 0
         m, k, n = a.shape[0], a.shape[1], b.shape[1]
         given = (a.dtype.code, a.device, Matrix(1, *a.stride()), Matrix(2, *b.stride()), Matrix(3, n, 1), m, n, k)
+        if a.dtype in _HALF and a.device.type == "cpu":
+            return half_rows_steps(*given, room, Matrix(0, rows, cols)) if alpha == 1 else None
         tiled = tiled_steps(*given, 4, 1, Matrix(0, rows, cols)) if alpha == 1 else None
         if tiled is not None:
             room.temp(a.dtype, (tiled[1],))
@@ -253,7 +257,9 @@ class Linear(_AddProduct):
 
     def is_planned(self, args):
         input, weight, bias = args
-        if (input.dtype in _HALF and input.device.type == "cpu") or not input._is_contiguous() or not weight.shape[-1]:
+        if not input._is_contiguous() or not weight.shape[-1]:
+            return False
+        if input.dtype in _HALF and input.device.type == "cpu" and math.prod(input.shape[:-1]) > few_rows.MOST:
             return False
         # other biases are broadcast, or refused, as an addition
         return bias is None or (weight.ndim == 2 and tuple(bias.shape) == (weight.shape[0],))
@@ -269,6 +275,8 @@ class Linear(_AddProduct):
         wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
         out = room.inputs
         given = (input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k)
+        if input.dtype in _HALF and input.device.type == "cpu":
+            return half_rows_steps(*given, room, None if bias is None else Matrix(2, 0, bias.stride(0)))
         if bias is None or bias.stride(0) == 1 or n == 1:
             packed = packed_steps(*given, out + 1, None if bias is None else Matrix(2, 0, 1))
             if packed is not None:

@@ -278,15 +278,19 @@ def lowered_product(
 
 
 def few_rows_step(
-    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None
-) -> tuple | None:
-    """A step of few rows times matrices that are read once, where they lie (codegen/few_rows.py).
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None,
+    right: str = "",
+) -> tuple | None:  # fmt: skip
+    """A step of few rows times matrices that are read once, where they lie (codegen/few_rows.py); `right` is the type
+    they have there, where it is another.
 
-    None where there are more rows or one, for small matrices and other layouts."""
+    None where there are more rows or one of the same type, for small matrices and other layouts."""
     if device.type != "cpu" or code not in SIZES or packs_apart():
         return None
     along = b.col != 1
-    if not 2 <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0] or a.col != 1 or c.col != 1:
+    if not (1 if right else 2) <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0]:
+        return None
+    if a.col != 1 or c.col != 1:
         return None
     if along and b.row != 1:
         return None
@@ -295,10 +299,10 @@ def few_rows_step(
     d = c if addend is None else addend
     params = [n, k, a.row, b.col if along else b.row, c.row, d.row, d.col, int(addend is not None)]
     params += [part, parts, a.batch, b.batch, c.batch, d.batch]
-    crowded = not along and int(b.row) * SIZES[code] % few_rows.SAME_SETS == 0
+    crowded = not along and int(b.row) * (2 if right else SIZES[code]) % few_rows.SAME_SETS == 0
     step = few_rows.NARROW_BYTES if crowded else few_rows.STEP_BYTES
-    explain(code, m, n, k, batch, "a kernel for few rows, which reads the right operand once, where it lies")
-    kernel = few_rows.few_rows_kernel(code, int(m), along, step).address
+    explain(right or code, m, n, k, batch, "a kernel for few rows, which reads the right operand once, where it lies")
+    kernel = few_rows.few_rows_kernel(code, int(m), along, step, right).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch * parts, max(1, CHUNK // (m * k * part)), -1)
 
 

@@ -1,4 +1,4 @@
-"""Products of two to eight rows with a matrix that is read where it lies."""
+"""Products of up to eight rows with a matrix that is read where it lies."""
 
 from __future__ import annotations
 
@@ -36,6 +36,39 @@ def test_products_of_few_rows(rows: int, n: int, k: int, dtype: str) -> None:
     assert wide.stride(0) == 2 * k and (wide @ y).equal(x @ y) and (wide @ transposed.t()).equal(x @ transposed.t())
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 9])
+@pytest.mark.parametrize("n, k", [*SIZES, (2048, 96)])
+@pytest.mark.parametrize("dtype, digits", [(rl.float16, 11), (rl.bfloat16, 8)])
+def test_half_types_are_summed_in_single_precision(rows: int, n: int, k: int, dtype: rl.dtype, digits: int) -> None:
+    shapes = (rows, k), (k, n), (n,)
+    x, right, bias = (rl.from_numpy(sample(s, *shape, dtype="f4")).to(dtype) for s, shape in enumerate(shapes))
+    exact = x.double().numpy() @ right.double().numpy()
+    columns = right.t().contiguous()
+    wide = rl.stack([x, x], 1).flatten(0, 1)[::2]           # rows that lie apart
+    added = exact + bias.double().numpy()
+
+    def close(result: rl.Tensor, wanted: np.ndarray) -> bool:
+        assert result.dtype is dtype and result.shape == (rows, n)
+        return bool((np.abs(result.double().numpy() - wanted) <= 2.0**-digits * np.abs(wanted) + 1e-4).all())
+
+    for b in (right, columns.t()):
+        assert close(x @ b, exact) and close(wide @ b, exact)
+        assert close(rl.addmm(bias, x, b), added)
+        assert close(rl.addmm(bias.expand(rows, n), x, b, alpha=2), 2 * exact + bias.double().numpy())
+    linear = rl.nn.functional.linear
+    assert close(linear(x, columns, bias), added) and close(linear(x, columns), exact)
+    assert close(linear(x, columns, rl.stack([bias, bias], 1)[:, 0]), added)
+    assert linear(x.view(rows, 1, k), columns, bias).shape == (rows, 1, n)
+
+
+def test_half_weights_keep_infinities_and_nans() -> None:
+    for dtype in (rl.float16, rl.bfloat16):
+        x, w = rl.ones(1, 300, dtype=dtype), rl.ones(600, 300, dtype=dtype)
+        w[3, 7], w[5, 299] = float("inf"), float("nan")
+        result = rl.nn.functional.linear(x, w)[0]
+        assert result[3].isinf() and result[5].isnan() and result[[0, 1, 2, 4]].eq(300).all()
+
+
 def test_columns_and_threads_do_not_change_an_element() -> None:
     a, b = (rl.from_numpy(sample(7, *shape, dtype="f4")) for shape in ((6, 900), (900, 1700)))
     threads = rl.get_num_threads()
@@ -59,13 +92,13 @@ def test_batches_are_products_one_after_another(turned: bool) -> None:
     assert (a.transpose(0, 1) @ b[0]).shape == (4, 5, 700)
 
 
-@pytest.mark.parametrize("code", ["f32", "f64"])
-def test_kernels_take_lanes_and_keep_sums_in_registers(code: str) -> None:
+@pytest.mark.parametrize("code, right", [("f32", ""), ("f64", ""), ("f32", "bf16"), ("f32", "f16")])
+def test_kernels_take_lanes_and_keep_sums_in_registers(code: str, right: str) -> None:
     from rushlight.codegen.cpu import compile_ir
 
     target = find_target("aarch64")
     for along in (False, True):
-        product = few_rows.few_rows(code, few_rows.MOST, along, bits=128)
+        product = few_rows.few_rows(code, few_rows.MOST, along, bits=128, right=right)
         text = compile_ir(few_rows.module_text(product, target.triple), target, "asm")
         products = [line for line in text.splitlines() if "fmla" in line]
         assert products and along != any("[1]" in line for line in products)
