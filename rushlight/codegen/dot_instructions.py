@@ -33,6 +33,7 @@ class Dots(Record):
     height: int                # rows of a tile
     vectors: int               # vectors across a tile
     form: str
+    feature: str               # what LLVM calls it
     flips: bool = False
 
     @property
@@ -77,11 +78,11 @@ class Dots(Record):
         return w.new(self.sums, f"call {self.sums} @{self.call}({total}, {first}, {second})")
 
 
-SDOT = Dots("sdot", "i8", "llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 8, 3, "lane")
-SMMLA = Dots("smmla", "i8", "llvm.aarch64.neon.smmla.v4i32.v16i8", 8, 4, 8, 6, "square")
-VNNI = Dots("vnni", "i8", "llvm.x86.avx512.vpdpbusd.512", 4, 16, 12, 2, "memory", True)
-VNNI_256 = Dots("vnni_256", "i8", "llvm.x86.avx512.vpdpbusd.256", 4, 8, 4, 3, "memory", True)
-BF16 = Dots("bf16", "bf16", "llvm.x86.avx512bf16.dpbf16ps.512", 2, 16, 12, 2, "memory")
+SDOT = Dots("sdot", "i8", "llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 8, 3, "lane", "dotprod")
+SMMLA = Dots("smmla", "i8", "llvm.aarch64.neon.smmla.v4i32.v16i8", 8, 4, 8, 6, "square", "i8mm")
+VNNI = Dots("vnni", "i8", "llvm.x86.avx512.vpdpbusd.512", 4, 16, 12, 2, "memory", "avx512vnni", True)
+VNNI_256 = Dots("vnni_256", "i8", "llvm.x86.avx512.vpdpbusd.256", 4, 8, 4, 3, "memory", "avxvnni", True)
+BF16 = Dots("bf16", "bf16", "llvm.x86.avx512bf16.dpbf16ps.512", 2, 16, 12, 2, "memory", "avx512bf16")
 ALL = (SDOT, SMMLA, VNNI, VNNI_256, BF16)
 
 

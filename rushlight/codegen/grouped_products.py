@@ -77,7 +77,10 @@ def product_kernel(dots: Dots) -> Kernel:
 def _object(kernel: GroupKernel) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(module_text(kernel.name, kernel.dots, host_target().triple), host_target(), "object")
+    host, dots = host_target(), kernel.dots
+    if dots.feature:        # LLVM knows it of processors that it has a name for
+        host = host.but(features=f"{host.features},+{dots.feature}".lstrip(","))
+    return compile_ir(module_text(kernel.name, dots, host.triple), host, "object")
 
 
 def module_text(name: str, dots: Dots, triple: str) -> str:

@@ -7,9 +7,10 @@ callers ask the core (`request_tiles`) whether the processor has them. bfloat16 
 int8 are int32.
 
 Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four
-tiles that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache
-while all row blocks of a part meet it, the left one's streams from the second. Between slices the sums of a part wait
-in memory. Parts, slices and the number of columns that meet a slice of rows are parameters:
+tiles that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache or
+near it while all row blocks of a part meet it, the left one's streams from the second and is asked for ahead. Between
+slices the sums of a part wait in memory. Parts, slices and the number of columns that meet a slice of rows are
+parameters:
 
     m n                     sizes of the result
     blocks_k blocks_n       blocks along k and n
@@ -38,14 +39,13 @@ BLOCK_BYTES = BLOCK * ROW_BYTES
 SUM_BYTES = BLOCK * BLOCK * 4
 TILES = tuple((tile, row, half) for tile, (row, half) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))))
 
-AHEAD, LEFT_LOAD, ORDER = 0, "llvm.x86.tileloaddt164", 0
-ORDERS = ("a0 b0 00 b1 01 a1 10 11", "b0 a0 00 a1 10 b1 01 11", "a0 a1 b0 00 10 b1 01 11", "a0 b0 00 a1 10 b1 11 01")
+AHEAD = 1                       # blocks of k between asking for the left operand's lines and loading them
+
 INTRINSICS = """declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 declare void @llvm.x86.ldtilecfg(ptr)
 declare void @llvm.x86.tilerelease()
 declare void @llvm.x86.tilezero(i8)
 declare void @llvm.x86.tileloadd64(i8, ptr, i64)
-declare void @llvm.x86.tileloaddt164(i8, ptr, i64)
 declare void @llvm.x86.tilestored64(i8, ptr, i64)
 declare void @llvm.x86.tdpbf16ps(i8, i8, i8)
 declare void @llvm.x86.tdpbssd(i8, i8, i8)
@@ -96,7 +96,7 @@ class TileProduct:
 
     def digest(self) -> bytes:
         """The cache's key holds the generator's sources besides."""
-        return digest(repr((self.name, AHEAD, LEFT_LOAD, ORDER)).encode())
+        return digest(self.name.encode())
 
 
 def product_kernel(kind: TileKind) -> Kernel:
@@ -187,24 +187,29 @@ def multiply(w: Writer, kind: TileKind, p: dict[str, Reg], a_strip: Reg, b_strip
     """Add the products of blocks k0 to k1 to the sums."""
     with w.loop(k0, k1) as k:
         a0, b0 = bytes_after(w, a_strip, w.mul(k.i, p["step"])), bytes_after(w, b_strip, w.mul(k.i, BLOCK_BYTES))
-        later = bytes_after(w, a0, w.mul(p["step"], AHEAD)) if AHEAD else None
+        halves = [a0, bytes_after(w, a0, p["half"])]
 
         def left(half: int) -> None:
-            w.call(LEFT_LOAD, tile(4 + half), bytes_after(w, a0, p["half"]) if half else a0, p["pitch"])
+            w.call("llvm.x86.tileloadd64", tile(4 + half), halves[half], p["pitch"])
 
         def right(half: int) -> None:
             w.call("llvm.x86.tileloadd64", tile(6 + half), bytes_after(w, b0, half * BLOCK_BYTES // 2), 64)
 
         def product(row: int, half: int) -> None:
             w.call(kind.multiply, tile(2 * row + half), tile(4 + row), tile(6 + half))
+            later = bytes_after(w, halves[row], w.mul(p["step"], AHEAD))
+            for r in range(8 * half, 8 * half + 8):
+                w.prefetch(bytes_after(w, later, w.mul(p["pitch"], r)), 1)
 
-        for step in ORDERS[ORDER].split():
-            {"a": left, "b": right}[step[0]](int(step[1])) if step[0] in "ab" else product(int(step[0]), int(step[1]))
-            if later is not None and step[0] not in "ab":   # a tile's worth of lines after each product
-                row, half = int(step[0]), int(step[1])
-                base = bytes_after(w, later, p["half"]) if row else later
-                for r in range(8 * half, 8 * half + 8):
-                    w.prefetch(bytes_after(w, base, w.mul(p["pitch"], r)), 1)
+        # A tile is loaded again only when its last product has read it: this order leaves most time for that.
+        left(0)
+        left(1)
+        right(0)
+        product(0, 0)
+        product(1, 0)
+        right(1)
+        product(0, 1)
+        product(1, 1)
 
 
 def write_block(w: Writer, kind: TileKind, p: dict[str, Reg], c: Reg, scratch: Reg, mb: Reg, nb: Reg) -> None:

@@ -44,8 +44,8 @@ ROW_BLOCK = 128                 # rows of a tall left operand that meet every st
 FEW_ROWS_FROM = (1 << 15, 1 << 11)
 # blocks on a side of a part of a tile product, and how many parts there should be at least
 TILE_SIDE, TILE_PARTS = 8, 16
-# blocks of k in a slice, columns of blocks that meet a row of blocks: 32 KiB of the first-level cache
-TILE_SLICE, TILE_GROUP = 16, 1
+# blocks of k in a slice, columns of blocks that meet a row of blocks: 64 KiB, which the first-level cache holds mostly
+TILE_SLICE, TILE_GROUP = 32, 1
 # bytes between rows from which the left operand is packed: its lines would fall into too few cache sets
 TILE_PITCH = 4096
 

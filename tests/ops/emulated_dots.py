@@ -8,7 +8,7 @@ from rushlight.codegen.writer import Reg, Writer
 
 def emulated(dots: Dots) -> Dots:
     """The same record, calling a function that `definition` writes."""
-    return dots.but(call=f"emulated_{dots.name}")
+    return dots.but(call=f"emulated_{dots.name}", feature="")
 
 
 def definition(dots: Dots) -> str:
