@@ -15,6 +15,7 @@ from .. import _C
 from .._C import Tensor
 from ..autograd.function import _FRESH, _NOT_DIFFERENTIABLE
 from ..autograd.grad_mode import no_grad
+from ..base import collector
 from .metadata import GraphMeta, OutputInfo, OutputKind
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class CompiledRegion:
         """The compiled backward, made when first needed."""
         if self._backward is None:
             assert self._compile_backward is not None, "a graph without a backward has none to compile"
-            self._backward = self._compile_backward()
+            with collector.paused():
+                self._backward = self._compile_backward()
         return self._backward
 
     def __call__(self, inputs: list[Any]) -> list[Any]:

@@ -26,7 +26,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
-from ..base import environment, late, show
+from ..base import collector, environment, late, show
 from ..nn import Module, Parameter
 from . import counting, marks, resume
 from .breaks import GraphBreak
@@ -180,7 +180,7 @@ class Conversion:
         config = late.provided("dynamo settings")
         if config.disable:
             return None
-        with _lock:
+        with _lock, collector.paused():
             _here.running = True
             try:
                 if stance == "aot_eager_then_compile" and not self.was_met:

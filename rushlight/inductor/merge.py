@@ -21,7 +21,7 @@ from ..loops.row_program import FULL, ROW
 from . import settings
 from .read_graph import Node
 from .rows import Shape, joined_shape
-from .units import MOST_READS, Grouping, Unit, looked_up, shape_of
+from .units import MOST_READS, Grouping, Unit, looked_up, numbers_in, shape_of
 from .values import Buffer
 
 MERGED = ("points", "fold", "rows")
@@ -49,6 +49,10 @@ class Merger:
                     self.readers.setdefault(v.buffer, set()).add(u.number)
                 for v in n.results:
                     self.makers.setdefault(v.buffer, u.number)
+        self.after = dict.fromkeys(self.units, 0)      # what `before` says, the other way round
+        for number, u in self.units.items():
+            for k in numbers_in(u.before):
+                self.after[k] |= 1 << number
 
     def run(self) -> None:
         for number in list(self.units):
@@ -73,8 +77,8 @@ class Merger:
         second = self.units[other]
         if second.form not in MERGED or len(unit.nodes) + len(second.nodes) > settings.most_fused:
             return False
-        own, their = unit.before - {other}, second.before - {unit.number}
-        is_needed = other in unit.before or unit.number in second.before
+        own, their = unit.before & ~(1 << other), second.before & ~(1 << unit.number)
+        is_needed = own != unit.before or their != second.before
         if not is_needed and own != their and not (waits(unit, second) or waits(second, unit)):
             return False
         if self.is_between(unit, second) or self.is_between(second, unit):
@@ -90,20 +94,22 @@ class Merger:
 
     def is_between(self, first: Unit, last: Unit) -> bool:
         """Whether a third unit must run after the first and before the last."""
-        if first.number not in last.before:      # `before` goes near and far: then none of those comes after it either
-            return False
-        return any(first.number in self.units[k].before for k in last.before if k != first.number)
+        return self.after[first.number] & last.before != 0      # both go near and far
 
     def join(self, unit: Unit, second: Unit, rows: Shape | None) -> None:
         """All of the second unit into the first."""
         unit.nodes = sorted([*unit.nodes, *second.nodes], key=lambda n: self.order[id(n)])
         unit.form, unit.rows = ("points", None) if rows is None else ("rows", rows)
-        gone = {unit.number, second.number}
-        unit.before = (unit.before | second.before) - gone
+        own = 1 << unit.number
+        others = ~(own | 1 << second.number)
+        unit.before = (unit.before | second.before) & others
+        after = self.after[unit.number] = (self.after[unit.number] | self.after.pop(second.number)) & others
         del self.units[second.number]
-        for u in self.units.values():
-            if u is not unit and u.before & gone:
-                u.before = (u.before - gone) | unit.before | {unit.number}
+        for k in numbers_in(after):
+            u = self.units[k]
+            u.before = u.before & others | unit.before | own
+        for k in numbers_in(unit.before):
+            self.after[k] = self.after[k] & others | after | own
         for n in second.nodes:
             self.grouping.unit_of[id(n)] = unit
             for v in n.inputs:
@@ -117,7 +123,8 @@ class Merger:
 def waits(early: Unit, late: Unit) -> bool:
     """Whether a unit can as well run when a later one does: a loop over points that reads nothing else, as what a
     backward computes again does."""
-    if early.form != "points" or late.form != "points" or not early.before < late.before:
+    if early.form != "points" or late.form != "points" or early.before == late.before \
+            or early.before & ~late.before:  # fmt: skip
         return False
     inside = early.produced
     own, their = ({v.buffer for n in u.nodes for v in n.inputs} - inside for u in (early, late))

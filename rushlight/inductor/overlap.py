@@ -12,7 +12,7 @@ import heapq
 import math
 from collections.abc import Sequence
 
-from .units import Unit, natural_order
+from .units import Unit, natural_order, numbers_in
 from .values import hints
 
 MOST_BYTES = 1 << 30      # under way at once
@@ -37,12 +37,12 @@ def overlapped(units: Sequence[Unit]) -> list[Unit]:
     by_number = {u.number: u for u in order}
     urgency = dict.fromkeys(rank, len(order))      # the first beginning that waits for a unit
     for u in reversed([u for u in order if begins(u)]):
-        for number in (u.number, *u.before):
+        for number in (u.number, *numbers_in(u.before)):
             urgency[number] = rank[u.number]
-    missing = {u.number: len(u.before) for u in order}
+    missing = {u.number: u.before.bit_count() for u in order}
     later: dict[int, list[int]] = {u.number: [] for u in order}
     for u in order:
-        for number in u.before:
+        for number in numbers_in(u.before):
             later[number].append(u.number)
     work: list[tuple[bool, int, int, int]] = []      # (is no beginning, urgency, place, number)
     waits: list[tuple[int, int]] = []                # (place, number)

@@ -32,7 +32,7 @@ class Unit:
 
     def __init__(self, number: int, node: Node) -> None:
         self.number, self.form, self.nodes = number, node.form, [node]
-        self.before: set[int] = set()         # units that must have run, near and far
+        self.before = 0         # units that must have run, near and far: one bit for each number
         self.rows: Shape | None = shape_of_rows(node)      # the rows it works on, where it does
 
     @property
@@ -75,13 +75,14 @@ class Grouping:
         self.unit_of[id(node)] = chosen
         if calls_python(node):
             self.last_call = chosen
-        earlier = {u.number for u in needed if u is not chosen}.union(
-            *[u.before for u in needed if u is not chosen]
-        ) - chosen.before
-        chosen.before |= earlier
-        if earlier:
-            for u in self.units.values():
-                if chosen.number in u.before:
+        earlier = 0
+        for u in needed:
+            if u is not chosen:
+                earlier |= u.before | 1 << u.number
+        if earlier & ~chosen.before:
+            chosen.before |= earlier
+            for u in self.units.values() if len(chosen.nodes) > 1 else ():      # nothing comes after a new one
+                if u.before >> chosen.number & 1:
                     u.before |= earlier
         for v in node.inputs:
             self.readers.setdefault(v.buffer, []).append(node)
@@ -118,10 +119,15 @@ class Grouping:
             return "the setting fuse is off"
         if len(unit.nodes) >= settings.most_fused:
             return f"the kernel has {len(unit.nodes)} ops already (most_fused)"
-        if any(unit.number in u.before for u in needed if u is not unit):
+        if any(u.before >> unit.number & 1 for u in needed if u is not unit):
             return "it needs a result that is made after this kernel"
         reads = {v.buffer for n in (*unit.nodes, node) for v in n.inputs} - unit.produced
         return f"together they read {len(reads)} tensors" if len(reads) > MOST_READS else misfit(node, unit)
+
+
+def numbers_in(bits: int) -> list[int]:
+    """The numbers whose bits are set."""
+    return [k for k, bit in enumerate(bin(bits)[:1:-1]) if bit == "1"]
 
 
 def natural_order(units: Iterable[Unit]) -> list[Unit]:
@@ -130,20 +136,22 @@ def natural_order(units: Iterable[Unit]) -> list[Unit]:
     by_number = {u.number: u for u in units}
     # A unit runs when its last node may: the first ones of units that were merged stood far from each other.
     last = {number: max(n.place for n in u.nodes) for number, u in by_number.items()}
-    waiting = {number: len(u.before) for number, u in by_number.items()}
-    after: dict[int, list[int]] = {}
+    waiting: dict[int, list[int]] = {}      # by one of the units that each waits for: the next is looked for after it
     for number, u in by_number.items():
-        for k in u.before:
-            after.setdefault(k, []).append(number)
-    ready = [(last[k], k) for k, count in waiting.items() if not count]
+        if u.before:
+            waiting.setdefault(u.before.bit_length() - 1, []).append(number)
+    ready = [(last[k], k) for k, u in by_number.items() if not u.before]
     heapify(ready)
-    found = []
+    found, missing = [], sum(1 << number for number in by_number)
     while ready:
         number = heappop(ready)[1]
         found.append(by_number[number])
-        for k in after.get(number, ()):
-            waiting[k] -= 1
-            if not waiting[k]:
+        missing ^= 1 << number
+        for k in waiting.pop(number, ()):
+            rest = by_number[k].before & missing
+            if rest:
+                waiting.setdefault(rest.bit_length() - 1, []).append(k)
+            else:
                 heappush(ready, (last[k], k))
     assert len(found) == len(by_number), "units need each other in a circle"
     return found
