@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "base.notice",
         "base.tracebacks",
         "base.absent",
+        "base.collector",
         "base.disk_cache",
         "base.late",
         "futures",

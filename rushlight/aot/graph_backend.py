@@ -17,14 +17,15 @@ from .. import _C
 from .._C import Tensor
 from .._higher_order_ops import NotRecordable
 from ..autograd import grad_mode
-from ..base import show
+from ..base import late, show
+from ..codegen.stored_graphs import NotKept
 from ..dynamo.convert import is_told
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
-from . import wrappers
+from . import graph_data, wrappers
 from .compile_graph import AotConfig, compile_captured, compiled_backward
-from .graph_cache import Entry, entry_for
+from .graph_cache import Entry, entry_for, frame_told, process_identity
 from .metadata import GraphMeta
 from .refused import NotCaptured
 from .runtime import CompiledRegion
@@ -51,26 +52,65 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
             # The results are right, so the program goes on; but who asks for whole graphs wants to know.
             warnings.warn(f"compile(fullgraph=True): the graph was captured whole, but runs op by op: {result.why}",
                           stacklevel=2)  # fmt: skip
-        if result.is_native():      # nothing to do around it
-            return result.only[0].native
+        return callable_of(result)
 
-        def call(inputs: list[Any]) -> Sequence[Any]:
-            return result(inputs)
-
-        call._boxed_call = True  # type: ignore[attr-defined]
-        call.compiled = result  # type: ignore[attr-defined]
-        return call
-
+    if config is not None and config.keeper is not None:
+        backend.frames = Frames(config)  # type: ignore[attr-defined]
     return backend
+
+
+def callable_of(graph: CompiledGraph) -> Callable:
+    """What emitted code calls."""
+    if graph.is_native():      # nothing to do around it
+        return graph.only[0].native
+
+    def call(inputs: list[Any]) -> Sequence[Any]:
+        return graph(inputs)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    call.compiled = graph  # type: ignore[attr-defined]
+    return call
+
+
+class Frames:
+    """For Dynamo, which keeps frames: what their graphs are, and what was made of them."""
+
+    def __init__(self, config: AotConfig) -> None:
+        self.config, self.told = config, frame_told
+
+    def identity(self) -> Any:
+        """What decides, besides the program, what is made of its graphs."""
+        if late.provided("dynamo settings").repro_after is not None:
+            raise NotKept("graphs that a backend fails on are to be written down")
+        return process_identity(self.config.keeper())
+
+    def described(self, gm: GraphModule) -> Any:
+        return {
+            "nodes": graph_data.described(gm), "static_inputs": gm.meta["static_inputs"],
+            "location": gm.meta["location"], "fullgraph": gm.meta["fullgraph"], "enables": enables(gm),
+        }  # fmt: skip
+
+    def restored(self, data: Any, inputs: list[Any]) -> Callable | None:
+        """What was made of a graph; None where it is not on disk."""
+        meta = {name: data[name] for name in ("static_inputs", "location", "fullgraph")}
+        module = graph_data.StoredModule(data["nodes"], meta)
+        graph = CompiledGraph(module, self.config, [()] * len(inputs), data["enables"])
+        graph.only = graph.regions[None] = graph.found(inputs)[0]
+        return None if graph.only is None else callable_of(graph)
 
 
 class CompiledGraph:
     """One graph of Dynamo's, compiled when it is first run with certain sizes."""
 
-    def __init__(self, gm: GraphModule, config: AotConfig) -> None:
+    def __init__(self, gm: Any, config: AotConfig, dims: list[tuple[int, ...]] | None = None,
+                 is_enabling: bool | None = None) -> None:  # fmt: skip
+        """`dims`: of each input, those that are symbols; `is_enabling`: whether recording is turned on inside. Both are
+        asked of the graph where they are not given."""
         self.gm, self.config = gm, config
-        examples = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
-        self.dims = [_symbolic_dims(value) for value in examples]
+        if dims is None:
+            examples = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
+            dims = [_symbolic_dims(value) for value in examples]
+        self.dims = dims
         self.is_symbolic = any(self.dims)
         self.general: list[tuple[Any, tuple]] = []      # what each region assumed of sizes
         self.regions: dict[Any, tuple | None] = {}
@@ -79,10 +119,7 @@ class CompiledGraph:
         self.rebuilt: dict[int, Callable] = {}      # results that are such: from what is inside
         self.why = ""      # what kept the graph from being compiled
         self.casts = autocast_state() is not None
-        # recording is off where the graph begins, and turned on inside of it (the rest of a no_grad block, and more)
-        self.enables = not _C.is_grad_enabled() and any(
-            node.target is _C._set_grad_enabled and node.args[0] for node in gm.graph.nodes
-        )
+        self.enables = enables(gm) if is_enabling is None else is_enabling
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         found = self.only if self.only is not None else self.region_for(inputs)
@@ -136,14 +173,19 @@ class CompiledGraph:
             self.regions[key] = found or self.compiled(inputs)
         return self.regions[key]
 
+    def found(self, inputs: list[Any]) -> tuple[tuple | None, Entry | None]:
+        """What another process made of the graph, and where what this one makes of it is kept."""
+        state = _C.is_grad_enabled(), _C.is_inference_mode_enabled(), self.enables, str(autocast_state())
+        entry = entry_for(self.gm, inputs, self.config, state)
+        found = None if entry is None else entry.found()
+        return None if found is None else self.restored(inputs, entry, *found), entry
+
     def compiled(self, inputs: list[Any]) -> tuple | None:
         entry = None
         if not self.is_symbolic:
-            state = _C.is_grad_enabled(), _C.is_inference_mode_enabled(), self.enables, str(autocast_state())
-            entry = entry_for(self.gm, inputs, self.config, state)
-            found = None if entry is None else entry.found()
+            found, entry = self.found(inputs)
             if found is not None:
-                return self.restored(inputs, entry, *found)
+                return found
         formulas: dict[int, Any] = {}
         captured = self.captured(inputs, _C.is_grad_enabled(), formulas)
         if captured is None:
@@ -212,6 +254,13 @@ class CompiledGraph:
         self.why = why.removeprefix("compile: ")
         if is_told("breaks"):
             show.show("breaks", self.gm.meta.get("location", "a graph"), f"runs op by op, uncompiled: {self.why}")
+
+
+def enables(gm: GraphModule) -> bool:
+    """Whether recording is off where a graph begins, and turned on inside of it (the rest of a no_grad block)."""
+    return not _C.is_grad_enabled() and any(
+        node.target is _C._set_grad_enabled and node.args[0] for node in gm.graph.nodes
+    )
 
 
 class _Layout:

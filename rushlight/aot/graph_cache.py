@@ -10,9 +10,6 @@ processes in which ops were registered over ours.
 
 from __future__ import annotations
 
-import math
-import operator
-import types
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,29 +17,21 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base import settings, show
-from ..base.shape import layout, memory_format
 from ..codegen import stored_graphs
+from ..codegen.stored_graphs import NotKept
 from ..dispatch import table
 from ..dispatch.modes import state as modes
-from ..fx.node import Node
+from ..dynamo.stored_frames import described_value
 from ..loops.digest import digest
 from ..nn import Parameter
 from ..op import levels
-from ..op.registry import _aliases, ops
+from . import graph_data
 from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 
-FORMAT = 1
+FORMAT = 2
 # what happened to graphs in this process: "found", "missing", "kept", "not kept"
 counts: Counter[str] = Counter()
-
-_ROOT = __name__.partition(".")[0]
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
-_NAMED = (_C.dtype, _C.device, layout, memory_format)
-_MODULES = {"_operator": operator, "math": math, f"{_ROOT}._C": _C}
-
-
-class NotKept(Exception):  # noqa: N818 - no error: the graph is compiled in every process
-    """Something about a graph that no other process can know."""
+frame_counts: Counter[str] = Counter()      # and to frames
 
 
 def entry_for(gm: Any, inputs: Sequence[Any], config: Any, state: tuple) -> Entry | None:
@@ -51,13 +40,25 @@ def entry_for(gm: Any, inputs: Sequence[Any], config: Any, state: tuple) -> Entr
         return None
     keeper = config.keeper()
     try:
-        own = keeper.identity()
-        _refuse_registrations()
-        text = repr((FORMAT, own, vars(settings._settings), _C.get_num_threads(), str(_C.get_default_dtype()), state,
-                     gm.meta.get("static_inputs"), inputs_text(inputs), graph_text(gm)))  # fmt: skip
+        text = repr((FORMAT, process_identity(keeper), state, gm.meta.get("static_inputs"), inputs_text(inputs),
+                     graph_data.described(gm)))  # fmt: skip
     except NotKept as reason:
         return _told("not kept", str(reason))
     return Entry(digest(text.encode()), keeper)
+
+
+def process_identity(keeper: Any) -> Any:
+    """What of the process decides what is made of every graph."""
+    own = keeper.identity()
+    _refuse_registrations()
+    return own, vars(settings._settings), _C.get_num_threads(), str(_C.get_default_dtype())
+
+
+def frame_told(what: str, why: str) -> None:
+    """The same as `_told`, of frames."""
+    frame_counts[what] += 1
+    if show.is_shown("cache"):
+        show.show("cache", f"a frame is {what}", why)
 
 
 def _told(what: str, why: str) -> None:
@@ -84,7 +85,7 @@ def inputs_text(inputs: Sequence[Any]) -> str:
     found: list[Any] = []
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):
-            found.append(value_text(x, {}))
+            found.append(described_value(x))
             continue
         if type(x) not in (Tensor, Parameter) or x._keys:
             raise NotKept(f"an input is a {type(x).__name__} with rules of its own")
@@ -92,70 +93,6 @@ def inputs_text(inputs: Sequence[Any]) -> str:
         found.append((tuple(x.shape), x.stride(), x.storage_offset(), str(x.dtype), str(x.device), x.requires_grad,
                       x.is_leaf, at))  # fmt: skip
     return repr(found)
-
-
-def graph_text(gm: Any) -> str:
-    """A graph as text that is the same in every process: nodes by their numbers, functions by their names."""
-    numbers: dict[Node, int] = {}
-    lines = []
-    for node in gm.graph.nodes:
-        numbers[node] = len(numbers)
-        if node.op == "placeholder":
-            lines.append("input")
-        elif node.op in ("call_function", "output"):
-            name = target_text(node.target) if node.op == "call_function" else "output"
-            lines.append(f"{name}{value_text(node.args, numbers)}{value_text(node.kwargs, numbers)}")
-        else:
-            raise NotKept(f"the graph holds {node.target} ({node.op})")
-    return "\n".join(lines)
-
-
-def value_text(x: Any, numbers: dict[Node, int]) -> str:
-    """An argument of a node."""
-    kind = type(x)
-    if kind is Node:
-        return f"%{numbers[x]}"
-    if kind in _PLAIN:
-        return repr(x)
-    if kind in (list, tuple) or isinstance(x, (list, tuple)):
-        return f"{'[' if isinstance(x, list) else '('}{','.join([value_text(v, numbers) for v in x])})"
-    if isinstance(x, dict):
-        return "{" + ",".join([f"{k!r}:{value_text(v, numbers)}" for k, v in x.items()]) + "}"
-    if kind is slice:
-        return f"slice{value_text((x.start, x.stop, x.step), numbers)}"
-    if isinstance(x, _NAMED):
-        return str(x)
-    raise NotKept(f"the graph holds a {kind.__name__}")
-
-
-def target_text(target: Any) -> str:
-    """The name of a function that a node calls: ours, or one of Python's own."""
-    if isinstance(target, _C.Op):
-        name = _op_names().get(id(target))
-        if name is None or "::" in name:
-            raise NotKept(f"the graph calls {target}, which the program defined")
-        return name
-    home, name = getattr(target, "__module__", None), getattr(target, "__qualname__", "")
-    if isinstance(target, types.FunctionType):
-        written = target.__globals__.get("__name__", "").split(".")
-        if written[0] == _ROOT and (len(written) == 2 or written[1] in stored_graphs.FOLDERS):
-            if "<" not in name and target.__closure__ is None:
-                return f"{'.'.join(written)}:{name}"
-    elif isinstance(target, types.BuiltinFunctionType) and getattr(_MODULES.get(home), name, None) is target:
-        return f"{home}:{name}"
-    raise NotKept(f"the graph calls {getattr(target, '__qualname__', target)}, a function of the program's own")
-
-
-def _op_names() -> dict[int, str]:
-    """Ops by what they are, not by the names they show: some have those of others."""
-    if len(_known) != len(ops) + len(_aliases):
-        _known.clear()
-        _known.update({id(op): f"alias {name}" for name, op in _aliases.items()})
-        _known.update({id(op): name for name, op in ops.items()})
-    return _known
-
-
-_known: dict[int, str] = {}
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ def reporting(backend: Backend, name: str) -> Backend:
         return result
 
     checked.__name__ = getattr(backend, "__name__", name)
+    checked.frames = getattr(backend, "frames", None)  # type: ignore[attr-defined]
     return checked
 
 

@@ -27,6 +27,12 @@ FOLDERS = (
     "dispatch", "dynamo", "fake", "fx", "inductor", "loops", "nn", "op", "symbols", "tensors",
 )  # fmt: skip
 
+
+
+class NotKept(Exception):  # noqa: N818 - no error: it is compiled in every process
+    """Something that no other process can know."""
+
+
 _used: dict[bytes, bytes] = {}      # the entries of this process: digest -> contents
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MISSING = object()
 _STABLE = frozenset(sys.stdlib_module_names) | {"rushlight", "torch", "numpy"}
+_SAME_EVERYWHERE = ("math", "cmath", "string")      # modules whose constants no process has otherwise
 SYMBOLS = (SymInt, SymFloat, SymBool)
 
 
@@ -282,6 +283,8 @@ class Attributes:
         if isinstance(value, types.ModuleType):
             return value
         if is_stable(owner.__name__) and not isinstance(value, (list, dict, set, Tensor)):
+            if owner.__name__ not in _SAME_EVERYWHERE and not callable(value):
+                self.outside.taken.append(Constant(value, f"{owner.__name__}.{name}"))
             return value
         return self.outside.admit(value, Attribute(Constant(owner, owner.__name__), name))
 

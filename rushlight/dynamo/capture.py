@@ -36,6 +36,7 @@ from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
 from .sources import AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source
+from .stored_frames import Returned
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
 
@@ -78,6 +79,7 @@ class Captured:
     break_at: BreakAt | None
     num_ops: int
     inputs: list[Source]
+    returned: Returned | None = None      # for frames that do nothing but compute
 
 
 def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
@@ -204,26 +206,30 @@ class _Attempt:
         rebuilder = Rebuilder(emitter, self.machine)
         break_at = None
         effects = Effects(rebuilder)
+        returned = None
         if result is NULL:
             break_at = self.write_break(frame, rebuilder, effects, at_end != modes, at_end)
         else:
             value = emitter.fresh_local("result")
             rebuilder.load(result)
             emitter.store_local(value)
-            effects.write()
+            has_effects = effects.write() > 0
             if at_end != modes:
                 self.write_modes(emitter, at_end)
+            elif not has_effects and not self.machine.has_classes and not self.machine.gradients.spent:
+                returned = Returned(result, rebuilder, self.machine.codes)
             emitter.load_local(value)
             emitter.return_value()
         body, emitter.instructions = emitter.instructions, []
         graph, inputs = self.write_graph(emitter, rebuilder, modes, at_end)
         call, emitter.instructions = emitter.instructions, []
+        emitter.share(rebuilder.loaded)
         for source, name in rebuilder.loaded.items():
-            source.emit(emitter)
+            emitter.source(source)
             emitter.store_local(name)
         emitter.instructions += call + body
         guards = [guard, *self.outside.guards.values(), *self.symbolic_guards(), *self.alias_guards(effects)]
-        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs)
+        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, returned)
 
     def write_modes(self, emitter: Emitter, modes: Any) -> None:
         emitter.load_const(set_modes)

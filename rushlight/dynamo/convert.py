@@ -28,7 +28,7 @@ from .. import _C
 from .._C import Tensor
 from ..base import collector, environment, late, show
 from ..nn import Module, Parameter
-from . import counting, marks, resume
+from . import counting, marks, resume, stored_frames
 from .breaks import GraphBreak
 from .capture import Captured, Refused, Settings, capture
 from .guards import GuardTree
@@ -210,6 +210,12 @@ class Conversion:
             return None
         started = time.perf_counter()
         given = dict(zip(compiled.parameters, locals, strict=True))
+        place = self._place(function, given, backend) if is_kept and self.choices.report is None else None
+        found = None if place is None else place.found(given, self.dynamic)
+        if found is not None:
+            self.trees.append(found[0])
+            compiled.add_entry(found[0].native, found[1])
+            return found[1]
         try:
             with without_saving_hooks():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
@@ -225,6 +231,8 @@ class Conversion:
             compiled.add_entry(tree.native, completed)
         stop = captured.break_at
         counting.count(None if stop is None else stop.reason, None if captured.graph is None else captured.num_ops)
+        if place is not None:
+            place.keep(captured)
         if self.choices.report is not None:
             self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
         return completed
@@ -237,6 +245,10 @@ class Conversion:
         self.empty += 1
         compiled.as_is = self.empty > 1 and not self.trees
         return True
+
+    def _place(self, function: types.FunctionType, given: dict[str, Any], backend: Callable) -> Any:
+        """Where what becomes of a frame is kept."""
+        return stored_frames.place_for(function, given, backend, (self.choices.fullgraph, self.choices.dynamic))
 
     def _refused(self, compiled: Any, found: Exception | GraphBreak) -> None:
         reason = found.reason if isinstance(found, Refused) else found

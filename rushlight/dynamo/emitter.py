@@ -7,11 +7,14 @@ live in cells of the function, not among the constants of its code, because the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .instructions import NOWHERE, VERSION, Handler, Instruction, Positions, assemble
+
+if TYPE_CHECKING:
+    from .sources import Source
 
 _LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _BINARY = {"+": 0, "&": 1, "//": 2, "<<": 3, "@": 4, "*": 5, "%": 6, "|": 7, "**": 8, ">>": 9, "-": 10, "/": 11,
@@ -35,6 +38,7 @@ class Emitter:
         self.positions: Positions = Positions(code.co_firstlineno)    # of what is written from now on
         self.handler: Handler | None = None
         self._held: dict[int, tuple[str, Any]] = {}
+        self._shared: dict[Source, str] = {}      # locals that hold what several paths start with
         self._fresh = 0
 
     # -- one instruction ------------------------------------------------------------------------------------------
@@ -64,6 +68,31 @@ class Emitter:
         else:
             self.emit("LOAD_DEREF", None, self._held.setdefault(
                 id(value), (_HELD.format(len(self._held)), value))[0])  # fmt: skip
+
+    def source(self, source: Source) -> None:
+        """Push what is at a source."""
+        if source in self._shared:
+            self.load_local(self._shared[source])
+        else:
+            source.emit(self)
+
+    def share(self, wanted: Iterable[Source]) -> None:
+        """From here on, follow the paths that several of these sources start with once only."""
+        branches: dict[Source, int] = {}      # parents before what starts from them
+        for source in wanted:
+            path = []
+            while source is not None and source not in branches:
+                path.append(source)
+                source = source.parent
+            if source is not None:
+                branches[source] += 1
+            for one in reversed(path):
+                branches[one] = 1
+        for source, count in branches.items():
+            if count > 1 and source.is_quiet:
+                self.source(source)
+                self._shared[source] = self.fresh_local("shared")
+                self.store_local(self._shared[source])
 
     def load_local(self, name: str) -> None:
         self.emit("LOAD_FAST", None, name)

@@ -70,6 +70,7 @@ class Frame:
     ) -> None:  # fmt: skip
         self.machine, self.code, self.scope, self.is_top = machine, code, scope, is_top
         self.instructions, self.place = decoded(code)
+        machine.codes.add(code)
         self.slots: dict[str, Any] = dict(arguments)      # locals, and cells under the names of their variables
         for name, cell in zip(code.co_freevars, closure, strict=True):
             self.slots[name] = cell

@@ -108,6 +108,7 @@ class Machine(Operators):
     def __init__(self, recorder: Recorder, outside: Outside, scope: dict[str, Any], stop_at: int | None) -> None:
         self.recorder, self.outside, self.scope, self.stop_at = recorder, outside, scope, stop_at
         self.frames: list[Frame] = []
+        self.codes: set[types.CodeType] = set()     # all that was interpreted
         self.handled: BaseException | None = None
         self.own: set[int] = set()                  # functions that the program itself made
         self.kept: list[Any] = []

@@ -68,6 +68,7 @@ class Outside:
         self.by_twin: dict[int, Twin] = {}
         self.inputs: list[tuple[Source, Any]] = []        # graph inputs in order: where from, and the real value
         self.kept: list[Any] = []
+        self.taken: list[Constant] = []     # what was relied upon without a guard: it is the same in this process
         self.where: Callable[[], str] = lambda: ""
         self.numbers: dict[str, Source] = {}
         self.has_classes: Callable[[], None] = lambda: None      # told of tensors with rules of their own
@@ -78,6 +79,7 @@ class Outside:
     def guard(self, kind: Kind, source: Source, value: Any = None) -> None:
         """Keep a guard; what is `Constant` is always the same object."""
         if isinstance(source, Constant) and kind in (Kind.TYPE_IS, Kind.ID_IS, Kind.EQUALS):
+            self.taken.append(source)
             return
         several = (Kind.LACKS_KEY, Kind.HAS_KEY, Kind.ALIASED, Kind.PREDICATE)
         key = kind, source, value if kind in several else None

@@ -31,6 +31,8 @@ class Scope(Record):
 class Source(Record):
     """Somewhere a value is found."""
 
+    is_quiet = False      # whether following it runs nobody's code, so that once is as good as twice
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.__match_args__ = cls.fields
@@ -163,7 +165,7 @@ class Attribute(Source):
     name: str
 
     def emit(self, emitter: Emitter) -> None:
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_attr(self.name)
 
     def evaluate(self, scope: Scope) -> Any:
@@ -180,7 +182,7 @@ class AsPlain(Source):
 
     def emit(self, emitter: Emitter) -> None:
         emitter.load_const(as_plain)
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.call(1)
 
     def evaluate(self, scope: Scope) -> Any:
@@ -199,9 +201,10 @@ class DictOf(Source):
     """The attributes that an object itself holds, as a dict; no property or __getattr__ is asked."""
 
     base: Source
+    is_quiet = True
 
     def emit(self, emitter: Emitter) -> None:
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_attr("__dict__")
 
     def evaluate(self, scope: Scope) -> Any:
@@ -216,9 +219,10 @@ class Item(Source):
 
     base: Source
     key: Any
+    is_quiet = True
 
     def emit(self, emitter: Emitter) -> None:
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_const(self.key)
         emitter.subscr()
 
@@ -251,7 +255,7 @@ class HeldItem(Source):
 
     def emit(self, emitter: Emitter) -> None:
         emitter.load_const(dict.__getitem__)
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_const(self.key)
         emitter.call(2)
 
@@ -275,7 +279,7 @@ class Kept(Source):
     key: Any
 
     def emit(self, emitter: Emitter) -> None:
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_const(self.key)
         emitter.subscr()
 
@@ -302,7 +306,7 @@ class TypeOf(Source):
 
     def emit(self, emitter: Emitter) -> None:
         emitter.load_const(type)
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.call(1)
 
     def evaluate(self, scope: Scope) -> Any:
@@ -325,7 +329,7 @@ class DictKey(Source):
 
     def emit(self, emitter: Emitter) -> None:
         emitter.load_const(key_at)
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_const(self.i)
         emitter.call(2)
 
@@ -343,7 +347,7 @@ class Length(Source):
 
     def emit(self, emitter: Emitter) -> None:
         emitter.load_const(len)
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.call(1)
 
     def evaluate(self, scope: Scope) -> Any:
@@ -360,7 +364,7 @@ class ShapeOf(Source):
     i: int
 
     def emit(self, emitter: Emitter) -> None:
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_attr("shape")
         emitter.load_const(self.i)
         emitter.subscr()
@@ -379,7 +383,7 @@ class StrideOf(Source):
     i: int
 
     def emit(self, emitter: Emitter) -> None:
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.call_method("stride", self.i)
 
     def evaluate(self, scope: Scope) -> Any:
@@ -395,7 +399,7 @@ class OffsetOf(Source):
     base: Source
 
     def emit(self, emitter: Emitter) -> None:
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.call_method("storage_offset")
 
     def evaluate(self, scope: Scope) -> Any:
@@ -413,7 +417,7 @@ class ClassAttribute(Source):
 
     def emit(self, emitter: Emitter) -> None:
         emitter.load_const(class_attribute)
-        self.base.emit(emitter)
+        emitter.source(self.base)
         emitter.load_const(self.name)
         emitter.call(2)
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
-from ..aot.graph_cache import NotKept
 from ..base import shape
 from ..base.late import import_module
+from ..codegen.stored_graphs import NotKept
 from ..op import find_op
 from ..op.definition import OpDefinition
 from ..op.indexed import _Shape

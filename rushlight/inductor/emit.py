@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..codegen.schedule import schedule_rows
-from ..devices.rehearsal import rehearsal
 from ..op.pack import lowered_steps, packed
 from . import packing
 from .compiled import PlanParts
 from .join import group_lowered
 from .packing import moved
-from .read_graph import Node, by_code, is_value, map_values
+from .python_steps import called, looking
+from .read_graph import Node, by_code
 from .rows import row_program
 from .units import Unit
 from .values import Buffer, Value
@@ -189,19 +189,9 @@ class Emitter:
         """A Python call between kernels."""
         self.calls.append(node.definition.name)
         results = [] if node.writes else node.results
-        count, inputs, overload, args, single = len(node.inputs), node.inputs, node.overload, node.args, node.single
+        inputs, overload, args, single = node.inputs, node.overload, node.args, node.single
         begins = node.definition.begin if node.definition.begins else None
-
-        def run(*tensors: Any) -> None:
-            left = iter([v.of(t) for v, t in zip(inputs, tensors[:count], strict=True)])
-            given = map_values(args, lambda v: next(left), is_value)
-            if begins is not None:
-                begins(tensors[count], *given)
-                return
-            fresh = overload.call(*given)
-            for target, source in zip(tensors[count:], (fresh,) if single else fresh, strict=False):
-                target.copy_(source)
-
+        run = called(overload, inputs, args, single, begins)
         places = [*[self.home(v.buffer) for v in inputs], *[self.home(v.buffer) for v in results]]
         self.steps.append((run, places, [], 1, 1, -1))
 
@@ -251,10 +241,4 @@ def shown(step: tuple, geometries: Sequence[Value | None]) -> tuple:
         return step
     looks = [geometries[o] if isinstance(o, int) and o >= 0 else None for o in operands]
     looks = [None if v is None or v.is_whole else v.settled() for v in looks]
-
-    def call(*tensors: Any) -> None:
-        if rehearsal.running and not getattr(kernel, "rehearses", False):
-            return
-        kernel(*[t if v is None else v.of(t) for v, t in zip(looks, tensors, strict=True)])
-
-    return (call, operands, *rest)
+    return (looking(kernel, looks), operands, *rest)

@@ -31,7 +31,7 @@ from ..symbols import SymInt
 from . import settings
 from .lines import product_plan
 from .tune import can_be_tuned, fastest, kept_plan
-from .values import Buffer, Value, fresh, fresh_lines, hints, named
+from .values import Buffer, Value, fresh, fresh_lines, hints, is_value, map_values, named
 
 
 class Node:
@@ -499,24 +499,6 @@ def pointwise_strides(shape: Sequence[int], inputs: Sequence[Value]) -> tuple[in
 
 def is_node(x: Any) -> bool:
     return type(x).__name__ == "Node" and hasattr(x, "graph")
-
-
-def map_values(structure: Any, function: Callable, chosen: Callable[[Any], bool]) -> Any:
-    """The structure with the chosen leaves exchanged."""
-    if chosen(structure):
-        return function(structure)
-    if isinstance(structure, (list, tuple)):
-        parts = [map_values(x, function, chosen) for x in structure]
-        return tuple(parts) if isinstance(structure, tuple) else parts
-    if isinstance(structure, dict):
-        return {k: map_values(x, function, chosen) for k, x in structure.items()}
-    if isinstance(structure, slice):
-        return slice(*[map_values(x, function, chosen) for x in (structure.start, structure.stop, structure.step)])
-    return structure
-
-
-def is_value(x: Any) -> bool:
-    return isinstance(x, Value)
 
 
 def is_given(x: Any) -> bool:

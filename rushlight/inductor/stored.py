@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _C
-from ..aot.graph_cache import NotKept
 from ..aot.runtime import boxed
 from ..base import late
 from ..base.show import shown_words
 from ..codegen import cache
+from ..codegen.stored_graphs import NotKept
 from ..op import blas
 from . import settings
 from .compiled import Compiled, Description, PlanParts

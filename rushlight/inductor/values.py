@@ -8,7 +8,7 @@ returns. Sizes may be `Extent`s (op/extents.py): numbers that stand for those of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
@@ -124,3 +124,21 @@ def named(structure: Any) -> Any:
     if isinstance(structure, Extent):
         return (Extent, structure.register)
     return (type(structure), str(structure) if isinstance(structure, float) else structure)
+
+
+def map_values(structure: Any, function: Callable, chosen: Callable[[Any], bool]) -> Any:
+    """The structure with the chosen leaves exchanged."""
+    if chosen(structure):
+        return function(structure)
+    if isinstance(structure, (list, tuple)):
+        parts = [map_values(x, function, chosen) for x in structure]
+        return tuple(parts) if isinstance(structure, tuple) else parts
+    if isinstance(structure, dict):
+        return {k: map_values(x, function, chosen) for k, x in structure.items()}
+    if isinstance(structure, slice):
+        return slice(*[map_values(x, function, chosen) for x in (structure.start, structure.stop, structure.step)])
+    return structure
+
+
+def is_value(x: Any) -> bool:
+    return isinstance(x, Value)
