@@ -13,7 +13,6 @@ from typing import Any
 from .. import _C
 from ..autograd.backward import running
 from ..base import late
-from ..fx._lazy_graph_module import _LazyGraphModule
 
 _made: dict[Any, Any] = {}      # by compile function: what it compiled so far
 
@@ -55,6 +54,8 @@ def _backward_of(key: Any, compiler: Callable) -> Any:
 
 def _from_graph(compiler_fn: Callable) -> Callable:
     def compiler(gm: Any, example_inputs: list[Any]) -> Callable:
+        from ..fx._lazy_graph_module import _LazyGraphModule  # noqa: PLC0415 - for those who ask for it
+
         _LazyGraphModule.force_recompile(gm)
         result = compiler_fn(gm)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
@@ -141,12 +140,14 @@ def substitute_in_graph(
 
 
 def _check_signatures(original: Callable, substitute: Callable) -> None:
+    import inspect  # noqa: PLC0415 - for those who substitute
+
     try:
         expected, given = inspect.signature(original), inspect.signature(substitute)
     except ValueError:      # built-in functions do not all have one
         return
 
-    def shown(signature: inspect.Signature) -> list[tuple]:
+    def shown(signature: Any) -> list[tuple]:
         return [(p.name, p.kind, p.default is p.empty) for p in signature.parameters.values()]
 
     if shown(expected) != shown(given):

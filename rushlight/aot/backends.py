@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING, Any
 from .._dynamo import exc
 from ..base import late
 from ..dynamo.convert import Choices, compiled, compiled_module
-from ..dynamo.report import Report
-from ..fx._lazy_graph_module import _LazyGraphModule
-from ..fx.graph_module import GraphModule
 from ..nn import Module
 from .compile_graph import AotConfig
-from .graph_backend import compile_with
+from .graph_backend import compile_with, force_recompile
 from .repro import reporting
 from .runtime import boxed
 
 if TYPE_CHECKING:
+    from ..dynamo.report import Report
+    from ..fx.graph_module import GraphModule
     from .partition import Partition
 
 
 def run_graph(gm: GraphModule, example_inputs: list[Any]) -> Callable:
     """The graph, run op by op."""
-    _LazyGraphModule.force_recompile(gm)
+    force_recompile(gm)
     return gm.forward
 
 

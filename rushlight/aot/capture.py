@@ -17,7 +17,7 @@ import contextlib
 import gc
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
@@ -413,7 +413,7 @@ class _Trace:
         graph = functional_graph.functionalized(graph, self.fake_mode, self.env)
         graph.shape_env = self.env
         draws = any(_draws(n.target) for n in graph.graph.nodes if n.op == "call_function")
-        return Captured(graph, replace(meta, draws=draws), tuple(t for t, _ in tracer.lifted.values()), self.env)
+        return Captured(graph, meta.but(draws=draws), tuple(t for t, _ in tracer.lifted.values()), self.env)
 
     def node_of(self, value: Any) -> Node | Any:
         if isinstance(value, Tensor):

@@ -7,20 +7,21 @@ Enters: a `Captured` and an `AotConfig` (compilers of forward, backward and infe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import no_grad
 from ..dispatch.modes import disable_dispatch_modes
-from ..fx.graph_module import GraphModule
+from ..loops.record import Record
 from .graph_cache import Entry
 from .runtime import Compiled, CompiledRegion
 
 if TYPE_CHECKING:      # graphs that are found on disk are neither captured nor cut
+    from ..fx.graph_module import GraphModule
     from .capture import Captured
     from .partition import Partition
 
-GraphCompiler = Callable[[GraphModule, list[Any]], Callable]
+GraphCompiler = Callable[[Any, list[Any]], Callable]      # of a GraphModule and example inputs
 
 
 def default_partition(joint: GraphModule, num_results: int, overwritten: Sequence[int] = (), **options: Any
@@ -31,16 +32,15 @@ def default_partition(joint: GraphModule, num_results: int, overwritten: Sequenc
     return partition(joint, num_results, overwritten, **options)
 
 
-@dataclass(frozen=True)
-class AotConfig:
+class AotConfig(Record):
     """Who compiles what."""
 
     fw_compiler: GraphCompiler
     bw_compiler: GraphCompiler
     inference_compiler: GraphCompiler | None = None
     partition: Callable[..., Any] = default_partition
-    partition_options: Mapping[str, Any] = field(default_factory=dict)
-    decompositions: Mapping[Any, Callable] = field(default_factory=dict)
+    partition_options: Mapping[str, Any] = MappingProxyType({})
+    decompositions: Mapping[Any, Callable] = MappingProxyType({})
     keeper: Callable[[], Any] | None = None      # who describes what was made, for later processes
 
 

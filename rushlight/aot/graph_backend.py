@@ -15,23 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
-from .._higher_order_ops import NotRecordable
 from ..autograd import grad_mode
 from ..base import late, show
 from ..codegen.stored_graphs import NotKept
 from ..dynamo.convert import is_told
-from ..fx._lazy_graph_module import _LazyGraphModule
-from ..fx.experimental.symbolic_sizes import SYMBOLIC
-from ..fx.graph_module import GraphModule
-from . import graph_data, wrappers
+from . import graph_data
 from .compile_graph import AotConfig, compile_captured, compiled_backward
 from .graph_cache import Entry, entry_for, frame_told, process_identity
 from .metadata import GraphMeta
-from .refused import NotCaptured
 from .runtime import CompiledRegion
 from .thread_casts import autocast_state, without_autocast
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:      # graphs that are found on disk need neither
+    from ..fx.graph_module import GraphModule
     from .capture import Captured
 
 MOST_SIZES = 1024
@@ -42,7 +38,9 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
     """The backend for Dynamo: through AOTAutograd with `config`, or (None) op by op."""
 
     def backend(gm: GraphModule, example_inputs: list[Any]) -> Callable:
-        _LazyGraphModule.force_recompile(gm)
+        from . import wrappers  # noqa: PLC0415 - as above
+
+        force_recompile(gm)
         if config is None:
             return gm.forward
         if wrappers.are_in(gm):
@@ -57,6 +55,13 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
     if config is not None and config.keeper is not None:
         backend.frames = Frames(config)  # type: ignore[attr-defined]
     return backend
+
+
+def force_recompile(gm: GraphModule) -> None:
+    """Write the code of a graph now."""
+    from ..fx._lazy_graph_module import _LazyGraphModule  # noqa: PLC0415 - graphs that are found on disk have no code
+
+    _LazyGraphModule.force_recompile(gm)
 
 
 def callable_of(graph: CompiledGraph) -> Callable:
@@ -200,7 +205,10 @@ class CompiledGraph:
 
     def captured(self, inputs: list[Any], records: bool, formulas: dict[int, Any]) -> Captured | None:
         """The graph of forward and backward; None, and why is told, where there can be none."""
-        from .capture import capture  # noqa: PLC0415 - graphs that are found on disk need none
+        from .._higher_order_ops import NotRecordable  # noqa: PLC0415 - graphs that are found on disk need none of it
+        from ..fx.experimental.symbolic_sizes import SYMBOLIC  # noqa: PLC0415
+        from .capture import capture  # noqa: PLC0415
+        from .refused import NotCaptured  # noqa: PLC0415
 
         apart = {i: t._taken_apart() for i, t in enumerate(inputs) if hasattr(type(t), "_taken_apart")}
         self.wholes = list(apart)

@@ -6,9 +6,10 @@ Enters: nothing. Leaves: `GraphMeta` and its parts. Analysis writes them once; w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from ..loops.record import Record
 
 
 class OutputKind(Enum):
@@ -23,8 +24,7 @@ class OutputKind(Enum):
     CONSTANT = "constant"          # no tensor
 
 
-@dataclass(frozen=True)
-class InputInfo:
+class InputInfo(Record):
     """One tensor given to the graph."""
 
     requires_grad: bool
@@ -34,8 +34,7 @@ class InputInfo:
     layout_after: tuple | None = None
 
 
-@dataclass(frozen=True)
-class OutputInfo:
+class OutputInfo(Record):
     """One leaf of the function's result."""
 
     kind: OutputKind
@@ -48,8 +47,7 @@ class OutputInfo:
     value: Any = None              # CONSTANT
 
 
-@dataclass(frozen=True)
-class GraphMeta:
+class GraphMeta(Record):
     """What the wrappers need to know of a graph.
 
     The graph takes `inputs` (and, if joint, one tangent per entry of `tangents`), and returns new values of mutated

@@ -10,15 +10,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._C import Tensor
 from ..base import late
-from ..fx.graph_module import GraphModule
+
+if TYPE_CHECKING:
+    from ..fx.graph_module import GraphModule
 
 _SMALL = 32      # tensors of so many elements are written out
 
-Backend = Callable[[GraphModule, list[Any]], Callable]
+Backend = Callable[[Any, list[Any]], Callable]      # of a GraphModule and example inputs
 
 
 def reporting(backend: Backend, name: str) -> Backend:

@@ -69,3 +69,11 @@ def shown(value: Any) -> str:
     if isinstance(name, str):
         return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
     return f"a {type(value).__qualname__}"
+
+
+class Refused(Exception):  # noqa: N818 - no error: the frame runs as it is
+    """Nothing of a frame can be captured."""
+
+    def __init__(self, reason: GraphBreak) -> None:
+        super().__init__(str(reason))
+        self.reason = reason

@@ -24,7 +24,7 @@ from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from .breaks import GraphBreak, Raised, StepsInside
+from .breaks import GraphBreak, Raised, Refused, StepsInside
 from .effects import Effects
 from .emitter import Emitter
 from .frame import NULL, Frame, Unread
@@ -39,14 +39,6 @@ from .sources import AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source
 from .stored_frames import Returned
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
-
-
-class Refused(Exception):  # noqa: N818 - no error: the frame runs as it is
-    """Nothing of a frame can be captured."""
-
-    def __init__(self, reason: GraphBreak) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
 
 
 @dataclass(frozen=True)

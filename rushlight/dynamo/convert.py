@@ -10,46 +10,44 @@ from __future__ import annotations
 
 import copyreg
 import functools
-import inspect
-import linecache
 import os
 import sys
-import sysconfig
 import threading
 import time
 import types
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
 from ..base import collector, environment, late, show
+from ..loops.record import Record
 from ..nn import Module, Parameter
-from . import counting, marks, resume, stored_frames
-from .breaks import GraphBreak
-from .capture import Captured, Refused, Settings, capture
+from . import counting, marks, stored_frames
+from .breaks import GraphBreak, Refused
 from .guards import GuardTree
-from .report import Report, Step
 from .sources import Local, Source
 from .tracing import without_saving_hooks
 
-_NOT_COMPILED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+if TYPE_CHECKING:      # what was captured before is found on disk, and needs none of this
+    from .capture import Captured
+    from .report import Report
+
+_NOT_COMPILED = 0x20 | 0x80 | 0x200      # flags of code: generators, coroutines, and both
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LIBRARY = sysconfig.get_path("stdlib")
+_LIBRARY = os.path.dirname(os.__file__)
 
 
-@dataclass(frozen=True)
-class Choices:
+class Choices(Record):
     """What `compile()` was told. `backend` makes a function of a graph and example inputs."""
 
     backend: Callable[[Any, list[Any]], Callable]
     fullgraph: bool = False
     dynamic: bool | None = None
     limit: int | None = None           # how often one function may be compiled; None: as the settings say
-    arguments: dict[str, Any] = field(default_factory=dict)     # of compile(), to make the same again
+    arguments: dict[str, Any] = {}     # of compile(), to make the same again
     report: Report | None = None       # explain(): told of everything that is compiled
     frames: dict[Any, Any] = field(default_factory=dict)        # callables for frames, by code and globals
 
@@ -213,9 +211,15 @@ class Conversion:
         place = self._place(function, given, backend) if is_kept and self.choices.report is None else None
         found = None if place is None else place.found(given, self.dynamic)
         if found is not None:
-            self.trees.append(found[0])
-            compiled.add_entry(found[0].native, found[1])
-            return found[1]
+            tree, completed, num_ops = found
+            self.trees.append(tree)
+            compiled.add_entry(tree.native, completed)
+            counting.count(None, num_ops)
+            return completed
+        from . import resume  # noqa: PLC0415 - frames that are found on disk need none of it
+        from .capture import Settings, capture  # noqa: PLC0415
+        from .report import Step  # noqa: PLC0415
+
         try:
             with without_saving_hooks():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
@@ -335,6 +339,8 @@ class Conversion:
 
     def _completed(self, captured: Captured, function: types.FunctionType) -> types.FunctionType:
         """The emitted function, with the break at its end if there is one."""
+        from . import resume  # noqa: PLC0415 - as above
+
         emitter = captured.emitter
         stop = captured.break_at
         if stop is not None:
@@ -471,12 +477,16 @@ def is_told(word: str) -> bool:
 
 
 def location(function: types.FunctionType) -> str:
+    from . import resume  # noqa: PLC0415 - for messages
+
     code = resume.original_code(function.__code__)
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def unsupported(reason: Any, fullgraph: bool = True, asked: str = "compile") -> Exception:
     """The error that fullgraph=True, or an `error_on_graph_break` block, makes of a break; `asked` is who wants it."""
+    import linecache  # noqa: PLC0415 - for messages
+
     named = "compile(fullgraph=True)" if fullgraph and asked == "compile" else asked
     lines = [f"{named}: the graph breaks: {getattr(reason, 'reason', reason)}"]
     where = getattr(reason, "location", "")

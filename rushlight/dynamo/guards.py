@@ -11,7 +11,6 @@ import enum
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..devices.base import default_device
 from ..dispatch import autocast
 from ..dispatch.keys import AUTOCAST
 from ..dispatch.modes import state as modes
+from ..loops.record import Record
 from ..op import levels
 from .sources import (
     Attribute,
@@ -67,8 +67,7 @@ class Kind(enum.Enum):
     MODES = "modes"                 # Modes: grad mode, autocast, default dtype and device, ...
 
 
-@dataclass(frozen=True, slots=True)
-class TensorLayout:
+class TensorLayout(Record):
     """What is relied upon of a tensor; sizes and strides that are None may be anything."""
 
     type: type
@@ -125,8 +124,7 @@ def _fact(t: Tensor, name: str) -> bool:
     return value() if callable(value) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Symbolic:
+class Symbolic(Record):
     """A relation between integers (sizes, mostly): `holds(*values of sources)`; `text` shows it."""
 
     sources: tuple[Source, ...]
@@ -134,16 +132,14 @@ class Symbolic:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+class Predicate(Record):
     """A function of the value that answers, and what it asks in words. It must be quick, and change nothing."""
 
     holds: Callable[[Any], bool]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
+class Modes(Record):
     """What decides, besides arguments, what ops do on this thread."""
 
     grad: bool
@@ -177,14 +173,13 @@ def _casting_now() -> tuple | None:
     return tuple(autocast.state.enabled.items()), tuple(autocast.state.dtypes.items())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Guard:
     """One thing relied upon. `where` is the user's line that relied on it ("file.py:12 in f")."""
 
-    source: Source
-    kind: Kind
-    value: Any = None
-    where: str = ""
+    __slots__ = ("source", "kind", "value", "where")
+
+    def __init__(self, source: Source, kind: Kind, value: Any = None, where: str = "") -> None:
+        self.source, self.kind, self.value, self.where = source, kind, value, where
 
     @property
     def key(self) -> tuple:
@@ -280,7 +275,7 @@ def _shown_failure(guard: Guard, value: Any) -> str:
         return f"{guard.source}: {guard.value.refusal(value)}"
     if guard.kind is Kind.MODES:
         now = Modes.now()
-        changed = [n for n in Modes.__slots__ if getattr(now, n) != getattr(guard.value, n)]
+        changed = [n for n in Modes.fields if getattr(now, n) != getattr(guard.value, n)]
         return ", ".join(f"{n} is {getattr(now, n)}, was {getattr(guard.value, n)}" for n in changed)
     if guard.kind is Kind.LENGTH:
         return f"len({guard.source}) == {guard.value}, got {len(value)}"

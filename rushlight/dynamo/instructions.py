@@ -11,22 +11,20 @@ code that is taken apart need not keep the variable for as long as the stack has
 
 from __future__ import annotations
 
-import dis
-import inspect
 import opcode
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
 
 VERSION = sys.version_info[:2]
 IS_SUPPORTED = (3, 11) <= VERSION <= (3, 14)
 
-_EXTENDED_ARG = dis.EXTENDED_ARG
-_JUMPS = frozenset((*dis.hasjrel, *dis.hasjabs))
-_CONSTANTS, _NAMES = frozenset(dis.hasconst), frozenset(dis.hasname)
-_SLOTS = frozenset((*dis.haslocal, *dis.hasfree))
+_VARARGS, _VARKEYWORDS = 0x04, 0x08      # flags of code
+_EXTENDED_ARG = opcode.EXTENDED_ARG
+_JUMPS = frozenset((*opcode.hasjrel, *opcode.hasjabs))
+_CONSTANTS, _NAMES = frozenset(opcode.hasconst), frozenset(opcode.hasname)
+_SLOTS = frozenset((*opcode.haslocal, *opcode.hasfree))
 # How many low bits of the argument are flags; the index of the name stands above them.
 _FLAG_BITS = {"LOAD_GLOBAL": 1, "LOAD_ATTR": 1 if VERSION >= (3, 12) else 0, "LOAD_SUPER_ATTR": 2}
 _COMPARE_SHIFT = {(3, 11): 0, (3, 12): 4}.get(VERSION, 5)
@@ -47,7 +45,7 @@ _READS = frozenset(("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELE
 def _cache_sizes() -> list[int]:
     entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
     sizes = [0] * 256
-    for name, op in dis.opmap.items():
+    for name, op in opcode.opmap.items():
         if op < 256:
             sizes[op] = entries.get(name, 0) if isinstance(entries, dict) else entries[op]
     return sizes
@@ -68,34 +66,33 @@ class Positions(NamedTuple):
 NOWHERE = Positions()
 
 
-@dataclass(eq=False, slots=True)
 class Handler:
     """Where an exception goes: the stack is cut to `depth`, then (with `lasti`) the offset, then the exception."""
 
-    target: Instruction
-    depth: int
-    lasti: bool
+    __slots__ = ("target", "depth", "lasti")
+
+    def __init__(self, target: Instruction, depth: int, lasti: bool) -> None:
+        self.target, self.depth, self.lasti = target, depth, lasti
 
 
-@dataclass(eq=False, slots=True)
 class Instruction:
     """One instruction. `argval` is what its argument means (constant, name, operator), `target` where it jumps.
 
     `arg` is the number of the original; of names only its flag bits count (`LOAD_GLOBAL`: push NULL first), since
-    `assemble` finds the index of `argval` itself.
+    `assemble` finds the index of `argval` itself. `offset` is its place in the code it was decoded from.
     """
 
-    name: str
-    arg: int | None = None
-    argval: Any = None
-    target: Instruction | None = None
-    positions: Positions = NOWHERE
-    handler: Handler | None = None
-    offset: int | None = field(default=None)       # in the code it was decoded from
+    __slots__ = ("name", "arg", "argval", "target", "positions", "handler", "offset")
+
+    def __init__(self, name: str, arg: int | None = None, argval: Any = None, target: Instruction | None = None,
+                 positions: Positions = NOWHERE, handler: Handler | None = None, offset: int | None = None
+                 ) -> None:  # fmt: skip
+        self.name, self.arg, self.argval, self.target = name, arg, argval, target
+        self.positions, self.handler, self.offset = positions, handler, offset
 
     @property
     def opcode(self) -> int:
-        return dis.opmap[self.name]
+        return opcode.opmap[self.name]
 
     @property
     def line(self) -> int | None:
@@ -140,7 +137,7 @@ def decode(code: CodeType) -> list[Instruction]:
         if op == _EXTENDED_ARG:
             offset += 2
             continue
-        name = dis.opname[op]
+        name = opcode.opname[op]
         where = positions[offset // 2] if offset // 2 < len(positions) else NOWHERE
         after = offset + 2 + 2 * _CACHES[op]
         for one in _meanings(name, op, arg, slots, names, consts):
@@ -163,7 +160,7 @@ def _meanings(
         first, second = _PAIRS[name]
         yield Instruction(first, arg >> 4, slots[arg >> 4])
         yield Instruction(second, arg & 15, slots[arg & 15])
-    elif op < dis.HAVE_ARGUMENT:
+    elif op < opcode.HAVE_ARGUMENT:
         yield Instruction(name)
     elif op in _CONSTANTS:
         yield Instruction(name, arg, consts[arg])
@@ -172,13 +169,13 @@ def _meanings(
     elif op in _SLOTS:
         yield Instruction("LOAD_FAST" if name == "LOAD_FAST_BORROW" else name, arg, slots[arg])
     elif name == "COMPARE_OP":
-        yield Instruction(name, arg, dis.cmp_op[arg >> _COMPARE_SHIFT])
+        yield Instruction(name, arg, opcode.cmp_op[arg >> _COMPARE_SHIFT])
     else:
         yield Instruction(name, arg, arg)
 
 
 def _jump_target(name: str, op: int, arg: int, after: int) -> int:
-    if op in dis.hasjabs:
+    if op in opcode.hasjabs:
         return arg * 2
     return after - arg * 2 if "BACKWARD" in name else after + arg * 2
 
@@ -293,7 +290,7 @@ def stack_effect(one: Instruction, jump: bool = False) -> int:
     """How much deeper the stack is after an instruction."""
     if one.name == "RETURN_GENERATOR":      # what is sent in first; older tables do not count it
         return 1
-    return dis.stack_effect(one.opcode, one.arg or 0 if one.opcode >= dis.HAVE_ARGUMENT else None, jump=jump)
+    return opcode.stack_effect(one.opcode, one.arg or 0 if one.opcode >= opcode.HAVE_ARGUMENT else None, jump=jump)
 
 
 # -- back to a code object -----------------------------------------------------------------------------------------
@@ -361,7 +358,7 @@ def assemble(
     flags = like.co_flags
     counts = {}
     if parameters is not None:
-        flags &= ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+        flags &= ~(_VARARGS | _VARKEYWORDS)
         counts = {"co_argcount": len(parameters), "co_posonlyargcount": 0, "co_kwonlyargcount": 0}
     return like.replace(
         co_code=bytes(raw), co_consts=tuple(consts.items), co_names=tuple(names.items), co_varnames=tuple(given),
@@ -374,7 +371,7 @@ def assemble(
 
 def _encoded(one: Instruction, slots: dict[str, int], consts: _Table, names: _Names) -> int:
     op = one.opcode
-    if op < dis.HAVE_ARGUMENT or op in _JUMPS:
+    if op < opcode.HAVE_ARGUMENT or op in _JUMPS:
         return 0
     if op in _CONSTANTS:
         return consts.index(one.argval, one.arg)
@@ -404,7 +401,7 @@ def _laid_out(listed: list[Instruction], args: list[int]) -> tuple[bytearray, li
     place = {id(one): i for i, one in enumerate(listed)}
     goals = [place[id(one.target)] if one.target is not None else None for one in listed]
     ops = [
-        dis.opmap[one.name if goal is None else _direction(one, goal <= i)]
+        opcode.opmap[one.name if goal is None else _direction(one, goal <= i)]
         for i, (one, goal) in enumerate(zip(listed, goals, strict=True))
     ]
     sizes = [_size(op, arg) for op, arg in zip(ops, args, strict=True)]
@@ -414,7 +411,7 @@ def _laid_out(listed: list[Instruction], args: list[int]) -> tuple[bytearray, li
             starts.append(starts[-1] + size)
         for i, goal in enumerate(goals):
             if goal is not None:
-                args[i] = starts[goal] if ops[i] in dis.hasjabs else abs(starts[goal] - starts[i + 1])
+                args[i] = starts[goal] if ops[i] in opcode.hasjabs else abs(starts[goal] - starts[i + 1])
         grown = [max(size, _size(op, arg)) for op, arg, size in zip(ops, args, sizes, strict=True)]
         if grown == sizes:
             break

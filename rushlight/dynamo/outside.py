@@ -10,7 +10,6 @@ What has no parts that could change (functions, classes, modules, dtypes) stands
 from __future__ import annotations
 
 import collections
-import dataclasses
 import enum
 import functools
 import operator
@@ -177,7 +176,7 @@ class Outside:
         fake = self.recorder.add_input(f"arg{len(self.inputs)}", bare, dims, str(source))
         self.inputs.append((place, bare))
         layout = TensorLayout.of(bare, dims or ())
-        self.guard(Kind.TENSOR, source, dataclasses.replace(layout, type=kind, is_leaf=real.is_leaf))
+        self.guard(Kind.TENSOR, source, layout.but(type=kind, is_leaf=real.is_leaf))
         return self.remember(real, fake, source, "tensor").twin
 
     def guard_parts(self, real: Any, source: Source) -> None:

@@ -12,7 +12,6 @@ of the original behind it. Refuses (`CannotResume`): frames in the middle of han
 
 from __future__ import annotations
 
-import inspect
 import opcode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ from .instructions import (
 )
 
 _READS_ALL = frozenset(("locals", "vars", "eval", "exec", "dir"))
-_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_GENERATORS = 0x20 | 0x80 | 0x200      # flags of code: generators, coroutines, and both
 _NOT_ALONE = frozenset(("YIELD_VALUE", "SEND", "RERAISE", "WITH_EXCEPT_START", "CLEANUP_THROW", "END_SEND",
                         "RETURN_GENERATOR", "GET_AWAITABLE", "KW_NAMES", "PRECALL"))  # fmt: skip
 

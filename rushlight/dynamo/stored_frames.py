@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,7 +32,7 @@ from .sources import Constant, Source
 
 FORMAT = 1
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
 # of Python's library: what may be interpreted, since nothing in it looks at the machine
 _PURE = ("abc.py", "collections/", "contextlib.py", "dataclasses.py", "enum.py", "functools.py", "numbers.py",
          "operator.py", "types.py", "typing.py")  # fmt: skip
@@ -172,14 +171,14 @@ class Place:
                 raise NotKept(f"it looked into {code.co_qualname}, which may be another next time")
         return {
             "rows": told.rows, "guards": guards, "inputs": inputs, "result": result, "places": told.places,
-            "graph": self.frames.described(captured.graph),
+            "ops": captured.num_ops, "graph": self.frames.described(captured.graph),
         }  # fmt: skip
 
     # --- finding ------------------------------------------------------------------------------------------------------
 
     def found(self, given: Mapping[str, Any], dynamic: Callable[[Source, Any], Any]
-              ) -> tuple[GuardTree, types.FunctionType] | None:  # fmt: skip
-        """Guards and code of the frame, where an earlier process captured it; None where that does not hold here."""
+              ) -> tuple[GuardTree, types.FunctionType, int] | None:  # fmt: skip
+        """Guards, code and ops of the frame, where an earlier process captured it; None where that does not hold here."""
         data = stored_graphs.read(self.name)
         if data is None:
             return self.frames.told("missing", self.name.hex())
@@ -191,7 +190,7 @@ class Place:
             return self.frames.told("missing", f"the entry cannot be read: {type(error).__name__}: {error}")
 
     def restored(self, data: Any, given: Mapping[str, Any], dynamic: Callable[[Source, Any], Any]
-                 ) -> tuple[GuardTree, types.FunctionType]:  # fmt: skip
+                 ) -> tuple[GuardTree, types.FunctionType, int]:  # fmt: skip
         function = self.function
         cells = function.__closure__ or ()
         live = _Restorer(data["rows"], given, function, self.prints)
@@ -210,7 +209,7 @@ class Place:
             raise Other("its graph is not on disk")
         emitter = _emitted(function.__code__, tuple(given), compiled, [s for s, _ in inputs], data["result"], live)
         self.frames.told("found", self.name.hex())
-        return tree, emitter.function(function.__globals__, cells)
+        return tree, emitter.function(function.__globals__, cells), int(data["ops"])
 
 
 def _is_fixed(code: types.CodeType) -> bool:
@@ -266,7 +265,12 @@ class _Describer:
             if vars(sys.modules.get(name, types)) is not value:
                 raise NotKept(f"it relies on globals of {name}, which is no module")
             return ["scope", name]
-        return ["module", value.__name__] if type(value) is types.ModuleType else ["thing", self.thing(value)]
+        if type(value) is types.ModuleType:
+            return ["module", value.__name__]
+        home, name = _home(value), getattr(value, "__qualname__", "")
+        if is_settled(home) and _named(home, name) is value:
+            return ["named", home, name]
+        return ["thing", self.thing(value)]
 
     def thing(self, x: Any) -> str:
         """A function, class or module by its text, which no other may have."""
@@ -284,7 +288,7 @@ class _Describer:
         elif kind is Kind.TENSOR:
             if _TENSORS.get(value.type.__name__) is not value.type:
                 raise NotKept(f"it takes a {value.type.__name__}")
-            rest = [described_value(getattr(value, name)) for name in TensorLayout.__slots__[1:]]
+            rest = [described_value(getattr(value, name)) for name in TensorLayout.fields[1:]]
             told = [value.type.__name__, *rest]
         elif kind is Kind.ALIASED:
             told = self.source(value)
@@ -320,6 +324,19 @@ class _Describer:
         if kind in _JSON:
             return ["value", value]
         raise NotKept(f"it returns a {kind.__name__}")
+
+
+def _home(x: Any) -> str:
+    """The module that a function or class was written in."""
+    return (x.__globals__.get("__name__") if type(x) is types.FunctionType else getattr(x, "__module__", "")) or ""
+
+
+def _named(home: str, name: str) -> Any:
+    """What a module that is loaded has under a name; None where there is nothing."""
+    found: Any = sys.modules.get(home)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 # --- restoring --------------------------------------------------------------------------------------------------------
@@ -379,9 +396,14 @@ class _Restorer:
             self._found[k] = found
         return found
 
-    def constant(self, kind: str, name: str = "") -> Any:
+    def constant(self, kind: str, name: str = "", inner: str = "") -> Any:
         if kind == "hooks":
             return hooks.GLOBAL_CALL_HOOKS
+        if kind == "named":
+            value = _named(name, inner) if is_settled(name) else None
+            if value is None:
+                raise Other(f"{name} has no {inner}")
+            return value
         if kind == "thing":
             if name not in self._things:
                 raise Other(f"{name} was met nowhere")
