@@ -110,6 +110,8 @@ def script(gm: GraphModule, inputs: list[Any], backend: str, why: str) -> str:
 
 def _module(gm: Any, name: str) -> str:
     """The source of a module that runs a graph, and of those it holds."""
+    from ..fx.graph_module import GraphModule  # noqa: PLC0415 - as in `reporting`
+
     inner, lines = [], ["super().__init__()"]
     for node in gm.graph.find_nodes(op="get_attr"):
         held = gm

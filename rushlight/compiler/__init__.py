@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from .. import _dynamo
@@ -14,7 +13,7 @@ from .._C import Tensor
 from .._dynamo import allow_in_graph, assume_constant_result, disable, list_backends, set_stance, substitute_in_graph
 from .._dynamo.eval_frame import compile, get_default_backend, set_default_backend
 from ..codegen import artifacts
-from ..utils._pytree import tree_map
+from ..loops.record import Record
 from . import config
 
 __all__ = [
@@ -59,7 +58,8 @@ def wrap_numpy(fn: Callable) -> Callable:
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        from ..tensors.interop import from_numpy
+        from ..tensors.interop import from_numpy  # noqa: PLC0415 - for those who have arrays
+        from ..utils._pytree import tree_map  # noqa: PLC0415
 
         args, kwargs = tree_map(lambda x: x.numpy() if isinstance(x, Tensor) else x, (args, kwargs))
         return tree_map(lambda x: from_numpy(x) if type(x).__module__ == "numpy" and hasattr(x,
@@ -81,9 +81,8 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class CacheInfo:
-    """Which kernels and graphs a packed cache holds."""
+class CacheInfo(Record):
+    """Which kernels and graphs (and captured frames) a packed cache holds."""
 
     kernels: tuple[str, ...] = ()
     graphs: tuple[str, ...] = ()

@@ -49,7 +49,11 @@ class Choices(Record):
     limit: int | None = None           # how often one function may be compiled; None: as the settings say
     arguments: dict[str, Any] = {}     # of compile(), to make the same again
     report: Report | None = None       # explain(): told of everything that is compiled
-    frames: dict[Any, Any] = field(default_factory=dict)        # callables for frames, by code and globals
+
+    @functools.cached_property
+    def frames(self) -> dict[Any, Any]:
+        """Callables for frames, by code and globals."""
+        return {}
 
     @functools.cached_property
     def on_frame(self) -> Callable | None:
@@ -352,6 +356,8 @@ class Conversion:
         return emitter.function(function.__globals__, function.__closure__)
 
     def _resumed(self, code: types.CodeType, function: types.FunctionType) -> Any:
+        from . import resume  # noqa: PLC0415 - as above
+
         found = self.family.resumed.get(code)
         if found is None:
             found = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
@@ -432,6 +438,8 @@ def _for_frame(choices: Choices, function: types.FunctionType) -> Any:
 
 def is_run_only(function: types.FunctionType) -> bool:
     """Whether a function is called as it is wherever it is called."""
+    from . import resume  # noqa: PLC0415 - for programs that are not captured whole
+
     code = function.__code__
     is_disabled = getattr(function, "_torchdynamo_disable", False)
     return is_disabled or bool(code.co_flags & _NOT_COMPILED) or is_own(code) or resume.is_plain(code)

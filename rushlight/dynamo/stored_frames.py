@@ -159,7 +159,7 @@ class Place:
         returned = captured.returned
         if returned is None or captured.graph is None:
             raise NotKept("its graph breaks, or it changes more than tensors")
-        told = _Describer(self.prints)
+        told = _Describer(self.prints, self.function.__globals__)
         guards = [told.guard(g) for g in captured.guards if g.kind is not Kind.MODES]
         inputs = [told.source(s) for s in captured.inputs]
         result = told.result(returned.value, returned)
@@ -178,7 +178,7 @@ class Place:
 
     def found(self, given: Mapping[str, Any], dynamic: Callable[[Source, Any], Any]
               ) -> tuple[GuardTree, types.FunctionType, int] | None:  # fmt: skip
-        """Guards, code and ops of the frame, where an earlier process captured it; None where that does not hold here."""
+        """Guards, code and number of ops, where an earlier process captured this frame; None where not."""
         data = stored_graphs.read(self.name)
         if data is None:
             return self.frames.told("missing", self.name.hex())
@@ -233,8 +233,8 @@ class Returned:
 class _Describer:
     """Sources as rows that name the row they start from, and what guards say of them."""
 
-    def __init__(self, prints: Fingerprints) -> None:
-        self.prints = prints
+    def __init__(self, prints: Fingerprints, scope: dict[str, Any]) -> None:
+        self.prints, self.scope = prints, scope
         self.rows: list[Any] = []
         self.places: list[str] = []      # lines of the program
         self._row_of: dict[Source, int] = {}
@@ -260,6 +260,8 @@ class _Describer:
     def constant(self, value: Any) -> list[str]:
         if value is hooks.GLOBAL_CALL_HOOKS:
             return ["hooks"]
+        if value is self.scope:
+            return ["globals"]
         if type(value) is dict:
             name = value.get("__name__", "")
             if vars(sys.modules.get(name, types)) is not value:
@@ -399,6 +401,8 @@ class _Restorer:
     def constant(self, kind: str, name: str = "", inner: str = "") -> Any:
         if kind == "hooks":
             return hooks.GLOBAL_CALL_HOOKS
+        if kind == "globals":
+            return self.scope.globals
         if kind == "named":
             value = _named(name, inner) if is_settled(name) else None
             if value is None:
