@@ -18,27 +18,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .nvptx_written import Text, Written
+from .nvptx_written import ALL, THREADS, WARP, WARPS, BlockText, Written
 
-THREADS, WARPS, WARP = 256, 8, 32
 DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS
 CHUNK_ITEMS = 16
 CHUNK = THREADS * CHUNK_ITEMS      # counts that a block sums up
-ALL = "0xffffffff"                 # threads of a warp
 
 
-class SortText(Text):
+class SortText(BlockText):
     """The text of such a kernel, and what its parts share."""
 
     def __init__(self, name: str, pointers: int, params: tuple[str, ...], bits: int = 32, items: int = 1) -> None:
         super().__init__(name, pointers, params)
         self.bits, self.items, self.tile = bits, items, items * THREADS
         self.size = bits // 8
-        self.thread = self.r("mov.u32", "%tid.x")
-        self.block = self.r("mov.u32", "%ctaid.x")
-        self.lane = self.r("and.b32", self.thread, str(WARP - 1))
-        self.warp = self.r("shr.u32", self.thread, "5")
 
     # Keys: registers of 32 bits, or of 64
 
@@ -52,14 +46,6 @@ class SortText(Text):
         if self.bits == 64:
             return self.r("and.b32", self.r("cvt.u32.u64", self.d("shr.u64", key, shift)), str(DIGITS - 1))
         return self.r("and.b32", self.r("shr.u32", key, shift), str(DIGITS - 1))
-
-    def address(self, base: str, index: str, size: int) -> str:
-        """Of element `index` in global memory."""
-        return self.d("add.u64", base, self.d("mul.wide.u32", index, str(size)))
-
-    def spot(self, name: str, index: str, size: int) -> str:
-        """Of element `index` in shared memory."""
-        return self.r("mad.lo.u32", index, str(size), self.r("mov.u32", name))
 
     # What blocks do together
 
@@ -78,29 +64,6 @@ class SortText(Text):
     def warp_order(self) -> str:
         """The first of this thread's records, which are a warp's width apart."""
         return self.r("mad.lo.u32", self.warp, str(WARP * self.items), self.lane)
-
-    def scan_block(self, mine: str) -> tuple[str, str]:
-        """What the threads before this one have in all, and what all have."""
-        self.shared("warp_totals", 4 * WARPS)
-        total = self.r("mov.u32", mine)
-        for distance in (1, 2, 4, 8, 16):
-            other = self.register("r")
-            exists = self.register("p")
-            self.line(f"shfl.sync.up.b32 {other}|{exists}, {total}, {distance}, 0, {ALL}")
-            self.line(f"@{exists} add.u32 {total}, {total}, {other}")
-        last = self.p("setp.eq.u32", self.lane, str(WARP - 1))
-        self.line(f"@{last} st.shared.u32 [{self.spot('warp_totals', self.warp, 4)}], {total}")
-        self.line("bar.sync 0")
-        before = self.r("sub.u32", total, mine)
-        whole = self.r("mov.u32", "0")
-        base = self.r("mov.u32", "warp_totals")
-        for w in range(WARPS):
-            other = self.r("ld.shared.u32", f"[{base}+{4 * w}]")
-            earlier = self.p("setp.gt.u32", self.warp, str(w))
-            self.line(f"@{earlier} add.u32 {before}, {before}, {other}")
-            self.line(f"add.u32 {whole}, {whole}, {other}")
-        self.line("bar.sync 0")
-        return before, whole
 
     def rank(self, keys: list[str], shift: str) -> list[str]:
         """Of each record, how many of its warp's records with its digit come before it; the warp's counts are in

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from ..loops.record import Record
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
-TYPES = {"r": ".b32", "d": ".b64", "p": ".pred"}
+TYPES = {"r": ".b32", "d": ".b64", "h": ".b16", "p": ".pred"}
+WARP, WARPS = 32, 8
+THREADS = WARP * WARPS
+ALL = "0xffffffff"                 # threads of a warp
 
 
 class Written(Record):
@@ -88,4 +91,67 @@ class Text:
         return f"{HEADER}\n.visible .entry {self.name}(\n{given}\n)\n{{\n{body}\n}}\n"
 
 
-__all__ = ["Text", "Written"]
+class BlockText(Text):
+    """The text of a kernel of `THREADS` threads, and what they do together."""
+
+    def __init__(self, name: str, pointers: int, params: tuple[str, ...]) -> None:
+        super().__init__(name, pointers, params)
+        self.thread = self.r("mov.u32", "%tid.x")
+        self.block = self.r("mov.u32", "%ctaid.x")
+        self.lane = self.r("and.b32", self.thread, str(WARP - 1))
+        self.warp = self.r("shr.u32", self.thread, "5")
+
+    def address(self, base: str, index: str, size: int) -> str:
+        """Of element `index` in global memory."""
+        return self.d("add.u64", base, self.d("mul.wide.u32", index, str(size)))
+
+    def spot(self, name: str, index: str, size: int) -> str:
+        """Of element `index` in shared memory."""
+        return self.r("mad.lo.u32", index, str(size), self.r("mov.u32", name))
+
+    def zero(self, kind: str) -> str:
+        return self.d("mov.b64", "0") if kind.endswith("64") else self.r("mov.b32", "0")
+
+    def before_lane(self, kind: str, value: str, distance: int) -> tuple[str, str]:
+        """What the thread `distance` before this one in the warp has, and whether there is one."""
+        exists = self.register("p")
+        if not kind.endswith("64"):
+            other = self.register("r")
+            self.line(f"shfl.sync.up.b32 {other}|{exists}, {value}, {distance}, 0, {ALL}")
+            return other, exists
+        halves, others, result = [], [], self.register("d")
+        for _ in range(2):
+            halves.append(self.register("r"))
+            others.append(self.register("r"))
+        self.line(f"mov.b64 {{{', '.join(halves)}}}, {value}")
+        for half, other in zip(halves, others, strict=True):
+            self.line(f"shfl.sync.up.b32 {other}|{exists}, {half}, {distance}, 0, {ALL}")
+        self.line(f"mov.b64 {result}, {{{', '.join(others)}}}")
+        return result, exists
+
+    def scan_block(self, mine: str, kind: str = "u32") -> tuple[str, str]:
+        """What the threads before this one have in all, and what all have."""
+        size = 8 if kind.endswith("64") else 4
+        self.shared("warp_totals", size * WARPS)
+        new, bits = (self.d, "b64") if size == 8 else (self.r, "b32")
+        total = new(f"mov.{bits}", mine)
+        for distance in (1, 2, 4, 8, 16):
+            other, exists = self.before_lane(kind, total, distance)
+            self.line(f"@{exists} add.{kind} {total}, {total}, {other}")
+        last = self.p("setp.eq.u32", self.lane, str(WARP - 1))
+        self.line(f"@{last} st.shared.{bits} [{self.spot('warp_totals', self.warp, size)}], {total}")
+        self.line("bar.sync 0")
+        earlier, exists = self.before_lane(kind, total, 1)
+        inside, whole, before = self.zero(kind), self.zero(kind), self.zero(kind)
+        self.line(f"@{exists} mov.{bits} {inside}, {earlier}")
+        base = self.r("mov.u32", "warp_totals")
+        for w in range(WARPS):
+            other = new(f"ld.shared.{bits}", f"[{base}+{size * w}]")
+            is_before = self.p("setp.gt.u32", self.warp, str(w))
+            self.line(f"@{is_before} add.{kind} {before}, {before}, {other}")
+            self.line(f"add.{kind} {whole}, {whole}, {other}")
+        self.line("bar.sync 0")
+        return new(f"add.{kind}", before, inside), whole
+
+
+__all__ = ["ALL", "THREADS", "WARP", "WARPS", "BlockText", "Text", "Written"]

@@ -39,6 +39,7 @@ class CumSum(_Running):
     """Sums of the elements up to each one along `dim`."""
 
     schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor"
+    adds = True
 
     def types(self, input, dim, dtype):
         return accumulated_types(input, dtype)

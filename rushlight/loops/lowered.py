@@ -375,7 +375,8 @@ class Folding(Record):
 
 class Walk(Record):
     """One range is walked in order: a running state, and outputs for every element.
-    `merge` is None where halves cannot be joined; `single(x)` are the accumulators of one element."""
+    `merge` is None where halves cannot be joined; `single(x)` are the accumulators of one element. `sums`: the body
+    whose elements are added up as they are."""
 
     dim: int
     compute: str
@@ -384,6 +385,7 @@ class Walk(Record):
     emit: Callable[[Accumulators], Accumulators]
     merge: Callable[[Accumulators, Accumulators], Accumulators] | None = None
     single: Callable[[Value], Accumulators] | None = None
+    sums: Callable | None = None
 
 
 class Scatter(Record):

@@ -63,6 +63,7 @@ from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published
 from . import quads as quads
 from . import radix as radix
+from . import radix_blocks as radix_blocks
 from . import radix_device as radix_device
 from . import random_level as random_level
 from . import rank_select as rank_select
@@ -78,6 +79,7 @@ from . import schema as schema
 from . import signature as signature
 from . import small_factors as small_factors
 from rushlight.op.registry import spelled as spelled
+from . import true_positions as true_positions
 from . import view as view
 from rushlight.op.view import wrap_dim as wrap_dim
 from rushlight.op.view import wrap_dims as wrap_dims

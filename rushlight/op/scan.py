@@ -26,6 +26,7 @@ class Scan(OpDefinition):
 
     kind = KIND_PLANNED
     uses_index: ClassVar[bool] = False
+    adds: ClassVar[bool] = False              # results are plain sums
     divides_on_host: ClassVar[bool] = True    # False: only devices with many threads need it
 
     def types(self, input: Any, *args: Any) -> Types:
@@ -94,7 +95,9 @@ class Scan(OpDefinition):
         divides = type(self).merge is not Scan.merge and (input.device.type != "cpu" or on_host)
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
-        walk = Walk(dim, compute, init, step, emit, merge if divides else None, single)
+        code = input.dtype.code
+        plain = self.adds and types.read in (code, "i64" if code in ("i8", "i16", "i32") else code)
+        walk = Walk(dim, compute, init, step, emit, merge if divides else None, single, body if plain else None)
         return Lowered(
             self.spec.name,
             (self, types.read, compute),

@@ -83,8 +83,12 @@ class Block:
         name, kind = op[0], op[-1]
         if name in ("ld", "st", "red"):
             return self.move(op, operands, active)
-        sources = [self.read(o) for o in operands[1:]] if name not in ("shfl",) else []
-        if name in ("mov", "cvt") and not (name == "cvt" and op[-2:] != ["u32", "u64"]):
+        if name == "shfl":
+            return self.shuffle(operands, active)
+        if "{" in "".join(operands):
+            return self.halves(operands, active)
+        sources = [self.read(o) for o in operands[1:]]
+        if name == "mov":
             result = sources[0]
         elif name == "cvt":
             result = self.converted(op[-2], op[-1], sources[0])
@@ -100,23 +104,29 @@ class Block:
             result = np.array([bin(int(v)).count("1") for v in sources[0]], np.uint64)
         elif name == "match":
             result = self.matching(sources[0])
-        elif name == "shfl":
-            return self.shuffle(operands, active)
         else:
             result = ARITHMETIC[name](*sources)
         return self.write(operands[0], result, active)
 
     def converted(self, to: str, of: str, value: np.ndarray) -> np.ndarray:
-        """Between half and single precision."""
-        if of == "bf16":
-            return value << np.uint64(16)
+        """Between types."""
+        if of == "bf16" or (to, of) in (("u32", "u64"), ("u32", "u16")):
+            return value << np.uint64(16) if of == "bf16" else value
         if to == "bf16":
             return (value + np.uint64(0x7FFF) + (value >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)
-        if of == "f16":
-            return value.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32).astype(np.uint64)
-        if to == "f16":
-            return value.astype(np.uint32).view(np.float32).astype(np.float16).view(np.uint16).astype(np.uint64)
-        raise NotImplementedError(f"cvt from {of} to {to}")
+        word = {"f16": np.uint16, "f32": np.uint32, "f64": np.uint64, "s32": np.uint32, "s64": np.uint64}
+        real = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "s32": np.int32, "s64": np.int64}
+        return value.astype(word[of]).view(real[of]).astype(real[to]).view(word[to]).astype(np.uint64)
+
+    def halves(self, operands: list[str], active: np.ndarray) -> None:
+        """A register of 64 bits into two of 32, or made of them."""
+        names = [o.strip("{}") for o in operands]
+        if operands[0].startswith("{"):
+            whole = self.read(names[2])
+            self.write(names[0], whole & MASK[32], active)
+            self.write(names[1], whole >> np.uint64(32), active)
+        else:
+            self.write(names[0], self.read(names[2]) << np.uint64(32) | self.read(names[1]), active)
 
     def matching(self, value: np.ndarray) -> np.ndarray:
         result = np.zeros(self.threads, np.uint64)

@@ -1,4 +1,4 @@
-"""Kernels written as PTX, run by NumPy in lockstep: sorts; and what ptxas says of them."""
+"""Kernels written as PTX, run by NumPy in lockstep: sorts, running sums; and what ptxas says of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import subprocess
 import numpy as np
 import pytest
 
+from rushlight.codegen import nvptx_scan
 from rushlight.codegen.nvptx_sort import KERNELS
+from rushlight.codegen.schedule.gpu_walk import schedule_walk
 from rushlight.devices.cuda.driver import starting_early
+from rushlight.loops.lowered import Lowered, Memory, Walk
 from rushlight.op.radix_blocks import sort_steps
 
 from . import lockstep
 
-SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
+SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "f32": 4, "f64": 8, "i64": 8}
 
 
 def launched(launches, temps, first, memory):
@@ -54,16 +57,51 @@ def test_sums_of_many_counts():
     assert (memory[0].view(np.uint32) == np.cumsum(counts) - counts).all()
 
 
+CODES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "f16": np.float16}
+
+
+@pytest.mark.parametrize("code, out, number, length", [
+    ("f32", "f32", 2, 5000), ("f32", "f32", 3, 300), ("f64", "f64", 1, 4200), ("i64", "i64", 2, 2049),
+    ("i32", "i64", 1, 700), ("f16", "f16", 2, 4097), ("f32", "f32", 5, 2),
+])  # fmt: skip
+def test_running_sums(code, out, number, length):
+    rng = np.random.default_rng(length)
+    x = (rng.standard_normal((number, length)) * (1 if code[0] == "f" else 1000)).astype(CODES[code])
+    compute = {"f16": "f32", "f32": "f64", "i32": "i64"}.get(code, code)
+    body = object()
+    memory = Memory("input", code, x.shape, (length, 1), (0, 1))
+    walk = Walk(1, compute, None, None, None, sums=body)
+    plan = schedule_walk(Lowered("cumsum", (), x.shape, x.shape, (out,), (memory,), body, walk=walk), written=True)
+    result = np.full(x.size, 77, CODES[out])
+    memory = {0: x.reshape(-1).view(np.uint8), 1: result.view(np.uint8)}
+    launched(plan.launches, plan.temps, 2, memory)
+    wanted = np.cumsum(x.astype(CODES[compute]), 1).astype(CODES[out])
+    room = 1e-2 if code == "f16" else 1e-6
+    assert np.allclose(result.reshape(x.shape), wanted, rtol=room, atol=room)
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("form", nvptx_scan.FORMS)
+def test_ptxas_accepts_scans(form, tmp_path):
+    most = nvptx_scan.MOST_ITEMS[nvptx_scan.SIZES[form[1]]]
+    kernels = (nvptx_scan.summing(form, most), nvptx_scan.spine(form), nvptx_scan.running(form, most, False),
+               nvptx_scan.running(form, 1, True))  # fmt: skip
+    for number, one in enumerate(kernels):
+        accepted(one.text(), tmp_path / f"{number}.ptx")
+
+
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 @pytest.mark.parametrize("name, form", [
     ("count", (32, 16)), ("deal", (32, 16)), ("deal", (64, 8)), ("deal", (8, 16)), ("row", (16, 16)), ("row", (64, 1)),
     ("sums", ()), ("spine", ()), ("before", ()),
 ])  # fmt: skip
 def test_ptxas_accepts(name, form, tmp_path):
-    text = KERNELS[name](*form).text()
-    for number, one in enumerate((text, starting_early(text))):
-        source = tmp_path / f"{number}.ptx"
+    accepted(KERNELS[name](*form).text(), tmp_path / "kernel.ptx")
+
+
+def accepted(text, source):
+    for one in (text, starting_early(text)):
         source.write_text(one)
-        done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(tmp_path / "kernel.cubin")],
+        done = subprocess.run(["ptxas", "-arch=sm_90", str(source), "-o", str(source.with_suffix(".cubin"))],
                               capture_output=True, text=True)  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -15,7 +15,6 @@ from ...loops.show_lowered import show_lowered
 from . import cpu, cpu_rows, gpu, gpu_rows
 from .launch import Launch, Schedule, Temp
 
-SCHEDULERS = {"cpu": cpu.schedule, "gpu": gpu.schedule}
 ROW_SCHEDULERS = {"gpu": gpu_rows.schedule_rows}
 
 
@@ -33,7 +32,10 @@ def schedule(lowered: Lowered, target: str = "cpu") -> Schedule:
     if "lowered" in words:
         show("lowered", lowered.name, show_lowered(lowered))
     family = family_of(target)
-    result = SCHEDULERS[family](lowered) if family else cpu.schedule(lowered, library=False)
+    if family == "gpu":
+        result = gpu.schedule(lowered, getattr(handlers.get(target), "loads_written", False))
+    else:
+        result = cpu.schedule(lowered, library=family == "cpu")
     if "schedule" in words:
         show("schedule", lowered.name, str(result))
     return result
@@ -50,4 +52,4 @@ def schedule_rows(
     return cpu_rows.schedule_rows(program, count, cols, target, distances)
 
 
-__all__ = ["ROW_SCHEDULERS", "SCHEDULERS", "Launch", "Schedule", "Temp", "schedule", "schedule_rows"]
+__all__ = ["ROW_SCHEDULERS", "Launch", "Schedule", "Temp", "schedule", "schedule_rows"]

@@ -30,8 +30,8 @@ HALF = ("f16", "bf16")
 MOST_POINTS = 28         # operands of a kernel that has variants by geometry
 
 
-def schedule(lowered: Lowered) -> Schedule:
-    """How a GPU runs an op."""
+def schedule(lowered: Lowered, written: bool = False) -> Schedule:
+    """How a GPU runs an op; `written`: it loads kernels that are written as PTX too."""
     if lowered.pieces is not None and moves_in_boxes(lowered):
         return schedule_pieces(lowered, library=False)
     if lowered.folding is not None:
@@ -40,7 +40,7 @@ def schedule(lowered: Lowered) -> Schedule:
             return tiled
         return schedule_fold(lowered) if lowered.aligned else schedule_places(lowered, stages_by_row=True)
     if lowered.walk is not None:
-        return schedule_walk(lowered)
+        return schedule_walk(lowered, written)
     if lowered.scatter is not None:
         return schedule_scatter(lowered)
     return schedule_points(lowered) if lowered.aligned else schedule_gather(lowered)

@@ -12,27 +12,63 @@ from collections.abc import Callable, Sequence
 from ...loops.expr import Value, cast, const, idiv, irem, load, min_, var
 from ...loops.lowered import Lowered, NotLowerable
 from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
+from ..nvptx_scan import FORMS, MOST_ITEMS, SIZES, running, spine, summing
+from ..nvptx_written import THREADS
 from .cpu_fold import given_bits, given_names, locate
 from .cpu_walk import whole_rows
 from .cpu_walk_chunks import element
 from .launch import Launch, Schedule, Temp, names, product
 
 PIECE = 64               # elements, or folds, that one thread goes through
+MOST = 1 << 31           # elements whose numbers a written kernel can count
 ENOUGH = 1 << 16         # rows that keep a unit busy by themselves
 ZERO, SIZE = const(0, "i64"), const(PIECE, "i64")
 
 
-def schedule_walk(lowered: Lowered) -> Schedule:
-    """The launches of a scan."""
+def schedule_walk(lowered: Lowered, written: bool = False) -> Schedule:
+    """The launches of a scan; `written`: the device loads kernels of nvptx_scan.py."""
     if len(lowered.memories) != 1:
         raise NotLowerable(f"{lowered.name}: expected one tensor in a scan, got {len(lowered.memories)}")
     if any(n == 0 for n in lowered.ranges):
         return Schedule(())
     walk, shape = lowered.walk, lowered.ranges
     length = shape[walk.dim] if shape else 1
+    if written and is_running_sum(lowered):
+        return running_sums(lowered, product(shape) // length, length)
     if walk.merge is None or length < 4 * PIECE or product(shape) >= length * ENOUGH:
         return whole_rows(lowered, True)
     return in_pieces(lowered, length)
+
+
+def is_running_sum(lowered: Lowered) -> bool:
+    """Whether a scan adds up elements that lie side by side, of types that have kernels, and not too many."""
+    memory, walk, shape = lowered.memories[0], lowered.walk, lowered.ranges
+    form = (memory.code, walk.compute, lowered.outs[0])
+    if walk.sums is not lowered.body or form not in FORMS or any(not isinstance(n, int) for n in shape):
+        return False
+    wanted, reach = [], 1
+    for n in reversed(shape):
+        wanted.append(reach)
+        reach *= n
+    dense = all(n == 1 or s == w for n, s, w in zip(shape, memory.along(), reversed(wanted), strict=True))
+    last = all(n == 1 for n in shape[walk.dim + 1 :])
+    return bool(shape) and dense and last and shape[walk.dim] > 1 and reach < MOST
+
+
+def running_sums(lowered: Lowered, number: int, length: int) -> Schedule:
+    """Rows of one tile by one launch; those of several by three."""
+    form = (lowered.memories[0].code, lowered.walk.compute, lowered.outs[0])
+    most, key = MOST_ITEMS[SIZES[form[1]]], ("written scan", form)
+    if length <= most * THREADS:
+        items = next(n for n in (1, 2, 4, 8, 16) if n * THREADS >= length)
+        return Schedule((Launch((*key, items), lambda: running(form, items, True), (0, 1), (length, 1), number, 1),))
+    tiles = -(-length // (most * THREADS))
+    given, extent = (length, tiles), number * tiles
+    return Schedule((
+        Launch((*key, "sums"), lambda: summing(form, most), (0, 2), given, extent, 1),
+        Launch((*key, "spine"), lambda: spine(form), (2,), (tiles,), number, 1),
+        Launch((*key, "tiles"), lambda: running(form, most, False), (0, 2, 1), given, extent, 1),
+    ), (Temp(form[1], (extent,)),))  # fmt: skip
 
 
 def in_pieces(lowered: Lowered, length: int) -> Schedule:

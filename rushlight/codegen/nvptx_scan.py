@@ -1,0 +1,154 @@
+"""Running sums of rows whose elements lie side by side, written as PTX.
+
+Enters: the types of elements, sums and results, and how many elements a thread takes. Leaves: `Written` kernels of 256
+threads. A block has a tile of a row; rows of several tiles take three launches: the tiles' sums, the sums of those
+before each, and the running sums from there. Elements are read and written side by side and change hands in shared
+memory, so that a thread adds up neighbours. What is added to what depends on sizes alone.
+"""
+
+from __future__ import annotations
+
+from .nvptx_written import THREADS, BlockText, Written
+
+Form = tuple[str, str, str]
+SIZES = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
+FORMS = {       # (elements, sums, results): what the sums are added as
+    ("f32", "f64", "f32"): "f64", ("f64", "f64", "f64"): "f64", ("i64", "i64", "i64"): "u64",
+    ("bf16", "f32", "bf16"): "f32", ("f16", "f32", "f16"): "f32", ("i32", "i64", "i64"): "u64",
+}  # fmt: skip
+MOST_ITEMS = {4: 16, 8: 8}       # elements that a thread takes, by the size of a sum
+
+
+class ScanText(BlockText):
+    """The text of such a kernel."""
+
+    def __init__(self, name: str, pointers: int, params: tuple[str, ...], form: Form, items: int) -> None:
+        super().__init__(name, pointers, params)
+        self.code, self.sum_code, self.out_code = form
+        self.kind, self.items = FORMS[form], items
+        self.size = SIZES[self.sum_code]
+        self.bits = f"b{8 * self.size}"
+
+    def place(self) -> None:
+        """Where the block's elements start, and how many there are."""
+        length, tiles = self.small("length"), self.small("tiles")
+        row = self.r("div.u32", self.block, tiles)
+        gone = self.r("mul.lo.u32", self.r("sub.u32", self.block, self.r("mul.lo.u32", row, tiles)),
+                      str(self.items * THREADS))  # fmt: skip
+        self.start = self.r("add.u32", self.r("mad.lo.u32", row, length, gone), self.thread)
+        self.count = self.r("sub.u32", length, gone)
+
+    def inside(self, k: int) -> str:
+        """Whether the thread's k-th element is there, where threads take neighbours."""
+        return self.p("setp.lt.u32", self.r("add.u32", self.thread, str(k * THREADS)), self.count)
+
+    def load(self) -> list[str]:
+        """The thread's elements, as many threads apart, as sums; zeros beyond the end."""
+        width = SIZES[self.code]
+        at, raw = self.address(self.pointer(0), self.start, width), []
+        for k in range(self.items):
+            value = self.register({2: "h", 4: "r", 8: "d"}[width])
+            self.line(f"mov.b{8 * width} {value}, 0")
+            self.line(f"@{self.inside(k)} ld.global.b{8 * width} {value}, [{at}+{k * THREADS * width}]")
+            raw.append(value)
+        return [self.widened(value) for value in raw]
+
+    def widened(self, value: str) -> str:
+        if self.code == "bf16":
+            return self.r("shl.b32", self.r("cvt.u32.u16", value), "16")
+        if self.code == "f16":
+            return self.r("cvt.f32.f16", value)
+        if self.code == "f32":
+            return self.d("cvt.f64.f32", value)
+        return self.d("cvt.s64.s32", value) if self.code == "i32" else value
+
+    def narrowed(self, value: str) -> str:
+        if self.out_code == self.sum_code:
+            return value
+        return self.value("r" if self.out_code == "f32" else "h", f"cvt.rn.{self.out_code}.{self.kind}", value)
+
+    def add(self, a: str, b: str) -> str:
+        return (self.d if self.size == 8 else self.r)(f"add.{self.kind}", a, b)
+
+    def padded(self, index: str) -> str:
+        """Where an element is in shared memory: with gaps, so that threads that take neighbours do not meet."""
+        shift = self.items.bit_length() - 1
+        moved = self.r("add.u32", index, self.r("shr.u32", index, str(shift))) if shift else index
+        return self.spot("tile", moved, self.size)
+
+
+def summing(form: Form, items: int) -> Written:
+    """The sum of each tile."""
+
+    def text() -> str:
+        t = ScanText("scan_sums", 2, ("length", "tiles"), form, items)
+        t.place()
+        first, *others = t.load()
+        for one in others:
+            first = t.add(first, one)
+        _, whole = t.scan_block(first, t.kind)
+        to = t.address(t.pointer(1), t.block, t.size)
+        t.line(f"@{t.p('setp.eq.u32', t.thread, '0')} st.global.{t.bits} [{to}], {whole}")
+        return t.finished()
+
+    return Written("scan_sums", ("length", "tiles"), 2, THREADS, text)
+
+
+def spine(form: Form) -> Written:
+    """The tiles' sums of each row become the sums before them, by a block for each row."""
+
+    def text() -> str:
+        t = ScanText("scan_spine", 1, ("tiles",), form, 1)
+        tiles, carried = t.small("tiles"), t.zero(t.kind)
+        start, first, turn = t.r("mul.lo.u32", t.block, tiles), t.r("mov.u32", t.thread), t.r("mov.u32", "0")
+        t.label("next_turn")
+        at = t.address(t.pointer(0), t.r("add.u32", start, first), t.size)
+        inside, value = t.p("setp.lt.u32", first, tiles), t.zero(t.kind)
+        t.line(f"@{inside} ld.global.{t.bits} {value}, [{at}]")
+        before, whole = t.scan_block(value, t.kind)
+        t.line(f"@{inside} st.global.{t.bits} [{at}], {t.add(before, carried)}")
+        t.line(f"add.{t.kind} {carried}, {carried}, {whole}")
+        for one in (first, turn):
+            t.line(f"add.u32 {one}, {one}, {THREADS}")
+        t.line(f"@{t.p('setp.lt.u32', turn, tiles)} bra next_turn")
+        return t.finished()
+
+    return Written("scan_spine", ("tiles",), 1, THREADS, text)
+
+
+def running(form: Form, items: int, alone: bool) -> Written:
+    """The running sums of each tile; `alone`: of rows that are one."""
+    pointers = 2 if alone else 3
+
+    def text() -> str:
+        t = ScanText("scan_tiles", pointers, ("length", "tiles"), form, items)
+        t.shared("tile", (items + 1) * THREADS * t.size)
+        t.place()
+        for k, value in enumerate(t.load()):
+            place = t.padded(t.r("add.u32", t.thread, str(k * THREADS)))
+            t.line(f"st.shared.{t.bits} [{place}], {value}")
+        t.line("bar.sync 0")
+        mine = t.padded(t.r("mul.lo.u32", t.thread, str(items)))
+        new, sums = t.d if t.size == 8 else t.r, []
+        for k in range(items):
+            value = new(f"ld.shared.{t.bits}", f"[{mine}+{k * t.size}]")
+            sums.append(t.add(sums[-1], value) if sums else value)
+        before, _ = t.scan_block(sums[-1], t.kind)
+        if not alone:
+            start = new(f"ld.global.{t.bits}", f"[{t.address(t.pointer(1), t.block, t.size)}]")
+            before = t.add(start, before)
+        for k, one in enumerate(sums):
+            t.line(f"st.shared.{t.bits} [{mine}+{k * t.size}], {t.add(before, one)}")
+        t.line("bar.sync 0")
+        width = SIZES[t.out_code]
+        to = t.address(t.pointer(pointers - 1), t.start, width)
+        for k in range(items):
+            place = t.padded(t.r("add.u32", t.thread, str(k * THREADS)))
+            value = t.narrowed(new(f"ld.shared.{t.bits}", f"[{place}]"))
+            t.line(f"@{t.inside(k)} st.global.b{8 * width} [{to}+{k * THREADS * width}], {value}")
+        return t.finished()
+
+    return Written("scan_tiles", ("length", "tiles"), pointers, THREADS, text)
+
+
+__all__ = ["FORMS", "MOST_ITEMS", "SIZES", "running", "spine", "summing"]
