@@ -36,7 +36,7 @@ from . import (
     optimizers,
     subclasses,
 )
-from .attributes import MISSING, on_class
+from .attributes import MISSING, on_class, python_method
 from .breaks import GraphBreak, Raised, StepsInside, shown
 from .frame import Frame
 from .guards import Kind, Predicate
@@ -64,6 +64,7 @@ _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
 assert control.OPS and control_flow and optimizers, "instructions that decide, rules of control flow: in their tables"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
+_FUNCTIONS = frozenset((types.FunctionType, types.MethodType, types.BuiltinFunctionType, type))
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
@@ -282,19 +283,20 @@ class Machine(Operators):
 
     def call(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """function(*args, **kwargs)"""
-        try:
-            rule = natives.SPECIAL.get(function)
-            other = marks.substitutes.get(function)
-        except TypeError:      # cannot be hashed
-            rule = other = None
-        if rule is not None:
-            return rule(self, function, args, kwargs)
-        if other is not None:
-            return self.call(other, args, kwargs)
-        said = marks.of(function)
-        if said is not None:
-            return marked.call_marked(self, function, said, args, kwargs)
         kind = type(function)
+        if kind in _FUNCTIONS or not python_method(function, "__hash__"):      # which would look into a twin
+            try:
+                rule = natives.SPECIAL.get(function)
+                other = marks.substitutes.get(function)
+            except TypeError:      # cannot be hashed
+                rule = other = None
+            if rule is not None:
+                return rule(self, function, args, kwargs)
+            if other is not None:
+                return self.call(other, args, kwargs)
+            said = marks.of(function)
+            if said is not None:
+                return marked.call_marked(self, function, said, args, kwargs)
         if kind is types.FunctionType:
             if (function.__module__ or "").startswith("numpy"):
                 return arrays.call(self, function, args, kwargs)

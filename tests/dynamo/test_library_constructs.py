@@ -99,3 +99,24 @@ def test_modules_lend_their_way_of_compiling() -> None:
 
     compiled = torch.compile(torch.nn.Linear(2, 2), backend=backend)
     assert torch.equal(compiled.dynamo_ctx(lambda x: x + 1)(torch.ones(2)), torch.full((2,), 2.0)) and len(graphs) == 1
+
+
+class Scaled:
+    """Called, and hashed by what it holds."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def __hash__(self) -> int:
+        return hash(self.scale)
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.scale
+
+
+def test_objects_with_a_hash_of_their_own_are_called() -> None:
+    scaled = Scaled(3.0)
+    compiled = torch.compile(lambda x: scaled(x) + 1, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 4.0))
+    scaled.scale = 5.0
+    torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 6.0))
