@@ -36,7 +36,7 @@ class Finding:
     case: str
     detail: str             # what differed, or the traceback; empty: the results are equal
     programs: list[Program]
-    seconds: float          # compiled, the compilation included
+    seconds: float          # of the processor, compiled, the compilation included
     eager_seconds: float
 
     @property
@@ -55,7 +55,7 @@ def findings(path: Path, only: list[str] | None = None) -> list[Finding]:
         detail = eager["error"] or done["error"] or difference(done["values"], eager["values"], case, tolerance) or ""
         programs = [Program(name_of(case, p["name"], done["programs"]), [*map(brief, p["breaks"])], p["graphs"])
                     for p in done["programs"]]  # fmt: skip
-        found.append(Finding(case, detail, programs, done["seconds"], eager["seconds"]))
+        found.append(Finding(case, detail, programs, done["cpu_seconds"], eager["cpu_seconds"]))
     return found
 
 
@@ -74,21 +74,24 @@ def brief(reason: str) -> str:
     return f"{' '.join(why.split())} ({where}:{line}, `{function}`)"
 
 
-def page(results: dict[str, list[Finding]]) -> str:
-    """Two tables: a line for each library, and every break."""
-    total = [finding for found in results.values() for finding in found]
-    lines = ["| library | programs | equal | without a break |", "| --- | --- | --- | --- |"]
-    for stem, found in {**results, "all": total}.items():
-        count = sum(len(f.programs) for f in found)
-        equal = sum(len(f.programs) for f in found if not f.detail)
-        whole = sum(not p.breaks for f in found for p in f.programs)
-        lines.append(f"| {stem.replace('_', ' ')} | {count} | {equal} | {whole} |")
-    lines += ["", "| program | graphs | breaks |", "| --- | --- | --- |"]
+def page(results: dict[str, list[Finding]], before: str = "") -> str:
+    """Two tables: a line for each library, and every program with breaks. What did not run keeps its lines."""
+    rows = {name: [int(n) for n in numbers.split("|")]
+            for name, numbers in re.findall(r"^\| (\w+) \| (\d+ \| \d+ \| \d+) \|$", before, re.MULTILINE)}  # fmt: skip
+    breaks = re.findall(r"^\| \w+\.[\w.]+ \|.*$", before, re.MULTILINE)
     for stem, found in results.items():
-        lines += [f"| {stem}.{p.name} | {p.graphs} | {'<br>'.join(p.breaks).replace('|', ',')} |"
-                  for f in found for p in f.programs if p.breaks]  # fmt: skip
-    wrong = [f"{stem}.{f.case}" for stem, found in results.items() for f in found if f.detail]
-    return "\n".join(lines) + "\n" + (f"\nNot equal: {', '.join(wrong)}.\n" if wrong else "")
+        programs = [program for finding in found for program in finding.programs]
+        equal = sum(len(finding.programs) for finding in found if not finding.detail)
+        rows[stem] = [len(programs), equal, sum(not program.breaks for program in programs)]
+        breaks = [row for row in breaks if not row.startswith(f"| {stem}.")]
+        breaks += [f"| {stem}.{p.name} | {p.graphs} | {'<br>'.join(p.breaks).replace('|', ',')} |"
+                   for p in programs if p.breaks]  # fmt: skip
+    rows.pop("all", None)
+    rows = {**dict(sorted(rows.items())), "all": [sum(numbers) for numbers in zip(*rows.values())]}
+    lines = ["| library | programs | equal | without a break |", "| --- | --- | --- | --- |"]
+    lines += [f"| {name} | {' | '.join(map(str, numbers))} |" for name, numbers in rows.items()]
+    lines += ["", "| program | graphs | breaks |", "| --- | --- | --- |", *sorted(breaks)]
+    return "\n".join(lines) + "\n"
 
 
 def named_in(page: Path) -> set[str]:
@@ -112,14 +115,15 @@ def main() -> int:
             continue
         results[path.stem] = findings(path, chosen.only)
         for f in results[path.stem]:
-            print(f"{path.stem}.{f.case}: {'WRONG' if f.detail else 'equal'}, {len(f.programs)} programs,"
-                  f" {len(f.breaks)} breaks, {f.seconds:.1f} s (uncompiled {f.eager_seconds:.1f} s)")  # fmt: skip
+            said = "WRONG" if f.detail else "equal"
+            print(f"{path.stem}.{f.case}: {said}, {len(f.programs)} programs, {len(f.breaks)} breaks,"
+                  f" {f.seconds:.1f} s of CPU (uncompiled {f.eager_seconds:.1f} s)")  # fmt: skip
             for line in [*f.breaks, *f.detail[-600:].splitlines()]:
                 print(f"    {line}", flush=True)
     if chosen.docs:
         text = Path(chosen.docs)
-        head = text.read_text(encoding="utf-8").split(MARKER)[0]
-        text.write_text(f"{head}{MARKER}\n\n{page(results)}", encoding="utf-8")
+        head, _, before = text.read_text(encoding="utf-8").partition(MARKER)
+        text.write_text(f"{head}{MARKER}\n\n{page(results, before)}", encoding="utf-8")
     return int(any(f.detail for found in results.values() for f in found))
 
 
