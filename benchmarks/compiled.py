@@ -67,13 +67,21 @@ FIRST = """
 import importlib, os, time
 torch = importlib.import_module({library!r})
 torch.set_num_threads({threads})
+def megabytes(field):
+    with open("/proc/self/status") as handle:
+        return next(int(line.split()[1]) for line in handle if line.startswith(field)) / 1024
+before = megabytes("VmRSS")
 clock = {clock}
 start = clock()
 {setup}
 first = clock() - start
 start = clock()
 step()
-print(first - (clock() - start))
+second = clock() - start
+with open("/proc/self/clear_refs", "w") as handle:
+    handle.write("5")      # the high-water mark begins anew: what compiling took does not count
+step(), step()
+print(first - second, megabytes("VmHWM") - before)
 """
 # of processor time, that of the compilers that were called counts too
 FIRST_CLOCKS = {"wall": "time.perf_counter", "cpu": "lambda: sum(os.times()[:4])"}
@@ -137,24 +145,27 @@ print(sorted(times[0])[len(times[0]) // 2] / sorted(times[1])[len(times[1]) // 2
 """
 
 
-def first_call(session: Session, library: str, code: str, folder: str) -> float | str:
-    """Seconds that the first step takes more than the second; why there are none."""
+def first_call(session: Session, library: str, code: str, folder: str) -> tuple[float, float] | str:
+    """Seconds that the first step takes more than the second, and MiB that later ones hold at their peak; why there
+    are none."""
     threads = str(session.threads)
     try:
         # compilers called by other processes would not be counted: PyTorch is to call them itself
-        return float(run_python(code, RUSHLIGHT_CACHE=folder, RUSHLIGHT_GRAPH_CACHE="1", TORCHINDUCTOR_CACHE_DIR=folder,
-                                TORCHINDUCTOR_COMPILE_THREADS=threads, OMP_NUM_THREADS=threads))  # fmt: skip
+        told = run_python(code, RUSHLIGHT_CACHE=folder, RUSHLIGHT_GRAPH_CACHE="1", TORCHINDUCTOR_CACHE_DIR=folder,
+                          TORCHINDUCTOR_COMPILE_THREADS=threads, OMP_NUM_THREADS=threads).split()  # fmt: skip
+        return float(told[0]), float(told[1])
     except RuntimeError as error:
         return f"{library} failed: {error}"
 
 
 def first_calls(session: Session) -> Section:
-    """Seconds that making the model and compiling its training step take, cold and warm."""
+    """Seconds that making the model and compiling its training step take, cold and warm; and what steps of the warm
+    process hold at their peak, beyond what the imported library takes."""
     checks = []
     for name, what in chosen(session):
         if what != "step":
             continue
-        taken: dict[tuple[str, str], float | str] = {}
+        taken: dict[tuple[str, str], tuple[float, float] | str] = {}
         for library in LIBRARIES:
             with tempfile.TemporaryDirectory() as folder:
                 code = FIRST.format(library=library, threads=session.threads, setup=setup(name, what),
@@ -167,9 +178,13 @@ def first_calls(session: Session) -> Section:
             if isinstance(ours, str) or isinstance(theirs, str):
                 checks.append(Check(f"{name}, compiling, {state}", f"{ours}; {theirs}", bar, None))
                 continue
-            met = ours <= most and (state == "warm" or theirs >= 15 * ours)
-            shown = f"{ours:.2f} s, torch {theirs:.2f} s ({theirs / ours:.0f}x)"
+            (seconds, held), (their_seconds, their_held) = ours, theirs
+            met = seconds <= most and (state == "warm" or their_seconds >= 15 * seconds)
+            shown = f"{seconds:.2f} s, torch {their_seconds:.2f} s ({their_seconds / seconds:.0f}x)"
             checks.append(Check(f"{name}, compiling, {state}", shown, bar, met))
+            if state == "warm":
+                shown = f"{held:.0f} MiB, torch {their_held:.0f} MiB"
+                checks.append(Check(f"{name}, memory of steps", shown, "no more than torch's", held <= their_held))
     return Section("Compiling a training step", checks=checks)
 
 
