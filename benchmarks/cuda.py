@@ -1,5 +1,5 @@
-"""Rushlight against PyTorch on one CUDA device: host cost of small ops, bandwidth of kernels, matrix products,
-a training step.
+"""Rushlight against PyTorch on one CUDA device: host cost of small ops, bandwidth of kernels, matrix products, sorts
+and running sums, training steps.
 
     python -m benchmarks.cuda [word]      those whose names hold the word
 
@@ -99,6 +99,20 @@ def products(lib: Any) -> dict[str, tuple[float, str]]:
         for n in (4096, 8192) if dtype is lib.bfloat16 else (4096,):
             x = lib.randn(n, n).to(dtype).cuda()
             results[f"matmul {name} {n}"] = (2 * n**3 / device_ms(lib, lambda x=x: x @ x, 10) / 1e9, "TFLOP/s")
+    return results
+
+
+def orders(lib: Any) -> dict[str, tuple[float, str]]:
+    """Sorts, selections and running sums of long rows, and of many."""
+    results = {}
+    for name, shape in (("2^20", (1 << 20,)), ("2^24", (1 << 24,)), ("[4096, 1000]", (4096, 1000)),
+                        ("[256, 50257]", (256, 50257)), ("[65536, 128]", (65536, 128))):  # fmt: skip
+        x = lib.randn(shape, device="cuda")
+        cases = {"sort": lambda x=x: x.sort(), "topk 50": lambda x=x: x.topk(50), "cumsum": lambda x=x: x.cumsum(-1)}
+        for case, f in cases.items():
+            results[f"{case} {name}"] = (device_ms(lib, f, 10), "ms")
+        y = (x * 1e6).long()
+        results[f"sort int64 {name}"] = (device_ms(lib, lambda y=y: y.sort(), 10), "ms")
     return results
 
 
@@ -207,7 +221,7 @@ def train_compiled(lib: Any) -> dict[str, tuple[float, str]]:
     return train(lib, lib.compile)
 
 
-PARTS = (small, bandwidth, products, attention, train, train_compiled, gpt2_eager, resnet_eager, gpt2_compiled,
+PARTS = (small, bandwidth, products, orders, attention, train, train_compiled, gpt2_eager, resnet_eager, gpt2_compiled,
          resnet_compiled)  # fmt: skip
 
 
