@@ -7,8 +7,12 @@ outside the input. Pixels of one output row are a run, copied in vectors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..writer import Reg, Writer
 from .interface import Tile, load_params
+
+Copy = Callable[[Writer, Tile, Reg, Reg, Reg, Reg], None]     # target, source, count, step
 
 GEOMETRY = (
     "outs", "taps", "rows",                       # outputs per group, taps, channels x taps per group
@@ -23,6 +27,7 @@ TAP = 5            # a tap: element offset, depth and row offsets, first and las
 AHEAD = 6          # window rows between asking for memory and reading it
 RUN = 6            # a run: source offset, depth, row, column, length, place in the block
 PIECE = 3          # a vector to copy: source offset, place in the block, mask of its lanes
+STRETCH = 3        # elements to copy: source offset, place in the block, how many
 JOINED = 3         # a stretch of neighbouring pixels of the result: offset, length, place in the block
 
 
@@ -66,8 +71,22 @@ def find_runs(w: Writer, runs: Reg, offsets: Reg, first: Reg, count: Reg, number
 
 def copy_row(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: Reg) -> None:
     """count elements, `step` apart, to `target` side by side."""
-    unit = w.compare("eq", step, 1)
-    wide = w.both(unit, w.compare("sge", count, tile.lanes))
+    for condition, copy in ways_to_copy(w, step):
+        with w.when(condition):
+            copy(w, tile, target, source, count, step)
+
+
+def ways_to_copy(w: Writer, step: Reg) -> list[tuple[Reg, Copy]]:
+    """Conditions on the step, of which one holds, and what copies elements then."""
+    near = [w.compare("eq", step, apart) for apart in (1, 2, 4)]
+    other = w.negate(near[0])
+    for condition in near[1:]:
+        other = w.both(other, w.negate(condition))
+    return list(zip([*near, other], [copy_neighbours, copy_seconds, copy_fourths, copy_all], strict=True))
+
+
+def copy_neighbours(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: Reg) -> None:
+    wide = w.compare("sge", count, tile.lanes)
     with w.when(wide):
         last = w.sub(count, tile.lanes)
         with w.loop(0, w.sub(last, 3 * tile.lanes), 4 * tile.lanes) as several:
@@ -87,25 +106,42 @@ def copy_row(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: 
             w.at(target, last, tile.element),
             tile.size,
         )
-    other = w.negate(wide)
-    for apart in (2, 4):   # a vector of neighbours holds every second or fourth of them
-        chosen = w.compare("eq", step, apart)
-        with w.when(chosen):
-            # Not for the last elements: the vector would reach past them, perhaps out of memory.
-            with w.loop(0, w.sub(count, tile.lanes), tile.lanes) as j:
-                near = w.load(
-                    f"<{apart * tile.lanes} x {tile.element}>", w.at(source, w.mul(j.i, apart), tile.element), tile.size
-                )
-                w.store(w.every(near, apart, tile.lanes), w.at(target, j.i, tile.element), tile.size)
-            copy_elements(w, tile, target, source, j.i, count, step)
-        other = w.both(other, w.negate(chosen))
-    with w.when(other):
-        copy_elements(w, tile, target, source, Reg("0", "i64"), count, step)
+    with w.when(w.negate(wide)):
+        copy_all(w, tile, target, source, count, step)
 
 
-def copy_elements(w: Writer, tile: Tile, target: Reg, source: Reg, begin: Reg, end: Reg, step: Reg) -> None:
-    """Elements [begin, end) of a row, one by one."""
-    with w.loop(begin, end, carry=[w.at(source, w.mul(begin, step), tile.element)]) as j:
+def copy_seconds(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: Reg) -> None:
+    copy_some(w, tile, target, source, count, step, 2)
+
+
+def copy_fourths(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: Reg) -> None:
+    copy_some(w, tile, target, source, count, step, 4)
+
+
+def copy_some(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: Reg, apart: int) -> None:
+    """A vector of neighbours holds every second or fourth of them."""
+    # Not for the last elements: the vector would reach past them, perhaps out of memory.
+    with w.loop(0, w.sub(count, tile.lanes), tile.lanes) as j:
+        copy_apart(w, tile, target, source, j.i, apart, 0)
+    many = w.compare("sgt", count, tile.lanes)
+    with w.when(many):   # theirs ends with them, over what the one before it wrote
+        copy_apart(w, tile, target, source, w.sub(count, tile.lanes), apart, apart - 1)
+    with w.when(w.negate(many)):
+        copy_all(w, tile, target, source, count, step)
+
+
+def copy_apart(w: Writer, tile: Tile, target: Reg, source: Reg, first: Reg, apart: int, before: int) -> None:
+    """A vector of elements `apart`, from element `first` on; what is read begins `before` the first of them."""
+    near = w.load(
+        f"<{apart * tile.lanes} x {tile.element}>", w.at(source, w.sub(w.mul(first, apart), before), tile.element),
+        tile.size,
+    )  # fmt: skip
+    w.store(w.every(near, apart, tile.lanes, before), w.at(target, first, tile.element), tile.size)
+
+
+def copy_all(w: Writer, tile: Tile, target: Reg, source: Reg, count: Reg, step: Reg) -> None:
+    """Elements one by one."""
+    with w.loop(0, count, carry=[source]) as j:
         w.store(w.load(tile.element, j.carry[0], tile.size), w.at(target, j.i, tile.element), tile.size)
         j.next = [w.at(j.carry[0], step, tile.element)]
 
@@ -141,11 +177,7 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
     other = w.negate(w.new("i1", f"or {unit}, {pair.text}"))
     with w.loop(0, w["taps"]) as tap:
         entry = w.at(w["table"], w.mul(tap.i, TAP), "i64")
-        # Channels c of the rows asked for: first <= c * taps + tap < first + count.
-        begin, end = (
-            w.div(w.add(w.max(w.sub(k, tap.i), 0), w.sub(w["taps"], 1)), w["taps"])
-            for k in (w["first"], w.add(w["first"], w["count"]))
-        )
+        begin, end = channels_of(w, tap.i)
         row = w.at(w["target"], w.mul(w.sub(w.add(w.mul(begin, w["taps"]), tap.i), w["first"]), stride), tile.element)
         base = w.at(w["input"], w.add(w.mul(begin, w["in_channel"]), w.load("i64", entry, 8)), tile.element)
         with w.when(w.compare("slt", begin, end)):
@@ -215,37 +247,82 @@ def read_far(w: Writer, tile: Tile, of: Reg, bits: Reg) -> Reg:
 
 
 def plain_pack_text(tile: Tile, stride: int) -> str:
-    """Row after row, run by run."""
+    """Taps outside: what a tap and the runs have to do with each other becomes a list of stretches to copy and one of
+    vectors of zeros, the same for all channels."""
     w = Writer("pack", PACK, "internal ")
+    stretches, zeros = w.scratch("i64", STRETCH * tile.block), w.scratch("i64", 2 * (tile.block + tile.lanes))
     load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step"))
-    lonely = w.both(w.compare("eq", w["taps"], 1), w.compare("eq", w["in_step"], 1))
-    source0 = w.at(w["input"], w.mul(w.div(w["first"], w["taps"]), w["in_channel"]), tile.element)
-    with w.loop(0, w["count"], carry=[w.rem(w["first"], w["taps"]), source0]) as k:
-        tap, channel = k.carry
-        entry = w.at(w["table"], w.mul(tap, TAP), "i64")
-        offset, dz, dy, low, high = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(TAP))
-        base = w.at(channel, offset, tile.element)
-        row = w.at(w["target"], w.mul(k.i, stride), tile.element)
-        with w.loop(w["begin"], w["end"]) as r:   # whole runs: strips of them would be short
-            run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
-            source, z, y, column, length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in range(RUN))
-            inside = w.both(w.compare("ult", w.add(z, dz), w["in_d"]), w.compare("ult", w.add(y, dy), w["in_h"]))
-            left = w.min(w.max(w.sub(low, column), 0), length)
-            right = w.max(w.min(w.sub(high, column), length), left)
-            left, right = w.select(inside, left, length), w.select(inside, right, length)
-            to = w.at(row, place, tile.element)
-            fill_zeros(w, tile, to, Reg("0", "i64"), left)
-            begin = w.at(base, w.add(source, w.mul(left, w["in_step"])), tile.element)
-            with w.when(lonely):   # every row comes from memory of its own: ask for those to come
-                ahead = w.at(begin, w.mul(w["in_channel"], AHEAD), tile.element)
-                with w.loop(0, length, 64 // tile.size) as line:
-                    w.prefetch(w.at(ahead, line.i, tile.element))
-            copy_row(w, tile, w.at(to, left, tile.element), begin, w.sub(right, left), w["in_step"])
-            fill_zeros(w, tile, to, right, length)
-        wraps = w.compare("eq", w.add(tap, 1), w["taps"])
-        following = w.at(channel, w.select(wraps, w["in_channel"], 0), tile.element)
-        k.next = [w.select(wraps, 0, w.add(tap, 1)), following]
+    lonely = w.compare("eq", w["taps"], 1)
+    ways = ways_to_copy(w, w["in_step"])
+    with w.loop(0, w["taps"]) as tap:
+        entry = w.at(w["table"], w.mul(tap.i, TAP), "i64")
+        begin, end = channels_of(w, tap.i)
+        row = w.at(w["target"], w.mul(w.sub(w.add(w.mul(begin, w["taps"]), tap.i), w["first"]), stride), tile.element)
+        base = w.at(w["input"], w.add(w.mul(begin, w["in_channel"]), w.load("i64", entry, 8)), tile.element)
+        with w.when(w.compare("slt", begin, end)):
+            number, empty = find_stretches(w, tile, stretches, zeros, entry)
+            channels, apart = w.sub(end, begin), w.mul(w["taps"], stride)
+            for condition, copy in ways:
+                with w.when(condition), w.loop(0, channels, carry=[row, base]) as c:
+                    to, of = c.carry
+                    with w.loop(0, empty) as n:
+                        place = w.load("i64", w.at(zeros, n.i, "i64"), 8)
+                        w.store(Reg("zeroinitializer", tile.vector), w.at(to, place, tile.element), tile.size)
+                    with w.loop(0, number) as n:
+                        stretch = w.at(stretches, w.mul(n.i, STRETCH), "i64")
+                        offset, place, count = (w.load("i64", w.at(stretch, k, "i64"), 8) for k in range(STRETCH))
+                        source = w.at(of, offset, tile.element)
+                        if copy is copy_neighbours:
+                            ask_ahead(w, tile, lonely, source, count)
+                        copy(w, tile, w.at(to, place, tile.element), source, count, w["in_step"])
+                    c.next = [w.at(to, apart, tile.element), w.at(of, w["in_channel"], tile.element)]
     return w.text()
+
+
+def channels_of(w: Writer, tap: Reg) -> tuple[Reg, Reg]:
+    """Channels c of the window rows asked for: first <= c * taps + tap < first + count."""
+    begin, end = (
+        w.div(w.add(w.max(w.sub(k, tap), 0), w.sub(w["taps"], 1)), w["taps"])
+        for k in (w["first"], w.add(w["first"], w["count"]))
+    )
+    return begin, end
+
+
+def ask_ahead(w: Writer, tile: Tile, lonely: Reg, source: Reg, count: Reg) -> None:
+    """Where every window row comes from memory of its own: ask for those to come."""
+    with w.when(lonely):
+        ahead = w.at(source, w.mul(w["in_channel"], AHEAD), tile.element)
+        with w.loop(0, count, 64 // tile.size) as line:
+            w.prefetch(w.at(ahead, line.i, tile.element))
+
+
+def find_stretches(w: Writer, tile: Tile, stretches: Reg, zeros: Reg, entry: Reg) -> tuple[Reg, Reg]:
+    """Write what a tap copies: source offset, place, length; and where vectors of zeros go, before that is copied over
+    what they spill into. Returns how many of each."""
+    dz, dy, low, high = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(1, TAP))
+    none = Reg("0", "i64")
+
+    def fill(first: Reg, past: Reg, place: Reg, number: Reg) -> Reg:
+        with w.loop(first, past, tile.lanes, carry=[number]) as v:
+            w.store(w.add(place, v.i), w.at(zeros, v.carry[0], "i64"), 8)
+            v.next = [w.add(v.carry[0], 1)]
+        return v.carry[0]
+
+    with w.loop(w["begin"], w["end"], carry=[none, none]) as r:
+        number, empty = r.carry
+        run = w.at(w["runs"], w.mul(r.i, RUN), "i64")
+        source, z, y, column, length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in range(RUN))
+        inside = w.both(w.compare("ult", w.add(z, dz), w["in_d"]), w.compare("ult", w.add(y, dy), w["in_h"]))
+        left = w.min(w.max(w.sub(low, column), 0), length)
+        right = w.max(w.min(w.sub(high, column), length), left)
+        left, right = w.select(inside, left, length), w.select(inside, right, length)
+        empty = fill(right, length, place, fill(none, left, place, empty))
+        here = w.at(stretches, w.mul(number, STRETCH), "i64")
+        values = (w.add(source, w.mul(left, w["in_step"])), w.add(place, left), w.sub(right, left))
+        for k, value in enumerate(values):
+            w.store(value, w.at(here, k, "i64"), 8)
+        r.next = [w.select(w.compare("slt", left, right), w.add(number, 1), number), empty]
+    return r.carry[0], r.carry[1]
 
 
 def join_runs(w: Writer, joined: Reg, runs: Reg, offsets: Reg, number: Reg) -> Reg:
