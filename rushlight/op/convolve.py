@@ -104,29 +104,29 @@ def pack_nest(code: str, height: int) -> Nest:
     item, r, c, z, y, x = (expr.var(name) for name in ("i", "r", "c", "z", "y", "x"))
     zero, size = expr.const(0, "i64"), expr.const(height, "i64")
     group, panel = expr.idiv(item, p["panels"]), expr.irem(item, p["panels"])
-    out = panel * size + r
-    source = (
-        group * p["group"]
-        + out * p["out"]
-        + c * p["channel"]
-        + z * p["depth"]
-        + y * p["row"]
-        + x * p["column"]
-        + p["first"]
-    )
     row = ((c * p["taps_d"] + z) * p["taps_h"] + y) * p["taps_w"] + x
-    target = (item * p["channels"] * p["taps_d"] * p["taps_h"] * p["taps_w"] + row) * size + r
+    weighed = c * p["channel"] + z * p["depth"] + y * p["row"] + x * p["column"] + p["first"]
 
-    def each(inner: Any) -> For:
-        taps = For("z", zero, p["taps_d"], (For("y", zero, p["taps_h"], (For("x", zero, p["taps_w"], (inner,)),)),))
+    def source(r: Any) -> Any:
+        return group * p["group"] + (panel * size + r) * p["out"] + weighed
+
+    def target(r: Any) -> Any:
+        return (item * p["channels"] * p["taps_d"] * p["taps_h"] * p["taps_w"] + row) * size + r
+
+    def each(*inner: Any) -> For:
+        taps = For("z", zero, p["taps_d"], (For("y", zero, p["taps_h"], (For("x", zero, p["taps_w"], inner),)),))
         # Channels outside: taps of a panel's outputs lie close together, those of channels may share few cache sets.
         return For("c", zero, p["channels"], (taps,))
 
-    read, nothing = expr.load(0, source, code), expr.const(0.0, code)
-    whole = each(For("r", zero, size, (Store(1, target, read),), vector=True))
-    some = If(expr.lt(out, p["outs"]), (Store(1, target, read),), (Store(1, target, nothing),))
-    is_whole = expr.le(panel * size + size, p["outs"])
-    body = If(is_whole, (whole,), (each(For("r", zero, size, (some,))),))
+    whole = each(For("r", zero, size, (Store(1, target(r), expr.load(0, source(r), code)),), vector=True))
+    # Outputs that lie apart are read one by one, and without a loop: a turn of it would take longer than an element.
+    every = [expr.const(k, "i64") for k in range(height)]
+    apart = each(*[Store(1, target(k), expr.load(0, source(k), code)) for k in every])
+    is_there = expr.lt(panel * size + r, p["outs"])
+    some = If(is_there, (Store(1, target(r), expr.load(0, source(r), code)),),
+              (Store(1, target(r), expr.const(0.0, code)),))  # fmt: skip
+    is_whole, dense = expr.le(panel * size + size, p["outs"]), expr.eq(p["out"], expr.const(1, "i64"))
+    body = If(is_whole, (If(dense, (whole,), (apart,)),), (each(For("r", zero, size, (some,))),))
     return Nest("conv_pack_weights", operands([code], [code]), names, rows(body))
 
 
