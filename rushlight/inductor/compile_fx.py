@@ -15,6 +15,7 @@ from ..op import find_op
 from . import report, settings
 from .compiled import Compiled, Description
 from .emit import Emitter
+from .epilogues import join_epilogues
 from .joined import write_joined
 from .merge import merge
 from .overlap import overlapped
@@ -114,6 +115,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     live = alive(reader.nodes, outputs)
     grouping = Grouping(live)
     merge(grouping)
+    join_epilogues(grouping, reader, outputs)
     units = overlapped(grouping.units.values())
     if is_shown("graph"):
         show("graph", "units", summary(units))

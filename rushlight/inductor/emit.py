@@ -7,16 +7,19 @@ makes it before the first step that names it and frees it after the last, so tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ..codegen.schedule import schedule_rows
+from ..codegen.schedule.cpu_contraction import packing_apart
+from ..loops.inline import inline
 from ..op.pack import lowered_steps, packed
 from . import packing
 from .compiled import PlanParts
 from .join import group_lowered
 from .packing import moved
 from .python_steps import called, looking
-from .read_graph import Node, by_code
+from .read_graph import Node, by_code, is_value
 from .rows import row_program
 from .units import Unit
 from .values import Buffer, Value
@@ -134,6 +137,8 @@ class Emitter:
             self.rows(unit, read_outside)
         elif unit.form == "fold":
             self.lowered(unit.nodes[0].lowered, unit.nodes[0].inputs, [v.buffer for v in unit.nodes[0].results])
+        elif unit.form == "product":
+            self.product(unit, read_outside)
         elif unit.form == "call":
             self.call(unit.nodes[0])
         elif unit.form == "steps" or unit.form == "rows":
@@ -166,6 +171,24 @@ class Emitter:
         places = [*map(self.place, inputs), *[(self.home(b), 0) for b in outs]]
         places += [(self.slot(*s), 0) for s in slots[len(outs) :]]
         self.add(steps, places, lowered.on_error)
+
+    def product(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        """A product and what is computed of its sums (epilogues.py)."""
+        first, *rest = unit.nodes
+        outs = [v.buffer for n in rest for v in n.results if read_outside(v.buffer)]
+        points, read = group_lowered(rest, outs)
+        place = [v.buffer for v in read].index(first.results[0].buffer)
+        operand = [k for k, r in enumerate(points.reads) if hasattr(r, "dims")][place]
+        given = dict(zip([p.name for p, a in zip(first.definition.spec.params, first.args, strict=True) if is_value(a)],
+                         first.inputs, strict=True))  # fmt: skip
+        inputs = [given[m.name] for m in first.lowered.memories] + [v for k, v in enumerate(read) if k != place]
+        slots = [("new", b.dtype, b.sizes, None, -1, 0) for b in outs]
+        with packing_apart() if inputs[1].buffer.is_static else nullcontext():
+            steps = lowered_steps(inline(points, operand, first.lowered), self.device, KERNELS, slots)
+        places = [*map(self.place, inputs), *[(self.home(b), 0) for b in outs]]
+        temporaries = set(range(len(places), len(places) + len(slots) - len(outs)))
+        places += [(self.slot(*s), 0) for s in slots[len(outs) :]]
+        self.add(packing.unpacked(self, steps, places, [v.buffer for v in inputs], temporaries), places)
 
     def plan(self, node: Node) -> None:
         """The steps of an op's own plan."""

@@ -230,23 +230,43 @@ class _Product:
         strips = min_(var("j0") + var("part"), idiv(var("n") + number(self.cut.width - 1), self.width))
         if self.form == "packed":
             at = (var("matrix") * var("batch_b") + var("j") * var("k") + var("k0")) * self.width
-            return For("j", var("j0"), strips, (self.tiles("s", self.b, at, self.width),))
-        groups = idiv(strips - var("j0") + number(TOGETHER - 1), number(TOGETHER))
-        inside = self.tiles("s", self.strip, (var("j") - var("g0")) * number(self.slice * self.cut.width), self.width)
-        packed = (*self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
+            inside = self.tiles("s", self.b, at, self.width)
+            if self.finish is None:
+                return For("j", var("j0"), strips, (inside,))
+            body: tuple[Statement, ...] = (For("j", var("g0"), var("g0") + var("some"), (inside,)),)
+        else:
+            place = (var("j") - var("g0")) * number(self.slice * self.cut.width)
+            inside = self.tiles("s", self.strip, place, self.width)
+            body = (*self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
         if self.form == "direct":    # strips that are not whole would be read past the end of memory
             at = var("matrix") * var("batch_b") + var("k0") * var("right_step") + var("d") * self.width
             whole = For("d", var("g0"), var("g0") + var("some"), (self.tiles("t", self.b, at, var("right_step"), "d"),))
-            packed = (If(ge(var("n"), (var("g0") + var("some")) * self.width), (whole,), packed),)
-        return For("group", ZERO, groups, (
+            body = (If(ge(var("n"), (var("g0") + var("some")) * self.width), (whole,), body),)
+        return For("group", ZERO, idiv(strips - var("j0") + number(TOGETHER - 1), number(TOGETHER)), (
             Local("g0", var("j0") + var("group") * number(TOGETHER)),
             Local("some", min_(number(TOGETHER), strips - var("g0"))),
-            *packed,
+            *body,
+            *self.finished(),
         ))  # fmt: skip
+
+    def finished(self) -> list[Statement]:
+        """What becomes of the sums of a group of strips, once all of k was summed: they are still in the nearest cache,
+        and rows of them are long enough to keep a processor busy with values that do not wait for each other."""
+        if self.finish is None:
+            return []
+        corner = (var("i0"), var("g0") * self.width)
+        at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
+        most = number(TOGETHER * self.cut.width)
+        wide = min_(var("some") * self.width, var("n") - corner[1])
+        done: Statement = self.finish.loop(self.code, len(self.read), at, corner, var("high"), wide, "f")
+        if self.cut.is_narrow:     # of a known number of columns nothing is left over
+            whole = self.finish.loop(self.code, len(self.read), at, corner, var("high"), most, "fw")
+            done = If(ge(wide, most), (whole,), (done,))
+        return [If(ge(var("k0") + var("deep"), var("k")), (done,))]
 
     def tiles(self, name: str, right: int, at: Value, step: Value, strip: str = "j") -> For:
         """All rows times the strip that begins at element `at` of operand `right`."""
-        return For(name, ZERO, var("row_strips"), tuple(self.tile(var(name), var(strip), right, at, step)))
+        return For(name, ZERO, var("row_strips"), (self.tile(var(name), var(strip), right, at, step),))
 
     def pack_strips(self) -> list[Statement]:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
@@ -262,23 +282,15 @@ class _Product:
             self.cut.width,
         )]  # fmt: skip
 
-    def tile(self, s: Value, j: Value, right: int, right_at: Value, right_step: Value) -> list[Statement]:
-        """One tile of the result, and what becomes of it once all of k was summed."""
-        k0, deep = var("k0"), var("deep")
+    def tile(self, s: Value, j: Value, right: int, right_at: Value, right_step: Value) -> Multiply:
+        """One tile of the result."""
         corner = (var("i0") + s * self.height, j * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
-        multiply = Multiply(
+        return Multiply(
             self.left, s * number(self.slice * self.cut.pitch), right, right_at, right_step, self.c, at, var("row"),
-            high, wide, deep, ne(k0, ZERO), self.cut.height, self.cut.vectors,
+            high, wide, var("deep"), ne(var("k0"), ZERO), self.cut.height, self.cut.vectors,
         )  # fmt: skip
-        if self.finish is None:
-            return [multiply]
-        done: Statement = self.finish.loop(self.code, len(self.read), at, corner, high, wide, s.attr)
-        if self.cut.is_narrow:     # vectors of an unknown number of columns go four at a time, more than there are
-            whole = self.finish.loop(self.code, len(self.read), at, corner, high, self.width, f"{s.attr}w")
-            done = If(ge(wide, self.width), (whole,), (done,))
-        return [multiply, If(ge(k0 + deep, var("k")), (done,))]
 
 
 class _SpanProduct(_Product):
@@ -349,8 +361,8 @@ class Finish:
     def loop(
         self, code: str, first: int, at: Value, corner: tuple[Value, Value], high: Value, wide: Value, prefix: str
     ) -> Statement:
-        """Over a tile whose sums are complete: it is still in the nearest cache. Operands are numbered from `first` on:
-        what is read, the result, the sums where they are no result."""
+        """Over rows of complete sums. Operands are numbered from `first` on: what is read, the result, the sums where
+        they are no result."""
         r, q = var(f"{prefix}.r"), var(f"{prefix}.q")
         reads = []
         for k, (own, kind) in enumerate(zip(self.codes, self.columns, strict=True)):
