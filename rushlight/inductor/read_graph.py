@@ -31,7 +31,7 @@ from ..symbols import SymInt
 from . import settings
 from .lines import product_plan
 from .tune import can_be_tuned, fastest, kept_plan
-from .values import Buffer, Value, fresh, fresh_lines, hints, is_value, map_values, named
+from .values import Buffer, Value, fresh, fresh_lines, hints, is_value, layout_key, map_values, named
 
 
 class Node:
@@ -74,6 +74,7 @@ class Reader:
         self.nodes: list[Node] = []
         self.known: dict[tuple, Node] = {}      # calls made before: the same op on the same values is made once
         self.bodies: dict[tuple, Any] = {}      # what composites are made of, by their arguments' layouts
+        self.answers: dict[tuple, Any] = {}     # what rules of ops said, likewise
 
     def read(self, graph_module: Any, inputs: Sequence[Any]) -> list[Any]:
         """The graph's outputs, from what its placeholders stand for: Values, or plain arguments."""
@@ -186,9 +187,22 @@ class Reader:
         except Untraceable:
             return rule(self.stands(settled(args)))
 
+    def asked_once(self, definition: Any, what: str, rule: Callable[[tuple], Any], args: tuple) -> Any:
+        """The same, once for all arguments of a layout: networks repeat themselves."""
+        try:
+            key = definition, what, layout_key(args)
+            hash(key)
+        except TypeError:      # sizes that stand for others, or arguments that cannot be looked up by
+            return self.asked(rule, args)
+        if key not in self.answers:
+            self.answers[key] = self.asked(rule, args)
+        return self.answers[key]
+
     def planned(self, definition: Any, args: tuple) -> Any:
         """The plan that eager mode would make, or None."""
-        plan = self.asked(lambda stands: kept_plan(definition, stands), args)
+        plan = self.asked_once(definition, "plan", lambda stands: kept_plan(definition, stands), args)
+        if plan is not None and plan.calls_python:      # functions of its own, which may remember what they did
+            plan = self.asked(lambda stands: kept_plan(definition, stands), args)
         if settings.tune and plan is not None and can_be_tuned(definition, args, self.device):
             return fastest(definition, args, self.stands(args), plan)
         if plan is not None and plan.calls_python and not all(keeps_no_sizes(s[0]) for s in plan.parts[0]):
@@ -288,12 +302,12 @@ class Reader:
 
     def points(self, node: Node, fx_node: Any) -> bool:
         definition = node.definition
-        if self.asked(definition.returns_itself, node.args):
+        if self.asked_once(definition, "returns itself", definition.returns_itself, node.args):
             node.form, node.results = "nothing", [node.inputs[0]]
             self.nodes.pop()
             return True
         try:
-            lowered = self.asked(definition.lower, node.args)
+            lowered = self.asked_once(definition, "lower", definition.lower, node.args)
         except NotLowerable:
             return False
         if definition.divisor and lowered.reads[0].code[0] in "iu":     # integer division looks for zeros first

@@ -126,6 +126,24 @@ def named(structure: Any) -> Any:
     return (type(structure), str(structure) if isinstance(structure, float) else structure)
 
 
+def layout_key(x: Any) -> Any:
+    """Arguments as something to look up by what depends on layouts alone. Raises TypeError where sizes stand for
+    others."""
+    kind = type(x)
+    if kind is Value:
+        if not _INT.issuperset(map(type, x.sizes)) or not _INT.issuperset(map(type, x.strides)):
+            raise TypeError("sizes that stand for others")
+        return x.sizes, x.strides, x.dtype
+    if kind is tuple or kind is list:
+        return kind, *[layout_key(v) for v in x]
+    if isinstance(x, Extent):
+        raise TypeError("a number that stands for others")
+    return kind, str(x) if kind is float else x
+
+
+_INT = frozenset((int,))
+
+
 def map_values(structure: Any, function: Callable, chosen: Callable[[Any], bool]) -> Any:
     """The structure with the chosen leaves exchanged."""
     if chosen(structure):
