@@ -133,6 +133,6 @@ def share_packing(reader: Reader, changing: set[Buffer]) -> None:
             continue
         for n in nodes:
             with gemm.packing_apart():
-                plan: Any = reader.planned(n.definition, n.args)
+                plan: Any = reader.planned(n.definition, n.args, "packed apart")
             if plan is not None:
                 n.plan = plan

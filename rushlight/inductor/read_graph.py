@@ -198,9 +198,10 @@ class Reader:
             self.answers[key] = self.asked(rule, args)
         return self.answers[key]
 
-    def planned(self, definition: Any, args: tuple) -> Any:
-        """The plan that eager mode would make, or None."""
-        plan = self.asked_once(definition, "plan", lambda stands: kept_plan(definition, stands), args)
+    def planned(self, definition: Any, args: tuple, way: str = "plan") -> Any:
+        """The plan that eager mode would make, or None. `way` names what else it depends on, where planners were told
+        something."""
+        plan = self.asked_once(definition, way, lambda stands: kept_plan(definition, stands), args)
         if plan is not None and plan.calls_python:      # functions of its own, which may remember what they did
             plan = self.asked(lambda stands: kept_plan(definition, stands), args)
         if settings.tune and plan is not None and can_be_tuned(definition, args, self.device):
