@@ -13,6 +13,7 @@
 
 #include "boundary.h"
 #include "call.h"
+#include "dict_watch.h"
 #include "tape.h"
 
 namespace rl {
@@ -20,12 +21,9 @@ namespace rl {
 namespace {
 
 // ma_version_tag changes with every write to a dict. From 3.13 on an object's attributes are written without it, behind
-// the back of the dict that stands for them; in 3.14 it is gone.
+// the back of the dict that stands for them, and in 3.14 it is gone: there the interpreter tells of writes.
 #if PY_VERSION_HEX < 0x030d0000
 #define RUSHLIGHT_DICT_VERSIONS 1
-constexpr bool kTellsVersions = true;
-#else
-constexpr bool kTellsVersions = false;
 #endif
 
 enum class Read : uint8_t {
@@ -108,6 +106,7 @@ struct GuardTree {
   PyObject_HEAD
   std::vector<Settled>* settled;
   std::vector<PyObject*>* stable;      // by node: the value it had, where the list shows that it still has it
+  Reliance* reliance;                  // dicts that the list needs unwritten, where they have no versions
   int patience;                        // lists that were made in vain cost it
   std::vector<GuardNode>* nodes;
   std::vector<Related>* related;
@@ -130,8 +129,8 @@ uint64_t version_of(PyObject* dict) {
 #endif
 }
 
-// Dicts whose version tells of every write; an OrderedDict may turn its order without one.
-bool has_version(PyObject* o) { return kTellsVersions && (PyDict_CheckExact(o) || PyODict_CheckExact(o)); }
+// Dicts of which every write is told; an OrderedDict may turn its order without one.
+bool tells_writes(PyObject* o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); }
 
 ModeWords words_now() {
   const ThreadState& now = thread_state();
@@ -415,7 +414,13 @@ struct Settler {
   static uint64_t number(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
   void version(int node, PyObject* dict) {
-    if (seen.emplace(dict, true).second) add(Step::Version, node, dict, version_of(dict));
+    if (!seen.emplace(dict, true).second) return;
+#ifdef RUSHLIGHT_DICT_VERSIONS
+    add(Step::Version, node, dict, version_of(dict));
+#else
+    (void)node;
+    tree->reliance->add(dict);
+#endif
   }
 
   // Whether the value hangs on its parent's in a way that the steps written here show to be the same.
@@ -425,7 +430,7 @@ struct Settler {
     if (n.read == Read::DictOf) return add(Step::Instance, i, from, number(values[i])), true;
     if (n.read == Read::TypeOf) return add(Step::Type, i, from, number(values[i])), true;
     if (n.read != Read::Item) return false;
-    if (has_version(from)) return version(i, from), true;
+    if (tells_writes(from)) return version(i, from), true;
     return PyTuple_CheckExact(from);
   }
 
@@ -435,7 +440,7 @@ struct Settler {
     if (c.test == Test::Is || c.test == Test::IsWeak) return;
     if (c.test == Test::Equals && is_unchanging(value)) return;
     if (c.test == Test::Tensor) return add(Step::Layout, i, value, number(&c));
-    if (kTellsVersions && on_keys(c, value)) return version(i, value);
+    if (on_keys(c, value)) return version(i, value);
     add(Step::Check, i, value, number(&c));
   }
 
@@ -464,11 +469,10 @@ struct Settler {
 };
 
 void settle(GuardTree* tree, const Value* values) {
-#ifdef RUSHLIGHT_DICT_VERSIONS
   if (tree->patience <= 0) return;
   tree->patience--;
+  tree->reliance->clear();
   Settler{tree, values, {}, {}}.run();
-#endif
 }
 
 PyObject* instance_dict(PyObject* o) {      // borrowed
@@ -517,7 +521,7 @@ bool still_holds(GuardTree* t, PyObject* const* locals, Py_ssize_t count, PyObje
       case Step::Layout:
       case Step::Check: good = holds(*reinterpret_cast<const Check*>(s.expected), s.object); break;
     }
-    if (!good) return PyErr_Clear(), false;
+    if (!good || t->reliance->is_broken) return PyErr_Clear(), false;
   }
   bool good = relations_hold(t, [&](int i) { return walk.at(i); });
   PyErr_Clear();
@@ -530,7 +534,7 @@ bool is_guard_tree(PyObject* o) { return Py_TYPE(o) == GuardTreeType; }
 
 bool guards_hold(PyObject* tree, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells) {
   auto* t = reinterpret_cast<GuardTree*>(tree);
-  if (!t->settled->empty() && still_holds(t, locals, count, globals, cells)) {
+  if (!t->settled->empty() && !t->reliance->is_broken && still_holds(t, locals, count, globals, cells)) {
     t->patience = kPatience;
     return true;
   }
@@ -674,6 +678,7 @@ PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject*) {
   tree->related = new std::vector<Related>();
   tree->settled = new std::vector<Settled>();
   tree->stable = new std::vector<PyObject*>();
+  tree->reliance = new Reliance();
   tree->patience = kPatience;
   tree->slots = slots;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); i++)
@@ -708,6 +713,7 @@ int tree_clear(PyObject* self) {
   tree->nodes = new std::vector<GuardNode>();      // a tree without guards; it is garbage, and nobody asks it again
   tree->related = new std::vector<Related>();
   tree->settled->clear();
+  tree->reliance->clear();
   delete nodes;
   delete related;
   return 0;
@@ -719,6 +725,7 @@ void tree_dealloc(PyObject* self) {
   delete tree->nodes;
   delete tree->related;
   delete tree->settled;
+  delete tree->reliance;
   delete tree->stable;
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);

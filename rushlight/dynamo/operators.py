@@ -28,6 +28,19 @@ def has_operators(x: Any) -> bool:
     return is_python_class(type(x)) or isinstance(x, enum.Enum)
 
 
+def class_getitem(owner: type) -> types.FunctionType | None:
+    """The function of the program that Class[key] calls, if there is one."""
+    if on_class(type(owner), "__getitem__") is not MISSING:
+        return None
+    for kind in owner.__mro__:
+        found = vars(kind).get("__class_getitem__")
+        if found is not None:
+            function = getattr(found, "__func__", None)
+            is_own = type(function) is types.FunctionType and function.__module__ != "typing"
+            return function if is_own else None
+    return None
+
+
 class unwatched:  # noqa: N801 - used as a function
     """Inside, built-in code has handed control back to the machine."""
 
@@ -235,6 +248,9 @@ class Operators(Attributes):
     def get_item(self, owner: Any, key: Any) -> Any:
         """owner[key]"""
         if isinstance(owner, type):
+            found = class_getitem(owner)
+            if found is not None:
+                return self.call(found, (owner, key), {})
             return self.native(operator.getitem, (owner, key))
         if python_method(owner, "__getitem__"):
             return self.call(on_class(type(owner), "__getitem__"), (owner, key), {})

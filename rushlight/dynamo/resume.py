@@ -37,6 +37,8 @@ from .instructions import (
 )
 
 _READS_ALL = frozenset(("locals", "vars", "eval", "exec", "dir"))
+_SEES_LIVES = frozenset(("weakref", "ref", "proxy", "finalize", "WeakKeyDictionary", "WeakValueDictionary", "WeakSet",
+                         "WeakMethod"))  # fmt: skip
 _GENERATORS = 0x20 | 0x80 | 0x200      # flags of code: generators, coroutines, and both
 _NOT_ALONE = frozenset(("YIELD_VALUE", "SEND", "RERAISE", "WITH_EXCEPT_START", "CLEANUP_THROW", "END_SEND",
                         "RETURN_GENERATOR", "GET_AWAITABLE", "KW_NAMES", "PRECALL"))  # fmt: skip
@@ -82,7 +84,8 @@ class _Program:
 def _program(code: CodeType) -> _Program:
     instructions = decode(code)
     live = liveness(instructions)
-    if any(one.argval in _READS_ALL for one in instructions if one.name in ("LOAD_GLOBAL", "LOAD_NAME")):
+    reads = _READS_ALL | _SEES_LIVES      # what nothing refers to any more is seen to be gone: variables stay
+    if any(one.argval in reads for one in instructions if one.name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")):
         everything = frozenset((*code.co_varnames, *code.co_cellvars))
         live = [everything] * len(instructions)
     elif "__class__" in code.co_freevars and code.co_argcount:     # super() reads the first argument by its place

@@ -14,6 +14,7 @@ from . import (
     cases_edges,
     cases_functions,
     cases_gradients,
+    cases_library,
     cases_modes,
     cases_numpy,
     cases_programs,
@@ -22,7 +23,7 @@ from . import (
 )
 
 assert cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges and cases_functions \
-    and cases_gradients and cases_modes and cases_numpy and cases_programs \
+    and cases_gradients and cases_library and cases_modes and cases_numpy and cases_programs \
     and cases_subclasses  # fmt: skip
 
 
