@@ -51,14 +51,18 @@ class Median(Composite):
     """The middle element, the lower of two; NaN if there is one."""
 
     schema = "median(Tensor input) -> Tensor"
-    skips_nan = False
+    skips_nan, missing = False, "first"
 
     def compute(self, input):
-        if not input.numel():
+        n = input.numel()
+        if not n:
             if not input.dtype.is_floating_point:
                 raise RuntimeError(f"{self.name}(): an empty tensor of {input.dtype.name} has no median")
             return input.new_full((), math.nan)
-        return self.middle(input if input.ndim == 1 else input.reshape(-1), 0)[0].squeeze(0)
+        row = input if input.ndim == 1 else input.reshape(-1)
+        if row.dtype.is_floating_point:
+            return find_op("_ranked_element")(row, (n - 1) // 2, self.missing, 0)[0].squeeze(0)
+        return self.middle(row, 0)[0].squeeze(0)
 
     def middle(self, input: Any, dim: int) -> tuple[Any, Any]:
         """(values, indices) of the median along `dim`, which is kept."""
@@ -68,7 +72,7 @@ class Median(Composite):
         if not input.ndim or not input.dtype.is_floating_point:
             return ranked(input, dim, (n - 1) // 2, True)
         if input.ndim == 1 or reaches(n, SELECTED):    # of one row, however short, the calls take longest
-            return selected(input, (n - 1) // 2, "skipped" if self.skips_nan else "first", dim)
+            return selected(input, (n - 1) // 2, self.missing, dim)
         missing = input.detach().isnan().sum(dim, True)
         if self.skips_nan:
             position = (n - missing - 1).clamp(min=0).div(2, rounding_mode="floor")
@@ -81,7 +85,7 @@ class NanMedian(Median):
     """The middle of the elements that are not NaN."""
 
     schema = "nanmedian(Tensor input) -> Tensor"
-    skips_nan = True
+    skips_nan, missing = True, "skipped"
 
 
 class MedianDim(Median):
@@ -101,7 +105,7 @@ class NanMedianDim(MedianDim):
     """The middle of the elements along `dim` that are not NaN, and where it is."""
 
     schema = "nanmedian(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"
-    skips_nan = True
+    skips_nan, missing = True, "skipped"
 
 
 class KthValue(Composite):
