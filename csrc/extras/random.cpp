@@ -25,6 +25,14 @@ inline Four load(const uint32_t* words) {
 
 inline void store(uint32_t* words, Four four) { std::memcpy(words, &four, sizeof four); }
 
+inline Four even_words(Four low, Four high) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(low, high, 0, 2, 4, 6);
+#else   // GCC before 12
+  return Four{low[0], low[2], high[0], high[2]};
+#endif
+}
+
 inline Four twist(Four high, Four low) {
   const Four mixed = ((high ^ low) & kUpperBit) ^ low;
   return (mixed >> 1) ^ (reinterpret_cast<Four>((low & 1u) != 0) & 0x9908b0dfu);
@@ -100,7 +108,7 @@ bool toss(Coin coin, uint32_t one, const uint32_t* words, int count, uint32_t* h
     Four top[kFours];
     for (int u = 0; u < kFours; ++u) {
       const uint32_t* at = words + 2 * (i + 4 * u);
-      top[u] = __builtin_shufflevector(load(at), load(at + 4), 0, 2, 4, 6);
+      top[u] = even_words(load(at), load(at + 4));
     }
     for (int u = 0; u < kFours; ++u) top[u] ^= top[u] >> 11;
     for (int u = 0; u < kFours; ++u) top[u] ^= (top[u] << 7) & 0x9d2c5680u;
