@@ -284,4 +284,6 @@ def race(weights: Any, num_samples: int, generator: Any) -> Any:
     speed = weights / times
     if num_samples == 1:
         return speed.argmax(-1, keepdim=True)
-    return speed.topk(num_samples)[1]
+    values, places = speed.topk(num_samples)
+    order = None if weights.device.type == "cpu" else handlers[weights.device.type].own("random_order")
+    return places if order is None else order(values, places)

@@ -22,7 +22,7 @@ STRIPS = 16        # into how many, at most; by size alone, so that results do n
 
 def is_shared(p: Program, size: int) -> bool:
     """Whether a matrix is factored by panels."""
-    return reaches(size, SHARED) and p.count == 1
+    return p.shares and reaches(size, SHARED) and p.count == 1
 
 
 def panel_width(size: int) -> int:

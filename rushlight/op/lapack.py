@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _C
 from ..base.linalg_error import LinAlgError
+from ..devices import handlers
 from ..loops import expr
 from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
 from ..loops.record import Record
@@ -23,7 +24,8 @@ from . import blas
 from .definition import KIND_PLANNED
 from .extents import Extent, Untraceable
 from .extern import Extern, on_other_device
-from .pointwise import check_devices, compile_for, device_of
+from .pack import as_step, compile_for
+from .pointwise import check_devices, device_of
 from .results import result_type
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
@@ -35,7 +37,7 @@ WIDE = 1 << 21                  # multiply-adds from which one matrix is worth t
 BLOCK = 16                      # columns copied together, so that rows are read a cache line at a time
 INFO_BIAS = 1 << 31             # keeps negative statuses apart from the matrix number in an error code
 
-_kernels: dict[tuple, int] = {}
+_kernels: dict[tuple, Any] = {}
 _routines: dict[str, int] = {}
 
 
@@ -146,6 +148,8 @@ def one_stride(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
 
 class Program:
     """Slots and steps of one plan over a batch of matrices."""
+
+    shares = True      # whether one large matrix is cut into panels that threads share
 
     def __init__(self, device: Any, inputs: int, batch: tuple[int, ...]) -> None:
         self.device = device
@@ -342,7 +346,25 @@ class Lapack(Extern):
         if device.type in ("cpu", "meta"):
             dense = tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
             return self.plan(dense)(*(a for a in dense if isinstance(a, _C.Tensor)))
-        return on_other_device(self.spec.name, device, args, self.run)
+        return self.on_device(device, args)
+
+    def on_device(self, device: Any, args: tuple) -> Any:
+        """By the device's routines; otherwise by its own function for the op, or on the host."""
+        from .lapack_device import DeviceProgram, Lacking  # most programs have matrices on the host alone
+
+        routines = handlers[device.type].own("lapack")
+        if routines is None:
+            return on_other_device(self.spec.name, device, args, self.run)
+        dense = args if self.walkable(args) else tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
+        first, core = self.batched[0]
+        tensors = [a for a in dense if isinstance(a, _C.Tensor)]
+        p = DeviceProgram(device, tensors, tuple(dense[first].shape[: dense[first].ndim - core]), routines)
+        try:
+            self.program(p, *dense)
+        except Lacking:
+            return on_other_device(self.spec.name, device, args, self.run)
+        names = self.spec.return_names
+        return p.results(result_type(self.spec.name, names) if names else None)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -442,11 +464,11 @@ def raise_exchange(name: str, limit: int) -> None:
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
-def kernel_for(device: Any, nest: Callable[..., Nest], *options: Any) -> int:
-    """The compiled kernel of the nest that `nest(*options)` makes."""
-    key = (nest, *options)
+def kernel_for(device: Any, nest: Callable[..., Nest], *options: Any) -> Any:
+    """The compiled kernel of the nest that `nest(*options)` makes, as steps name it."""
+    key = (device.type, nest, *options)
     if key not in _kernels:
-        _kernels[key] = compile_for(device, nest(*options))
+        _kernels[key] = as_step(compile_for(device, nest(*options)))
     return _kernels[key]
 
 

@@ -121,9 +121,11 @@ class Lstsq(Composite):
         check_same_dtype(name, A, B, ("input", "other"))
         if B.ndim < 1:
             raise RuntimeError(f"{name}: other must have at least 1 dimension.")
-        driver = "gelsy" if driver is None else driver
-        if driver not in DRIVERS:
-            raise RuntimeError(f"{name}: expected driver 'gels', 'gelsy', 'gelsd' or 'gelss', got {driver!r}")
+        on_cuda = A.device.type == "cuda"
+        driver = ("gels" if on_cuda else "gelsy") if driver is None else driver
+        if driver not in DRIVERS or on_cuda and driver != "gels":
+            known = "'gels' on CUDA" if on_cuda else "'gels', 'gelsy', 'gelsd' or 'gelss'"
+            raise RuntimeError(f"{name}: expected driver {known}, got {driver!r}")
         vector = is_vector_side(A, B)
         if vector:
             B = B.unsqueeze(-1)

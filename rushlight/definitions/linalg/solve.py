@@ -148,7 +148,7 @@ class _Inverse(Lapack):
         n = A.shape[-1]
         result = p.output(A.dtype, n, n)
         lu, wide, _, info = factor_lu(p, A, "temporary")
-        if not small_factors.is_small(A.dtype.code, n):   # half the products of solving with an identity
+        if p.shares and not small_factors.is_small(A.dtype.code, n):   # half the products of solving with an identity
             p.copy(lu, result)
             alone = 1 if p.count == 1 else None   # one strip: the library's own threads would wait by spinning
             p.call(

@@ -33,9 +33,13 @@ class SvdOf(Lapack):
     def check(self, A, full_matrices, compute_uv, driver):
         check_matrix("linalg.svd", A)
         check_float("linalg.svd", A)
-        if driver is not None:
+        if driver is not None and A.device.type != "cuda":
             raise RuntimeError(
                 f"linalg.svd: driver chooses between CUDA routines, and the input is not on CUDA; got driver={driver!r}"
+            )
+        if driver not in (None, "gesvd"):
+            raise RuntimeError(
+                f"linalg.svd: expected driver None or 'gesvd', the routine that is used, got driver={driver!r}"
             )
 
     def program(self, p, A, full_matrices, compute_uv, driver):

@@ -1,8 +1,8 @@
 """The CUDA device: NVIDIA's units through the core's table, with kernels generated as PTX.
 
 Enters: the driver. Leaves: `CudaDevice`, which `devices.base` registers when CUDA is first asked for. Matrix products
-are cuBLAS's, convolutions and attention cuDNN's where these are installed; other library ops run on the host and say
-so (RUSHLIGHT_SHOW=fallback).
+are cuBLAS's, convolutions and attention cuDNN's, decompositions cuSOLVER's and Fourier transforms cuFFT's where these
+are installed; other library ops run on the host and say so (RUSHLIGHT_SHOW=fallback).
 """
 
 from __future__ import annotations
@@ -62,6 +62,14 @@ class CudaDevice(Device):
             from . import random, random_walks  # generate kernels, which not every program draws from
 
             return {**random.samplers(self), **random_walks.samplers(self)}.get(op)
+        if op == "lapack":
+            from . import solver  # looks for wheels, which not every program needs
+
+            return None if solver.find() is None else solver.routine
+        if op.startswith("_fft_"):
+            from . import fourier
+
+            return fourier.transforms().get(op)
         if op not in OWN:
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs

@@ -21,8 +21,10 @@ ATTRIBUTES = {
     "is_multi_gpu_board": 84, "shared_memory_per_block_optin": 97,
 }  # fmt: skip
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
+PTX_INPUT = 1                         # what is given to the linker
 FAULTS = (700, 702, 710, 714, 715, 716, 717, 718, 719)     # errors after which a context is of no use
 OVERLAPS = True                       # kernels are started early, where units can
+SAMPLE = ".target sm_80\n.entry sample()\n{\n}"
 FEW_BLOCKS = 132                      # of a kernel that leaves room for the next one
 
 
@@ -41,6 +43,7 @@ class Driver:
         self.modules: list[ctypes.c_void_p] = []    # kept as long as the process
         newest = self.units and min(self.attribute(k, "major") for k in range(self.units))
         self.overlaps = OVERLAPS and newest >= 9 and _C.cuda_overlap(True)
+        self.architectures: dict[int, str] = {}
 
     def call(self, name: str, *args: object) -> None:
         """Call a function of the driver; raises what it answers."""
@@ -88,20 +91,53 @@ class Driver:
         self.call("cuDriverGetVersion", ctypes.byref(value))
         return value.value
 
-    def function(self, ptx: str, unit: int) -> int:
-        """The kernel of a PTX text, compiled for a unit by the driver, which keeps what it compiled on disk."""
+    def architecture(self, unit: int) -> str:
+        """The unit's instructions, such as sm_90."""
+        known = self.architectures.get(unit)
+        if known is None:
+            known = f"sm_{self.attribute(unit, 'major')}{self.attribute(unit, 'minor')}"
+            self.architectures[unit] = known
+        return known
+
+    def started(self, ptx: str) -> str:
+        """A PTX text as it is launched here: kernels that are started early wait before they do anything."""
+        return starting_early(ptx) if self.overlaps else ptx
+
+    def identity(self) -> bytes:
+        """What machine code depends on besides a kernel's text."""
+        return f"{self.version()} {self.started(SAMPLE)}".encode()
+
+    def cubin(self, ptx: str, unit: int) -> bytes | None:
+        """A PTX text as machine code of a unit, compiled by the driver; None where it has no linker."""
+        if not hasattr(self.library, "cuLinkCreate_v2"):
+            return None
         _C.cuda_enter(unit)
-        if self.overlaps:
-            ptx = starting_early(ptx)
+        log = ctypes.create_string_buffer(8192)
+        options = (ctypes.c_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+        linker, image, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        self.call("cuLinkCreate_v2", 2, options, values, ctypes.byref(linker))
+        text = ptx.encode() + b"\0"
+        try:
+            self.call("cuLinkAddData_v2", linker, PTX_INPUT, text, ctypes.c_size_t(len(text)), b"kernel", 0, None, None)
+            self.call("cuLinkComplete", linker, ctypes.byref(image), ctypes.byref(size))
+            return ctypes.string_at(image.value, size.value)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: {log.value.decode(errors='replace')}") from None
+        finally:
+            self.library.cuLinkDestroy(linker)
+
+    def function(self, image: bytes, name: str, unit: int) -> int:
+        """The kernel called `name` of a module, machine code or PTX (which ends in a zero) for a unit."""
+        _C.cuda_enter(unit)
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         log = ctypes.create_string_buffer(8192)
         options = (ctypes.c_int * 2)(ERROR_LOG, ERROR_LOG_BYTES)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
         try:
-            self.call("cuModuleLoadDataEx", ctypes.byref(module), ptx.encode(), 2, options, values)
+            self.call("cuModuleLoadDataEx", ctypes.byref(module), image, 2, options, values)
         except RuntimeError as error:
             raise RuntimeError(f"{error}: {log.value.decode(errors='replace')}") from None
-        name = re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         self.modules.append(module)
         return function.value
@@ -119,6 +155,11 @@ def starting_early(ptx: str) -> str:
     )
     head, entry, body = ptx.partition(".entry")
     return head + entry + body.replace("\n{\n", waiting, 1)
+
+
+def entry_name(ptx: str) -> str:
+    """What the kernel of a PTX text is called."""
+    return re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
 
 
 class Captures:

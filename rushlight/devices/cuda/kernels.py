@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ... import _C, codegen
@@ -21,9 +22,11 @@ from ...codegen.nvptx_points import PointClass, vector_length
 from ...codegen.nvptx_vectors import accesses, coefficient, definitions, peel_form, vector_form
 from ...codegen.nvptx_written import Written
 from ...codegen.primitives import SIZE
+from ...loops.digest import digest
 from ...loops.expr import const
 from ...loops.nest import Nest, Reduce, Store
-from .driver import Driver
+from . import cubins
+from .driver import Driver, entry_name
 
 FORMS = {POINTS: 0, ROWS: 1}
 MOST_THREADS = 512
@@ -39,6 +42,7 @@ class Variants:
     """What the core asks a kernel for: variants, each made from a text when it is first launched, or begun before."""
 
     driver: Driver
+    nest: Nest
 
     def text(self, key: int) -> tuple[str, int, int]:
         """(PTX, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
@@ -50,15 +54,40 @@ class Variants:
         if begun is not None:
             function, *numbers = begun
             return function.result(), *numbers
-        ptx, *numbers = self.text(key)
-        return self.driver.function(ptx, unit), *numbers
+        call, *numbers = self.prepared(unit, key)
+        return call(), *numbers
 
     def begin(self, unit: int, key: int) -> None:
         """Have a variant compiled by another thread, which the driver can do while Python goes on."""
         begun = self.__dict__.setdefault("begun", {})
         if (unit, key) not in begun:
-            ptx, *numbers = self.text(key)
-            begun[unit, key] = workers().submit(self.driver.function, ptx, unit), *numbers
+            call, *numbers = self.prepared(unit, key)
+            begun[unit, key] = workers().submit(call), *numbers
+
+    def prepared(self, unit: int, key: int) -> tuple[Callable[[], int], int, int]:
+        """What makes the function, and the numbers of `text`: machine code of an earlier process where there is some,
+        otherwise a text that is compiled, and kept."""
+        name = digest(type(self).__name__.encode() + self.nest.digest())
+        stored = cubins.key_of(name, key, self.driver.architecture(unit), self.driver.identity())
+        found = cubins.read(stored)
+        if found is not None:
+            try:
+                function = self.driver.function(found[0], self.nest.name, unit)
+                return lambda: function, *found[1:]
+            except RuntimeError:    # of a driver that calls itself the same
+                pass
+        ptx, *numbers = self.text(key)
+        ptx = self.driver.started(ptx)
+        return lambda: self.compiled(ptx, unit, stored, numbers), *numbers
+
+    def compiled(self, ptx: str, unit: int, stored: bytes, numbers: Sequence[int]) -> int:
+        """The function of a text."""
+        cubin = self.driver.cubin(ptx, unit)
+        if cubin is None:
+            return self.driver.function(ptx.encode() + b"\0", entry_name(ptx), unit)
+        function = self.driver.function(cubin, entry_name(ptx), unit)
+        cubins.write(stored, cubin, *numbers)
+        return function
 
 
 @functools.cache

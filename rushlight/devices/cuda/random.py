@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import _C
 from ...codegen.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, unroll
+from . import random_sources, sources
 from .driver import captures
 
 BLOCK, EACH = 256, 4         # threads of a block, words of a draw
@@ -45,6 +46,16 @@ def bits(number: float) -> int:
 def kernel(device: Any, key: tuple, make: Callable[[], Any]) -> Any:
     if key not in _kernels:
         _kernels[key] = ("handle", _C.kernel_handle(device.load(make())))
+    return _kernels[key]
+
+
+def source_kernel(device: Any, key: tuple, operands: int, make: Callable[[], str]) -> Any:
+    """The kernel of a text in CUDA C; None where there is no compiler for it."""
+    if sources.find() is None:
+        return None
+    if key not in _kernels:
+        address = sources.load(f"random_{key[0]}", make(), operands, device.driver)
+        _kernels[key] = ("handle", _C.kernel_handle(address))
     return _kernels[key]
 
 
@@ -107,8 +118,11 @@ def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any
     turns = -(-count // (lanes * times))
     counter, seed = take(generator, out, turns * EACH)
     extent = turns * lanes if turns > 1 else min(lanes, count)
-    result = kernel(device, (law, code), lambda: fill_nest(law, code))
-    run(result, (target,), [count, lanes, counter, seed, *given], extent)
+    chosen = None
+    if code == "f64" and law in random_sources.LAWS:
+        chosen = source_kernel(device, (law, "source"), 1, lambda: random_sources.fill_source(law))
+    chosen = chosen or kernel(device, (law, code), lambda: fill_nest(law, code))
+    run(chosen, (target,), [count, lanes, counter, seed, *given], extent)
     if into is not None:
         into.copy_(target)
     return out

@@ -13,11 +13,14 @@ from typing import Any
 from ... import _C
 from ...base.dtype import finfo
 from ...codegen.philox_walks import BLOCK, EACH, binomial_nest, choice_nest, gamma_nest, island_nest, poisson_nest
-from .random import fill, in_order, kernel, run, take
+from . import half_sums
+from .random import fill, in_order, kernel, run, source_kernel, take
+from .random_sources import gamma_source, poisson_source
 
 # what a call moves a generator by
 POISSON, GAMMA, BINOMIAL = 20, 12, 44
 ROW = 128                # threads of a block that chooses for one row
+NETWORK = 32             # elements that PyTorch sorts by a network
 MOST_ROWS = 65535        # rows of choices that have blocks of their own
 
 
@@ -28,11 +31,14 @@ def samplers(device: Any) -> dict[str, Callable]:
 
     return {"random_poisson": bound(poisson), "random_gamma": bound(gamma), "random_dirichlet": bound(dirichlet),
             "random_binomial": bound(binomial), "random_multinomial": bound(choose),
-            "random_permutation": bound(permute), "random_rrelu": bound(slopes)}  # fmt: skip
+            "random_permutation": bound(permute), "random_rrelu": bound(slopes),
+            "random_order": equals_in_order}  # fmt: skip
 
 
-def walk(device: Any, out: Any, generator: Any, given: tuple, moved: int, make: tuple, extent: int = 0) -> Any:
-    """A kernel over elements in the order of memory, with its counter and seed."""
+def walk(
+    device: Any, out: Any, generator: Any, given: tuple, moved: int, make: tuple, extent: int = 0, source: Any = None
+) -> Any:
+    """A kernel over elements in the order of memory, with its counter and seed; `source` makes it in CUDA C."""
     count = out.numel()
     if not count:
         return out
@@ -41,8 +47,10 @@ def walk(device: Any, out: Any, generator: Any, given: tuple, moved: int, make: 
     laid = [t.to(out.dtype).expand(out.shape).permute(tuple(order)).contiguous() for t in given]
     counter, seed = take(generator, out, moved)
     name, nest = make
-    result = kernel(device, (name, out.dtype.code), lambda: nest(out.dtype.code))
-    run(result, (*laid, target), [count, counter, seed], extent or count)
+    code = out.dtype.code
+    chosen = source and source_kernel(device, (name, code, "source"), len(given) + 1, lambda: source(code))
+    chosen = chosen or kernel(device, (name, code), lambda: nest(code))
+    run(chosen, (*laid, target), [count, counter, seed], extent or count)
     if into is not None:
         into.copy_(target)
     return out
@@ -50,19 +58,20 @@ def walk(device: Any, out: Any, generator: Any, given: tuple, moved: int, make: 
 
 def poisson(device: Any, out: Any, generator: Any, rates: Any) -> Any:
     """Numbers of events."""
-    return walk(device, out, generator, (rates,), POISSON, ("poisson", poisson_nest))
+    return walk(device, out, generator, (rates,), POISSON, ("poisson", poisson_nest), source=poisson_source)
 
 
 def gamma(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
     """Gamma numbers of scale one."""
     least = finfo(out.dtype).tiny
-    return walk(device, out, generator, (shapes,), GAMMA, ("gamma", lambda code: gamma_nest(code, least)))
+    nest = ("gamma", lambda code: gamma_nest(code, least))
+    return walk(device, out, generator, (shapes,), GAMMA, nest, source=lambda code: gamma_source(code, least))
 
 
 def dirichlet(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
     """Shares along the last dim: gamma numbers by their sum."""
-    result = gamma(device, shapes.new_empty(shapes.shape), generator, shapes)
-    return out.copy_(result / result.sum(-1, keepdim=True))
+    found, limits = gamma(device, shapes.new_empty(shapes.shape), generator, shapes), finfo(shapes.dtype)
+    return out.copy_((found / found.sum(-1, keepdim=True)).clamp(limits.tiny, 1 - limits.eps))
 
 
 def binomial(device: Any, out: Any, generator: Any, counts: Any, probabilities: Any) -> Any:
@@ -74,8 +83,7 @@ def binomial(device: Any, out: Any, generator: Any, counts: Any, probabilities: 
 def choose(device: Any, out: Any, generator: Any, weights: Any) -> Any:
     """Categories of each row, with replacement."""
     rows, samples = out.shape
-    shares = weights / weights.sum(1, keepdim=True)
-    ends = shares.cumsum(1)
+    shares, ends = half_sums.shares_and_ends(weights) if weights.itemsize == 2 else sums(weights)
     lanes = -(-samples // ROW) * ROW
     counter, seed = take(generator, out, -(-rows // MOST_ROWS) * 4)
     code = weights.dtype.code
@@ -83,6 +91,12 @@ def choose(device: Any, out: Any, generator: Any, weights: Any) -> Any:
     given = [out.numel(), counter, seed, weights.shape[1], samples, lanes]
     run(result, (ends.contiguous(), shares.contiguous(), out), given, out.numel())
     return out
+
+
+def sums(weights: Any) -> tuple[Any, Any]:
+    """Each row's weights as shares of one, and their running sums."""
+    shares = weights / weights.sum(1, keepdim=True)
+    return shares, shares.cumsum(1)
 
 
 def permute(device: Any, out: Any, generator: Any) -> Any:
@@ -104,6 +118,39 @@ def permute(device: Any, out: Any, generator: Any) -> Any:
     result = kernel(device, ("islands",), island_nest)
     run(result, (ordered, places), [n, counter, seed], n)
     return out.copy_(places)
+
+
+def equals_in_order(values: Any, places: Any) -> Any:
+    """Places of the largest values, those of equal ones in the order that PyTorch's network for up to 32 gives them:
+    it exchanges what is not strictly in order."""
+    count = values.shape[-1]
+    if not 1 < count <= NETWORK or not (values.narrow(-1, 1, count - 1) == values.narrow(-1, 0, count - 1)).any():
+        return places
+    # Whoever gathers them takes what is larger than the last first, by place, and then what equals it.
+    last = (values == values.narrow(-1, count - 1, 1)).to(_C.int64)
+    start = (last * (1 << 40) + places).argsort(-1)
+    keys, at = values.gather(-1, start).cpu().tolist(), places.gather(-1, start).cpu().tolist()
+    rows = [network(k, p) for k, p in (zip(keys, at, strict=True) if values.ndim == 2 else [(keys, at)])]
+    return places.new_tensor(rows if values.ndim == 2 else rows[0])
+
+
+def network(keys: list[float], places: list[int]) -> list[int]:
+    """Bitonic sorting, the largest first; what is missing counts as last."""
+    items = [(key, place, True) for key, place in zip(keys, places, strict=True)]
+    items += [(0.0, 0, False)] * (NETWORK - len(items))
+    size = 2
+    while size <= NETWORK:
+        stride = size // 2
+        while stride:
+            for thread in range(NETWORK // 2):
+                backwards = size < NETWORK and bool(thread & size // 2)
+                low = 2 * thread - (thread & stride - 1)
+                a, b = items[low], items[low + stride]
+                if (a[0] > b[0] and a[2] or not b[2]) == backwards:
+                    items[low], items[low + stride] = b, a
+            stride //= 2
+        size *= 2
+    return [place for _, place, _ in items[: len(keys)]]
 
 
 def slopes(device: Any, out: Any, generator: Any, noise: Any, input: Any, lower: float, upper: float) -> Any:

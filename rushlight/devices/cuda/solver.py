@@ -1,0 +1,302 @@
+"""cuSOLVER and cuBLAS behind LAPACK's names, for programs of op/lapack_device.py.
+
+Enters: a routine's name, type and arguments as LAPACK takes them; workspaces and their lengths are left out, since the
+library's own are other. Leaves: the routine done for every matrix of the batch, on the current stream. `find()` is None
+where the libraries are not installed: the host computes then, and says so. Refuses, by None from `routine`: what the
+libraries do not have (eigenvalues of general matrices, LDL, least squares that find the rank).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ... import _C
+from . import libraries
+
+NAMES = ("libcusolver.so.12", "libcusolver.so.11")
+NEEDED = ("libcublasLt.so", "libcublas.so", "libnvJitLink.so", "libcusparse.so")
+TYPES = {"f32": 0, "f64": 1, "c64": 4, "c128": 5}            # as the libraries number them
+REAL = {"f32": 0, "f64": 1, "c64": 0, "c128": 1}
+LETTERS = {"f32": "S", "f64": "D", "c64": "C", "c128": "Z"}
+SIZES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16}
+SIDES, FORMS, TRIANGLES, DIAGONALS = {"L": 0, "R": 1}, {"N": 0, "T": 1, "C": 2}, {"L": 0, "U": 1}, {"N": 0, "U": 1}
+JOBS = {"N": 0, "V": 1}
+Address = ctypes.c_void_p
+Long = ctypes.c_int64
+
+
+class Library:
+    """Both libraries, and handles of them for each thread and unit."""
+
+    def __init__(self, path: str) -> None:
+        self.solver = ctypes.CDLL(path)
+        self.blas = next(ctypes.CDLL(p) for p in libraries.places(libraries.NAMES) if opens(p))
+        self.own = threading.local()
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call a function of either library; raises what it answers."""
+        status = getattr(self.blas if name.startswith("cublas") else self.solver, name)(*args)
+        if status:
+            raise RuntimeError(f"cuda: {name} failed with status {status}")
+
+    def has(self, name: str) -> bool:
+        return hasattr(self.solver, name)
+
+    def handles(self, device: Any) -> tuple[Address, Address, Address]:
+        """This thread's handles of cuSOLVER and cuBLAS for a unit, on the current stream, and cuSOLVER's settings."""
+        known = self.own.__dict__.setdefault("handles", {})
+        _C.cuda_enter(device.index)
+        if device.index not in known:
+            solver, blas, settings = Address(), Address(), Address()
+            self.call("cusolverDnCreate", ctypes.byref(solver))
+            self.call("cublasCreate_v2", ctypes.byref(blas))
+            self.call("cusolverDnCreateParams", ctypes.byref(settings))
+            known[device.index] = [solver, blas, settings, None]
+        entry, stream = known[device.index], _C.stream_handle(device)
+        if entry[3] != stream:
+            self.call("cusolverDnSetStream", entry[0], Address(stream))
+            self.call("cublasSetStream_v2", entry[1], Address(stream))
+            entry[3] = stream
+        return entry[0], entry[1], entry[2]
+
+
+def opens(path: str) -> bool:
+    try:
+        ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+    except OSError:
+        return False
+    return True
+
+
+@functools.cache
+def find() -> Library | None:
+    """The libraries; None where they are not installed."""
+    for path in libraries.places(NAMES):
+        for needed in NEEDED:      # which the library looks for by their plain names
+            for near in sorted(Path(path).parent.glob(f"{needed}.*")) if "/" in path else ():
+                with contextlib.suppress(OSError):
+                    ctypes.CDLL(str(near), ctypes.RTLD_GLOBAL)
+        try:
+            return Library(path)
+        except (OSError, StopIteration):
+            continue
+    return None
+
+
+class Call:
+    """One routine over a program's batch."""
+
+    def __init__(self, program: Any, code: str) -> None:
+        self.program, self.code, self.device = program, code, program.device
+        self.library = find()
+        self.solver, self.blas, self.settings = self.library.handles(self.device)
+        self.type, self.real = TYPES[code], REAL[code]
+        self.statuses = _C.empty((max(program.count, 1),), None, _C.int32, self.device).zero_()
+        self.kept: list[Any] = []          # workspaces, until the work is queued
+
+    def at(self, block: Any, i: int) -> Address:
+        """A block's matrix i."""
+        size = 8 if block.code == "i64" else SIZES[block.code]
+        return Address(self.program.address(block) + i * block.batch * size)
+
+    def status(self, i: int) -> Address:
+        return Address(self.statuses.data_ptr() + 4 * i)
+
+    def tell(self, info: Any) -> None:
+        """The statuses where LAPACK leaves them."""
+        self.program.view(info).copy_(self.statuses.reshape(-1, 1, 1))
+
+    def room(self, nbytes: int) -> Address:
+        """Memory of the device for one call."""
+        self.kept.append(_C.empty((max(nbytes, 1),), None, _C.uint8, self.device))
+        return Address(self.kept[-1].data_ptr())
+
+    def wide(self, name: str, *args: Any, i: int) -> None:
+        """A routine of the library's interface of 64 bits: it says how much memory it wants, there and here."""
+        there, here = ctypes.c_size_t(), ctypes.c_size_t()
+        self.library.call(
+            f"cusolverDn{name}_bufferSize", self.solver, self.settings, *args, self.type, ctypes.byref(there),
+            ctypes.byref(here),
+        )  # fmt: skip
+        host = ctypes.create_string_buffer(max(here.value, 1))
+        self.library.call(
+            f"cusolverDn{name}", self.solver, self.settings, *args, self.type, self.room(there.value), there, host,
+            here, self.status(i),
+        )  # fmt: skip
+
+    def narrow(self, name: str, *args: Any, i: int) -> None:
+        """A routine of the older interface."""
+        length = ctypes.c_int()
+        full = f"cusolverDn{LETTERS[self.code]}{name}"
+        self.library.call(f"{full}_bufferSize", self.solver, *args, ctypes.byref(length))
+        self.library.call(
+            full, self.solver, *args, self.room(length.value * SIZES[self.code]), length, self.status(i)
+        )
+
+
+def getrf(c: Call, m: int, n: int, a: Any, lead: int, pivots: Any, info: Any) -> None:
+    """A = P L U. (The library asks for memory without being told where pivots go.)"""
+    for i in range(c.program.count):
+        there, here = ctypes.c_size_t(), ctypes.c_size_t()
+        matrix = (Long(m), Long(n), c.type, c.at(a, i), Long(lead))
+        sizes = ctypes.byref(there), ctypes.byref(here)
+        c.library.call("cusolverDnXgetrf_bufferSize", c.solver, c.settings, *matrix, c.type, *sizes)
+        host = ctypes.create_string_buffer(max(here.value, 1))
+        c.library.call(
+            "cusolverDnXgetrf", c.solver, c.settings, *matrix, c.at(pivots, i), c.type, c.room(there.value), there,
+            host, here, c.status(i),
+        )  # fmt: skip
+    c.tell(info)
+
+
+def getrs(c: Call, form: str, n: int, count: int, lu: Any, lead: int, pivots: Any, b: Any, side: int, *_: Any) -> None:
+    """op(A) X = B from the factors."""
+    for i in range(c.program.count):
+        c.library.call(
+            "cusolverDnXgetrs", c.solver, c.settings, FORMS[form], Long(n), Long(count), c.type, c.at(lu, i),
+            Long(lead), c.at(pivots, i), c.type, c.at(b, i), Long(side), c.status(i),
+        )  # fmt: skip
+
+
+def potrf(c: Call, triangle: str, n: int, a: Any, lead: int, info: Any) -> None:
+    """A = L L^H."""
+    for i in range(c.program.count):
+        c.wide("Xpotrf", TRIANGLES[triangle], Long(n), c.type, c.at(a, i), Long(lead), i=i)
+    c.tell(info)
+
+
+def potrs(c: Call, triangle: str, n: int, count: int, a: Any, lead: int, b: Any, side: int, *_: Any) -> None:
+    """L L^H X = B."""
+    for i in range(c.program.count):
+        c.library.call(
+            "cusolverDnXpotrs", c.solver, c.settings, TRIANGLES[triangle], Long(n), Long(count), c.type, c.at(a, i),
+            Long(lead), c.type, c.at(b, i), Long(side), c.status(i),
+        )  # fmt: skip
+
+
+def potri(c: Call, triangle: str, n: int, a: Any, lead: int, info: Any) -> None:
+    """The inverse of L L^H."""
+    for i in range(c.program.count):
+        c.narrow("potri", TRIANGLES[triangle], n, c.at(a, i), lead, i=i)
+    c.tell(info)
+
+
+def geqrf(c: Call, m: int, n: int, a: Any, lead: int, tau: Any, *_: Any) -> None:
+    """R, and reflectors under it."""
+    for i in range(c.program.count):
+        c.wide("Xgeqrf", Long(m), Long(n), c.type, c.at(a, i), Long(lead), c.type, c.at(tau, i), i=i)
+
+
+def orgqr(c: Call, m: int, n: int, k: int, a: Any, lead: int, tau: Any, *_: Any) -> None:
+    """Q of reflectors."""
+    for i in range(c.program.count):
+        name = "ungqr" if c.code in ("c64", "c128") else "orgqr"
+        c.narrow(name, m, n, k, c.at(a, i), lead, c.at(tau, i), i=i)
+
+
+def ormqr(
+    c: Call, side: str, form: str, m: int, n: int, k: int, a: Any, lead: int, tau: Any, b: Any, wide: int, *_: Any
+) -> None:
+    """op(Q) B, or B op(Q)."""
+    for i in range(c.program.count):
+        reflect(c, side, form, (m, n, k), (c.at(a, i), lead), c.at(tau, i), (c.at(b, i), wide), i)
+
+
+def reflect(c: Call, side: str, form: str, sizes: tuple, a: tuple, tau: Address, b: tuple, i: int) -> None:
+    name = "unmqr" if c.code in ("c64", "c128") else "ormqr"
+    c.narrow(name, SIDES[side], FORMS[form], *sizes, *a, tau, *b, i=i)
+
+
+def syevd(c: Call, job: str, triangle: str, n: int, a: Any, lead: int, values: Any, *rest: Any) -> None:
+    """Eigenvalues of Hermitian matrices, and vectors in their place."""
+    for i in range(c.program.count):
+        matrix = (JOBS[job], TRIANGLES[triangle], Long(n), c.type, c.at(a, i), Long(lead))
+        c.wide("Xsyevd", *matrix, c.real, c.at(values, i), i=i)
+    c.tell(rest[-1])
+
+
+def trsm(
+    c: Call, side: str, triangle: str, form: str, diagonal: str, m: int, n: int, _: Any, a: Any, lead: int, b: Any,
+    wide: int,
+) -> None:  # fmt: skip
+    """Triangular systems."""
+    for i in range(c.program.count):
+        how = (SIDES[side], TRIANGLES[triangle], FORMS[form], DIAGONALS[diagonal])
+        triangular(c, how, (m, n), (c.at(a, i), lead), (c.at(b, i), wide))
+
+
+def triangular(c: Call, how: tuple, sizes: tuple, a: tuple, b: tuple) -> None:
+    one = (ctypes.c_float if c.real == 0 else ctypes.c_double) * 2
+    c.library.call(f"cublas{LETTERS[c.code]}trsm_v2", c.blas, *how, *sizes, one(1, 0), *a, *b)
+
+
+def gesdd(
+    c: Call, job: str, m: int, n: int, a: Any, lead: int, s: Any, u: Any, wide_u: int, v: Any, wide_v: int, *rest: Any
+) -> None:
+    """Singular values, and vectors where they are wanted; of flat matrices, those of the adjoint."""
+    p, k = c.program, min(m, n)
+    flat, has_vectors = m < n, job != "N"
+    tall = (n, m) if flat else (m, n)
+    for i in range(p.count):
+        # Column-major, as a transposed view of rows; an adjoint of column-major memory is its rows, conjugated.
+        source = p.view(a).select(0, i)
+        work = source.conj().resolve_conj().contiguous() if flat else source.mT.contiguous()
+        left = work.new_empty((tall[0] if job == "A" else k, tall[0]))
+        right = work.new_empty((k, k))
+        how = (ctypes.c_byte(ord(job)), ctypes.c_byte(ord("S" if has_vectors else "N")))
+        c.wide(
+            "Xgesvd", *how, Long(tall[0]), Long(tall[1]), c.type, Address(work.data_ptr()), Long(tall[0]), c.real,
+            c.at(s, i), c.type, Address(left.data_ptr()), Long(tall[0]), c.type, Address(right.data_ptr()), Long(k),
+            i=i,
+        )  # fmt: skip
+        if has_vectors:
+            target_u, target_v = p.view(u).select(0, i), p.view(v).select(0, i)
+            # `left` holds the columns of the tall side's vectors as rows, `right` those of the adjoint of the other's.
+            target_u.copy_(right.conj() if flat else left.mT)
+            target_v.copy_(left.conj() if flat else right.mT)
+    c.tell(rest[-1])
+
+
+def gels(c: Call, _: str, m: int, n: int, count: int, a: Any, lead: int, b: Any, wide: int, *rest: Any) -> None:
+    """Least squares by Q and R; of flat matrices the shortest solution, by those of the adjoint."""
+    p, k = c.program, min(m, n)
+    adjoint = "C" if c.code in ("c64", "c128") else "T"
+    for i in range(p.count):
+        source = p.view(a).select(0, i)
+        # column-major, no flatter than wide
+        work = source.conj().resolve_conj().contiguous() if m < n else source.mT.contiguous()
+        rows = max(m, n)
+        matrix, tau = (Address(work.data_ptr()), rows), work.new_empty((k,))
+        c.kept += [work, tau]
+        scales, side = Address(tau.data_ptr()), (c.at(b, i), wide)
+        c.wide("Xgeqrf", Long(rows), Long(k), c.type, matrix[0], Long(rows), c.type, scales, i=i)
+        upper = SIDES["L"], TRIANGLES["U"]
+        if m >= n:
+            reflect(c, "L", adjoint, (m, count, k), matrix, scales, side, i)
+            triangular(c, (*upper, FORMS["N"], DIAGONALS["N"]), (n, count), matrix, side)
+        else:
+            triangular(c, (*upper, FORMS[adjoint], DIAGONALS["N"]), (m, count), matrix, side)
+            p.view(b).select(0, i).narrow(0, m, n - m).zero_()
+            reflect(c, "L", "N", (n, count, k), matrix, scales, side, i)
+    p.view(rest[-1]).zero_()
+
+
+ROUTINES: dict[str, Callable] = {
+    "getrf": getrf, "getrs": getrs, "potrf": potrf, "potrs": potrs, "potri": potri, "geqrf": geqrf, "orgqr": orgqr,
+    "ungqr": orgqr, "ormqr": ormqr, "unmqr": ormqr, "syevd": syevd, "heevd": syevd, "trsm": trsm, "gesdd": gesdd,
+    "gels": gels,
+}  # fmt: skip
+
+
+def routine(program: Any, name: str, code: str, args: tuple) -> bool:
+    """Call a routine; False where there is none."""
+    if name not in ROUTINES:
+        return False
+    ROUTINES[name](Call(program, code), *args)
+    return True
