@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..base import late
 from ..base.linalg_error import LinAlgError
 from ..devices import handlers
 from ..loops import expr
@@ -46,6 +47,10 @@ class Work:
 
 
 WORK, LENGTH = Work(), Work()
+
+
+class Lacking(Exception):
+    """A device has no such routine."""
 
 
 class Scratch(Record):
@@ -350,15 +355,14 @@ class Lapack(Extern):
 
     def on_device(self, device: Any, args: tuple) -> Any:
         """By the device's routines; otherwise by its own function for the op, or on the host."""
-        from .lapack_device import DeviceProgram, Lacking  # most programs have matrices on the host alone
-
         routines = handlers[device.type].own("lapack")
         if routines is None:
             return on_other_device(self.spec.name, device, args, self.run)
         dense = args if self.walkable(args) else tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)
         first, core = self.batched[0]
         tensors = [a for a in dense if isinstance(a, _C.Tensor)]
-        p = DeviceProgram(device, tensors, tuple(dense[first].shape[: dense[first].ndim - core]), routines)
+        batch = tuple(dense[first].shape[: dense[first].ndim - core])
+        p = late.provided("device program")(device, tensors, batch, routines)
         try:
             self.program(p, *dense)
         except Lacking:

@@ -12,11 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
-from .lapack import INFO_BIAS, SIZES, Block, Program, raise_status
-
-
-class Lacking(Exception):
-    """The device has no such routine."""
+from .lapack import INFO_BIAS, SIZES, Block, Lacking, Program, raise_status
 
 
 class DeviceProgram(Program):
@@ -110,4 +106,4 @@ class DeviceProgram(Program):
         return outs[0] if len(outs) == 1 else outs if wrap is None else wrap(outs)
 
 
-__all__ = ["DeviceProgram", "Lacking"]
+__all__ = ["DeviceProgram"]

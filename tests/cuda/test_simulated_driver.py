@@ -24,10 +24,10 @@ def driver(tmp_path_factory):
 
 
 def run(driver, program: str) -> str:
-    # A real cuBLAS knows no simulated device.
+    # Real libraries know no simulated device.
     head = (
         "import ctypes, warnings\nimport rushlight as rl\n"
-        "from rushlight.devices.cuda import libraries\nlibraries.NAMES = ()\n"
+        "from rushlight.devices.cuda import libraries\nlibraries.places = lambda names: []\n"
         "F = rl.nn.functional\nwarnings.simplefilter('error')\nsim ="
         f" ctypes.CDLL({str(driver)!r})\nsim.simulated_count.restype = ctypes.c_long\nsim.simulated_ptx.restype ="
         " ctypes.c_char_p\nALLOCATIONS, FREES, COPIES, LAUNCHES, MODULES, MADE, DESTROYED, STREAMS = range(8)\ncount ="

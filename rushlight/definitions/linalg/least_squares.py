@@ -123,7 +123,7 @@ class Lstsq(Composite):
             raise RuntimeError(f"{name}: other must have at least 1 dimension.")
         on_cuda = A.device.type == "cuda"
         driver = ("gels" if on_cuda else "gelsy") if driver is None else driver
-        if driver not in DRIVERS or on_cuda and driver != "gels":
+        if driver not in DRIVERS or (on_cuda and driver != "gels"):
             known = "'gels' on CUDA" if on_cuda else "'gels', 'gelsy', 'gelsd' or 'gelss'"
             raise RuntimeError(f"{name}: expected driver {known}, got {driver!r}")
         vector = is_vector_side(A, B)

@@ -146,7 +146,7 @@ def network(keys: list[float], places: list[int]) -> list[int]:
                 backwards = size < NETWORK and bool(thread & size // 2)
                 low = 2 * thread - (thread & stride - 1)
                 a, b = items[low], items[low + stride]
-                if (a[0] > b[0] and a[2] or not b[2]) == backwards:
+                if ((a[0] > b[0] and a[2]) or not b[2]) == backwards:
                     items[low], items[low + stride] = b, a
             stride //= 2
         size *= 2
