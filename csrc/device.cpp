@@ -340,6 +340,21 @@ PyObject* py_new_stream(PyObject*, PyObject* args) {
   return PyLong_FromLong(made->number);
 }
 
+// external_stream(device, handle): the number of a stream that somebody else made.
+PyObject* py_external_stream(PyObject*, PyObject* args) {
+  PyObject* device;
+  unsigned long long given;
+  if (!PyArg_ParseTuple(args, "OK", &device, &given)) return nullptr;
+  Stream* first = stream_of(device, 0);
+  if (!first) return nullptr;
+  Unit* unit = first->unit;
+  void* handle = reinterpret_cast<void*>(given);
+  for (Stream* known : unit->streams)
+    if (known->handle == handle) return PyLong_FromLong(known->number);
+  unit->streams.push_back(new Stream{unit, handle, static_cast<int>(unit->streams.size())});
+  return PyLong_FromLong(unit->streams.back()->number);
+}
+
 PyObject* py_current_stream(PyObject*, PyObject* device) {
   Device d;
   Stream* s = parse_device(device, &d) ? current_stream(d) : nullptr;
@@ -658,6 +673,13 @@ PyMethodDef functions[] = {
      "move_bytes(target, source, non_blocking=False): the bytes of a contiguous tensor to another device; False where "
      "that takes a detour"},
     {"set_sync_mode", guarded<py_set_sync_mode>, METH_O, "set_sync_mode(mode): 1 warns of waits for a device, 2 refuses"},
+    {"new_memory_pool", guarded<py_new_memory_pool>, METH_VARARGS,
+     "new_memory_pool(take=0, give=0): the number of a pool of memory, which two functions may give and take back"},
+    {"choose_memory_pool", guarded<py_choose_memory_pool>, METH_VARARGS,
+     "choose_memory_pool(number, device): where this thread's memory comes from; 0 ends the last choice"},
+    {"release_memory_pool", guarded<py_release_memory_pool>, METH_O, "nobody will ask for a pool's memory again"},
+    {"external_stream", guarded<py_external_stream>, METH_VARARGS,
+     "external_stream(device, handle): the number of a stream that somebody else made"},
     {"set_full_report", guarded<py_set_full_report>, METH_O,
      "set_full_report(callable): what the message of a full device says of its holders"},
     {"set_memory_history", guarded<py_set_memory_history>, METH_O,

@@ -42,7 +42,17 @@ struct Stream {
   std::vector<Block*> bins[kBinned / kDeviceAlign + 1];   // small blocks by size, not joined with their neighbours yet
   std::vector<Block*> waiting;       // freed while another stream may still use them
   bool is_kept = false;              // its memory stays: captured work may use it again at any time
+  int pool = 0;                      // of which memory pool this is the part on a stream; 0: the stream itself
 };
+
+// Memory of a pool's own: from the device, or from somebody's functions.
+struct MemoryPool {
+  int number;
+  void* (*take)(size_t nbytes, int index, void* stream) = nullptr;
+  void (*give)(void* address, size_t nbytes, int index, void* stream) = nullptr;
+  std::vector<Stream*> parts;        // by unit and stream
+};
+Stream* pool_part(Stream* stream);   // where this thread's memory for a stream comes from
 
 struct UnitStats {
   size_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0, total_allocated = 0, total_freed = 0;
@@ -84,7 +94,11 @@ bool device_take(Storage* storage, size_t nbytes);
 bool device_empty_cache(Unit* unit);
 PyObject* py_set_memory_history(PyObject*, PyObject* callable);
 PyObject* py_set_full_report(PyObject*, PyObject* callable);
-PyObject* device_snapshot(Unit* unit);   // [(address, size, stream, is_large, [(address, size, state), ...]), ...]
+PyObject* py_new_memory_pool(PyObject*, PyObject* args);
+PyObject* py_choose_memory_pool(PyObject*, PyObject* args);
+PyObject* py_release_memory_pool(PyObject*, PyObject* given);
+// [(address, size, stream, is_large, [(address, size, state), ...], pool), ...]
+PyObject* device_snapshot(Unit* unit);
 void device_used_on(Storage* storage,
                     Stream* stream);  // its memory is not reused before what is queued on `stream` at its end is done
 void device_memory_before_fork();

@@ -113,6 +113,27 @@ bool collect_waiting(Stream* stream, bool wait) {
   return ok;
 }
 
+std::vector<MemoryPool*> memory_pools;     // by number, from 1 on
+thread_local std::vector<MemoryPool*> chosen_pools;   // those of `with use_mem_pool`, the innermost last
+thread_local std::vector<Unit*> chosen_units;
+
+MemoryPool* pool_of_part(Stream* part) { return part->pool ? memory_pools[part->pool - 1] : nullptr; }
+
+int segment_take(Stream* stream, size_t size, void** address) {
+  Unit* unit = stream->unit;
+  MemoryPool* pool = pool_of_part(stream);
+  if (!pool || !pool->take) return unit->table->allocate(unit->table->context, unit->device.index, size, address);
+  *address = pool->take(size, unit->device.index, stream->handle);
+  return *address ? RUSHLIGHT_OK : RUSHLIGHT_OUT_OF_MEMORY;
+}
+
+bool segment_give(Stream* stream, void* address, size_t size) {
+  Unit* unit = stream->unit;
+  MemoryPool* pool = pool_of_part(stream);
+  if (pool && pool->give) return pool->give(address, size, unit->device.index, stream->handle), true;
+  return device_ok(unit, unit->table->free(unit->table->context, unit->device.index, address, size), "free");
+}
+
 bool give_up_segments(Stream* stream) {
   if (stream->is_kept) return true;
   std::vector<Block*> whole;
@@ -127,10 +148,9 @@ bool give_up_segments(Stream* stream) {
     }
   }
   Unit* unit = stream->unit;
-  const RushlightDevice* table = unit->table;
   bool ok = true;
   for (Block* b : whole) {
-    ok &= device_ok(unit, table->free(table->context, unit->device.index, b->data, b->size), "free");
+    ok &= segment_give(stream, b->data, b->size);
     Guard guard;
     std::erase(unit->segments, b);
     unit->stats.reserved -= b->size;
@@ -145,7 +165,7 @@ Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   void* address = nullptr;
   if (size > unit->limit || unit->stats.reserved > unit->limit - size)
     return *status = RUSHLIGHT_OUT_OF_MEMORY, nullptr;
-  *status = unit->table->allocate(unit->table->context, unit->device.index, size, &address);
+  *status = segment_take(stream, size, &address);
   if (*status) return nullptr;
   bool large = want > kSmall;
   Guard guard;
@@ -270,6 +290,7 @@ void release_block(Storage* s) {
 
 bool device_take(Storage* s, size_t nbytes) {
   Stream* stream = current_stream(s->device);
+  if (stream && !chosen_pools.empty()) stream = pool_part(stream);
   Block* b = stream ? take(stream, nbytes) : nullptr;
   if (!b) return false;
   if (history) tell_history("alloc", stream->unit, b);
@@ -280,18 +301,36 @@ bool device_take(Storage* s, size_t nbytes) {
   return true;
 }
 
+Stream* pool_part(Stream* stream) {
+  MemoryPool* pool = nullptr;
+  for (size_t i = 0; i < chosen_pools.size(); i++)
+    if (chosen_units[i] == stream->unit) pool = chosen_pools[i];
+  if (!pool) return stream;
+  Guard guard;
+  for (Stream* part : pool->parts)
+    if (part->unit == stream->unit && part->number == stream->number) return part;
+  auto* part = new Stream{stream->unit, stream->handle, stream->number};
+  part->pool = pool->number;
+  part->is_kept = true;
+  pool->parts.push_back(part);
+  return part;
+}
+
 bool device_empty_cache(Unit* unit) {
   // Memory goes back only when nothing queued can still touch it.
   if (!unit_synchronize(unit)) return false;
   for (size_t i = 0; i < unit->streams.size(); i++)
     if (!collect_waiting(unit->streams[i], true) || !give_up_segments(unit->streams[i])) return false;
+  for (MemoryPool* pool : memory_pools)
+    for (Stream* part : pool->parts)
+      if (part->unit == unit && (!collect_waiting(part, true) || !give_up_segments(part))) return false;
   return true;
 }
 
 void device_used_on(Storage* s, Stream* stream) {
   if (s->release != release_block || !stream->unit->table->record) return;
   auto* b = static_cast<Block*>(s->context);
-  if (stream_of(b) == stream) return;
+  if (stream_of(b)->unit == stream->unit && stream_of(b)->number == stream->number) return;
   Others* others = others_of(b);
   if (!others) b->extra = others = new Others;
   for (Stream* known : others->streams)
@@ -306,6 +345,9 @@ PyObject* device_snapshot(Unit* unit) {
   std::set<const Block*> binned;
   for (Stream* stream : unit->streams)
     for (auto& bin : stream->bins) binned.insert(bin.begin(), bin.end());
+  for (MemoryPool* pool : memory_pools)
+    for (Stream* part : pool->parts)
+      for (auto& bin : part->bins) binned.insert(bin.begin(), bin.end());
   for (Block* first : unit->segments) {
     Ref blocks(PyList_New(0));
     size_t size = 0;
@@ -318,11 +360,56 @@ PyObject* device_snapshot(Unit* unit) {
       if (!blocks || !one || PyList_Append(blocks.p, one.p)) return nullptr;
     }
     Stream* stream = stream_of(first);
-    Ref one(Py_BuildValue("(NNiiO)", PyLong_FromVoidPtr(first->data), PyLong_FromSize_t(size), stream->number,
-                          first->warm != 0, blocks.p));
+    Ref one(Py_BuildValue("(NNiiOi)", PyLong_FromVoidPtr(first->data), PyLong_FromSize_t(size), stream->number,
+                          first->warm != 0, blocks.p, stream->pool));
     if (!one || PyList_Append(found.p, one.p)) return nullptr;
   }
   return Py_NewRef(found.p);
+}
+
+// new_memory_pool(take=0, give=0): the number of a pool, whose memory two functions may give and take back.
+PyObject* py_new_memory_pool(PyObject*, PyObject* args) {
+  unsigned long long take = 0, give = 0;
+  if (!PyArg_ParseTuple(args, "|KK", &take, &give)) return nullptr;
+  auto* pool = new MemoryPool{static_cast<int>(memory_pools.size()) + 1};
+  pool->take = reinterpret_cast<decltype(pool->take)>(take);
+  pool->give = reinterpret_cast<decltype(pool->give)>(give);
+  memory_pools.push_back(pool);
+  return PyLong_FromLong(pool->number);
+}
+
+// choose_memory_pool(number, device): where this thread's memory on a unit comes from; 0: as before the last choice.
+PyObject* py_choose_memory_pool(PyObject*, PyObject* args) {
+  int number;
+  PyObject* device;
+  Device place;
+  if (!PyArg_ParseTuple(args, "iO", &number, &device) || !parse_device(device, &place)) return nullptr;
+  Unit* unit = find_unit(place);
+  if (!unit) return nullptr;
+  if (number < 0 || number > static_cast<int>(memory_pools.size()) || (!number && chosen_pools.empty()))
+    return PyErr_Format(PyExc_RuntimeError, "there is no memory pool %d", number), nullptr;
+  if (number) {
+    chosen_pools.push_back(memory_pools[number - 1]);
+    chosen_units.push_back(unit);
+  } else {
+    chosen_pools.pop_back();
+    chosen_units.pop_back();
+  }
+  Py_RETURN_NONE;
+}
+
+// release_memory_pool(number): its memory goes back, now or as tensors let go of it and caches are emptied.
+PyObject* py_release_memory_pool(PyObject*, PyObject* given) {
+  long number = PyLong_AsLong(given);
+  if (PyErr_Occurred()) return nullptr;
+  if (number < 1 || number > static_cast<long>(memory_pools.size()))
+    return PyErr_Format(PyExc_RuntimeError, "there is no memory pool %ld", number), nullptr;
+  MemoryPool* pool = memory_pools[number - 1];
+  for (Stream* part : pool->parts) {
+    part->is_kept = false;
+    if (!unit_synchronize(part->unit) || !collect_waiting(part, true) || !give_up_segments(part)) return nullptr;
+  }
+  Py_RETURN_NONE;
 }
 
 // set_full_report(callable): what the message of a full device adds.

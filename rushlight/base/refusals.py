@@ -128,7 +128,7 @@ SYSTEMS = (
         "GPUs",
         "there is no CUDA device support yet",
         {
-            "torch.cuda": "CUDAPluggableAllocator ExternalStream GreenContext MemPool use_mem_pool",
+            "torch.cuda": "GreenContext",
             "torch.cuda.gds": "GdsFile",
             "torch.cuda.sparse": (
                 "BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor "

@@ -18,15 +18,13 @@ from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
 from .no_device import _needs_device, _no_device, _real, found
-from .queues import Event, Stream
+from .pools import CUDAPluggableAllocator, MemPool, use_mem_pool
+from .queues import Event, ExternalStream, Stream
+from .units import CudaError, cudaStatus
 
 OutOfMemoryError = _C.OutOfMemoryError
 has_half = True
 has_magma = False
-
-
-class CudaError(RuntimeError):
-    """An error of the CUDA runtime."""
 
 
 class DeferredCudaCallError(Exception):
@@ -263,13 +261,6 @@ globals().update({name: known for name, known in names_of("torch.cuda").items() 
 
 def _is_in_bad_fork() -> bool:
     return _C.cuda_is_forked()
-
-
-class cudaStatus:  # noqa: N801 - PyTorch's name
-    """Answers of the CUDA runtime."""
-
-    SUCCESS = 0
-    ERROR_NOT_READY = 34
 
 
 globals().update(cuda_types(__name__))

@@ -39,6 +39,8 @@ class CUDAGraph:
         self.keep_graph = keep_graph
         self._stream: Any = None
         self._outside: Any = None
+        self._pool: Any = None
+        self._chosen = False           # whether memory comes from a pool while work is captured
 
     @property
     def _driver(self) -> Any:
@@ -54,7 +56,8 @@ class CUDAGraph:
             raise RuntimeError("capture_begin: this graph holds captured work. Call reset() first.")
         device = _real().unit_of(None)
         self._stream = _pools.get(pool) or Stream(device)
-        _pools[self.pool()] = self._stream
+        self._pool = (self._stream.stream_id, 0) if pool is None else tuple(pool)
+        _pools[self._pool] = self._stream
         self._outside = _real().current_stream(device)
         self._stream.wait_stream(self._outside)
         _C.keep_stream(device, self._stream.stream_id)
@@ -63,6 +66,9 @@ class CUDAGraph:
         handle = ctypes.c_void_p(_C.stream_handle(device, self._stream.stream_id))
         # The driver's strict modes forbid to reserve memory meanwhile, which is safe on a stream of the graph's own.
         self._driver.call("cuStreamBeginCapture_v2", handle, RELAXED)
+        self._chosen = self._pool[0] == 0     # of a MemPool, or of graph_pool_handle
+        if self._chosen:
+            _C.choose_memory_pool(self._pool[1], device)
         _capturing.append(self)
         captures.running += 1
 
@@ -74,6 +80,8 @@ class CUDAGraph:
         captures.running -= 1
         device = self._stream.device
         handle = ctypes.c_void_p(_C.stream_handle(device, self._stream.stream_id))
+        if self._chosen:
+            _C.choose_memory_pool(0, device)
         try:
             self._driver.call("cuStreamEndCapture", handle, ctypes.byref(self._graph))
         finally:
@@ -110,7 +118,7 @@ class CUDAGraph:
 
     def pool(self) -> tuple[int, int]:
         """What names the graph's memory: graphs captured with it share that memory."""
-        return (0, self._stream.stream_id) if self._stream is not None else (0, 0)
+        return (0, 0) if self._pool is None else self._pool
 
     def raw_cuda_graph(self) -> int:
         """The driver's graph; only with `keep_graph`."""
@@ -142,9 +150,8 @@ _pools: dict[Any, Any] = {}
 
 def graph_pool_handle() -> tuple[int, int]:
     """A name for memory that several graphs are to share; pass it as their `pool`."""
-    result = Stream(_real().unit_of(None))
-    name = (0, result.stream_id)
-    _pools[name] = result
+    name = (0, _C.new_memory_pool())
+    _pools[name] = Stream(_real().unit_of(None))
     return name
 
 

@@ -59,13 +59,13 @@ def frames_here() -> list[dict[str, Any]]:
 def segments_of(index: int) -> list[dict[str, Any]]:
     """The segments of a unit in PyTorch's words."""
     found = []
-    for address, total, stream, is_large, blocks in _C.unit_snapshot(_C.device("cuda", index)):
+    for address, total, stream, is_large, blocks, pool in _C.unit_snapshot(_C.device("cuda", index)):
         used = sum(size for _, size, state in blocks if state == "active_allocated")
         active = sum(size for _, size, state in blocks if state != "inactive")
         found.append({
             "device": index, "address": address, "total_size": total, "allocated_size": used, "active_size": active,
             "requested_size": used, "stream": stream, "segment_type": "large" if is_large else "small",
-            "segment_pool_id": (0, 0), "is_expandable": False, "frames": [],
+            "segment_pool_id": (0, pool), "is_expandable": False, "frames": [],
             "blocks": [{"address": at, "size": size, "requested_size": size, "state": state,
                         "frames": history.frames.get(at, [])} for at, size, state in blocks],
         })  # fmt: skip

@@ -6,15 +6,16 @@ asks here when `devices.cuda.find()` found a device, and refuses otherwise.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from .. import _C, accelerator, devices
-from ..devices.cuda import find
+from ..devices.cuda import find, solver
 from ..loops.record import Record as _Record
 from . import monitor
 from .memory_view import memory_snapshot
-from .queues import Stream
-from .units import current_device, unit_of
+from .queues import ExternalStream, Stream
+from .units import CudaError, cudaStatus, current_device, unit_of
 
 
 def init() -> None:
@@ -53,6 +54,11 @@ def set_stream(stream: Stream | None) -> None:
     """Make a stream this thread's current one; None changes nothing."""
     if stream is not None:
         accelerator.set_stream(stream)
+
+
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """A queue that somebody else made, by the driver's handle."""
+    return ExternalStream(data_ptr, device)
 
 
 # --- what units are ---------------------------------------------------------------------------------------------------
@@ -272,10 +278,68 @@ def current_blas_handle() -> int:
     raise RuntimeError("cuda.current_blas_handle: products are the core's, whose handle nobody else can use")
 
 
+def current_solver_handle() -> int:
+    """cuSOLVER's handle of this thread, on the current stream."""
+    library = solver.find()
+    if library is None:
+        raise RuntimeError("cuda.current_solver_handle: cuSOLVER is not installed: pip install nvidia-cusolver")
+    return library.handles(unit_of(None))[0].value
+
+
+class CudaRuntime:
+    """The few functions of CUDA's runtime that programs ask `cudart()` for, by the driver; each answers 0 or raises."""
+
+    cudaError = cudaStatus      # noqa: N815 - PyTorch's name
+
+    def cudaProfilerStart(self) -> int:     # noqa: N802 - CUDA's names, here and below
+        """Profilers start to record."""
+        return find().driver.call("cuProfilerStart") or 0
+
+    def cudaProfilerStop(self) -> int:    # noqa: N802
+        """They stop."""
+        return find().driver.call("cuProfilerStop") or 0
+
+    def cudaMemGetInfo(self, device: int) -> tuple[int, int]:    # noqa: N802
+        """Bytes free and bytes in all."""
+        return mem_get_info(device)
+
+    def cudaGetErrorString(self, error: int) -> str:    # noqa: N802
+        """What an answer means."""
+        return find().driver.text(int(error))
+
+    def cudaHostRegister(self, address: int, size: int, flags: int) -> int:    # noqa: N802
+        """Pin memory of the host's."""
+        _C.cuda_enter(current_device())
+        driver = find().driver
+        driver.call("cuMemHostRegister_v2", ctypes.c_void_p(address), ctypes.c_size_t(size), flags)
+        return 0
+
+    def cudaHostUnregister(self, address: int) -> int:    # noqa: N802
+        """Let it go."""
+        find().driver.call("cuMemHostUnregister", ctypes.c_void_p(address))
+        return 0
+
+    def cudaStreamCreate(self, address: int) -> int:    # noqa: N802
+        """A queue, whose handle is written to an address."""
+        _C.cuda_enter(current_device())
+        find().driver.call("cuStreamCreate", ctypes.c_void_p(address), 0)
+        return 0
+
+    def cudaStreamDestroy(self, stream: int) -> int:    # noqa: N802
+        """The end of one."""
+        find().driver.call("cuStreamDestroy_v2", ctypes.c_void_p(stream))
+        return 0
+
+
+def cudart() -> CudaRuntime:
+    """What stands in for CUDA's runtime library."""
+    return CudaRuntime()
+
+
 def check_error(res: int) -> None:
     """Raise for an answer of the driver that is no success."""
-    if res != 0:
-        raise RuntimeError(f"CUDA error: {res}")
+    if int(res) != 0:
+        raise CudaError(int(res))
 
 
 _fractions: dict[int, float] = {}

@@ -1,7 +1,42 @@
-"""`torch.cuda.profiler`: marks for NVIDIA's profiler. There is no CUDA device: using a name says so."""
+"""`torch.cuda.profiler`: tells NVIDIA's profilers when to look."""
 
-from .no_device import _needs_device
+from __future__ import annotations
 
-NAMES = "start stop profile init"
-globals().update({name: _needs_device(name, __name__) for name in NAMES.split()})
-__all__ = NAMES.split()
+import contextlib
+from collections.abc import Iterator
+
+from .no_device import _no_device, found
+
+__all__ = ["profile", "start", "stop"]
+
+
+def _tell(name: str, what: str) -> None:
+    device = found()
+    if device is None:
+        _no_device(f"profiler.{what}")
+    device.driver.call(name)
+
+
+def start() -> None:
+    """A profiler that waits for it starts to record."""
+    _tell("cuProfilerStart", "start")
+
+
+def stop() -> None:
+    """It stops."""
+    _tell("cuProfilerStop", "stop")
+
+
+@contextlib.contextmanager
+def profile() -> Iterator[None]:
+    """It records within the block."""
+    start()
+    try:
+        yield
+    finally:
+        stop()
+
+
+def init(output_file: str, flags: object = None, output_mode: str = "key_value") -> None:
+    """CUDA has no such function any more."""
+    raise NotImplementedError("cuda.profiler.init: CUDA 12 removed it. Give the profiler its options when it starts.")

@@ -33,6 +33,16 @@ class Stream(_streams.Stream):
     native_handle = _as_parameter_ = cuda_stream
 
 
+class ExternalStream(Stream):
+    """A queue that somebody else made, by the driver's handle; it must live as long as this does."""
+
+    def __init__(self, stream_ptr: int, device: Any = None) -> None:
+        if found() is None:
+            raise RuntimeError("cuda.ExternalStream: there is no CUDA device here whose work could be queued")
+        unit = unit_of(device)
+        super().__init__(unit, stream_id=_C.external_stream(unit, int(stream_ptr)))
+
+
 class Event(_streams.Event):
     """A mark in a queue of work on a CUDA device."""
 

@@ -33,3 +33,19 @@ def unit_of(device: Any) -> Any:
             f"cuda: Invalid device id: there is no device {index}, the last is {find().device_count() - 1}"
         )
     return _C.device("cuda", index)
+
+
+class CudaError(RuntimeError):
+    """An error of CUDA's, by its number."""
+
+    def __init__(self, code: int) -> None:
+        device = find()
+        text = "CUDA error" if device is None else device.driver.text(code)
+        super().__init__(f"{text} ({code})")
+
+
+class cudaStatus:  # noqa: N801 - PyTorch's name
+    """Answers of the CUDA runtime."""
+
+    SUCCESS = 0
+    ERROR_NOT_READY = 34

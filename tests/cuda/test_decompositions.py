@@ -1,5 +1,5 @@
-"""Linear algebra by cuSOLVER and Fourier transforms by cuFFT, against the host's results; without a card, programs of
-LAPACK calls on a device whose routines are the host's."""
+"""Linear algebra by cuSOLVER and Fourier transforms by cuFFT, against PyTorch's on the host; without a card, programs
+of LAPACK calls on a device whose routines are the host's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rushlight.devices import register, registered
 from rushlight.op import lapack
 from tests.devices.reference_device import ReferenceDevice
 
-L = rl.linalg
+torch = pytest.importorskip("torch")
 HAS_CARD = rl.cuda.is_available()
 DTYPES = ("float32", "float64", "complex64", "complex128") if HAS_CARD else ("float32", "complex128")
 SHAPES = ((5, 5), (2, 2, 20, 20), (0, 3, 3), (40, 40), (3, 4, 4), (300, 300))[: 6 if HAS_CARD else 3]
@@ -61,31 +61,53 @@ def from_qr(Q, R):
     return Q @ R, Q.mH @ Q
 
 
+class Linear:
+    """linalg of a library, and the library."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def __getattr__(self, name):
+        return getattr(self.root.linalg, name)
+
+
+OURS, THEIRS = Linear(rl), Linear(torch)
+
+
+def theirs(t):
+    return torch.from_numpy(t.detach().cpu().numpy().copy())
+
+
+def close(got, want, near):
+    torch.testing.assert_close(theirs(got), want.detach().resolve_conj(), rtol=near, atol=near)
+
+
 # of a square matrix, a positive-definite one, three columns and a tall matrix
 CALLS = {
-    "inv": lambda a, p, b, t: L.inv(a), "inv_ex": lambda a, p, b, t: L.inv_ex(a),
-    "cholesky": lambda a, p, b, t: L.cholesky(p), "cholesky_ex": lambda a, p, b, t: L.cholesky_ex(p, upper=True),
-    "cholesky_inverse": lambda a, p, b, t: rl.cholesky_inverse(L.cholesky(p)),
-    "cholesky_solve": lambda a, p, b, t: rl.cholesky_solve(b, L.cholesky(p)),
-    "solve": lambda a, p, b, t: L.solve(a, b), "solve right": lambda a, p, b, t: L.solve(a, b.mT, left=False),
-    "solve_triangular": lambda a, p, b, t: L.solve_triangular(p, b, upper=True),
-    "triangular of rows": lambda a, p, b, t: L.solve_triangular(p.mT / 9e4, b, upper=False, unitriangular=True),
-    "lu": lambda a, p, b, t: L.lu(a), "lu tall": lambda a, p, b, t: L.lu(t),
-    "lu_factor_ex": lambda a, p, b, t: L.lu_factor_ex(a), "lu_solve": lambda a, p, b, t: L.lu_solve(*L.lu_factor(a), b),
-    "lu_solve adjoint": lambda a, p, b, t: L.lu_solve(*L.lu_factor(a), b, adjoint=True),
-    "det": lambda a, p, b, t: L.det(a / a.shape[-1]), "slogdet": lambda a, p, b, t: L.slogdet(a),
-    "qr": lambda a, p, b, t: from_qr(*L.qr(t)), "qr flat": lambda a, p, b, t: from_qr(*L.qr(t.mT)),
-    "qr complete": lambda a, p, b, t: from_qr(*L.qr(t, mode="complete")),
-    "qr r": lambda a, p, b, t: L.qr(t, mode="r")[1].abs(),
-    "householder_product": lambda a, p, b, t: L.householder_product(*rl.geqrf(t)).abs(),
-    "ormqr": lambda a, p, b, t: rl.ormqr(*rl.geqrf(t), t, transpose=True).abs(),
-    "eigvalsh": lambda a, p, b, t: L.eigvalsh(p), "eigh": lambda a, p, b, t: weighed(*L.eigh(p, UPLO="U")[::-1]),
-    "svdvals": lambda a, p, b, t: L.svdvals(t), "svd": lambda a, p, b, t: products(*L.svd(t)),
-    "svd flat": lambda a, p, b, t: products(*L.svd(t.mT, full_matrices=False)),
-    "svd reduced": lambda a, p, b, t: products(*L.svd(t, full_matrices=False)),
-    "pinv": lambda a, p, b, t: L.pinv(t), "matrix_rank": lambda a, p, b, t: L.matrix_rank(t),
-    "lstsq": lambda a, p, b, t: L.lstsq(t, t @ b, driver="gels").solution,
-    "lstsq flat": lambda a, p, b, t: L.lstsq(t.mT, b, driver="gels").solution,
+    "inv": lambda L, a, p, b, t: L.inv(a), "inv_ex": lambda L, a, p, b, t: L.inv_ex(a),
+    "cholesky": lambda L, a, p, b, t: L.cholesky(p), "cholesky_ex": lambda L, a, p, b, t: L.cholesky_ex(p, upper=True),
+    "cholesky_inverse": lambda L, a, p, b, t: L.root.cholesky_inverse(L.cholesky(p)),
+    "cholesky_solve": lambda L, a, p, b, t: L.root.cholesky_solve(b, L.cholesky(p)),
+    "solve": lambda L, a, p, b, t: L.solve(a, b), "solve right": lambda L, a, p, b, t: L.solve(a, b.mT, left=False),
+    "solve_triangular": lambda L, a, p, b, t: L.solve_triangular(p, b, upper=True),
+    "triangular of rows": lambda L, a, p, b, t: L.solve_triangular(p.mT / 9e4, b, upper=False, unitriangular=True),
+    "lu": lambda L, a, p, b, t: L.lu(a), "lu tall": lambda L, a, p, b, t: L.lu(t),
+    "lu_factor_ex": lambda L, a, p, b, t: L.lu_factor_ex(a),
+    "lu_solve": lambda L, a, p, b, t: L.lu_solve(*L.lu_factor(a), b),
+    "lu_solve adjoint": lambda L, a, p, b, t: L.lu_solve(*L.lu_factor(a), b, adjoint=True),
+    "det": lambda L, a, p, b, t: L.det(a / a.shape[-1]), "slogdet": lambda L, a, p, b, t: L.slogdet(a),
+    "qr": lambda L, a, p, b, t: from_qr(*L.qr(t)), "qr flat": lambda L, a, p, b, t: from_qr(*L.qr(t.mT)),
+    "qr complete": lambda L, a, p, b, t: from_qr(*L.qr(t, mode="complete")),
+    "qr r": lambda L, a, p, b, t: L.qr(t, mode="r")[1].abs(),
+    "householder_product": lambda L, a, p, b, t: L.householder_product(*L.root.geqrf(t)).abs(),
+    "ormqr": lambda L, a, p, b, t: L.root.ormqr(*L.root.geqrf(t), t, transpose=True).abs(),
+    "eigvalsh": lambda L, a, p, b, t: L.eigvalsh(p), "eigh": lambda L, a, p, b, t: weighed(*L.eigh(p, UPLO="U")[::-1]),
+    "svdvals": lambda L, a, p, b, t: L.svdvals(t), "svd": lambda L, a, p, b, t: products(*L.svd(t)),
+    "svd flat": lambda L, a, p, b, t: products(*L.svd(t.mT, full_matrices=False)),
+    "svd reduced": lambda L, a, p, b, t: products(*L.svd(t, full_matrices=False)),
+    "pinv": lambda L, a, p, b, t: L.pinv(t), "matrix_rank": lambda L, a, p, b, t: L.matrix_rank(t),
+    "lstsq": lambda L, a, p, b, t: L.lstsq(t, t @ b, driver="gels").solution,
+    "lstsq flat": lambda L, a, p, b, t: L.lstsq(t.mT, b, driver="gels").solution,
 }  # fmt: skip
 
 
@@ -106,14 +128,14 @@ def listed(result):
 def test_as_on_the_host(name, shape, device):
     for dtype in DTYPES:
         given = operands(dtype, shape)
-        want = listed(CALLS[name](*given))
+        want = listed(CALLS[name](THEIRS, *[theirs(t) for t in given]))
         with warnings.catch_warnings():
             warnings.simplefilter("error")      # nothing is computed on the host
-            got = listed(CALLS[name](*[t.to(device) for t in given]))
+            got = listed(CALLS[name](OURS, *[t.to(device) for t in given]))
         near = 2e-3 if dtype in ("float32", "complex64") else 1e-9
         for one, other in zip(want, got, strict=True):
-            assert str(other.device).startswith(device) and other.dtype is one.dtype
-            rl.testing.assert_close(other.cpu(), one, rtol=near, atol=near)
+            assert str(other.device).startswith(device)
+            close(other, one, near)
 
 
 def test_gradients(device):
@@ -121,63 +143,66 @@ def test_gradients(device):
         given = operands(dtype, (2, 20, 20))
         for name in ("inv", "cholesky", "solve", "slogdet", "eigvalsh", "svdvals", "qr", "lstsq"):
             grads = []
-            for place in ("cpu", device):
-                moved = [t.detach().to(place).requires_grad_() for t in given]
-                sum(t.abs().sum() for t in listed(CALLS[name](*moved))).backward()
-                grads.append([None if t.grad is None else t.grad.cpu() for t in moved])
+            for linear, move in ((THEIRS, theirs), (OURS, lambda t: t.detach().to(device))):
+                moved = [move(t).requires_grad_() for t in given]
+                sum(t.abs().sum() for t in listed(CALLS[name](linear, *moved))).backward()
+                grads.append([t.grad for t in moved])
             for one, other in zip(*grads, strict=True):
                 assert (one is None) == (other is None)
                 if one is not None:
-                    rl.testing.assert_close(other, one, rtol=1e-6, atol=1e-6)
+                    close(other, one, 1e-6)
 
 
 def test_failures_are_raised_at_once(device):
     for n in (4, 40):
-        with pytest.raises(L.LinAlgError, match="positive-definite"):
-            L.cholesky(-rl.eye(n).to(device))
-        with pytest.raises(L.LinAlgError, match=r"Batch element 1\).*singular"):
-            L.solve(rl.stack([rl.eye(n), rl.zeros(n, n)]).to(device), rl.ones(2, n, 1).to(device))
-        assert L.cholesky_ex(-rl.eye(n).to(device)).info.item() == 1
-        assert L.inv_ex(rl.zeros(n, n).to(device)).info.item() == 1
+        with pytest.raises(rl.linalg.LinAlgError, match="positive-definite"):
+            rl.linalg.cholesky(-rl.eye(n).to(device))
+        with pytest.raises(rl.linalg.LinAlgError, match=r"Batch element 1\).*singular"):
+            rl.linalg.solve(rl.stack([rl.eye(n), rl.zeros(n, n)]).to(device), rl.ones(2, n, 1).to(device))
+        assert rl.linalg.cholesky_ex(-rl.eye(n).to(device)).info.item() == 1
+        assert rl.linalg.inv_ex(rl.zeros(n, n).to(device)).info.item() == 1
 
 
 def test_what_the_routines_lack_is_computed_on_the_host_and_said(device):
     a = rl.randn(6, 6, dtype=rl.float64)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = L.eigvals(a.to(device))
+        found = rl.linalg.eigvals(a.to(device))
     assert len(told) <= 1        # said once in a process
-    rl.testing.assert_close(found.cpu().abs().sort()[0], L.eigvals(a).abs().sort()[0])
+    close(found.abs().sort()[0], torch.linalg.eigvals(theirs(a)).abs().sort()[0], 1e-9)
 
 
 def test_drivers_of_cuda():
     if not HAS_CARD:
         pytest.skip("needs a CUDA device")
     a = rl.randn(7, 5, device="cuda")
-    assert L.lstsq(a, a).rank.numel() == 0         # gels, unless another is asked for
+    assert rl.linalg.lstsq(a, a).rank.numel() == 0         # gels, unless another is asked for
     with pytest.raises(RuntimeError, match="gels"):
-        L.lstsq(a, a, driver="gelsd")
-    rl.testing.assert_close(L.svd(a, driver="gesvd").S.cpu(), L.svdvals(a.cpu()), rtol=1e-4, atol=1e-4)
-    with pytest.raises(RuntimeError, match="gesvdj"):
-        L.svd(a, driver="gesvdj")
+        rl.linalg.lstsq(a, a, driver="gelsd")
+    for driver in ("gesvd", "gesvdj"):
+        close(rl.linalg.svd(a, driver=driver).S, torch.linalg.svdvals(theirs(a)), 1e-4)
+    with pytest.raises(RuntimeError, match="gesvda"):
+        rl.linalg.svd(a, driver="gesvda")
 
 
 # --- Fourier transforms -----------------------------------------------------------------------------------------------
 
 FFT = {
-    "fft": lambda x: rl.fft.fft(x), "ifft first": lambda x: rl.fft.ifft(x, dim=0, norm="ortho"),
-    "fft2": lambda x: rl.fft.fft2(x, norm="forward"), "fftn": lambda x: rl.fft.fftn(x),
-    "fftn of two": lambda x: rl.fft.fftn(x, dim=(2, 0)), "ifftn": lambda x: rl.fft.ifftn(x),
-    "padded": lambda x: rl.fft.fft(x, n=31, dim=1), "cut": lambda x: rl.fft.fftn(x, s=(2, 3), dim=(0, 2)),
-    "hfft": lambda x: rl.fft.hfft(x), "irfft": lambda x: rl.fft.irfft(x), "irfft odd": lambda x: rl.fft.irfft(x, n=7),
-    "irfftn": lambda x: rl.fft.irfftn(x), "irfft2 turned": lambda x: rl.fft.irfft2(x.transpose(0, 1)),
-    "conjugate": lambda x: rl.fft.fft(x.conj()),
+    "fft": lambda t, x: t.fft.fft(x), "ifft first": lambda t, x: t.fft.ifft(x, dim=0, norm="ortho"),
+    "fft2": lambda t, x: t.fft.fft2(x, norm="forward"), "fftn": lambda t, x: t.fft.fftn(x),
+    "fftn of two": lambda t, x: t.fft.fftn(x, dim=(2, 0)), "ifftn": lambda t, x: t.fft.ifftn(x),
+    "padded": lambda t, x: t.fft.fft(x, n=31, dim=1), "cut": lambda t, x: t.fft.fftn(x, s=(2, 3), dim=(0, 2)),
+    "hfft": lambda t, x: t.fft.hfft(x), "irfft": lambda t, x: t.fft.irfft(x),
+    "irfft odd": lambda t, x: t.fft.irfft(x, n=7),
+    "irfftn": lambda t, x: t.fft.irfftn(x), "irfft2 turned": lambda t, x: t.fft.irfft2(x.transpose(0, 1)),
+    "conjugate": lambda t, x: t.fft.fft(x.conj()),
 }  # fmt: skip
 REAL = {
-    "rfft": lambda x: rl.fft.rfft(x), "rfft first": lambda x: rl.fft.rfft(x, dim=0, norm="ortho"),
-    "rfftn": lambda x: rl.fft.rfftn(x), "fft of reals": lambda x: rl.fft.fft(x), "ihfft": lambda x: rl.fft.ihfft(x),
-    "fft2 of reals": lambda x: rl.fft.fft2(x), "rfft2 turned": lambda x: rl.fft.rfft2(x.transpose(1, 2)),
-    "stft": lambda x: rl.stft(x.flatten(), 16, window=rl.ones(16, dtype=x.dtype, device=x.device),
+    "rfft": lambda t, x: t.fft.rfft(x), "rfft first": lambda t, x: t.fft.rfft(x, dim=0, norm="ortho"),
+    "rfftn": lambda t, x: t.fft.rfftn(x), "fft of reals": lambda t, x: t.fft.fft(x),
+    "ihfft": lambda t, x: t.fft.ihfft(x),
+    "fft2 of reals": lambda t, x: t.fft.fft2(x), "rfft2 turned": lambda t, x: t.fft.rfft2(x.transpose(1, 2)),
+    "stft": lambda t, x: t.stft(x.flatten(), 16, window=t.ones(16, dtype=x.dtype, device=x.device),
                               return_complex=True),
 }  # fmt: skip
 
@@ -189,15 +214,14 @@ def test_transform(name, double):
     for shape in ((4, 5, 6), (3, 2, 4, 3, 2), (7, 16, 30)):
         dtype = (rl.float64 if double else rl.float32) if name in REAL else rl.complex128 if double else rl.complex64
         x, call = rl.randn(shape, dtype=dtype), {**FFT, **REAL}[name]
-        want = call(x)
+        want = call(torch, theirs(x))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            got = call(x.cuda())
-        assert got.is_cuda and got.dtype is want.dtype
-        rl.testing.assert_close(got.cpu(), want, rtol=1e-9 if double else 2e-4, atol=1e-9 if double else 2e-3)
+            got = call(rl, x.cuda())
+        assert got.is_cuda
+        close(got, want, 1e-9 if double else 2e-3)
     grads = []
-    for place in ("cpu", "cuda"):
-        moved = x.detach().to(place).requires_grad_()
-        call(moved).abs().square().sum().backward()
-        grads.append(moved.grad.cpu())
-    rl.testing.assert_close(grads[1], grads[0], rtol=1e-8 if double else 2e-3, atol=1e-6 if double else 2e-1)
+    for library, moved in ((torch, theirs(x)), (rl, x.cuda())):
+        call(library, moved.requires_grad_()).abs().square().sum().backward()
+        grads.append(moved.grad)
+    close(grads[1], grads[0], 1e-6 if double else 2e-1)

@@ -500,3 +500,145 @@ launches = count(LAUNCHES)
 optimizer.step()
 assert count(LAUNCHES) > launches + 1
 """)
+
+
+def test_cubins_are_kept_on_disk(driver, tmp_path):
+    program = """
+import os
+sim.simulated_compiled.restype = ctypes.c_long
+x = rl.empty(64, 128, device="cuda")
+x + x
+F.softmax(x, -1)
+print(sim.simulated_compiled())
+"""
+    cache = f"import os\nos.environ['RUSHLIGHT_CACHE'] = {str(tmp_path)!r}\n"
+    assert int(run(driver, cache + program)) >= 2
+    assert int(run(driver, cache + program)) == 0
+    damaged = [path for path in tmp_path.iterdir() if path.read_bytes().startswith(b"RLCUBIN")]
+    assert len(damaged) >= 2
+    damaged[0].write_bytes(damaged[0].read_bytes()[:-7])
+    damaged[1].write_bytes(b"RLCUBIN1\nnothing of use")
+    assert int(run(driver, cache + program)) == 2       # those two, and no others
+    assert int(run(driver, cache + program)) == 0
+
+
+def test_memory_pools(driver):
+    run(driver, """
+outside = rl.empty(1000, device="cuda")
+pool, other = rl.cuda.MemPool(), rl.cuda.MemPool()
+assert pool.id != other.id and pool.use_count() == 1
+with rl.cuda.use_mem_pool(pool):
+    assert pool.use_count() == 2
+    x = rl.empty(1000, device="cuda")
+    with rl.cuda.use_mem_pool(other):
+        y = rl.empty(1000, device="cuda")
+    z = rl.empty(1000, device="cuda")
+address = x.data_ptr()
+assert count(ALLOCATIONS) == 3 and len(pool.snapshot()) == len(other.snapshot()) == 1
+assert z.data_ptr() - address < 2 << 20 < abs(y.data_ptr() - address)
+del x, z
+rl.cuda.empty_cache()
+assert rl.empty(1000, device="cuda").data_ptr() != address and len(pool.snapshot()) == 1
+with rl.cuda.use_mem_pool(pool):
+    assert abs(rl.empty(1000, device="cuda").data_ptr() - address) < 2 << 20      # its memory serves its own tensors
+with rl.cuda.use_mem_pool(pool, device=1):
+    assert rl.empty(1000, device="cuda:0").data_ptr() != address
+freed = count(FREES)
+del pool
+assert count(FREES) == freed + 1
+del other
+assert count(FREES) == freed + 1 and y.shape == (1000,)             # y is still there
+del y
+rl.cuda.empty_cache()
+assert count(FREES) >= freed + 2
+for wrong in (lambda: rl.cuda.MemPool(use_on_oom=True), lambda: rl.cuda.MemPool("native"),
+              lambda: rl.cuda.use_mem_pool(3).__enter__()):
+    try:
+        wrong()
+    except (NotImplementedError, TypeError):
+        continue
+    raise SystemExit("must be refused")
+""")
+
+
+def test_memory_of_somebody_elses(driver, tmp_path):
+    source = tmp_path / "own.c"
+    source.write_text("""#include <stdlib.h>
+int taken, given;
+void* take(size_t n, int unit, void* stream) { return taken++, n > 1 << 26 ? 0 : malloc(n); }
+void give(void* at, size_t n, int unit, void* stream) { given++, free(at); }
+""")
+    library = tmp_path / "own.so"
+    subprocess.run([CC, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    run(driver, f"""
+own = rl.cuda.CUDAPluggableAllocator({str(library)!r}, "take", "give")
+counts = ctypes.CDLL({str(library)!r})
+number = lambda name: ctypes.c_int.in_dll(counts, name).value
+pool = rl.cuda.MemPool(own.allocator())
+before = count(ALLOCATIONS)
+with rl.cuda.use_mem_pool(pool):
+    x = rl.ones(100).cuda()
+assert number("taken") == 1 and count(ALLOCATIONS) == before and (x.cpu() == 1).all()
+try:
+    with rl.cuda.use_mem_pool(pool):
+        rl.empty(1 << 28, device="cuda")
+except rl.OutOfMemoryError:
+    pass
+else:
+    raise SystemExit("there was no memory")
+del x, pool
+assert number("given") == 1
+""")
+
+
+def test_streams_of_somebody_elses(driver):
+    run(driver, """
+theirs = rl.cuda.ExternalStream(0x1234)
+assert theirs.cuda_stream == 0x1234 and rl.cuda.get_stream_from_external(0x1234) == theirs
+with rl.cuda.stream(theirs):
+    assert rl.cuda.current_stream() == theirs and rl.cuda.current_stream().cuda_stream == 0x1234
+    rl.empty(10, device="cuda") + 1
+assert rl.cuda.ExternalStream(0) == rl.cuda.default_stream()
+""")
+
+
+def test_graphs_take_memory_of_pools(driver):
+    run(driver, """
+pool = rl.cuda.MemPool()
+x = rl.empty(1 << 20, device="cuda")
+g, h = rl.cuda.CUDAGraph(), rl.cuda.CUDAGraph()
+with rl.cuda.graph(g, pool=pool.id):
+    y = x * 2
+assert g.pool() == pool.id and [s["allocated_size"] for s in pool.snapshot()] == [4 << 20]
+shared = rl.cuda.graph_pool_handle()
+with rl.cuda.graph(h, pool=shared):
+    z = x * 2
+assert h.pool() == shared != pool.id and rl.cuda.CUDAGraph().pool() == (0, 0)
+assert rl.empty(4, device="cuda").shape == (4,) and len(pool.snapshot()) == 1
+""")
+
+
+def test_marks_for_profilers(driver):
+    run(driver, """
+from rushlight.cuda import nvtx
+assert nvtx.range_push("a") == -2 and nvtx.range_pop() == -2 and nvtx.mark("b") is None     # nobody listens
+nvtx.range_end(nvtx.range_start("c"))
+with nvtx.range("step {}", 3):
+    pass
+@nvtx.range("called")
+def f(): return 7
+assert f() == 7
+with rl.cuda.profiler.profile():
+    pass
+assert sim.simulated_profiled() == 2
+runtime = rl.cuda.cudart()
+runtime.cudaProfilerStart()
+assert sim.simulated_profiled() == 3 and runtime.cudaMemGetInfo(0) == rl.cuda.mem_get_info(0)
+try:
+    rl.cuda.check_error(2)
+except rl.cuda.CudaError as error:
+    assert "out of memory (2)" in str(error)
+else:
+    raise SystemExit("2 is an error")
+rl.cuda.check_error(0)
+""")

@@ -37,10 +37,8 @@ class SvdOf(Lapack):
             raise RuntimeError(
                 f"linalg.svd: driver chooses between CUDA routines, and the input is not on CUDA; got driver={driver!r}"
             )
-        if driver not in (None, "gesvd"):
-            raise RuntimeError(
-                f"linalg.svd: expected driver None or 'gesvd', the routine that is used, got driver={driver!r}"
-            )
+        if driver not in (None, "gesvd", "gesvdj"):
+            raise RuntimeError(f"linalg.svd: expected driver None, 'gesvd' or 'gesvdj', got driver={driver!r}")
 
     def program(self, p, A, full_matrices, compute_uv, driver):
         m, n, dtype, code = A.shape[-2], A.shape[-1], A.dtype, A.dtype.code
@@ -59,7 +57,8 @@ class SvdOf(Lapack):
         left, right = (u, vh) if compute_uv else (Scratch(16), Scratch(16))
         reals = k * max(5 * k + 7, 2 * longer + 2 * k + 1) if compute_uv else 7 * k
         extra = (Scratch(reals * 8),) if dtype.is_complex else ()
-        p.call("gesdd", code, job, m, n, a, a.lead, s, left, max(m, 1), right, max(sides[1], 1), WORK, LENGTH, *extra,
+        routine = "gesvd" if driver == "gesvd" else "gesdd"
+        p.call(routine, code, job, m, n, a, a.lead, s, left, max(m, 1), right, max(sides[1], 1), WORK, LENGTH, *extra,
                Scratch(8 * k * 8), info, work=8 * m * n * k)  # fmt: skip
         p.status(None, info, "linalg.svd", not_converging)
 

@@ -49,10 +49,14 @@ class Driver:
         """Call a function of the driver; raises what it answers."""
         code = getattr(self.library, name)(*args)
         if code:
-            text = ctypes.c_char_p()
-            self.library.cuGetErrorString(code, ctypes.byref(text))
             lost = " The device's memory is lost to this process: start it anew." if code in FAULTS else ""
-            raise RuntimeError(f"cuda: {name} failed: {(text.value or b'unknown error').decode()} ({code}).{lost}")
+            raise RuntimeError(f"cuda: {name} failed: {self.text(code)} ({code}).{lost}")
+
+    def text(self, code: int) -> str:
+        """What an answer of the driver means."""
+        text = ctypes.c_char_p()
+        self.library.cuGetErrorString(code, ctypes.byref(text))
+        return (text.value or b"unknown error").decode()
 
     def attribute(self, unit: int, name: str) -> int:
         """A limit or property of a unit, a number."""

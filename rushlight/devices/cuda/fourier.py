@@ -109,18 +109,27 @@ def arranged(t: Any, dims: Sequence[int]) -> tuple[Any, list[int]]:
 
 
 def put(out: Any, value: Any, order: list[int], by: float) -> None:
-    """What was computed with dims in `order`, scaled, into `out`."""
+    """What was computed with dims in `order`, scaled, into `out`, where it may be already."""
     target = out.permute(order)
-    target.copy_(value if by == 1.0 else value * by)
+    if value.data_ptr() != target.data_ptr():
+        target.copy_(value if by == 1.0 else value * by)
+    elif by != 1.0:
+        target.mul_(by)
 
 
-def walk_groups(value: Any, count: int, direction: int) -> Any:
-    """The tensor with its last `count` dims transformed, complex to complex."""
+def room_in(out: Any, order: list[int]) -> Any:
+    """The result's own memory, where its dims lie in `order` without gaps; otherwise None."""
+    target = out.permute(order)
+    return target if target.is_contiguous() else None
+
+
+def walk_groups(value: Any, count: int, direction: int, into: Any = None) -> Any:
+    """The tensor with its last `count` dims transformed, complex to complex; in `into` where one step suffices."""
     for start in range(value.ndim - count, value.ndim, MOST_DIMS):
         group = range(start, min(start + MOST_DIMS, value.ndim))
         moved, order = arranged(value, group)
         source = moved.contiguous()
-        target = source.new_empty(source.shape)
+        target = source.new_empty(source.shape) if into is None or count > MOST_DIMS else into
         find().run("c2c", tuple(source.shape[-len(group) :]), source, target, direction)
         value = target.permute([order.index(d) for d in range(value.ndim)])
     return value
@@ -140,7 +149,8 @@ def complex_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, forw
         return
     value, order = arranged(input.resolve_conj(), dims)
     points = math.prod(input.shape[d] for d in dims)
-    put(out, walk_groups(value, len(dims), FORWARD if forward else INVERSE), order, scale(norm, points))
+    result = walk_groups(value, len(dims), FORWARD if forward else INVERSE, room_in(out, order))
+    put(out, result, order, scale(norm, points))
 
 
 def real_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, onesided: bool) -> None:
@@ -154,7 +164,9 @@ def real_to_complex(out: Any, input: Any, dim: Sequence[int], norm: str, oneside
     points = math.prod(input.shape[d] for d in dims)
     value, order = arranged(input, dims)
     source, last = value.contiguous(), value.shape[-1]
-    half = _C.empty((*source.shape[:-1], last // 2 + 1), None, out.dtype, out.device)
+    half = room_in(out, order) if len(dims) == 1 else None
+    if half is None:
+        half = _C.empty((*source.shape[:-1], last // 2 + 1), None, out.dtype, out.device)
     find().run("r2c", (last,), source, half, FORWARD)
     if len(dims) > 1:
         others = len(dims) - 1
@@ -175,6 +187,8 @@ def complex_to_real(out: Any, input: Any, dim: Sequence[int], norm: str, size: i
     wanted = size // 2 + 1
     source = value.new_zeros((*value.shape[:-1], wanted))
     source.narrow(-1, 0, min(wanted, value.shape[-1])).copy_(value.narrow(-1, 0, min(wanted, value.shape[-1])))
-    real = _C.empty((*source.shape[:-1], size), None, out.dtype, out.device)
+    real = room_in(out, order)
+    if real is None:
+        real = _C.empty((*source.shape[:-1], size), None, out.dtype, out.device)
     find().run("c2r", (size,), source, real, INVERSE)       # which may write to its input, a copy
     put(out, real, order, scale(norm, points))

@@ -51,11 +51,9 @@ def kernel(device: Any, key: tuple, make: Callable[[], Any]) -> Any:
 
 def source_kernel(device: Any, key: tuple, operands: int, make: Callable[[], str]) -> Any:
     """The kernel of a text in CUDA C; None where there is no compiler for it."""
-    if sources.find() is None:
-        return None
     if key not in _kernels:
         address = sources.load(f"random_{key[0]}", make(), operands, device.driver)
-        _kernels[key] = ("handle", _C.kernel_handle(address))
+        _kernels[key] = None if address is None else ("handle", _C.kernel_handle(address))
     return _kernels[key]
 
 

@@ -27,6 +27,7 @@ LETTERS = {"f32": "S", "f64": "D", "c64": "C", "c128": "Z"}
 SIZES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16}
 SIDES, FORMS, TRIANGLES, DIAGONALS = {"L": 0, "R": 1}, {"N": 0, "T": 1, "C": 2}, {"L": 0, "U": 1}, {"N": 0, "U": 1}
 JOBS = {"N": 0, "V": 1}
+SMALL = 512                # the largest matrices of which batches go to the library at once
 Address = ctypes.c_void_p
 Long = ctypes.c_int64
 
@@ -112,22 +113,34 @@ class Call:
         """The statuses where LAPACK leaves them."""
         self.program.view(info).copy_(self.statuses.reshape(-1, 1, 1))
 
+    def each(self, block: Any) -> Address:
+        """Where the addresses of a block's matrices are listed, on the device."""
+        size = 8 if block.code == "i64" else SIZES[block.code]
+        first, step = self.program.address(block), block.batch * size
+        listed = self.statuses.new_tensor([first + i * step for i in range(self.program.count)], dtype=_C.int64)
+        self.kept.append(listed)
+        return Address(listed.data_ptr())
+
+    def one(self) -> Any:
+        """The number 1 as routines take factors."""
+        return ((ctypes.c_float if self.real == 0 else ctypes.c_double) * 2)(1, 0)
+
     def room(self, nbytes: int) -> Address:
         """Memory of the device for one call."""
         self.kept.append(_C.empty((max(nbytes, 1),), None, _C.uint8, self.device))
         return Address(self.kept[-1].data_ptr())
 
-    def wide(self, name: str, *args: Any, i: int) -> None:
+    def wide(self, name: str, *args: Any, i: int, last: tuple = ()) -> None:
         """A routine of the library's interface of 64 bits: it says how much memory it wants, there and here."""
         there, here = ctypes.c_size_t(), ctypes.c_size_t()
         self.library.call(
             f"cusolverDn{name}_bufferSize", self.solver, self.settings, *args, self.type, ctypes.byref(there),
-            ctypes.byref(here),
+            ctypes.byref(here), *last,
         )  # fmt: skip
         host = ctypes.create_string_buffer(max(here.value, 1))
         self.library.call(
             f"cusolverDn{name}", self.solver, self.settings, *args, self.type, self.room(there.value), there, host,
-            here, self.status(i),
+            here, self.status(i), *last,
         )  # fmt: skip
 
     def narrow(self, name: str, *args: Any, i: int) -> None:
@@ -140,8 +153,27 @@ class Call:
         )
 
 
+def at_once(c: Call, *sizes: int) -> bool:
+    """Whether a batch of small matrices goes to the library in one call."""
+    return c.program.count > 1 and max(sizes) <= SMALL
+
+
+def getrf_at_once(c: Call, n: int, a: Any, lead: int, pivots: Any, info: Any) -> None:
+    count = c.program.count
+    exchanges = _C.empty((count, n), None, _C.int32, c.device)
+    c.library.call(
+        f"cublas{LETTERS[c.code]}getrfBatched", c.blas, n, c.each(a), lead, Address(exchanges.data_ptr()), c.status(0),
+        count,
+    )  # fmt: skip
+    c.program.view(pivots).copy_(exchanges.unsqueeze(-1))
+    c.tell(info)
+
+
 def getrf(c: Call, m: int, n: int, a: Any, lead: int, pivots: Any, info: Any) -> None:
     """A = P L U. (The library asks for memory without being told where pivots go.)"""
+    if m == n and at_once(c, n):
+        getrf_at_once(c, n, a, lead, pivots, info)
+        return
     for i in range(c.program.count):
         there, here = ctypes.c_size_t(), ctypes.c_size_t()
         matrix = (Long(m), Long(n), c.type, c.at(a, i), Long(lead))
@@ -157,6 +189,13 @@ def getrf(c: Call, m: int, n: int, a: Any, lead: int, pivots: Any, info: Any) ->
 
 def getrs(c: Call, form: str, n: int, count: int, lu: Any, lead: int, pivots: Any, b: Any, side: int, *_: Any) -> None:
     """op(A) X = B from the factors."""
+    if at_once(c, n):
+        exchanges, wrong = c.program.view(pivots).to(_C.int32).contiguous(), ctypes.c_int()
+        c.library.call(
+            f"cublas{LETTERS[c.code]}getrsBatched", c.blas, FORMS[form], n, count, c.each(lu), lead,
+            Address(exchanges.data_ptr()), c.each(b), side, ctypes.byref(wrong), c.program.count,
+        )  # fmt: skip
+        return
     for i in range(c.program.count):
         c.library.call(
             "cusolverDnXgetrs", c.solver, c.settings, FORMS[form], Long(n), Long(count), c.type, c.at(lu, i),
@@ -166,6 +205,11 @@ def getrs(c: Call, form: str, n: int, count: int, lu: Any, lead: int, pivots: An
 
 def potrf(c: Call, triangle: str, n: int, a: Any, lead: int, info: Any) -> None:
     """A = L L^H."""
+    if at_once(c, n):
+        name = f"cusolverDn{LETTERS[c.code]}potrfBatched"
+        c.library.call(name, c.solver, TRIANGLES[triangle], n, c.each(a), lead, c.status(0), c.program.count)
+        c.tell(info)
+        return
     for i in range(c.program.count):
         c.wide("Xpotrf", TRIANGLES[triangle], Long(n), c.type, c.at(a, i), Long(lead), i=i)
     c.tell(info)
@@ -215,6 +259,11 @@ def reflect(c: Call, side: str, form: str, sizes: tuple, a: tuple, tau: Address,
 
 def syevd(c: Call, job: str, triangle: str, n: int, a: Any, lead: int, values: Any, *rest: Any) -> None:
     """Eigenvalues of Hermitian matrices, and vectors in their place."""
+    if at_once(c, n) and c.library.has("cusolverDnXsyevBatched"):
+        matrix = (JOBS[job], TRIANGLES[triangle], Long(n), c.type, c.at(a, 0), Long(lead), c.real, c.at(values, 0))
+        c.wide("XsyevBatched", *matrix, i=0, last=(Long(c.program.count),))
+        c.tell(rest[-1])
+        return
     for i in range(c.program.count):
         matrix = (JOBS[job], TRIANGLES[triangle], Long(n), c.type, c.at(a, i), Long(lead))
         c.wide("Xsyevd", *matrix, c.real, c.at(values, i), i=i)
@@ -226,17 +275,51 @@ def trsm(
     wide: int,
 ) -> None:  # fmt: skip
     """Triangular systems."""
+    if at_once(c, m, n):
+        how = (SIDES[side], TRIANGLES[triangle], FORMS[form], DIAGONALS[diagonal])
+        name = f"cublas{LETTERS[c.code]}trsmBatched"
+        c.library.call(name, c.blas, *how, m, n, c.one(), c.each(a), lead, c.each(b), wide, c.program.count)
+        return
     for i in range(c.program.count):
         how = (SIDES[side], TRIANGLES[triangle], FORMS[form], DIAGONALS[diagonal])
         triangular(c, how, (m, n), (c.at(a, i), lead), (c.at(b, i), wide))
 
 
 def triangular(c: Call, how: tuple, sizes: tuple, a: tuple, b: tuple) -> None:
-    one = (ctypes.c_float if c.real == 0 else ctypes.c_double) * 2
-    c.library.call(f"cublas{LETTERS[c.code]}trsm_v2", c.blas, *how, *sizes, one(1, 0), *a, *b)
+    c.library.call(f"cublas{LETTERS[c.code]}trsm_v2", c.blas, *how, *sizes, c.one(), *a, *b)
 
 
 def gesdd(
+    c: Call, job: str, m: int, n: int, a: Any, lead: int, s: Any, u: Any, wide_u: int, v: Any, wide_v: int, *rest: Any
+) -> None:
+    """Singular values by Jacobi's rotations; what does not converge is computed by QR's."""
+    p, k = c.program, min(m, n)
+    is_full, has_vectors = job == "A", job != "N"
+    settings = Address()
+    c.library.call("cusolverDnCreateGesvdjInfo", ctypes.byref(settings))
+    source = p.view(a).clone()
+    for i in range(p.count):
+        work = source.select(0, i).mT.contiguous()
+        left, right = work.new_empty((m if is_full else k, m)), work.new_empty((n if is_full else k, n))
+        name, length = f"cusolverDn{LETTERS[c.code]}gesvdj", ctypes.c_int()
+        args = (
+            JOBS["V" if has_vectors else "N"], 0 if is_full else 1, m, n, Address(work.data_ptr()), m, c.at(s, i),
+            Address(left.data_ptr()), m, Address(right.data_ptr()), n,
+        )  # fmt: skip
+        c.library.call(f"{name}_bufferSize", c.solver, *args, ctypes.byref(length), settings)
+        c.library.call(name, c.solver, *args, c.room(length.value * SIZES[c.code]), length, c.status(i), settings)
+        if has_vectors:
+            p.view(u).select(0, i).copy_(left.mT)
+            p.view(v).select(0, i).copy_(right.conj())
+    c.library.call("cusolverDnDestroyGesvdjInfo", settings)
+    if c.statuses.any().item():
+        p.view(a).copy_(source)
+        gesvd(c, job, m, n, a, lead, s, u, wide_u, v, wide_v, *rest)
+        return
+    c.tell(rest[-1])
+
+
+def gesvd(
     c: Call, job: str, m: int, n: int, a: Any, lead: int, s: Any, u: Any, wide_u: int, v: Any, wide_v: int, *rest: Any
 ) -> None:
     """Singular values, and vectors where they are wanted; of flat matrices, those of the adjoint."""
@@ -290,7 +373,7 @@ def gels(c: Call, _: str, m: int, n: int, count: int, a: Any, lead: int, b: Any,
 ROUTINES: dict[str, Callable] = {
     "getrf": getrf, "getrs": getrs, "potrf": potrf, "potrs": potrs, "potri": potri, "geqrf": geqrf, "orgqr": orgqr,
     "ungqr": orgqr, "ormqr": ormqr, "unmqr": ormqr, "syevd": syevd, "heevd": syevd, "trsm": trsm, "gesdd": gesdd,
-    "gels": gels,
+    "gesvd": gesvd, "gels": gels,
 }  # fmt: skip
 
 

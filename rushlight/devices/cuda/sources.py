@@ -1,8 +1,8 @@
-"""Kernels written in CUDA C, for what only NVIDIA's headers say: how its functions of doubles round, and cuRAND's laws.
+"""Kernels written in CUDA C, for what only NVIDIA says: how its functions of doubles round, and cuRAND's laws.
 
-Enters: a text of ours that includes those headers. Leaves: a kernel of the core's, compiled by NVRTC (a wheel of the
-`cuda` extra, or a toolkit's) and kept on disk like any other. `find()` is None where the compiler or the headers are
-not installed; callers have a generated kernel then, which agrees to the last digits.
+Enters: a text of ours, which may include cuRAND's headers. Leaves: a kernel of the core's, compiled by NVRTC (a wheel
+of the `cuda` extra, or a toolkit's) and kept on disk like any other; None where the compiler is not installed, or a
+header that the text needs: callers have a generated kernel then, which agrees to the last digits.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 from typing import Any
 
 from ... import _C
+from ...base.show import is_shown, show
 from ...loops.digest import digest
 from . import cubins, libraries
 from .driver import Driver
@@ -48,7 +49,7 @@ class Compiler:
 
     def identity(self) -> bytes:
         """What the code depends on besides its text."""
-        headers = [os.stat(os.path.join(folder, HEADER)) for folder in self.folders[:1]]
+        headers = [os.stat(os.path.join(folder, HEADER)) for folder in self.folders if holds(folder, HEADER)]
         return repr((self.version, self.folders, [(h.st_size, h.st_mtime_ns) for h in headers])).encode()
 
     def cubin(self, source: str, architecture: str) -> bytes:
@@ -75,24 +76,27 @@ class Compiler:
 
 
 def header_folders() -> list[str]:
-    """Folders with cuRAND's headers, those of NVIDIA's wheels first."""
+    """Folders with the headers of cuRAND and of the library it needs, those of NVIDIA's wheels first."""
     found = importlib.util.find_spec("nvidia")
     roots = list(found.submodule_search_locations or ()) if found is not None else []
     wheels = [path for root in roots for path in sorted(glob.glob(f"{root}/*/include"), reverse=True)]
-    toolkits = [path for place in TOOLKITS for path in glob.glob(place)]
-    with_header = [f for f in (*wheels, *toolkits) if os.path.exists(os.path.join(f, HEADER))]
-    if not with_header:
-        return []
-    return [with_header[0], *(f for f in wheels if f != with_header[0] and with_header[0] in wheels)]
+    places = [*wheels, *(path for place in TOOLKITS for path in glob.glob(place))]
+    return [
+        *[folder for folder in places if any(holds(folder, name) for name in (HEADER, "cuda_fp16.h", "cuda/std"))],
+        *[f"{folder}/cccl" for folder in places if holds(folder, "cccl/cuda/std")],
+    ]
+
+
+def holds(folder: str, name: str) -> bool:
+    return os.path.exists(os.path.join(folder, name))
 
 
 @functools.cache
 def find() -> Compiler | None:
-    """The compiler; None where it or the headers are not installed."""
-    folders = header_folders()
-    for path in libraries.places(NAMES) if folders else ():
+    """The compiler; None where it is not installed."""
+    for path in libraries.places(NAMES):
         try:
-            return Compiler(path, folders)
+            return Compiler(path, header_folders())
         except OSError:
             continue
     return None
@@ -106,20 +110,34 @@ class SourceKernel:
 
     def variant(self, unit: int, key: int) -> tuple[int, int, int]:
         """(function, 1, 1)."""
+        return self.driver.function(self.cubin(unit), self.name, unit), 1, 1
+
+    def cubin(self, unit: int) -> bytes:
+        """Machine code for a unit, from disk where it is there."""
         compiler, architecture = find(), self.driver.architecture(unit)
         name = digest(self.source.encode() + compiler.identity())
-        stored = cubins.key_of(name, key, architecture, self.driver.version())
+        stored = cubins.key_of(name, 0, architecture, self.driver.version())
         found = cubins.read(stored)
-        cubin = compiler.cubin(self.source, architecture) if found is None else found[0]
-        function = self.driver.function(cubin, self.name, unit)
-        if found is None:
-            cubins.write(stored, cubin, 1, 1)
-        return function, 1, 1
+        if found is not None:
+            return found[0]
+        cubin = compiler.cubin(self.source, architecture)
+        cubins.write(stored, cubin, 1, 1)
+        return cubin
 
     def begin(self, unit: int, key: int) -> None:
         """Nothing is begun: it is compiled when it is launched."""
 
 
-def load(name: str, source: str, operands: int, driver: Driver) -> int:
-    """The core's kernel of a text that defines `extern "C" __global__ void name(operands, parameters, begin, end)`."""
-    return _C.cuda_kernel(SourceKernel(name, source, driver), THREADS, 1, [0] * operands, -1, (), 256, False, 0)
+def load(name: str, source: str, operands: int, driver: Driver) -> int | None:
+    """The core's kernel of a text that defines `extern "C" __global__ void name(operands, parameters, begin, end)`;
+    None where it cannot be compiled."""
+    if find() is None:
+        return None
+    kernel = SourceKernel(name, source, driver)
+    try:
+        kernel.cubin(_C.current_unit("cuda"))
+    except RuntimeError as error:      # a header that is not installed
+        if is_shown("fallback"):
+            show("fallback", name, str(error))
+        return None
+    return _C.cuda_kernel(kernel, THREADS, 1, [0] * operands, -1, (), 256, False, 0)
