@@ -55,7 +55,8 @@ def test_attention_over_sequences_of_several_lengths():
 
 AUTOCAST = {
     "mm": lambda t, x: x @ x, "linear": lambda t, x: t.nn.functional.linear(x, x), "exp": lambda t, x: x.exp(),
-    "softmax": lambda t, x: x.softmax(-1), "log_softmax": lambda t, x: t.log_softmax(x, -1), "sum": lambda t, x: x.sum(),
+    "softmax": lambda t, x: x.softmax(-1), "log_softmax": lambda t, x: t.log_softmax(x, -1),
+    "sum": lambda t, x: x.sum(),
     "layer_norm": lambda t, x: t.nn.functional.layer_norm(x, (8,)), "relu": lambda t, x: x.relu(),
     "pow": lambda t, x: x.pow(2), "norm": lambda t, x: x.norm(), "cumsum": lambda t, x: x.cumsum(0),
     "gelu": lambda t, x: t.nn.functional.gelu(x), "baddbmm": lambda t, x: t.bmm(x[None], x[None]),

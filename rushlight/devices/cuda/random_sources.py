@@ -6,7 +6,7 @@ kernels that they stand in for (codegen/philox.py and philox_walks.py), or nothi
 
 from __future__ import annotations
 
-from .sources import ARGUMENTS, EACH
+from .sources import ARGUMENTS, EACH, WAIT
 
 NORMALS = ("normal", "log_normal")
 # a number of the law, given a drawn one `x` and the law's two numbers `a` and `b`
@@ -78,6 +78,7 @@ def fill_source(law: str) -> str:
 __device__ inline double number(double x, double a, double b) {{ return {LAWS[law]}; }}
 extern "C" __global__ void random_{law}(double* out, long long n, long long lanes, long long counter, long long seed,
                                         long long first, long long second, {ARGUMENTS}) {{
+{WAIT}
   double a = __longlong_as_double(first), b = __longlong_as_double(second);
   {EACH} {{
     long long turn = i / lanes, lane = i % lanes, at = turn * 2 * lanes + lane;
@@ -99,6 +100,7 @@ typedef {kind} Element;
 typedef {wide} Wide;
 extern "C" __global__ void {name}(const Element* given, Element* out, long long n, long long counter, long long seed,
                                   {ARGUMENTS}) {{
+{WAIT}
   {EACH} {{
 """
 

@@ -25,6 +25,11 @@ HEADER = "curand_kernel.h"
 TOOLKITS = ("/usr/local/cuda/include", "/usr/local/cuda/targets/*/include")
 THREADS = 2                  # the form of a kernel that gives each thread an iteration
 ARGUMENTS = "long long begin, long long end"
+# Kernels may be started before those queued earlier have ended: these wait for them, as generated ones do.
+WAIT = """#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+"""
 EACH = (
     "for (long long i = begin + (long long)blockIdx.x * blockDim.x + threadIdx.x; i < end;"
     " i += (long long)gridDim.x * blockDim.x)"
@@ -116,7 +121,7 @@ class SourceKernel:
         """Machine code for a unit, from disk where it is there."""
         compiler, architecture = find(), self.driver.architecture(unit)
         name = digest(self.source.encode() + compiler.identity())
-        stored = cubins.key_of(name, 0, architecture, self.driver.version())
+        stored = cubins.key_of(name, 0, architecture, self.driver.identity())
         found = cubins.read(stored)
         if found is not None:
             return found[0]
