@@ -249,12 +249,23 @@ def register(device: Device) -> int:
     number = _C.register_device(device.name, device, native)
     handlers[device.name] = device
     setattr(Tensor, f"is_{device.name}", property(lambda self: self.device.type == device.name))
-    setattr(
-        Tensor,
-        device.name,
-        lambda self, index=None: self.to(device.name if index is None else f"{device.name}:{index}"),
-    )
+    setattr(Tensor, device.name, mover(device.name))
     return number
+
+
+def mover(name: str) -> Callable:
+    """The method that brings a tensor to a device of this name."""
+
+    def move(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+        place = name if device is None else f"{name}:{device}" if isinstance(device, int) else device
+        if _C.device(place).type != name:
+            raise RuntimeError(f"Invalid device, must be {name} device: {name}() got {device!r}")
+        options = {} if memory_format is None else {"memory_format": memory_format}
+        return self.to(place, non_blocking=non_blocking, **options)
+
+    move.__name__ = move.__qualname__ = name
+    move.__doc__ = f"The tensor on a {name} device: the current one unless told."
+    return move
 
 
 def find_accelerator() -> Device | None:

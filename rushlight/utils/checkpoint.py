@@ -19,6 +19,7 @@ from typing import Any
 from .. import _C
 from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from ..devices import handlers, registered
 from ..dispatch import autocast
 from ..dispatch.namespaces import namespace
 from .checkpoint_policy import (
@@ -56,23 +57,28 @@ _local = threading.local()
 
 
 class RandomState:
-    """The CPU generator's state, taken when made and restored within `replayed`."""
+    """The states of the CPU's generator and of the GPUs', taken when made and restored within `replayed`."""
 
     def __init__(self, keep: bool) -> None:
-        self.state = _C.default_generator.get_state() if keep else None
+        self.states = [(g, g.get_state()) for g in self.generators()] if keep else []
+
+    @staticmethod
+    def generators() -> list[Any]:
+        """The default generators of everything that was used so far."""
+        units = handlers["cuda"].device_count() if "cuda" in registered() else 0
+        return [_C.default_generator, *(_C.device_generator(_C.device("cuda", k)) for k in range(units))]
 
     @contextlib.contextmanager
     def replayed(self) -> Iterator[None]:
         """Within the block random numbers repeat; afterwards they go on as if it had not run."""
-        if self.state is None:
-            yield
-            return
-        outside = _C.default_generator.get_state()
-        _C.default_generator.set_state(self.state)
+        outside = [(g, g.get_state()) for g, _ in self.states]
+        for generator, state in self.states:
+            generator.set_state(state)
         try:
             yield
         finally:
-            _C.default_generator.set_state(outside)
+            for generator, state in outside:
+                generator.set_state(state)
 
 
 def noop_context_fn() -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...base.settings import are_deterministic_algorithms_enabled
 from ...loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
 from ...loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
 from ...loops.nest import Check, For, Nest, Statement, Store, operands, pointwise_nest, rows
@@ -152,8 +153,9 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     scatter = lowered.scatter
     bound, kinds = Bound(lowered), scatter.target.classes()
     dims = [d for d in range(len(space)) if space[d] != 1]
-    key = ("gpu scatter", lowered.key, bound.key, tuple(dims), kinds, scatter.serial, scatter.target.code)
-    result = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, dims))
+    in_order = are_deterministic_algorithms_enabled()     # then what meets is added by one thread
+    key = ("gpu scatter", lowered.key, bound.key, tuple(dims), kinds, scatter.serial, scatter.target.code, in_order)
+    result = nest_with_form(key, lambda: scatter_nest(lowered, bound, kinds, dims, in_order))
     checked, atomic = form_of(key)
     shared = [d for d in dims if atomic or d not in scatter.serial]
     values = [*bound.values]
@@ -204,14 +206,16 @@ def moved_nest(code: str, rank: int, widens: bool) -> Nest:
                 rows(store, vector=True))  # fmt: skip
 
 
-def scatter_nest(lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: list[int]) -> tuple[Nest, bool, bool]:
+def scatter_nest(
+    lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: list[int], in_order: bool = False
+) -> tuple[Nest, bool, bool]:
     """The kernel, whether it checks indices, and whether it adds atomically."""
     inputs, scatter, code = bound.codes, lowered.scatter, lowered.scatter.target.code
     out = Elements(len(inputs), "out", code, kinds)
     params = [*bound.params]
     add_geometry("out", (0,) * len(kinds), (0,) * len(kinds), kinds, params, [])
     params.extend([f"loop{d}" for d in dims])
-    atomic = is_sum(lowered) and code in ATOMIC
+    atomic = is_sum(lowered) and code in ATOMIC and not in_order
     serial = [d for d in dims if d in scatter.serial and not atomic]
     position = position_of(var("i"), [d for d in dims if d not in serial], "loop")
     position.update({d: var(f"at{d}") for d in serial})

@@ -1,8 +1,8 @@
 """Machine code of CUDA kernels kept on disk, so that a second process neither generates nor compiles them.
 
-Enters: what names a variant of a kernel (its nest's digest and its class of geometry), the architecture and what
-the driver says of itself. Leaves: the numbers and the cubin that an earlier process stored under them. Entries are
-files of `disk_cache`, written whole; one without the right magic, key and checksum is made again. RUSHLIGHT_SHOW=loops, llvm or
+Enters: what names a variant of a kernel (its nest's digest and its class of geometry), the architecture and what the
+driver says of itself. Leaves: the numbers and the cubin that an earlier process stored under them. Entries are files of
+`disk_cache`, written whole; one without the right magic, key and checksum is made again. RUSHLIGHT_SHOW=loops, llvm or
 asm makes kernels anew, so that there is something to show.
 """
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 WARP, MOST_THREADS = 32, 1024
+AT_ONCE = 4                      # sums that a thread of a reduction has under way
 SCAN_LOG, LEAST_LOG = 9, 4       # threads of a block that scans rows, as powers of two: all, and the fewest for a row
 STRETCH, SCANNERS = 30, 128      # elements of a thread, and threads of a tile, where there is one row
 
@@ -49,6 +50,22 @@ def folded(lanes: Any) -> Any:
         lanes = lanes.narrow(-1, 0, half) + lanes.narrow(-1, half, half)
         half //= 2
     return lanes.squeeze(-1)
+
+
+def row_sum(rows: Any) -> Any:
+    """The sum of the last dim, of up to 128, as PyTorch's reductions of short rows add: lanes take elements by turns,
+    each in four sums, and neighbours meet first."""
+    count = rows.shape[-1]
+    wide = rows.float() if rows.itemsize == 2 else rows
+    width = min(WARP, 1 << max(count, 1).bit_length() - 1)
+    flat = filled(wide.reshape(-1, count), width * AT_ONCE).reshape(-1, AT_ONCE, width)
+    lanes = flat.select(1, 0)
+    for k in range(1, AT_ONCE):
+        lanes = lanes + flat.select(1, k)
+    while width > 1:
+        pairs = lanes.reshape(-1, width // 2, 2)
+        lanes, width = pairs.select(2, 0) + pairs.select(2, 1), width // 2
+    return lanes.reshape(*rows.shape[:-1], 1).to(rows.dtype)
 
 
 def power_of(count: int) -> int:

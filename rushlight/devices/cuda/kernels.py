@@ -44,6 +44,14 @@ class Variants:
     driver: Driver
     nest: Nest
 
+    def identity(self) -> bytes:
+        """What the texts of all variants are made of."""
+        return self.nest.digest()
+
+    def entry(self) -> str:
+        """The name of the function in them."""
+        return self.nest.name
+
     def text(self, key: int) -> tuple[str, int, int]:
         """(PTX, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
         raise NotImplementedError
@@ -67,12 +75,12 @@ class Variants:
     def prepared(self, unit: int, key: int) -> tuple[Callable[[], int], int, int]:
         """What makes the function, and the numbers of `text`: machine code of an earlier process where there is some,
         otherwise a text that is compiled, and kept."""
-        name = digest(type(self).__name__.encode() + self.nest.digest())
+        name = digest(type(self).__name__.encode() + self.identity())
         stored = cubins.key_of(name, key, self.driver.architecture(unit), self.driver.identity())
         found = cubins.read(stored)
         if found is not None:
             try:
-                function = self.driver.function(found[0], self.nest.name, unit)
+                function = self.driver.function(found[0], self.entry(), unit)
                 return lambda: function, *found[1:]
             except RuntimeError:    # of a driver that calls itself the same
                 pass
@@ -185,6 +193,12 @@ class WrittenKernel(Variants):
 
     def __init__(self, written: Written, driver: Driver) -> None:
         self.written, self.driver = written, driver
+
+    def identity(self) -> bytes:
+        return self.written.text().encode()
+
+    def entry(self) -> str:
+        return entry_name(self.written.text())
 
     def text(self, key: int) -> tuple[str, int, int]:
         ptx = self.written.text()

@@ -71,7 +71,8 @@ def gamma(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
 def dirichlet(device: Any, out: Any, generator: Any, shapes: Any) -> Any:
     """Shares along the last dim: gamma numbers by their sum."""
     found, limits = gamma(device, shapes.new_empty(shapes.shape), generator, shapes), finfo(shapes.dtype)
-    return out.copy_((found / found.sum(-1, keepdim=True)).clamp(limits.tiny, 1 - limits.eps))
+    total = half_sums.row_sum(found) if found.shape[-1] <= half_sums.WARP * half_sums.AT_ONCE else found.sum(-1, True)
+    return out.copy_((found / total).clamp(limits.tiny, 1 - limits.eps))
 
 
 def binomial(device: Any, out: Any, generator: Any, counts: Any, probabilities: Any) -> Any:

@@ -208,6 +208,8 @@ def potrf(c: Call, triangle: str, n: int, a: Any, lead: int, info: Any) -> None:
     if at_once(c, n):
         name = f"cusolverDn{LETTERS[c.code]}potrfBatched"
         c.library.call(name, c.solver, TRIANGLES[triangle], n, c.each(a), lead, c.status(0), c.program.count)
+        factors = c.program.view(a)      # the other triangle is not left alone
+        factors.copy_(factors.triu() if triangle == "U" else factors.tril())
         c.tell(info)
         return
     for i in range(c.program.count):
