@@ -35,8 +35,3 @@ def profile() -> Iterator[None]:
         yield
     finally:
         stop()
-
-
-def init(output_file: str, flags: object = None, output_mode: str = "key_value") -> None:
-    """CUDA has no such function any more."""
-    raise NotImplementedError("cuda.profiler.init: CUDA 12 removed it. Give the profiler its options when it starts.")

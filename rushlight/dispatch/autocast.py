@@ -56,7 +56,7 @@ BODIES = frozenset("""
 
 # What differs on CUDA devices, as PyTorch's lists there do.
 LOWER_ON_CUDA = (LOWER - {"_addmm_activation", "conv_tbc", "mkldnn_rnn_layer"}) | frozenset(
-    "addmv addr convolution einsum mv conv_tbc gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell".split()
+    "addmv addr convolution einsum mv conv_tbc".split()
 )
 FLOAT32_ON_CUDA = frozenset("""
     acos asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity cross_entropy
@@ -158,11 +158,6 @@ def to_widest(args: tuple, device: str) -> list[Any]:
     return [cast(a, dtype, device) for a in args]
 
 
-def to_float16(args: tuple, device: str) -> list[Any]:
-    """Recurrent networks on CUDA devices, whatever lower type was chosen, as cuDNN's are there."""
-    return [cast(a, float16, device) for a in args]
-
-
 def refused(args: tuple, device: str) -> Any:
     """Probabilities of a half type leave no room for their logarithms."""
     raise RuntimeError(
@@ -197,7 +192,6 @@ POLICIES: dict[str, Policy] = {
 ON_CUDA: dict[str, Policy] = {
     **dict.fromkeys(LOWER_ON_CUDA, to_lower), **dict.fromkeys(FLOAT32_ON_CUDA, to_float32_unless_told),
     **dict.fromkeys(WIDEST_ON_CUDA, to_widest), "binary_cross_entropy": refused,
-    **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), to_float16),
 }  # fmt: skip
 
 
@@ -234,8 +228,6 @@ def call(overload: Any, args: tuple) -> Any:
     if policy == CAST:
         device = device_of_call(args)
         chosen = _chosen[overload].get(device) if state.enabled.get(device) else None
-        if chosen is None and overload.name in BODIES:      # a policy on other devices only
-            return overload.call(*args)
         args = args if chosen is None else chosen(args, device)
     return _C.call_below(AUTOCAST, overload, args)
 
