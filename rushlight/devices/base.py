@@ -120,6 +120,12 @@ class Device:
         """
         return None
 
+    def routines(self) -> Callable | None:
+        """LAPACK's routines on this device, for decompositions that `implementation` has no function for:
+        f(program, routine, code, args) -> bool, False for a routine it lacks. op/lapack_device.py says what a program
+        is. None: the host computes."""
+        return None
+
     def product(self, code: str) -> Any:
         """A kernel of the device's own for matrix products of a type, as `load` returns kernels;
         None where it has none.

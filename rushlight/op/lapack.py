@@ -355,7 +355,8 @@ class Lapack(Extern):
 
     def on_device(self, device: Any, args: tuple) -> Any:
         """By the device's routines; otherwise by its own function for the op, or on the host."""
-        routines = handlers[device.type].own("lapack")
+        handler = handlers[device.type]
+        routines = handler.routines() if handler.own(self.spec.name) is None else None
         if routines is None:
             return on_other_device(self.spec.name, device, args, self.run)
         dense = args if self.walkable(args) else tuple(a.contiguous() if isinstance(a, _C.Tensor) else a for a in args)

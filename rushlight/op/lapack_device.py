@@ -1,7 +1,7 @@
 """Programs of LAPACK calls on a device: the same definitions, run step by step, with the device's routines.
 
 Enters: a program's copies and calls, as they are written. Leaves: results on the device. Copies between matrices are
-tensor ops, kernels of the definitions run on the device, and a call goes to what the device answers for "lapack":
+tensor ops, kernels of the definitions run on the device, and a call goes to the device's `routines()`:
 f(program, routine, code, args), which is False for a routine it does not have; then the host computes. A status that
 raises makes the host wait, as in PyTorch.
 """

@@ -35,8 +35,8 @@ def hosts_routine(program, name, code, args):
 
 
 class Solving(ReferenceDevice):
-    def implementation(self, op):
-        return hosts_routine if op == "lapack" else None
+    def routines(self):
+        return hosts_routine
 
 
 @pytest.fixture(scope="module")

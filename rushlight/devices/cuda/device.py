@@ -62,10 +62,6 @@ class CudaDevice(Device):
             from . import random, random_walks  # generate kernels, which not every program draws from
 
             return {**random.samplers(self), **random_walks.samplers(self)}.get(op)
-        if op == "lapack":
-            from . import solver  # looks for wheels, which not every program needs
-
-            return None if solver.find() is None else solver.routine
         if op.startswith("_fft_"):
             from . import fourier
 
@@ -80,6 +76,11 @@ class CudaDevice(Device):
             "attention": attention.forward, "attention_backward": attention.backward,
             "convolution": convolution.convolution, "_convolution_weight": convolution.convolution_weight,
         }[op]  # fmt: skip
+
+    def routines(self) -> Callable | None:
+        from . import solver  # looks for wheels, which not every program needs
+
+        return None if solver.find() is None else solver.routine
 
     def product(self, code: str) -> Any:
         from . import libraries  # looks for wheels, which not every program needs
