@@ -319,8 +319,9 @@ def test_fullgraph_says_where_and_why():
 
 
 def test_backends_that_are_not_here_are_refused():
-    with pytest.raises(RuntimeError, match="TVM"):
-        torch.compile(lambda x: x, backend="tvm")
+    for name, shown in (("tvm", "TVM"), ("onnxrt", "ONNX Runtime"), ("openxla", "XLA")):
+        with pytest.raises(RuntimeError, match=shown):
+            torch.compile(lambda x: x, backend=name)
     assert {"inductor", "eager", "aot_eager"} <= set(_dynamo.list_backends(None))
 
 
@@ -367,6 +368,20 @@ def test_copies_and_pickles():
     with torch.no_grad():
         twin.weight.zero_()
     assert torch.equal(twin(torch.ones(1, 2)), twin.bias[None]) and net.weight.abs().sum() > 0
+
+
+def test_copies_and_pickles_of_modules_that_compile_in_place():
+    net, x = nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.ones(1, 2)
+    net.compile(backend="eager")
+    expected = net(x)
+    for again in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        torch.testing.assert_close(again(x), expected)
+        with torch.no_grad():
+            again[0].weight.zero_()
+        torch.testing.assert_close(again(x), again[0].bias.relu()[None])
+    torch.testing.assert_close(net(x), expected)
+    whole = torch.compile(nn.Linear(2, 3), backend="eager")
+    torch.testing.assert_close(pickle.loads(pickle.dumps(whole))(x), whole(x))
 
 
 def test_threads_compile_once_each_kind():

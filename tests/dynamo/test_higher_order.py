@@ -183,3 +183,59 @@ def test_recorded_graphs_are_compiled(function: Any) -> None:
     compiled = torch.compile(graph, fullgraph=True)
     for x in (data().abs(), -data().abs()):
         torch.testing.assert_close(compiled(x), function(x))
+
+
+def by_cond(lib: Any, x: Any) -> Any:
+    return lib.cond(x.sum() > 100, lambda a: a.sin(), lambda a: a.cos() * 3, (x,))
+
+
+def by_scan(lib: Any, x: Any) -> Any:
+    from importlib import import_module
+
+    return import_module(f"{lib.__name__}._higher_order_ops.scan").scan(
+        lambda c, r: (c * 0.5 + r.sin(), c * r), x[0] * 1.0, x)[1]  # fmt: skip
+
+
+def by_map(lib: Any, x: Any) -> Any:
+    from importlib import import_module
+
+    return import_module(f"{lib.__name__}._higher_order_ops.map").map(lambda r: r.sin() * r, x)
+
+
+def by_associative_scan(lib: Any, x: Any) -> Any:
+    from importlib import import_module
+
+    scans = import_module(f"{lib.__name__}._higher_order_ops.associative_scan")
+    return scans.associative_scan(lambda a, b: a + b + a * b, x * 0.3, 0, combine_mode="generic")
+
+
+def by_flex_attention(lib: Any, x: Any) -> Any:
+    from importlib import import_module
+
+    q = x.reshape(1, 1, *x.shape)
+    return import_module(f"{lib.__name__}.nn.attention.flex_attention").flex_attention(
+        q, q * 0.5, q + 1, score_mod=lambda score, b, h, i, j: score + (i - j) * 0.25)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [by_cond, by_scan, by_map, by_associative_scan, by_flex_attention])
+def test_results_and_gradients_against_pytorch(function: Any) -> None:
+    theirs = pytest.importorskip("torch")
+    if not hasattr(theirs._C, "_dispatch_keys"):
+        pytest.skip("torch is this package")
+    other = theirs.tensor(data().tolist()).requires_grad_()
+    if function is by_flex_attention:      # which has no gradients on PyTorch's CPU: those are of the formula
+        with theirs.no_grad():
+            shown = by_flex_attention(theirs, other.detach())
+        place = theirs.arange(len(other))
+        scores = other @ (other * 0.5).T / other.shape[1] ** 0.5 + (place[:, None] - place) * 0.25
+        expected = (scores.softmax(-1) @ (other + 1))[None, None]
+        theirs.testing.assert_close(shown, expected.detach())
+    else:
+        expected = function(theirs, other)
+    expected.square().sum().backward()
+    for run in (function, torch.compile(function, backend="aot_eager")):
+        x = data().requires_grad_()
+        result = run(torch, x)
+        torch.testing.assert_close(result, torch.tensor(expected.tolist()))
+        result.square().sum().backward()
+        torch.testing.assert_close(x.grad, torch.tensor(other.grad.tolist()))
