@@ -91,3 +91,17 @@ def test_elements_wait_for_later_loops_in_rows_of_any_length() -> None:
         check(lambda x, y: (x + y, rl.nn.functional.layer_norm(x + y, (x.shape[-1],)) * w), x, y)
         check(lambda x, y: ((x * y).softmax(-1) + y, (x * y).amax(-1)), x, y)
         check(lambda x, y: rl.nn.functional.layer_norm(x + y, (x.shape[-1],)).sum(0), x, y)
+
+
+def test_gradient_of_a_norm_of_a_norm() -> None:
+    rl.manual_seed(0)
+    first, second = rl.nn.LayerNorm(32), rl.nn.LayerNorm(32)
+
+    def twice(x: rl.Tensor) -> rl.Tensor:
+        h = first(x)
+        return h + second(h) * 2
+
+    x, w = rl.randn(2, 17, 32, requires_grad=True), rl.randn(2, 17, 32)
+    (expected,) = rl.autograd.grad((twice(x) * w).sum(), x)
+    (found,) = rl.autograd.grad((rl.compile(twice)(x) * w).sum(), x)
+    rl.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -242,7 +242,7 @@ class RowNest:
             wanted = node.operand is None and node.kind == FULL and node is not out and code in (None, node.code)
             if wanted and id(node) not in self.spilled and (uses := sum(id(node) in loop for loop in later)):
                 gain = uses * again(self.value(node, j), j) - (HOLDING if self.held else KEEPING)
-                if gain > best and self.can_wait(node) and not self.needs_kept(levels, depth, node):
+                if gain > best and self.can_wait() and not self.needs_kept(levels, depth, node):
                     best, chosen = gain, node
         if chosen is None:
             return []
@@ -252,9 +252,9 @@ class RowNest:
         self.waiting = chosen.code
         return [kept, Store(number, self.at(number, j), var(kept.name, chosen.code))]
 
-    def can_wait(self, node: RowNode) -> bool:
-        """Whether the kernel's own memory holds elements of the node's type."""
-        return self.waiting in (None, node.code)
+    def can_wait(self) -> bool:
+        """Whether the kernel's own memory is free: what waits there stays to the end, as several loops may read it."""
+        return not self.held or self.waiting is None
 
     def stored(self) -> list[RowNode]:
         """What the last loop computes for every element."""
