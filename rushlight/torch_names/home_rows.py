@@ -24,7 +24,7 @@ autograd.hooks -> utils.hooks: RemovableHandle
 cuda -> .: OutOfMemoryError AcceleratorError
 cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_current_allocator
     get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict
-    reset_accumulated_host_memory_stats reset_peak_host_memory_stats CUDAPluggableAllocator MemPool use_mem_pool
+    reset_accumulated_host_memory_stats reset_peak_host_memory_stats
     caching_allocator_alloc caching_allocator_delete empty_cache get_allocator_backend list_gpu_processes mem_get_info
     memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict
     memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats
@@ -32,8 +32,9 @@ cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_
 cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all
     set_rng_state set_rng_state_all
 cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
-cuda -> cuda.streams: ExternalStream
-cuda.queues -> cuda.streams: Event Stream
+cuda.queues -> cuda.streams: Event ExternalStream Stream
+cuda.pools -> cuda.memory: CUDAPluggableAllocator MemPool use_mem_pool
+cuda.units -> cuda: CudaError cudaStatus
 cuda -> cuda.green_contexts: GreenContext
 distributions.transform -> distributions.transforms: ComposeTransform IndependentTransform Transform _InverseTransform
 devices.base -> .: default_device set_default_device
