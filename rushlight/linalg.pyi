@@ -12,7 +12,7 @@ _F = TypeVar("_F")
 from rushlight import return_types as _return_types
 from rushlight.base.shape import layout as _layout, memory_format as _memory_format
 from rushlight import Generator as _Generator, Tensor, device as _device, dtype as _dtype
-from rushlight.op.lapack import LinAlgError as LinAlgError
+from rushlight.base.linalg_error import LinAlgError as LinAlgError
 def cholesky(A: Tensor, *, upper: builtins.bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor: ...
 def cholesky_ex(
     A: Tensor, *, upper: builtins.bool = False, check_errors: builtins.bool = False,

@@ -26,6 +26,7 @@ from rushlight.aot.partition import default_partition as default_partition
 from . import functional_graph as functional_graph
 from . import graph_cache as graph_cache
 from . import graph_calls as graph_calls
+from . import graph_data as graph_data
 from . import max_flow as max_flow
 from . import metadata as metadata
 from . import min_cut as min_cut

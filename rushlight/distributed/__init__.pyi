@@ -110,6 +110,7 @@ from . import nn as nn
 from . import optim as optim
 from . import options as options
 from . import pipelining as pipelining
+from . import ray as ray
 from rushlight.distributed.collectives import recv as recv
 from rushlight.distributed.collectives import recv_object_list as recv_object_list
 from rushlight.distributed.collectives import reduce as reduce

@@ -45,8 +45,10 @@ from rushlight.op.registry import find_op as find_op
 from . import fourier as fourier
 from . import fused as fused
 from . import gemm as gemm
+from . import gemm_half as gemm_half
 from . import gemm_padded as gemm_padded
 from . import gemm_spans as gemm_spans
+from . import groups as groups
 from . import indexed as indexed
 from . import lapack as lapack
 from . import levels as levels
@@ -61,7 +63,6 @@ from . import pack as pack
 from . import pointwise as pointwise
 from rushlight.op.registry import publish as publish
 from rushlight.op.registry import published as published
-from . import quads as quads
 from . import radix as radix
 from . import radix_blocks as radix_blocks
 from . import radix_device as radix_device
