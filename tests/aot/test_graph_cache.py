@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ import pytest
 import rushlight as rl
 from rushlight.aot import graph_cache
 from rushlight.codegen import stored_graphs
-from rushlight.inductor import settings
 
 PROGRAM = """
 import json
@@ -88,14 +87,6 @@ def test_a_packed_cache_brings_graphs(first: Any, tmp_path: Any) -> None:
 
 
 # --- within one process -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path: Any, monkeypatch: Any) -> Iterator[Any]:
-    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(settings, "cache_graphs", True)
-    yield tmp_path / "cache"
-    rl.compiler.reset()
 
 
 def happened(function: Callable, *args: Any, **told: Any) -> tuple[dict[str, int], Any]:

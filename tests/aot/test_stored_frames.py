@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,6 @@ import pytest
 import rushlight as rl
 from rushlight.aot import graph_cache
 from rushlight.codegen import stored_graphs
-from rushlight.inductor import settings
 
 PROGRAM = """
 import json, sys
@@ -105,20 +104,9 @@ def test_processes_at_once(tmp_path: Any) -> None:
 
 
 @pytest.fixture
-def shared(tmp_path_factory: Any, monkeypatch: Any) -> Iterator[Any]:
+def shared(tmp_path_factory: Any, monkeypatch: Any, keeping: None) -> None:
     """One folder for tests that need the same kernels."""
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path_factory.getbasetemp() / "shared_frames"))
-    monkeypatch.setattr(settings, "cache_graphs", True)
-    yield
-    rl.compiler.reset()
-
-
-@pytest.fixture
-def folder(tmp_path: Any, monkeypatch: Any) -> Iterator[Any]:
-    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(settings, "cache_graphs", True)
-    yield tmp_path / "cache"
-    rl.compiler.reset()
 
 
 FOUND, MADE, NOT_KEPT = {"found": 1}, {"missing": 1, "kept": 1}, {"missing": 1, "not kept": 1}
