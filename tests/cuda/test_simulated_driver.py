@@ -57,6 +57,16 @@ else:
 """)
 
 
+def test_settings_of_an_allocator_that_is_not_ours_are_warned_of(driver, monkeypatch):
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    run(driver, """
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    rl.ones(2).cuda(), rl.ones(3).cuda()
+assert len(said) == 1 and "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in str(said[0].message), said
+""")
+
+
 def test_copies_come_back(driver):
     run(driver, """
 x = rl.arange(24.0).reshape(2, 3, 4)
