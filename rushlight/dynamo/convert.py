@@ -89,7 +89,7 @@ def compiled(function: Callable, choices: Choices) -> Any:
         function = function.function
     if getattr(function, "_torchdynamo_disable", False):
         return function
-    if type(function) is types.FunctionType:
+    if type(function) is types.FunctionType and not hasattr(function, "_transform"):
         return _wrap(function, Conversion(choices, Family(function), is_root=True))
     if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
         return types.MethodType(compiled(function.__func__, choices), function.__self__)

@@ -59,6 +59,7 @@ _INTERPRETED = tuple(
     )
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
+_CAPTURE = _PACKAGE + "dynamo" + os.sep
 _NUMPY = f"{os.sep}numpy{os.sep}"
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
@@ -68,12 +69,22 @@ _FUNCTIONS = frozenset((types.FunctionType, types.MethodType, types.BuiltinFunct
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
+def _is_import(frame: types.FrameType | None) -> bool:
+    """Whether a frame runs because a built-in function imports something: finders of other packages are asked then."""
+    while frame is not None and not frame.f_code.co_filename.startswith(_CAPTURE):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _watch(frame: types.FrameType, event: str, arg: Any) -> None:
     """What a built-in function may call while it runs: this framework and the standard library."""
     if event == "call":
         file = frame.f_code.co_filename
         is_foreign = not file.startswith((_PACKAGE, _STANDARD, "<frozen")) or "site-packages" in file
-        if is_foreign and _NUMPY not in file:      # which works on our arrays, or on none of the program's
+        # NumPy works on our arrays, or on none of the program's
+        if is_foreign and _NUMPY not in file and not _is_import(frame):
             raise GraphBreak("python called back", f"a built-in function calls {frame.f_code.co_qualname}")
 
 
@@ -402,6 +413,8 @@ class Machine(Operators):
         code = function.__code__
         if getattr(function, "_torchdynamo_disable", False):
             raise GraphBreak("asked for", f"{shown(function)} is marked to run as it is")
+        if "_transform" in function.__dict__:      # vmap(f) and its like, made outside
+            return self.call_transformed(function, args, kwargs)
         if self.runs_natively(function):
             self.check_native_function(function, args, kwargs)
             given = tuple(self.wrapped(a) for a in args)
@@ -413,6 +426,14 @@ class Machine(Operators):
         frame = Frame(self, code, function.__globals__, self.bind(function, args, kwargs), self.closure_of(function))
         what, value = frame.run()
         return Generator(self, frame) if what == "generator" else value
+
+    def call_transformed(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of what a transform returned; its closure holds what the transform was given."""
+        transform, names = function._transform, function.__code__.co_freevars
+        own = transform.__code__.co_varnames[:transform.__code__.co_argcount + transform.__code__.co_kwonlyargcount]
+        cells = zip(names, self.closure_of(function), strict=True)
+        given = {name: cell.cell_contents for name, cell in cells if name in own}
+        return Transformed(transform, given.pop("func"), (), given).call(self, args, kwargs)
 
     def check_native_function(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Functions of ours get tensors and plain values; others may be looked into without guards."""

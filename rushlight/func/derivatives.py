@@ -151,18 +151,19 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
         value = levels.lowered(output, level)
         return (result, (value, lower(level, aux))) if has_aux else (result, value)
 
+    wrapped._transform = grad_and_value
     return wrapped
 
 
 def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """A function returning the gradient, or (gradient, aux), of a `func` that returns one element."""
-    both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        result, value = both(*args, **kwargs)
+        result, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
         return (result, value[1]) if has_aux else result
 
+    wrapped._transform = grad
     return wrapped
 
 
@@ -258,6 +259,7 @@ def jacrev(
     def out_structure(pull: Callable) -> TreeSpec:
         return pull.__closure__[pull.__code__.co_freevars.index("out_spec")].cell_contents
 
+    wrapped._transform = jacrev
     return wrapped
 
 
@@ -359,6 +361,7 @@ def jacfwd(
         result = tree_unflatten(blocks, out_spec)
         return (result, tree_map(lambda t: t[0] if isinstance(t, _C.Tensor) else t, extra)) if has_aux else result
 
+    wrapped._transform = jacfwd
     return wrapped
 
 

@@ -42,6 +42,7 @@ def vmap(
             return in_chunks(func, flat_dims, chunk_size, spec, out_dims, randomness, size, flat_args, kwargs)
         return run_batch(func, size, flat_dims, flat_args, spec, out_dims, randomness, kwargs)
 
+    wrapped._transform = vmap      # capture knows it by this: what it was given is in the closure
     return wrapped
 
 
