@@ -21,12 +21,12 @@ __all__ = ["Final", "Future", "FunctionModifiers", "boolean_dispatch", "export",
 class FunctionModifiers:
     """What a mark says the script compiler should do with a function."""
 
-    UNUSED = "unused (ignored and replaced with raising of an exception)"
-    IGNORE = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
-    EXPORT = "export (compile this function even if nothing calls it)"
-    DEFAULT = "default (compile if called from a exported function / forward)"
-    COPY_TO_SCRIPT_WRAPPER = "if this method is not scripted, copy the python method onto the scripted model"
-    _DROP = "_drop (function is fully ignored, declaration can be unscriptable)"
+    UNUSED = "unused"
+    IGNORE = "ignore"
+    EXPORT = "export"
+    DEFAULT = "default"
+    COPY_TO_SCRIPT_WRAPPER = "copy_to_script_wrapper"
+    _DROP = "drop"
 
 
 def is_scripting() -> bool:
