@@ -78,13 +78,17 @@ def _is_import(frame: types.FrameType | None) -> bool:
     return False
 
 
+def _is_known(file: str) -> bool:
+    """Whether code is this framework's, wherever it is installed, or of the standard library."""
+    return file.startswith((_PACKAGE, "<frozen")) or (file.startswith(_STANDARD) and "site-packages" not in file)
+
+
 def _watch(frame: types.FrameType, event: str, arg: Any) -> None:
     """What a built-in function may call while it runs: this framework and the standard library."""
     if event == "call":
         file = frame.f_code.co_filename
-        is_foreign = not file.startswith((_PACKAGE, _STANDARD, "<frozen")) or "site-packages" in file
         # NumPy works on our arrays, or on none of the program's
-        if is_foreign and _NUMPY not in file and not _is_import(frame):
+        if not _is_known(file) and _NUMPY not in file and not _is_import(frame):
             raise GraphBreak("python called back", f"a built-in function calls {frame.f_code.co_qualname}")
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,3 +77,19 @@ def test_finders_of_other_packages_may_be_asked_while_a_built_in_function_import
     assert finder.asked == "no_module_of_this_name"
     with pytest.raises(GraphBreak):
         watched(functools.partial(finder.find_spec, "asked by the program", None))
+
+
+def test_an_installed_copy_is_known_as_our_own(tmp_path: Path) -> None:
+    """Built-in functions may call it while graphs are captured, though other packages lie beside it."""
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "rushlight").symlink_to(Path(rl.__file__).parent)
+    program = """
+import rushlight as rl
+assert "site-packages" in rl.__file__
+x = rl.ones(2, 3)
+made = rl.func.vmap(rl.func.grad(lambda a: a.sin().sum()))
+assert rl.allclose(rl.compile(made, fullgraph=True)(x), made(x))
+"""
+    given = {**os.environ, "PYTHONPATH": str(tmp_path / "site-packages")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=given, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
