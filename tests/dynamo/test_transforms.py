@@ -89,6 +89,12 @@ assert "site-packages" in rl.__file__
 x = rl.ones(2, 3)
 made = rl.func.vmap(rl.func.grad(lambda a: a.sin().sum()))
 assert rl.allclose(rl.compile(made, fullgraph=True)(x), made(x))
+layers = rl.nn.ModuleList([rl.nn.Linear(3, 3) for _ in range(3)])
+def walk(x):
+    for i, layer in enumerate(layers):
+        x = layer(x).tanh() * (i + 1)
+    return x
+assert rl.allclose(rl.compile(walk, fullgraph=True)(x), walk(x))
 """
     given = {**os.environ, "PYTHONPATH": str(tmp_path / "site-packages")}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=given, cwd=tmp_path)
