@@ -81,9 +81,16 @@ def test_finders_of_other_packages_may_be_asked_while_a_built_in_function_import
 
 def test_an_installed_copy_is_known_as_our_own(tmp_path: Path) -> None:
     """Built-in functions may call it while graphs are captured, though other packages lie beside it."""
-    (tmp_path / "site-packages").mkdir()
-    (tmp_path / "site-packages" / "rushlight").symlink_to(Path(rl.__file__).parent)
+    package = tmp_path / "site-packages" / "rushlight"
+    package.mkdir(parents=True)
+    native = [Path(sys.modules[f"rushlight.{name}"].__file__) for name in ("_C", "_extras")]
+    for part in [*Path(rl.__file__).parent.glob("*"), *native]:
+        if not (package / part.name).exists():
+            (package / part.name).symlink_to(part)
     program = """
+import sys
+# An editable installation finds the package by a finder that stands before the path.
+sys.meta_path[:] = [finder for finder in sys.meta_path if "ditable" not in f"{type(finder).__module__} {finder!r}"]
 import rushlight as rl
 assert "site-packages" in rl.__file__
 x = rl.ones(2, 3)
