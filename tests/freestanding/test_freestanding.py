@@ -15,6 +15,7 @@ from benchmarks import networks
 from rushlight import nn
 from rushlight.export import Dim, export
 from rushlight.freestanding import NotFreestanding, aot_compile
+from tests.freestanding.browser import in_browser, needs_browser
 from tests.freestanding.running import Library, cpp_program, in_node, needs
 
 TARGETS = ("x86-64", "x86-64-avx512", "aarch64", "riscv64", "wasm32")
@@ -167,22 +168,28 @@ def test_every_target_has_an_object(target, tmp_path):
     assert b"mlp_run" in data and b"fma" not in data.replace(b"vfma", b"")
 
 
-@needs("node")
+ENGINES = [
+    pytest.param(in_node, marks=needs("node"), id="node"),
+    pytest.param(in_browser, marks=needs_browser, id="browser"),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["mlp", "resnet18", "gpt"])
-def test_webassembly_runs_in_node(name, tmp_path):
+def test_webassembly_runs(name, engine, tmp_path):
     model, x = (mlp(), rl.randn(3, 20)) if name == "mlp" else resnet() if name == "resnet18" else gpt()
     answer = aot_compile(model, (x,), target="wasm", name="net", folder=tmp_path)
     expected = result(model, x)
-    out = in_node(answer, tmp_path, x.numpy(), expected.shape)
+    out = engine(answer, tmp_path, x.numpy(), expected.shape)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
 
 
-@needs("node")
-def test_webassembly_with_batch_sizes_that_vary(tmp_path):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_webassembly_with_batch_sizes_that_vary(engine, tmp_path):
     model, x = mlp(), rl.randn(9, 20)
     answer = aot_compile(model, (x,), dynamic_shapes=({0: Dim("batch", max=16)},), target="wasm", name="net",
                        folder=tmp_path)  # fmt: skip
-    out = in_node(answer, tmp_path, x.numpy(), (9, 7), (9,))
+    out = engine(answer, tmp_path, x.numpy(), (9, 7), (9,))
     np.testing.assert_allclose(out, result(model, x), rtol=1e-5, atol=1e-6)
 
 
