@@ -19,6 +19,7 @@ from ..nn import Buffer, Module, Parameter
 from ..symbols import SymBool, SymFloat, SymInt
 from .breaks import GraphBreak, Raised, StepsInside, shown
 from .guards import Kind
+from .locks import KINDS as LOCKS
 from .outside import Outside, Twin, dict_of, has_dict, is_python_class
 from .recorder import Recorder
 from .sources import Attribute, ClassAttribute, Constant
@@ -91,7 +92,7 @@ class Attributes:
             raise GraphBreak("not modelled", "a traceback shows frames that did not run")
         if not is_python_class(kind) and not isinstance(owner, (BaseException, enum.Enum)):
             known = self.twin_of(owner)
-            if known is not None and known.kind == "opaque" and not isinstance(owner, types.ModuleType):
+            if known is not None and known.kind == "opaque" and not isinstance(owner, (types.ModuleType, *LOCKS)):
                 raise GraphBreak("opaque object", f"{known.source} is a {kind.__qualname__}, asked for .{name}")
             return self.native(getattr, (owner, name))
         return self.object_attr(owner, kind, name)

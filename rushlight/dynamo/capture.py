@@ -30,6 +30,7 @@ from .emitter import Emitter
 from .frame import NULL, Frame, Unread
 from .guards import Guard, Kind, Symbolic, mode_guard
 from .interpreter import Machine, Stopped
+from .locks import Again, under
 from .marks import here
 from .outside import Outside
 from .rebuild import Rebuilder
@@ -72,6 +73,7 @@ class Captured:
     num_ops: int
     inputs: list[Source]
     returned: Returned | None = None      # for frames that do nothing but compute
+    again: Again | None = None            # for frames that take locks: to be told the guards
 
 
 def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
@@ -220,8 +222,21 @@ class _Attempt:
             emitter.source(source)
             emitter.store_local(name)
         emitter.instructions += call + body
+        again = self.write_locks(emitter, len(emitter.instructions) - len(body) + effects.locks_end)
         guards = [guard, *self.outside.guards.values(), *self.symbolic_guards(), *self.alias_guards(effects)]
-        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, returned)
+        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, returned, again)
+
+    def write_locks(self, emitter: Emitter, end: int) -> Again | None:
+        """Put the locks that the frame takes around its first `end` instructions."""
+        locks = self.machine.locks
+        if not locks.taken:
+            return None
+        locks.check(self.recorder.graph)
+        rest, emitter.instructions = emitter.instructions, []
+        again, handler = locks.write_start(emitter, self.machine.scope)
+        under(handler, rest[:end])
+        emitter.instructions += rest
+        return again
 
     def write_modes(self, emitter: Emitter, modes: Any) -> None:
         emitter.load_const(set_modes)

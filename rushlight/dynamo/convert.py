@@ -234,6 +234,8 @@ class Conversion:
         if captured.graph is None and captured.break_at is None and self._is_of_no_use(compiled):
             return None
         tree = GuardTree(captured.guards, compiled.parameters, function.__code__.co_freevars)
+        if captured.again is not None:
+            captured.again.tree = tree
         if is_kept:
             self.trees.append(tree)
             compiled.add_entry(tree.native, completed)

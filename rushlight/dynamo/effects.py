@@ -27,6 +27,7 @@ class Effects:
         self.rebuilder, self.emitter = rebuilder, rebuilder.emitter
         self.machine = rebuilder.machine
         self.changed: list[Twin] = []
+        self.locks_end = 0      # how many instructions were written when the frame's locks were let go
 
     def write(self) -> int:
         """All effects; how many there were."""
@@ -55,6 +56,10 @@ class Effects:
             for name, value in names.items():
                 self.act(_set_item, self.machine.scopes[place], name, value, is_known=True)
                 count += 1
+        if self.machine.locks.taken:      # what is said is said without them
+            self.machine.locks.write_end(self.emitter)
+            self.locks_end = len(self.emitter.instructions)
+            count += 1
         for call in self.machine.deferred:
             self.call_again(*call)
             count += 1

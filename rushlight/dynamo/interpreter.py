@@ -30,6 +30,7 @@ from . import (
     function_modes,
     gradients,
     lists,
+    locks,
     marked,
     marks,
     natives,
@@ -138,6 +139,7 @@ class Machine(Operators):
         self.classes = subclasses.TensorClasses()
         self.has_classes = False
         self.optimizer_steps = optimizers.Steps()
+        self.locks = locks.Locks()
         self.steps_inside = False                   # whether steps of optimizers are ops of the graph
         outside.has_classes = self.note_classes
         recorder.interpose = self.op_called
@@ -381,6 +383,8 @@ class Machine(Operators):
     def call_native(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A function that runs as it is, if that is known to be right."""
         owner = getattr(function, "__self__", None)
+        if isinstance(owner, locks.KINDS):
+            return self.locks.call(owner, function.__name__, args, kwargs)
         if isinstance(owner, Tensor) or (args and isinstance(args[0], Tensor)
                                              and isinstance(function, types.MethodDescriptorType)):  # fmt: skip
             rule = natives.TENSOR_METHODS.get(function.__name__)
@@ -555,7 +559,8 @@ class Machine(Operators):
             raise Raised(TypeError(f"'{type(owner).__name__}' object does not support the context manager protocol"))
         if isinstance(found, types.FunctionType):
             return types.MethodType(found, owner)
-        self.check_open(owner, "context")
+        if not isinstance(owner, locks.KINDS):
+            self.check_open(owner, "context")
         return self.native(getattr, (owner, name))
 
     def record(self, function: Callable, args: tuple, kwargs: dict[str, Any], target: Any = None) -> Any:
