@@ -8,7 +8,7 @@
 
 namespace rl {
 
-PyObject* OutOfMemoryError;
+PyObject *OutOfMemoryError, *AcceleratorError;
 thread_local uint8_t current_units[64];
 
 namespace {
@@ -34,6 +34,7 @@ Unit* find_unit(Device device) {
   auto& known = units[device.type];
   if (__builtin_expect(device.index < known.size() && known[device.index], 1)) return known[device.index];
   const char* name = device_type_name(device.type);
+  if (kDevices[device.type].is_absent && !device_appears(device.type)) return nullptr;
   if (!is_plugged(device))
     return PyErr_Format(PyExc_RuntimeError, "expected a plugged-in device, got '%s'", name), nullptr;
   long count = count_units(device);
@@ -59,7 +60,7 @@ bool device_ok(Unit* unit, int status, const char* what) {
   if (!status) return true;
   if (PyErr_Occurred()) return false;
   const char* why = unit->table->error ? unit->table->error(unit->table->context) : nullptr;
-  PyErr_Format(status == RUSHLIGHT_OUT_OF_MEMORY ? OutOfMemoryError : PyExc_RuntimeError,
+  PyErr_Format(status == RUSHLIGHT_OUT_OF_MEMORY ? OutOfMemoryError : AcceleratorError,
                "%s: device '%s:%d' failed%s%s", what, device_type_name(unit->device.type), unit->device.index,
                why ? ": " : "", why ? why : "");
   return false;
@@ -747,7 +748,10 @@ const RushlightDevice* native_device_table(PyObject* given) {
 int init_device(PyObject* module) {
   OutOfMemoryError = PyErr_NewExceptionWithDoc("rushlight.OutOfMemoryError", "A device has no memory left.",
                                                PyExc_RuntimeError, nullptr);
+  AcceleratorError = PyErr_NewExceptionWithDoc("rushlight.AcceleratorError", "A device reported an error.",
+                                               PyExc_RuntimeError, nullptr);
   if (!OutOfMemoryError || PyModule_AddObjectRef(module, "OutOfMemoryError", OutOfMemoryError)) return -1;
+  if (!AcceleratorError || PyModule_AddObjectRef(module, "AcceleratorError", AcceleratorError)) return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

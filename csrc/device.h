@@ -110,7 +110,7 @@ const RushlightDevice* python_device_table(PyObject* handler);
 // exception.
 const RushlightDevice* native_device_table(PyObject* given);
 
-extern PyObject* OutOfMemoryError;
+extern PyObject *OutOfMemoryError, *AcceleratorError;
 int init_device(PyObject* module);
 
 }  // namespace rl

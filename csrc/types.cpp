@@ -235,12 +235,14 @@ static PyObject* register_device(PyObject*, PyObject* args) {
   return PyLong_FromLong(number);
 }
 
-static PyObject* device_finder = nullptr;   // callable(name): registers the device if it is there
+static PyObject* device_finder = nullptr;   // callable(name): registers the device, or raises why it is not there
 
 bool device_appears(uint8_t type) {
-  if (!device_finder) return false;
-  Ref asked(PyObject_CallFunction(device_finder, "s", kDevices[type].name));
-  return asked && !kDevices[type].is_absent;
+  const char* name = kDevices[type].name;
+  Ref asked(device_finder ? PyObject_CallFunction(device_finder, "s", name) : nullptr);
+  if ((!asked || kDevices[type].is_absent) && !PyErr_Occurred())
+    PyErr_Format(PyExc_RuntimeError, "this installation has no '%s' device", name);
+  return !PyErr_Occurred();
 }
 
 static PyObject* set_device_finder(PyObject*, PyObject* finder) {
@@ -269,7 +271,7 @@ static PyMethodDef functions[] = {
     {"get_display_module", guarded<get_display_module>, METH_NOARGS, "the module that reprs show"},
     {"device_types", guarded<device_types>, METH_NOARGS, "names of the device types, by their numbers"},
     {"set_device_finder", guarded<set_device_finder>, METH_O,
-     "set_device_finder(callable(name)): what registers an absent device that is first used"},
+     "set_device_finder(callable(name)): what registers an absent device that is first used, or raises"},
     {"register_device", guarded<register_device>, METH_VARARGS,
      "register_device(name, handler, native=None): number a new device type"},
     {}};

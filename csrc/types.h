@@ -127,8 +127,7 @@ struct DeviceEntry {
 };
 extern DeviceEntry kDevices[64];
 extern int num_devices;
-bool device_appears(
-    uint8_t type);  // asks whoever may know how to find it; false, perhaps with an exception, where it stays absent
+bool device_appears(uint8_t type);   // asks whoever may know how to find it; false with an exception where it stays away
 extern thread_local uint8_t
     current_units[64];  // by device type: what a device named without an index means on this thread
 

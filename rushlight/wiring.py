@@ -43,6 +43,7 @@ late.provide({
     "BackwardHook": "nn.modules.backward_hooks:BackwardHook",        # PyTorch has it in utils.hooks
     # the table of devices asks when "cuda" is first named
     "cuda device": "devices.cuda:find",
+    "why no cuda": "devices.cuda:reason",
     "accelerator": "accelerator",                                    # DataLoader pins memory for it
     "worker loop": "utils.data._utils.loop",                         # PyTorch has it in utils.data._utils.worker
     "DistributedDataParallel": "distributed.data_parallel:DistributedDataParallel",     # nn.parallel has its name

@@ -22,6 +22,7 @@ from .pools import CUDAPluggableAllocator, MemPool, use_mem_pool
 from .queues import Event, ExternalStream, Stream
 from .units import CudaError, cudaStatus
 
+AcceleratorError = _C.AcceleratorError
 OutOfMemoryError = _C.OutOfMemoryError
 has_half = True
 has_magma = False
@@ -29,10 +30,6 @@ has_magma = False
 
 class DeferredCudaCallError(Exception):
     """A call put off until CUDA is initialised failed then."""
-
-
-class AcceleratorError(RuntimeError):
-    """A device reported an error."""
 
 
 def is_available() -> bool:

@@ -25,7 +25,8 @@ def _no_device(what: str) -> NoReturn:
         raise NotImplementedError(
             f"cuda.{what}: not written yet for Rushlight's CUDA device. Do without it, or use device='cpu'."
         )
-    raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: there is no CUDA device here")
+    why = late.provided("why no cuda")()
+    raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: there is no CUDA device here ({why})")
 
 
 def _needs_device(name: str, module: str) -> Any:

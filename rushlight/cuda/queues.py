@@ -20,8 +20,10 @@ class Stream(_streams.Stream):
 
     def __init__(self, device: Any = None, priority: int = 0, **given: Any) -> None:
         if found() is None:
+            why = late.provided("why no cuda")()
             raise RuntimeError(
-                "cuda.Stream: there is no CUDA device here whose work could be queued. Ask cuda.is_available() first."
+                f"cuda.Stream: there is no CUDA device here whose work could be queued ({why})."
+                " Ask cuda.is_available() first."
             )
         super().__init__(unit_of(device), priority=priority, **given)
 

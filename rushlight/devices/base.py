@@ -32,12 +32,8 @@ class _Handlers(dict):
     """Registered devices, by name."""
 
     def __missing__(self, name: str) -> Device:
-        if find(name):
-            return self[name]
-        reason = f"this installation has no {name!r} device; use 'cpu', or install a device package that provides it"
-        if name == "cuda":   # PyTorch's class of error, which programs catch to fall back
-            raise AssertionError(f"Torch not compiled with CUDA enabled: {reason}")
-        raise RuntimeError(reason)
+        require(name)
+        return self[name]
 
 
 handlers: dict[str, Device] = _Handlers()
@@ -48,7 +44,21 @@ def find(name: str) -> bool:
     return name == "cuda" and late.provided("cuda device")() is not None
 
 
-_C.set_device_finder(find)
+def require(name: str) -> None:
+    """Register a device of our own that is first used; raises why it is not there."""
+    if find(name):
+        return
+    if name == "cuda":   # PyTorch's class of error and its first words, by which programs fall back
+        raise AssertionError(
+            f"Torch not compiled with CUDA enabled: there is no CUDA device here ({late.provided('why no cuda')()});"
+            " use device='cpu', or ask cuda.is_available() first"
+        )
+    raise RuntimeError(
+        f"this installation has no {name!r} device; use 'cpu', or install a device package that provides it"
+    )
+
+
+_C.set_device_finder(require)
 
 
 class Device:

@@ -26,8 +26,13 @@ static int note(const char* what, void* stream, void* event) {
   return 0;
 }
 
+/* What the driver answers from now on where it runs or awaits work: faults are found there. */
+static int fault;
+void simulated_fault(int code) { fault = code; }
+
 int cuInit(unsigned flags) {
   if (getenv("SIMULATED_UNITS")) units = atoi(getenv("SIMULATED_UNITS"));
+  if (getenv("SIMULATED_START")) return atoi(getenv("SIMULATED_START"));
   return flags ? 1 : 0;
 }
 int cuDeviceGetCount(int* n) { return *n = units, 0; }
@@ -59,6 +64,7 @@ int cuMemAllocAsync(uint64_t* at, size_t n, void* s) { return (void)s, cuMemAllo
 int cuMemFreeAsync(uint64_t at, void* s) { return (void)s, cuMemFree_v2(at); }
 static int move(uint64_t to, uint64_t from, size_t n) {
   if (current < 0) return 201;
+  if (fault) return fault;
   counts[2]++;
   return memmove((void*)to, (const void*)from, n), 0;
 }
@@ -90,6 +96,7 @@ int cuLinkAddData_v2(void* linker, int type, const char* ptx, size_t size, const
                      void** values) {
   (void)name, (void)n, (void)options, (void)values;
   if (type != 1 || size > sizeof(linked) || ptx[size - 1]) return 1;
+  if (fault) return fault;
   if (!strstr(ptx, ".entry")) return snprintf(linker, 64, "no entry"), 218;
   return memcpy(linked, ptx, size), 0;
 }
@@ -105,6 +112,7 @@ int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, uns
                    void* s, void** args, void** extra) {
   (void)f, (void)shared, (void)s, (void)extra;
   if (current < 0) return 201;
+  if (fault) return fault;
   if (!x || !y || !z || !tx || tx > (unsigned)most_threads || ty != 1 || tz != 1 || !args) return 1;
   last_grid[0] = x, last_grid[1] = tx;
   return counts[3]++, 0;
@@ -120,7 +128,7 @@ int cuLaunchKernelEx(const struct configuration* c, void* f, void** args, void**
 int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
   return (void)flags, (void)priority, *s = (void*)(++counts[7] + 100), 0;
 }
-int cuStreamSynchronize(void* s) { return (void)s, current < 0 ? 201 : 0; }
+int cuStreamSynchronize(void* s) { return (void)s, current < 0 ? 201 : fault; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
 int cuEventRecord(void* e, void* s) { return note("mark", s, e); }
 int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, note("wait", s, e); }
@@ -138,9 +146,11 @@ int cuGraphLaunch(void* exec, void* s) { return (void)s, counts[3] += 1000, exec
 int cuGraphDestroy(void* graph) { return graph != (void*)7; }
 int cuGraphExecDestroy(void* exec) { return exec != (void*)8; }
 int cuGetErrorName(int code, const char** text) {
-  return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR", 0;
+  return *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR", 0;
 }
-int cuGetErrorString(int code, const char** text) { return *text = code == 2 ? "out of memory" : "simulated", 0; }
+int cuGetErrorString(int code, const char** text) {
+  return *text = code == 2 ? "out of memory" : code == 700 ? "an illegal memory access" : "simulated", 0;
+}
 
 int cuMemHostAlloc(void **address, size_t size, unsigned flags) {
   (void)flags;

@@ -51,7 +51,8 @@ def _warn_of_settings() -> None:
 
 
 def reason() -> str:
-    """Why there is no device."""
+    """Why there is no device; an empty text where there is one."""
+    find()
     return _reason
 
 

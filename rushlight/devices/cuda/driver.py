@@ -23,6 +23,7 @@ ATTRIBUTES = {
 ERROR_LOG, ERROR_LOG_BYTES = 5, 6     # options of loading a module
 PTX_INPUT = 1                         # what is given to the linker
 FAULTS = (700, 702, 710, 714, 715, 716, 717, 718, 719)     # errors after which a context is of no use
+TOO_NEW = (209, 222)                  # errors of kernels that the driver cannot read, or not for this unit
 OVERLAPS = True                       # kernels are started early, where units can
 SAMPLE = ".target sm_80\n.entry sample()\n{\n}"
 FEW_BLOCKS = 132                      # of a kernel that leaves room for the next one
@@ -48,9 +49,15 @@ class Driver:
     def call(self, name: str, *args: object) -> None:
         """Call a function of the driver; raises what it answers."""
         code = getattr(self.library, name)(*args)
-        if code:
-            lost = " The device's memory is lost to this process: start it anew." if code in FAULTS else ""
-            raise RuntimeError(f"cuda: {name} failed: {self.text(code)} ({code}).{lost}")
+        if not code:
+            return
+        hint = ""
+        if code in FAULTS:
+            hint = ". The device's memory is lost to this process: start it anew"
+        elif code in TOO_NEW:
+            known = self.version()
+            hint = f". The driver is of CUDA {known // 1000}.{known % 1000 // 10}: a newer one is needed"
+        raise _C.AcceleratorError(f"cuda: {name} failed: {self.text(code)} ({code}){hint}")
 
     def text(self, code: int) -> str:
         """What an answer of the driver means."""
@@ -126,8 +133,8 @@ class Driver:
             self.call("cuLinkAddData_v2", linker, PTX_INPUT, text, ctypes.c_size_t(len(text)), b"kernel", 0, None, None)
             self.call("cuLinkComplete", linker, ctypes.byref(image), ctypes.byref(size))
             return ctypes.string_at(image.value, size.value)
-        except RuntimeError as error:
-            raise RuntimeError(f"{error}: {log.value.decode(errors='replace')}") from None
+        except _C.AcceleratorError as error:
+            raise _with_log(error, log) from None
         finally:
             self.library.cuLinkDestroy(linker)
 
@@ -140,11 +147,17 @@ class Driver:
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
         try:
             self.call("cuModuleLoadDataEx", ctypes.byref(module), image, 2, options, values)
-        except RuntimeError as error:
-            raise RuntimeError(f"{error}: {log.value.decode(errors='replace')}") from None
+        except _C.AcceleratorError as error:
+            raise _with_log(error, log) from None
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         self.modules.append(module)
         return function.value
+
+
+def _with_log(error: Exception, log: ctypes.Array) -> Exception:
+    """The error with what the compiler of the driver wrote."""
+    said = log.value.decode(errors="replace").strip()
+    return type(error)(f"{error}: {said}") if said else error
 
 
 def starting_early(ptx: str) -> str:
