@@ -49,6 +49,10 @@ class StepsInside(BaseException):  # noqa: N818 - no error: capture begins again
     """The program uses what an optimizer's step changes behind it: the step has to be in the graph."""
 
 
+class WithoutChecks(BaseException):  # noqa: N818 - no error: capture begins again
+    """What the graph does cannot be undone: branches that only check have to break it."""
+
+
 class Raised(BaseException):  # noqa: N818 - carries one
     """An exception of the captured program."""
 

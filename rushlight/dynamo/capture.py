@@ -24,7 +24,8 @@ from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from .breaks import GraphBreak, Raised, Refused, StepsInside
+from .breaks import GraphBreak, Raised, Refused, StepsInside, WithoutChecks
+from .checks import Checked, written
 from .effects import Effects
 from .emitter import Emitter
 from .frame import NULL, Frame, Unread
@@ -50,6 +51,8 @@ class Settings:
     fullgraph: bool = False
     # For a tensor: its dims whose sizes are to be symbols; for an int: whether it is to be one.
     dynamic: Callable[[Source, Any], Any] = field(default=lambda source, value: None)
+    # Branches that look as if they only checked, and do not: code and place.
+    unsure: frozenset[tuple[types.CodeType, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Captured:
     inputs: list[Source]
     returned: Returned | None = None      # for frames that do nothing but compute
     again: Again | None = None            # for frames that take locks: to be told the guards
+    checked: Checked | None = None        # for frames with branches on elements that only check
 
 
 def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
@@ -81,14 +85,17 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
     """Capture a frame that is about to run with these locals."""
     reason: GraphBreak | None = None
     stop_at: int | None = None
-    steps_inside = False
+    steps_inside, unsure = False, settings.unsure
     while True:
         attempt = _Attempt(code, flat_locals, globals, cells, settings, stop_at, reason)
         attempt.machine.steps_inside = steps_inside
+        attempt.machine.unsure, attempt.machine.is_fullgraph = unsure, settings.fullgraph
         try:
             return attempt.run()
         except StepsInside:
             steps_inside = True
+        except WithoutChecks:
+            reason, stop_at, unsure = None, None, None
         except GraphBreak as found:
             if reason is not None:
                 raise Refused(found) from found
@@ -113,6 +120,7 @@ class _Attempt:
         self.machine = Machine(self.recorder, self.outside, globals, stop_at)
         self.symbols: dict[str, Source] = {}
         self.equal: list[tuple[Source, Source]] = []
+        self.checked: Checked | None = None
         arguments = {name: Unread(value, Local(name)) for name, value in flat_locals.items()}
         self.given, self.cells, self.arguments = flat_locals, cells, arguments
 
@@ -210,7 +218,7 @@ class _Attempt:
             has_effects = effects.write() > 0
             if at_end != modes:
                 self.write_modes(emitter, at_end)
-            elif not has_effects and not self.machine.has_classes and not self.machine.gradients.spent:
+            elif not (has_effects or self.machine.has_classes or self.machine.gradients.spent or self.machine.checks):
                 returned = Returned(result, rebuilder, self.machine.codes)
             emitter.load_local(value)
             emitter.return_value()
@@ -224,7 +232,7 @@ class _Attempt:
         emitter.instructions += call + body
         again = self.write_locks(emitter, len(emitter.instructions) - len(body) + effects.locks_end)
         guards = [guard, *self.outside.guards.values(), *self.symbolic_guards(), *self.alias_guards(effects)]
-        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, returned, again)
+        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, returned, again, self.checked)
 
     def write_locks(self, emitter: Emitter, end: int) -> Again | None:
         """Put the locks that the frame takes around its first `end` instructions."""
@@ -285,6 +293,9 @@ class _Attempt:
                     ) -> tuple[GraphModule | None, list[Source]]:  # fmt: skip
         """The call of the compiled graph, if there is anything to compute."""
         recorder = self.recorder
+        failed = None if self.machine.failed is None else recorder.nodes[id(self.machine.failed)]
+        if failed is not None:
+            rebuilder.outputs.setdefault(failed, len(rebuilder.outputs))
         outputs = [node for node, _ in sorted(rebuilder.outputs.items(), key=lambda item: item[1])]
         graph = recorder.graph
         if at_end != modes:
@@ -304,17 +315,29 @@ class _Attempt:
         result.meta["static_inputs"] = [i for i, (_, real) in enumerate(inputs) if isinstance(real, Parameter)]
         result.meta["fullgraph"] = self.settings.fullgraph
         result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
+        changed = [] if failed is None else written(self.machine, graph, inputs)
         compiled = self.settings.backend(result, [real for _, real in inputs])
+        sources = [source for source, _ in inputs]
+        if failed is None:
+            self.write_call(rebuilder, compiled, sources)
+            return result, sources
+        function = types.FunctionType(self.code, self.machine.scope, self.code.co_name, None, tuple(self.cells))
+        devices = {real.device for _, real in inputs if isinstance(real, Tensor) and real.device.type != "cpu"}
+        self.checked = Checked(self.machine.checks, function, devices, modes, rebuilder.outputs[failed])
+        self.checked.write(emitter, rebuilder.results, lambda: rebuilder.sources(changed),
+                           lambda: self.write_call(rebuilder, compiled, sources))  # fmt: skip
+        return result, sources
+
+    def write_call(self, rebuilder: Rebuilder, compiled: Callable, sources: Sequence[Source]) -> None:
+        """The results of the graph, in their local."""
+        emitter = rebuilder.emitter
         emitter.load_const(compiled)
-        for source, _ in inputs:
-            rebuilder.source(source)
+        count = rebuilder.sources(sources)
         if getattr(compiled, "_boxed_call", False):
-            emitter.build_list(len(inputs))
-            emitter.call(1)
-        else:
-            emitter.call(len(inputs))
+            emitter.build_list(count)
+            count = 1
+        emitter.call(count)
         emitter.store_local(rebuilder.results)
-        return result, [source for source, _ in inputs]
 
     # --- guards -------------------------------------------------------------------------------------------------------
 

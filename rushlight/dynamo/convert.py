@@ -167,6 +167,7 @@ class Conversion:
         self.trees: list[GuardTree] = []
         self.met: dict[Source, Any] = {}
         self.empty = 0
+        self.unsure: frozenset[tuple[types.CodeType, int]] = frozenset()      # branches that do more than check
         self.family.resumed.clear()
         self.is_full = self.was_met = False
 
@@ -227,7 +228,7 @@ class Conversion:
         try:
             with without_saving_hooks():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
-                                   Settings(backend, self.choices.fullgraph, self.dynamic))  # fmt: skip
+                                   Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure))  # fmt: skip
             completed = self._completed(captured, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(compiled, found)
@@ -236,6 +237,8 @@ class Conversion:
         tree = GuardTree(captured.guards, compiled.parameters, function.__code__.co_freevars)
         if captured.again is not None:
             captured.again.tree = tree
+        if captured.checked is not None and not self.choices.fullgraph:
+            captured.checked.distrust = functools.partial(self._distrust, compiled)
         if is_kept:
             self.trees.append(tree)
             compiled.add_entry(tree.native, completed)
@@ -246,6 +249,13 @@ class Conversion:
         if self.choices.report is not None:
             self.choices.report.add(Step.of(function, captured, tree, time.perf_counter() - started))
         return completed
+
+    def _distrust(self, compiled: Any, branches: set[tuple[types.CodeType, int]]) -> None:
+        """Branches that were taken for checks go the other way too: graphs end at them from now on."""
+        with _lock:
+            self.unsure |= branches
+            compiled.clear_entries()
+            self.trees.clear()
 
     def _is_of_no_use(self, compiled: Any) -> bool:
         """Whether a frame that left no graph runs as it is: what it returns depends on values that may be others each

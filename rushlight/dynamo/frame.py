@@ -13,7 +13,9 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .branches import Branches
 from .breaks import GraphBreak, Raised
+from .checks import decided
 from .instructions import VERSION, Instruction, decode
 from .sources import Constant, Global, Item, Source
 
@@ -52,6 +54,9 @@ COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operato
 _decoded: dict[types.CodeType, tuple[list[Instruction], dict[int, int]]] = {}
 
 
+_branches: dict[types.CodeType, Branches] = {}
+
+
 def decoded(code: types.CodeType) -> tuple[list[Instruction], dict[int, int]]:
     """The instructions of a code object, and the place of each by its id."""
     found = _decoded.get(code)
@@ -78,6 +83,18 @@ class Frame:
         self.at = 0
         self.names: tuple[str, ...] = ()                  # keywords of the call that follows
         self.now: Instruction = self.instructions[0]
+
+    @property
+    def branches(self) -> Branches:
+        """What is known of the code's branches."""
+        found = _branches.get(self.code)
+        if found is None:
+            found = _branches[self.code] = Branches(self.instructions, self.place)
+        return found
+
+    def truth_ahead(self, value: Any) -> bool:
+        """The truth of a value that the next instruction may jump by."""
+        return decided(self, value, self.at)
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -331,7 +348,7 @@ def _not(f: Frame, one: Instruction) -> None:
 
 @op("TO_BOOL")
 def _to_bool(f: Frame, one: Instruction) -> None:
-    f.stack.append(f.machine.truth(f.stack.pop()))
+    f.stack.append(f.truth_ahead(f.stack.pop()))
 
 
 @op("BINARY_OP")
@@ -348,7 +365,7 @@ def _binary(f: Frame, one: Instruction) -> None:
 def _compare(f: Frame, one: Instruction) -> None:
     a, b = f.pop(2)
     found = f.machine.binary(COMPARE[one.argval], a, b)
-    f.stack.append(f.machine.truth(found) if VERSION >= (3, 13) and (one.arg or 0) & 16 else found)
+    f.stack.append(f.truth_ahead(found) if VERSION >= (3, 13) and (one.arg or 0) & 16 else found)
 
 
 @op("IS_OP")

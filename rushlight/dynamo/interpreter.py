@@ -133,6 +133,11 @@ class Machine(Operators):
         self.scopes: dict[int, dict[str, Any]] = {}
         self.deferred: list[tuple[Any, tuple, dict]] = []      # what is said: calls to make behind the graph
         self.asserted: list[tuple[Any, tuple, dict]] = []      # what is asserted of elements, to be looked at there
+        self.whole = recorder                       # of the frame, and not of a function inside of its graph
+        self.checks: list[Any] = []                 # branches that only check, in order
+        self.failed: Any = None                     # the number of the first of them that failed, in the graph
+        self.unsure: frozenset | None = frozenset()     # branches that are none, by code and place; None: there are none
+        self.is_fullgraph = False
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()
         self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last

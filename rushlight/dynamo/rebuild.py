@@ -12,7 +12,7 @@ import enum
 import functools
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _C
@@ -69,6 +69,14 @@ class Rebuilder:
         if source not in self.loaded:
             self.loaded[source] = self.emitter.fresh_local("loaded")
         self.emitter.load_local(self.loaded[source])
+
+    def sources(self, sources: Iterable[Source]) -> int:
+        """Push what is at each; how many there are."""
+        count = 0
+        for source in sources:
+            self.source(source)
+            count += 1
+        return count
 
     def push(self, value: Any) -> None:
         kind = type(value)

@@ -45,6 +45,7 @@ class Recorder(TorchFunctionMode):
         self.sizes = SizeProxies()
         self.nodes: dict[int, Node] = {}        # by the id of the fake tensor
         self.kept: list[Any] = []               # ids must stay theirs
+        self.versions: list[int | None] = []    # of what is kept, when it came; tensors of inference mode have none
         self.find_real: Callable[[Tensor], FakeTensor | None] = lambda t: None
         self.interpose: Callable | None = None  # sees ops first
         self.calls = 0                          # ops so far
@@ -107,11 +108,18 @@ class Recorder(TorchFunctionMode):
         """From now on `fake` is the value of `node`."""
         self.nodes[id(fake)] = node
         self.kept.append(fake)
+        self.versions.append(None if fake.is_inference() else fake._version)
         node.meta["example_value"] = fake
         if self.env is not None:
             proxy = Proxy(node, self.tracer)
             for d, size in enumerate(fake.shape):
                 self.sizes.note(size, proxy, d)
+
+    def memory_written(self) -> set[int]:
+        """Storages of tensors that were written to since they came. Those of inference mode are of its own making:
+        views of inputs are none of them."""
+        return {Tensor.untyped_storage(t)._cdata for t, version in zip(self.kept, self.versions, strict=True)
+                if version is not None and t._version != version}  # fmt: skip
 
     # --- calls --------------------------------------------------------------------------------------------------------
 

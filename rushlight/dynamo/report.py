@@ -38,6 +38,7 @@ class Step:
     guards: list[str]
     reason: BreakReason | None
     seconds: float
+    checks: list[str] = field(default_factory=list)      # branches on elements of which one side was captured
 
     @staticmethod
     def of(function: types.FunctionType, captured: Any, tree: GuardTree, seconds: float) -> Step:
@@ -47,7 +48,9 @@ class Step:
         stop = captured.break_at
         reason = None if stop is None else BreakReason(str(stop.reason), [getattr(stop.reason, "location", "")])
         first = next((p[0] for p in function.__code__.co_positions() if p[0]), code.co_firstlineno)
-        return Step(function.__qualname__, code, first, graph, ops, [str(g) for g in tree.guards], reason, seconds)
+        checks = [] if captured.checked is None else [*map(str, captured.checked.checks)]
+        guards = [str(g) for g in tree.guards]
+        return Step(function.__qualname__, code, first, graph, ops, guards, reason, seconds, checks)
 
 
 @dataclass
@@ -96,6 +99,11 @@ class Report:
         return [guard for step in self.steps for guard in step.guards]
 
     @property
+    def checks(self) -> list[str]:
+        """What was assumed of elements, and is checked at each call; where it is not so, the frame runs as it is."""
+        return [check for step in self.steps for check in step.checks]
+
+    @property
     def compile_times(self) -> str:
         return "\n".join(f"{step.seconds:8.3f} s  {step.name}, from line {step.line}" for step in self.steps)
 
@@ -112,6 +120,7 @@ class Report:
         for i, ops in enumerate(self.ops_per_graph, 1):
             lines.append(f"Ops of graph {i}: " + ", ".join(map(_op_name, ops)))
         lines.append(f"Guards: {len(self.out_guards)}")
+        lines += [f"Check: {check}" for check in self.checks]
         lines.append(f"Compile Times:\n{self.compile_times}")
         return "\n".join(lines)
 
@@ -127,6 +136,7 @@ class Report:
         for i, step in enumerate((s for s in self.steps if s.graph is not None), 1):
             parts.append(
                 f"<h2>Graph {i}: {escaped(step.name)}, from line {step.line} ({step.seconds * 1000:.0f} ms)</h2>"
+                + "".join(f"<p>Checked at each call: {escaped(check)}</p>" for check in step.checks) +
                 f"<pre>{escaped(str(step.graph.graph))}</pre><details><summary>{len(step.guards)} guards</summary>"
                 f"<pre>{escaped(chr(10).join(step.guards))}</pre></details>"
             )

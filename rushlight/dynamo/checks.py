@@ -1,0 +1,227 @@
+"""Branches on elements that only check: `if (x < 0).any(): raise`, `assert t`, `if var < eps: warnings.warn(...)`.
+
+Enters: a branch on the truth of a tensor while a frame is captured. Where one side raises or warns (branches.py),
+capture goes along the other, and the graph gets one more result: the number of the first check that failed, or 0.
+Leaves: code around the graph that looks at it before anything else is done; if a check failed, or the graph raised, the
+tensors that the graph wrote to and the generators are put back, and the frame runs as it is, with the arguments it
+got: it raises or warns as it always did. A check that fails twice in a row breaks the graph from then on.
+
+Refuses (the branch then breaks the graph): frames in whose graph something cannot be put back: the history of a tensor
+that was written to, much memory, what other processes were sent; frames that take locks.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import _C
+from .._C import Tensor
+from ..autograd import grad_mode
+from ..base import show
+from ..fake import FakeTensor
+from ..loops.record import Record
+from .breaks import WithoutChecks
+from .instructions import Handler
+from .thread_modes import set_modes
+
+if TYPE_CHECKING:
+    from ..fx.graph import Graph
+    from .emitter import Emitter
+    from .frame import Frame
+    from .interpreter import Machine
+    from .sources import Source
+
+_MOST = 1 << 16        # checks of one frame: the number of one is this less its place
+_LARGEST = 1 << 20     # elements that are copied in case a check fails
+_SENT = ("c10d", "distributed")
+
+
+class Check(Record):
+    """One branch."""
+
+    code: types.CodeType
+    at: int                  # the place of the jump among its instructions
+    is_true: bool            # the truth that the graph goes on with
+    location: str            # the user's line
+
+    def __str__(self) -> str:
+        return f"assumed {self.is_true} at {self.location}"
+
+
+# --- capture ----------------------------------------------------------------------------------------------------------
+
+
+def decided(frame: Frame, value: Any, at: int) -> bool:
+    """The truth of a value that the jump at `at` goes by."""
+    machine = frame.machine
+    if isinstance(value, Tensor):
+        assumed = _assumed(machine, frame, value, at)
+        if assumed is not None:
+            return assumed
+    return machine.truth(value)
+
+
+def _assumed(machine: Machine, frame: Frame, value: Tensor, at: int) -> bool | None:
+    """Record a check, where this is one."""
+    if machine.unsure is None or (frame.code, at) in machine.unsure or len(machine.checks) + 1 >= _MOST:
+        return None
+    # inside of a function that a transform or a loop calls, what is computed is not of the graph
+    if machine.recorder is not machine.whole or machine.user_modes or not isinstance(value, FakeTensor):
+        return None
+    if machine.has_classes and machine.overrides((value,), {}):
+        return None
+    if type(value.numel()) is not int or value.numel() != 1:
+        return None
+    usual = frame.branches.usual(at, machine.is_fullgraph)
+    if usual is None:
+        return None
+    _record(machine, value, usual)
+    machine.checks.append(Check(frame.code, at, usual, machine.location()))
+    return usual
+
+
+def _record(machine: Machine, value: Tensor, usual: bool) -> None:
+    """The number of the first check that failed: the largest, since numbers go down."""
+    failed = machine.record(Tensor.eq if usual else Tensor.ne, (value, 0), {})
+    number = machine.record(Tensor.mul, (failed, _MOST - len(machine.checks)), {})
+    if failed.ndim:
+        number = machine.record(Tensor.reshape, (number, ()), {})
+    if machine.failed is not None:
+        if number.device != machine.failed.device:
+            number = machine.record(Tensor.to, (number, machine.failed.device), {})
+        number = machine.record(Tensor.maximum, (machine.failed, number), {})
+    machine.failed = number
+
+
+# --- the code ---------------------------------------------------------------------------------------------------------
+
+
+def written(machine: Machine, graph: Graph, inputs: Sequence[tuple[Source, Any]]) -> list[Source]:
+    """The inputs that a graph writes to: they have to be put back where a check fails."""
+    if machine.locks.taken:
+        raise WithoutChecks
+    for node in graph.nodes:
+        if node.op == "get_attr" or (node.op == "call_function" and _is_sent(node.target)):
+            raise WithoutChecks
+    found, elements = [], 0
+    memory = machine.whole.memory_written()
+    for node, (source, real) in zip(graph.find_nodes(op="placeholder"), inputs, strict=True):
+        if not isinstance(real, Tensor):
+            continue
+        fake = node.meta["example_value"]
+        if type(fake) is not FakeTensor or fake.requires_grad != real.requires_grad:
+            raise WithoutChecks
+        if Tensor.untyped_storage(fake)._cdata not in memory:
+            continue
+        elements += real.numel()
+        if elements > _LARGEST or (real.requires_grad and not real.is_leaf):
+            raise WithoutChecks
+        found.append(source)
+    return found
+
+
+def _is_sent(target: Any) -> bool:
+    """Whether a call of a graph may be seen by other processes."""
+    named = f"{getattr(target, '__module__', '')} {target}"
+    return any(word in named for word in _SENT)
+
+
+class Checked:
+    """The checks of one captured frame, and what happens when one fails."""
+
+    def __init__(self, checks: Sequence[Check], function: types.FunctionType, devices: Sequence[Any], modes: Any,
+                 place: int) -> None:  # fmt: skip
+        self.checks, self.devices, self.modes, self.place = tuple(checks), tuple(devices), modes, place
+        self.in_a_row = 0
+        self.distrust: Callable[[set[tuple[types.CodeType, int]]], None] | None = None
+        self.as_it_is = _C.CompiledCallable(function, _never)
+        self.as_it_is.as_is = True
+
+    def write(self, emitter: Emitter, results: str, load_written: Callable[[], int], call: Callable[[], None]) -> None:
+        """Write `call`, which leaves the results of the graph in a local, and what looks at them."""
+        saved = emitter.fresh_local("saved")
+        emitter.load_const(self.save)
+        emitter.call(load_written())
+        emitter.store_local(saved)
+        emitter.load_const(None)
+        emitter.store_local(results)
+        caught, failed, passed = emitter.label(), emitter.label(), emitter.label()
+        outer, emitter.handler = emitter.handler, Handler(caught, 0, False)
+        call()
+        emitter.load_local(results)
+        emitter.load_const(self.place)
+        emitter.subscr()
+        emitter.jump_if(True, failed)
+        emitter.handler = outer
+        emitter.load_const(0)
+        emitter.load_const(self)
+        emitter.store_attr("in_a_row")
+        emitter.jump(passed)
+        self._write_caught(emitter, caught)
+        emitter.place(failed)
+        emitter.load_const(self.failed)
+        emitter.load_local(results)
+        emitter.load_local(saved)
+        emitter.call(2)
+        emitter.pop()
+        emitter.load_const(_C.tail_call)
+        emitter.load_const(self.as_it_is)
+        for name in emitter.parameters:
+            emitter.load_local(name)
+        emitter.call(1 + len(emitter.parameters))
+        emitter.return_value()
+        emitter.place(passed)
+
+    @staticmethod
+    def _write_caught(emitter: Emitter, caught: Any) -> None:
+        """What the graph raised is forgotten: the program may never get there. Interruptions are passed on."""
+        passed_on = emitter.label()
+        emitter.place(caught)
+        emitter.emit("PUSH_EXC_INFO")
+        emitter.load_const(Exception)
+        emitter.emit("CHECK_EXC_MATCH")
+        emitter.jump_if(False, passed_on)
+        emitter.pop()
+        emitter.emit("POP_EXCEPT")
+        forgotten = emitter.label()
+        emitter.jump(forgotten)
+        emitter.place(passed_on)
+        emitter.swap(2)
+        emitter.emit("POP_EXCEPT")
+        emitter.emit("RERAISE", 0, 0)
+        emitter.place(forgotten)
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def save(self, *tensors: Tensor) -> tuple:
+        """What the graph changes, as it is before."""
+        with grad_mode.no_grad():
+            copies = [(t, t.clone()) for t in tensors]
+        return [(g, g.get_state()) for g in self.generators()], copies
+
+    def generators(self) -> list[Any]:
+        return [_C.default_generator, *[_C.device_generator(d) for d in self.devices]]
+
+    def failed(self, results: Any, saved: tuple) -> None:
+        """Put everything back: the frame runs as it is."""
+        states, copies = saved
+        if results is None:      # an exception left the graph
+            set_modes(self.modes)
+        for generator, state in states:
+            generator.set_state(state)
+        for t, copy in copies:
+            t.data.copy_(copy)
+        number = 0 if results is None else int(results[self.place])
+        which = self.checks if results is None else (self.checks[_MOST - number],)
+        if show.is_shown("breaks"):
+            show.show("breaks", self.as_it_is.function.__qualname__,
+                      f"runs as it is: {'the graph raised' if results is None else f'not as {which[0]}'}")  # fmt: skip
+        self.in_a_row += 1
+        if self.in_a_row > 1 and self.distrust is not None:
+            self.distrust({(one.code, one.at) for one in which})
+
+
+def _never(*args: Any) -> None:
+    raise AssertionError("a frame that runs as it is was to be compiled")
