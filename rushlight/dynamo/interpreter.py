@@ -136,7 +136,7 @@ class Machine(Operators):
         self.whole = recorder                       # of the frame, and not of a function inside of its graph
         self.checks: list[Any] = []                 # branches that only check, in order
         self.failed: Any = None                     # the number of the first of them that failed, in the graph
-        self.unsure: frozenset | None = frozenset()     # branches that are none, by code and place; None: there are none
+        self.unsure: frozenset | None = frozenset()     # branches that are no checks, by code and place; None: all
         self.is_fullgraph = False
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()

@@ -192,7 +192,7 @@ def test_other_branches_break_as_before():
         compiled(f)(good)
 
 
-# --- what is left behind ------------------------------------------------------------------------------------------------
+# --- what is left behind ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -323,6 +323,21 @@ def test_interruptions_are_passed_on():
     with pytest.raises(Stop) as caught:
         torch.compile(raises_if_any, backend=backend)(good)
     assert caught.value.__context__ is None
+
+
+def test_inference_mode():
+    def f(x, total):
+        total += x.sum()
+        if (x < 0).any():
+            raise ValueError("negative")
+        return x.sqrt() + total
+
+    totals = torch.zeros(()), torch.zeros(())
+    fast = compiled(f)
+    with torch.inference_mode():
+        for x in (good, bad, good):
+            assert outcome(fast, x, totals[0]) == outcome(f, x, totals[1])
+            assert totals[0].item() == totals[1].item()
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------
