@@ -256,8 +256,8 @@ class _Trace:
                  has_twins: bool = False) -> None:  # fmt: skip
         self.function, self.wants_grad, self.decompositions = function, wants_grad, decompositions
         self.real = list(inputs)
-        self.env = ShapeEnv() if dynamic else None
-        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
+        self.env, self.dynamic = ShapeEnv(), dynamic
+        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env, static_shapes=not dynamic)
         self.fake_mode.created = created
         self.dynamic_dims = dynamic_dims
         self.tracer = LiftingTracer()
@@ -268,8 +268,7 @@ class _Trace:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Captured:
-        if self.env is not None:
-            self.fake_mode.on_scalar = self.tracer.note_element
+        self.fake_mode.on_scalar = self.tracer.note_element
         self.leaves = [self.imitated(t, i) for i, t in enumerate(self.real)]
         self.given = [self.as_given(real, leaf) for real, leaf in zip(self.real, self.leaves, strict=True)]
         for i, t in enumerate(self.given):
@@ -311,7 +310,7 @@ class _Trace:
     def imitated(self, t: Any, position: int) -> Any:
         """A fake of an input, without its history."""
         if not isinstance(t, Tensor):
-            if self.env is not None and type(t) is int:
+            if self.dynamic and type(t) is int:
                 return self.symbol_for(t, f"arg{position}")
             return t
         dims = None if self.dynamic_dims is None else self.dynamic_dims[position]
@@ -323,9 +322,8 @@ class _Trace:
             return result.requires_grad_() if t.requires_grad and self.wants_grad else result
 
     def symbol_for(self, number: int, source: str) -> Any:
-        env: Any = self.env
-        result = env.create_symbol(number, source)
-        env.remember_number(source, result)
+        result = self.env.create_symbol(number, source)
+        self.env.remember_number(source, result)
         return result
 
     def as_given(self, real: Any, leaf: Any) -> Any:

@@ -15,14 +15,16 @@ from ..dispatch.modes import TorchDispatchMode, disable_dispatch_modes
 from ..fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
+from ..fx.experimental.symbolic_sizes import SYMBOLIC, hidden_symbols
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.interpreter import Interpreter
 from ..fx.node import Node, _draws, _mutates, map_aggregate
 from ..fx.passes.shape_prop import _extract_tensor_metadata
+from ..fx.proxy import Proxy
 from ..op import find_op, levels
 from ..op.levels import FunctionalizeLevel
-from ..symbols import symbolic_math
+from ..symbols import statically_known_true, symbolic_math
 from ..utils._pytree import tree_leaves
 from .schema_arguments import bound_arguments
 
@@ -62,9 +64,16 @@ def _are_whole(graph: Graph, writes: list[Node]) -> bool:
         value = node.meta.get("val")
         if isinstance(value, FakeTensor) and (memory := _memory(node)) in written:
             layout = tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.dtype
-            if layouts.setdefault(memory, layout) != layout:
+            if not _is_same(layouts.setdefault(memory, layout), layout):
                 return False
     return all(isinstance(w.args[0], Node) for w in writes)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether layouts are equal for all sizes."""
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return a is b or statically_known_true(a == b)
 
 
 def _memory(node: Node) -> int:
@@ -194,15 +203,39 @@ def _again(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> 
         values.append(value)
     level = FunctionalizeLevel()
     mode = ProxyTorchDispatchMode(tracer, "fake")
-    with fake_mode, mode, symbolic_math():
-        with levels.opened(level):
-            inside = [levels.functional(level, v) if isinstance(v, Tensor) else v for v in values]
-            result = Interpreter(gm).run(*inside)
-            results = [current(level, r) if isinstance(r, Tensor) else r for r in result]
-        results = [levels.alive(r) if isinstance(r, Tensor) else r for r in results]
-    nodes = [tracer.proxy_of(r).node if isinstance(r, Tensor) else r for r in results]
+    told, fake_mode.on_scalar = fake_mode.on_scalar, tracer.note_element
+    try:
+        with fake_mode, mode, symbolic_math():
+            with levels.opened(level):
+                inside = [levels.functional(level, v) if isinstance(v, Tensor) else v for v in values]
+                result = _SameSymbols(gm, env).run(*inside)
+                results = [current(level, r) if isinstance(r, Tensor) else r for r in result]
+            results = [levels.alive(r) if isinstance(r, Tensor) else r for r in results]
+    finally:
+        fake_mode.on_scalar = told
+    tracer.record_checks()
+    nodes = [tracer.create_arg(r) if isinstance(r, SYMBOLIC) else tracer.proxy_of(r) for r in results]
+    nodes = [n.node if isinstance(n, Proxy) else n for n in nodes]
     tracer.graph.output(tuple(nodes))
     return _LazyGraphModule(tracer.root, tracer.graph, gm._get_name())
+
+
+class _SameSymbols(Interpreter):
+    """Runs a graph once more on fakes; numbers that only elements can tell are the symbols that they were."""
+
+    def __init__(self, gm: GraphModule, env: ShapeEnv | None) -> None:
+        super().__init__(gm)
+        self.shape_env = env
+
+    def run_node(self, n: Node) -> Any:
+        if self.shape_env is not None:
+            known = set().union(*map(hidden_symbols, n.all_input_nodes))
+            self.shape_env.again = sorted(hidden_symbols(n) - known, key=lambda name: (len(name), name))
+        try:
+            return super().run_node(n)
+        finally:
+            if self.shape_env is not None:
+                self.shape_env.again = []
 
 
 def _apart(value: Any, fake_mode: FakeTensorMode) -> Any:

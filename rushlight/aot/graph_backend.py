@@ -220,7 +220,11 @@ class CompiledGraph:
             for i, r in enumerate(results):
                 if hasattr(type(r), "_taken_apart"):
                     results[i], self.rebuilt[i] = r._taken_apart()
-            formulas.update({i: r.expression for i, r in enumerate(results) if isinstance(r, SYMBOLIC)})
+            formulas.update({
+                i: r.expression
+                for i, r in enumerate(results)
+                if isinstance(r, SYMBOLIC) and not r.env.is_unbacked(r.expression)      # the graph returns the others
+            })
             return [None if i in formulas else r for i, r in enumerate(results)]
 
         try:

@@ -86,11 +86,11 @@ def after_tangents(graph: Graph) -> set[Node]:
     return found
 
 
-def with_drawn(graph: Graph, chosen: set[Node], backward: set[Node]) -> set[Node]:
-    """`chosen` with every draw of random numbers: eager mode draws them too,
-    and the generator must be as far afterwards."""
-    drawn = [n for n in graph.nodes if n.op == "call_function" and _draws(n.target) and n not in backward]
-    return chosen | needed_for(drawn)
+def with_effects(graph: Graph, chosen: set[Node], backward: set[Node]) -> set[Node]:
+    """`chosen` with every draw of random numbers, since eager mode draws them too and the generator must be as far
+    afterwards; and with every check of what only elements can tell."""
+    effects = [n for n in graph.nodes if n.op == "call_function" and n.is_impure() and n not in backward]
+    return chosen | needed_for(effects)
 
 
 def default_partition(
@@ -145,7 +145,7 @@ def cut(joint: GraphModule, num_results: int, saved: Sequence[Node], overwritten
     saved = _whole(saved)
     replaced = {primals[i] for i in overwritten}
     backward = after_tangents(graph)
-    forward_nodes = with_drawn(graph, needed_for([*results, *saved]), backward)
+    forward_nodes = with_effects(graph, needed_for([*results, *saved]), backward)
     places, extras = _places(saved, primals, results, replaced)
     forward = _graph(
         joint, forward_nodes, primals, [*results, *extras], {e for e in extras if e in replaced}, "forward"

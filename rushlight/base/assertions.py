@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .shape import holds
 
 Message = Callable[[], str] | None
 
@@ -22,7 +23,7 @@ def _check_with(error: type[Exception], condition: Any, message: Message = None)
     """Raise `error` with the text `message()` gives unless `condition` holds."""
     if isinstance(condition, Tensor):
         raise TypeError(f"cond must be a bool, but got {type(condition).__name__}: use _check_tensor_all for tensors")
-    if condition.expect_true() if isinstance(condition, _C.SymbolicBool) else condition:
+    if holds(condition):
         return
     if message is not None and not callable(message):
         raise TypeError(f"message must be a callable, got {type(message).__name__}")
@@ -105,7 +106,7 @@ def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single 
 
 def _assert_scalar(input: Any, assert_msg: str) -> None:
     """Raise RuntimeError unless the number is true."""
-    if not input:
+    if not holds(input):
         raise RuntimeError(assert_msg)
 
 

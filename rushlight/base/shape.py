@@ -40,6 +40,11 @@ def is_hidden(n: Any) -> bool:
     return isinstance(n, _C.SymbolicInt) and not n.has_hint()
 
 
+def holds(condition: Any) -> bool:
+    """Whether something required of sizes holds; where only elements can tell, whoever runs the result checks it."""
+    return condition.expect_true() if isinstance(condition, _C.SymbolicBool) else bool(condition)
+
+
 def reaches(n: Any, limit: int) -> bool:
     """Whether a number is known to be at least `limit`. For choices of speed: of a symbolic size nothing is asked,
     so no guard comes of them.

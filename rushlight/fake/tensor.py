@@ -373,7 +373,7 @@ class FakeTensorMode(TorchDispatchMode):
             ):
                 return self.with_hidden_size(overload.definition, bound, device)
             # first: what stands for such sizes must decide nothing
-            shapes = symbolic_results(overload, bound) if hidden else None
+            shapes = self.shapes_of_hidden(overload, bound) if hidden else None
             bare = [_on_meta(a) for a in bound]
             try:
                 result = overload.backend(*bare)
@@ -392,6 +392,38 @@ class FakeTensorMode(TorchDispatchMode):
             return bound[0]
         through = next((a for a, b in zip(bound, bare, strict=True) if b is result and isinstance(a, FakeTensor)), None)
         return self.wrapped(result, shapes, device, bound, overload.is_view) if through is None else through
+
+    def shapes_of_hidden(self, overload: Any, bound: tuple) -> list | None:
+        """The layouts of the results, for sizes that only elements can tell: rules that ask whether these are 0 or 1
+        hear that they are not. Where the call then gives other sizes for 0 or 1 than the formulas do, that it is
+        neither is checked when the result is run."""
+        env: Any = self.shape_env
+        before = env.rule, env.taken_as_large
+        env.rule, env.taken_as_large = overload.name, set()
+        try:
+            shapes = symbolic_results(overload, bound)
+            asked = sorted(env.taken_as_large)
+        finally:
+            env.rule, env.taken_as_large = before
+        if shapes is None or overload.inplace:      # what is written to keeps its sizes
+            return shapes
+        for name, value in [(n, v) for n in asked for v in env.small_values(n)]:
+            if not self.agrees(overload, bound, shapes, name, value):
+                env.require_other(name, value)
+        return shapes
+
+    def agrees(self, overload: Any, bound: tuple, shapes: list, name: str, value: int) -> bool:
+        """Whether formulas give the sizes of the call, where the symbol is `value`; refused calls are refused then."""
+        env: Any = self.shape_env
+        before, env.stand_ins[name] = env.stand_ins[name], value
+        try:
+            result = overload.backend(*[_on_meta(a) for a in bound])
+            have = [tuple(Tensor.shape.__get__(r)) for r in _tensors((result,), {})]
+            return have == [_on_meta(sizes) for sizes, *_ in shapes][:len(have)]
+        except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+            return True
+        finally:
+            env.stand_ins[name] = before
 
     def from_body(self, definition: Any, bound: tuple) -> Any:
         """What a body in Python makes of fake tensors; None where it has none,

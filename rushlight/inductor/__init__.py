@@ -13,6 +13,7 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
     join.py         one Lowered of a group, one row program of rows
     emit.py         units as slots and steps of the plan
     sized.py        graphs with symbolic sizes: one plan for many of them
+    parts.py        graphs in which elements decide sizes: parts, and the ops that tell these between them
     compiled.py     what comes out: a plan, and how calls reach it
     stored.py       the same as data, for later processes
     compile_fx.py   the whole, and what the rest of the framework calls
@@ -21,8 +22,8 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
 from ..base import late
 
 __getattr__, __dir__ = late.names(globals(), late.by_name({"compile_fx": "compile_graph"}), files=(
-    "compile_fx", "compiled", "described", "emit", "join", "merge", "packing", "products", "read_graph", "replay",
-    "report", "rows", "settings", "sized", "stored", "tune", "units", "values",
+    "compile_fx", "compiled", "described", "emit", "join", "merge", "packing", "parts", "products", "read_graph",
+    "replay", "report", "rows", "settings", "sized", "stored", "tune", "units", "values",
 ))  # fmt: skip
 
 __all__ = ["compile_graph"]  # noqa: F822 - a late name

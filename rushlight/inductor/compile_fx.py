@@ -12,7 +12,7 @@ from typing import Any
 from .. import _C
 from ..base.show import is_shown, show
 from ..op import find_op
-from . import report, settings
+from . import parts, report, settings
 from .compiled import Compiled, Description
 from .emit import Emitter
 from .epilogues import join_epilogues
@@ -27,8 +27,11 @@ from .units import Grouping, summary
 from .values import Buffer, Value
 
 
-def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled | Replayed | Sized:
-    """A callable that runs the graph through one plan; where sizes of the examples are symbols, for all of them."""
+def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled | Replayed | Sized | parts.Parted:
+    """A callable that runs the graph through one plan; where sizes of the examples are symbols, for all of them. A
+    graph in which elements decide sizes is cut into several."""
+    if parts.are_in(graph_module.graph):
+        return parts.Parted(graph_module, example_inputs, compile_graph)
     if any(varies(x) for x in example_inputs):
         return Sized(graph_module, example_inputs, compiled_for)
     result = compiled_for(graph_module, example_inputs, [])

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from .. import _C
 from ..base.promotion import default_dtype
 from ..base.settings import must_fill_memory
+from ..base.shape import holds
 from ..devices import default_device, find
 from ..loops import expr
 from ..loops.lowered import Lowered
@@ -210,5 +211,5 @@ def check_sizes(name: str, shape: tuple[int, ...]) -> None:
     if math.prod(shape) >= 2**63:
         raise RuntimeError(f"{name}: Storage size calculation overflowed with sizes={list(shape)}")
     for s in shape:
-        if s < 0:
+        if not holds(s >= 0):
             raise RuntimeError(f"{name}: expected sizes of at least 0, got negative dimension {s}: {list(shape)}")

@@ -20,6 +20,8 @@ from .real import Real, Truth, negation, real, truth, truth_symbol
 
 BEYOND = 2**48     # no size comes near: comparisons with such numbers are overflow checks, not decisions
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OPS = tuple(os.path.join(_PACKAGE, name, "") for name in ("definitions", "op", "planners", "rules"))
+_PASSED = (os.path.join(_PACKAGE, "symbols", ""), os.path.join(_PACKAGE, "base", ""))
 
 
 class GuardOnDataDependentSymNode(RuntimeError):  # noqa: N818 - PyTorch's name
@@ -79,6 +81,15 @@ def user_location() -> str:
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
+def _is_asked_by_op() -> bool:
+    """Whether the body or derivative of an op asks, and not the program: what these do for two elements or more is
+    right for fewer, and what they ask is whether there is a shorter way, or something to refuse."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PASSED):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_OPS)
+
+
 class SymbolTable:
     """The symbols of one computation, their hints, and the guards its rules asked for."""
 
@@ -105,6 +116,11 @@ class SymbolTable:
         self.inputs: list[Input] = []
         # counts what was learned: simplified formulas are kept as long as it stands
         self.generation = 0
+        # While the shape rule of an op runs, its name; and the hidden symbols that were taken to be 2 or more.
+        self.rule: str | None = None
+        self.taken_as_large: set[str] = set()
+        # names for the next symbols without hints, where a computation is run again: its symbols are the same
+        self.again: list[str] = []
         self._ranges: dict[str, Range] = {}
         self._duck: dict[int, Expression] = {}
         self._known: dict[Truth, bool] = {}
@@ -146,7 +162,7 @@ class SymbolTable:
     def unbacked_symbol(self, low: int | None = None, high: int | None = None) -> Expression:
         """A symbol without a hint, for a number that only elements can tell."""
         name = self._unbacked_name("u", 10007 + 2 * len(self.stand_ins))
-        self._ranges[name] = (low, high)
+        self._ranges.setdefault(name, (low, high))
         return symbol(name)
 
     def unbacked_real(self) -> Real:
@@ -158,7 +174,11 @@ class SymbolTable:
         return truth_symbol(self._unbacked_name("ub", True))
 
     def _unbacked_name(self, prefix: str, stand_in: Any) -> str:
-        name = f"{prefix}{sum(n.startswith(prefix) for n in self.stand_ins)}"
+        known = next((name for name in self.again if name.rstrip("0123456789") == prefix), None)
+        if known is not None:
+            self.again.remove(known)
+            return known
+        name = f"{prefix}{sum(n.rstrip('0123456789') == prefix for n in self.stand_ins)}"
         self.stand_ins[name] = stand_in
         return name
 
@@ -230,6 +250,26 @@ class SymbolTable:
             return None if inner is None else not inner
         difference = t.difference if t.arguments else None
         return None if difference is None else self._compare(t.relation, difference)
+
+    def decide_for_large(self, t: Truth) -> bool | None:
+        """The answer where sizes that only elements can tell are 2 or more: not empty, and nothing to broadcast."""
+        before = self._ranges
+        limits = {name: self.range_of_symbol(name) for name in t.names if name in self.stand_ins}
+        # a number that may be anything is no size
+        self._ranges = before | {n: (max(low, 2), high) for n, (low, high) in limits.items() if low is not None}
+        try:
+            return self.decide(self.simplify(t).replaced(self._extreme))
+        finally:
+            self._ranges = before
+
+    def _extreme(self, a: Atom) -> Expression | None:
+        """What `max(a, b)` or `min(a, b)` is, where one of them always is."""
+        if a.name not in ("max", "min") or len(a.arguments) != 2:
+            return None
+        first, second = [x.replaced(self._extreme) for x in a.arguments]
+        if self._is_nonnegative(first - second):
+            return first if a.name == "max" else second
+        return (second if a.name == "max" else first) if self._is_nonnegative(second - first) else None
 
     def reduced(self, t: Truth) -> Truth:
         """A comparison without the factors that all its terms share, where those are certainly positive;
@@ -398,9 +438,14 @@ class SymbolTable:
         if _is_overflow_check(t):
             return bool(self.stand_in(t))
         if self.is_unbacked(t):
+            hidden = sorted(n for n in t.names if n in self.stand_ins)
+            answer = self.decide_for_large(t) if self.rule is not None or _is_asked_by_op() else None
+            if answer is not None:
+                self.taken_as_large.update(hidden)
+                return answer
             raise GuardOnDataDependentSymNode(
-                f"whether {t!r} holds depends on the elements of a tensor"
-                f" ({', '.join(sorted(n for n in t.names if n in self.stand_ins))}), asked at {user_location()}. Say"
+                f"whether {t!r} holds depends on the elements of a tensor ({', '.join(hidden)}), asked"
+                f"{f' by {self.rule}' if self.rule else ''} at {user_location()}. Say"
                 f" what is known of it first: torch._check({t!r}), or torch._check(...) of the opposite."
             )
         answer = t.evaluate(self.hints)
@@ -416,6 +461,15 @@ class SymbolTable:
             self._choose_stand_ins()
             return True
         return self.guard(t) if answer is None else answer
+
+    def small_values(self, name: str) -> range:
+        """The values below 2 that a symbol may have."""
+        low, high = self.range_of_symbol(name)
+        return range(max(low or 0, -1), 2 if high is None else min(high + 1, 2))
+
+    def require_other(self, name: str, value: int) -> None:
+        """From now on a symbol is not `value`; whoever runs the result checks it."""
+        self.expect(truth("!=", symbol(name), number(value)))
 
     def _choose_stand_ins(self) -> None:
         """Numbers that meet the checks made so far, where small ones do:
@@ -443,7 +497,8 @@ class SymbolTable:
             if low is not None and low == high:
                 return low
             raise GuardOnDataDependentSymNode(
-                f"the number {f!r} depends on the elements of a tensor, and was wanted at {user_location()}. Keep it"
+                f"the number {f!r} depends on the elements of a tensor, and was wanted"
+                f"{f' by {self.rule}' if self.rule else ''} at {user_location()}. Keep it"
                 f" symbolic, or check its value with torch._check({f!r} == ...)."
             )
         value = f.evaluate(self.hints)

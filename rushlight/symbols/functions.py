@@ -133,6 +133,14 @@ def guard_or(x: Any, default: bool) -> bool:
     return default if x.env.is_unbacked(x.expression) else bool(x)
 
 
+def guard_as_large(x: Any) -> bool:
+    """The answer, with a guard; for sizes that only elements can tell that of sizes of 2 or more, or False where these
+    differ too."""
+    if not isinstance(x, SymBool) or not x.env.is_unbacked(x.expression):
+        return bool(x)
+    return x.env.decide_for_large(x.expression) is True
+
+
 def guard_or_false(x: Any) -> bool:
     """The answer, with a guard; False where only elements could tell."""
     return guard_or(x, False)

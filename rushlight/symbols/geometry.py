@@ -2,8 +2,8 @@
 (csrc/geometry.cpp, csrc/launch.cpp).
 
 Enters: sizes and strides. Leaves: strides or an answer; each comparison that other sizes would answer otherwise leaves
-a guard. Of a size that only elements can tell, "is it 0 or 1?" is answered with no: the result then holds for the
-general case, which is what the run-time checks say.
+a guard. A size that only elements can tell is taken to be 2 or more: where that gives another layout than 0 or 1 would,
+no element lies elsewhere.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from functools import cmp_to_key
 from typing import Any
 
-from .functions import guard_or_false, statically_known_true, sym_max
+from .functions import guard_as_large, statically_known_true, sym_max
 
 Sizes = Sequence[Any]
 
 
 def same(a: Any, b: Any) -> bool:
     """Whether two numbers are equal; no where only elements could tell."""
-    return guard_or_false(a == b)
+    return guard_as_large(a == b)
 
 
 def contiguous_strides(sizes: Sizes) -> tuple:
@@ -82,7 +82,7 @@ def overlaps_itself(sizes: Sizes, strides: Sizes) -> bool:
         return False
     reach: Any = 0
     for d in _rising(sizes, strides):
-        if not strides[d] > reach:
+        if not guard_as_large(strides[d] > reach):
             return True
         reach = reach + strides[d] * (sizes[d] - 1)
     return False
@@ -92,7 +92,7 @@ def _rising(sizes: Sizes, strides: Sizes) -> list[int]:
     """Dims of more than one element, by rising stride."""
     wide = [d for d in range(len(sizes)) if not same(sizes[d], 1)]
     return sorted(
-        wide, key=cmp_to_key(lambda a, b: 0 if same(strides[a], strides[b]) else -1 if strides[a] < strides[b] else 1)
+        wide, key=cmp_to_key(lambda a, b: 0 if same(strides[a], strides[b]) else -1 if guard_as_large(strides[a] < strides[b]) else 1)
     )
 
 
@@ -111,7 +111,7 @@ def view_strides(sizes: Sizes, strides: Sizes, new: Sizes) -> tuple | None:
         if d and (same(sizes[d - 1], 1) or same(strides[d - 1], chunk * base)):
             continue
         while at >= 0 and (
-            same(new[at], 1) or (not same(filled, chunk) and (d == 0 or guard_or_false(filled < chunk)))
+            same(new[at], 1) or (not same(filled, chunk) and (d == 0 or guard_as_large(filled < chunk)))
         ):
             result[at] = filled * base
             filled = filled * new[at]
@@ -194,7 +194,7 @@ def _compare(a: int, b: int, sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes
         if same(first, 0) or same(second, 0):
             continue
         if not same(first, second):
-            return -1 if guard_or_false(first < second) else 1
-        if guard_or_false(sizes[a] > sizes[b]):
+            return -1 if guard_as_large(first < second) else 1
+        if guard_as_large(sizes[a] > sizes[b]):
             return 1
     return 0

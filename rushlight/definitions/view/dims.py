@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.shape import holds
 from ...op import Composite, Geometry, Meta, View, wrap_dim, wrap_dims
 
 
@@ -174,7 +175,7 @@ class Expand(View):
             have = t.shape[i - extra] if i >= extra else 1
             if want == -1 and i < extra:
                 raise RuntimeError(f"expand: -1 keeps the size of a dimension, and the leading dimension {i} is new")
-            if want not in (-1, have) and have != 1:
+            if want != -1 and have != 1 and not holds(want == have):
                 raise RuntimeError(
                     f"expand: The expanded size of the tensor ({want}) must match the existing size ({have}) at"
                     f" non-singleton dimension {i}. Target sizes: {list(size)}. Tensor sizes: {list(t.shape)}"

@@ -12,10 +12,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from ..._C import Tensor
 from ...base import assertions
 from ...op import find_op
 from ...symbols import Expression, Real, SymBool, SymFloat, SymInt, Truth
 from ...symbols.expression import Atom, of_atom
+from ..node import Node
 from ..proxy import Proxy
 
 SYMBOLIC = (SymInt, SymFloat, SymBool)
@@ -30,6 +32,19 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     "not": assertions.sym_not, "and": operator.and_, "or": operator.or_,
 }  # fmt: skip
+
+
+def hidden_symbols(node: Node) -> set[str]:
+    """The symbols without a hint in the sizes of a node's value, or that it is."""
+    value = node.meta.get("val")
+    if value is None:      # several results: their items have values
+        return set().union(*(hidden_symbols(n) for n in node.users if n.target is operator.getitem))
+    found: set[str] = set()
+    for x in value if isinstance(value, (tuple, list)) else (value,):
+        for n in x.shape if isinstance(x, Tensor) else (x,):
+            if isinstance(n, SYMBOLIC):
+                found |= {name for name in n.expression.names if name in n.env.stand_ins}
+    return found
 
 
 class SizeProxies:

@@ -1,0 +1,172 @@
+"""Graphs in which elements decide sizes or numbers: consecutive parts, with the ops that tell these in between.
+
+Enters: a graph that calls `nonzero`, `unique`, `item` and their like, and examples of its inputs. Leaves: `Parted`,
+called as `Compiled` is. The graph is cut behind the ops whose results have sizes that only elements can tell; each part
+is compiled as any graph is, its sizes being those of the tensors that it is given, so that one plan serves all counts.
+Ops that decide stand where everything before them is known; the others wait as long as they can, for company to fuse
+with. Random numbers are drawn in the order of the program, and a graph that writes to tensors keeps its order whole.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from .. import _C
+from ..autograd.grad_mode import no_grad
+from ..dispatch.aten_overloads import AtenOverload
+from ..fx._lazy_graph_module import _LazyGraphModule
+from ..fx.experimental.symbolic_sizes import hidden_symbols
+from ..fx.graph import Graph
+from ..fx.node import Node, _draws, _mutates, map_aggregate
+
+
+def are_in(graph: Graph) -> bool:
+    """Whether elements decide a size or number of a graph."""
+    return any(is_deciding(n) for n in graph.nodes)
+
+
+def is_deciding(node: Node) -> bool:
+    """Whether elements decide a size of the node's result, or are the result; items of such results count too."""
+    if node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        return isinstance(node.args[0], Node) and is_deciding(node.args[0])
+    if not isinstance(node.target, (_C.Overload, AtenOverload)):
+        return False
+    definition = getattr(node.target, "definition", None)
+    if getattr(definition, "hidden_size", None) is not None or node.target._opname == "_local_scalar_dense":
+        return True
+    hidden = hidden_symbols(node)
+    return bool(hidden) and bool(hidden - set().union(*map(hidden_symbols, node.all_input_nodes)))
+
+
+def levels_of(graph: Graph, deciding: set[Node]) -> dict[Node, int]:
+    """Of each node the number of the part it is in; deciding ones run behind the part of their number."""
+    nodes = [n for n in graph.nodes if n.op == "call_function"]
+    has_writes = any(_mutates(n.target) for n in nodes)
+    in_order = [n for n in nodes if has_writes or _draws(n.target)]
+    after = dict(pairwise(in_order))
+    before = {n: m for m, n in after.items()}
+    first: dict[Node, int] = {}
+    for n in nodes:
+        is_item = n.target is operator.getitem and n in deciding      # stands with what it is an item of
+        sources = [*n.all_input_nodes, *([before[n]] if n in before else [])]
+        first[n] = max([first[m] + (m in deciding and not is_item) for m in sources if m in first], default=0)
+    if has_writes:
+        return first
+    level: dict[Node, int] = {}
+    for n in reversed(nodes):
+        wanted = [level[m] for m in n.users if m in level] + ([level[after[n]]] if n in after else [])
+        if n in deciding or not n.users:      # what is only checked is checked as soon as it can be
+            level[n] = first[n]
+        else:
+            level[n] = min(wanted, default=max(first.values()))
+    return level
+
+
+class Parted:
+    """A graph in parts. Called with the list of inputs; returns the list of results."""
+
+    def __init__(self, graph_module: Any, examples: Sequence[Any],
+                 compile: Callable[[Any, Sequence[Any]], Any]) -> None:  # fmt: skip
+        graph = graph_module.graph
+        self.compile, self.owner = compile, graph_module
+        self.placeholders = list(graph.find_nodes(op="placeholder"))
+        for node, example in zip(self.placeholders, examples, strict=True):
+            node.meta.setdefault("val", example)
+        self.static = {self.placeholders[k] for k in graph_module.meta.get("static_inputs", ())}
+        self.held = {n: operator.attrgetter(n.target)(graph_module) for n in graph.nodes if n.op == "get_attr"}
+        self.outputs = graph.output_node().args[0]
+        self.is_single = isinstance(self.outputs, Node)
+        deciding = {n for n in graph.nodes if is_deciding(n)}
+        level = levels_of(graph, deciding)
+        self.steps: list[_Step] = []
+        for k in range(max(level.values()) + 1):
+            nodes = [n for n in graph.nodes if level.get(n) == k]
+            self.add_part([n for n in nodes if n not in deciding], k)
+            self.steps += [_Call(n) for n in nodes if n in deciding]
+        last = {n: k for k, step in enumerate(self.steps) for n in (*step.inputs, *step.outputs)}
+        kept = set(graph.output_node().all_input_nodes)
+        self.ended = [[n for n, at in last.items() if at == k and n not in kept] for k in range(len(self.steps))]
+
+    def add_part(self, nodes: list[Node], number: int) -> None:
+        """One more part: its nodes, as a graph of what comes before them."""
+        if not any(isinstance(n.target, (_C.Overload, AtenOverload)) for n in nodes):
+            self.steps += [_Call(n) for n in nodes]      # numbers, and items of what is there
+            return
+        inside = set(nodes)
+        inputs = list(dict.fromkeys(m for n in nodes for m in n.all_input_nodes if m not in inside))
+        outputs = [n for n in nodes if any(m not in inside for m in n.users)]
+        graph, copies = Graph(), {}
+        for n in inputs:
+            copies[n] = graph.placeholder(n.name)
+            copies[n].meta = dict(n.meta)
+        for n in nodes:
+            copies[n] = graph.node_copy(n, copies.__getitem__)
+        graph.output(tuple([copies[n] for n in outputs]))
+        module = _LazyGraphModule(self.owner, graph, f"part_{number}")
+        module.meta["static_inputs"] = [k for k, n in enumerate(inputs) if n in self.static]
+        examples = [self.held.get(n, n.meta.get("val")) for n in inputs]
+        self.steps.append(_Part(self.compile(module, examples), inputs, outputs))
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        values = dict(zip(self.placeholders, inputs, strict=True))
+        values.update(self.held)
+        with no_grad():
+            for step, ended in zip(self.steps, self.ended, strict=True):
+                step.run(values)
+                for node in ended:
+                    values.pop(node, None)
+        results = map_aggregate(self.outputs, lambda a: values[a] if isinstance(a, Node) else a)
+        return [results] if self.is_single else list(results)
+
+    @property
+    def parts(self) -> list[Any]:
+        """The compiled parts, in order."""
+        return [step.function for step in self.steps if isinstance(step, _Part)]
+
+    @property
+    def compilations(self) -> int:
+        """How many plans there were."""
+        return sum(getattr(part, "compilations", 1) for part in self.parts)
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Ops that run in Python."""
+        own = [step.node.target._opname for step in self.steps if isinstance(step, _Call) and step.is_op]
+        return (*own, *(name for part in self.parts for name in part.calls))
+
+
+class _Step:
+    inputs: Sequence[Node]
+    outputs: Sequence[Node]
+
+    def run(self, values: dict[Node, Any]) -> None:
+        raise NotImplementedError
+
+
+class _Call(_Step):
+    """A node that is called as it is."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.inputs, self.outputs = node, node.all_input_nodes, [node]
+        self.is_op = isinstance(node.target, (_C.Overload, AtenOverload))
+
+    def run(self, values: dict[Node, Any]) -> None:
+        node = self.node
+        args, kwargs = map_aggregate((node.args, node.kwargs), lambda a: values[a] if isinstance(a, Node) else a)
+        values[node] = node.target(*args, **kwargs)
+
+
+class _Part(_Step):
+    """A compiled graph."""
+
+    def __init__(self, function: Any, inputs: Sequence[Node], outputs: Sequence[Node]) -> None:
+        self.function, self.inputs, self.outputs = function, inputs, outputs
+
+    def run(self, values: dict[Node, Any]) -> None:
+        results = self.function([values[n] for n in self.inputs])
+        values.update(zip(self.outputs, results, strict=True))
