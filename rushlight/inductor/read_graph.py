@@ -172,8 +172,10 @@ class Reader:
     # -------------------------------------------------------------------------------------------------------------
 
     def stands(self, args: Any) -> tuple:
-        """The arguments with tensors of their layouts in the place of values."""
-        return tuple(map_values(args, lambda v: v.stand_in(self.device), is_value))
+        """The arguments with tensors of their layouts in the place of values. Where a number stands for others none of
+        them is a tensor that rules could look at through it."""
+        varies = any(x.varies if isinstance(x, Value) else isinstance(x, Extent) for x in flat(args))
+        return tuple(map_values(args, lambda v: v.stand_in(self.device, varies), is_value))
 
     def shown(self, given: Any) -> Any:
         """A value or number as something that signatures take."""

@@ -78,9 +78,9 @@ class Value:
     def byte_offset(self) -> int:
         return self.offset * self.dtype.itemsize
 
-    def stand_in(self, device: Any) -> Any:
-        """A tensor of this layout for rules to look at; what is in it means nothing."""
-        if not self.varies:
+    def stand_in(self, device: Any, as_outline: bool = False) -> Any:
+        """A tensor of this layout for rules to look at, or its outline; what is in it means nothing."""
+        if not self.varies and not as_outline:
             return _C.empty(self.sizes, self.strides, self.dtype, device)
         result = _C.empty(hints(self.sizes), hints(self.strides), self.dtype, device)
         return outlined(result, self.sizes, self.strides)

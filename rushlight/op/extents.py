@@ -252,7 +252,7 @@ _SAME = frozenset(("dtype", "device", "ndim", "dim", "itemsize", "element_size",
                    "is_cuda", "is_cpu", "_keys", "is_sparse_csr", "is_mkldnn", "is_signed"))  # fmt: skip
 _OWN = frozenset(("shape", "size", "stride", "numel", "nelement", "extents", "_is_contiguous", "_is_channels_last",
                   "_is_dense", "_overlaps_itself", "is_contiguous", "_view_strides", "__class__", "__torch_function__",
-                  "__dict__"))  # fmt: skip
+                  "__dict__", "expand"))  # fmt: skip
 
 
 class Outline(Tensor):
@@ -303,6 +303,19 @@ class Outline(Tensor):
 
     def _view_strides(self, sizes: Any) -> Any:
         return _geometry().view_strides(*self.extents, tuple(sizes))
+
+    def expand(self, sizes: Any) -> Outline:
+        """The same elements, seen with these sizes."""
+        own, strides = self.extents
+        extra = len(sizes) - len(own)
+        if extra < 0:
+            raise RuntimeError(f"expand: {len(own)} dimensions do not fit into {len(sizes)}")
+        found = [0] * extra
+        for want, have, stride in zip(sizes[extra:], own, strides, strict=True):
+            if want != have and have != 1:
+                raise RuntimeError(f"expand: the size {want} does not match {have}, which is not 1")
+            found.append(stride if want == have else 0)
+        return outlined(self, tuple(sizes), tuple(found))
 
 
 def _geometry() -> Any:

@@ -91,9 +91,11 @@ def overlaps_itself(sizes: Sizes, strides: Sizes) -> bool:
 def _rising(sizes: Sizes, strides: Sizes) -> list[int]:
     """Dims of more than one element, by rising stride."""
     wide = [d for d in range(len(sizes)) if not same(sizes[d], 1)]
-    return sorted(
-        wide, key=cmp_to_key(lambda a, b: 0 if same(strides[a], strides[b]) else -1 if guard_as_large(strides[a] < strides[b]) else 1)
-    )
+
+    def order(a: int, b: int) -> int:
+        return 0 if same(strides[a], strides[b]) else -1 if guard_as_large(strides[a] < strides[b]) else 1
+
+    return sorted(wide, key=cmp_to_key(order))
 
 
 def view_strides(sizes: Sizes, strides: Sizes, new: Sizes) -> tuple | None:

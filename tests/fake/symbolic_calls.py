@@ -89,6 +89,8 @@ def check(fn: Callable, tree: tuple, where: str) -> tuple[int, ShapeEnv] | None:
             result = fn(given[0], *given[1], **given[2])
     except GuardOnDataDependentSymNode:
         return None
+    if env.stand_ins and not all(isinstance(r, FakeTensor) for r in leaves(result) if isinstance(r, rl.Tensor)):
+        return None      # tensors made of others, whose parts have such sizes
     if any(
         n in env.stand_ins
         for r in leaves(result)

@@ -235,10 +235,8 @@ class SumToSize(Composite):
     def compute(self, input, size):
         if not size:
             return input.sum()
-        if tuple(input.shape) == tuple(size):
-            return input
         lead = input.ndim - len(size)
-        if lead < 0 or any(w not in (1, h) for w, h in zip(size, input.shape[lead:], strict=True)):
+        if lead < 0 or any(w != 1 and not holds(w == h) for w, h in zip(size, input.shape[lead:], strict=True)):
             raise RuntimeError(f"sum_to_size: size {list(size)} is not expandable to size {list(input.shape)}.")
         dims = [*range(lead), *(lead + i for i, w in enumerate(size) if w == 1 and input.shape[lead + i] != 1)]
-        return input.sum(dims, keepdim=True).reshape(size) if dims else input.reshape(size)
+        return input.sum(dims, keepdim=True).reshape(size) if dims else input
