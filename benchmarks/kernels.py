@@ -199,6 +199,11 @@ def spectra() -> tuple[Case, ...]:
                     SETUP + f"x = torch.randn({count}, {n}, dtype=torch.{kind})",
                 )
             )
+    for n, count in ((1001, 1), (9999, 1), (10001, 16), (17017, 4), (99999, 1)):   # odd ones, with large primes
+        for dtype in ("float32", "float64"):
+            setup = SETUP + f"x = torch.randn({count}, {n}, dtype=torch.{dtype})\nX = torch.fft.rfft(x)"
+            result.append(Case(f"rfft {dtype} {count}x{n}", "torch.fft.rfft(x)", setup))
+            result.append(Case(f"irfft {dtype} {count}x{n}", f"torch.fft.irfft(X, {n})", setup))
     for shape in ("4, 480, 640", "1000, 1000", "64, 100, 100"):
         result.append(
             Case(f"fft2 [{shape}]", "torch.fft.fft2(x)", SETUP + f"x = torch.randn({shape}, dtype=torch.complex64)")

@@ -133,10 +133,10 @@ class ComplexToReal(_Transform):
 
     def launches(self, args):
         input, dim, norm, size = args
-        if not input.ndim or size % 2 or input.shape[-1] != size // 2 + 1 or not size:
+        if not input.ndim or input.shape[-1] != size // 2 + 1 or not size:
             return None
         scales = [*(factor(norm, input.shape[d]) for d in dim[:-1]), factor(norm, size)]
-        return direct_launch(input, dim, "real", scales)
+        return direct_launch(input, dim, "real", scales, size)
 
     def compute(self, input, dim, norm, size):
         for d in dim[:-1]:

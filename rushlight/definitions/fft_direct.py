@@ -4,8 +4,9 @@ Enters: a tensor, dims, a kind ("forward", "inverse", "half", "whole", "real") a
 tables of roots inside; None for what `fft_rows.py` computes op by op: other layouts, long rows.
 
 Fewer rows than a register has lanes would leave lanes idle, so a row of them is cut in two factors, whose columns fill
-the lanes. A row with a large prime factor is convolved with a chirp (Bluestein), by transforms of a length that suits.
-Real rows of even length are transformed as pairs, of odd length as complex ones.
+the lanes; real ones by steps of half the work (`op/real_fourier.py`). A row with a large prime factor is convolved with
+a chirp (Bluestein), by transforms of a length that suits. Otherwise real rows of even length are transformed as pairs,
+of odd length as complex ones.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from .fft_rows import (
     lanes_step,
     pair_roots,
     pairs_step,
-    points,
+    planned_in_two,
     real_in_one_kernel,
     roots,
     rows_share,
     rows_step,
     to_complex,
+    turns_behind_roots,
     turns_table,
 )
 
@@ -43,8 +45,11 @@ ALONG = 4096             # points of a power of two up to which vectors go along
 INPUT, RESULT = 0, 1
 
 
-def direct_launch(input: Any, dim: Sequence[int], kind: str, scales: Sequence[float]) -> Schedule | None:
-    """The kernels for all of `dim`, scaled by `scales`; None where there are none in one plan."""
+def direct_launch(
+    input: Any, dim: Sequence[int], kind: str, scales: Sequence[float], size: int = 0
+) -> Schedule | None:
+    """The kernels for all of `dim`, scaled by `scales`, whose last gets `size` points from half a spectrum ("real");
+    None where there are none in one plan."""
     last = input.ndim - 1
     if not input.ndim or not len(dim) or not input._is_contiguous() or input.device.type != "cpu":
         return None
@@ -57,7 +62,7 @@ def direct_launch(input: Any, dim: Sequence[int], kind: str, scales: Sequence[fl
         order = [*((d, "inverse", scale) for d, scale in order[:-1]), (last, kind, scales[-1])]
     else:
         order = [(last, kind, scales[-1]), *((d, "forward", scale) for d, scale in reversed(order[:-1]))]
-    steps = Steps(to_complex(input.dtype).code, input.numel() // input.shape[-1])
+    steps = Steps(to_complex(input.dtype).code, input.numel() // input.shape[-1], size)
     done = steps.chain(list(input.shape), order)
     return steps.schedule() if done else None
 
@@ -68,10 +73,11 @@ def bytes_of(table: Any) -> bytes:
 
 
 class Steps:
-    """Kernels one after another and the memory between them, for `count` rows of a complex type."""
+    """Kernels one after another and the memory between them, for `count` rows of a complex type. Half spectra become
+    rows of `points`."""
 
-    def __init__(self, code: str, count: int) -> None:
-        self.code, self.count = code, count
+    def __init__(self, code: str, count: int, points: int) -> None:
+        self.code, self.count, self.points = code, count, points
         self.launches: list[Launch] = []
         self.temps: list[Temp] = []
 
@@ -112,26 +118,37 @@ class Steps:
 
     def rows(self, source: int, target: int, kind: str, width: int, scale: float) -> bool:
         """The last dim, whose rows are `width` numbers long."""
-        n = 2 * (width - 1) if kind == "real" else width
-        inverse, is_complex = kind in ("inverse", "real"), kind in ("forward", "inverse")
-        pairs = points(kind, width)
-        if (
-            (in_one_kernel if is_complex else real_in_one_kernel)(n, self.count, self.code)
-            and (not fits(pairs) or rows_share(n, self.count, self.code, 1 if is_complex else 2))
-            and (n < FEW or 2 * self.count >= fourier.lanes(self.code))
-        ):
-            self.by_lanes("rows" if is_complex else kind, n, (), source, target, scale, inverse, given=width)
+        if kind in ("forward", "inverse"):
+            return self.complex_rows(source, target, kind, width, scale)
+        n = self.points if kind == "real" else width
+        if n % 2 == 0 and fits(n // 2) and n // 2 <= ALONG and not rows_share(n, self.count, self.code, 2):
+            return self.along(source, target, n // 2, scale, kind)
+        parts = halves(n, self.code, True) if planned_in_two(n, self.code) else None
+        if real_in_one_kernel(n, self.count, self.code) and (parts is None or self.fills(2)):
+            self.by_lanes(kind, n, (), source, target, scale, kind == "real", given=width)
             return True
-        in_lanes = n % 2 == 0 and in_one_kernel(pairs, self.count, self.code)     # then a plan has the tables anyway
+        in_lanes = n % 2 == 0 and in_one_kernel(n // 2, self.count, self.code)     # then a plan has the tables anyway
+        if parts is not None and not (in_lanes and self.fills(1)):
+            return self.real_in_two(source, target, parts, kind, scale)
         if n > 2 * (LONGEST_OF_FEW_LANES if in_lanes else LONGEST_TABLE):
             return False
-        if fits(pairs) and pairs <= ALONG and not (kind in ("half", "whole") and width % 2):
-            return self.along(source, target, pairs, scale, kind)
-        if is_complex:
-            return self.transform(source, target, n, scale, inverse)
         if n % 2 == 0:
             return self.real_pairs(source, target, n // 2, kind, scale)
-        return self.real_rows(source, target, n, kind, scale)
+        return kind != "real" and self.real_rows(source, target, n, kind, scale)
+
+    def fills(self, each: int) -> bool:
+        """Whether few lanes stay idle when each has `each` rows: cutting rows in two takes about 1.4 times as long as
+        full lanes."""
+        block = each * fourier.lanes(self.code)
+        return 10 * self.count >= 7 * -(-self.count // block) * block
+
+    def complex_rows(self, source: int, target: int, kind: str, n: int, scale: float) -> bool:
+        """The same for complex numbers."""
+        suits = in_one_kernel(n, self.count, self.code) and (n < FEW or 2 * self.count >= fourier.lanes(self.code))
+        if suits and (not fits(n) or rows_share(n, self.count, self.code)):
+            self.by_lanes("rows", n, (), source, target, scale, kind == "inverse")
+            return True
+        return n <= 2 * LONGEST_TABLE and self.transform(source, target, n, scale, kind == "inverse")
 
     def columns(self, source: int, target: int, shape: Sequence[int], d: int, scale: float, inverse: bool) -> bool:
         """Another dim than the last."""
@@ -227,6 +244,24 @@ class Steps:
         done = self.transform(source, between, n, 1.0, False)
         self.launches.append(pairs_step(self.code, n, kind, self.count, scale, (between, target), table))
         return done
+
+    def real_in_two(self, source: int, target: int, parts: tuple[int, int], kind: str, scale: float) -> bool:
+        """Two factors of a row of real numbers (`op/real_fourier.py`)."""
+        n1, n2 = parts
+        n, bins, few = n1 * n2, n1 * n2 // 2 + 1, n1 // 2 + 1
+        between = self.numbers(few * n2)
+        if kind == "real":
+            turns = turns_behind_roots(n2, (n2, few), n, self.code).tobytes()
+            places = (self.count, few, bins, n1, few * n2, few)
+            self.by_lanes("unmirrored", n2, places, source, between, 1.0, True, turns)
+            places = (self.count, n2, few * n2, 0, n, n2)
+            self.by_lanes("unfolded", n1, places, between, target, scale, True, given=few)
+            return True
+        turns = turns_behind_roots(n1, (few, n2), n, self.code).tobytes()
+        self.by_lanes("folded", n1, (self.count, n2, n, n2, few * n2, n2), source, between, 1.0, False, turns)
+        places = (self.count, few, few * n2, 0, bins if kind == "half" else n, n1)
+        self.by_lanes("mirrored" if kind == "half" else "mirrored_all", n2, places, between, target, scale, False)
+        return True
 
     def real_rows(self, source: int, target: int, n: int, kind: str, scale: float) -> bool:
         """An odd number of points: complex ones, of whose spectrum half is kept, or all."""

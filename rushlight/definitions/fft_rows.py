@@ -20,7 +20,7 @@ from .. import _C
 from ..codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, number_bits
 from ..codegen.targets import vector_bits
 from ..loops.expr import PART
-from ..op import Library, Spec, find_op, fourier
+from ..op import Library, Spec, find_op, fourier, real_fourier
 from ..op.butterflies import KINDS, fits, pairs_nest, room_for, table_of, transform_nest
 from ..op.pack import BY_CODE
 
@@ -29,6 +29,7 @@ LONGEST_OF_FEW_LANES = 65536   # the same where few lanes share it (16 bytes), f
 FEW = 256        # points from which one row alone is worth two kernels
 LARGEST_OF_LIBRARY = 512   # a prime factor up to which the library's sums of products cost less than a chirp
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
+LONGEST_IN_TWO = 1 << 20     # points of real rows whose tables, of half as many, a plan carries
 CHUNKS = 32      # parts that threads share; each has room of its own
 COLUMNS = ("columns", "rotated", "across")   # kinds of transforms whose rows are the middle dim of three
 
@@ -194,7 +195,7 @@ def lanes_step(
     """
     points = fourier.convolution_length(n) if kind == "chirp" else n
     table, stages, begin = (chirp_bytes if kind == "chirp" else stage_bytes)(n, code)
-    width = fourier.lanes(code) * (2 if kind in ("half", "whole", "real") else 1)
+    width = fourier.lanes(code) * (2 if kind in ("half", "whole", "real", "folded", "unfolded") else 1)
     if places:
         outer, inner, in_outer, in_stride, out_outer, out_stride = places
         count, blocks = inner, outer * -(-inner // width)
@@ -205,7 +206,7 @@ def lanes_step(
     # Few chunks: each has scratch memory of its own, which is in cache only from its second block on.
     grain = max(1, GRAIN // (4 * points * width), -(-blocks // (2 * _C.get_num_threads())))
     needed = fourier.room_for(points, code)
-    given = shape[1] if kind in ("chirp", "real") else n
+    given = shape[1] if kind in ("chirp", "real", "unfolded") else n
     params = [points, given, count, stages, *number_bits(scale), int(inverse), needed, grain, *where]
     source, target, room = operands
     numbers: list[Any] = [source, (-1, 0), (-1, begin), target, room]
@@ -216,7 +217,7 @@ def lanes_step(
     elif turns is not None:
         numbers[1] = turns
     key = (code, kind, fourier.forms(points))
-    nest = functools.partial(fourier.transform_nest, *key)
+    nest = functools.partial((real_fourier if kind in real_fourier.KINDS else fourier).transform_nest, *key)
     launch = Launch(key, nest, tuple(numbers), tuple(params), blocks, grain, constants=table)
     return launch, Temp(PART[code], (-(-blocks // grain) * 2 * needed,))
 
@@ -238,16 +239,20 @@ def lanes_launch(
 def turns_table(n1: int, n2: int, code: str) -> Any:
     """Roots of the rows of `n1`, and behind them exp(-2 pi i k j / n) for every result k of them and every column j of
     `n2`."""
-    import numpy as np  # loaded with the first long transform
-
-    table, _, begin = stage_bytes(n1, code)
-    n = n1 * n2
-    angles = np.outer(np.arange(n1, dtype=np.int64), np.arange(n2, dtype=np.int64)) % n * (2 * np.pi / n)
-    kind = np.complex64 if code == "c64" else np.complex128
-    flat = np.concatenate([np.frombuffer(table[:begin], kind), np.exp(-1j * angles).astype(kind).reshape(-1)])
+    flat = turns_behind_roots(n1, (n1, n2), n1 * n2, code)
     result = _C.empty([flat.size], None, BY_CODE[code], _C.device("cpu"))
     result.numpy()[...] = flat
     return result
+
+
+def turns_behind_roots(points: int, shape: tuple[int, int], n: int, code: str) -> Any:
+    """An array: roots of rows of `points`, and behind them exp(-2 pi i k j / n) for every k and j of `shape`."""
+    import numpy as np  # loaded with the first long transform
+
+    table, _, begin = stage_bytes(points, code)
+    angles = np.outer(np.arange(shape[0], dtype=np.int64), np.arange(shape[1], dtype=np.int64)) % n * (2 * np.pi / n)
+    kind = np.complex64 if code == "c64" else np.complex128
+    return np.concatenate([np.frombuffer(table[:begin], kind), np.exp(-1j * angles).astype(kind).reshape(-1)])
 
 
 class Lanes(Library):
@@ -316,16 +321,23 @@ def rows_share(n: int, count: int, code: str, each: int = 1) -> bool:
 
 
 @cache
-def halves(n: int, code: str) -> tuple[int, int] | None:
-    """Two factors of `n`, near each other, that rows of lanes can be made of; None if there are none."""
+def halves(n: int, code: str, is_real: bool = False) -> tuple[int, int] | None:
+    """Two factors of `n`, near each other, that rows of lanes can be made of; None if there are none. Of real rows,
+    lanes hold half of the first factor's results, and two columns of the second each."""
     least = fourier.lanes(code)
+    first, second = (2 * least - 1, 2 * least) if is_real else (least, least)
     found = [
         (abs(math.log(k * k / n)), k, n // k)
-        for k in range(least, LONGEST + 1)
-        if n % k == 0 and least <= n // k <= LONGEST
+        for k in range(first, LONGEST + 1)
+        if n % k == 0 and second <= n // k <= LONGEST
     ]
     found = [f for f in found if fourier.smooth(f[1]) and fourier.smooth(f[2])]
     return min(found)[1:] if found else None
+
+
+def planned_in_two(n: int, code: str) -> bool:
+    """Whether real rows of `n` are cut in two, in a plan (`fft_direct.py`)."""
+    return FEW <= n <= LONGEST_IN_TWO and halves(n, code, True) is not None
 
 
 def complex_rows(x: Any, inverse: bool, scale: float) -> Any:
@@ -468,6 +480,9 @@ def real_rows(x: Any, kind: str, scale: float) -> Any:
         return transform_rows(x, kind, scale)
     if real_in_one_kernel(n, count, code):
         return in_lanes(x, kind, n, scale, False)
+    if n % 2 and planned_in_two(n, code):
+        result = find_op("_fft_r2c")(x, (x.ndim - 1,), "none", kind == "half")
+        return result if scale == 1 else result.mul_(scale)
     if library_is_faster(n, count, code, True):
         return None
     pairs = (
@@ -507,6 +522,9 @@ def rows_of_spectra(x: Any, n: int, scale: float) -> Any:
         return transform_rows(x, "real", scale)
     if real_in_one_kernel(n, count, code):
         return in_lanes(x, "real", n, scale, True)
+    if n % 2 and planned_in_two(n, code):
+        result = find_op("_fft_c2r")(x, (x.ndim - 1,), "none", n)
+        return result if scale == 1 else result.mul_(scale)
     if library_is_faster(n, count, code, True, True):
         return None
     if n % 2 == 0 and (pairs := complex_rows(pairs_of_spectrum(x), True, scale)) is not None:

@@ -50,7 +50,7 @@ from .butterflies import Pair, rotated, times
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 RADICES = (13, 11, 8, 7, 6, 5, 4, 3, 2)
-LARGEST_PRIME = 97      # a stage of one prime costs as many products as it has points; above, a chirp costs less
+LARGEST_PRIME = 311     # a stage of one prime costs as many products as it has points; above, a chirp costs less
 # What a stage of eight costs where registers hold 16 bytes: eight points, their roots and what is between do not fit
 # the 32 there are. Less than a four and a two, more than half of three fours.
 EIGHT = 4.75
@@ -143,8 +143,8 @@ def stages_and_roots(n: int) -> tuple[list[int], list[complex]]:
     for r in radices(n):
         step = n // (groups * r)
         numbers += [r, groups, step, len(roots)]
-        if r not in RADICES:   # the transform of a large prime, row by row
-            roots += [unit[(m * q % r) * (n // r)] for m in range(r) for q in range(r)]
+        if r not in RADICES:
+            roots += [unit[e * (n // r)] for e in prime_exponents(r)]
         roots += [unit[(j * m * step) % n] for j in range(groups) for m in range(1, r)]
         groups *= r
     return numbers, roots
@@ -172,6 +172,18 @@ def forms(n: int) -> tuple[tuple[int, bool], ...]:
     """The kinds of stages of `n` points: a radix, 0 for any large prime, and whether it turns what it reads."""
     stages = radices(n)
     return tuple(sorted({(r, k > 0) if r in RADICES else (0, True) for k, r in enumerate(stages)}))
+
+
+def prime_block() -> int:
+    """Pairs of results of a large prime that are summed together: four sums and two roots each stay in registers."""
+    return 2 if vector_bits() == 256 else 4
+
+
+def prime_exponents(r: int) -> list[int]:
+    """m q mod r for q of the first half, for some m of it together, then the next of them."""
+    half, block = r // 2, prime_block()
+    firsts = [min(1 + t, half + 1 - block) for t in range(0, half, block)]
+    return [m * q % r for first in firsts for q in range(1, half + 1) for m in range(first, first + block)]
 
 
 def room_for(n: int, code: str) -> int:
@@ -249,28 +261,44 @@ def transform_nest(code: str, kind: str, forms: tuple[tuple[int, bool], ...]) ->
 
     A kernel of all forms would serve every length, and take a second to generate.
     """
-    return _Writer(code, kind, forms).nest()
+    return Writer(code, kind, forms).nest()
 
 
-class _Writer:
+class Writer:
     def __init__(self, code: str, kind: str, forms: tuple[tuple[int, bool], ...]) -> None:
         self.code, self.part, self.kind, self.lanes, self.forms = code, PART[code], kind, lanes(code), forms
         self.width, self.point = const(self.lanes, "i64"), const(2 * self.lanes, "i64")
         self.scale = cast(bitcast(var("scale"), "f64"), self.part)
 
+    @property
+    def given_code(self) -> str:
+        """The type of what comes in."""
+        return self.part if self.kind in ("half", "whole") else self.code
+
+    @property
+    def result_code(self) -> str:
+        return self.part if self.kind == "real" else self.code
+
+    @property
+    def takes_dense_rows(self) -> bool:
+        """Whether rows come in for columns to go out, so that every lane has one."""
+        return self.kind == "across"
+
     def nest(self) -> Nest:
-        given = self.part if self.kind in ("half", "whole") else self.code
-        result = self.part if self.kind == "real" else self.code
-        operands = (Operand(given), Operand(self.code), Operand("i64"), Operand(result), Operand(self.part))
+        operands = (Operand(self.given_code), Operand(self.code), Operand("i64"), Operand(self.result_code),
+                    Operand(self.part))  # fmt: skip
         room = idiv(var("begin"), var("grain")) * (var("room") * const(2, "i64"))
         body: list[Statement] = [Local("source", room), Local("target", room + var("room"))]
-        body += self.where()
-        body += {"half": self.real_in, "whole": self.real_in, "real": self.spectra_in, "chirp": self.chirp_in,
-                 "columns": self.columns_in, "rotated": self.columns_in}.get(self.kind, self.rows_in)()  # fmt: skip
-        body.append(self.stages())
-        body += {"half": self.spectra_out, "whole": self.spectra_out, "real": self.real_out, "chirp": self.chirp_out,
-                 "rows": self.rows_out}.get(self.kind, self.columns_out)()  # fmt: skip
+        body += [*self.where(), *self.read_in(), self.stages(), *self.write_out()]
         return Nest(f"fourier_{self.kind}", operands, (*SIZES, *PLACES), rows(*body))
+
+    def read_in(self) -> list[Statement]:
+        return {"half": self.real_in, "whole": self.real_in, "real": self.spectra_in, "chirp": self.chirp_in,
+                "columns": self.columns_in, "rotated": self.columns_in}.get(self.kind, self.rows_in)()  # fmt: skip
+
+    def write_out(self) -> list[Statement]:
+        return {"half": self.spectra_out, "whole": self.spectra_out, "real": self.real_out, "chirp": self.chirp_out,
+                "rows": self.rows_out}.get(self.kind, self.columns_out)()  # fmt: skip
 
     def where(self) -> list[Statement]:
         """Which rows a block holds. The last block of columns begins early, so that it is full."""
@@ -351,7 +379,7 @@ class _Writer:
         lane, k = var("l"), var("c")
         start = (
             var("outer") * var("in_outer") + var("first") * var("n")
-            if self.kind == "across"
+            if self.takes_dense_rows
             else var("first") * var("n")
         )
 
@@ -360,7 +388,7 @@ class _Writer:
             return real(z), imag(z)
 
         def slow(begin: Value) -> list[Statement]:
-            base = start + lane * var("n") if self.kind == "across" else self.row(var("first") + lane, var("n"))
+            base = start + lane * var("n") if self.takes_dense_rows else self.row(var("first") + lane, var("n"))
             z = load(IN, var("from") + k, self.code)
             inner = For("c", begin, var("n"), tuple(self.exchanged_write(lane, (k, (real(z), imag(z))))))
             return [For("l", ZERO, self.width, (Local("from", base), inner))]
@@ -371,7 +399,7 @@ class _Writer:
         """Whether every lane of the block stands for a row."""
         return (
             eq(ZERO, ZERO)
-            if self.kind == "across"
+            if self.takes_dense_rows
             else le(var("first") + const(each * self.lanes, "i64"), var("count"))
         )
 
@@ -426,15 +454,21 @@ class _Writer:
     def spectra_in(self) -> list[Statement]:
         """Z = A + i B of two half spectra, and its mirrored half;
         what 0 and n / 2 hold beside a real part counts as 0."""
-        return [self.both(self.spectrum_in("a", var("which"))), self.joined()]
+        given, which, two = var("given"), var("which"), const(2, "i64")
+        body = self.spectrum_in(
+            (var("first") + which) * given, given * two, self.is_full(2),
+            lambda lane: self.row(var("first") + lane * two + which, given),
+        )  # fmt: skip
+        return [self.both(body), self.joined()]
 
     def both(self, body: list[Statement]) -> For:
         """The same for either row of a lane; written out twice it would take twice as long to generate."""
         return For("which", ZERO, const(2, "i64"), tuple(body))
 
-    def spectrum_in(self, tag: str, which: Value) -> list[Statement]:
-        """One of the two rows of every lane, as it is."""
-        lane, k, given = var(f"l{tag}"), var(f"c{tag}"), var("given")
+    def spectrum_in(self, start: Value, step: Value, full: Value, row: Callable) -> list[Statement]:
+        """One of the two rows of every lane, as it is: `step` apart from `start` on where all lanes have one, else at
+        `row(lane)`."""
+        given, which = var("given"), var("which")
 
         def number(place: Value) -> Pair:
             z = load(IN, place, self.code)
@@ -444,14 +478,11 @@ class _Writer:
             return self.write("target", lane, *[(which * given + point, z) for point, z in points])
 
         def slow(begin: Value) -> list[Statement]:
-            base = Local(f"from{tag}", self.row(var("first") + lane * const(2, "i64") + which, given))
-            inner = For(k.attr, begin, given, tuple(write(lane, (k, number(var(f"from{tag}") + k)))))
-            return [For(lane.attr, ZERO, self.width, (base, inner))]
+            lane, k = var("l"), var("c")
+            inner = For("c", begin, given, tuple(write(lane, (k, number(var("from") + k)))))
+            return [For("l", ZERO, self.width, (Local("from", row(lane)), inner))]
 
-        start, step = (var("first") + which) * given, given * const(2, "i64")
-        return self.squares_in(
-            given, lambda lane, point: number(start + lane * step + point), write, self.is_full(2), slow, f"q{tag}"
-        )
+        return self.squares_in(given, lambda lane, point: number(start + lane * step + point), write, full, slow)
 
     def joined(self) -> For:
         given, p, v = var("given"), var("p"), var("v")
@@ -501,7 +532,7 @@ class _Writer:
         lane, k = var("l3"), var("c3")
         z = self.exchanged_read(k, lane)
         names: list[Statement] = [Local("to", var("outer") * var("out_outer") + k * var("out_stride") + var("first"))]
-        if self.kind == "rotated":
+        if self.kind in ("rotated", "unmirrored"):
             names.append(Local("turns", var("tail") + k * var("inner") + var("first")))
             w = load(ROOTS, var("turns") + lane, self.code)   # conjugated for an inverse transform
             z = times(z, (real(w), select(eq(var("swap"), ONE), neg(imag(w)), imag(w))))
@@ -639,33 +670,69 @@ class _Writer:
         return load(ROOM, place, self.part), load(ROOM, place + self.width, self.part)
 
     def prime_stage(self) -> list[Statement]:
-        """Any radix, by the definition: rows are turned in place, then every result is a sum of all of them."""
+        """Any odd radix. Rows are turned, opposite ones become their sum and difference, in place; then results are
+        sums of products of those, a few pairs of opposite results at a time, which share what they read."""
         radix, run, groups = var("radix"), var("run"), var("groups")
-        j, k, q, m, v = var("jp"), var("kp"), var("qp"), var("mp"), var("vp")
-        table = var("roots") + radix * radix
-        place = var("source") + ((j * radix + q) * run + k) * self.point + v
-        w = (var("wpr", self.part), var("wpi", self.part))
-        z = times(self.numbers(place), w)
-        spin = For("kp", ZERO, run, (self.across_lanes("vp", stored("vp", [place, place + self.width], list(z))),))
-        named = self.root(table + j * (radix - ONE) + q - ONE)
-        turn = For("qp", ONE, radix, (Local("wpr", named[0]), Local("wpi", named[1]), spin))
-        q2, u = var("qs"), var("vs")
-        source = var("source") + ((j * radix + q2) * run + k) * self.point + u
-        w = self.root(var("roots") + m * radix + q2)
-        total = (var("tr", self.part), var("ti", self.part))
-        x = self.numbers(source)
-        add = For("qs", ZERO, radix, (
-            Local("nr", fma(neg(x[1]), w[1], fma(x[0], w[0], total[0]))),
-            Local("ni", fma(x[0], w[1], fma(x[1], w[0], total[1]))), Assign("tr", var("nr", self.part)),
-            Assign("ti", var("ni", self.part)),
-        ))  # fmt: skip
-        goal = var("target") + ((j + m * groups) * run + k) * self.point + u
-        nothing = const(0.0, self.part)
-        one = self.across_lanes("vs", [
-            Local("tr", nothing), Local("ti", nothing), add, Store(ROOM, goal, total[0]),
+        j, k, q, v = var("jp"), var("kp"), var("qp"), var("vp")
+        few = const(prime_block(), "i64")
+        half = idiv(radix - ONE, const(2, "i64"))
+        table = var("roots") + idiv(half + few - ONE, few) * few * half + j * (radix - ONE) - ONE
+
+        def row(number: Value, lane: Value) -> Value:
+            return var("source") + ((j * radix + number) * run + k) * self.point + lane
+
+        names: list[Statement] = []
+        turns: list[Pair] = []
+        for side, number in (("a", q), ("b", radix - q)):
+            names += [Local(f"wp{side}{part}", x) for part, x in zip("ri", self.root(table + number), strict=True)]
+            turns.append((var(f"wp{side}r", self.part), var(f"wp{side}i", self.part)))
+        a, b = (times(self.numbers(row(x, v)), w) for x, w in zip((q, radix - q), turns, strict=True))
+        places = [row(q, v), row(q, v) + self.width, row(radix - q, v), row(radix - q, v) + self.width]
+        both = stored("vp", places, [a[0] + b[0], a[1] + b[1], a[0] - b[0], a[1] - b[1]])
+        fold = For("qp", ONE, var("middle"), (*names, For("kp", ZERO, run, (self.across_lanes("vp", both),))))
+        each = For("kp", ZERO, run, (self.prime_sum(row), self.prime_pairs(row)))
+        return [Local("middle", half + ONE), For("jp", ZERO, groups, (fold, each))]
+
+    def prime_sum(self, row: Callable) -> For:
+        """The first result: the sum of all rows."""
+        q, u = var("qz"), var("vz")
+        x, first = self.numbers(row(q, u)), self.numbers(row(ZERO, u))
+        total = (var("zr", self.part), var("zi", self.part))
+        add = For("qz", ONE, var("middle"), (Assign("zr", total[0] + x[0]), Assign("zi", total[1] + x[1])))
+        goal = var("target") + (var("jp") * var("run") + var("kp")) * self.point + u
+        return self.across_lanes("vz", [
+            Local("zr", first[0]), Local("zi", first[1]), add, Store(ROOM, goal, total[0]),
             Store(ROOM, goal + self.width, total[1])])  # fmt: skip
-        each = For("mp", ZERO, radix, (For("kp", ZERO, run, (one,)),))
-        return [For("jp", ZERO, groups, (turn, each))]
+
+    def prime_pairs(self, row: Callable) -> For:
+        """Results m and radix - m, as many m together as registers hold; the last few begin early."""
+        block, radix, t, q, u = prime_block(), var("radix"), var("tp"), var("qs"), var("vs")
+        few = const(block, "i64")
+        first = min_(ONE + t * few, var("middle") - few)
+        sums, gaps, start = self.numbers(row(q, u)), self.numbers(row(radix - q, u)), self.numbers(row(ZERO, u))
+        begin: list[Statement] = []
+        steps: list[Statement] = []
+        ends: list[Statement] = []
+        zero = const(0.0, self.part)
+        for e in range(block):
+            m = var("mp") + const(e, "i64")
+            names = [f"{kind}{e}" for kind in ("er", "ei", "or", "oi")]
+            er, ei, odd_r, odd_i = (var(name, self.part) for name in names)
+            begin += [Local(name, x) for name, x in zip(names, (*start, zero, zero), strict=True)]
+            c, s = self.root(var("wave") + q * few + const(e, "i64"))     # cos and -sin of 2 pi m q / radix
+            steps += [
+                Assign(names[0], fma(sums[0], c, er)), Assign(names[1], fma(sums[1], c, ei)),
+                Assign(names[2], fma(gaps[0], s, odd_r)), Assign(names[3], fma(gaps[1], s, odd_i)),
+            ]  # fmt: skip
+            for goal, z in ((m, (er - odd_i, ei + odd_r)), (radix - m, (er + odd_i, ei - odd_r))):
+                to = var("target") + ((var("jp") + goal * var("groups")) * var("run") + var("kp")) * self.point + u
+                ends += [Store(ROOM, to, z[0]), Store(ROOM, to + self.width, z[1])]
+        add = For("qs", ONE, var("middle"), tuple(steps))
+        count = idiv(var("middle") - ONE + few - ONE, few)
+        wave = var("roots") + (t * (var("middle") - ONE) - ONE) * few
+        return For(
+            "tp", ZERO, count, (Local("mp", first), Local("wave", wave), self.across_lanes("vs", [*begin, add, *ends]))
+        )
 
     def product_stage(self) -> list[Statement]:
         """All points times a table; parts exchanged, since the transform that follows is an inverse one."""
