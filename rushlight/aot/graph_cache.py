@@ -21,7 +21,7 @@ from ..codegen import stored_graphs
 from ..codegen.stored_graphs import NotKept
 from ..dispatch import table
 from ..dispatch.modes import state as modes
-from ..dynamo.stored_frames import described_value
+from ..dynamo.stored_values import described_value
 from ..loops.digest import digest
 from ..nn import Parameter
 from ..op import levels

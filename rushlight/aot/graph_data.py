@@ -20,7 +20,7 @@ from ..base.late import import_module
 from ..codegen import stored_graphs
 from ..codegen.stored_graphs import NotKept
 from ..dynamo.fingerprints import op_name
-from ..dynamo.stored_frames import described_value, restored_value
+from ..dynamo.stored_values import described_value, restored_value
 from ..op.registry import _aliases, ops
 
 _ROOT = __name__.partition(".")[0]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..loops.record import Record
+
 # reason -> what the user can do about it
 HINTS: dict[str, str] = {
     "elements": "A graph cannot hold Python that depends on elements: keep it in tensors (torch.where, torch.cond).",
@@ -43,6 +45,15 @@ class GraphBreak(BaseException):  # noqa: N818 - no error of the program: the gr
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""
         return f"{self.reason}{where}. {self.hint}"
+
+
+class BreakAt(Record):
+    """Where a graph ended: the instruction of the original code that was not captured any more."""
+
+    index: int
+    stack: tuple[bool, ...]    # of each item of the stack, whether it is a value (False: NULL)
+    live: tuple[str, ...]      # variables that have a value; for own cells that is the cell
+    reason: GraphBreak
 
 
 class StepsInside(BaseException):  # noqa: N818 - no error: capture begins again

@@ -24,7 +24,7 @@ from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from .breaks import GraphBreak, Raised, Refused, StepsInside, WithoutChecks
+from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, WithoutChecks
 from .checks import Checked, written
 from .effects import Effects
 from .emitter import Emitter
@@ -38,7 +38,7 @@ from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
 from .sources import AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source
-from .stored_frames import Returned
+from .stored_values import Left
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
 
@@ -56,16 +56,6 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class BreakAt:
-    """Where a graph ended: the instruction of the original code that was not captured any more."""
-
-    index: int
-    stack: tuple[bool, ...]    # of each item of the stack, whether it is a value (False: NULL)
-    live: tuple[str, ...]      # variables that have a value; for own cells that is the cell
-    reason: GraphBreak
-
-
-@dataclass(frozen=True)
 class Captured:
     """What a frame became."""
 
@@ -75,7 +65,7 @@ class Captured:
     break_at: BreakAt | None
     num_ops: int
     inputs: list[Source]
-    returned: Returned | None = None      # for frames that do nothing but compute
+    left: Left | None = None      # where that can be said elsewhere
     again: Again | None = None            # for frames that take locks: to be told the guards
     checked: Checked | None = None        # for frames with branches on elements that only check
 
@@ -208,20 +198,20 @@ class _Attempt:
         rebuilder = Rebuilder(emitter, self.machine)
         break_at = None
         effects = Effects(rebuilder)
-        returned = None
+        value: Any = result
         if result is NULL:
-            break_at = self.write_break(frame, rebuilder, effects, at_end != modes, at_end)
+            break_at, value = self.write_break(frame, rebuilder, effects, at_end != modes, at_end)
         else:
-            value = emitter.fresh_local("result")
+            place = emitter.fresh_local("result")
             rebuilder.load(result)
-            emitter.store_local(value)
-            has_effects = effects.write() > 0
+            emitter.store_local(place)
+            effects.write()
             if at_end != modes:
                 self.write_modes(emitter, at_end)
-            elif not (has_effects or self.machine.has_classes or self.machine.gradients.spent or self.machine.checks):
-                returned = Returned(result, rebuilder, self.machine.codes)
-            emitter.load_local(value)
+            emitter.load_local(place)
             emitter.return_value()
+        is_odd = at_end != modes or self.machine.has_classes or self.machine.checks or self.machine.locks.taken
+        left = None if is_odd else Left(value, effects.acts, rebuilder, self.machine.codes)
         body, emitter.instructions = emitter.instructions, []
         graph, inputs = self.write_graph(emitter, rebuilder, modes, at_end)
         call, emitter.instructions = emitter.instructions, []
@@ -232,7 +222,7 @@ class _Attempt:
         emitter.instructions += call + body
         again = self.write_locks(emitter, len(emitter.instructions) - len(body) + effects.locks_end)
         guards = [guard, *self.outside.guards.values(), *self.symbolic_guards(), *self.alias_guards(effects)]
-        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, returned, again, self.checked)
+        return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, left, again, self.checked)
 
     def write_locks(self, emitter: Emitter, end: int) -> Again | None:
         """Put the locks that the frame takes around its first `end` instructions."""
@@ -252,8 +242,9 @@ class _Attempt:
         emitter.call(1)
         emitter.pop()
 
-    def write_break(self, frame: Frame, rebuilder: Rebuilder, effects: Effects, has_modes: bool, modes: Any) -> BreakAt:
-        """Everything the rest of the frame needs."""
+    def write_break(self, frame: Frame, rebuilder: Rebuilder, effects: Effects, has_modes: bool, modes: Any
+                    ) -> tuple[BreakAt, tuple[list[Any], list[Any]]]:  # fmt: skip
+        """Everything the rest of the frame needs; where that is, and its variables and the values on its stack."""
         assert self.reason is not None
         emitter = rebuilder.emitter
         bound = tuple(name for name in frame.slots if name not in self.code.co_freevars)
@@ -287,7 +278,8 @@ class _Attempt:
                 emitter.push_null()
             else:
                 emitter.load_local(place)
-        return BreakAt(frame.at, stack, bound, self.reason)
+        values = [frame.slots[name] for name in names], [value for value in frame.stack if value is not NULL]
+        return BreakAt(frame.at, stack, bound, self.reason), values
 
     def write_graph(self, emitter: Emitter, rebuilder: Rebuilder, modes: Any, at_end: Any
                     ) -> tuple[GraphModule | None, list[Source]]:  # fmt: skip
@@ -331,12 +323,7 @@ class _Attempt:
     def write_call(self, rebuilder: Rebuilder, compiled: Callable, sources: Sequence[Source]) -> None:
         """The results of the graph, in their local."""
         emitter = rebuilder.emitter
-        emitter.load_const(compiled)
-        count = rebuilder.sources(sources)
-        if getattr(compiled, "_boxed_call", False):
-            emitter.build_list(count)
-            count = 1
-        emitter.call(count)
+        emitter.call_graph(compiled, sources, rebuilder.source)
         emitter.store_local(rebuilder.results)
 
     # --- guards -------------------------------------------------------------------------------------------------------

@@ -26,13 +26,12 @@ from ..base import collector, environment, late, show
 from ..loops.record import Record
 from ..nn import Module, Parameter
 from . import counting, marks, stored_frames
-from .breaks import GraphBreak, Refused
+from .breaks import BreakAt, GraphBreak, Refused
 from .guards import GuardTree
 from .sources import Local, Source
 from .tracing import without_saving_hooks
 
 if TYPE_CHECKING:      # what was captured before is found on disk, and needs none of this
-    from .capture import Captured
     from .report import Report
 
 _NOT_COMPILED = 0x20 | 0x80 | 0x200      # flags of code: generators, coroutines, and both
@@ -216,11 +215,7 @@ class Conversion:
         place = self._place(function, given, backend) if is_kept and self.choices.report is None else None
         found = None if place is None else place.found(given, self.dynamic)
         if found is not None:
-            tree, completed, num_ops = found
-            self.trees.append(tree)
-            compiled.add_entry(tree.native, completed)
-            counting.count(None, num_ops)
-            return completed
+            return self._restored(compiled, function, found)
         from . import resume  # noqa: PLC0415 - frames that are found on disk need none of it
         from .capture import Settings, capture  # noqa: PLC0415
         from .report import Step  # noqa: PLC0415
@@ -229,10 +224,12 @@ class Conversion:
             with without_saving_hooks():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
                                    Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure))  # fmt: skip
-            completed = self._completed(captured, function)
+            completed = self._completed(captured.emitter, captured.break_at, function)
         except (GraphBreak, Refused, resume.CannotResume) as found:
             return self._refused(compiled, found)
         if captured.graph is None and captured.break_at is None and self._is_of_no_use(compiled):
+            if place is not None:
+                place.keep(captured, is_used=False)
             return None
         tree = GuardTree(captured.guards, compiled.parameters, function.__code__.co_freevars)
         if captured.again is not None:
@@ -257,6 +254,17 @@ class Conversion:
             compiled.clear_entries()
             self.trees.clear()
 
+    def _restored(self, compiled: Any, function: types.FunctionType, found: stored_frames.Found) -> Any:
+        """The function for a frame that an earlier process captured."""
+        if found.emitter is None:
+            self._is_of_no_use(compiled)
+            return None
+        completed = self._completed(found.emitter, found.break_at, function)
+        self.trees.append(found.tree)
+        compiled.add_entry(found.tree.native, completed)
+        counting.count(None if found.break_at is None else found.break_at.reason, found.num_ops)
+        return completed
+
     def _is_of_no_use(self, compiled: Any) -> bool:
         """Whether a frame that left no graph runs as it is: what it returns depends on values that may be others each
         time. The rest of a function, or a callback, is given up after the second such call."""
@@ -268,7 +276,8 @@ class Conversion:
 
     def _place(self, function: types.FunctionType, given: dict[str, Any], backend: Callable) -> Any:
         """Where what becomes of a frame is kept."""
-        return stored_frames.place_for(function, given, backend, (self.choices.fullgraph, self.choices.dynamic))
+        told = self.choices.fullgraph, self.choices.dynamic, self.is_root
+        return stored_frames.place_for(function, given, backend, told)
 
     def _refused(self, compiled: Any, found: Exception | GraphBreak) -> None:
         reason = found.reason if isinstance(found, Refused) else found
@@ -353,13 +362,11 @@ class Conversion:
 
     # -- the code -------------------------------------------------------------------------------------------------
 
-    def _completed(self, captured: Captured, function: types.FunctionType) -> types.FunctionType:
+    def _completed(self, emitter: Any, stop: BreakAt | None, function: types.FunctionType) -> types.FunctionType:
         """The emitted function, with the break at its end if there is one."""
-        from . import resume  # noqa: PLC0415 - as above
-
-        emitter = captured.emitter
-        stop = captured.break_at
         if stop is not None:
+            from . import resume  # noqa: PLC0415 - as above
+
             point = resume.BreakPoint(function.__code__, stop.index, stop.stack, frozenset(stop.live))
             resume.emit_break(emitter, point, lambda code: self._resumed(code, function), self._called,
                               self.choices.on_frame)  # fmt: skip

@@ -7,15 +7,25 @@ graph itself.
 
 from __future__ import annotations
 
-import collections
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._C import Tensor
+from .acts import (
+    delete_item,
+    fill_cell,
+    refill,
+    refill_base,
+    refill_dict,
+    refill_dict_base,
+    refill_set,
+    set_grad,
+    set_item,
+    step_behind,
+)
 from .attributes import MISSING
 from .breaks import GraphBreak
-from .optimizers import step_behind
 from .outside import Twin, dict_of
 from .rebuild import Rebuilder
 
@@ -28,45 +38,36 @@ class Effects:
         self.machine = rebuilder.machine
         self.changed: list[Twin] = []
         self.locks_end = 0      # how many instructions were written when the frame's locks were let go
+        self.acts: list[tuple[Callable | None, tuple, bool]] = []      # what was written: see act; None: call_again
 
-    def write(self) -> int:
-        """All effects; how many there were."""
-        count = 0
+    def write(self) -> None:
+        """All effects."""
         for call in self.machine.asserted:      # before anything is changed
             self.call_again(*call)
-            count += 1
         for step in self.machine.optimizer_steps.taken:      # first: what the program wrote to optimizers came later
             self.act(step_behind, step.optimizer, step.params, step.gradients)
-            count += 1
         for known in list(self.machine.outside.by_twin.values()):
             rule = _RULES.get(known.kind)
             if rule is not None:
-                done = rule(self, known)
-                count += done
-                if done:
+                if rule(self, known):
                     self.changed.append(known)
         for t in self.machine.gradients.changed.values():
-            self.act(_set_grad, t, self.machine.gradients.now[id(t)][1])
-            count += 1
+            self.act(set_grad, t, self.machine.gradients.now[id(t)][1])
         for t, names in self.machine.classes.written.values():
             for name, value in names.items() if self.machine.twin_of(t) is not None else ():
                 self.act(setattr, t, name, value)
-                count += 1
         for place, names in self.machine.writes.items():
             for name, value in names.items():
-                self.act(_set_item, self.machine.scopes[place], name, value, is_known=True)
-                count += 1
+                self.act(set_item, self.machine.scopes[place], name, value, is_known=True)
         if self.machine.locks.taken:      # what is said is said without them
             self.machine.locks.write_end(self.emitter)
             self.locks_end = len(self.emitter.instructions)
-            count += 1
         for call in self.machine.deferred:
             self.call_again(*call)
-            count += 1
-        return count
 
     def call_again(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
         """function(*args, **kwargs), from the code itself: warnings name their caller."""
+        self.acts.append((None, (function, args, kwargs), False))
         for value in (function, args, kwargs):
             self.rebuilder.push(value)
         self.emitter.call_spread(has_kwargs=True)
@@ -74,6 +75,7 @@ class Effects:
 
     def act(self, function: Callable, owner: Any, *args: Any, is_known: bool = False) -> None:
         """function(owner, *args)"""
+        self.acts.append((function, (owner, *args), is_known))
         self.emitter.load_const(function)
         if is_known:
             self.emitter.load_const(owner)
@@ -91,7 +93,7 @@ class Effects:
         now = list(known.twin)
         if known.before is None or _same(now, known.before):
             return 0
-        self.act(_refill, known.twin, now)
+        self.act(refill, known.twin, now)
         return 1
 
     def dict(self, known: Twin) -> int:
@@ -101,19 +103,19 @@ class Effects:
         gone = [k for k in before if k not in now]
         kept = [k for k in before if k in now]
         if not _same_keys(list(now)[:len(kept)], kept):
-            self.act(_refill_dict, known.twin, now)
+            self.act(refill_dict, known.twin, now)
             return 1
         for key in gone:
-            self.act(_delete_item, known.twin, key)
+            self.act(delete_item, known.twin, key)
         for key, value in now.items():
             if key not in before or before[key] is not value:
-                self.act(_set_item, known.twin, key, value)
+                self.act(set_item, known.twin, key, value)
         return 1
 
     def set(self, known: Twin) -> int:
         if known.twin == known.before:
             return 0
-        self.act(_refill_set, known.twin, list(known.twin))
+        self.act(refill_set, known.twin, list(known.twin))
         return 1
 
     def cell(self, known: Twin) -> int:
@@ -125,7 +127,7 @@ class Effects:
             raise GraphBreak("mutation", "a variable of an enclosing function is deleted") from None
         if now is known.before:
             return 0
-        self.act(_fill_cell, known.twin, now)
+        self.act(fill_cell, known.twin, now)
         return 1
 
     def object(self, known: Twin) -> int:
@@ -144,7 +146,7 @@ class Effects:
         if isinstance(known.twin, list):
             now = list(list.__iter__(known.twin))
             if not _same(now, known.before):
-                self.act(_refill_base, known.twin, now)
+                self.act(refill_base, known.twin, now)
                 count += 1
         elif isinstance(known.twin, dict):
             count += self.dict_base(known)
@@ -172,7 +174,7 @@ class Effects:
         now = dict(dict.items(known.twin))
         if _same_keys(now, known.before) and _same(list(now.values()), list(known.before.values())):
             return 0
-        self.act(_refill_dict_base, known.twin, now)
+        self.act(refill_dict_base, known.twin, now)
         return 1
 
 
@@ -191,51 +193,3 @@ def _same_keys(a: Iterable, b: Iterable) -> bool:
 
 def _same(a: list, b: list) -> bool:
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-
-
-# --- what the written code calls --------------------------------------------------------------------------------------
-
-
-def _refill(owner: Any, members: list) -> None:
-    if isinstance(owner, collections.deque):
-        owner.clear()
-        owner.extend(members)
-    else:
-        owner[:] = members
-
-
-def _refill_base(owner: list, members: list) -> None:
-    list.__setitem__(owner, slice(None), members)
-
-
-def _refill_dict(owner: dict, now: dict) -> None:
-    owner.clear()
-    owner.update(now)
-
-
-def _refill_dict_base(owner: dict, now: dict) -> None:
-    base = collections.OrderedDict if isinstance(owner, collections.OrderedDict) else dict
-    base.clear(owner)
-    for key, value in now.items():
-        base.__setitem__(owner, key, value)
-
-
-def _refill_set(owner: set, now: list) -> None:
-    owner.clear()
-    owner.update(now)
-
-
-def _set_grad(owner: Any, value: Any) -> None:
-    owner.grad = value
-
-
-def _set_item(owner: Any, key: Any, value: Any) -> None:
-    owner[key] = value
-
-
-def _delete_item(owner: Any, key: Any) -> None:
-    del owner[key]
-
-
-def _fill_cell(cell: types.CellType, contents: Any) -> None:
-    cell.cell_contents = contents

@@ -7,7 +7,7 @@ live in cells of the function, not among the constants of its code, because the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +188,17 @@ class Emitter:
         for value in arguments:
             self.load_const(value)
         self.call(len(arguments))
+
+    def call_graph(self, compiled: Any, inputs: Sequence[Source], load: Callable[[Source], None]) -> None:
+        """-> what a compiled graph returns for inputs, which `load` pushes."""
+        self.load_const(compiled)
+        for source in inputs:
+            load(source)
+        if getattr(compiled, "_boxed_call", False):
+            self.build_list(len(inputs))
+            self.call(1)
+        else:
+            self.call(len(inputs))
 
     # -- values from values ---------------------------------------------------------------------------------------
 

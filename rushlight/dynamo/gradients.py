@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
-from ..autograd import Function, backward as autograd_backward, enable_grad, grad as autograd_grad
+from ..autograd import backward as autograd_backward, grad as autograd_grad
 from ..base.shape import contiguous_format, preserve_format
 from ..fake import FakeTensor
 from ..op import ops
@@ -162,27 +162,6 @@ def gradients(losses: tuple, leaves: tuple, grad_outputs: tuple, retain_graph: A
         grad_outputs = tuple(ops["ones_like"](t) if g is None and t.numel() == 1 else g
                              for t, g in zip(losses, grad_outputs, strict=True))  # fmt: skip
     return autograd_grad(losses, leaves, grad_outputs, is_traced or retain_graph, allow_unused=allow_unused)
-
-
-class _Spent(Function):
-    """The history of a loss behind its backward()."""
-
-    @staticmethod
-    def forward(ctx: Any, t: Tensor) -> Tensor:
-        return t.view_as(t)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
-        raise RuntimeError(
-            "Trying to backward through the graph a second time: what was saved for it is gone since backward() ran in"
-            " compiled code. Specify retain_graph=True in the first backward()."
-        )
-
-
-def spent(t: Tensor) -> Tensor:
-    """A loss as it is behind its backward(): it wants a gradient, and has none to give."""
-    with enable_grad():
-        return _Spent.apply(t.requires_grad_())
 
 
 def _add_to(before: Tensor, g: Tensor) -> None:

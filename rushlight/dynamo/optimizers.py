@@ -137,14 +137,6 @@ def _zero_grad(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     return None
 
 
-def step_behind(optimizer: Any, params: tuple, gradients: tuple) -> None:
-    """A step, behind the graph that computed its gradients."""
-    for p, g in zip(params, gradients, strict=True):
-        if p.grad is not g:
-            p.grad = g
-    RuledOptimizer.step(optimizer)
-
-
 # --- as ops of the graph ----------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import itertools
 import operator
 import re
 import types
@@ -40,6 +41,13 @@ ITSELF = (
     types.UnionType, property, classmethod, staticmethod, types.CodeType, re.Pattern, operator.itemgetter,
     operator.attrgetter, operator.methodcaller, _Op, OpDefinition, functools._lru_cache_wrapper, types.MappingProxyType,
 )  # fmt: skip
+ITERATORS = frozenset((
+    type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(range(0))), type(iter("")), enumerate,
+    zip, map, filter, type(reversed([])), itertools.chain, itertools.count, itertools.islice, itertools.repeat,
+    itertools.product, itertools.cycle, type(iter({}.items())), type(iter({}.values())), type(iter(b"")),
+    itertools.accumulate, itertools.zip_longest, itertools.starmap, itertools.takewhile, itertools.dropwhile,
+    itertools.combinations, itertools.permutations, itertools.pairwise, itertools.compress,
+))  # fmt: skip
 LARGE = 512       # containers with more members are read key by key
 
 
@@ -108,6 +116,9 @@ class Outside:
             return self.remember(value, value, source, "itself").twin
         if isinstance(value, marks.values):
             return self.plain(value, source)
+        if kind in ITERATORS:      # nothing but its class is known: it may be another one each time
+            self.guard(Kind.TYPE_IS, source, kind)
+            return self.remember(value, value, source, "opaque").twin
         if isinstance(value, (enum.Enum, *marks.identities)):
             self.guard(Kind.ID_IS, source, value)
             return self.remember(value, value, source, "itself").twin

@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import enum
 import functools
-import itertools
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,21 +19,14 @@ from .._C import Tensor
 from ..base.shape import Size, layout, memory_format
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from . import arrays
+from .acts import fill_cell, fill_object, refill, spent
 from .breaks import GraphBreak, shown
 from .emitter import Emitter
-from .gradients import spent
 from .interpreter import Interpreted, Machine
-from .outside import ITSELF, dict_of, is_python_class
+from .outside import ITERATORS, ITSELF, dict_of, is_python_class
 from .regions import Transformed
 from .sources import Constant, Source
 
-_ITERATORS = (
-    type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(range(0))), type(iter("")), enumerate,
-    zip, map, filter, type(reversed([])), itertools.chain, itertools.count, itertools.islice, itertools.repeat,
-    itertools.product, itertools.cycle, type(iter({}.items())), type(iter({}.values())), type(iter(b"")),
-    itertools.accumulate, itertools.zip_longest, itertools.starmap, itertools.takewhile, itertools.dropwhile,
-    itertools.combinations, itertools.permutations, itertools.pairwise, itertools.compress,
-)  # fmt: skip
 _AS_THEY_ARE = (
     *ITSELF, enum.Enum, _C.dtype, _C.device, layout, memory_format, range, type(NotImplemented),
 )  # fmt: skip
@@ -82,7 +74,7 @@ class Rebuilder:
         kind = type(value)
         known = self.outside.by_twin.get(id(value))
         if known is not None and known.twin is value:
-            if known.kind == "itself" or known.kind == "opaque":
+            if known.kind == "itself":
                 self.emitter.load_const(known.real)
             else:
                 self.source(known.source)
@@ -172,7 +164,7 @@ class Rebuilder:
                 rule = Rebuilder.tuple_like
             elif isinstance(value, BaseException):
                 rule = Rebuilder.exception
-            elif kind in _ITERATORS:
+            elif kind in ITERATORS:
                 rule = Rebuilder.iterator
             elif is_python_class(kind) and not kind.__module__.startswith("rushlight.dynamo"):
                 rule = Rebuilder.object
@@ -201,7 +193,7 @@ class Rebuilder:
         self.emitter.build_list(0)
         self.keep(value)
         self.building.discard(id(value))
-        self.later(_refill_list, value, list(value))
+        self.later(refill, value, list(value))
 
     def later(self, function: Callable, owner: Any, contents: Any) -> None:
         """function(what was made for owner, contents), once everything is there."""
@@ -293,7 +285,7 @@ class Rebuilder:
             contents = value.cell_contents
         except ValueError:
             return
-        self.later(_fill_cell, value, contents)
+        self.later(fill_cell, value, contents)
 
     def method(self, value: types.MethodType) -> None:
         if isinstance(value.__self__, Tensor):      # the method of a fake; the tensor has its own
@@ -376,7 +368,7 @@ class Rebuilder:
             self.later(base.update, value, dict(dict.items(value)))
         own = dict(dict_of(value))
         if own:
-            self.later(_fill_object, value, own)
+            self.later(fill_object, value, own)
         slots = {}
         for one in kind.__mro__:
             for name, found in one.__dict__.items():
@@ -435,18 +427,6 @@ def _as_class(t: Tensor, kind: type) -> Tensor:
 def _fill_tensor(owner: Tensor, own: dict[str, Any]) -> None:
     for name, value in own.items():
         setattr(owner, name, value)
-
-
-def _refill_list(owner: list, members: list) -> None:
-    owner[:] = members
-
-
-def _fill_cell(cell: types.CellType, contents: Any) -> None:
-    cell.cell_contents = contents
-
-
-def _fill_object(owner: Any, own: dict[str, Any]) -> None:
-    dict_of(owner).update(own)
 
 
 def _fill_slots(owner: Any, slots: dict[str, Any]) -> None:

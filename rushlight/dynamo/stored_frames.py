@@ -2,9 +2,10 @@
 
 Enters: a frame that is about to be captured, and later what it became. Leaves: guards and the code around its graph,
 made from what an earlier process found. What is kept is data: where the graph's inputs come from, what was relied upon,
-the graph, and what the frame returned in terms of the graph's results. It is believed where every guard holds for the
-objects of this process, and everything that was looked into (functions, classes) has the same code here
-(fingerprints.py). Refuses (`NotKept`): frames whose graph breaks, that change anything but tensors, that rely on
+the graph, and what the frame returned in terms of the graph's results, or held where the graph broke
+(stored_values.py). It is believed where every guard holds for the objects of this process, and everything that was
+looked into (functions, classes) has the same code here (fingerprints.py); the code behind a break is made from the
+function's own, as if it had been captured. Refuses (`NotKept`): frames that change anything but tensors, that rely on
 objects that have no name, on symbols, or on anything that Python's library says of the machine.
 """
 
@@ -16,73 +17,44 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import _C
 from .._C import Tensor
-from ..base import late, shape
+from ..base import late
 from ..codegen import stored_graphs
 from ..codegen.stored_graphs import NotKept
 from ..loops.digest import digest
+from ..loops.record import Record
 from ..nn import Buffer, Module, Parameter
 from ..nn.modules import hooks
 from . import marks, sources
+from .breaks import BreakAt, GraphBreak
 from .emitter import Emitter
 from .fingerprints import Fingerprints, is_settled
 from .guards import Guard, GuardTree, Kind, Modes, TensorLayout, mode_guard
-from .sources import Constant, Source
+from .sources import Constant, Local, Source
+from .stored_values import JSON, Described, Writer, described_value, restored_value
 
-FORMAT = 1
+FORMAT = 2
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 # of Python's library: what may be interpreted, since nothing in it looks at the machine
 _PURE = ("abc.py", "collections/", "contextlib.py", "dataclasses.py", "enum.py", "functools.py", "numbers.py",
          "operator.py", "types.py", "typing.py")  # fmt: skip
-_JSON = (bool, int, float, str, type(None))
 _TENSORS = {"Tensor": Tensor, "Parameter": Parameter, "Buffer": Buffer}
+_ALL = frozenset(Kind)
 _VALUES = {Kind.EQUALS, Kind.LENGTH, Kind.DICT_KEYS, Kind.HAS_KEY, Kind.LACKS_KEY, Kind.HAS_ATTR, Kind.LACKS_ATTR}
+
+
+class Found(Record):
+    """A frame that an earlier process captured, over the objects of this one."""
+
+    tree: GuardTree
+    emitter: Emitter | None        # the code, without its end where the graph broke; None: there is nothing to compile
+    break_at: BreakAt | None
+    num_ops: int | None            # of the graph; None where there is none
 
 
 class Other(Exception):  # noqa: N818 - no error: the frame is captured
     """What was kept is of another program, or of other objects."""
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-def described_value(x: Any) -> Any:
-    """A constant as JSON holds it."""
-    kind = type(x)
-    if kind in _JSON:
-        return x
-    if kind in (tuple, list, set, frozenset):
-        return [kind.__name__, [described_value(v) for v in x]]
-    if kind is _C.dtype:
-        return ["dtype", str(x).rpartition(".")[2]]
-    if kind is _C.device:
-        return ["device", str(x)]
-    if isinstance(x, (shape.layout, shape.memory_format)):
-        return ["shape", str(x).rpartition(".")[2]]
-    if kind is complex:
-        return ["complex", x.real, x.imag]
-    if kind is bytes:
-        return ["bytes", x.hex()]
-    if kind in (slice, range):
-        return [kind.__name__, [described_value(v) for v in (x.start, x.stop, x.step)]]
-    if x is ...:
-        return ["..."]
-    raise NotKept(f"it relies on {x!r:.60}")
-
-
-def restored_value(x: Any) -> Any:
-    return _RESTORED[x[0]](*x[1:]) if type(x) is list else x
-
-
-_RESTORED: dict[str, Callable[..., Any]] = {
-    **{kind.__name__: lambda parts, kind=kind: kind(map(restored_value, parts))
-       for kind in (tuple, list, set, frozenset)},
-    **{kind.__name__: lambda parts, kind=kind: kind(*map(restored_value, parts)) for kind in (slice, range)},
-    "dtype": lambda name: getattr(_C, name), "device": _C.device, "shape": lambda name: getattr(shape, name),
-    "complex": complex, "bytes": bytes.fromhex, "...": lambda: ...,
-}  # fmt: skip
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -104,19 +76,20 @@ def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: A
             raise NotKept("the program says how functions of its own are to be captured")
         own = modes.grad, modes.inference, modes.keys, modes.autocast, str(modes.default_dtype), modes.deterministic
         text = repr((FORMAT, identity, told, marks.here.error_on_break, own, str(modes.default_device), _flags(),
-                     function.__module__, prints.of(function.__code__),
-                     [(name, _shown(value)) for name, value in given.items()]))  # fmt: skip
+                     function.__module__, prints.of(function.__code__)))  # fmt: skip
     except NotKept:
         return None
-    return Place(digest(text.encode()), function, frames, prints)
+    names = [digest(f"{text} {[(name, shown(value)) for name, value in given.items()]}".encode())
+             for shown in (_shown, _shown_roughly)]  # fmt: skip
+    return Place(*names, function, frames, prints)
 
 
 def _flags() -> list[Any]:
     """Switches that programs may ask for."""
-    found = [sorted((k, v) for k, v in vars(late.provided("dynamo settings")).items() if type(v) in _JSON)]
+    found = [sorted((k, v) for k, v in vars(late.provided("dynamo settings")).items() if type(v) in JSON)]
     for name, module in sorted(sys.modules.items()):
         if name.startswith(f"{__name__.partition('.')[0]}.backends."):
-            found.append((name, sorted((k, v) for k, v in vars(module).items() if type(v) in _JSON)))
+            found.append((name, sorted((k, v) for k, v in vars(module).items() if type(v) in JSON)))
     return found
 
 
@@ -126,7 +99,12 @@ def _shown(value: Any) -> Any:
         return str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad
     if isinstance(value, Module):
         return type(value).__qualname__, value.training, [*_sizes_in(value)]
-    return repr(value) if type(value) in _JSON else type(value).__qualname__
+    return repr(value) if type(value) in JSON else type(value).__qualname__
+
+
+def _shown_roughly(value: Any) -> Any:
+    """The same for frames that look at no number or text among their arguments, but hand them on."""
+    return type(value).__qualname__ if type(value) in JSON else _shown(value)
 
 
 def _sizes_in(module: Module) -> Any:
@@ -142,55 +120,72 @@ def _sizes_in(module: Module) -> Any:
 
 
 class Place:
-    """The place of one frame."""
+    """The place of one frame: `name` where plain arguments count, `rough` where none was looked at."""
 
-    def __init__(self, name: bytes, function: types.FunctionType, frames: Any, prints: Fingerprints) -> None:
-        self.name, self.function, self.frames, self.prints = name, function, frames, prints
+    def __init__(self, name: bytes, rough: bytes, function: types.FunctionType, frames: Any, prints: Fingerprints
+                 ) -> None:  # fmt: skip
+        self.name, self.rough, self.function, self.frames, self.prints = name, rough, function, frames, prints
 
-    def keep(self, captured: Any) -> None:
-        """Describe a frame that was captured, for later processes."""
+    def keep(self, captured: Any, is_used: bool = True) -> None:
+        """Describe a frame that was captured, for later processes; with `is_used` False, that it is not worth it."""
+        looks = any(g.kind is Kind.EQUALS and type(g.source) is Local for g in captured.guards)
+        name = self.name if looks and is_used else self.rough
         try:
-            problem = stored_graphs.write(self.name, self.described(captured))
+            problem = stored_graphs.write(name, self.described(captured, is_used))
         except NotKept as reason:
             problem = str(reason)
-        self.frames.told("kept" if problem is None else "not kept", problem or self.name.hex())
+        self.frames.told("kept" if problem is None else "not kept", problem or name.hex())
 
-    def described(self, captured: Any) -> Any:
-        returned = captured.returned
-        if returned is None or captured.graph is None:
-            raise NotKept("its graph breaks, or it changes more than tensors")
+    def described(self, captured: Any, is_used: bool) -> Any:
+        left = captured.left
+        if left is None:
+            raise NotKept("it leaves modes of the thread changed, or meets tensors of other classes")
         told = _Describer(self.prints, self.function.__globals__)
-        guards = [told.guard(g) for g in captured.guards if g.kind is not Kind.MODES]
+        # of no use for any value: only what it looked into counts
+        kinds = _ALL if is_used else (Kind.TYPE_IS, Kind.ID_IS)
+        guards = [told.guard(g) for g in captured.guards if g.kind is not Kind.MODES and g.kind in kinds]
         inputs = [told.source(s) for s in captured.inputs]
-        result = told.result(returned.value, returned)
-        for source in returned.taken:
+        values = Described(left, told.source)
+        described, acts = None, []
+        if is_used:
+            stop = captured.break_at
+            described = values.of(left.value) if stop is None else [list(map(values.of, part)) for part in left.value]
+            acts = [values.act(*act) for act in left.acts]
+        for source in left.taken:
             if not is_settled(getattr(source.value, "__module__", None)):
                 raise NotKept(f"it relies on {source}, which is found nowhere")
-        for code in returned.codes - self.prints.codes:
+        for code in left.codes - self.prints.codes:
             if not _is_fixed(code):
                 raise NotKept(f"it looked into {code.co_qualname}, which may be another next time")
+        stop, graph = captured.break_at, captured.graph
         return {
-            "rows": told.rows, "guards": guards, "inputs": inputs, "result": result, "places": told.places,
-            "ops": captured.num_ops, "graph": self.frames.described(captured.graph),
+            "rows": told.rows, "guards": guards, "inputs": inputs, "left": described, "places": told.places,
+            "loaded": list(values.loaded), "acts": acts,
+            "stop": None if stop is None else [stop.index, stop.stack, stop.live, stop.reason.kind, stop.reason.reason,
+                                               stop.reason.location],
+            "ops": captured.num_ops, "graph": None if graph is None else self.frames.described(graph),
         }  # fmt: skip
 
     # --- finding ------------------------------------------------------------------------------------------------------
 
-    def found(self, given: Mapping[str, Any], dynamic: Callable[[Source, Any], Any]
-              ) -> tuple[GuardTree, types.FunctionType, int] | None:  # fmt: skip
-        """Guards, code and number of ops, where an earlier process captured this frame; None where not."""
-        data = stored_graphs.read(self.name)
-        if data is None:
-            return self.frames.told("missing", self.name.hex())
-        try:
-            return self.restored(data, given, dynamic)
-        except (Other, NotKept) as reason:
-            return self.frames.told("missing", f"a frame was kept for other objects: {reason}")
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            return self.frames.told("missing", f"the entry cannot be read: {type(error).__name__}: {error}")
+    def found(self, given: Mapping[str, Any], dynamic: Callable[[Source, Any], Any]) -> Found | None:
+        """What an earlier process made of this frame; None where there is nothing of use."""
+        why = self.name.hex()
+        for name in dict.fromkeys((self.name, self.rough)):
+            data = stored_graphs.read(name)
+            if data is None:
+                continue
+            try:
+                found = self.restored(data, given, dynamic)
+                self.frames.told("found", name.hex())
+                return found
+            except (Other, NotKept) as reason:
+                why = f"a frame was kept for other objects: {reason}"
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                why = f"the entry cannot be read: {type(error).__name__}: {error}"
+        return self.frames.told("missing", why)
 
-    def restored(self, data: Any, given: Mapping[str, Any], dynamic: Callable[[Source, Any], Any]
-                 ) -> tuple[GuardTree, types.FunctionType, int]:  # fmt: skip
+    def restored(self, data: Any, given: Mapping[str, Any], dynamic: Callable[[Source, Any], Any]) -> Found:
         function = self.function
         cells = function.__closure__ or ()
         live = _Restorer(data["rows"], given, function, self.prints)
@@ -198,18 +193,79 @@ class Place:
         tree = GuardTree(guards, tuple(given), function.__code__.co_freevars)
         if not tree.check(tuple(given.values()), function.__globals__, cells):
             raise Other(tree.explain(tuple(given.values()), function.__globals__, cells))
-        inputs = [(live.source(k), live.value(k)) for k in data["inputs"]]
+        if data["left"] is None:
+            return Found(tree, None, None, None)
+        inputs = [live.followed(k) for k in data["inputs"]]
         for guard in guards:      # sizes and numbers that vary are captured as symbols
             if guard.kind is Kind.TENSOR or (guard.kind is Kind.EQUALS and type(guard.value) is int):
                 value = guard.source.evaluate(live.scope)
                 if dynamic(guard.source, value):
                     raise Other(f"{guard.source} is to be a symbol")
-        compiled = self.frames.restored(data["graph"], [value for _, value in inputs])
-        if compiled is None:
-            raise Other("its graph is not on disk")
-        emitter = _emitted(function.__code__, tuple(given), compiled, [s for s, _ in inputs], data["result"], live)
-        self.frames.told("found", self.name.hex())
-        return tree, emitter.function(function.__globals__, cells), int(data["ops"])
+        stop = None if data["stop"] is None else _restored_break(data["stop"], function.__code__)
+        emitter = Emitter(function.__code__, tuple(given))
+        writer = Writer(emitter, live.followed)
+        emitter.share([*[source for source, _ in inputs], *map(live.source, data["loaded"])])
+        writer.load(data["loaded"])
+        if data["graph"] is not None:
+            compiled = self.frames.restored(data["graph"], [value for _, value in inputs])
+            if compiled is None:
+                raise Other("its graph is not on disk")
+            emitter.call_graph(compiled, [source for source, _ in inputs], emitter.source)
+            emitter.store_local(writer.results)
+        _write_left(writer, data["left"], data["acts"], stop, function.__code__)
+        return Found(tree, emitter, stop, None if data["graph"] is None else int(data["ops"]))
+
+
+def _restored_break(data: Sequence[Any], code: types.CodeType) -> BreakAt:
+    """Where the graph broke, in code that is the same; refuses what cannot be of it."""
+    from .instructions import decode, stack_depths, stack_effect  # noqa: PLC0415 - most frames have no breaks
+
+    index, stack, live, kind, why, location = data
+    reason = GraphBreak(kind, why)
+    reason.location = str(location)
+    listed = decode(code)
+    if type(index) is not int or index < 0:
+        raise ValueError(f"there is no instruction {index}")
+    depth = stack_depths(listed).get(id(listed[index]))
+    for before in listed[max(index - 2, 0):index] if listed[index].name == "CALL" else ():
+        if before.name in ("KW_NAMES", "PRECALL") and depth is not None:      # what belongs to a call runs with it
+            depth -= stack_effect(before)
+    if depth != len(stack):
+        raise ValueError(f"the stack before instruction {index} is another")
+    return BreakAt(index, tuple([bool(is_value) for is_value in stack]), tuple(map(str, live)), reason)
+
+
+def _write_left(writer: Writer, left: Any, acts: Sequence[Any], stop: BreakAt | None, code: types.CodeType) -> None:
+    """The code behind the graph: changes what the frame changed, and returns what it returned, or puts back its
+    variables and its stack."""
+    emitter = writer.emitter
+    variables, stack, names = [left], [], ()
+    if stop is not None:
+        from .resume import BreakPoint, needed  # noqa: PLC0415 - as above
+
+        variables, stack = left
+        names = needed(BreakPoint(code, stop.index, stop.stack, frozenset(stop.live)))
+        if len(variables) != len(names) or len(stack) != sum(stop.stack):
+            raise ValueError("its variables are others")
+    held = [emitter.fresh_local("kept") for _ in (*variables, *stack)]
+    for told, place in zip((*variables, *stack), held, strict=True):
+        writer.push(told)
+        emitter.store_local(place)
+    for act in acts:
+        writer.act(act)
+    if stop is None:
+        emitter.load_local(held[0])
+        emitter.return_value()
+        return
+    for name, place in zip(names, held, strict=False):
+        emitter.load_local(place)
+        emitter.store_local(name)
+    on_stack = iter(held[len(names):])
+    for is_value in stop.stack:
+        if is_value:
+            emitter.load_local(next(on_stack))
+        else:
+            emitter.push_null()
 
 
 def _is_fixed(code: types.CodeType) -> bool:
@@ -219,15 +275,6 @@ def _is_fixed(code: types.CodeType) -> bool:
         return file[len(_PACKAGE):].partition(os.sep)[0] in stored_graphs.FOLDERS or file.count(os.sep) == \
             _PACKAGE.count(os.sep)  # fmt: skip
     return file.startswith(_LIBRARY) and file[len(_LIBRARY):].replace(os.sep, "/").startswith(_PURE)
-
-
-class Returned:
-    """What a frame without breaks and effects gave: its value, and what is needed to say so elsewhere."""
-
-    def __init__(self, value: Any, rebuilder: Any, codes: set[types.CodeType]) -> None:
-        self.value, self.codes = value, codes
-        self.outputs, self.nodes = rebuilder.outputs, rebuilder.recorder.nodes
-        self.twins, self.taken = rebuilder.outside.by_twin, rebuilder.outside.taken
 
 
 class _Describer:
@@ -240,7 +287,6 @@ class _Describer:
         self._row_of: dict[Source, int] = {}
         self._place_of: dict[str, int] = {}
         self._things: dict[str, Any] = {}
-        self._open: set[int] = set()
 
     def source(self, source: Source) -> int:
         found = self._row_of.get(source)
@@ -272,6 +318,10 @@ class _Describer:
         home, name = _home(value), getattr(value, "__qualname__", "")
         if is_settled(home) and _named(home, name) is value:
             return ["named", home, name]
+        name = getattr(value, "__name__", "")
+        for text, kind in self._things.items() if type(value) is types.FunctionType else ():
+            if isinstance(kind, type) and value is next((vars(k)[name] for k in kind.__mro__ if name in vars(k)), None):
+                return ["member", text, name, self.prints.of(value)]
         return ["thing", self.thing(value)]
 
     def thing(self, x: Any) -> str:
@@ -302,30 +352,6 @@ class _Describer:
         if place == len(self.places):
             self.places.append(guard.where)
         return [kind.value, self.source(guard.source), told, place]
-
-    def result(self, value: Any, returned: Returned) -> list[Any]:
-        """What the frame returned: results of the graph, objects from outside, constants, and containers of these."""
-        known = returned.twins.get(id(value))
-        if known is not None and known.twin is value and known.kind not in ("itself", "opaque"):
-            if type(known.source) is Constant:
-                raise NotKept("it returns an object that is found nowhere")
-            return ["source", self.source(known.source)]
-        if isinstance(value, Tensor):
-            node = returned.nodes.get(id(value))
-            if node not in returned.outputs:
-                raise NotKept("it returns a tensor with attributes, or of another class")
-            return ["result", returned.outputs[node]]
-        kind = type(value)
-        if kind in (tuple, list, dict):
-            if id(value) in self._open:
-                raise NotKept("it returns a container twice")
-            self._open.add(id(value))
-            if kind is dict:
-                return ["dict", [[described_value(k), self.result(v, returned)] for k, v in value.items()]]
-            return [kind.__name__, [self.result(v, returned) for v in value]]
-        if kind in _JSON:
-            return ["value", value]
-        raise NotKept(f"it returns a {kind.__name__}")
 
 
 def _home(x: Any) -> str:
@@ -374,12 +400,12 @@ class _Restorer:
         self._things: dict[str, Any] = {}
 
     def source(self, k: int) -> Source:
-        return self._followed(k)[0]
+        return self.followed(k)[0]
 
     def value(self, k: int) -> Any:
-        return self._followed(k)[1]
+        return self.followed(k)[1]
 
-    def _followed(self, k: int) -> tuple[Source, Any]:
+    def followed(self, k: int) -> tuple[Source, Any]:
         found = self._found.get(k)
         if found is None:
             kind, parent, key = self.rows[k]
@@ -389,7 +415,7 @@ class _Restorer:
             else:
                 key = restored_value(key)
                 read, cls = _READ[kind], getattr(sources, kind)
-                source, owner = (None, self.scope) if parent is None else self._followed(parent)
+                source, owner = (None, self.scope) if parent is None else self.followed(parent)
                 fields = ([] if parent is None else [source]) + ([] if cls.fields[-1] == "base" else [key])
                 try:
                     found = cls(*fields), read(owner, key)
@@ -398,7 +424,7 @@ class _Restorer:
             self._found[k] = found
         return found
 
-    def constant(self, kind: str, name: str = "", inner: str = "") -> Any:
+    def constant(self, kind: str, name: str = "", inner: str = "", text: str = "") -> Any:
         if kind == "hooks":
             return hooks.GLOBAL_CALL_HOOKS
         if kind == "globals":
@@ -408,10 +434,11 @@ class _Restorer:
             if value is None:
                 raise Other(f"{name} has no {inner}")
             return value
-        if kind == "thing":
+        if kind in ("thing", "member"):
             if name not in self._things:
                 raise Other(f"{name} was met nowhere")
-            return self._things[name]
+            found = self._things[name]
+            return found if kind == "thing" else self.meet(sources.class_attribute(found, inner), text)
         module = sys.modules.get(name)
         if module is None:
             raise Other(f"the module {name} is not loaded")
@@ -445,48 +472,3 @@ class _Restorer:
         else:
             raise ValueError(f"no guard of kind {name} is kept")
         return Guard(self.source(source), kind, value, places[place])
-
-
-def _emitted(code: types.CodeType, parameters: tuple[str, ...], compiled: Callable, inputs: Sequence[Source],
-             result: Sequence[Any], live: _Restorer) -> Emitter:  # fmt: skip
-    """The code that calls the graph, and returns what the frame returned."""
-    emitter = Emitter(code, parameters)
-    emitter.share(inputs)
-    emitter.load_const(compiled)
-    for source in inputs:
-        emitter.source(source)
-    if getattr(compiled, "_boxed_call", False):
-        emitter.build_list(len(inputs))
-        emitter.call(1)
-    else:
-        emitter.call(len(inputs))
-    results = emitter.fresh_local("results")
-    emitter.store_local(results)
-    _push(emitter, result, results, live)
-    emitter.return_value()
-    return emitter
-
-
-def _push(emitter: Emitter, told: Sequence[Any], results: str, live: _Restorer) -> None:
-    kind, what = told
-    if kind == "result":
-        emitter.load_local(results)
-        emitter.load_const(what)
-        emitter.subscr()
-    elif kind == "source":
-        emitter.source(live.source(what))
-    elif kind == "value":
-        emitter.load_const(what)
-    elif kind == "dict":
-        for key, value in what:
-            emitter.load_const(restored_value(key))
-            _push(emitter, value, results, live)
-        emitter.build_dict(len(what))
-    elif kind in ("tuple", "list"):
-        for value in what:
-            _push(emitter, value, results, live)
-        (emitter.build_tuple if kind == "tuple" else emitter.build_list)(len(what))
-    else:
-        raise ValueError(f"no result of kind {kind} is kept")
-
-

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.aot import graph_cache
 from rushlight.codegen import stored_graphs
+from tests.aot.programs import run_program
 
 PROGRAM = """
 import json
@@ -38,23 +35,16 @@ print(json.dumps({"counts": graph_cache.counts, "made": made, "loss": loss.item(
 """
 
 
-def run_program(folder: Any, program: str = PROGRAM, **environment: str) -> dict[str, Any]:
-    given = {**os.environ, "RUSHLIGHT_CACHE": str(folder), "RUSHLIGHT_GRAPH_CACHE": "1", **environment}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=given)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: Any) -> tuple[Any, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("graphs") / "cache"
-    return folder, run_program(folder)
+    return folder, run_program(folder, PROGRAM)
 
 
 def test_a_second_process_compiles_nothing(first: Any) -> None:
     folder, cold = first
     assert cold["counts"] == {"missing": 1, "kept": 2} and cold["made"]
-    warm = run_program(folder)
+    warm = run_program(folder, PROGRAM)
     assert warm["counts"] == {"found": 1} and warm["made"] == []
     assert warm["parts"] == []      # nothing was traced, cut or lowered: the modules that do so were not loaded
     assert warm["loss"] == cold["loss"] and warm["grads"] == cold["grads"]
@@ -62,7 +52,7 @@ def test_a_second_process_compiles_nothing(first: Any) -> None:
 
 def test_the_variable_turns_it_off(first: Any) -> None:
     folder, cold = first
-    off = run_program(folder, RUSHLIGHT_GRAPH_CACHE="0")
+    off = run_program(folder, PROGRAM, RUSHLIGHT_GRAPH_CACHE="0")
     assert off["counts"] == {"not kept": 1} and off["made"] == [] and off["loss"] == cold["loss"]
 
 
@@ -298,13 +288,14 @@ def test_folders_that_cannot_be_written(folder: Any, monkeypatch: Any) -> None:
 
 def test_two_processes_at_once(tmp_path: Any) -> None:
     results: list[Any] = []
-    both = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache"))) for _ in range(2)]
+    both = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache", PROGRAM)))
+            for _ in range(2)]  # fmt: skip
     for thread in both:
         thread.start()
     for thread in both:
         thread.join()
     assert len(results) == 2 and results[0]["loss"] == results[1]["loss"] and results[0]["grads"] == results[1]["grads"]
-    assert run_program(tmp_path / "cache")["counts"] == {"found": 1}
+    assert run_program(tmp_path / "cache", PROGRAM)["counts"] == {"found": 1}
 
 
 # --- what is not kept -------------------------------------------------------------------------------------------------

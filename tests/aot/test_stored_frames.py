@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import rushlight as rl
 from rushlight.aot import graph_cache
 from rushlight.codegen import stored_graphs
+from tests.aot.programs import FOUND, MADE, NOT_KEPT, happened, run_program
 
 PROGRAM = """
 import json, sys
@@ -47,13 +46,6 @@ print(json.dumps({"frames": graph_cache.frame_counts, "graphs": graph_cache.coun
 """
 
 
-def run_program(folder: Any, program: str = PROGRAM) -> dict[str, Any]:
-    given = {**os.environ, "RUSHLIGHT_CACHE": str(folder), "RUSHLIGHT_GRAPH_CACHE": "1"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=given)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def same_results(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return all(a[name] == b[name] for name in ("loss", "grads", "mean"))
 
@@ -61,13 +53,13 @@ def same_results(a: dict[str, Any], b: dict[str, Any]) -> bool:
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: Any) -> tuple[Any, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("frames") / "cache"
-    return folder, run_program(folder)
+    return folder, run_program(folder, PROGRAM)
 
 
 def test_a_second_process_captures_nothing(first: Any) -> None:
     folder, cold = first
     assert cold["frames"] == {"missing": 1, "kept": 1}
-    warm = run_program(folder)
+    warm = run_program(folder, PROGRAM)
     assert warm["frames"] == {"found": 1} and warm["graphs"] == {"found": 1}
     assert warm["parts"] == []      # nothing was interpreted: the modules that do so were not loaded
     assert same_results(warm, cold)
@@ -77,7 +69,7 @@ def test_another_program_of_the_same_name(first: Any) -> None:
     folder, cold = first
     other = run_program(folder, PROGRAM.replace("relu() / width", "relu() * width"))
     assert other["frames"] == {"missing": 1, "kept": 1} and other["loss"] != cold["loss"]
-    assert same_results(run_program(folder), cold)
+    assert same_results(run_program(folder, PROGRAM), cold)
 
 
 def test_packed_caches_bring_frames(first: Any, tmp_path: Any) -> None:
@@ -91,13 +83,14 @@ def test_packed_caches_bring_frames(first: Any, tmp_path: Any) -> None:
 
 def test_processes_at_once(tmp_path: Any) -> None:
     results: list[Any] = []
-    several = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache"))) for _ in range(2)]
+    several = [threading.Thread(target=lambda: results.append(run_program(tmp_path / "cache", PROGRAM)))
+               for _ in range(2)]  # fmt: skip
     for thread in several:
         thread.start()
     for thread in several:
         thread.join()
     assert len(results) == 2 and same_results(*results)
-    assert run_program(tmp_path / "cache")["frames"] == {"found": 1}
+    assert run_program(tmp_path / "cache", PROGRAM)["frames"] == {"found": 1}
 
 
 # --- within one process -----------------------------------------------------------------------------------------------
@@ -107,17 +100,6 @@ def test_processes_at_once(tmp_path: Any) -> None:
 def shared(tmp_path_factory: Any, monkeypatch: Any, keeping: None) -> None:
     """One folder for tests that need the same kernels."""
     monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path_factory.getbasetemp() / "shared_frames"))
-
-
-FOUND, MADE, NOT_KEPT = {"found": 1}, {"missing": 1, "kept": 1}, {"missing": 1, "not kept": 1}
-
-
-def happened(function: Callable, *args: Any, **told: Any) -> tuple[dict[str, int], Any]:
-    """What became of the frame of one call by a program that has compiled nothing."""
-    rl.compiler.reset()
-    graph_cache.frame_counts.clear()
-    result = rl.compile(function, **told)(*args)
-    return dict(graph_cache.frame_counts), result
 
 
 SOURCE = """
@@ -318,11 +300,55 @@ class Counting(rl.nn.Module):
         return x + self.calls
 
 
-def test_frames_with_effects_are_not_kept(folder: Any) -> None:
-    for _ in range(2):
+def test_frames_that_change_objects(folder: Any) -> None:
+    for expected in (MADE, FOUND):
         net = Counting()
         counts, result = happened(net, rl.zeros(2))
-        assert "found" not in counts and net.calls == 1 and result.tolist() == [1, 1]
+        assert counts == expected and net.calls == 1 and result.tolist() == [1, 1]
+
+
+def test_what_is_read_before_it_is_changed(folder: Any) -> None:
+    def exchanged(x: Any, held: dict, names: list) -> Any:
+        before, held["x"] = held["x"], x + 1
+        names.append(before)
+        names[0] = held
+        return before, [before, names]
+
+    for expected in (MADE, FOUND):
+        old, x = rl.ones(2), rl.zeros(2)
+        held, names = {"x": old, "gone": 1}, [None, 3]
+        counts, (before, [again, all_names]) = happened(exchanged, x, held, names)
+        assert counts == expected and before is old and again is old and all_names is names
+        assert held["x"].tolist() == [1, 1] and len(names) == 3 and names[0] is held and names[2] is old
+
+
+def test_a_step_of_training(folder: Any) -> None:
+    def train(net: Any, optimizer: Any, x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = net(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    found = []
+    for expected in (MADE, FOUND):
+        rl.manual_seed(0)
+        net = rl.nn.Linear(3, 3)
+        optimizer = rl.optim.SGD(net.parameters(), lr=0.1)
+        counts, loss = happened(train, net, optimizer, rl.ones(2, 3))
+        assert counts == expected
+        found.append((loss.item(), net.weight.tolist(), loss.requires_grad))
+    assert found[0] == found[1]
+
+
+def test_what_is_said_is_said_again(folder: Any, capsys: Any) -> None:
+    def says(x: Any) -> Any:
+        print("said", x.shape[0], sep=":")
+        return x * 2
+
+    for expected in (MADE, FOUND):
+        counts, result = happened(says, rl.ones(2))
+        assert counts == expected and capsys.readouterr().out == "said:2\n" and result.tolist() == [2, 2]
 
 
 def test_the_environment_may_be_another(folder: Any, monkeypatch: Any) -> None:
@@ -378,7 +404,7 @@ def test_damaged_entries_are_made_again(damage: Callable, folder: Any) -> None:
 @pytest.mark.parametrize("change", [
     lambda data: None, lambda data: [], lambda data: {},
     lambda data: {**data, "rows": []}, lambda data: {**data, "rows": [["Local", None, "other"]] * 9},
-    lambda data: {**data, "inputs": [0, 0, 0, 99]}, lambda data: {**data, "result": ["call", "os.system"]},
+    lambda data: {**data, "inputs": [0, 0, 0, 99]}, lambda data: {**data, "left": ["call", "os.system"]},
     lambda data: {**data, "guards": [["no such guard", 0, None, 0]]},
     lambda data: {**data, "graph": {**data["graph"], "nodes": [["call_function", "os:system", [], []]]}},
 ])  # fmt: skip
