@@ -100,7 +100,7 @@ def with_try(x: Any) -> Any:
     try:
         y = x.cos()
         if y.sum() > 1e9:
-            raise ValueError
+            y = y - 1
         return y + 1
     except ValueError:
         return x
