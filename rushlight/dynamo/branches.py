@@ -58,6 +58,12 @@ class Branches:
         found = [i + 1] if falls_through(one) and i + 1 < len(self.instructions) else []
         return found if one.target is None else [*found, self.place[id(one.target)]]
 
+    def settled(self, i: int) -> int:
+        """The place that jumps without a condition lead to."""
+        while self.instructions[i].name == "JUMP_FORWARD":
+            i = self.ways(i)[0]
+        return i
+
     def is_event(self, i: int) -> bool:
         one = self.instructions[i]
         return one.name in _RAISES or (one.name in _NAMES and _WARNS.search(one.argval) is not None)
@@ -82,9 +88,9 @@ class Branches:
 
     def may_be_rare(self, start: int, end: int) -> bool:
         """Whether some way from here comes to an exception or a warning before `end`, which all others come to."""
-        todo, seen, found = [start], {start}, False
+        todo, seen, found, end = [start], {start}, False, self.settled(end)
         while todo:
-            i = todo.pop()
+            i = self.settled(todo.pop())
             if i == end:
                 continue
             if i > end or len(seen) > _FARTHEST:

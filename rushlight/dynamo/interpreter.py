@@ -29,6 +29,7 @@ from . import (
     control_flow,
     function_modes,
     gradients,
+    layouts,
     lists,
     locks,
     marked,
@@ -64,7 +65,7 @@ _CAPTURE = _PACKAGE + "dynamo" + os.sep
 _NUMPY = f"{os.sep}numpy{os.sep}"
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
-assert control.OPS and control_flow and optimizers, "instructions that decide, rules of control flow: in their tables"
+assert control.OPS and control_flow and layouts and optimizers, "instructions that decide, rules: in their tables"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _FUNCTIONS = frozenset((types.FunctionType, types.MethodType, types.BuiltinFunctionType, type))
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE

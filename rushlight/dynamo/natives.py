@@ -659,7 +659,7 @@ UNFIT_METHODS = frozenset((
     "as_subclass", "new", "register_post_accumulate_grad_hook", "pin_memory", "__reduce_ex__", "typed_storage",
     "__reduce__", "_typed_storage", "is_shared", "tolist", "item", "numpy", "__bool__", "__int__", "__float__",
     "__index__", "__repr__", "__str__", "__format__", "__complex__", "resize_as_", "sparse_resize_", "module_load",
-    "t_", "transpose_", "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "as_strided_",
+    "as_strided_",
 ))  # fmt: skip
 _READS = frozenset(("tolist", "item", "numpy", "__bool__", "__int__", "__float__", "__index__", "__repr__", "__str__",
                     "__format__", "__array__", "__complex__"))  # fmt: skip

@@ -7,6 +7,7 @@ import rushlight as torch
 from rushlight._dynamo.exc import Unsupported
 
 from . import (
+    cases_checks,
     cases_classes,
     cases_containers,
     cases_control,
@@ -22,8 +23,8 @@ from . import (
     harness,
 )
 
-assert cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges and cases_functions \
-    and cases_gradients and cases_library and cases_modes and cases_numpy and cases_programs \
+assert cases_checks and cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges \
+    and cases_functions and cases_gradients and cases_library and cases_modes and cases_numpy and cases_programs \
     and cases_subclasses  # fmt: skip
 
 
