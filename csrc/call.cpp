@@ -18,7 +18,8 @@ PyTypeObject* OpType;
 static PyObject* dispatcher;      // callable(overload, args): the Python dispatcher
 static PyObject* bind_error;      // callable(op, args, kwargs): raises a TypeError that explains
 static PyObject* out_caller;      // callable(overload, args, out)
-static PyObject* autocaster;      // callable(overload, args): the op with its arguments cast, for mixed precision
+static PyObject* autocaster;      // callable(overload, args): the op with its arguments cast, for mixed precision, or
+                                  // NotImplemented where ops in its body are cast instead
 
 PyObject* args_tuple(Overload* op, PyObject** args) {
   Py_ssize_t n = static_cast<Py_ssize_t>(op->params->size());
@@ -197,7 +198,9 @@ static PyObject* call_autocast(Overload* op, PyObject** args, bool requires_grad
   }
   Ref tuple(args_tuple(op, args));
   if (!tuple) return nullptr;
-  return PyObject_CallFunctionObjArgs(autocaster ? autocaster : dispatcher, as_object(op), tuple.p, nullptr);
+  Ref answer(PyObject_CallFunctionObjArgs(autocaster ? autocaster : dispatcher, as_object(op), tuple.p, nullptr));
+  if (answer.p != Py_NotImplemented) return answer.release();
+  return call_recorded(op, args, requires_grad);   // its body chooses
 }
 
 PyObject* overload_call(Overload* op, PyObject** args) {

@@ -56,7 +56,8 @@ BODIES = frozenset("""
 
 # What differs on CUDA devices, as PyTorch's lists there do.
 LOWER_ON_CUDA = (LOWER - {"_addmm_activation", "conv_tbc", "mkldnn_rnn_layer"}) | frozenset(
-    "addmv addr convolution einsum mv conv_tbc".split()
+    """addmv addr convolution einsum mv conv_tbc
+    gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell""".split()
 )
 FLOAT32_ON_CUDA = frozenset("""
     acos asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity cross_entropy
@@ -221,13 +222,15 @@ def find_policy(overload: Any) -> int:
 
 
 def call(overload: Any, args: tuple) -> Any:
-    """A call at the Autocast key. Below it the key is masked out."""
+    """A call at the Autocast key. Below it the key is masked out. NotImplemented: its body chooses, with the key."""
     policy = overload.autocast or find_policy(overload)
     if policy == BODY:
-        return overload.call(*args)
+        return NotImplemented
     if policy == CAST:
         device = device_of_call(args)
         chosen = _chosen[overload].get(device) if state.enabled.get(device) else None
+        if chosen is None and overload.name in BODIES:      # recurrent layers, off CUDA
+            return NotImplemented
         args = args if chosen is None else chosen(args, device)
     return _C.call_below(AUTOCAST, overload, args)
 

@@ -115,8 +115,9 @@ def route(overload: Any, args: tuple) -> Any:
     if _C.get_thread_keys()[0] & AUTOCAST:
         from . import autocast  # noqa: PLC0415 - most programs never need it
 
-        if autocast.is_active() and autocast.find_policy(overload) != autocast.BODY:
-            return autocast.call(overload, args)
+        handled = autocast.call(overload, args) if autocast.is_active() else NotImplemented
+        if handled is not NotImplemented:
+            return handled
     if any(t._keys & FUNCTORCH for t in tensors):
         args = levels.map_args(levels.alive, args)   # a transform that ended leaves the values its tensors stood for
         tensors = tensors_of(args)
