@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from .. import _C, op
 from ..devices import handlers
 from ..op import Library, Meta, Spec, find_op
-from ..op.convolve import PLANNED, overlap_steps, suits_overlap, walk_steps, weight_steps
+from ..op.convolve import PLANNED, overlap_steps, refuse_finish, suits_overlap, walk_steps, weight_steps
 from ..op.convolve_walk import Walk, Weights, Window, array_of, forward_axes, mirrored_axes
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
@@ -240,6 +240,7 @@ class Convolution(Library):
         room.temp(input.dtype, (needed,))
         steps = [*copies, *out]
         if turns:   # channels go last, where they lie densely
+            refuse_finish("a result that is copied to another layout")
             order = (0, *range(2, len(shape)), 1)
             flipped = Dense(tuple(shape[d] for d in order), tuple(rows[d] for d in order), input.dtype)
             steps += copy_steps(input.device, flipped, target, (inputs, 0), tuple(strides[d] for d in order))

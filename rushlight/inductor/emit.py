@@ -14,7 +14,7 @@ from ..codegen.schedule import schedule_rows
 from ..codegen.schedule.cpu_contraction import packing_apart
 from ..loops.inline import inline
 from ..op.pack import lowered_steps, packed
-from . import packing
+from . import conv_epilogues, packing
 from .compiled import PlanParts
 from .join import group_lowered
 from .packing import moved
@@ -139,6 +139,8 @@ class Emitter:
             self.lowered(unit.nodes[0].lowered, unit.nodes[0].inputs, [v.buffer for v in unit.nodes[0].results])
         elif unit.form == "product":
             self.product(unit, read_outside)
+        elif unit.form == "convolution":
+            self.convolution(unit, read_outside)
         elif unit.form == "call":
             self.call(unit.nodes[0])
         elif unit.form == "steps" or unit.form == "rows":
@@ -189,6 +191,22 @@ class Emitter:
         temporaries = set(range(len(places), len(places) + len(slots) - len(outs)))
         places += [(self.slot(*s), 0) for s in slots[len(outs) :]]
         self.add(packing.unpacked(self, steps, places, [v.buffer for v in inputs], temporaries), places)
+
+    def convolution(self, unit: Unit, read_outside: Callable[[Buffer], bool]) -> None:
+        """A convolution and what its kernels compute of its results (conv_epilogues.py)."""
+        first, *rest = unit.nodes
+        finished = first.finished
+        (out,) = [v for n in rest for v in n.results if read_outside(v.buffer)]
+        steps, _ = finished.plan.parts
+        places = [*map(self.place, first.inputs)]
+        temporaries = set()
+        for kind, dtype, sizes, strides, _source, _offset in finished.plan.outputs:
+            if kind == "temp":
+                temporaries.add(len(places))
+            places.append((self.slot("temp", dtype, sizes, strides), 0) if kind == "temp" else self.place(out))
+        steps = [conv_epilogues.placed(step, len(places), finished) for step in steps]
+        places += map(self.place, finished.values)
+        self.add(packing.unpacked(self, steps, places, [v.buffer for v in first.inputs], temporaries), places)
 
     def plan(self, node: Node) -> None:
         """The steps of an op's own plan."""

@@ -1,9 +1,9 @@
-"""Pointwise ops behind a product, computed while its sums are in the nearest cache.
+"""Pointwise ops behind a product or a convolution, computed while its sums are in the nearest cache.
 
 Enters: a `Grouping` after merging, and the graph's outputs. Leaves: units of the form "product", a product and then the
-pointwise ops that read it. Nobody else may read it, so a forward that keeps it for a backward is left as it is. What
-else they read must be as short as a row (a bias, a scale): rows of a residual would be read in pieces, which takes
-longer than a loop of its own.
+pointwise ops that read it, or "convolution", likewise. Nobody else may read it, so a forward that keeps it for a
+backward is left as it is. What else ops behind a product read must be as short as a row (a bias, a scale): rows of a
+residual would be read in pieces, which takes longer than a loop of its own. Convolutions read residuals row by row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 from ..codegen.schedule.cpu_contraction import is_tiled
 from ..loops.lowered import NotLowerable
-from . import settings
+from . import conv_epilogues, settings
+from .join import group_lowered
 from .read_graph import Node, Reader
 from .units import Grouping, Unit, numbers_in
 from .values import Buffer, Value
@@ -38,19 +39,29 @@ def join_epilogues(grouping: Grouping, reader: Reader, outputs: Sequence[Value])
         if len(stored) != 1:
             continue
         for before in [units[k] for k in numbers_in(u.before)]:
-            if before.form == "steps" and fits(u, before.nodes[0], kept, readers) and not between(units, before, u):
-                lowered = product_of(reader, before.nodes[0])
-                if lowered is not None:
-                    join(grouping, before, u, lowered)
+            if before.form != "steps" or not fits(u, before.nodes[0], kept, readers) or between(units, before, u):
+                continue
+            first = before.nodes[0]
+            if first.definition.name == "convolution":
+                first.finished = conv_epilogues.finished(reader, first, *group_lowered(u.nodes, stored))
+                if first.finished is not None:
+                    join(grouping, before, u, "convolution")
                     break
+            elif (lowered := product_of(reader, first)) is not None:
+                first.lowered = lowered
+                join(grouping, before, u, "product")
+                break
 
 
 def fits(unit: Unit, product: Node, kept: set[Buffer], readers: dict[Buffer, set[int]]) -> bool:
     """Whether the unit's loop is over the product's result, which it alone reads."""
-    if product.definition.name not in PRODUCTS or product.writes or product.is_settled:
+    name = product.definition.name
+    if name not in PRODUCTS and name != "convolution" or product.writes or product.is_settled:
         return False
     (result,) = product.results
-    if result.buffer in kept or readers.get(result.buffer) != {unit.number} or result.dtype.code != "f32":
+    if result.buffer in kept or readers.get(result.buffer) != {unit.number}:
+        return False
+    if not (conv_epilogues.fits(result) if name == "convolution" else result.dtype.code == "f32"):
         return False
     values = [v for n in (product, *unit.nodes) for v in (*n.inputs, *n.results)]
     if any(v.varies for v in values) or not result.is_whole or len(result.sizes) < 2:
@@ -59,6 +70,8 @@ def fits(unit: Unit, product: Node, kept: set[Buffer], readers: dict[Buffer, set
     inner = [v for n in unit.nodes for v in (*n.results, *[v for v in n.inputs if v.buffer in made])]
     if any(v.sizes != result.sizes or not v.is_whole or not v.is_contiguous for v in (result, *inner)):
         return False
+    if name == "convolution":
+        return True
     others = [v for n in unit.nodes for v in n.inputs if v.buffer not in made]
     return all(math.prod(v.sizes) <= result.sizes[-1] for v in others)
 
@@ -80,11 +93,10 @@ def product_of(reader: Reader, node: Node) -> Any:
     return lowered if tuple(lowered.shape) == sizes and is_tiled(lowered) else None
 
 
-def join(grouping: Grouping, first: Unit, last: Unit, lowered: Any) -> None:
+def join(grouping: Grouping, first: Unit, last: Unit, form: str) -> None:
     """Both units as one, in the place of the last."""
     product = first.nodes[0]
-    product.lowered = lowered
-    last.form, last.nodes = "product", [product, *last.nodes]
+    last.form, last.nodes = form, [product, *last.nodes]
     own, rest = 1 << last.number, ~(1 << first.number)
     last.before = (last.before | first.before) & rest
     del grouping.units[first.number]

@@ -47,6 +47,7 @@ class Node:
         self.form = "call"
         self.lowered: Lowered | None = None
         self.plan: Any = None
+        self.finished: Any = None             # the plan with ops behind it (conv_epilogues.py)
         self.cost: int | None = None          # instructions for an element, once somebody counted them (merge.py)
         self.results: list[Value] = []
         self.single = True

@@ -8,6 +8,7 @@ Enters: nodes in the order of the graph. Leaves: `Unit`s in an order that comput
     fold     a reduction; pointwise ops that nobody else reads are computed where it reads them
     steps    an op with a plan of its own: products, convolutions, attention, moves
     product  a matrix product, and pointwise ops computed of its sums (epilogues.py)
+    convolution  the same of a convolution
     call     an op run in Python
 
 A node joins the unit of one of its producers if that makes no circle:

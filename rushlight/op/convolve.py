@@ -22,9 +22,11 @@ from typing import Any
 from .. import _C
 from ..codegen import few_rows
 from ..codegen.library import convolve, dots, micro_kernel, overlap
-from ..codegen.library.interface import Tile, kernel_of, tile_of, tile_shapes
+from ..codegen.library.finish import Finish
+from ..codegen.library.interface import Interface, Tile, kernel_of, tile_of, tile_shapes
 from ..codegen.targets import vector_bits
 from ..loops import expr
+from ..loops.lowered import NotLowerable
 from ..loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ..loops.record import Record
 from .convolve_tiles import (
@@ -298,6 +300,7 @@ def product_steps(
 
 class _Wanted(threading.local):
     form: str | int | None = None
+    finish: Finish | None = None
 
 
 _wanted = _Wanted()
@@ -318,6 +321,39 @@ def computing_as(form: str | int | None) -> Iterator[None]:
         _wanted.form = before
 
 
+@contextlib.contextmanager
+def finishing(finish: Finish) -> Iterator[None]:
+    """Inside, kernels of convolutions compute what comes behind them: steps of `finishers` take its operands last, for
+    which the planner names the input. Forms whose kernels cannot are refused (`NotLowerable`)."""
+    before, _wanted.finish = _wanted.finish, finish
+    try:
+        yield
+    finally:
+        _wanted.finish = before
+
+
+# kernels with ops behind them: how many operands they have of their own, of which the last is the result
+finishers: dict[int, int] = {}
+
+
+def finished(interface: Interface, code: str, shape: int, spots: list[Any]) -> tuple[int, list[Any]]:
+    """The address of a kernel, with what is to come behind it, and its operands."""
+    finish = _wanted.finish
+    if finish is None:
+        return kernel_of(interface, code, shape).address, spots
+    if finish.elements and interface.finishes != "elements":
+        refuse_finish(f"{interface.name} reading elements")
+    address = kernel_of(interface, code, shape, finish).address
+    finishers[address] = len(spots)
+    return address, [*spots, *[spots[0]] * finish.operands]
+
+
+def refuse_finish(what: str) -> None:
+    """Say that nothing can come behind these steps, where something is to."""
+    if _wanted.finish is not None:
+        raise NotLowerable(f"convolution: {what} has no ops behind it")
+
+
 def walk_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, as_product: bool = True
 ) -> tuple[list[tuple], int]:
@@ -329,13 +365,14 @@ def walk_steps(
     form = _wanted.form
     as_product = as_product and form in (None, "product")
     if as_product and (results := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
+        refuse_finish("a matrix product")
         return results
     if suits_depthwise(walk):
-        step = depthwise_step(code, walk, weights, bias)
+        step = depthwise_step(code, walk, weights, bias, finished)
         if step is not None:
             return [step], 0
     if suits_tiles(code, walk) if form is None else form == "tiles" and fits_tiles(code, walk):
-        return tile_steps(walk, weights, bias, scratch, offset)
+        return tile_steps(walk, weights, bias, scratch, offset, finished)
     empty = not walk.rows
     if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)
@@ -370,8 +407,7 @@ def walk_steps(
     ]
     work = cut.block * walk.rows * min(walk.outs, cut.per_cut * tile.rows)
     step = (
-        kernel_of(convolve.FORWARD, code, shape).address,
-        spots,
+        *finished(convolve.FORWARD, code, shape, spots),
         params,
         walk.groups * cut.cuts * cut.blocks,
         max(1, WORK // work),
@@ -503,6 +539,7 @@ def overlap_steps(
 ) -> tuple[list[tuple], int]:
     """Steps of a transposed convolution to `outs` (channels, spatial...): products of single taps, then their sums,
     some images at a time."""
+    refuse_finish("a sum of overlapping products")
     itemsize = tile_of(code).size
     pixels, taps = prod(sizes), prod(window.kernel)
     each = pixels * taps * outs[0]

@@ -8,6 +8,7 @@ and `weight_suits_tiles` say what these are for.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from itertools import product as combinations
 from math import ceil
 
@@ -86,8 +87,11 @@ def suits_depthwise(walk: Walk) -> bool:
     return walk.channels == 1 and walk.outs <= 3 and walk.groups > 1 and walk.rows > 0
 
 
-def depthwise_step(code: str, walk: Walk, weights: Weights, bias: int | None) -> tuple | None:
-    """The step computing a depthwise walk; None if its geometry does not fit."""
+def depthwise_step(
+    code: str, walk: Walk, weights: Weights, bias: int | None, finished: Callable[..., tuple]
+) -> tuple | None:
+    """The step computing a depthwise walk; None if its geometry does not fit. `finished` gives the kernel, and its
+    operands, with what comes behind it (op/convolve.py)."""
     size = tile_of(code).size
     cut = blocks_of(walk, depthwise.BUFFER // size, tile_of(code).lanes)
     if cut is None or (walk.outs > 1 and weights.group != walk.outs * weights.out):
@@ -102,8 +106,7 @@ def depthwise_step(code: str, walk: Walk, weights: Weights, bias: int | None) ->
     work = walk.pixels // walk.images * (walk.taps + 4)
     params = depthwise_params(walk, cut, weights, bias is not None)
     return (
-        kernel_of(depthwise.FORWARD, code).address,
-        spots,
+        *finished(depthwise.FORWARD, code, 0, spots),
         params,
         walk.images * walk.groups * walk.outs,
         max(1, WORK // 8 // work),
@@ -169,9 +172,11 @@ def weight_suits_tiles(code: str, walk: Walk) -> bool:
     return not tile_of(code).masked and walk.pixels >= MANY and suits_tiles(code, walk)
 
 
-def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int) -> tuple[list[tuple], int]:
+def tile_steps(
+    walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, finished: Callable[..., tuple]
+) -> tuple[list[tuple], int]:
     """Steps computing a 3x3 walk in tiles, a chunk of them at a time,
-    and the elements used from `offset` of slot `scratch`."""
+    and the elements used from `offset` of slot `scratch`. `finished`: as of `depthwise_step`."""
     tile, points, block = tile_of("f32"), winograd.POINTS, winograd.BLOCK
     size, outs, channels = tile.size, walk.outs, walk.channels
     d, h, w = walk.axes
@@ -239,8 +244,10 @@ def tile_steps(walk: Walk, weights: Weights, bias: int | None, scratch: int, off
                 -1,
             ),
             (
-                kernel_of(winograd.OUTPUT, "f32").address,
-                [spots[2], walk.source.slot if bias is None else bias, walk.place(size)],
+                *finished(
+                    winograd.OUTPUT, "f32", 0,
+                    [spots[2], walk.source.slot if bias is None else bias, walk.place(size)],
+                ),
                 params,
                 blocks * ceil(outs / winograd.SLICE),
                 1,

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..writer import ABI, Reg, Writer, declarations, mask_declarations
+from .finish import Finish, finish_text
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .micro_kernel import ADD, BIAS, ZERO, call_multiply, multiply_text, multiply_texts, transposed
 from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients, pack_text
@@ -29,7 +30,7 @@ def spare_tiles(tile: Tile) -> int:
     return SPARE // (tile.size * tile.rows * tile.columns)
 
 
-def forward_text(tile: Tile) -> str:
+def forward_text(tile: Tile, finish: Finish | None = None) -> str:
     """Per item, slice after slice of window rows, and strip after strip of a block's pixels:
     every panel of weights meets the strip.
 
@@ -97,8 +98,31 @@ def forward_text(tile: Tile) -> str:
                     own = w.at(windows, w.mul(k.i, stride), tile.element)
                     with tiles.strips() as (nth, column, vectors), w.loop(panel0, panels) as p:
                         tiles.one_tile(p.i, nth, column, vectors, w.at(own, column, tile.element))
+        if finish is not None:
+            row0 = w.mul(panel0, tile.rows)
+            rows = w.sub(w.min(w.mul(panels, tile.rows), w["outs"]), row0)
+            finish_item(w, tile, target, joined, stretches, row0, rows, w.add(w.mul(group, w["outs"]), row0))
     products = [multiply_text(tile, stride)] if tile.by_lane else multiply_texts(tile, stride)
-    return "\n".join([w.text(), pack_text(tile, stride), *products, declared(tile)])
+    return with_finish("\n".join([w.text(), pack_text(tile, stride), *products, declared(tile)]), tile, finish, FORWARD)
+
+
+def finish_item(
+    w: Writer, tile: Tile, target: Reg, joined: Reg, stretches: Reg, row0: Reg, rows: Reg, channel: Reg
+) -> None:
+    """What comes behind the sums of an item (finish.py): by then they are complete, and in the nearest caches."""
+    with w.loop(0, stretches) as s:
+        entry = w.at(joined, w.mul(s.i, JOINED), "i64")
+        offset, length = (w.load("i64", w.at(entry, n, "i64"), 8) for n in (0, 1))
+        to = w.at(target, w.add(w.mul(row0, w["out_channel"]), offset), tile.element)
+        w.call("finish", to, w["out_channel"], rows, length, w["out_column"], channel, 1, w["ptrs"])
+
+
+def with_finish(text: str, tile: Tile, finish: Finish | None, interface: Interface) -> str:
+    """The text of a kernel, and of what it calls for its results."""
+    if finish is None:
+        return text
+    operands = interface.operands
+    return f"{text}\n{finish_text(tile, finish, len(operands), operands.index('result'), text)}"
 
 
 def declared(tile: Tile) -> str:
@@ -117,6 +141,7 @@ FORWARD = declare(
             "a block or depth beyond the tile's, more tiles of a cut than the spare memory holds, and weights in place"
             " whose outputs do not fill panels or whose inner taps do not fill depth and near"
         ),
+        finishes="elements",
     )
 )
 

@@ -11,6 +11,7 @@ then every tap reads plain neighbours.
 from __future__ import annotations
 
 from ..writer import ABI, Reg, Writer, declarations, mask_declarations
+from .finish import Evaluator, Finish, variables
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .packing import copy_row, fill_zeros
 
@@ -139,8 +140,8 @@ def place(w: Writer, z: Reg, y: Reg, x: Reg) -> Reg:
     return w.total(w.mul(z, w["out_depth"]), w.mul(y, w["out_row"]), w.mul(x, w["out_column"]))
 
 
-def row_text(tile: Tile) -> str:
-    """row(buffer row, weights, places, taps, start, target, columns): one row of results, to whole vectors."""
+def row_text(tile: Tile, finish: Finish | None, declared: dict[str, str]) -> str:
+    """row(buffer row, weights, places, taps, start, target, columns, numbers): one row of results, to whole vectors."""
     w = Writer(
         "row",
         [
@@ -151,6 +152,7 @@ def row_text(tile: Tile) -> str:
             (tile.element, "start"),
             ("ptr", "target"),
             ("i64", "columns"),
+            *numbers_of(tile, finish),
         ],
         "internal ",
     )
@@ -165,7 +167,7 @@ def row_text(tile: Tile) -> str:
             factor = w.splat(w.load(tile.element, own, tile.size), tile.lanes)
             values = [w.load(tile.vector, w.at(where, v * tile.lanes, tile.element), tile.size) for v in range(count)]
             t.next = [w.fma(value, factor, old) for value, old in zip(values, t.carry, strict=True)]
-        for v, value in enumerate(t.carry):
+        for v, value in enumerate(behind(w, tile, finish, t.carry, declared)):
             w.store(value, w.at(w["target"], w.add(at, v * tile.lanes), tile.element), tile.size)
 
     with w.loop(0, w.sub(w["columns"], GROUP * tile.lanes - 1), GROUP * tile.lanes) as wide:
@@ -175,9 +177,9 @@ def row_text(tile: Tile) -> str:
     return w.text()
 
 
-def short_text(tile: Tile, vectors: int) -> str:
-    """short(buffer row, distance of rows, rows, weights, places, taps, start, target): some rows of `vectors` vectors;
-    in place of those past the last `rows`, the last again."""
+def short_text(tile: Tile, vectors: int, finish: Finish | None, declared: dict[str, str]) -> str:
+    """short(buffer row, distance of rows, rows, weights, places, taps, start, target, numbers): some rows of `vectors`
+    vectors; in place of those past the last `rows`, the last again."""
     w = Writer(
         f"short{vectors}",
         [
@@ -189,6 +191,7 @@ def short_text(tile: Tile, vectors: int) -> str:
             ("i64", "taps"),
             (tile.element, "start"),
             ("ptr", "target"),
+            *numbers_of(tile, finish),
         ],
         "internal ",
     )
@@ -206,13 +209,13 @@ def short_text(tile: Tile, vectors: int) -> str:
                 value = w.load(tile.vector, w.at(where, v * tile.lanes, tile.element), tile.size)
                 results.append(w.fma(value, factor, t.carry[r * vectors + v]))
         t.next = results
-    for k, value in enumerate(t.carry):
+    for k, value in enumerate(behind(w, tile, finish, t.carry, declared)):
         at = k // vectors * GROUP + k % vectors
         w.store(value, w.at(w["target"], at * tile.lanes, tile.element), tile.size)
     return w.text()
 
 
-def forward_text(tile: Tile) -> str:
+def forward_text(tile: Tile, finish: Finish | None = None) -> str:
     """Planes one after the other, block by block."""
     w = Writer("conv_depthwise", ABI)
     buffer = w.scratch(tile.element, BUFFER // tile.size + 64)
@@ -233,6 +236,9 @@ def forward_text(tile: Tile) -> str:
             tile.element, w.select(biased, w.at(w["bias_data"], channel, tile.element), w["weights"]), tile.size
         )
         start = w.select(biased, given, Reg("0.0", tile.element))
+        own = range(len(FORWARD.operands), len(FORWARD.operands) + (0 if finish is None else finish.channels))
+        numbers = [w.load("ptr", w.at(w["ptrs"], k, "ptr"), 8) for k in own]
+        numbers = [w.load(tile.element, w.at(q, channel, tile.element), tile.size) for q in numbers]
 
         def short_rows(z: Reg, y: Reg, x: Reg, rows: Reg, columns: Reg) -> Reg:
             """Short rows, several at once; returns how many were computed: all or none."""
@@ -242,7 +248,7 @@ def forward_text(tile: Tile) -> str:
                 whole = w.select(w.compare("eq", width, vectors), rows, 0)
                 with w.loop(0, whole, count) as r:
                     source, some = w.at(buffer, w.mul(r.i, apart), tile.element), w.min(w.sub(rows, r.i), count)
-                    w.call(f"short{vectors}", source, apart, some, weights, w["places"], w["taps"], start, line)
+                    w.call(f"short{vectors}", source, apart, some, weights, w["places"], w["taps"], start, line, *numbers)  # noqa: B023
                     target = w.at(result, place(w, z, w.add(y, r.i), x), tile.element)
                     store_rows(w, tile, target, line, vectors, some, columns)
             return w.select(w.compare("sle", width, max(ABREAST)), rows, 0)
@@ -251,13 +257,33 @@ def forward_text(tile: Tile) -> str:
             done = short_rows(z, y, x, rows, columns)
             with w.loop(done, rows) as r:
                 source = w.at(buffer, w.mul(w.mul(w.mul(r.i, w["step_h"]), w["step_w"]), w["pitch"]), tile.element)
-                w.call("row", source, weights, w["places"], w["taps"], start, line, columns)
+                w.call("row", source, weights, w["places"], w["taps"], start, line, columns, *numbers)  # noqa: B023
                 target = w.at(result, place(w, z, w.add(y, r.i), x), tile.element)
                 store_row(w, tile, target, line, columns)
 
         blocks(w, tile, buffer, plane, body)
-    short = [short_text(tile, vectors) for vectors in ABREAST]
-    return "\n".join([w.text(), fill_text(tile), row_text(tile), *short, declared(tile)])
+    declarations_of_finish: dict[str, str] = {}
+    rows = [row_text(tile, finish, declarations_of_finish)]
+    rows += [short_text(tile, vectors, finish, declarations_of_finish) for vectors in ABREAST]
+    known = declared(tile)
+    more = [line for line in declarations_of_finish.values() if line not in known]
+    return "\n".join([w.text(), fill_text(tile), *rows, known, *more])
+
+
+def behind(w: Writer, tile: Tile, finish: Finish | None, sums: list[Reg], declared: dict[str, str]) -> list[Reg]:
+    """What comes behind sums (finish.py), which are in registers; `declared` gets what it calls."""
+    if finish is None:
+        return sums
+    numbers = [w.splat(w[f"number{k}"], tile.lanes) for k in range(finish.channels)]
+    evaluator = Evaluator(w, finish)
+    results = evaluator.results(tile.lanes, [variables([value], numbers) for value in sums])
+    declared.update(evaluator.out.declared)
+    return [Reg(value, tile.vector) for value in results]
+
+
+def numbers_of(tile: Tile, finish: Finish | None) -> list[tuple[str, str]]:
+    """The parameters that hold numbers of the channel."""
+    return [] if finish is None else [(tile.element, f"number{k}") for k in range(finish.channels)]
 
 
 def store_rows(w: Writer, tile: Tile, target: Reg, line: Reg, vectors: int, rows: Reg, columns: Reg) -> None:
@@ -434,6 +460,7 @@ FORWARD = declare(
         PARAMS,
         "images, channels",
         forward_text,
+        finishes="channels",
     )
 )
 WEIGHT = declare(

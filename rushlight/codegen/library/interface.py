@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...base.notice import waiting_for
 from ...base.show import show, shown_words
@@ -88,15 +88,18 @@ def tile_of(code: str, shape: int = 0, bits: int | None = None) -> Tile:
 
 
 class Interface(NamedTuple):
-    """A library kernel: `make(tile)` writes its text for a tile; `codes` are the dtypes it takes."""
+    """A library kernel: `make(tile)` writes its text for a tile; `codes` are the dtypes it takes. Where it `finishes`,
+    `make(tile, finish)` is the same with pointwise ops behind it (finish.py), whose operands follow its own: numbers of
+    "channels", or "elements" too."""
 
     name: str
     operands: tuple[str, ...]
     params: tuple[str, ...]
     items: str                  # what the parallel range counts
-    make: Callable[[Tile], str]
+    make: Callable[..., str]
     codes: tuple[str, ...] = ("f32", "f64")
     refuses: str = ""           # what its caller must not ask for
+    finishes: str = ""
 
     def tile(self, code: str, shape: int = 0, bits: int | None = None) -> Tile:
         if code not in self.codes:
@@ -118,6 +121,7 @@ class Text(NamedTuple):
 
     interface: Interface
     tile: Tile
+    finish: Any = None
 
     @property
     def name(self) -> str:
@@ -128,17 +132,19 @@ class Text(NamedTuple):
         return self.interface.params
 
     def digest(self) -> bytes:
-        """The name and the tile; the cache's key holds the generator's sources besides."""
-        return digest(repr((self.name, self.params, tuple(self.tile))).encode())
+        """The name, the tile and what is behind it; the cache's key holds the generator's sources besides."""
+        behind = () if self.finish is None else (self.finish.key,)
+        return digest(repr((self.name, self.params, tuple(self.tile), *behind)).encode())
 
 
-def text_of(interface: Interface, code: str, target: Target, shape: int = 0) -> str:
+def text_of(interface: Interface, code: str, target: Target, shape: int = 0, finish: Any = None) -> str:
     """The LLVM module of a kernel for a target."""
-    return module_of(interface, interface.tile(code, shape, target.vector_bits), target)
+    return module_of(interface, interface.tile(code, shape, target.vector_bits), target, finish)
 
 
-def module_of(interface: Interface, tile: Tile, target: Target) -> str:
-    return f'target triple = "{target.triple}"\n{interface.make(tile)}'
+def module_of(interface: Interface, tile: Tile, target: Target, finish: Any = None) -> str:
+    text = interface.make(tile) if finish is None else interface.make(tile, finish)
+    return f'target triple = "{target.triple}"\n{text}'
 
 
 def assembly_of(interface: Interface, code: str, target: Target, shape: int = 0) -> str:
@@ -151,7 +157,7 @@ def assembly_of(interface: Interface, code: str, target: Target, shape: int = 0)
 def _host_object(kernel: Text) -> bytes:
     from ..cpu import compile_ir, host_target
 
-    text, words = module_of(kernel.interface, kernel.tile, host_target()), shown_words()
+    text, words = module_of(kernel.interface, kernel.tile, host_target(), kernel.finish), shown_words()
     if "llvm" in words:
         show("llvm", kernel.name, text)
     if "asm" in words:
@@ -160,16 +166,16 @@ def _host_object(kernel: Text) -> bytes:
         return compile_ir(text, host_target(), "object")
 
 
-_loaded: dict[tuple[str, str, int], Kernel] = {}
+_loaded: dict[tuple[str, str, int, str | None], Kernel] = {}
 
 
-def kernel_of(interface: Interface, code: str, shape: int = 0) -> Kernel:
+def kernel_of(interface: Interface, code: str, shape: int = 0, finish: Any = None) -> Kernel:
     """The kernel for one of this processor's tiles, loaded."""
-    key = (interface.name, code, shape)
+    key = (interface.name, code, shape, None if finish is None else finish.key)
     found = _loaded.get(key)
     if found is None:
         fresh = bool(shown_words() & {"llvm", "asm"})
-        found = _loaded[key] = cache.kernel(Text(interface, interface.tile(code, shape)), _host_object, fresh)
+        found = _loaded[key] = cache.kernel(Text(interface, interface.tile(code, shape), finish), _host_object, fresh)
     return found
 
 

@@ -23,6 +23,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..writer import ABI, Reg, Writer, declarations
+from .convolve import with_finish
+from .finish import Finish
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .micro_kernel import ADD, ZERO, multiply_text
 from .packing import GEOMETRY, RUN, copy_row, fill_zeros, find_runs
@@ -33,6 +35,7 @@ POINTS = ROWS * COLUMNS
 BLOCK = 96               # tiles handled together
 SLICE = 8                # channels or outputs an item handles
 NEAR, FAR = 16, 128      # channels summed one after the other; channels whose blocks are
+AREA = 3                 # numbers of an area: offset, rows, columns
 GATHER = 16              # channels of a panel of weights handled together
 A, B = 0.5**0.5, 2**0.5  # a^2 = 1/2, b^2 = 2
 TILES = (
@@ -323,20 +326,22 @@ def product_text(tile: Tile) -> str:
     return "\n".join([w.text(), multiply_text(tile, tile.columns), declarations(tile.lanes, tile.element)])
 
 
-def output_text(tile: Tile) -> str:
+def output_text(tile: Tile, finish: Finish | None = None) -> str:
     """Results of neighbouring whole tiles are stored as rows; others element by element,
     as far as the result reaches."""
     w = Writer("conv_winograd_output", ABI)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK + tile.columns)
     heights, widths = w.scratch("i64", BLOCK), w.scratch("i64", BLOCK)
     corner = w.scratch(tile.element, HIGH * WIDE * tile.lanes)
+    areas = None if finish is None else w.scratch("i64", AREA * BLOCK)
     load_params(w, TILES)
     load_pointers(w, *OUTPUT.operands)
     rows = w.mul(w.div(w.add(w["outs"], tile.rows - 1), tile.rows), tile.rows)
     with w.loop(w["begin"], w["end"]) as item:
         part, block, first, count = block_of(w, item.i)
-        find_runs(w, runs, offsets, first, count)
+        number = find_runs(w, runs, offsets, first, count)
         find_extents(w, heights, widths, first, count)
+        many = None if finish is None else find_areas(w, areas, runs, number, offsets, heights, widths)
         out0 = w.mul(part, SLICE)
         with w.loop(out0, w.min(w.add(out0, SLICE), w["outs"])) as o:
             biased = w.compare("eq", w["bias"], 1)
@@ -363,7 +368,38 @@ def output_text(tile: Tile) -> str:
                         for row in in_both(w, result_down, result_across, (ROWS, COLUMNS), point)
                     ]
                     store_tiles(w, tile, results, plane, offsets, heights, widths, w.add(p.i, v.i), count, corner)
-    return "\n".join([w.text(), declarations(tile.lanes, tile.element)])
+            if finish is not None:
+                with w.loop(0, many) as a:
+                    area = w.at(areas, w.mul(a.i, AREA), "i64")
+                    offset, rows_, columns_ = (w.load("i64", w.at(area, n, "i64"), 8) for n in range(AREA))
+                    to = w.at(plane, offset, tile.element)
+                    w.call("finish", to, w["row"], rows_, columns_, w["column"], o.i, 0, w["ptrs"])
+    return with_finish("\n".join([w.text(), declarations(tile.lanes, tile.element)]), tile, finish, OUTPUT)
+
+
+def find_areas(w: Writer, areas: Reg, runs: Reg, number: Reg, offsets: Reg, heights: Reg, widths: Reg) -> Reg:
+    """Write the areas of a plane that runs of tiles make: offset, rows, columns. Where rows follow each other in
+    memory, runs make one long row together. Returns how many there are."""
+    with w.loop(0, number, carry=[Reg("0", "i64"), Reg("-1", "i64")]) as r:
+        found, end = r.carry        # areas, and where the last one ends if it is one row
+        run = w.at(runs, w.mul(r.i, RUN), "i64")
+        length, place = (w.load("i64", w.at(run, n, "i64"), 8) for n in (4, 5))
+        last = w.sub(length, 1)
+        offset, height, width = (
+            w.load("i64", w.at(table, at, "i64"), 8)
+            for table, at in ((offsets, place), (heights, place), (widths, w.add(place, last)))
+        )
+        columns = w.add(w.mul(last, WIDE), width)
+        dense = w.both(w.compare("eq", columns, w["row"]), w.compare("eq", w["column"], 1))
+        follows = w.both(dense, w.compare("eq", offset, end))
+        rows, wide = w.select(dense, 1, height), w.select(dense, w.mul(height, columns), columns)
+        place = w.select(follows, w.sub(found, 1), found)
+        area = w.at(areas, w.mul(place, AREA), "i64")
+        start = w.select(follows, w.load("i64", area, 8), offset)
+        for n, value in enumerate((start, rows, w.select(follows, w.sub(w.add(offset, wide), start), wide))):
+            w.store(value, w.at(area, n, "i64"), 8)
+        r.next = [w.add(place, 1), w.select(dense, w.add(offset, wide), -1)]
+    return r.carry[0]
 
 
 def find_extents(w: Writer, heights: Reg, widths: Reg, first: Reg, count: Reg) -> None:
@@ -472,5 +508,6 @@ OUTPUT = declare(
         output_text,
         ("f32",),
         PLANES,
+        "elements",
     )
 )
