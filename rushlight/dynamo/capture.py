@@ -37,7 +37,7 @@ from .outside import Outside
 from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
-from .sources import AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source
+from .sources import AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source, is_buffer
 from .stored_values import Left
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
@@ -304,7 +304,8 @@ class _Attempt:
             return None, []
         result = _LazyGraphModule(recorder.root, graph, self.code.co_name)
         result.shape_env = self.env
-        result.meta["static_inputs"] = [i for i, (_, real) in enumerate(inputs) if isinstance(real, Parameter)]
+        result.meta["static_inputs"] = [i for i, (source, real) in enumerate(inputs)
+                                        if isinstance(real, Parameter) or is_buffer(source)]  # fmt: skip
         result.meta["fullgraph"] = self.settings.fullgraph
         result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
         changed = [] if failed is None else written(self.machine, graph, inputs)

@@ -247,6 +247,11 @@ class Item(Source):
         return f"{self.base}[{self.key!r}]"
 
 
+def is_buffer(source: Source) -> bool:
+    """Whether a source names a buffer of a module."""
+    return isinstance(source, Item) and isinstance(source.base, Item) and source.base.key == "_buffers"
+
+
 class HeldItem(Source):
     """What a dict holds under a key, whatever its class makes of `base[key]`."""
 

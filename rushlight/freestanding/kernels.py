@@ -31,7 +31,9 @@ def kernel_text(address: int, target: Target) -> tuple[str, str]:
     """(function, LLVM IR) of the kernel at an address, for a target."""
     name, text = _text(address, target)
     if target.triple.startswith("wasm"):
-        text = without_fma(text, "product" in name or not isinstance(cache.source_of(address), Nest))
+        source = cache.source_of(address)
+        is_sum = not isinstance(source, Nest) and getattr(source, "finish", None) is None
+        text = without_fma(text, "product" in name or is_sum)
     return name, text
 
 
@@ -70,7 +72,7 @@ def _text(address: int, target: Target) -> tuple[str, str]:
         return source.name, codegen.emit_llvm(source, own)
     head = f'target triple = "{target.triple}"\n'
     if isinstance(source, interface.Text):
-        return source.name, interface.module_of(source.interface, source.tile, target)
+        return source.name, interface.module_of(source.interface, source.tile, target, source.finish)
     if isinstance(source, Transpose):
         return source.name, transpose_text(target.triple, source.size)
     if isinstance(source, PanelProduct):

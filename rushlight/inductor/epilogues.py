@@ -56,7 +56,7 @@ def join_epilogues(grouping: Grouping, reader: Reader, outputs: Sequence[Value])
 def fits(unit: Unit, product: Node, kept: set[Buffer], readers: dict[Buffer, set[int]]) -> bool:
     """Whether the unit's loop is over the product's result, which it alone reads."""
     name = product.definition.name
-    if name not in PRODUCTS and name != "convolution" or product.writes or product.is_settled:
+    if (name not in PRODUCTS and name != "convolution") or product.writes or product.is_settled:
         return False
     (result,) = product.results
     if result.buffer in kept or readers.get(result.buffer) != {unit.number}:

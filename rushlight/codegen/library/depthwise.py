@@ -248,7 +248,8 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
                 whole = w.select(w.compare("eq", width, vectors), rows, 0)
                 with w.loop(0, whole, count) as r:
                     source, some = w.at(buffer, w.mul(r.i, apart), tile.element), w.min(w.sub(rows, r.i), count)
-                    w.call(f"short{vectors}", source, apart, some, weights, w["places"], w["taps"], start, line, *numbers)  # noqa: B023
+                    rest = weights, w["places"], w["taps"], start, line, *numbers  # noqa: B023  written at once
+                    w.call(f"short{vectors}", source, apart, some, *rest)
                     target = w.at(result, place(w, z, w.add(y, r.i), x), tile.element)
                     store_rows(w, tile, target, line, vectors, some, columns)
             return w.select(w.compare("sle", width, max(ABREAST)), rows, 0)
