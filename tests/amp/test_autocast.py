@@ -423,10 +423,3 @@ def test_custom_ops_can_have_a_policy():
     assert double(x, 3).dtype is rl.float32
     with pytest.raises(ValueError, match="does not support autocast"):
         rl.library.register_autocast("amp_tests::double", "meta", rl.float16)
-
-
-def test_recurrent_layers_choose_in_their_bodies_inside_transforms():
-    cell = rl.nn.RNNCell(4, 6)
-    x = rl.randn(5, 2, 4)
-    with rl.autocast("cpu"):
-        assert rl.vmap(cell)(x).dtype is cell(x[0]).dtype is rl.bfloat16
