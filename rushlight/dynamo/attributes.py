@@ -31,6 +31,8 @@ MISSING = object()
 _STABLE = frozenset(sys.stdlib_module_names) | {"rushlight", "torch", "numpy"}
 _SAME_EVERYWHERE = ("math", "cmath", "string")      # modules whose constants no process has otherwise
 SYMBOLS = (SymInt, SymFloat, SymBool)
+_HEAP = 512      # the flag of classes that are made by programs
+_VALUES = (tuple, str, int, float, bytes, frozenset)      # built-in values that programs make classes of
 
 
 def is_stable(module: str | None) -> bool:
@@ -68,6 +70,7 @@ class Attributes:
     gradients: Any
     classes: Any
     optimizer_steps: Any
+    own_classes: dict[int, type]
     has_classes: bool      # whether tensors have attributes or rules of their own
 
     def twin_of(self, owner: Any) -> Twin | None:
@@ -92,9 +95,10 @@ class Attributes:
             raise GraphBreak("not modelled", "a traceback shows frames that did not run")
         if not is_python_class(kind) and not isinstance(owner, (BaseException, enum.Enum)):
             known = self.twin_of(owner)
-            if known is not None and known.kind == "opaque" and not isinstance(owner, (types.ModuleType, *LOCKS)):
+            if known is not None and known.is_closed and not isinstance(owner, (types.ModuleType, *LOCKS)):
                 raise GraphBreak("opaque object", f"{known.source} is a {kind.__qualname__}, asked for .{name}")
-            return self.native(getattr, (owner, name))
+            if not kind.__flags__ & _HEAP or not issubclass(kind, _VALUES):
+                return self.native(getattr, (owner, name))
         return self.object_attr(owner, kind, name)
 
     def object_attr(self, owner: Any, kind: type, name: str) -> Any:
@@ -166,7 +170,7 @@ class Attributes:
 
     def guard_class(self, kind: type, name: str, found: Any) -> None:
         """That a class still has this method."""
-        if not is_stable(kind.__module__):
+        if not is_stable(kind.__module__) and id(kind) not in self.own_classes:
             self.outside.guard(Kind.ID_IS, ClassAttribute(Constant(kind, kind.__qualname__), name), found)
 
     def own_dict(self, owner: Any) -> dict[str, Any]:
@@ -215,7 +219,7 @@ class Attributes:
     def class_value(self, kind: type, name: str, found: Any) -> Any:
         """Something that a class holds."""
         owner = holder(kind, name)
-        if isinstance(found, types.FunctionType) or is_stable(owner.__module__):
+        if isinstance(found, types.FunctionType) or is_stable(owner.__module__) or id(owner) in self.own_classes:
             return found
         return self.outside.admit(found, Attribute(Constant(owner, owner.__qualname__), name))
 
@@ -250,7 +254,7 @@ class Attributes:
         for one in mro[mro.index(start) + 1:]:
             if name in one.__dict__:
                 found = one.__dict__[name]
-                if isinstance(this, type):
+                if this is kind:
                     return self.from_super_class(one, this, found, name)
                 if type(found) is property:
                     return self.call(found.fget, (this,), {})
@@ -362,6 +366,9 @@ class Attributes:
             return self.store_tensor_attr(owner, name, value)
         known = self.twin_of(owner)
         is_shared = known is not None and known.kind in ("opaque", "itself", "function")
+        if id(owner) in self.own_classes:
+            self.native(type.__setattr__, (owner, name, value))
+            return None
         if isinstance(owner, (type, types.ModuleType)) or is_shared:
             raise GraphBreak("mutation", f"the attribute {name} of {shown(owner)} is written to")
         setter = on_class(kind, "__setattr__")
@@ -369,6 +376,8 @@ class Attributes:
             return self.store_module_attr(owner, name, value)
         if isinstance(setter, types.FunctionType):
             return self.call(setter, (owner, name, value), {})
+        if setter is not object.__setattr__ and isinstance(owner, dict):      # such as dict.__setitem__
+            return self.native(setter, (owner, name, value))
         self.plain_store(owner, name, value)
         return None
 

@@ -355,6 +355,11 @@ class _Attempt:
         tensors = [_bare(s) for s, real in self.outside.inputs
                    if isinstance(real, Tensor) and type(real) is not Parameter and not isinstance(s.root, Constant)]
         found = [Guard(tensors[0], Kind.NOT_ALIASED, tuple(tensors[1:]))] if len(tensors) > 1 else []
+        told_apart: dict[type, list[Source]] = {}
+        for known in map(self.machine.twin_of, self.machine.identified.values()):
+            if known is not None and known.kind != "itself" and not isinstance(known.source, Constant):
+                told_apart.setdefault(type(known.real), []).append(known.source)
+        found += [Guard(first, Kind.NOT_ALIASED, tuple(rest)) for first, *rest in told_apart.values() if rest]
         for known in effects.changed:
             others = tuple(
                 other.source for other in self.outside.by_twin.values()

@@ -156,7 +156,7 @@ class Effects:
         count = 0
         for one in type(known.twin).__mro__:
             for name, found in one.__dict__.items():
-                if not isinstance(found, types.MemberDescriptorType):
+                if not isinstance(found, types.MemberDescriptorType) or name == "__dict__":      # that of a namespace
                     continue
                 try:
                     value = found.__get__(known.twin)

@@ -82,6 +82,7 @@ class Frame:
         self.stack: list[Any] = []
         self.at = 0
         self.names: tuple[str, ...] = ()                  # keywords of the call that follows
+        self.members: dict[str, Any] | None = None        # of the class whose body this is
         self.now: Instruction = self.instructions[0]
 
     @property

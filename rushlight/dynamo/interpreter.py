@@ -8,12 +8,15 @@ built-in types and of modules known to be pure run as they are. Everything else 
 from __future__ import annotations
 
 import builtins
+import collections
+import dataclasses
 import functools
 import inspect
 import operator
 import os
 import sys
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -25,11 +28,13 @@ from ..nn import Module
 from ..op import ops
 from . import (
     arrays,
+    class_bodies,
     control,
     control_flow,
     function_modes,
     gradients,
     layouts,
+    library_rules,
     lists,
     locks,
     marked,
@@ -62,12 +67,14 @@ _INTERPRETED = tuple(
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _CAPTURE = _PACKAGE + "dynamo" + os.sep
+_WRITERS = frozenset(module.__file__ for module in (collections, dataclasses, typing))
 _NUMPY = f"{os.sep}numpy{os.sep}"
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
 assert control.OPS and control_flow and layouts and optimizers, "instructions that decide, rules: in their tables"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _FUNCTIONS = frozenset((types.FunctionType, types.MethodType, types.BuiltinFunctionType, type))
+_DISPATCH = functools.singledispatch(lambda x: x).dispatch.__code__  # type: ignore[attr-defined]
 _UNFIT = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
@@ -80,6 +87,13 @@ def _is_import(frame: types.FrameType | None) -> bool:
     return False
 
 
+def _is_written(frame: types.FrameType | None) -> bool:
+    """Whether a frame runs code that Python's library wrote for a class: methods of data classes, named tuples."""
+    while frame is not None and frame.f_code.co_filename.startswith(("<string>", "<dataclass")):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename in _WRITERS
+
+
 def _is_known(file: str) -> bool:
     """Whether code is this framework's, wherever it is installed, or of the standard library."""
     return file.startswith((_PACKAGE, "<frozen")) or (file.startswith(_STANDARD) and "site-packages" not in file)
@@ -90,7 +104,7 @@ def _watch(frame: types.FrameType, event: str, arg: Any) -> None:
     if event == "call":
         file = frame.f_code.co_filename
         # NumPy works on our arrays, or on none of the program's
-        if not _is_known(file) and _NUMPY not in file and not _is_import(frame):
+        if not _is_known(file) and _NUMPY not in file and not _is_written(frame) and not _is_import(frame):
             raise GraphBreak("python called back", f"a built-in function calls {frame.f_code.co_qualname}")
 
 
@@ -129,6 +143,7 @@ class Machine(Operators):
         self.codes: set[types.CodeType] = set()     # all that was interpreted
         self.handled: BaseException | None = None
         self.own: set[int] = set()                  # functions that the program itself made
+        self.own_classes: dict[int, type] = {}      # and classes, by their ids
         self.kept: list[Any] = []
         self.writes: dict[int, dict[str, Any]] = {}       # globals written to, by the id of their dict
         self.scopes: dict[int, dict[str, Any]] = {}
@@ -146,6 +161,7 @@ class Machine(Operators):
         self.has_classes = False
         self.optimizer_steps = optimizers.Steps()
         self.locks = locks.Locks()
+        self.identified: dict[int, Any] = {}         # objects whose id() was asked for
         self.steps_inside = False                   # whether steps of optimizers are ops of the graph
         outside.has_classes = self.note_classes
         recorder.interpose = self.op_called
@@ -339,7 +355,7 @@ class Machine(Operators):
         if kind is functools._lru_cache_wrapper:
             return self.call_cached(function, args, kwargs)
         if kind is weakref.ReferenceType:
-            return self.referent(function)
+            return library_rules.referent(self, function)
         if kind is operator.attrgetter:
             return natives.get_attributes(self, function, args)
         if arrays.is_numpy(function):
@@ -352,15 +368,6 @@ class Machine(Operators):
                 return self.call_module(function, args, kwargs)
             return self.call(found, (function, *args), kwargs)
         raise GraphBreak("native", f"a call of {shown(function)}, which is not known to be safe")
-
-    def referent(self, reference: weakref.ReferenceType) -> Any:
-        """What a weak reference from outside refers to, where the program has that by another name too."""
-        known = self.outside.by_real.get(id(reference()))
-        if known is None or known.twin is None:
-            raise GraphBreak("native", "a weak reference is followed to an object that is found nowhere else")
-        self.outside.guard(Kind.PREDICATE, known.source,
-                           Predicate(lambda value: value is reference(), "what a weak reference refers to"))
-        return known.twin
 
     def call_cached(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A function whose results are kept: of plain arguments they are what they are; of others it is called."""
@@ -391,6 +398,8 @@ class Machine(Operators):
         owner = getattr(function, "__self__", None)
         if isinstance(owner, locks.KINDS):
             return self.locks.call(owner, function.__name__, args, kwargs)
+        if isinstance(owner, type) and function.__name__ == "__call__" and function.__objclass__ is type:
+            return self.new_object(owner, args, kwargs)
         if isinstance(owner, Tensor) or (args and isinstance(args[0], Tensor)
                                              and isinstance(function, types.MethodDescriptorType)):  # fmt: skip
             rule = natives.TENSOR_METHODS.get(function.__name__)
@@ -429,6 +438,10 @@ class Machine(Operators):
             raise GraphBreak("asked for", f"{shown(function)} is marked to run as it is")
         if "_transform" in function.__dict__:      # vmap(f) and its like, made outside
             return self.call_transformed(function, args, kwargs)
+        if library_rules.is_get_logger(function):
+            return library_rules.logger(self, function, args, kwargs)
+        if code is _DISPATCH and id(function) not in self.own:
+            return self.dispatched(function, *args)
         if self.runs_natively(function):
             self.check_native_function(function, args, kwargs)
             given = tuple(self.wrapped(a) for a in args)
@@ -440,6 +453,13 @@ class Machine(Operators):
         frame = Frame(self, code, function.__globals__, self.bind(function, args, kwargs), self.closure_of(function))
         what, value = frame.run()
         return Generator(self, frame) if what == "generator" else value
+
+    def dispatched(self, dispatch: types.FunctionType, kind: type) -> Any:
+        """What `functools.singledispatch` has for a class."""
+        found = dispatch(kind)
+        self.outside.guard(Kind.PREDICATE, self.source_of(dispatch), Predicate(
+            lambda now: now(kind) is found, f"the function registered for {kind.__name__}"))
+        return found
 
     def call_transformed(self, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call of what a transform returned; its closure holds what the transform was given."""
@@ -525,6 +545,10 @@ class Machine(Operators):
 
     # --- classes ------------------------------------------------------------------------------------------------------
 
+    def new_class(self, args: tuple, kwargs: dict[str, Any]) -> type:
+        """type(name, bases, members)"""
+        return class_bodies.class_of_members(self, args, kwargs)
+
     def call_class(self, kind: type, args: tuple, kwargs: dict[str, Any]) -> Any:
         """kind(...)"""
         if natives.is_plain_class(kind):
@@ -538,6 +562,10 @@ class Machine(Operators):
             if natives.is_ours(type(kind).__module__):
                 raise GraphBreak("not modelled", f"{shown(kind)} is made")
             return self.call(maker, (kind, *args), kwargs)
+        return self.new_object(kind, args, kwargs)
+
+    def new_object(self, kind: type, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """type.__call__(kind, ...)"""
         if issubclass(kind, Tensor):
             return subclasses.make(self, kind, args, kwargs)
         new = on_class(kind, "__new__")

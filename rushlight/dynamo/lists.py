@@ -47,7 +47,7 @@ def list_method(m: Machine, owner: list, name: str, args: tuple, kwargs: dict) -
     value, *bounds = args
 
     def is_it(x: Any) -> bool:
-        return x is value or m.truth(m.binary(operator.eq, x, value))
+        return m.are_equal(x, value)
 
     if name == "count":
         return sum(is_it(x) for x in owner)

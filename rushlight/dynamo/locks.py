@@ -62,8 +62,11 @@ class Locks:
     def check(self, graph: Graph) -> None:
         """Refuse functions of the program inside of a graph that runs with locks."""
         for node in graph.nodes:
-            if node.op == "call_function" and getattr(node.target, "__module__", "") == "program":
-                raise GraphBreak("native", f"{node.target.__name__} runs in the graph while a lock is held")
+            if node.op != "call_function":
+                continue
+            name = getattr(node.target, "__name__", "")
+            if getattr(node.target, "__module__", "") == "program" or "::" in name:
+                raise GraphBreak("native", f"{name} runs in the graph while a lock is held")
 
     # --- the code -----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ nothing else, runs during capture; any other function breaks the graph.
 
 from __future__ import annotations
 
-import builtins
 import collections
 import contextlib
 import copy
@@ -62,12 +61,12 @@ _Op = type(Tensor.add)
 
 _FORBIDDEN = {
     print, input, open, exec, eval, compile, globals, locals, vars, dir, breakpoint, id, __import__, delattr,
-    builtins.__build_class__, memoryview, sys.exc_info,
+    memoryview, sys.exc_info,
 }  # fmt: skip
 _PURE_MODULES = frozenset((
     "builtins", "math", "_operator", "operator", "itertools", "_functools", "functools", "_collections", "collections",
     "cmath", "_bisect", "_abc", "abc", "re", "_sre", "_string", "enum", "typing", "_typing", "_struct", "binascii",
-    "unicodedata", "_heapq", "types", "_statistics", "_collections_abc", "fractions", "numbers",
+    "unicodedata", "_heapq", "types", "_statistics", "_collections_abc", "fractions", "numbers", "_hashlib", "zlib",
 ))  # fmt: skip
 _PLAIN_TYPES = (
     int, float, bool, str, bytes, bytearray, complex, list, tuple, dict, set, frozenset, slice, range, type(None),
@@ -147,12 +146,13 @@ def check(machine: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) 
                 raise GraphBreak("native", f"{shown(function)} is not known to be safe")
         else:
             kind = getattr(function, "__objclass__", None) or (owner if isinstance(owner, type) else type(owner))
-            if not (kind in _PLAIN_TYPES or issubclass(kind, (Tensor, tuple, BaseException, enum.Enum)) or (is_ours(
-                    kind.__module__) and is_python_class(kind))) and not _has_plain_base(kind):
+            is_known = kind in _PLAIN_TYPES or kind.__module__ == "_hashlib" or issubclass(
+                kind, (Tensor, tuple, BaseException, enum.Enum)) or (is_ours(kind.__module__) and is_python_class(kind))
+            if not is_known and not _has_plain_base(kind):
                 raise GraphBreak("native", f"{shown(function)} of {shown(kind)} is not known to be safe")
     for value in (*args, *kwargs.values()):
         known = machine.twin_of(value)
-        if known is not None and known.kind == "opaque" and function not in _LOOKS_NOT:
+        if known is not None and known.is_closed and function not in _LOOKS_NOT:
             raise GraphBreak("opaque object", f"{shown(function)} is called with {known.source}")
 
 
@@ -236,9 +236,7 @@ def _isinstance(m: Machine, f: Any, args: tuple, kwargs: dict) -> bool:
 
 @special(type)
 def _type(m: Machine, f: Any, args: tuple, kwargs: dict) -> type:
-    if len(args) != 1:
-        raise GraphBreak("not modelled", "a class is made")
-    return m.class_of(args[0])
+    return m.class_of(args[0]) if len(args) == 1 else m.new_class(args, kwargs)
 
 
 @special(getattr)
@@ -388,6 +386,7 @@ class Identity(int):
 @special(id)
 def _id(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     m.kept.append(args[0])
+    m.identified[id(args[0])] = args[0]
     return Identity(id(args[0]))
 
 

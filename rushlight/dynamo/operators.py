@@ -17,7 +17,9 @@ from typing import Any
 from .._C import Tensor
 from .attributes import MISSING, SYMBOLS, Attributes, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
+from .guards import Kind
 from .outside import is_python_class
+from .sources import Constant
 
 _REFLECTED = {"lt": "gt", "le": "ge", "eq": "eq", "ne": "ne", "gt": "lt", "ge": "le"}
 _NAMES = {"and_": "and", "or_": "or"}
@@ -177,8 +179,16 @@ class Operators(Attributes):
         """a is b"""
         if a is b:
             return True
-        # bound methods are new at each read, and types stand for those of their twins
+        self.tell_apart(a, b)      # bound methods are new at each read, and types stand for those of their twins
         return False
+
+    def tell_apart(self, a: Any, b: Any) -> None:
+        """Guard that two objects from outside are two, where another call might have one in both places."""
+        one, other = self.twin_of(a), self.twin_of(b)
+        if one is None or other is None or type(one.real) is not type(other.real) or one.kind == "itself":
+            return
+        if not (isinstance(one.source, Constant) and isinstance(other.source, Constant)):
+            self.outside.guard(Kind.NOT_ALIASED, one.source, (other.source,))
 
     # --- operators ----------------------------------------------------------------------------------------------------
 
@@ -218,14 +228,14 @@ class Operators(Attributes):
             if given is not NotImplemented:
                 return given
         if name in ("eq", "ne"):
-            return (a is b) is (name == "eq")
+            return self.is_same(a, b) is (name == "eq")
         return self.native(function, (a, b))
 
     def same_members(self, function: Callable, a: Any, b: Any) -> Any:
         if not any(is_python_class(type(x)) for x in (*a, *b)):
             return self.native(function, (a, b))
         same = len(a) == len(b) and all(
-            x is y or self.truth(self.binary(operator.eq, x, y)) for x, y in zip(a, b, strict=True))
+            self.are_equal(x, y) for x, y in zip(a, b, strict=True))
         return same is (function is operator.eq)
 
     def try_method(self, owner: Any, name: str, other: Any) -> Any:
@@ -288,16 +298,20 @@ class Operators(Attributes):
         if python_method(owner, "__contains__"):
             return self.truth(self.call(on_class(type(owner), "__contains__"), (owner, key), {}))
         if on_class(type(owner), "__contains__") is MISSING and is_python_class(type(owner)):
-            return any(x is key or self.truth(self.binary(operator.eq, x, key)) for x in self.iterable(owner))
+            return any(self.are_equal(x, key) for x in self.iterable(owner))
         if isinstance(owner, Tensor) or (isinstance(key, Tensor) and type(owner) in (list, tuple)):
             if isinstance(owner, Tensor):
                 raise GraphBreak("elements", "whether a tensor contains a value is asked")
             return any(x is key for x in owner) or self.contained_tensor(owner, key)
         self.check_open(owner, "members")
         if type(owner) in (list, tuple) and any(is_python_class(type(x)) for x in (key, *owner)):
-            return any(x is key or self.truth(self.binary(operator.eq, x, key)) for x in owner)
+            return any(self.are_equal(x, key) for x in owner)
         self.prepare(key)
         return self.native(operator.contains, (owner, key))
+
+    def are_equal(self, a: Any, b: Any) -> bool:
+        """Whether containers take two members for the same."""
+        return self.is_same(a, b) or self.truth(self.binary(operator.eq, a, b))
 
     def contained_tensor(self, owner: Any, key: Any) -> bool:
         if any(isinstance(x, (Tensor, int, float)) for x in owner):
@@ -314,7 +328,7 @@ class Operators(Attributes):
     def check_open(self, owner: Any, what: str) -> None:
         """Break where an object cannot be looked into."""
         known = self.twin_of(owner)
-        if known is not None and known.kind == "opaque":
+        if known is not None and known.is_closed:
             raise GraphBreak("opaque object", f"{known.source} is a {type(owner).__qualname__}, asked for its {what}")
 
     # --- iteration ----------------------------------------------------------------------------------------------------

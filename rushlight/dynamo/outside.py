@@ -16,7 +16,7 @@ import itertools
 import operator
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from .. import _C
 from .._C import Tensor
 from ..base.shape import Size, layout, memory_format
 from ..fake import FakeTensor
+from ..library import CustomOpDef
 from ..nn import Module
 from ..op import OpDefinition
 from . import marks
@@ -40,6 +41,7 @@ ITSELF = (
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.GenericAlias,
     types.UnionType, property, classmethod, staticmethod, types.CodeType, re.Pattern, operator.itemgetter,
     operator.attrgetter, operator.methodcaller, _Op, OpDefinition, functools._lru_cache_wrapper, types.MappingProxyType,
+    CustomOpDef,
 )  # fmt: skip
 ITERATORS = frozenset((
     type(iter([])), type(iter(())), type(iter({})), type(iter(set())), type(iter(range(0))), type(iter("")), enumerate,
@@ -63,6 +65,11 @@ class Twin:
     read: dict[str, Any] = field(default_factory=dict)     # attributes of an object, as they were first read
     deleted: set[str] = field(default_factory=set)
     is_filled: bool = False         # every attribute was read: what the twin has is all there is
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is known of the object but that it is there."""
+        return self.kind == "opaque"
 
 
 class Outside:
@@ -88,7 +95,7 @@ class Outside:
         if isinstance(source, Constant) and kind in (Kind.TYPE_IS, Kind.ID_IS, Kind.EQUALS):
             self.taken.append(source)
             return
-        several = (Kind.LACKS_KEY, Kind.HAS_KEY, Kind.ALIASED, Kind.PREDICATE)
+        several = (Kind.LACKS_KEY, Kind.HAS_KEY, Kind.ALIASED, Kind.NOT_ALIASED, Kind.PREDICATE)
         key = kind, source, value if kind in several else None
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, value, self.where())
@@ -116,9 +123,6 @@ class Outside:
             return self.remember(value, value, source, "itself").twin
         if isinstance(value, marks.values):
             return self.plain(value, source)
-        if kind in ITERATORS:      # nothing but its class is known: it may be another one each time
-            self.guard(Kind.TYPE_IS, source, kind)
-            return self.remember(value, value, source, "opaque").twin
         if isinstance(value, (enum.Enum, *marks.identities)):
             self.guard(Kind.ID_IS, source, value)
             return self.remember(value, value, source, "itself").twin
@@ -323,6 +327,12 @@ class Outside:
         kwargs = self.admit(real.keywords, Attribute(source, "keywords"))
         return self.remember(real, functools.partial(function, *args, **kwargs), source, "partial").twin
 
+    def namespace(self, real: types.SimpleNamespace, source: Source) -> Any:
+        self.guard(Kind.TYPE_IS, source, types.SimpleNamespace)
+        known = self.remember(real, types.SimpleNamespace(), source, "object")
+        self.fill(known)
+        return known.twin
+
     def cell(self, real: types.CellType, source: Source, contents_at: Source | None = None) -> types.CellType:
         """A cell of a closure: what it holds may be changed by the frame."""
         known = self.by_real.get(id(real))
@@ -342,6 +352,9 @@ class Outside:
     def object(self, real: Any, source: Source) -> Any:
         """A bare object of the same class; attributes come when they are read."""
         kind = type(real)
+        if isinstance(real, Iterator) and not is_python_class(kind):      # it may be another one each time
+            self.guard(Kind.TYPE_IS, source, kind)
+            return self.remember(real, real, source, "opaque").twin
         if not is_python_class(kind) or hasattr(kind, "__del__"):
             self.guard(Kind.ID_IS, source, real)
             return self.remember(real, real, source, "opaque").twin
@@ -502,4 +515,5 @@ _RULES: dict[type, Callable[[Outside, Any, Source], Any]] = {
     types.BuiltinFunctionType: Outside.builtin,
     functools.partial: Outside.partial,
     types.CellType: Outside.cell,
+    types.SimpleNamespace: Outside.namespace,
 }

@@ -11,6 +11,7 @@ import collections
 import enum
 import functools
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -103,6 +104,8 @@ class Rebuilder:
             self.emitter.call(2)
             self.keep(value)
         elif isinstance(value, _AS_THEY_ARE) and not _is_bound(value):
+            if id(value) in self.machine.own_classes:
+                raise GraphBreak("escape", f"the class {value.__name__}, made here, leaves the frame")
             self.emitter.load_const(value)
         else:
             self.make(value, kind)
@@ -158,6 +161,8 @@ class Rebuilder:
     def make(self, value: Any, kind: type) -> None:
         if id(value) in self.building:
             raise GraphBreak("escape", f"a {kind.__name__} that holds itself leaves the frame")
+        if any(id(one) in self.machine.own_classes for one in kind.__mro__):
+            raise GraphBreak("escape", f"an object of {kind.__name__}, a class made here, leaves the frame")
         rule = _MAKERS.get(kind)
         if rule is None:
             if isinstance(value, tuple):
@@ -351,6 +356,19 @@ class Rebuilder:
             self.emitter.call(1)
             self.emitter.pop()
 
+    def namespace(self, value: types.SimpleNamespace) -> None:
+        self.emitter.load_const(types.SimpleNamespace)
+        self.emitter.call(0)
+        self.keep(value)
+        self.building.discard(id(value))
+        self.later(_fill_object, value, dict(dict_of(value)))
+
+    def reference(self, value: weakref.ReferenceType) -> None:
+        self.emitter.load_const(weakref.ref)
+        self.push(value())
+        self.emitter.call(1)
+        self.keep(value)
+
     def object(self, value: Any) -> None:
         """An object of a Python class: made bare, then filled."""
         kind = type(value)
@@ -388,6 +406,7 @@ _MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
     types.CellType: Rebuilder.cell, types.MethodType: Rebuilder.method, functools.partial: Rebuilder.partial,
     types.BuiltinFunctionType: Rebuilder.builtin, Interpreted: Rebuilder.interpreted, super: Rebuilder.super_of,
     Transformed: Rebuilder.transformed, Size: Rebuilder.tuple_like, types.MethodWrapperType: Rebuilder.builtin,
+    types.SimpleNamespace: Rebuilder.namespace, weakref.ReferenceType: Rebuilder.reference,
 }  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -290,3 +293,118 @@ def test_captured_under_a_profiler() -> None:
     assert profiler.runcall(run, x).tolist() == [9.0, 9.0]
     profiler.create_stats()
     assert any("interpreter.py" in key[0] for key in profiler.stats)
+
+
+def test_objects_that_were_two_may_be_one_in_the_next_call() -> None:
+    class Thing:
+        pass
+
+    def same(x, a, b):
+        return x + 1 if a is b else x
+
+    def equal(x, a, b):
+        return x + 1 if a == b else x
+
+    def within(x, a, b):
+        return x + 1 if a in [b] else x
+
+    def by_id(x, a, b):
+        return x + 1 if id(a) in {id(b): 0} else x
+
+    for function in (same, equal, within, by_id):
+        run = torch.compile(function, backend="eager", fullgraph=True)
+        one, other = Thing(), Thing()
+        assert run(torch.zeros(1), one, other).item() == 0.0
+        assert run(torch.zeros(1), one, one).item() == 1.0, function.__name__
+
+
+def test_variables_of_the_environment_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scaled(x):
+        return x * float(os.environ.get("SCALE_OF_A_TEST", "2"))
+
+    run = torch.compile(scaled, backend="eager", fullgraph=True)
+    assert run(torch.ones(1)).item() == 2.0
+    monkeypatch.setenv("SCALE_OF_A_TEST", "5")
+    assert run(torch.ones(1)).item() == 5.0
+
+
+def test_a_loop_with_a_break_is_compiled_once_for_all_lists() -> None:
+    def loop(x, values):
+        for value in values:
+            x = x + value
+            torch._dynamo.graph_break()
+            x = x * 2
+        return x
+
+    torch._dynamo.utils.counters.clear()
+    run = torch.compile(loop, backend="eager")
+    run(torch.ones(2), [torch.ones(2)] * 3)
+    before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    for k in range(4):
+        values = [torch.full((2,), float(k))] * 3
+        assert torch.equal(run(torch.ones(2), values), loop(torch.ones(2), values))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == before
+
+
+def test_functions_registered_later_are_dispatched_to() -> None:
+    @functools.singledispatch
+    def scale(value, x):
+        return x
+
+    def f(x):
+        return scale(3, x)
+
+    run = torch.compile(f, backend="eager", fullgraph=True)
+    assert run(torch.ones(1)).item() == 1.0
+    scale.register(int, lambda value, x: x * value)
+    assert run(torch.ones(1)).item() == 3.0
+
+
+def test_a_class_made_inside_is_another_one_each_time() -> None:
+    def f(x):
+        class Local:
+            factor = 2
+
+        return x * Local.factor, Local
+
+    run = torch.compile(f, backend="eager")
+    (first, a), (_, b) = run(torch.ones(1)), run(torch.ones(1))
+    assert first.item() == 2.0 and a is not b and a.__name__ == "Local"
+
+
+def test_warnings_in_a_block_are_said_in_it() -> None:
+    def f(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.warn("not heard", stacklevel=1)
+        warnings.warn("heard", stacklevel=1)
+        return x * 2
+
+    run = torch.compile(f, backend="eager", fullgraph=True)
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            run(torch.ones(1))
+        assert [str(w.message) for w in said] == ["heard"]
+
+
+def test_custom_ops_are_nodes() -> None:
+    @torch.library.custom_op("capture_guards::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @double.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+        return graph
+
+    def f(x):
+        return double(x) + 1
+
+    assert torch.compile(f, backend=backend, fullgraph=True)(torch.ones(1)).item() == 3.0
+    assert any("capture_guards::double" in name for name in seen[0])

@@ -299,7 +299,7 @@ def _(x):
     return x * isinstance([1], Sequence) + isinstance({}, Mapping) + isinstance(x, Iterable)
 
 
-@case("a class made inside the function", breaks=True)
+@case("a class made inside the function")
 def _(x):
     class Made:
         pass

@@ -244,7 +244,7 @@ def _int(v: int):
     return "int"
 
 
-@case("singledispatch", breaks=True)
+@case("singledispatch")
 def _(x):
     y = x * 2
     return y, describe(3), describe("s")
