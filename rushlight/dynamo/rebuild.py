@@ -361,7 +361,7 @@ class Rebuilder:
         self.emitter.call(0)
         self.keep(value)
         self.building.discard(id(value))
-        self.later(_fill_object, value, dict(dict_of(value)))
+        self.later(fill_object, value, dict(dict_of(value)))
 
     def reference(self, value: weakref.ReferenceType) -> None:
         self.emitter.load_const(weakref.ref)

@@ -533,3 +533,10 @@ def _(x, log):
         log.append([][1])
     with contextlib.nullcontext(3) as n:
         return double(x) * n
+
+
+@case("a SimpleNamespace made inside leaves the frame")
+def _(x):
+    config = types.SimpleNamespace(lr=0.5, parts=[x * 2])
+    config.step = 1
+    return config
