@@ -171,6 +171,10 @@ class RecordingMode(CallingMode):
         ):
             with self:
                 return definition.run(*bound_arguments(func, args, kwargs or {}))
+        if func.name in ("index", "index_put", "index_put_") and func not in self.decomposition_table:
+            if any(isinstance(i, Tensor) and i.dtype in (_C.bool, _C.uint8) for i in args[1]):
+                with self:      # positions, which forward and backward share
+                    return definition.run(*bound_arguments(func, args, kwargs or {}))
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def record(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

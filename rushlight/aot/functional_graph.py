@@ -7,6 +7,7 @@ memory made for them. Results that were inputs written to are their last values.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from .._C import Tensor
@@ -37,9 +38,37 @@ def functionalized(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | N
     for node in list(gm.graph.nodes):
         if node.op == "call_function" and _mutates(node.target) and not _as_scatter(gm.graph, node):
             _give_own_memory(gm.graph, node)
+    _share_positions(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.recompile()
     return gm
+
+
+def _share_positions(graph: Graph) -> None:
+    """Positions of one mask are looked for once, though its gradient asks again."""
+    nonzero = find_op("nonzero").overload_list
+    if sum(n.target in nonzero for n in graph.nodes) < 2:
+        return
+    known: dict[Any, Node] = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not (
+            node.target in nonzero or getattr(node.target, "is_view", False) or node.target is operator.getitem
+        ):
+            continue
+        key = node.target, _hashable(node.args), _hashable(node.kwargs)
+        first = known.setdefault(key, node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)
+
+
+def _hashable(a: Any) -> Any:
+    """Arguments of a node as something to look up by."""
+    if isinstance(a, (list, tuple)):
+        return tuple([_hashable(x) for x in a])
+    if isinstance(a, dict):
+        return tuple([(k, _hashable(x)) for k, x in sorted(a.items())])
+    return a if isinstance(a, Node) else (type(a), repr(a))
 
 
 def _is_write(node: Node) -> bool:

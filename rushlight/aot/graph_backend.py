@@ -17,6 +17,7 @@ from .. import _C
 from .._C import Tensor
 from ..autograd import grad_mode
 from ..base import late, show
+from ..base.assertions import CheckFailed, _assert_scalar
 from ..codegen.stored_graphs import NotKept
 from ..dynamo.convert import is_told
 from . import graph_data
@@ -123,6 +124,7 @@ class CompiledGraph:
         self.wholes: list[int] = []      # inputs that are tensors around others
         self.rebuilt: dict[int, Callable] = {}      # results that are such: from what is inside
         self.why = ""      # what kept the graph from being compiled
+        self.checks = self.draws = False      # whether it checks what only elements can tell; and draws random numbers
         self.casts = autocast_state() is not None
         self.enables = enables(gm) if is_enabling is None else is_enabling
 
@@ -134,7 +136,12 @@ class CompiledGraph:
         region, lifted, _, numbers = found
         recording = grad_mode.enable_grad() if self.enables else nullcontext()
         with without_autocast() if self.casts else nullcontext(), recording:     # the graph has its casts
-            results = region([*given, *lifted] if lifted else given)
+            try:
+                results = region([*given, *lifted] if lifted else given)
+            except CheckFailed:      # sizes that tracing took for equal, or for no 1, and nothing is written yet
+                if self.draws:
+                    raise
+                return self.gm.forward(*inputs)
         if numbers:
             results = self.with_numbers(results, inputs, *numbers)
         if not self.rebuilt:
@@ -150,7 +157,7 @@ class CompiledGraph:
 
     def is_native(self) -> bool:
         """Whether a call is a call of the native region, and nothing else."""
-        if self.only is None or self.casts or self.enables or self.wholes or self.rebuilt:
+        if self.only is None or self.casts or self.enables or self.wholes or self.rebuilt or self.checks:
             return False
         region, lifted, mutated, numbers = self.only
         return region.plain and not lifted and not mutated and not numbers
@@ -196,6 +203,8 @@ class CompiledGraph:
         if captured is None:
             return None
         mutated = captured.meta.mutated
+        self.checks = self.checks or any(n.target is _assert_scalar for n in captured.graph.graph.nodes)
+        self.draws = self.draws or captured.meta.draws
         numbers = (captured.shape_env, formulas) if formulas else ()
         kept = None if captured.lifted or numbers or self.wholes or self.rebuilt else entry
         result = compile_captured(captured, self.config, kept), list(captured.lifted), mutated, numbers

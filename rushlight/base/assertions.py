@@ -104,10 +104,14 @@ def _assert_async(input: Tensor, assert_msg: str = "Expected Tensor with single 
         raise RuntimeError(assert_msg)
 
 
+class CheckFailed(RuntimeError):
+    """Something that a graph relies on, and that only elements could tell, does not hold."""
+
+
 def _assert_scalar(input: Any, assert_msg: str) -> None:
     """Raise RuntimeError unless the number is true."""
     if not holds(input):
-        raise RuntimeError(assert_msg)
+        raise CheckFailed(assert_msg)
 
 
 def _assert_tensor_metadata(

@@ -211,6 +211,11 @@ def flat_position(at: Any, index: Any, t: Any) -> tuple:
 # --- advanced indexing ------------------------------------------------------------------------------------------------
 
 
+def is_mask(index: Any) -> bool:
+    """Whether an index names elements by truths."""
+    return index is not None and index.dtype in (_C.bool, _C.uint8)
+
+
 def index_tensors(name: str, input: Any, indices: Sequence[Any]) -> list[Any]:
     """Masks turned into index tensors; IndexError for other types and for masks of another shape."""
     if len(flattened := [i for i in indices if i is not None]) == 0:
@@ -229,9 +234,12 @@ def index_tensors(name: str, input: Any, indices: Sequence[Any]) -> list[Any]:
                     f"index: the mask of shape {list(i.shape)} at index {k} does not fit dimension {at} onwards of the"
                     f" tensor of shape {list(input.shape)}"
                 )
-        found.extend(
-            find_op("nonzero")(i, as_tuple=True) if i.ndim else [find_op("nonzero")(i.unsqueeze(0)).squeeze(1)]
-        )
+        if i.ndim == 1:
+            found.append(find_op("nonzero")(i).view(-1))
+        else:
+            found.extend(
+                find_op("nonzero")(i, as_tuple=True) if i.ndim else [find_op("nonzero")(i.unsqueeze(0)).squeeze(1)]
+            )
     if len(found) > input.ndim and not (len(flattened) == 1 and flattened[0].ndim == 0):
         raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
     return found
@@ -300,7 +308,7 @@ class Index(Indexed):
 
     def prepare(self, args):
         input, indices = args
-        if any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
+        if any(map(is_mask, indices)):
             return None
         indices = index_tensors("index", input, indices)
         indices += [None] * (input.ndim - len(indices))

@@ -9,6 +9,7 @@ from rushlight.base.settings import alert_not_deterministic
 from rushlight.loops.expr import Value
 from rushlight.op import Composite, Meta, find_op, wrap_dim
 from rushlight.op.indexed import Scattered, refuse_shared
+from rushlight.op.levels import is_recorded
 
 from .gather import (
     check_index_dtype,
@@ -16,6 +17,7 @@ from .gather import (
     flat_position,
     index_position,
     index_tensors,
+    is_mask,
     layout_of,
     leading_mask,
     number_of,
@@ -273,7 +275,7 @@ class IndexPut(Scattered):
                 f"index_put: expected values of the dtype of the destination, {input.dtype.name}, got"
                 f" {values.dtype.name}."
             )
-        if any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
+        if any(map(is_mask, indices)):
             return None
         indices = index_tensors(self.name, input, indices)
         indices += [None] * (input.ndim - len(indices))
@@ -297,7 +299,7 @@ class IndexPut(Scattered):
         return (input, indices, values, accumulate)
 
     def run(self, input, indices, values, accumulate):
-        if input.is_meta and any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
+        if input.is_meta and not is_recorded(input) and any(map(is_mask, indices)):
             return input if self.is_inplace else input.clone()
         mask = leading_mask(input, indices)
         if mask is not None and values.numel() == 1 and not accumulate and values.ndim <= input.ndim:
@@ -310,7 +312,7 @@ class IndexPut(Scattered):
                 input.unsqueeze(0).index_put_([found[0]], values, accumulate)
                 return input
             return input.unsqueeze(0).index_put([found[0]], values, accumulate).squeeze(0)
-        if self.is_inplace and not any(i is not None and i.dtype in (_C.bool, _C.uint8) for i in indices):
+        if self.is_inplace and not any(map(is_mask, indices)):
             copied = [None if i is None else i.clone() for i in found]
             values = values.clone()
             plan = self.plan((input, copied, values, accumulate))

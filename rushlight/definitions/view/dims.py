@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.shape import holds
+from ...base.shape import holds, is_hidden
 from ...op import Composite, Geometry, Meta, View, wrap_dim, wrap_dims
 
 
@@ -239,4 +239,6 @@ class SumToSize(Composite):
         if lead < 0 or any(w != 1 and not holds(w == h) for w, h in zip(size, input.shape[lead:], strict=True)):
             raise RuntimeError(f"sum_to_size: size {list(size)} is not expandable to size {list(input.shape)}.")
         dims = [*range(lead), *(lead + i for i, w in enumerate(size) if w == 1 and input.shape[lead + i] != 1)]
-        return input.sum(dims, keepdim=True).reshape(size) if dims else input
+        if not dims:      # of a size that is required to be another, the other is left
+            return input.reshape(size) if any(map(is_hidden, input.shape)) else input
+        return input.sum(dims, keepdim=True).reshape(size)
