@@ -159,11 +159,19 @@ bool expected_of(Node* n, uint32_t nr, Expected* e) {
   return m.defined;
 }
 
-bool reducible(const Tensor* g, const Expected& e) {
+// Whether a tensor stands for others with sizes that only elements can tell: those the core holds mean nothing.
+bool has_hidden_sizes(Tensor* t) {
+  if (!t->keys || Py_TYPE(t) == TensorType) return false;
+  Ref answer(PyObject_GetAttrString(as_object(t), "_has_hidden_sizes"));
+  if (!answer) PyErr_Clear();
+  return answer && PyObject_IsTrue(answer.p) == 1;
+}
+
+bool reducible(Tensor* g, const Expected& e) {
   if (g->ndim < e.ndim) return false;
   for (int i = 0; i < e.ndim; i++) {
     int64_t want = e.sizes[e.ndim - 1 - i], got = g->sizes()[g->ndim - 1 - i];
-    if (want != got && want != 1) return false;
+    if (want != got && want != 1) return has_hidden_sizes(g);
   }
   return true;
 }
@@ -192,11 +200,16 @@ PyObject* sum_broadcast(PyObject* grad, const Expected& e) {
   for (int i = 0; i < lead; i++) dims[count++] = i;
   for (int i = 0; i < e.ndim; i++)
     if (e.sizes[i] == 1 && g->sizes()[lead + i] != 1) dims[count++] = lead + i;
+  if (!count) return Py_NewRef(grad);
   Ref over(int_tuple(dims, count));
   if (!over) return nullptr;
   if (!lead || count == lead) return call_role(Role::Reduce, grad, over.p, lead ? Py_False : Py_True);
   Ref summed(call_role(Role::Reduce, grad, over.p, Py_True)), shape(int_tuple(e.sizes, e.ndim));
-  return summed && shape ? call_role(Role::Reshape, summed.p, shape.p) : nullptr;
+  if (!summed || !shape) return nullptr;
+  if (!has_hidden_sizes(g)) return call_role(Role::Reshape, summed.p, shape.p);
+  for (int i = 0; i < lead; i++) dims[i] = i;      // one by one: the sizes of the others are not known here
+  Ref leading(int_tuple(dims, lead));
+  return leading ? call_role(Role::Reduce, summed.p, leading.p, Py_False) : nullptr;
 }
 
 // Makes a gradient fit the tensor it belongs to: sums what was broadcast, casts, or explains why it cannot fit.

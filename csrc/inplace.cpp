@@ -26,6 +26,21 @@ bool tape_set_view(Tensor* out, Tensor* base, bool multi_output) {
   return true;
 }
 
+// (sizes, strides, offset, dtype) of a tensor, as it shows them.
+static PyObject* geometry_tuple(Tensor* t) {
+  if (t->keys && Py_TYPE(t) != TensorType) {   // sizes may be symbols, of which the core knows nothing
+    PyObject* o = as_object(t);
+    Ref shape(PyObject_GetAttrString(o, "shape")), steps(PyObject_CallMethod(o, "stride", nullptr));
+    Ref offset(PyObject_CallMethod(o, "storage_offset", nullptr));
+    Ref sizes(shape ? PySequence_Tuple(shape.p) : nullptr), strides(steps ? PySequence_Tuple(steps.p) : nullptr);
+    if (!sizes || !strides || !offset) return nullptr;
+    return Py_BuildValue("(OOOO)", sizes.p, strides.p, offset.p, dtype_object(t->dtype));
+  }
+  Ref sizes(int_tuple(t->sizes(), t->ndim)), strides(int_tuple(t->strides(), t->ndim));
+  if (!sizes || !strides) return nullptr;
+  return Py_BuildValue("(OOLO)", sizes.p, strides.p, static_cast<long long>(t->offset), dtype_object(t->dtype));
+}
+
 // A view of `source` that covers what `like` covers of its base. `shift` is added to like's offset (in like's
 // elements). Recorded like any op when grad mode is on.
 static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
@@ -34,6 +49,12 @@ static PyObject* alias_like(PyObject* source, Tensor* like, int64_t shift) {
   Ref unpacked = Ref::borrow(source);
   if (is_complex(from) && !is_complex(like->dtype)) unpacked = Ref(call_role(Role::ComplexAsPairs, source));
   if (!unpacked) return nullptr;
+  if (like->keys && Py_TYPE(like) != TensorType && !pack && unpacked.p == source) {
+    Ref shown(geometry_tuple(like)), by(PyLong_FromLongLong(shift));
+    Ref offset(shown && by ? PyNumber_Add(PyTuple_GET_ITEM(shown.p, 2), by.p) : nullptr);
+    if (!offset) return nullptr;
+    return call_role(Role::Strided, source, PyTuple_GET_ITEM(shown.p, 0), PyTuple_GET_ITEM(shown.p, 1), offset.p);
+  }
   int64_t sizes[kMaxDims + 1], strides[kMaxDims + 1];
   int n = like->ndim;
   int64_t factor = pack ? 2 : 1;
@@ -226,12 +247,6 @@ bool tape_rebase(Overload* op, PyObject** args, Tensor* self, PyObject* kept_sel
   return ok;
 }
 
-static PyObject* geometry_tuple(Tensor* t) {
-  Ref sizes(int_tuple(t->sizes(), t->ndim)), strides(int_tuple(t->strides(), t->ndim));
-  if (!sizes || !strides) return nullptr;
-  return Py_BuildValue("(OOLO)", sizes.p, strides.p, static_cast<long long>(t->offset), dtype_object(t->dtype));
-}
-
 // Entries of NodeExtra::retained that belong to t follow it to its new node.
 static void move_retained(Tensor* t, Node* from, Node* to, uint32_t output_nr) {
   if (!t->extra || !t->extra->retains_grad || !from->extra || !from->extra->retained) return;
@@ -301,40 +316,69 @@ static bool read_geometry(PyObject* tuple, int64_t* sizes, int64_t* strides, int
   return true;
 }
 
-bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out) {
-  if (n->released || !n->op) {
-    Ref unused(saved_unpack(n, n->saved(), "self"));   // words the error
-    return false;
+// Whether a geometry consists of numbers: not where sizes are symbols.
+static bool is_plain(PyObject* geometry) {
+  bool plain = PyLong_Check(PyTuple_GET_ITEM(geometry, 2));
+  for (int k = 0; k < 2; k++) {
+    PyObject* numbers = PyTuple_GET_ITEM(geometry, k);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) plain &= PyLong_Check(PyTuple_GET_ITEM(numbers, i)) != 0;
   }
-  if (!grads[0]) return true;
+  return plain;
+}
+
+// A copy of the gradient that lies as the base did, and the part of it that the view showed.
+static bool symbolic_slice(PyObject* grad, PyObject* base, PyObject* view, Ref* result, Ref* slice) {
+  *result = Ref(call_role(Role::NewStrided, grad, PyTuple_GET_ITEM(base, 0), PyTuple_GET_ITEM(base, 1)));
+  Ref copied(*result ? call_role(Role::CopyInto, result->p, grad) : nullptr);
+  Ref offset(copied ? PyNumber_Subtract(PyTuple_GET_ITEM(view, 2), PyTuple_GET_ITEM(base, 2)) : nullptr);
+  if (!offset) return false;
+  *slice =
+      Ref(call_role(Role::Strided, result->p, PyTuple_GET_ITEM(view, 0), PyTuple_GET_ITEM(view, 1), offset.p));
+  return static_cast<bool>(*slice);
+}
+
+static bool plain_slice(Node* n, PyObject* grad, Ref* result, Ref* slice) {
   int64_t base_sizes[kMaxDims], base_strides[kMaxDims], sizes[kMaxDims], strides[kMaxDims], base_offset, offset;
   int base_ndim, ndim;
   DType base_dtype, dtype;
   if (!read_geometry(n->saved()[0].value, base_sizes, base_strides, &base_ndim, &base_offset, &base_dtype))
     return false;
   if (!read_geometry(n->saved()[1].value, sizes, strides, &ndim, &offset, &dtype)) return false;
-  Ref result;
-  if (as_tensor(grads[0])->keys) {   // of a subclass or a level: what is written below must be one too
+  if (as_tensor(grad)->keys) {   // of a subclass or a level: what is written below must be one too
     Ref size(int_tuple(base_sizes, base_ndim)), stride(int_tuple(base_strides, base_ndim));
-    result = Ref(size && stride ? call_role(Role::NewStrided, grads[0], size.p, stride.p) : nullptr);
+    *result = Ref(size && stride ? call_role(Role::NewStrided, grad, size.p, stride.p) : nullptr);
   } else {
-    result = Ref(as_object(tensor_empty(base_sizes, base_strides, base_ndim, base_dtype, as_tensor(grads[0])->device)));
+    *result = Ref(as_object(tensor_empty(base_sizes, base_strides, base_ndim, base_dtype, as_tensor(grad)->device)));
   }
-  if (!result) return false;
-  Ref copied(call_role(Role::CopyInto, result.p, grads[0]));
+  if (!*result) return false;
+  Ref copied(call_role(Role::CopyInto, result->p, grad));
   if (!copied) return false;
   // A stand-in with the view's geometry: alias_like reads nothing else of it.
   Ref like(as_object(tensor_alloc(TensorType, ndim)));
   if (!like) return false;
   Tensor* shape = as_tensor(like.p);
-  shape->storage = as_tensor(result.p)->storage;
+  shape->storage = as_tensor(result->p)->storage;
   shape->storage->retain();
   shape->dtype = dtype;
   tensor_set_geometry(shape, sizes, strides, ndim, offset);
   int64_t factor = is_complex(base_dtype) && !is_complex(dtype) ? 2 : 1;
   int64_t divisor = !is_complex(base_dtype) && is_complex(dtype) ? 2 : 1;
-  Ref slice(alias_like(result.p, shape, -base_offset * factor / divisor));
-  Ref inner_grad(slice ? call_role(Role::Copy, slice.p) : nullptr);
+  *slice = Ref(alias_like(result->p, shape, -base_offset * factor / divisor));
+  return static_cast<bool>(*slice);
+}
+
+bool copy_slices_apply(Node* n, PyObject** grads, PyObject** out) {
+  if (n->released || !n->op) {
+    Ref unused(saved_unpack(n, n->saved(), "self"));   // words the error
+    return false;
+  }
+  if (!grads[0]) return true;
+  PyObject *base = n->saved()[0].value, *view = n->saved()[1].value;
+  Ref result, slice;
+  bool is_shown = is_plain(base) && is_plain(view) ? plain_slice(n, grads[0], &result, &slice)
+                                                   : symbolic_slice(grads[0], base, view, &result, &slice);
+  if (!is_shown) return false;
+  Ref inner_grad(call_role(Role::Copy, slice.p));
   if (!inner_grad) return false;
   auto* inner = as_node(n->op);
   std::vector<PyObject*> inner_out(inner->num_edges ? inner->num_edges : 1, nullptr);

@@ -95,6 +95,11 @@ class FakeTensor(Tensor):
             raise TypeError("len() of a 0-d tensor")
         return int(self.shape[0])
 
+    @property
+    def _has_hidden_sizes(self) -> bool:
+        """Whether only elements can tell a size: the core holds a number that means nothing."""
+        return self.symbolic is not None and _is_unbacked(self.symbolic)
+
     # What the core would answer from the sizes it holds, which are hints.
 
     def _is_contiguous(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
+from ..base.assertions import CheckFailed
 from ..op.extents import Extent, Trace, Untraceable
 from . import settings
 
@@ -114,7 +115,8 @@ def size(seen: Any, given: Extent, first: dict[str, Extent], where: str) -> Any:
     if same is given or given.trace.compare("==", given, same):
         return same
     wanted = seen if type(seen) is int else f"{same.hint}, as other sizes that are {seen} here"
-    raise RuntimeError(f"inductor: the graph was traced for {where} of {wanted}, got {given.hint}. Trace it for that.")
+    error = RuntimeError if type(seen) is int else CheckFailed
+    raise error(f"inductor: the graph was traced for {where} of {wanted}, got {given.hint}. Trace it for that.")
 
 
 def stride(seen: Any, given: Extent) -> Any:
