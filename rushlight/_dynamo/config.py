@@ -3,6 +3,11 @@
 Followed: `disable`, `recompile_limit`, `error_on_recompile`, `fail_on_recompile_limit_hit`, `automatic_dynamic_shapes`,
 `specialize_int`, `compiled_autograd`, `repro_after`, `repro_level` and `debug_dir_root`. The others are kept for the
 programs that set them.
+
+`capture_scalar_outputs` and `capture_dynamic_output_shape_ops` change nothing: elements that become numbers (`item()`,
+`int(t)`) and sizes that elements decide (`nonzero`, masks, `unique`) are part of graphs in any case. Where PyTorch,
+told to capture them, raises because a decision depends on such a number, the graph ends there instead; with
+`fullgraph=True` that is an error which names the line of the decision.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from ..autograd import grad_mode
 from ..base import late, show
 from ..base.assertions import CheckFailed, _assert_scalar
 from ..codegen.stored_graphs import NotKept
+from ..dynamo.breaks import Unfit
 from ..dynamo.convert import is_told
 from . import graph_data
 from .compile_graph import AotConfig, compile_captured, compiled_backward
@@ -47,7 +48,10 @@ def compile_with(config: AotConfig | None) -> Callable[[GraphModule, list[Any]],
         if wrappers.are_in(gm):
             return wrappers.compiled(gm, example_inputs, backend)
         result = CompiledGraph(gm, config)
-        if result.region_for(example_inputs) is None and gm.meta.get("fullgraph"):
+        is_compiled = result.region_for(example_inputs) is not None
+        if not is_compiled and gm.meta.get("unbacked") and not gm.meta.get("fullgraph"):
+            raise Unfit(result.why)
+        if not is_compiled and gm.meta.get("fullgraph"):
             # The results are right, so the program goes on; but who asks for whole graphs wants to know.
             warnings.warn(f"compile(fullgraph=True): the graph was captured whole, but runs op by op: {result.why}",
                           stacklevel=2)  # fmt: skip
@@ -194,7 +198,7 @@ class CompiledGraph:
 
     def compiled(self, inputs: list[Any]) -> tuple | None:
         entry = None
-        if not self.is_symbolic:
+        if not self.is_symbolic and not self.gm.meta.get("unbacked"):
             found, entry = self.found(inputs)
             if found is not None:
                 return found

@@ -14,6 +14,8 @@ from ..loops.record import Record
 # reason -> what the user can do about it
 HINTS: dict[str, str] = {
     "elements": "A graph cannot hold Python that depends on elements: keep it in tensors (torch.where, torch.cond).",
+    "number from elements": "Say what is known of the number before, with torch._check(...), or keep the decision in"
+                            " tensors (torch.where, torch.cond).",
     "native": "Call it outside of the compiled function, or mark it with torch._dynamo.disable.",
     "python called back": "Call the function directly instead of handing it to the built-in.",
     "tensor subclass": "Tensors with rules of their own run as they are.",
@@ -38,9 +40,11 @@ class GraphBreak(BaseException):  # noqa: N818 - no error of the program: the gr
         super().__init__(reason)
         self.kind, self.reason, self.hint = kind, reason, HINTS[kind]
         self.location = ""      # the user's line, innermost frame
+        self.depth = 0          # how many frames were being interpreted there
         self.stack: list[str] = []
         self.is_error = False       # whatever compile() was told
         self.skips_frame = False    # the frame runs as it is, instead of going on behind
+        self.names: frozenset[str] = frozenset()     # numbers from elements that would have to be known
 
     def __str__(self) -> str:
         where = f" at {self.location}" if self.location else ""
@@ -54,6 +58,10 @@ class BreakAt(Record):
     stack: tuple[bool, ...]    # of each item of the stack, whether it is a value (False: NULL)
     live: tuple[str, ...]      # variables that have a value; for own cells that is the cell
     reason: GraphBreak
+
+
+class Unfit(Exception):  # noqa: N818 - no error: capture begins again
+    """A backend cannot compile a graph in which elements decide numbers."""
 
 
 class StepsInside(BaseException):  # noqa: N818 - no error: capture begins again

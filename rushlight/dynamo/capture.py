@@ -19,17 +19,17 @@ from typing import Any
 from .._C import Tensor
 from ..base import environment
 from ..dispatch import autocast
-from ..fake import ShapeEnv
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, WithoutChecks
+from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, Unfit, WithoutChecks
 from .checks import Checked, written
 from .effects import Effects
 from .emitter import Emitter
 from .frame import NULL, Frame, Unread
 from .guards import Guard, Kind, Symbolic, mode_guard
+from .hidden import ElementEnv, Origin
 from .interpreter import Machine, Stopped
 from .locks import Again, under
 from .marks import here
@@ -75,9 +75,9 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
     """Capture a frame that is about to run with these locals."""
     reason: GraphBreak | None = None
     stop_at: int | None = None
-    steps_inside, unsure = False, settings.unsure
+    steps_inside, unsure, takes_elements = False, settings.unsure, True
     while True:
-        attempt = _Attempt(code, flat_locals, globals, cells, settings, stop_at, reason)
+        attempt = _Attempt(code, flat_locals, globals, cells, settings, stop_at, reason, takes_elements)
         attempt.machine.steps_inside = steps_inside
         attempt.machine.unsure, attempt.machine.is_fullgraph = unsure, settings.fullgraph
         try:
@@ -86,15 +86,20 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
             steps_inside = True
         except WithoutChecks:
             reason, stop_at, unsure = None, None, None
+        except Unfit as found:
+            reason, stop_at = attempt.break_at_origin(attempt.env.first(), str(found))
         except GraphBreak as found:
             if reason is not None:
-                raise Refused(found) from found
+                if not attempt.env.origins:
+                    raise Refused(found) from found
+                reason, stop_at, takes_elements = None, None, False      # as if nothing were known of them
+                continue
             found.is_error = found.is_error or attempt.is_error_here()
             if found.is_error:
                 raise
             if found.skips_frame or attempt.machine.user_modes:
                 raise Refused(found) from found
-            reason, stop_at = found, attempt.machine.steps - 1
+            reason, stop_at = attempt.place_for(found)
 
 
 class _Attempt:
@@ -102,12 +107,14 @@ class _Attempt:
 
     def __init__(self, code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[str, Any],
                  cells: Sequence[types.CellType], settings: Settings, stop_at: int | None,
-                 reason: GraphBreak | None) -> None:  # fmt: skip
+                 reason: GraphBreak | None, takes_elements: bool) -> None:  # fmt: skip
         self.code, self.settings, self.reason = code, settings, reason
-        self.env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self.env = ElementEnv(takes_elements)
         self.recorder = Recorder(self.env)
         self.outside = Outside(self.recorder, self.dynamic)
         self.machine = Machine(self.recorder, self.outside, globals, stop_at)
+        self.env.here = self.machine.origin
+        self.recorder.fake_mode.on_scalar = self.recorder.note_element
         self.symbols: dict[str, Source] = {}
         self.equal: list[tuple[Source, Source]] = []
         self.checked: Checked | None = None
@@ -149,6 +156,20 @@ class _Attempt:
         said = [here.error_on_break, *self.machine.errors_on_break]
         return bool(said[-1])
 
+    def place_for(self, found: GraphBreak) -> tuple[GraphBreak, int]:
+        """Where the graph ends: at the instruction that needs a number from elements, or, where that is in more frames
+        (all of which would end), at the one that made the number."""
+        origin = self.env.last_of(found.names)
+        if origin is None or found.depth <= origin.depth:
+            return found, self.machine.steps - 1
+        return self.break_at_origin(origin, f"{found.reason} at {found.location}")
+
+    def break_at_origin(self, origin: Origin, why: str) -> tuple[GraphBreak, int]:
+        """The break where a number from elements is made."""
+        reason = GraphBreak("elements", f"elements decide a number here, which is needed later: {why}")
+        reason.location = origin.location
+        return reason, origin.step - 1
+
     # --- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> Captured:
@@ -166,6 +187,7 @@ class _Attempt:
             set_modes(modes)
             autocast.state.casts = casts
             self.machine.close()
+            self.env.here = self.recorder.fake_mode.on_scalar = None      # both live on, with the graph
 
     def interpret(self) -> tuple[Frame, Any]:
         machine = self.machine
@@ -210,7 +232,8 @@ class _Attempt:
                 self.write_modes(emitter, at_end)
             emitter.load_local(place)
             emitter.return_value()
-        is_odd = at_end != modes or self.machine.has_classes or self.machine.checks or self.machine.locks.taken
+        is_odd = at_end != modes or self.machine.has_classes or self.machine.checks or self.machine.locks.taken \
+            or self.env.stand_ins  # fmt: skip
         left = None if is_odd else Left(value, effects.acts, rebuilder, self.machine.codes)
         body, emitter.instructions = emitter.instructions, []
         graph, inputs = self.write_graph(emitter, rebuilder, modes, at_end)
@@ -290,9 +313,15 @@ class _Attempt:
             rebuilder.outputs.setdefault(failed, len(rebuilder.outputs))
         outputs = [node for node, _ in sorted(rebuilder.outputs.items(), key=lambda item: item[1])]
         graph = recorder.graph
+        recorder.note_checks()
         if at_end != modes:
             graph.call_function(set_modes, (modes,), {})
         graph.output(tuple(outputs))
+        hidden = set(self.env.stand_ins)
+        for name, (_, _, read) in reversed(recorder.elements.items()):
+            if not read.users:      # the number is asked of the tensor, behind the graph
+                graph.erase_node(read)
+                hidden.discard(name)
         inputs = []
         placeholders = list(graph.find_nodes(op="placeholder"))
         for node, (source, real) in zip(placeholders, self.outside.inputs, strict=True):
@@ -304,12 +333,13 @@ class _Attempt:
             return None, []
         result = _LazyGraphModule(recorder.root, graph, self.code.co_name)
         result.shape_env = self.env
+        result.meta["unbacked"] = bool(hidden)
         result.meta["static_inputs"] = [i for i, (source, real) in enumerate(inputs)
                                         if isinstance(real, Parameter) or is_buffer(source)]  # fmt: skip
         result.meta["fullgraph"] = self.settings.fullgraph
         result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
         changed = [] if failed is None else written(self.machine, graph, inputs)
-        compiled = self.settings.backend(result, [real for _, real in inputs])
+        compiled = self.compiled(result, [real for _, real in inputs])
         sources = [source for source, _ in inputs]
         if failed is None:
             self.write_call(rebuilder, compiled, sources)
@@ -326,6 +356,17 @@ class _Attempt:
         emitter = rebuilder.emitter
         emitter.call_graph(compiled, sources, rebuilder.source)
         emitter.store_local(rebuilder.results)
+
+    def compiled(self, graph: GraphModule, inputs: list[Any]) -> Callable:
+        """What the backend makes of the graph. One that raises gets no numbers from elements the next time."""
+        if not graph.meta["unbacked"] or self.settings.fullgraph:
+            return self.settings.backend(graph, inputs)
+        try:
+            return self.settings.backend(graph, inputs)
+        except Unfit:
+            raise
+        except Exception as error:
+            raise Unfit(f"{type(error).__name__}: {error}") from error
 
     # --- guards -------------------------------------------------------------------------------------------------------
 

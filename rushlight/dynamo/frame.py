@@ -119,7 +119,7 @@ class Frame:
                     continue
                 except GraphBreak as found:
                     if not found.location:
-                        found.location = machine.location()
+                        found.location, found.depth = machine.location(), len(machine.frames)
                     raise
                 if result is not None:
                     return result

@@ -31,6 +31,7 @@ from . import (
     class_bodies,
     control,
     control_flow,
+    elements,
     function_modes,
     gradients,
     layouts,
@@ -47,9 +48,10 @@ from .attributes import MISSING, on_class, python_method
 from .breaks import GraphBreak, Raised, StepsInside, shown
 from .frame import Frame
 from .guards import Kind, Predicate
+from .hidden import Origin, names_in, needs
 from .operators import Generator, Operators, put_back, unwatched
 from .outside import Outside, is_plain_key, is_python_class
-from .recorder import READS, Recorder
+from .recorder import READS, Recorder, read_by
 from .regions import Transformed
 from .sources import Attribute, Constant, Item, Source
 
@@ -71,7 +73,7 @@ _WRITERS = frozenset(module.__file__ for module in (collections, dataclasses, ty
 _NUMPY = f"{os.sep}numpy{os.sep}"
 _Op = type(Tensor.add)
 _NATIVE = (_PACKAGE + "nn" + os.sep + "functional", _PACKAGE + "nn" + os.sep + "init.py")
-assert control.OPS and control_flow and layouts and optimizers, "instructions that decide, rules: in their tables"
+assert control.OPS and control_flow and elements and layouts and optimizers, "instructions, and rules, in their tables"
 MOST_FRAMES, MOST_STEPS = 200, 2_000_000
 _FUNCTIONS = frozenset((types.FunctionType, types.MethodType, types.BuiltinFunctionType, type))
 _DISPATCH = functools.singledispatch(lambda x: x).dispatch.__code__  # type: ignore[attr-defined]
@@ -199,6 +201,10 @@ class Machine(Operators):
                 return frame.line
         return self.frames[-1].line if self.frames else ""
 
+    def origin(self) -> Origin:
+        """The place where the program is now."""
+        return Origin(self.steps, len(self.frames), self.location())
+
     def tick(self, frame: Frame) -> None:
         """Before each instruction of the top frame."""
         if self.steps == self.stop_at:
@@ -239,7 +245,7 @@ class Machine(Operators):
         except (GraphBreak, Raised, StepsInside, Stopped):
             raise
         except READS as error:
-            raise GraphBreak("elements", f"{shown(function)} needs the elements of a tensor") from error
+            raise read_by(function, error) from error
         except RecursionError as error:
             raise GraphBreak("internal", "the program recurses too deeply") from error
         except NotImplementedError as error:
@@ -247,6 +253,9 @@ class Machine(Operators):
                 raise GraphBreak("not modelled", f"{shown(function)}: {error}") from error
             raise Raised(error.with_traceback(None)) from None
         except (Exception, GeneratorExit) as error:      # noqa: BLE001 - the program's own
+            names = names_in((*args, kwargs)) if is_op else None
+            if names:      # maybe of what stands for the number
+                raise needs(f"{shown(function)}: {error}", names) from error
             raise Raised(error.with_traceback(None)) from None
 
     def wrapped(self, value: Any) -> Any:

@@ -35,12 +35,13 @@ from ..dispatch import autocast
 from ..dispatch.modes import below, state as mode_state
 from ..nn import Module
 from ..nn.modules import hooks
-from ..symbols import SymInt
+from ..symbols import SymInt, sym_max, sym_min
 from ..tensors import interop
 from ..utils import checkpoint
 from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
+from .hidden import is_hidden, names_in, needs
 from .lists import Ordered
 from .operators import Drawn, Generator
 from .outside import ITSELF, dict_of, is_plain_key, is_python_class
@@ -325,24 +326,17 @@ def _bool(m: Machine, f: Any, args: tuple, kwargs: dict) -> bool:
     return m.truth(args[0]) if args else False
 
 
-@special(int, float)
-def _number(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    if args and isinstance(args[0], Tensor):
-        raise GraphBreak("elements", f"{f.__name__}() of a tensor needs its element")
-    if args and isinstance(args[0], SymInt) and f is int:
-        return args[0]
-    for name in ("__int__", "__index__", "__trunc__") if f is int else ("__float__", "__index__"):
-        if args and python_method(args[0], name):
-            return m.native(f, (m.call(on_class(type(args[0]), name), (args[0],), {}),))
-    return m.native(f, args, kwargs)
-
-
 _SPELLED = (_C.dtype, _C.device)      # their text is what they are
 
 
 @special(str, repr, format, ascii)
 def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     value = args[0] if args else ""
+    if names_in(value):
+        raise needs("text shows a number that depends on the elements of a tensor", names_in(value))
+    if isinstance(value, SYMBOLS):      # text shows the number, which is fixed by it
+        value = m.native(m.class_of(value), (value,))
+        args = value, *args[1:]
     if _holds_tensor(value):
         raise GraphBreak("elements", "the text of a tensor shows its elements")
     names = {str: ("__str__", "__repr__"), repr: ("__repr__",), ascii: ("__repr__",)}.get(f, ("__format__", "__str__"))
@@ -444,6 +438,8 @@ def _extreme(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
             return kwargs["default"]
         raise Raised(ValueError(f"{f.__name__}() arg is an empty sequence"))
     best, *rest = given
+    if key is None and any(map(is_hidden, given)) and all(type(x) in (int, SymInt) for x in given):
+        return functools.reduce(sym_min if f is min else sym_max, given)
     scored = best if key is None else m.call(key, (best,), {})
     for value in rest:
         score = value if key is None else m.call(key, (value,), {})

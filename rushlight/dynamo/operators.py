@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .._C import Tensor
+from ..symbols import SymBool
 from .attributes import MISSING, SYMBOLS, Attributes, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind
+from .hidden import asked_here, is_hidden, is_long, names_in, needs
 from .outside import is_python_class
 from .sources import Constant
 
@@ -164,6 +166,11 @@ class Operators(Attributes):
             if value.numel() == 0 and not isinstance(value.numel(), SYMBOLS):
                 return self.native(bool, (value,))
             raise GraphBreak("elements", "the truth of a tensor decides where the program goes")
+        if is_hidden(value):
+            answer = value.env.decide(value.expression) if isinstance(value, SymBool) else None
+            if answer is None:
+                raise asked_here(value)
+            return answer
         if isinstance(value, SYMBOLS) or not is_python_class(type(value)):
             return self.native(bool, (value,))
         for name in ("__bool__", "__len__"):
@@ -245,7 +252,10 @@ class Operators(Attributes):
             return NotImplemented
         if isinstance(found, types.FunctionType) and not isinstance(owner, (Tensor, *SYMBOLS)):
             return self.call(found, (owner, other), {})
-        return self.native(found, (owner, other))
+        result = self.native(found, (owner, other))
+        if is_hidden(result) and is_long(result):
+            raise needs("a formula of numbers that depend on elements gets long", names_in(result))
+        return result
 
     def unary(self, name: str, value: Any) -> Any:
         """+, - and ~"""
@@ -304,7 +314,7 @@ class Operators(Attributes):
                 raise GraphBreak("elements", "whether a tensor contains a value is asked")
             return any(x is key for x in owner) or self.contained_tensor(owner, key)
         self.check_open(owner, "members")
-        if type(owner) in (list, tuple) and any(is_python_class(type(x)) for x in (key, *owner)):
+        if type(owner) in (list, tuple) and any(is_python_class(type(x)) or is_hidden(x) for x in (key, *owner)):
             return any(self.are_equal(x, key) for x in owner)
         self.prepare(key)
         return self.native(operator.contains, (owner, key))

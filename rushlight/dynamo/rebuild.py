@@ -18,11 +18,14 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base.shape import Size, layout, memory_format
-from ..fx.experimental.symbolic_sizes import SYMBOLIC
+from ..fx.experimental.symbolic_sizes import SYMBOLIC, symbol_of
+from ..symbols import SymInt
+from ..symbols.expression import symbol
 from . import arrays
 from .acts import fill_cell, fill_object, refill, spent
 from .breaks import GraphBreak, shown
 from .emitter import Emitter
+from .hidden import evaluated, is_hidden
 from .interpreter import Interpreted, Machine
 from .outside import ITERATORS, ITSELF, dict_of, is_python_class
 from .regions import Transformed
@@ -89,6 +92,8 @@ class Rebuilder:
                 self.of_class(value)
             else:
                 self.result(self.node_of(value))
+        elif is_hidden(value):
+            self.number(value)
         elif isinstance(value, SYMBOLIC):
             result = self.recorder.argument(value)
             if isinstance(result, (int, float, bool)):
@@ -109,6 +114,42 @@ class Rebuilder:
             self.emitter.load_const(value)
         else:
             self.make(value, kind)
+
+    def number(self, value: Any) -> None:
+        """A number that elements tell, from the tensors that have them."""
+        formula = value.expression
+        names = tuple(sorted(formula.names))
+        is_symbol = symbol_of(formula) is not None
+        if not is_symbol:
+            self.emitter.load_const(evaluated(formula, names))
+        for name in names:
+            self.symbol(name, value.env)
+        if not is_symbol:
+            self.emitter.call(len(names))
+
+    def symbol(self, name: str, env: Any) -> None:
+        """The number behind a symbol."""
+        recorder = self.recorder
+        if name in recorder.elements:
+            t, version, read = recorder.elements[name]
+            known = self.outside.by_twin.get(id(t))
+            self.emitter.load_const(_element)
+            if t._version != version or self.machine.optimizer_steps.taken:      # written to since: a copy
+                with recorder.graph.inserting_before(read):
+                    self.result(recorder.graph.call_function(Tensor.clone, (recorder.nodes[id(t)],), {}))
+            elif known is not None and known.twin is t:
+                self.source(known.source)
+            else:
+                self.result(recorder.nodes[id(t)])
+            self.emitter.call(1)
+        elif name in env.stand_ins:
+            node, dim = recorder.sizes.seen[name]
+            self.emitter.load_const(_size)
+            self.result(node.node)
+            self.emitter.load_const(dim)
+            self.emitter.call(2)
+        else:
+            self.push(SymInt(symbol(name), env))
 
     def of_class(self, value: Tensor) -> None:
         """A tensor of a class of the program's, or with attributes."""
@@ -446,6 +487,14 @@ def _as_class(t: Tensor, kind: type) -> Tensor:
 def _fill_tensor(owner: Tensor, own: dict[str, Any]) -> None:
     for name, value in own.items():
         setattr(owner, name, value)
+
+
+def _element(t: Tensor) -> Any:
+    return t.item()
+
+
+def _size(t: Tensor, dim: int) -> int:
+    return t.shape[dim]
 
 
 def _fill_slots(owner: Any, slots: dict[str, Any]) -> None:

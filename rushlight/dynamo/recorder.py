@@ -17,7 +17,7 @@ from ..autograd import grad_mode
 from ..base.shape import layout, memory_format
 from ..dispatch.modes import TorchFunctionMode, below, disable_dispatch_modes, state as mode_state
 from ..fake import DataDependentOutputException, FakeTensor, FakeTensorMode, GuardOnDataDependentSymNode, ShapeEnv
-from ..fx.experimental.symbolic_sizes import SYMBOLIC, SizeProxies
+from ..fx.experimental.symbolic_sizes import SYMBOLIC, SizeProxies, symbol_of
 from ..fx.graph import Graph
 from ..fx.node import Node
 from ..fx.proxy import GraphAppendingTracer, Proxy
@@ -26,6 +26,7 @@ from ..utils import _pytree as pytree
 from ..utils._python_dispatch import transform_subclass
 from . import marks
 from .breaks import GraphBreak, shown
+from .hidden import checked, needs
 from .tensor_classes import is_whole, is_wrapper
 
 READS = (DataDependentOutputException, GuardOnDataDependentSymNode)
@@ -40,6 +41,8 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.env = env
         self.fake_mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)     # constants that ops make
+        self.elements: dict[str, tuple[Tensor, int, Node]] = {}     # symbol -> tensor, its version, the node that reads
+        self.num_checks = 0                     # how many of the env's checks are in the graph
         self.graph = Graph()
         self.tracer = GraphAppendingTracer(self.graph)
         self.sizes = SizeProxies()
@@ -121,6 +124,28 @@ class Recorder(TorchFunctionMode):
         return {Tensor.untyped_storage(t)._cdata for t, version in zip(self.kept, self.versions, strict=True)
                 if version is not None and t._version != version}  # fmt: skip
 
+    def note_element(self, t: Tensor, number: Any) -> None:
+        """`number` is the only element of `t` now."""
+        node = self.nodes.get(id(t))
+        if node is None:
+            raise GraphBreak("elements", "an op reads an element")
+        read = self.graph.call_method("item", (node,), {})
+        read.meta["example_value"] = number
+        self.sizes.note(number, Proxy(read, self.tracer), None)
+        self.elements[symbol_of(number.formula)] = t, t._version, read
+
+    def note_checks(self, error: type[Exception] = RuntimeError, message: str | None = None) -> None:
+        """What was required of numbers from elements since the last time is checked by the graph from here on."""
+        if self.env is None:
+            return
+        found, self.num_checks = self.env.deferred[self.num_checks:], len(self.env.deferred)
+        for guard in found:
+            if guard.truth.names <= set(self.sizes.seen):
+                said = f"{guard!r}, required at {guard.location}" if message is None else message
+                condition = self.sizes.build(guard.truth)
+                given = condition.node if isinstance(condition, Proxy) else condition
+                self.graph.call_function(checked, (given, error.__name__, said))
+
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -135,7 +160,7 @@ class Recorder(TorchFunctionMode):
         try:
             result = func(*args, **kwargs)
         except READS as error:
-            raise GraphBreak("elements", f"{shown(func)} needs the elements of a tensor") from error
+            raise read_by(func, error) from error
         if result is NotImplemented:
             return result
         name = getattr(func, "__name__", "")
@@ -144,6 +169,7 @@ class Recorder(TorchFunctionMode):
         if not tensors and not (writes and _tensors_in((args, kwargs))):
             return result
         self.calls += 1
+        self.note_checks()
         if marks.of(func) == marks.IN_GRAPH:
             return self.bound(result, self.held_call(func, args, kwargs))
         where = target if target is not None else _TARGETS.get(name, func) if _is_slot(func) else func
@@ -237,6 +263,14 @@ class Recorder(TorchFunctionMode):
     def note_state(self, function: Callable, args: tuple) -> None:
         """A call that changes a mode of the thread, at its place in the graph."""
         self.graph.call_function(function, args, {})
+
+
+def read_by(func: Any, error: BaseException) -> GraphBreak:
+    """The break where a function asks for what only elements can tell."""
+    names = getattr(error, "names", frozenset())
+    if names:
+        return needs(f"{shown(func)}: {str(error).partition('. Say')[0].partition('. Keep')[0]}", names)
+    return GraphBreak("elements", f"{shown(func)} needs the elements of a tensor")
 
 
 def _is_slot(func: Any) -> bool:

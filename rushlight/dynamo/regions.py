@@ -76,7 +76,7 @@ class Traced:
         machine, outer = self.machine, self.machine.recorder
         self.recorder = machine.recorder = region = RegionRecorder(outer)
         try:
-            with unwatched(), region:
+            with unwatched(), region, region.env.without_elements():
                 for leaf in pytree.tree_leaves((args, kwargs)):
                     if isinstance(leaf, Tensor):
                         region.add_argument(leaf)

@@ -27,6 +27,10 @@ _PASSED = (os.path.join(_PACKAGE, "symbols", ""), os.path.join(_PACKAGE, "base",
 class GuardOnDataDependentSymNode(RuntimeError):  # noqa: N818 - PyTorch's name
     """A decision would depend on the elements of a tensor."""
 
+    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.names = frozenset(names)      # the symbols without a hint that would decide
+
 
 class ConstraintViolationError(RuntimeError):
     """A size that was declared dynamic turned out to be fixed."""
@@ -191,6 +195,10 @@ class SymbolTable:
 
     def is_unbacked(self, f: Formula) -> bool:
         return any(name in self.stand_ins for name in f.names)
+
+    def hidden_in(self, f: Formula) -> list[str]:
+        """The symbols without a hint in a formula."""
+        return [name for name in f.names if name in self.stand_ins]
 
     def hint(self, f: Formula) -> Any:
         """The value for the sizes that were seen; None where symbols without a hint are in it."""
@@ -446,7 +454,8 @@ class SymbolTable:
             raise GuardOnDataDependentSymNode(
                 f"whether {t!r} holds depends on the elements of a tensor ({', '.join(hidden)}), asked"
                 f"{f' by {self.rule}' if self.rule else ''} at {user_location()}. Say"
-                f" what is known of it first: torch._check({t!r}), or torch._check(...) of the opposite."
+                f" what is known of it first: torch._check({t!r}), or torch._check(...) of the opposite.",
+                hidden,
             )
         answer = t.evaluate(self.hints)
         self._keep(t if answer else negation(t), self.guards)
@@ -499,7 +508,8 @@ class SymbolTable:
             raise GuardOnDataDependentSymNode(
                 f"the number {f!r} depends on the elements of a tensor, and was wanted"
                 f"{f' by {self.rule}' if self.rule else ''} at {user_location()}. Keep it"
-                f" symbolic, or check its value with torch._check({f!r} == ...)."
+                f" symbolic, or check its value with torch._check({f!r} == ...).",
+                self.hidden_in(f),
             )
         value = f.evaluate(self.hints)
         if isinstance(f, Expression):

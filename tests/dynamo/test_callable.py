@@ -310,12 +310,14 @@ def test_errors_of_the_program_keep_their_lines():
 def test_fullgraph_says_where_and_why():
     def f(x):
         y = x * 2
-        return y + y.sum().item()
+        total = y.sum().item()
+        return y + total if total > 3 else y
 
     with pytest.raises(_dynamo.exc.Unsupported) as caught:
         torch.compile(f, fullgraph=True, backend="eager")(torch.ones(2))
     said = str(caught.value)
-    assert "test_callable.py" in said and "y + y.sum().item()" in said and "torch.where" in said
+    assert "test_callable.py" in said and "y + total if total > 3" in said and "torch.where" in said
+    assert "torch._check" in said
 
 
 def test_backends_that_are_not_here_are_refused():

@@ -58,7 +58,7 @@ class SizeProxies:
         """`number` is the size of `proxy` in `dim`, or (None) its value."""
         if not isinstance(number, SYMBOLIC):
             return
-        name = _symbol_of(number.formula)
+        name = symbol_of(number.formula)
         if name is not None:
             self.seen.setdefault(name, (proxy, dim))
 
@@ -80,7 +80,7 @@ class SizeProxies:
     def compute(self, formula: Any) -> Any:
         if isinstance(formula, Expression):
             return self.polynomial(formula)
-        name = _symbol_of(formula)
+        name = symbol_of(formula)
         if name is not None:
             return self.symbol(name)
         function = formula.function if isinstance(formula, Real) else formula.relation
@@ -130,7 +130,7 @@ class SizeProxies:
         return tracer.create_proxy("call_function", function, tuple(parts), {})
 
 
-def _symbol_of(formula: Any) -> str | None:
+def symbol_of(formula: Any) -> str | None:
     """The name of the symbol a formula is, if it is one."""
     if isinstance(formula, Expression):
         return formula.sole_symbol

@@ -449,6 +449,7 @@ def _(x):
 def _(x):
     for i in range(2):
         x = x + i
+    torch._dynamo.graph_break()
     n = int((x > -1000).sum())
     for i in range(2):
         x = x * (i + n)

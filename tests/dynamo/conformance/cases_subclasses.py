@@ -71,6 +71,12 @@ def _(x):
 @case("a class with a handler, and an element that decides", of(Tagged), breaks=True)
 def _(x):
     y = x.sin() * 2
+    return (1 if y.sum() > 100 else 2), type(y).__name__
+
+
+@case("a class with a handler, and an element", of(Tagged))
+def _(x):
+    y = x.sin() * 2
     return y.sum().item(), type(y).__name__
 
 
