@@ -156,6 +156,14 @@ ORDER = Group(
             + "x, z = torch.randn(16384, 256), torch.zeros(4096, 256)\ni = torch.randint(0, 4096, (16384,"
             " 1)).expand(16384, 256)",
         ),
+        *(
+            Case(
+                f"{name} rows 16384x256 into 4096",
+                f"torch.{name}(z, 0, i, x)",
+                SETUP + "x, z, i = torch.randn(16384, 256), torch.zeros(4096, 256), torch.randint(0, 4096, (16384,))",
+            )
+            for name in ("index_add", "index_copy")
+        ),
         Case("index_select 4M of 1M", "torch.index_select(x, 0, i)", SETUP + WHERE.format(n=4000000)),
         Case(
             "index_select rows of 64",

@@ -162,3 +162,22 @@ def test_scatter_add_with_repeated_index_adds_rows() -> None:
     rows, index = rl.randn(500, 300), rl.randint(0, 7, (500, 1))
     result = rl.zeros(7, 300).scatter_add(0, index.expand(500, 300), rows)
     assert rl.allclose(result, rl.zeros(7, 300).index_add(0, index.squeeze(1), rows), atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [64, 65, 200, 1300])
+def test_rows_added_anywhere_are_the_same_on_any_number_of_threads(width: int) -> None:
+    """Threads share the columns, so that every element adds its rows in order."""
+    rl.manual_seed(2)
+    rows, index = rl.randn(3000, width), rl.randint(0, 50, (3000,))
+    threads, results = rl.get_num_threads(), []
+    for count in (1, 2, 3):
+        rl.set_num_threads(count)
+        added = rl.zeros(50, width).index_add(0, index, rows)
+        written = rl.zeros(50, width).index_copy(0, index, rows)
+        results.append((added, written, rl.zeros(50, width).scatter_add(0, index[:, None].expand(3000, width), rows)))
+    rl.set_num_threads(threads)
+    assert all(rl.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
+    wide = rl.nn.functional.one_hot(index, 50).to(rl.float64).t() @ rows.double()
+    assert rl.allclose(results[0][0].double(), wide, atol=1e-4)
+    last = {int(row): k for k, row in enumerate(index)}
+    assert all(rl.equal(results[0][1][row], rows[k]) for row, k in last.items())

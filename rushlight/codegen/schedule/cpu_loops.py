@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ... import _C
 from ...loops.expr import Value, arg, cast, const, ge, idiv, irem, load, min_, or_, replace, var, walk
 from ...loops.lowered import (
     GENERAL,
@@ -350,7 +351,7 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
     if lane is not None:
         width = max(1024, GRAIN // max(1, inner) // 64 * 64)   # long runs: slices are visited in any order
         if extent == 1 and inner * space[lane] >= 4 * GRAIN:   # else one thread would do all
-            width = max(64, min(width, space[lane] // 256 * 64))
+            width = min(width, piece_for_threads(space[lane])) if _C.get_num_threads() > 1 else space[lane]
         blocks = -(-space[lane] // width)
         values.extend((width, blocks))
         extent *= blocks
@@ -364,6 +365,14 @@ def schedule_scatter(lowered: Lowered) -> Schedule:
         (*first, launch),
         (Temp("i64", (1,)),) if cell >= 0 else (),
     )
+
+
+def piece_for_threads(length: int) -> int:
+    """How much of a run each thread gets: in two parts, unless those are short; slices lie anywhere in memory, and the
+    shorter a part the more of the time goes into finding it."""
+    threads = _C.get_num_threads()
+    parts = 2 * threads if length >= 512 * threads else threads
+    return max(64, -(-length // parts // 64) * 64)
 
 
 def clear_launch(code: str, sizes: Sequence[int], operand: int) -> Launch:
