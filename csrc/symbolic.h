@@ -10,8 +10,8 @@ inline bool is_symbolic_int(PyObject* o) { return PyObject_TypeCheck(o, Symbolic
 inline bool is_symbolic_number(PyObject* o) { return is_symbolic_int(o) || PyObject_TypeCheck(o, SymbolicFloatType); }
 inline bool is_symbolic_bool(PyObject* o) { return PyObject_TypeCheck(o, SymbolicBoolType); }
 
-// A tensor of a function transform may stand for one with symbolic sizes: then Python answers what is asked of its
-// layout. Null without an exception where the core's own answer holds.
+// A tensor of a function transform may stand for a fake one: then Python answers what is asked of its device, and of its
+// layout where sizes are symbols. Null without an exception where the core's own answer holds.
 PyObject* ask_behind(PyObject* tensor, const char* question);
 
 int init_symbolic(PyObject* module);

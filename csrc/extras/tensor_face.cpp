@@ -8,7 +8,8 @@ namespace rl {
 
 static PyObject* strided_layout;            // rushlight.strided, told to us by Python
 
-// Answers with what a function transform's tensor stands for, where that has symbolic sizes.
+// Answers with what a function transform's tensor stands for, where that is a fake one: the core holds hints of its
+// sizes, and `meta` for its device.
 #define RL_ASK_BEHIND(question)                                                        \
   if (__builtin_expect(as_tensor(self)->keys & kKeyFunctorch, 0)) {                     \
     PyObject* answer = ask_behind(self, question);                                     \
@@ -20,7 +21,10 @@ static PyObject* get_shape(PyObject* self, void*) {
   return size_object(as_tensor(self)->sizes(), as_tensor(self)->ndim);
 }
 static PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(dtype_object(as_tensor(self)->dtype)); }
-static PyObject* get_device(PyObject* self, void*) { return device_object(as_tensor(self)->device); }
+static PyObject* get_device(PyObject* self, void*) {
+  RL_ASK_BEHIND("device");
+  return device_object(as_tensor(self)->device);
+}
 static PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(as_tensor(self)->ndim); }
 static PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(itemsize(as_tensor(self)->dtype)); }
 static PyObject* get_nbytes(PyObject* self, void*) {
@@ -33,7 +37,10 @@ static PyObject* get_version(PyObject* self, void*) {
   }
   return PyLong_FromUnsignedLong(as_tensor(self)->current_version());
 }
-static PyObject* get_is_cpu(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->device.type == kCPU); }
+static PyObject* get_is_cpu(PyObject* self, void*) {
+  RL_ASK_BEHIND("is_cpu");
+  return PyBool_FromLong(as_tensor(self)->device.type == kCPU);
+}
 static PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(as_tensor(self)->device.type == kMeta); }
 static PyObject* get_keys(PyObject* self, void*) { return PyLong_FromUnsignedLong(as_tensor(self)->keys); }
 static int set_keys(PyObject* self, PyObject* value, void*) {

@@ -8,6 +8,7 @@ memory made for them. Results that were inputs written to are their last values.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from .._C import Tensor
@@ -25,7 +26,7 @@ from ..fx.passes.shape_prop import _extract_tensor_metadata
 from ..fx.proxy import Proxy
 from ..op import find_op, levels
 from ..op.levels import FunctionalizeLevel
-from ..symbols import statically_known_true, symbolic_math
+from ..symbols import SymInt, statically_known_true, symbolic_math
 from ..utils._pytree import tree_leaves
 from .schema_arguments import bound_arguments
 
@@ -207,10 +208,21 @@ def _give_own_memory(graph: Graph, node: Node) -> None:
     if not _draws(node.target):
         raise AssertionError(f"{node.target}: a write is left in a graph that was functionalized")
     like = node.args[0].meta["val"]
+
+    def numbers(values: Sequence[Any], question: str) -> list[Any]:
+        """Sizes or strides; where one is a symbol, what was written to is asked."""
+        found = []
+        for d, n in enumerate(values):
+            if isinstance(n, SymInt):
+                asked = graph.call_function(find_op(question).overload_list[0], (node.args[0], d), {})
+                asked.meta["val"] = n
+                n = asked
+            found.append(n)
+        return found
+
     with graph.inserting_before(node):
-        result = graph.call_function(
-            _empty_strided(), (list(like.shape), list(like.stride())), {"dtype": like.dtype, "device": like.device}
-        )
+        layout = numbers(like.shape, "sym_size"), numbers(like.stride(), "sym_stride")
+        result = graph.call_function(_empty_strided(), layout, {"dtype": like.dtype, "device": like.device})
     result.meta.update(node.args[0].meta)
     node.args = (result, *node.args[1:])
 

@@ -607,8 +607,15 @@ class RandomLike(Composite):
         target = find_op("empty_like")(
             input.detach(), dtype=dtype, device=device, pin_memory=pin_memory, memory_format=memory_format
         )
-        draw_law(self.law(target.dtype, *own), target, generator)
+        if levels.state.stack:      # the body is what levels below see: they must see the draw as well
+            self.fill(target, *own, generator=generator)
+        else:
+            draw_law(self.law(target.dtype, *own), target, generator)
         return target.requires_grad_() if requires_grad else target
+
+    def fill(self, target: Any, *own: Any, generator: Any) -> Any:
+        """The same draw as an op on its target."""
+        raise NotImplementedError
 
 
 class RandLike(RandomLike):
@@ -617,12 +624,18 @@ class RandLike(RandomLike):
     schema = f"rand_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
     law = Rand.law
 
+    def fill(self, target, *, generator):
+        return target.uniform_(generator=generator)
+
 
 class RandnLike(RandomLike):
     """Normal numbers, shaped like `input`."""
 
     schema = f"randn_like(Tensor input, {LIKE_OPTIONS}) -> Tensor"
     law = Randn.law
+
+    def fill(self, target, *, generator):
+        return target.normal_(generator=generator)
 
 
 class RandintLike(RandomLike):
@@ -633,6 +646,9 @@ class RandintLike(RandomLike):
         f"randint_like.low(Tensor input, int low, int high, {LIKE_OPTIONS}) -> Tensor",
     )
     law = Randint.law
+
+    def fill(self, target, *bounds, generator):
+        return target.random_(bounds[0] if len(bounds) == 2 else 0, bounds[-1], generator=generator)
 
 
 class NormalFactory(RandomFactory):

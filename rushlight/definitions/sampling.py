@@ -12,7 +12,7 @@ from typing import Any
 from .. import _C
 from ..base.dtype import finfo
 from ..devices import handlers
-from ..op import Composite, OpDefinition, find_op
+from ..op import Composite, OpDefinition, find_op, levels
 from ..op.factory import fresh
 from .random import (
     FLOATS,
@@ -74,9 +74,12 @@ class Normal(Composite):
                 raise RuntimeError("normal: expected all elements of std >= 0.0.")
         like = mean if has_mean else std
         shape = joint_shape("normal", mean, std) if has_mean and has_std else tuple(like.shape)
-        target = empty_target("normal", shape, out, None, like.device if out is None else None, like.dtype)
-        fill_normal(target, 0.0, 1.0 if has_std else std, generator)
-        if out is not None:
+        if out is None:      # by ops, so that recorders and levels see the draw
+            both = mean + std if has_mean and has_std and levels.state.stack else like      # either may be a batch
+            target = both.new_empty(shape, dtype=like.dtype).normal_(0.0, 1.0 if has_std else std, generator=generator)
+        else:
+            target = empty_target("normal", shape, out, None, None, like.dtype)
+            fill_normal(target, 0.0, 1.0 if has_std else std, generator)
             _C.bump_version(out)
         if has_std:
             target.mul_(std)

@@ -175,8 +175,9 @@ class FunctionGraph(Traced):
             raise GraphBreak("exception", f"a function of {what} raises {type(raised.exception).__name__}") from raised
         if any(t._version != version for t, version in (*versions.values(), *outer.values())):
             raise GraphBreak("mutation", f"a function of {what} writes to a tensor around it")
-        assert self.recorder is not None, "the function was interpreted"
-        memory = {_memory(t) for t in (*given, *self.recorder.lifted.values())}
+        if not all(isinstance(t, Tensor) for t in self.lifted()):
+            raise GraphBreak("not modelled", f"a function of {what} calls a derivative that was taken around it")
+        memory = {_memory(t) for t in (*given, *self.lifted())}
         for t in self.tensors if what in ("cond", "while_loop") else ():      # steps of others are copied
             if _memory(t) in memory:
                 raise GraphBreak("not modelled", f"a function of {what} returns memory that others have; clone() it")
@@ -184,17 +185,25 @@ class FunctionGraph(Traced):
         return self
 
     @property
+    def result(self) -> Any:
+        return self.calls[0].result
+
+    @property
+    def spec(self) -> Any:
+        return self.calls[0].spec
+
+    @property
+    def places(self) -> list[Any]:
+        return self.calls[0].places
+
+    @property
     def tensors(self) -> list[Tensor]:
         return [t for t in pytree.tree_leaves(self.result) if isinstance(t, Tensor)]
 
-    def close(self, recorder: Any, result: Any) -> None:
-        self.result = result
-        super().close(recorder, result)
-
     def graph(self, lifted: Sequence[Tensor]) -> Module:
         """The graph, with all of `lifted` as its last inputs."""
-        assert self.recorder is not None, "the function was interpreted"
-        recorder, graph = self.recorder, self.recorder.graph
+        recorder = self.calls[0].region
+        graph = recorder.graph
         order = list(recorder.inner)
         for t in lifted:
             known = recorder.nodes[id(t)] if id(t) in recorder.lifted else None
@@ -218,7 +227,7 @@ def _record(m: Machine, op: core.HigherOrderOp, functions: dict[str, FunctionGra
             results: Sequence[Tensor]) -> list[Tensor]:  # fmt: skip
     """The node: `arguments(graphs, lifted tensors)` are those of the op. Returns its results."""
     recorder = m.recorder
-    lifted = {id(t): t for one in functions.values() for t in one.recorder.lifted.values()}
+    lifted = {id(t): t for one in functions.values() for t in one.lifted()}
     graphs = [recorder.hold(name, one.graph(list(lifted.values()))) for name, one in functions.items()]
     given = arguments(graphs, tuple(lifted.values()))
     nodes = tuple(a if a in graphs else recorder.argument(a) for a in given)

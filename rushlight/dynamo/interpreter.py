@@ -52,7 +52,7 @@ from .hidden import Origin, names_in, needs
 from .operators import Generator, Operators, put_back, unwatched
 from .outside import Outside, is_plain_key, is_python_class
 from .recorder import READS, Recorder, read_by
-from .regions import Transformed
+from .regions import Derivative, Transformed
 from .sources import Attribute, Constant, Item, Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -355,7 +355,7 @@ class Machine(Operators):
             return self.call_method(function, args, kwargs)
         if isinstance(function, type):
             return self.call_class(function, args, kwargs)
-        if kind is Transformed:
+        if kind is Transformed or kind is Derivative:
             return function.call(self, args, kwargs)
         if kind is Interpreted:
             return self.call(function.function, args, kwargs)

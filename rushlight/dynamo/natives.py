@@ -46,7 +46,7 @@ from .lists import Ordered
 from .operators import Drawn, Generator
 from .outside import ITSELF, dict_of, is_plain_key, is_python_class
 from .recorder import as_target, without_modes
-from .regions import Transformed, call_region
+from .regions import Transformed, call_region, with_derivative
 from .sources import Constant, DictOf, Item
 
 if TYPE_CHECKING:
@@ -768,7 +768,6 @@ def _transform(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 @special(func.jvp, func.vjp, func.linearize)
 def _transform_now(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    if f is not func.jvp:
-        raise GraphBreak("not modelled", f"{shown(f)} returns a function that belongs to its run")
-    function, *rest = args
-    return call_region(m, "jvp", [function], lambda fs, a, k: func.jvp(fs[0], *a, **k), tuple(rest), kwargs)
+    function, *rest = args if args else (kwargs.pop("func"),)
+    run = with_derivative(f) if f is not func.jvp else lambda fs, a, k: func.jvp(fs[0], *a, **k)
+    return call_region(m, f.__name__, [function], run, tuple(rest), kwargs)

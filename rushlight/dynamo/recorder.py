@@ -233,7 +233,7 @@ class Recorder(TorchFunctionMode):
 
     def argument(self, a: Any) -> Any:
         """What a node holds for an argument."""
-        if isinstance(a, Tensor):
+        if isinstance(a, Tensor) or id(a) in self.nodes:
             node = self.nodes.get(id(a))
             if node is None:
                 raise GraphBreak("unknown tensor", "a tensor that no recorded op made takes part in an op")

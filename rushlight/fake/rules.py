@@ -17,6 +17,7 @@ What no rule covers keeps its hints as plain numbers, and guards say that the si
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from .. import _C
@@ -61,7 +62,9 @@ def _results(overload: Any, args: tuple) -> list[Layout] | None:
 def _from_body(definition: Any, args: tuple) -> list[Layout] | None:
     """The layouts a body in Python gives, run on the fake tensors themselves: each step of it is a call with a rule, or
     asks for numbers and leaves guards."""
-    result = definition.run(*args)
+    given = [t for a in args for t in (a if isinstance(a, (list, tuple)) else (a,)) if hasattr(t, "fake_mode")]
+    with given[0].fake_mode.running_body() if given else nullcontext():
+        result = definition.run(*args)
     results = [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(r, _C.Tensor)]
     # a bare tensor: the core made it from hints
     return [_own(r) for r in results] if all(hasattr(r, "symbolic") for r in results) else None

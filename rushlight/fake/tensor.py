@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .. import _C
@@ -250,11 +251,12 @@ class FakeMeta(PythonMeta):
     """Shape and type of a fake tensor, for derivative rules that keep no data: sizes stay symbolic,
     and the device the one it stands for."""
 
-    def __init__(self, like: FakeTensor, shape: Sequence[int] | None = None, dtype: Any = None) -> None:
+    def __init__(self, like: FakeTensor, shape: Sequence[int] | None = None, dtype: Any = None,
+                 strides: Sequence[int] | None = None) -> None:  # fmt: skip
         self.tensor = like
         self.shape, self.dtype = Size(like.shape if shape is None else shape), like.dtype if dtype is None else dtype
         self.device, self.requires_grad, self.ndim = like.fake_device, like.requires_grad, len(self.shape)
-        self.strides = like.stride() if shape is None else None
+        self.strides = like.stride() if shape is None else strides
 
     def dim(self) -> int:
         return self.ndim
@@ -429,6 +431,19 @@ class FakeTensorMode(TorchDispatchMode):
             return True
         finally:
             env.stand_ins[name] = before
+
+    @contextmanager
+    def running_body(self) -> Iterator[None]:
+        """Inside, calls are those of a body in Python: what it makes of nothing is fake too, and devices are those that
+        tensors stand for."""
+        before, _planning.active = _planning.active, False
+        keeps = _C.keep_symbols(False)
+        try:
+            with self:
+                yield
+        finally:
+            _C.keep_symbols(keeps)
+            _planning.active = before
 
     def from_body(self, definition: Any, bound: tuple) -> Any:
         """What a body in Python makes of fake tensors; None where it has none,
@@ -689,7 +704,7 @@ _QUESTIONS: dict[str, Callable[[tuple, tuple, Any, FakeTensor], Any]] = {
     "_is_channels_last": lambda sizes, strides, offset, source: geometry.is_channels_last(sizes, strides),
     "_is_dense": lambda sizes, strides, offset, source: geometry.is_dense(sizes, strides),
     "_overlaps_itself": lambda sizes, strides, offset, source: geometry.overlaps_itself(sizes, strides),
-    "meta": lambda sizes, strides, offset, source: FakeMeta(source.detach(), sizes),
+    "meta": lambda sizes, strides, offset, source: FakeMeta(source.detach(), sizes, strides=strides),
     "self": lambda sizes, strides, offset, source: _Viewed(sizes, strides),
 }  # fmt: skip
 
@@ -704,9 +719,22 @@ class _Viewed:
         return geometry.view_strides(self.sizes, self.strides, new)
 
 
+def _fake_behind(t: Tensor) -> FakeTensor | None:
+    """The fake tensor that a function transform's tensor stands for."""
+    while (wrapped := getattr(t, "_wrapped", None)) is not None:
+        t = wrapped.value
+    return t if isinstance(t, FakeTensor) else None
+
+
 def _answer_behind(t: Tensor, question: str) -> Any:
-    """What the core asks about the layout of a function transform's tensor: it holds hints, where sizes are symbols."""
+    """What the core asks about a function transform's tensor. It holds `meta` as the device of one that stands for a
+    fake tensor, and hints where sizes are symbols."""
+    if question in ("device", "is_cpu"):
+        source = _fake_behind(t)
+        return None if source is None else getattr(source, question)
     layout = _layout_behind(t)
+    if layout is None and question == "meta" and (source := _fake_behind(t)) is not None:
+        layout = tuple(t.shape), t.stride(), t.storage_offset(), source
     return None if layout is None or (question == "length" and not layout[0]) else _QUESTIONS[question](*layout)
 
 

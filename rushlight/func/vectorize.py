@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..dispatch.modes import state as mode_state
 from ..op import find_op, levels
 from ..op.levels import VmapLevel, behind
 from ..utils._pytree import TreeSpec, tree_flatten, tree_unflatten
@@ -203,6 +204,11 @@ def in_chunks(
     kwargs: dict,
 ) -> Any:
     """The batch in pieces, joined at the end."""
+    if randomness == "same" and any(mode.records for mode in mode_state.dispatch_modes):
+        raise NotImplementedError(
+            "vmap: with randomness='same' each chunk sets the generator back, which no graph can hold. Leave chunk_size"
+            " out where the call is recorded."
+        )
     state = None
     pieces = []
     out_spec = None

@@ -171,9 +171,10 @@ class _PyTreeInfo(NamedTuple):
 
 
 def _format_target(base: str, target: str) -> str:
-    """`base.a.b`, with getattr for parts that are no identifiers: the children of a Sequential."""
+    """`base.a.b`, with getattr for parts that are no names: the children of a Sequential, the overload `from`."""
     for part in target.split("."):
-        base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
+        is_name = part.isidentifier() and not keyword.iskeyword(part)
+        base = f"{base}.{part}" if is_name else f'getattr({base}, "{part}")'
     return base
 
 
@@ -222,7 +223,8 @@ class _Writer:
     def add_global(self, hint: str, obj: Any) -> str:
         """The name under which generated code reaches `obj`."""
         if is_ours(obj) and obj is not _C.device:
-            return hint if hint.startswith("torch") else qualified_name(obj)
+            module, _, rest = (hint if hint.startswith("torch") else qualified_name(obj)).partition(".")
+            return _format_target(module, rest) if rest else module
         name = self.namespace.create_name(hint, obj)
         assert (
             self.globals.get(name, obj) is obj or self.globals[name] == obj

@@ -191,8 +191,8 @@ class Opaque(Derived):
     def run(self, *args: Any) -> Any:
         level = VmapLevel(self.size(args), "same")
         inner = self.inner
-        with levels.opened(level):
-            result = getattr(inner, "compute", inner.run)(*self.examples(level, args))
+        with levels.opened(level):      # a graph calls this op too, whose body is not the program's code there either
+            result = _C.own_call(getattr(inner, "compute", inner.run), *self.examples(level, args))
         given = {id(a) for a in args if isinstance(a, _C.Tensor)}
         # A result is a tensor of its own, also where the body hands an argument through.
         return levels.map_tensors(lambda t: t.clone() if id(t) in given else t, physical(result, level))
@@ -317,7 +317,7 @@ class BatchedLoops(Derived):
     def run(self, *args: Any) -> Any:
         level = VmapLevel(self.size(args), "same")
         with levels.opened(level):
-            result = self.inner.run(*self.examples(level, args))
+            result = _C.own_call(self.inner.run, *self.examples(level, args))
         return args[0] if self.is_inplace else physical(result, level)
 
     def inside(self, at: At, args: tuple) -> tuple[At, tuple]:

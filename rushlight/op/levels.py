@@ -311,7 +311,9 @@ def adopt(t: Any, level: Level) -> None:
 
 
 def _take_in(t: Any, level: Level) -> None:
-    value = t if t._wrapped is not None else _C.shallow_copy(t, True)
+    value = t
+    if t._wrapped is None:      # a tensor of another class (a fake one) knows how to be copied
+        value = _C.shallow_copy(t, True) if type(t) is _C.Tensor else t.detach()
     if isinstance(level, VmapLevel):
         span = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True)) if t.numel() else 0
         whole = value.new_empty_strided((level.batch_size, *t.shape), (span, *t.stride())).copy_(value)
