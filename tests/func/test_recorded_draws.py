@@ -1,4 +1,4 @@
-"""Random numbers inside of function transforms, recorded as graphs: drawn when the graph runs, and those eager draws."""
+"""Random numbers inside of function transforms, in graphs: drawn when the graph runs, and those that eager draws."""
 
 from __future__ import annotations
 
