@@ -48,7 +48,7 @@ class Recorder(TorchFunctionMode):
         self.sizes = SizeProxies()
         self.nodes: dict[int, Node] = {}        # by the id of the fake tensor
         self.kept: list[Any] = []               # ids must stay theirs
-        self.versions: list[int | None] = []    # of what is kept, when it came; tensors of inference mode have none
+        self.versions: list[int | None] = []    # of what is kept, when it came; None where nobody counts
         self.find_real: Callable[[Tensor], FakeTensor | None] = lambda t: None
         self.interpose: Callable | None = None  # sees ops first
         self.calls = 0                          # ops so far
@@ -107,12 +107,15 @@ class Recorder(TorchFunctionMode):
         self.sizes.note(number, Proxy(node, self.tracer), None)
         return node
 
-    def track(self, fake: Tensor, node: Node) -> None:
+    def track(self, fake: Any, node: Node) -> None:
         """From now on `fake` is the value of `node`."""
         self.nodes[id(fake)] = node
         self.kept.append(fake)
-        self.versions.append(None if fake.is_inference() else fake._version)
         node.meta["example_value"] = fake
+        is_counted = isinstance(fake, Tensor) and not fake.is_inference()
+        self.versions.append(fake._version if is_counted else None)
+        if not isinstance(fake, Tensor):      # a function that the graph computed
+            return
         if self.env is not None:
             proxy = Proxy(node, self.tracer)
             for d, size in enumerate(fake.shape):

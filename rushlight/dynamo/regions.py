@@ -149,8 +149,6 @@ class Traced:
 class Derivative:
     """What `vjp` or `linearize` returned besides values: a function that belongs to its run, a value of the graph."""
 
-    shape = ()
-
     def __init__(self, function: Callable, name: str) -> None:
         self.function, self.name = function, name
 
