@@ -16,6 +16,7 @@ from . import parts, report, settings
 from .compiled import Compiled, Description
 from .emit import Emitter
 from .epilogues import join_epilogues
+from .freezing import fold_norms
 from .joined import write_joined
 from .merge import merge
 from .overlap import overlapped
@@ -61,7 +62,7 @@ def compiled_for(
         values[k] = Buffer(sizes, strides, t.dtype, number).whole()
     static = (
         [used.index(k) for k in graph_module.meta.get("static_inputs", ()) if k in used]
-        if settings.prepare_weights
+        if settings.prepare_weights or settings.freeze
         else []
     )
     for number in static:
@@ -113,6 +114,8 @@ def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]
 def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emitter, list[int]]:
     """Slots and steps of the whole, and which of the plan's results are the outputs."""
     reader.nodes = alive(reader.nodes, outputs)
+    if settings.freeze:
+        fold_norms(reader, outputs)
     improve(reader, outputs)
     write_joined(reader, outputs)
     live = alive(reader.nodes, outputs)

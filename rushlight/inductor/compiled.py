@@ -103,6 +103,11 @@ class Compiled:
         return (*given, *self.constants, *self.kept)
 
     @property
+    def prepared_bytes(self) -> int:
+        """Memory that packed weights and the like take, once they were computed by a call from Python."""
+        return 0 if self.preparation is None else sum([t.numel() * t.element_size() for t in self.kept])
+
+    @property
     def native_parts(self) -> tuple | None:
         """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept): what the core needs to
         run the graph by itself; None where results are put in order here."""

@@ -15,6 +15,8 @@ from ..base import environment
 
 # inference: pack weights, and fold what depends on them alone, once instead of at each call; costs their memory again
 prepare_weights = True
+# inference: norms become part of the weights of the convolutions before them; rounds otherwise than eager mode
+freeze = False
 # ops share kernels; without, every op has its own, as in eager mode
 fuse = True
 # ops of one kernel: larger ones take long to compile, and no longer fit the registers
@@ -32,8 +34,8 @@ tune = False
 cache_graphs = environment.get("RUSHLIGHT_GRAPH_CACHE") != "0"
 
 _NAMES = {
-    "prepare_weights": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str, "tune": bool,
-    "cache_graphs": bool,
+    "prepare_weights": bool, "freeze": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str,
+    "tune": bool, "cache_graphs": bool,
 }  # fmt: skip
 # what `compile(mode=...)` stands for
 MODES: dict[str, dict[str, Any]] = {
@@ -44,7 +46,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 # PyTorch's names for them
 _THEIRS = {
-    "freezing": "prepare_weights", "max_fusion_size": "most_fused", "max_autotune": "tune",
+    "freezing": "freeze", "max_fusion_size": "most_fused", "max_autotune": "tune",
     "triton.cudagraphs": "replay", "fx_graph_cache": "cache_graphs",
 }  # fmt: skip
 # names of PyTorch's that say how code for other machines, or by other compilers, is made: programs may set them

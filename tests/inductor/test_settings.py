@@ -46,9 +46,9 @@ def test_unknown_and_wrong_options_are_refused(options: dict) -> None:
 
 def test_names_of_pytorch() -> None:
     assert config.max_fusion_size == settings.most_fused
-    with config.patch(freezing=False, max_fusion_size=7):
-        assert (settings.prepare_weights, settings.most_fused) == (False, 7)
-    assert (settings.prepare_weights, settings.most_fused) == (True, 64)
+    with config.patch(freezing=True, max_fusion_size=7):
+        assert (settings.freeze, settings.most_fused) == (True, 7)
+    assert (settings.freeze, settings.most_fused) == (False, 64)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         settings._said.discard("coordinate_descent_tuning")
