@@ -33,8 +33,8 @@ class Finished(Record):
     channels: int
 
 
-def finished(reader: Reader, node: Node, points: Lowered, read: Sequence[Value]) -> Finished | None:
-    """The convolution with the ops behind it."""
+def finished(reader: Reader, node: Node, points: Lowered, read: Sequence[Value], packed: bool) -> Finished | None:
+    """The convolution with the ops behind it; `packed`: its weights are packed once for many calls."""
     result = node.results[0]
     found = finish_of(result, points, read)
     if found is None or not can_finish(found[0]):
@@ -42,8 +42,8 @@ def finished(reader: Reader, node: Node, points: Lowered, read: Sequence[Value])
     finish, values = found
     form = tune.known_form(node.definition, node.args) if settings.tune else None
     try:
-        with convolve.finishing(finish), convolve.computing_as(form):
-            plan = reader.asked_once(node.definition, f"finished {finish.key} {form}",
+        with convolve.finishing(finish, packed), convolve.computing_as(form):
+            plan = reader.asked_once(node.definition, f"finished {finish.key} {form} {packed}",
                                      lambda stands: tune.kept_plan(node.definition, stands), node.args)  # fmt: skip
     except NotLowerable:
         return None

@@ -15,6 +15,7 @@ from typing import Any
 from ..codegen.schedule.cpu_contraction import is_tiled
 from ..loops.lowered import NotLowerable
 from . import conv_epilogues, settings
+from .freezing import static_buffers
 from .join import group_lowered
 from .read_graph import Node, Reader
 from .units import Grouping, Unit, numbers_in
@@ -29,7 +30,7 @@ def join_epilogues(grouping: Grouping, reader: Reader, outputs: Sequence[Value])
     """Let units of pointwise ops become part of the products before them."""
     if not settings.fuse or reader.device.type != "cpu":
         return
-    kept, units = {v.buffer for v in outputs}, grouping.units
+    kept, units, static = {v.buffer for v in outputs}, grouping.units, static_buffers(grouping.nodes)
     readers: dict[Buffer, set[int]] = {}
     for u in units.values():
         for v in (v for n in u.nodes for v in n.inputs):
@@ -43,7 +44,8 @@ def join_epilogues(grouping: Grouping, reader: Reader, outputs: Sequence[Value])
                 continue
             first = before.nodes[0]
             if first.definition.name == "convolution":
-                first.finished = conv_epilogues.finished(reader, first, *group_lowered(u.nodes, stored))
+                packed = first.inputs[1].buffer in static
+                first.finished = conv_epilogues.finished(reader, first, *group_lowered(u.nodes, stored), packed)
                 if first.finished is not None:
                     join(grouping, before, u, "convolution")
                     break

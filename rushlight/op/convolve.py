@@ -50,6 +50,7 @@ PACKED_FROM = 256        # pixels from which packing weights as rows pays where 
 OUTS = 128               # outputs that are worth packing their windows once more
 MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel are a matrix product
 MANY_CHANNELS = 96       # and channels from which they are, whatever the pixels
+LONG_PRODUCT = 256       # channels up to which ops behind a product gain more in a kernel than the product does
 FEW_OUTS = 8             # and outputs, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
@@ -301,6 +302,7 @@ def product_steps(
 class _Wanted(threading.local):
     form: str | int | None = None
     finish: Finish | None = None
+    packed = False
 
 
 _wanted = _Wanted()
@@ -322,14 +324,16 @@ def computing_as(form: str | int | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def finishing(finish: Finish) -> Iterator[None]:
+def finishing(finish: Finish, packed: bool) -> Iterator[None]:
     """Inside, kernels of convolutions compute what comes behind them: steps of `finishers` take its operands last, for
-    which the planner names the input. Forms whose kernels cannot are refused (`NotLowerable`)."""
-    before, _wanted.finish = _wanted.finish, finish
+    which the planner names the input. Forms whose kernels cannot are refused (`NotLowerable`). Where weights are
+    `packed` for many calls, matrix products give way to them."""
+    before = _wanted.finish, _wanted.packed
+    _wanted.finish, _wanted.packed = finish, packed
     try:
         yield
     finally:
-        _wanted.finish = before
+        _wanted.finish, _wanted.packed = before
 
 
 # kernels with ops behind them: how many operands they have of their own, of which the last is the result
@@ -364,6 +368,8 @@ def walk_steps(
         return [], 0
     form = _wanted.form
     as_product = as_product and form in (None, "product")
+    if _wanted.packed and form is None and walk.channels <= LONG_PRODUCT:
+        as_product = False
     if as_product and (results := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
         refuse_finish("a matrix product")
         return results
