@@ -5,6 +5,7 @@
 #include "device.h"
 #include "random.h"
 
+#include <bit>
 #include <cstddef>
 #include <new>
 #include <cstring>
@@ -406,7 +407,35 @@ PyObject* sample(PyObject*, PyObject* args) {
   Py_RETURN_TRUE;
 }
 
+// A step of a plan: fills its operand from the default generator. The parameters: a sampler's number, the elements'
+// kind, the bits of both numbers that the sampler takes, how many dims there are, their sizes, and strides in bytes.
+void draw_step(char** ptrs, const int64_t* params, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  const int64_t ndim = params[4];
+  Region region;
+  region.sizes.assign(params + 5, params + 5 + ndim);
+  region.operands.push_back({ptrs[0], static_cast<random::Kind>(params[1]), {params + 5 + ndim, params + 5 + 2 * ndim}});
+  samplers[params[0]].run(of(default_generator), region, std::bit_cast<double>(params[2]),
+                          std::bit_cast<double>(params[3]));
+}
+
+// drawing_step(sampler, dtype) -> (address of a kernel, the sampler's number, the dtype's kind)
+PyObject* drawing_step(PyObject*, PyObject* args) {
+  const char *name, *code;
+  if (!PyArg_ParseTuple(args, "ss:drawing_step", &name, &code)) return nullptr;
+  const Sampler* sampler = find_sampler(name, 1);
+  const random::Kind kind = random::kind_of(code);
+  if (sampler == nullptr || kind == random::Kind::unknown) {
+    return PyErr_Format(PyExc_ValueError, "drawing_step: no sampler '%s' of one operand for dtype '%s'", name, code);
+  }
+  return Py_BuildValue("Kni", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&draw_step)),
+                       static_cast<Py_ssize_t>(sampler - samplers), static_cast<int>(kind));
+}
+
 PyMethodDef functions[] = {
+    {"drawing_step", guarded<drawing_step>, METH_VARARGS,
+     "drawing_step(sampler, dtype code): the kernel that fills an operand from the default generator, and what it takes "
+     "for the sampler and the dtype"},
     {"sample", guarded<sample>, METH_VARARGS,
      "sample(generator, name, tensors, a=0, b=0): fill tensors[0], reading the others. None: the default generator. "
      "False, with nothing drawn, where a tensor is not on the CPU."},

@@ -111,6 +111,16 @@ def normal_law(dtype: Any, mean: float, std: float) -> tuple:
     return "normal", mean, std
 
 
+@lru_cache(maxsize=1024)
+def bernoulli_law(dtype: Any, p: float) -> tuple:
+    """One with probability p, else zero."""
+    if not 0 <= p <= 1:
+        refuse("bernoulli_", "p to be in [0, 1]", p)
+    if dtype not in COUNTABLE:
+        refuse_dtype("bernoulli_", dtype)
+    return "bernoulli", p, 1.0
+
+
 def draw_law(law: tuple, out: Any, generator: Any) -> Any:
     """Fill `out`, of any dtype, by a law made for it."""
     if levels.state.stack or out._wrapped is not None:
@@ -132,10 +142,7 @@ def fill_normal(out: Any, mean: float, std: float, generator: Any) -> Any:
 
 def fill_bernoulli(out: Any, p: float, generator: Any, one: float = 1.0) -> Any:
     """`one` with probability p, else zero."""
-    if not 0 <= p <= 1:
-        refuse("bernoulli_", "p to be in [0, 1]", p)
-    if out.dtype not in COUNTABLE:
-        refuse_dtype("bernoulli_", out.dtype)
+    bernoulli_law(out.dtype, p)
     return draw("bernoulli", generator, out, p, one)
 
 
@@ -277,6 +284,9 @@ class UniformFill(Fill):
 
     schema = "uniform_(Tensor(a!) input, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"
 
+    def law(self, dtype, low, high):
+        return uniform_law(dtype, low, high)
+
     def run(self, input, low, high, generator):
         return draw_law(uniform_law(input.dtype, low, high), input, generator)
 
@@ -285,6 +295,9 @@ class NormalFill(Fill):
     """Overwrite with normal numbers."""
 
     schema = "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"
+
+    def law(self, dtype, mean, std):
+        return normal_law(dtype, mean, std)
 
     def run(self, input, mean, std, generator):
         return draw_law(normal_law(input.dtype, mean, std), input, generator)
@@ -342,6 +355,9 @@ class BernoulliFill(Fill):
     """Overwrite with ones of probability p, and zeros."""
 
     schema = "bernoulli_(Tensor(a!) input, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"
+
+    def law(self, dtype, p):
+        return bernoulli_law(dtype, p)
 
     def run(self, input, p, generator):
         return fill_bernoulli(input, p, generator)

@@ -20,6 +20,7 @@ from . import emit as emit
 from . import join as join
 from . import merge as merge
 from . import packing as packing
+from . import parts as parts
 from . import products as products
 from . import read_graph as read_graph
 from . import replay as replay

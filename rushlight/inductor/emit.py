@@ -16,6 +16,7 @@ from ..loops.inline import inline
 from ..op.pack import lowered_steps, packed
 from . import conv_epilogues, packing
 from .compiled import PlanParts
+from .drawing import drawn
 from .join import group_lowered
 from .packing import moved
 from .python_steps import called, looking
@@ -227,7 +228,11 @@ class Emitter:
         self.add([shown(step, geometries) for step in own], places, on_error)
 
     def call(self, node: Node) -> None:
-        """A Python call between kernels."""
+        """A Python call between kernels, or the core's own way to draw random numbers there."""
+        step = drawn(node, self.device)
+        if step is not None:
+            self.steps.append((step[0], [self.place(node.inputs[0])], step[1], 1, 1, -1))
+            return
         self.calls.append(node.definition.name)
         results = [] if node.writes else node.results
         inputs, overload, args, single = node.inputs, node.overload, node.args, node.single

@@ -79,6 +79,8 @@ class _Kernels:
             result = cache.digest_of(address)
             if result is None:
                 code = blas.code_of(address)
+                if code is None and address == _drawing():
+                    return ["draw", ""]
                 if code is None:
                     raise NotKept("a step calls a routine of a library")
                 return ["blas", code]
@@ -171,7 +173,14 @@ def _restored_step(step: list[Any], kernels: Sequence[Any]) -> tuple:
 
 
 def _restored_kernel(kind: str, what: Any) -> Any:
+    if kind == "draw":
+        return _drawing()
     return blas.kernels()[what] if kind == "blas" else later(what)
+
+
+def _drawing() -> int:
+    """The kernel of steps that draw random numbers (drawing.py)."""
+    return _C.drawing_step("uniform", "f32")[0]
 
 
 def later(data: Any) -> Callable:

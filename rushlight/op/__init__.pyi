@@ -69,6 +69,7 @@ from . import radix_device as radix_device
 from . import random_level as random_level
 from . import rank_select as rank_select
 from . import ranks as ranks
+from . import real_fourier as real_fourier
 from . import recurrence as recurrence
 from . import reduction as reduction
 from . import registry as registry

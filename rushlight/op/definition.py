@@ -60,6 +60,8 @@ class OpDefinition:
     custom: ClassVar[bool] = False           # made by rushlight.library: never decomposed
     begins: ClassVar[bool] = False           # its result is filled while the program goes on: begin(target, *args)
     ends: ClassVar[bool] = False             # gives its argument when what fills that is done
+    # law(self, dtype, *numbers): of an op that fills its argument with random numbers: what the core's sampler takes
+    law: ClassVar[Callable | None] = None
     is_composite: ClassVar[bool] = False     # the op is its body: the dispatcher sees the ops in it
     body: ClassVar[bool] = False             # `run` is written with ops: transforms pass through it
     # results: "keep" views of tensors the body made (PyTorch's are such), "hide" views of arguments
