@@ -94,7 +94,8 @@ def described(emitter: Emitter, outputs: Sequence[Any], constants: Sequence[Any]
 
 
 def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]:
-    """The outputs, with copies of those that are equal calls made once: the program has them in memory of their own."""
+    """The outputs as the program has them: those that are equal calls made once in memory of their own, all with their
+    dims in the order that tracing saw, which the graph of the gradients goes by."""
     (end,) = graph_module.graph.find_nodes(op="output")
     shown = flat(end.args[0])
     if len(shown) != len(outputs):
@@ -107,6 +108,7 @@ def separate(reader: Reader, graph_module: Any, outputs: list[Any]) -> list[Any]
             memory = _C.Tensor.untyped_storage(example)._cdata
             if homes.setdefault(value.buffer, memory) != memory:
                 value = reader.op(find_op("clone"), value)
+            value = reader.as_traced(value, node)
         found.append(value)
     return found
 

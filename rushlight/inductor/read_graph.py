@@ -220,14 +220,14 @@ class Reader:
         """What a view shows of its source. Sources may lie otherwise than tracing saw them, in an order of their dims
         that suits the ops around; views that exist in the one order only get a copy in that."""
         if not definition.cacheable:
-            bound = self.as_traced(bound[0], fx_node), *bound[1:]
+            bound = self.as_traced(bound[0], fx_node.args[0]), *bound[1:]
             first, *rest = settled(bound)
             results = definition.geometry(self.in_place(first), *rest)
         else:
             try:
                 results = self.asked(lambda stands: definition.geometry(*stands), bound)
             except RuntimeError:
-                copied = self.as_traced(bound[0], fx_node)
+                copied = self.as_traced(bound[0], fx_node.args[0])
                 if copied is bound[0]:
                     raise
                 bound = copied, *bound[1:]
@@ -241,10 +241,9 @@ class Reader:
 
         return tuple([value(g) for g in results]) if isinstance(results, list) else value(results)
 
-    def as_traced(self, source: Value, fx_node: Any) -> Value:
-        """The source of a view, or where it is memory of this graph with its dims in another order than tracing saw,
-        a copy in that."""
-        seen = fx_node.args[0]
+    def as_traced(self, source: Value, seen: Any) -> Value:
+        """The value of the node `seen`, or where it is memory of this graph with its dims in another order than tracing
+        saw, a copy in that."""
         strides = None if source.buffer.is_input else result_strides(seen, source.sizes)
         if strides is None or all(n == 1 or a == b for n, a, b in zip(source.sizes, source.strides, strides)):
             return source
@@ -382,9 +381,13 @@ class Reader:
             return
         self.nodes.pop()
         if any(not v.is_contiguous for v in node.inputs) and not node.definition.is_inplace and is_planned:
+            args, before = node.args, len(self.nodes)
             node.args = tuple(map_values(node.args, self.dense, is_value))
-            node.inputs = [v for v in flat(node.args) if isinstance(v, Value)]
             plan = self.planned(node.definition, node.args)
+            if plan is None:       # the call gets what the program gives: its result lies as that says
+                node.args = args
+                del self.nodes[before:]
+            node.inputs = [v for v in flat(node.args) if isinstance(v, Value)]
         self.nodes.append(node)
         if plan is not None:
             node.form = "steps"
