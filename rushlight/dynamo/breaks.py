@@ -72,6 +72,14 @@ class WithoutChecks(BaseException):  # noqa: N818 - no error: capture begins aga
     """What the graph does cannot be undone: branches that only check have to break it."""
 
 
+class WithoutSelect(BaseException):  # noqa: N818 - no error: capture begins again
+    """Not both sides of a branch can be computed: it has to break the graph."""
+
+    def __init__(self, place: Any) -> None:
+        super().__init__(place)
+        self.place = place      # the code and the instruction
+
+
 class Raised(BaseException):  # noqa: N818 - carries one
     """An exception of the captured program."""
 

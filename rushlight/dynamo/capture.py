@@ -23,7 +23,8 @@ from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, Unfit, WithoutChecks
+from . import selects
+from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, Unfit, WithoutChecks, WithoutSelect
 from .checks import Checked, written
 from .effects import Effects
 from .emitter import Emitter
@@ -76,10 +77,12 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
     reason: GraphBreak | None = None
     stop_at: int | None = None
     steps_inside, unsure, takes_elements = False, settings.unsure, True
+    not_selected: set[tuple[types.CodeType, int]] = set()
     while True:
         attempt = _Attempt(code, flat_locals, globals, cells, settings, stop_at, reason, takes_elements)
         attempt.machine.steps_inside = steps_inside
         attempt.machine.unsure, attempt.machine.is_fullgraph = unsure, settings.fullgraph
+        attempt.machine.not_selected = not_selected
         try:
             return attempt.run()
         except StepsInside:
@@ -88,6 +91,9 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
             reason, stop_at, unsure = None, None, None
         except Unfit as found:
             reason, stop_at = attempt.break_at_origin(attempt.env.first(), str(found))
+        except WithoutSelect as found:
+            reason, stop_at = None, None
+            not_selected.add(found.place)
         except GraphBreak as found:
             if reason is not None:
                 if not attempt.env.origins:
@@ -312,6 +318,7 @@ class _Attempt:
         if failed is not None:
             rebuilder.outputs.setdefault(failed, len(rebuilder.outputs))
         outputs = [node for node, _ in sorted(rebuilder.outputs.items(), key=lambda item: item[1])]
+        selects.check(self.machine, outputs)
         graph = recorder.graph
         recorder.note_checks()
         if at_end != modes:
@@ -338,15 +345,16 @@ class _Attempt:
                                         if isinstance(real, Parameter) or is_buffer(source)]  # fmt: skip
         result.meta["fullgraph"] = self.settings.fullgraph
         result.meta["location"] = f"{self.code.co_filename}:{self.code.co_firstlineno} in {self.code.co_qualname}"
-        changed = [] if failed is None else written(self.machine, graph, inputs)
+        changed = written(self.machine, graph, inputs) if self.machine.checks else []
         compiled = self.compiled(result, [real for _, real in inputs])
         sources = [source for source, _ in inputs]
-        if failed is None:
+        if not self.machine.checks:
             self.write_call(rebuilder, compiled, sources)
             return result, sources
         function = types.FunctionType(self.code, self.machine.scope, self.code.co_name, None, tuple(self.cells))
         devices = {real.device for _, real in inputs if isinstance(real, Tensor) and real.device.type != "cpu"}
-        self.checked = Checked(self.machine.checks, function, devices, modes, rebuilder.outputs[failed])
+        self.checked = Checked(self.machine.checks, function, devices, modes,
+                               None if failed is None else rebuilder.outputs[failed])  # fmt: skip
         self.checked.write(emitter, rebuilder.results, lambda: rebuilder.sources(changed),
                            lambda: self.write_call(rebuilder, compiled, sources))  # fmt: skip
         return result, sources

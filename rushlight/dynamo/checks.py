@@ -1,10 +1,11 @@
 """Branches on elements that only check: `if (x < 0).any(): raise`, `assert t`, `if var < eps: warnings.warn(...)`.
 
 Enters: a branch on the truth of a tensor while a frame is captured. Where one side raises or warns (branches.py),
-capture goes along the other, and the graph gets one more result: the number of the first check that failed, or 0.
-Leaves: code around the graph that looks at it before anything else is done; if a check failed, or the graph raised, the
-tensors that the graph wrote to and the generators are put back, and the frame runs as it is, with the arguments it
-got: it raises or warns as it always did. A check that fails twice in a row breaks the graph from then on.
+capture goes along the other, and the graph gets one more result: the number of the first check that failed, or 0. (Of
+numbers that only elements tell, `n = int(t)`, the graph checks itself, and raises.) Leaves: code around the graph that
+looks at it before anything else is done. If a check failed, or the graph raised, the tensors that the graph wrote to
+and the generators are put back, and the frame runs as it is, with the arguments it got: it raises or warns as it always
+did. A check that fails twice in a row breaks the graph from then on.
 
 Refuses (the branch then breaks the graph): frames in whose graph something cannot be put back: the history of a tensor
 that was written to, much memory, what other processes were sent; frames that take locks.
@@ -22,7 +23,9 @@ from ..autograd import grad_mode
 from ..base import show
 from ..fake import FakeTensor
 from ..loops.record import Record
+from ..symbols import SymBool
 from .breaks import WithoutChecks
+from .hidden import is_hidden
 from .instructions import Handler
 from .thread_modes import set_modes
 
@@ -53,37 +56,45 @@ class Check(Record):
 # --- capture ----------------------------------------------------------------------------------------------------------
 
 
-def decided(frame: Frame, value: Any, at: int) -> bool:
-    """The truth of a value that the jump at `at` goes by."""
-    machine = frame.machine
-    if isinstance(value, Tensor):
-        assumed = _assumed(machine, frame, value, at)
-        if assumed is not None:
-            return assumed
-    return machine.truth(value)
-
-
-def _assumed(machine: Machine, frame: Frame, value: Tensor, at: int) -> bool | None:
-    """Record a check, where this is one."""
+def assumed(machine: Machine, frame: Frame, value: Any, at: int) -> bool | None:
+    """The truth of a tensor, or of a number that only elements tell, that the jump at `at` goes by, where it only
+    checks: a check is recorded."""
     if machine.unsure is None or (frame.code, at) in machine.unsure or len(machine.checks) + 1 >= _MOST:
         return None
     # inside of a function that a transform or a loop calls, what is computed is not of the graph
-    if machine.recorder is not machine.whole or machine.user_modes or not isinstance(value, FakeTensor):
-        return None
-    if machine.has_classes and machine.overrides((value,), {}):
-        return None
-    if type(value.numel()) is not int or value.numel() != 1:
+    if machine.recorder is not machine.whole or machine.user_modes:
         return None
     usual = frame.branches.usual(at, machine.is_fullgraph)
     if usual is None:
         return None
-    _record(machine, value, usual)
+    if not (_record if isinstance(value, Tensor) else _require)(machine, value, usual):
+        return None
     machine.checks.append(Check(frame.code, at, usual, machine.location()))
     return usual
 
 
-def _record(machine: Machine, value: Tensor, usual: bool) -> None:
+def _require(machine: Machine, value: Any, usual: bool) -> bool:
+    """Let the graph itself raise where a number is not as assumed; whether it can."""
+    condition = value if isinstance(value, SymBool) else value != 0
+    if not is_hidden(condition) or condition.env.decide(condition.expression) is not None:
+        return False
+    wanted = condition if usual else condition.__sym_not__()
+    recorder = machine.recorder
+    if not isinstance(wanted, SymBool) or not set(wanted.expression.names) <= set(recorder.sizes.seen):
+        return False
+    recorder.note_checks()      # those of others have words of their own
+    if not wanted.expect_true():
+        return False
+    recorder.note_checks(RuntimeError, "a branch goes the other way")
+    return True
+
+
+def _record(machine: Machine, value: Tensor, usual: bool) -> bool:
     """The number of the first check that failed: the largest, since numbers go down."""
+    if not isinstance(value, FakeTensor) or (machine.has_classes and machine.overrides((value,), {})):
+        return False
+    if type(value.numel()) is not int or value.numel() != 1:
+        return False
     failed = machine.record(Tensor.eq if usual else Tensor.ne, (value, 0), {})
     number = machine.record(Tensor.mul, (failed, _MOST - len(machine.checks)), {})
     if failed.ndim:
@@ -93,6 +104,7 @@ def _record(machine: Machine, value: Tensor, usual: bool) -> None:
             number = machine.record(Tensor.to, (number, machine.failed.device), {})
         number = machine.record(Tensor.maximum, (machine.failed, number), {})
     machine.failed = number
+    return True
 
 
 # --- the code ---------------------------------------------------------------------------------------------------------
@@ -132,7 +144,8 @@ class Checked:
     """The checks of one captured frame, and what happens when one fails."""
 
     def __init__(self, checks: Sequence[Check], function: types.FunctionType, devices: Sequence[Any], modes: Any,
-                 place: int) -> None:  # fmt: skip
+                 place: int | None) -> None:  # fmt: skip
+        # `place`: of the number among the results of the graph; None: the graph raises, and has no such number
         self.checks, self.devices, self.modes, self.place = tuple(checks), tuple(devices), modes, place
         self.in_a_row = 0
         self.distrust: Callable[[set[tuple[types.CodeType, int]]], None] | None = None
@@ -150,10 +163,11 @@ class Checked:
         caught, failed, passed = emitter.label(), emitter.label(), emitter.label()
         outer, emitter.handler = emitter.handler, Handler(caught, 0, False)
         call()
-        emitter.load_local(results)
-        emitter.load_const(self.place)
-        emitter.subscr()
-        emitter.jump_if(True, failed)
+        if self.place is not None:
+            emitter.load_local(results)
+            emitter.load_const(self.place)
+            emitter.subscr()
+            emitter.jump_if(True, failed)
         emitter.handler = outer
         emitter.load_const(0)
         emitter.load_const(self)
@@ -213,8 +227,7 @@ class Checked:
             generator.set_state(state)
         for t, copy in copies:
             t.data.copy_(copy)
-        number = 0 if results is None else int(results[self.place])
-        which = self.checks if results is None else (self.checks[_MOST - number],)
+        which = self.checks if results is None else (self.checks[_MOST - int(results[self.place])],)
         if show.is_shown("breaks"):
             show.show("breaks", self.as_it_is.function.__qualname__,
                       f"runs as it is: {'the graph raised' if results is None else f'not as {which[0]}'}")  # fmt: skip

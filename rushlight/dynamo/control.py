@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from .breaks import Raised, not_modelled
-from .checks import decided
 from .frame import NULL, OPS, UNBOUND, Frame, op
 from .instructions import SPECIAL_METHODS, VERSION, Instruction
 
@@ -25,9 +24,8 @@ def _jump(f: Frame, one: Instruction) -> None:
 
 def _jump_if(wanted: bool) -> Callable:
     def jump(f: Frame, one: Instruction) -> None:
-        if decided(f, f.stack[-1], f.at - 1) is wanted:
+        if f.truth(f.stack.pop(), f.at - 1) is wanted:
             f.jump(one)
-        f.stack.pop()
 
     return jump
 

@@ -84,7 +84,7 @@ def _inner(value: Any) -> Iterator[Any]:
         yield from dict_of(value).values()
 
 
-class _Surroundings:
+class Surroundings:
     """Everything that functions of the program could change, as it is before they run."""
 
     def __init__(self, machine: Machine, functions: Sequence[Any]) -> None:
@@ -278,7 +278,7 @@ def _cond(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         return m.call(true_fn if m.truth(pred) else false_fn, tuple(operands), {})
     if not isinstance(operands, (tuple, list)) or pred.numel() != 1:
         raise GraphBreak("exception", "cond is given something else than it takes")
-    around = _Surroundings(m, [true_fn, false_fn])
+    around = Surroundings(m, [true_fn, false_fn])
     functions = {"cond_true": FunctionGraph(m, true_fn).traced(tuple(operands), "cond"),
                  "cond_false": FunctionGraph(m, false_fn).traced(tuple(operands), "cond")}  # fmt: skip
     around.check("cond")
@@ -303,7 +303,7 @@ def _while_loop(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 def _loop(m: Machine, cond_fn: Any, body_fn: Any, leaves: Sequence[Tensor], spec: Any, further: Sequence[Tensor]
           ) -> list[Tensor]:  # fmt: skip
-    around = _Surroundings(m, [cond_fn, body_fn])
+    around = Surroundings(m, [cond_fn, body_fn])
     functions = {}
     for name, function in (("while_loop_cond", cond_fn), ("while_loop_body", body_fn)):
         inside = pytree.tree_unflatten([_like(m, t) for t in leaves], spec)
@@ -331,7 +331,7 @@ def _scan(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
         raise GraphBreak("exception", "scan is given something else than it takes")
     rows = [m.call(m.load_attr(x, "movedim"), (dim, 0), {}) for x in members]
     rows = [m.call(m.load_attr(x, "flip"), (0,), {}) for x in rows] if reverse else rows
-    around = _Surroundings(m, [combine_fn])
+    around = Surroundings(m, [combine_fn])
     inside = [_like(m, t) for t in carried], [_like(m, _slice(x)) for x in rows]
     one = FunctionGraph(m, combine_fn).traced(
         (pytree.tree_unflatten(inside[0], carried_spec), pytree.tree_unflatten(inside[1], members_spec)), "scan")
@@ -359,7 +359,7 @@ def _map_over(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     if not members or not all(isinstance(t, Tensor) for t in members) or any(
             not x.ndim or x.shape[0] != members[0].shape[0] for x in members):
         raise GraphBreak("exception", "map is given something else than it takes")
-    around = _Surroundings(m, [function])
+    around = Surroundings(m, [function])
     inside = [_like(m, _slice(x)) for x in members]
     further = [t for t in leaves if isinstance(t, Tensor)]
     same = [_like(m, t) if isinstance(t, Tensor) else t for t in leaves]
@@ -402,7 +402,7 @@ def _while_loop_op(m: Machine, f: Any, args: tuple, kwargs: dict) -> tuple:
 @special(scan_op)
 def _scan_op(m: Machine, f: Any, args: tuple, kwargs: dict) -> tuple:
     function, carried, rows, further = args
-    around = _Surroundings(m, [function])
+    around = Surroundings(m, [function])
     given = (*(_like(m, t) for t in carried), *(_like(m, _slice(x)) for x in rows), *(_like(m, t) for t in further))
     one = FunctionGraph(m, function).traced(given, "scan")
     around.check("scan")

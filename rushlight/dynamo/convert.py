@@ -212,7 +212,9 @@ class Conversion:
             return None
         started = time.perf_counter()
         given = dict(zip(compiled.parameters, locals, strict=True))
-        place = self._place(function, given, backend) if is_kept and self.choices.report is None else None
+        # what becomes of a frame whose branches are distrusted is this process's own
+        is_kept_on_disk = is_kept and self.choices.report is None and not self.unsure
+        place = self._place(function, given, backend) if is_kept_on_disk else None
         found = None if place is None else place.found(given, self.dynamic)
         if found is not None:
             return self._restored(compiled, function, found)

@@ -13,9 +13,10 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .._C import Tensor
 from .branches import Branches
 from .breaks import GraphBreak, Raised
-from .checks import decided
+from .hidden import SYMBOLS
 from .instructions import VERSION, Instruction, decode
 from .sources import Constant, Global, Item, Source
 
@@ -93,9 +94,23 @@ class Frame:
             found = _branches[self.code] = Branches(self.instructions, self.place)
         return found
 
-    def truth_ahead(self, value: Any) -> bool:
-        """The truth of a value that the next instruction may jump by."""
-        return decided(self, value, self.at)
+    def truth(self, value: Any, at: int) -> bool | None:
+        """The truth of a value that the jump at `at` goes by; None: both ways were gone, and the frame is where they
+        meet."""
+        machine = self.machine
+        if isinstance(value, (Tensor, *SYMBOLS)):
+            assumed = machine.assume(self, value, at)
+            if assumed is not None:
+                return assumed
+            if isinstance(value, Tensor) and machine.join(self, value, at):
+                return None
+        return machine.truth(value)
+
+    def push_truth(self, value: Any) -> None:
+        """The truth of a value, which the next instruction may jump by."""
+        found = self.truth(value, self.at)
+        if found is not None:
+            self.stack.append(found)
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -125,6 +140,13 @@ class Frame:
                     return result
         finally:
             machine.frames.pop()
+
+    def run_until(self, end: int) -> None:
+        """Go on to a place of this frame, by instructions that neither return nor handle exceptions."""
+        while self.at != end:
+            one = self.now = self.instructions[self.at]
+            self.at += 1
+            OPS[one.name](self, one)
 
     def handle(self, error: BaseException, one: Instruction) -> None:
         """Go to the handler of an exception, or pass it on."""
@@ -349,7 +371,7 @@ def _not(f: Frame, one: Instruction) -> None:
 
 @op("TO_BOOL")
 def _to_bool(f: Frame, one: Instruction) -> None:
-    f.stack.append(f.truth_ahead(f.stack.pop()))
+    f.push_truth(f.stack.pop())
 
 
 @op("BINARY_OP")
@@ -366,7 +388,10 @@ def _binary(f: Frame, one: Instruction) -> None:
 def _compare(f: Frame, one: Instruction) -> None:
     a, b = f.pop(2)
     found = f.machine.binary(COMPARE[one.argval], a, b)
-    f.stack.append(f.truth_ahead(found) if VERSION >= (3, 13) and (one.arg or 0) & 16 else found)
+    if VERSION >= (3, 13) and (one.arg or 0) & 16:
+        f.push_truth(found)
+    else:
+        f.stack.append(found)
 
 
 @op("IS_OP")

@@ -28,6 +28,7 @@ from ..nn import Module
 from ..op import ops
 from . import (
     arrays,
+    checks,
     class_bodies,
     control,
     control_flow,
@@ -42,10 +43,11 @@ from . import (
     marks,
     natives,
     optimizers,
+    selects,
     subclasses,
 )
 from .attributes import MISSING, on_class, python_method
-from .breaks import GraphBreak, Raised, StepsInside, shown
+from .breaks import GraphBreak, Raised, StepsInside, WithoutSelect, shown
 from .frame import Frame
 from .guards import Kind, Predicate
 from .hidden import Origin, names_in, needs
@@ -156,6 +158,8 @@ class Machine(Operators):
         self.failed: Any = None                     # the number of the first of them that failed, in the graph
         self.unsure: frozenset | None = frozenset()     # branches that are no checks, by code and place; None: all
         self.is_fullgraph = False
+        self.selected: list[selects.Selected] = []      # tensors that are what one of two sides of a branch left
+        self.not_selected: set[tuple[types.CodeType, int]] = set()      # branches of which not both are computed
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()
         self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last
@@ -169,6 +173,22 @@ class Machine(Operators):
         recorder.interpose = self.op_called
         self.errors_on_break: list[bool] = []       # what `error_on_graph_break` blocks say, the innermost last
         outside.where = self.location
+
+    def assume(self, frame: Frame, value: Tensor, at: int) -> bool | None:
+        return checks.assumed(self, frame, value, at)
+
+    def choose(self, value: Tensor, yes: Any, no: Any) -> Tensor | None:
+        return selects.chosen(self, value, yes, no)
+
+    def join(self, frame: Frame, value: Tensor, at: int) -> bool:
+        return selects.joined(frame, value, at)
+
+    def is_same(self, a: Any, b: Any) -> bool:
+        """a is b"""
+        for one in self.selected:
+            if one.shared and (one.result is a or one.result is b) and isinstance(a, Tensor) and isinstance(b, Tensor):
+                raise WithoutSelect(one.place)
+        return super().is_same(a, b)
 
     def op_called(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """An op that somebody calls on tensors of the graph."""

@@ -444,7 +444,10 @@ def _extreme(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     for value in rest:
         score = value if key is None else m.call(key, (value,), {})
         better = m.binary(operator.lt if f is min else operator.gt, score, scored)
-        if m.truth(better):
+        either = m.choose(better, value, best) if key is None and isinstance(better, Tensor) else None
+        if either is not None:
+            best = scored = either
+        elif m.truth(better):
             best, scored = value, score
     return best
 

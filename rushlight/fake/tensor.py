@@ -307,6 +307,7 @@ class FakeTensorMode(TorchDispatchMode):
         self.on_scalar: Callable[[FakeTensor, Any], None] | None = None
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.created: list[weakref.ref] | None = None     # a list, to be told of every tensor made
+        self.calls: list[Any] | None = None               # a list, to be told of every op that runs
 
     # --- making -------------------------------------------------------------------------------------------------------
 
@@ -361,6 +362,8 @@ class FakeTensorMode(TorchDispatchMode):
 
     def run(self, overload: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """One call on fake tensors."""
+        if self.calls is not None:
+            self.calls.append(overload)
         bound = _bind(overload, args, kwargs)
         device, bound = self.device_of(overload, bound)
         bound = tuple(self.admitted(overload, a) for a in bound)

@@ -189,7 +189,7 @@ def test_other_branches_break_as_before():
         return x.sin() if x.sum() > 0 else x.cos()
 
     with pytest.raises(torch._dynamo.exc.Unsupported, match="the truth of a tensor decides"):
-        compiled(f)(good)
+        compiled(f)(good.clone().requires_grad_())
 
 
 # --- what is left behind ----------------------------------------------------------------------------------------------
@@ -567,3 +567,31 @@ def test_explain_lists_checks():
     assert "assumed False" in report.checks[0] and "in raises_if_any" in report.checks[0]
     assert report.checks[0] in str(report)
     assert "Checked at each call" in report.html()
+
+
+# --- numbers that only elements tell ----------------------------------------------------------------------------------
+
+
+def test_numbers_from_elements():
+    def f(x, n):
+        size = int(n)
+        if size > 3:
+            raise ValueError(f"{size} are too many")
+        if n.item() < 0:
+            raise ValueError("negative")
+        return x * size
+
+    same(f, lambda: (good, torch.tensor(2)), lambda: (good, torch.tensor(7)), lambda: (good, torch.tensor(-1)),
+         lambda: (good, torch.tensor(3)))  # fmt: skip
+
+
+def test_sizes_from_elements():
+    def f(x):
+        found = x[x > 0]
+        if found.shape[0] < 2:
+            raise ValueError(f"only {len(found)} left")
+        return found * 2
+
+    fast = compiled(f, fullgraph=False)
+    for x in (good, bad, -good, good):
+        assert outcome(fast, x) == outcome(f, x)
