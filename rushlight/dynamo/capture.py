@@ -11,6 +11,7 @@ The run has no effect outside, so that it is simply made again, up to that instr
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, Unfit, Wi
 from .checks import Checked, written
 from .effects import Effects
 from .emitter import Emitter
+from .floats import Floats
 from .frame import NULL, Frame, Unread
 from .guards import Guard, Kind, Symbolic, mode_guard
 from .hidden import ElementEnv, Origin
@@ -38,7 +40,7 @@ from .outside import Outside
 from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
-from .sources import AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source, is_buffer
+from .sources import AsDouble, AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source, is_buffer
 from .stored_values import Left
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
@@ -121,6 +123,7 @@ class _Attempt:
         self.machine = Machine(self.recorder, self.outside, globals, stop_at)
         self.env.here = self.machine.origin
         self.recorder.fake_mode.on_scalar = self.recorder.note_element
+        self.floats = self.machine.floats = Floats(self.env, self.recorder, self.outside)
         self.symbols: dict[str, Source] = {}
         self.equal: list[tuple[Source, Source]] = []
         self.checked: Checked | None = None
@@ -134,6 +137,8 @@ class _Attempt:
             # sizes 0 and 1 are never symbols: their guard has to say what they are
             dims = tuple(d for d in found or () if value.shape[d] > 1)
             return dims if dims and value.is_contiguous() else None
+        if type(value) is float:
+            return self.floats.new(source, value) if found and value and math.isfinite(value) else None
         if not found or value in (0, 1) or value < 0:
             return None
         number = self.env.create_symbol(value, str(source))
@@ -239,7 +244,7 @@ class _Attempt:
             emitter.load_local(place)
             emitter.return_value()
         is_odd = at_end != modes or self.machine.has_classes or self.machine.checks or self.machine.locks.taken \
-            or self.env.stand_ins  # fmt: skip
+            or self.env.stand_ins or self.floats.sources  # fmt: skip
         left = None if is_odd else Left(value, effects.acts, rebuilder, self.machine.codes)
         body, emitter.instructions = emitter.instructions, []
         graph, inputs = self.write_graph(emitter, rebuilder, modes, at_end)
@@ -385,24 +390,28 @@ class _Attempt:
             if given.strides is not None and given.source in sources:
                 for d, size in enumerate(given.sizes):
                     self.note_symbol(size, ShapeOf(sources[given.source], d))
-        if not self.symbols:
+        sizes = {**self.symbols}
+        floats = self.floats.sources if any(
+            not guard.truth.names.isdisjoint(self.floats.sources) for guard in self.env.guards) else {}
+        env, names, places = self.env, (*sizes, *floats), (*sizes.values(), *floats.values())
+        if not places:
             return []
-        env, names, places = self.env, tuple(self.symbols), tuple(self.symbols.values())
         found = [
             Guard(a, Kind.SYMBOLIC, Symbolic((a, b), lambda x, y: x == y, f"{a} == {b}")) for a, b in self.equal
         ]
 
-        def holds(*values: int) -> bool:
-            return min(values) >= 2 and env.holds_for(dict(zip(names, values, strict=True)))
+        def holds(*values: Any) -> bool:
+            return min(values[:len(sizes)], default=2) >= 2 and env.holds_for(dict(zip(names, values, strict=True)))
 
-        text = ", ".join(f"{name} = {source}" for name, source in self.symbols.items())
+        text = ", ".join(f"{name} = {source}" for name, source in zip(names, places, strict=True))
         shown = " and ".join(map(repr, env.guards)) or "sizes are at least 2"
         return [*found, Guard(places[0], Kind.SYMBOLIC, Symbolic(places, holds, f"{shown} where {text}"))]
 
     def alias_guards(self, effects: Effects) -> list[Guard]:
         """That what was found to be several objects is several."""
         tensors = [_bare(s) for s, real in self.outside.inputs
-                   if isinstance(real, Tensor) and type(real) is not Parameter and not isinstance(s.root, Constant)]
+                   if isinstance(real, Tensor) and type(real) is not Parameter
+                   and not isinstance(s.root, Constant) and not isinstance(s, AsDouble)]
         found = [Guard(tensors[0], Kind.NOT_ALIASED, tuple(tensors[1:]))] if len(tensors) > 1 else []
         told_apart: dict[type, list[Source]] = {}
         for known in map(self.machine.twin_of, self.machine.identified.values()):

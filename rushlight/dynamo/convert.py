@@ -201,7 +201,7 @@ class Conversion:
         if stance == "eager_then_compile" and not self.was_met:
             self.was_met = True      # the first call runs as it is; sizes that differ from its own will be symbols
             for name, value in zip(compiled.parameters, locals, strict=True):
-                if isinstance(value, Tensor) or type(value) is int:
+                if isinstance(value, Tensor) or type(value) in (int, float):
                     self.dynamic(Local(name), value)
             return False
         return stance != "force_eager" and not (stance == "eager_on_recompile" and self.trees)
@@ -337,7 +337,8 @@ class Conversion:
         elif before is not _VARIES and before != value:
             self.met[source] = _VARIES
         config = late.provided("dynamo settings")
-        if config.specialize_int or self.choices.dynamic is False:
+        is_fixed = config.specialize_float if type(value) is float else config.specialize_int
+        if is_fixed or self.choices.dynamic is False:
             return False
         if self.choices.dynamic is True and isinstance(source, Local):      # attributes are settings, as a rule
             return True

@@ -33,6 +33,7 @@ from . import (
     control,
     control_flow,
     elements,
+    floats,
     function_modes,
     gradients,
     layouts,
@@ -167,6 +168,7 @@ class Machine(Operators):
         self.has_classes = False
         self.optimizer_steps = optimizers.Steps()
         self.locks = locks.Locks()
+        self.floats: floats.Floats                  # those that may be others in the next call
         self.identified: dict[int, Any] = {}         # objects whose id() was asked for
         self.steps_inside = False                   # whether steps of optimizers are ops of the graph
         outside.has_classes = self.note_classes
@@ -438,6 +440,8 @@ class Machine(Operators):
             found = lists.list_method(self, owner, function.__name__, args, kwargs)
             if found is not MISSING:
                 return found
+        if type(owner) is str and floats.holds_symbols((args, kwargs)):      # texts of symbols show their names
+            args, kwargs = floats.as_numbers(args), floats.as_numbers(kwargs)
         natives.check(self, function, args, kwargs)
         if type(function) is _C.Overload:      # which no mode of functions sees
             return self.record(function, args, kwargs)

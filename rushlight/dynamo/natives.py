@@ -40,6 +40,7 @@ from ..tensors import interop
 from ..utils import checkpoint
 from .attributes import MISSING, SYMBOLS, is_stable, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
+from .floats import as_numbers
 from .guards import Kind
 from .hidden import is_hidden, names_in, needs
 from .lists import Ordered
@@ -331,6 +332,7 @@ _SPELLED = (_C.dtype, _C.device)      # their text is what they are
 
 @special(str, repr, format, ascii)
 def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    args = tuple(map(as_numbers, args))      # texts of symbols show their names
     value = args[0] if args else ""
     if names_in(value):
         raise needs("text shows a number that depends on the elements of a tensor", names_in(value))
@@ -691,6 +693,7 @@ def _new_tensor(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 @special(interop.tensor, interop.as_tensor, interop.asarray)
 def _make_tensor(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     """Tensors from Python values: a node that makes them from the same values."""
+    args = tuple(map(as_numbers, args))
     if args and isinstance(args[0], Tensor):
         if f is interop.tensor:
             if kwargs:

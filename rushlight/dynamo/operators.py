@@ -18,6 +18,7 @@ from .._C import Tensor
 from ..symbols import SymBool
 from .attributes import MISSING, SYMBOLS, Attributes, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
+from .floats import as_numbers
 from .guards import Kind
 from .hidden import asked_here, is_hidden, is_long, names_in, needs
 from .outside import is_python_class
@@ -203,6 +204,8 @@ class Operators(Attributes):
         """function(a, b), for a function of `operator`."""
         self.check_open(a, "value")
         self.check_open(b, "value")
+        if type(a) is str and function is operator.mod:
+            b = as_numbers(b)      # texts of symbols show their names
         if not (has_operators(a) or has_operators(b)):
             if type(a) in (list, tuple) and function in (operator.eq, operator.ne) and type(a) is type(b):
                 return self.same_members(function, a, b)

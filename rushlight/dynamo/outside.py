@@ -149,7 +149,7 @@ class Outside:
 
     def constant(self, value: Any, source: Source) -> Any:
         """A value that the graph depends on."""
-        if type(value) is int and not isinstance(source, Constant):
+        if type(value) in (int, float) and not isinstance(source, Constant):
             symbol = self.dynamic(source, value)
             if symbol is not None:
                 return symbol

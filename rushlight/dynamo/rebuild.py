@@ -94,6 +94,8 @@ class Rebuilder:
                 self.result(self.node_of(value))
         elif is_hidden(value):
             self.number(value)
+        elif self.machine.floats.is_one(value):
+            self.float_of(value)
         elif isinstance(value, SYMBOLIC):
             result = self.recorder.argument(value)
             if isinstance(result, (int, float, bool)):
@@ -142,6 +144,8 @@ class Rebuilder:
             else:
                 self.result(recorder.nodes[id(t)])
             self.emitter.call(1)
+        elif name in self.machine.floats.sources:
+            self.source(self.machine.floats.sources[name])
         elif name in env.stand_ins:
             node, dim = recorder.sizes.seen[name]
             self.emitter.load_const(_size)
@@ -150,6 +154,18 @@ class Rebuilder:
             self.emitter.call(2)
         else:
             self.push(SymInt(symbol(name), env))
+
+    def float_of(self, value: Any) -> None:
+        """A number made of floats from outside: computed from them again, as Python does."""
+        formula, floats = value.expression, self.machine.floats.sources
+        if not formula.names <= floats.keys():      # of sizes too
+            self.emitter.load_const(float(value))
+        elif formula.function in floats:
+            self.source(floats[formula.function])
+        else:
+            names = tuple(sorted(formula.names))
+            self.emitter.load_const(evaluated(formula, names))
+            self.emitter.call(self.sources(floats[name] for name in names))
 
     def of_class(self, value: Tensor) -> None:
         """A tensor of a class of the program's, or with attributes."""

@@ -51,6 +51,7 @@ class Recorder(TorchFunctionMode):
         self.versions: list[int | None] = []    # of what is kept, when it came; None where nobody counts
         self.find_real: Callable[[Tensor], FakeTensor | None] = lambda t: None
         self.interpose: Callable | None = None  # sees ops first
+        self.with_floats: Callable = lambda function, args, kwargs: NotImplemented      # ops on floats that vary
         self.calls = 0                          # ops so far
         self.root = Module()                    # holds the graphs of functions
 
@@ -158,6 +159,9 @@ class Recorder(TorchFunctionMode):
 
     def call(self, func: Any, args: tuple, kwargs: dict[str, Any], target: Any = None) -> Any:
         """Run a function on fakes, and write it down if tensors come out or are written to."""
+        found = self.with_floats(func, args, kwargs)
+        if found is not NotImplemented:
+            return found
         args = tuple(self.faked(a) for a in args)
         kwargs = {k: self.faked(v) for k, v in kwargs.items()}
         try:

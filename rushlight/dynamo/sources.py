@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
-from .._C import Tensor
+from .._C import Tensor, float64
 from ..loops.record import Record
+from ..tensors.interop import tensor
 
 if TYPE_CHECKING:
     from .emitter import Emitter
@@ -195,6 +196,28 @@ class AsPlain(Source):
 def as_plain(t: Any) -> Tensor:
     """The same elements and history under the class of all tensors."""
     return t.as_subclass(Tensor)
+
+
+class AsDouble(Source):
+    """A float as a tensor of one element."""
+
+    base: Source
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_const(as_double)
+        emitter.source(self.base)
+        emitter.call(1)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return as_double(self.base.evaluate(scope))
+
+    def __str__(self) -> str:
+        return str(self.base)
+
+
+def as_double(value: float) -> Tensor:
+    """A tensor of one float64 element."""
+    return tensor(value, dtype=float64)
 
 
 class DictOf(Source):

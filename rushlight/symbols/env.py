@@ -16,7 +16,7 @@ from typing import Any
 
 from .expression import ONE, Atom, Expression, Formula, Values, apply, number, of_atom, polynomial, symbol
 from .ranges import Range, least, range_of
-from .real import Real, Truth, negation, real, truth, truth_symbol
+from .real import Real, Truth, negation, real, real_number, truth, truth_symbol
 
 BEYOND = 2**48     # no size comes near: comparisons with such numbers are overflow checks, not decisions
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -517,7 +517,10 @@ class SymbolTable:
         elif isinstance(f, Real):
             # floats that agree for other sizes by rounding are no reason to keep a float equation
             for name in sorted(f.names):
-                self.specialize(symbol(name))
+                if isinstance(self.hints[name], float):
+                    self.guard(truth("==", real(name), real_number(self.hints[name])))
+                else:
+                    self.specialize(symbol(name))
         return value
 
     # --- other sizes --------------------------------------------------------------------------------------------------
