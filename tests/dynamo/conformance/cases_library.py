@@ -333,12 +333,12 @@ def named(x, module):
     return x * total, [name for name, _ in module.named_buffers()], list(module.state_dict())
 
 
-@case("torch.func.hessian", breaks=True)
+@case("torch.func.hessian")
 def hessian(x):
     return torch.func.hessian(lambda a: (a**3).sum())(x[0])
 
 
-@case("torch.func.vjp", breaks=True)
+@case("torch.func.vjp")
 def vjp(x):
     y, pull = torch.func.vjp(torch.sin, x)
     return y, pull(torch.ones(3, 4))[0]
