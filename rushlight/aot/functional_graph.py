@@ -15,6 +15,7 @@ from .._C import Tensor
 from ..dispatch.functionalize_level import current, functional_form
 from ..dispatch.modes import TorchDispatchMode, disable_dispatch_modes
 from ..fake import FakeTensor, FakeTensorMode, ShapeEnv
+from ..fx import elements
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
 from ..fx.experimental.symbolic_sizes import SYMBOLIC, hidden_symbols
@@ -40,6 +41,7 @@ def functionalized(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | N
         if node.op == "call_function" and _mutates(node.target) and not _as_scatter(gm.graph, node):
             _give_own_memory(gm.graph, node)
     _share_positions(gm.graph)
+    elements.use_tensors(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.recompile()
     return gm

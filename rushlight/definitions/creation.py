@@ -9,7 +9,7 @@ from .. import _C, op
 from ..base.assertions import sym_float, sym_int
 from ..base.promotion import default_dtype, number_dtype
 from ..base.settings import must_fill_memory
-from ..base.shape import INTS, contiguous_format, preserve_format, strided
+from ..base.shape import INTS, contiguous_format, holds, preserve_format, strided
 from ..devices import default_device
 from ..loops import expr
 from ..loops.lowered import At, Lowered, Number
@@ -186,7 +186,7 @@ class Arange(Factory):
             start, end, step = map(whole, (start, end, step))
             if step == 0:
                 raise ValueError("arange: step must be nonzero, and a fraction is none as an int64")
-        if (end - start) * (1 if step > 0 else -1) < 0:
+        if not holds((end - start) * (1 if step > 0 else -1) >= 0):
             raise RuntimeError(f"arange: the bounds do not fit the sign of step: from {start} to {end} by {step}")
         if all(isinstance(v, INTS) for v in (start, end, step)):
             count = -((start - end) // step) if step > 0 else -((end - start) // -step)

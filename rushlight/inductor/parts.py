@@ -18,14 +18,49 @@ from .. import _C
 from ..autograd.grad_mode import no_grad
 from ..dispatch.aten_overloads import AtenOverload
 from ..fx._lazy_graph_module import _LazyGraphModule
+from ..fx.elements import as_operand, takes_tensor
 from ..fx.experimental.symbolic_sizes import hidden_symbols
 from ..fx.graph import Graph
 from ..fx.node import Node, _draws, _mutates, map_aggregate
+from ..symbols import SymFloat
 
 
 def are_in(graph: Graph) -> bool:
     """Whether elements decide a size or number of a graph."""
-    return any(is_deciding(n) for n in graph.nodes)
+    return any(is_deciding(n) or is_real(n) for n in graph.nodes)
+
+
+def is_real(node: Node) -> bool:
+    """Whether a node's value is a real number that elements decide: no plan is made for one of those."""
+    value = node.meta.get("val")
+    return isinstance(value, SymFloat) and bool(hidden_symbols(node))
+
+
+def numbers_of(graph: Graph) -> set[Node]:
+    """Nodes that are computed in Python: real numbers, and what these are computed from and go into."""
+    found = {n for n in graph.nodes if n.op == "call_function" and is_real(n) and not is_deciding(n)}
+    for n in reversed(graph.nodes):
+        if n in found:
+            found |= {m for m in n.all_input_nodes if _is_number(m)}
+    for n in graph.nodes:
+        if _is_number(n) and any(m in found or is_real(m) for m in n.all_input_nodes):
+            found.add(n)
+    return found
+
+
+def _is_number(node: Node) -> bool:
+    if node.op != "call_function" or is_deciding(node) or node.target is operator.getitem:
+        return False
+    if isinstance(node.target, (_C.Overload, AtenOverload)):
+        return getattr(getattr(node.target, "definition", None), "gives_number", False)
+    return True
+
+
+def wants_number(node: Node) -> bool:
+    """Whether a node calls an op with a real number for which a tensor will not do."""
+    return isinstance(node.target, (_C.Overload, AtenOverload)) and any(
+        is_real(m) and not takes_tensor(node, m) for m in node.all_input_nodes
+    )
 
 
 def is_deciding(node: Node) -> bool:
@@ -43,24 +78,41 @@ def is_deciding(node: Node) -> bool:
     return bool(hidden) and bool(hidden - set().union(*map(hidden_symbols, node.all_input_nodes)))
 
 
-def levels_of(graph: Graph, deciding: set[Node]) -> dict[Node, int]:
-    """Of each node the number of the part it is in; deciding ones run behind the part of their number."""
+def called_between(graph: Graph) -> set[Node]:
+    """Nodes that run between parts, with the items of their results."""
+    found: set[Node] = set()
+    for n in graph.nodes:
+        is_drawn = n.op == "call_function" and _draws(n.target) and bool(hidden_symbols(n))      # a call in any plan
+        is_item = n.target is operator.getitem and n.args[0] in found
+        if is_deciding(n) or wants_number(n) or is_drawn or is_item:
+            found.add(n)
+    return found
+
+
+def levels_of(graph: Graph, deciding: set[Node], numbers: set[Node]) -> dict[Node, int]:
+    """Of each node the number of the part it is in; deciding ones run behind the part of their number, and numbers
+    before it."""
     nodes = [n for n in graph.nodes if n.op == "call_function"]
-    has_writes = any(_mutates(n.target) for n in nodes)
+    # draws write to memory that was made for them
+    has_writes = any(_mutates(n.target) and not _draws(n.target) for n in nodes)
     in_order = [n for n in nodes if has_writes or _draws(n.target)]
     after = dict(pairwise(in_order))
     before = {n: m for m, n in after.items()}
     first: dict[Node, int] = {}
     for n in nodes:
         is_item = n.target is operator.getitem and n in deciding      # stands with what it is an item of
-        sources = [*n.all_input_nodes, *([before[n]] if n in before else [])]
-        first[n] = max([first[m] + (m in deciding and not is_item) for m in sources if m in first], default=0)
+        sources = [m for m in (*n.all_input_nodes, *([before[n]] if n in before else [])) if m in first]
+        first[n] = max(
+            [first[m] + (m not in numbers if n in numbers else m in deciding and not is_item) for m in sources],
+            default=0,
+        )
     if has_writes:
         return first
     level: dict[Node, int] = {}
     for n in reversed(nodes):
-        wanted = [level[m] for m in n.users if m in level] + ([level[after[n]]] if n in after else [])
-        if n in deciding or not n.users:      # what is only checked is checked as soon as it can be
+        wanted = [level[m] - (m in numbers) for m in n.users if m in level]
+        wanted += [level[after[n]]] if n in after else []
+        if n in deciding or n in numbers or not n.users:      # what is only checked is checked as soon as it can be
             level[n] = first[n]
         else:
             level[n] = min(wanted, default=max(first.values()))
@@ -81,12 +133,14 @@ class Parted:
         self.held = {n: operator.attrgetter(n.target)(graph_module) for n in graph.nodes if n.op == "get_attr"}
         self.outputs = graph.output_node().args[0]
         self.is_single = isinstance(self.outputs, Node)
-        deciding = {n for n in graph.nodes if is_deciding(n)}
-        level = levels_of(graph, deciding)
+        deciding = called_between(graph)
+        numbers = numbers_of(graph)
+        level = levels_of(graph, deciding, numbers)
         self.steps: list[_Step] = []
         for k in range(max(level.values()) + 1):
             nodes = [n for n in graph.nodes if level.get(n) == k]
-            self.add_part([n for n in nodes if n not in deciding], k)
+            self.steps += [_Call(n) for n in nodes if n in numbers]
+            self.add_part([n for n in nodes if n not in deciding and n not in numbers], k)
             self.steps += [_Call(n) for n in nodes if n in deciding]
         last = {n: k for k, step in enumerate(self.steps) for n in (*step.inputs, *step.outputs)}
         kept = set(graph.output_node().all_input_nodes)
@@ -106,11 +160,17 @@ class Parted:
             copies[n].meta = dict(n.meta)
         for n in nodes:
             copies[n] = graph.node_copy(n, copies.__getitem__)
+        values = [n.meta.get("val") for n in (*inputs, *nodes)]
+        device = next((v.device for v in values if isinstance(v, _C.Tensor)), _C.device("cpu"))
+        for n in filter(is_real, inputs):
+            copies[n].meta = {"val": _C.empty((), None, _C.float64, device)}
+            for user in list(copies[n].users):
+                user.replace_input_with(copies[n], as_operand(graph, copies[n], user))
         graph.output(tuple([copies[n] for n in outputs]))
         module = _LazyGraphModule(self.owner, graph, f"part_{number}")
         module.meta["static_inputs"] = [k for k, n in enumerate(inputs) if n in self.static]
-        examples = [self.held.get(n, n.meta.get("val")) for n in inputs]
-        self.steps.append(_Part(self.compile(module, examples), inputs, outputs))
+        examples = [copies[n].meta["val"] if is_real(n) else self.held.get(n, n.meta.get("val")) for n in inputs]
+        self.steps.append(_Part(self.compile(module, examples), inputs, outputs, device))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         values = dict(zip(self.placeholders, inputs, strict=True))
@@ -162,11 +222,15 @@ class _Call(_Step):
 
 
 class _Part(_Step):
-    """A compiled graph."""
+    """A compiled graph. Real numbers reach it as tensors, since plans are for all of them."""
 
-    def __init__(self, function: Any, inputs: Sequence[Node], outputs: Sequence[Node]) -> None:
-        self.function, self.inputs, self.outputs = function, inputs, outputs
+    def __init__(self, function: Any, inputs: Sequence[Node], outputs: Sequence[Node], device: Any) -> None:
+        self.function, self.inputs, self.outputs, self.device = function, inputs, outputs, device
+        self.reals = [k for k, n in enumerate(inputs) if is_real(n)]
 
     def run(self, values: dict[Node, Any]) -> None:
-        results = self.function([values[n] for n in self.inputs])
+        given = [values[n] for n in self.inputs]
+        for k in self.reals:
+            given[k] = _C.empty((), None, _C.float64, self.device).fill_(given[k])
+        results = self.function(given)
         values.update(zip(self.outputs, results, strict=True))

@@ -447,10 +447,14 @@ class SymbolTable:
             return bool(self.stand_in(t))
         if self.is_unbacked(t):
             hidden = sorted(n for n in t.names if n in self.stand_ins)
-            answer = self.decide_for_large(t) if self.rule is not None or _is_asked_by_op() else None
+            is_op = self.rule is not None or _is_asked_by_op()
+            answer = self.decide_for_large(t) if is_op else None
             if answer is not None:
                 self.taken_as_large.update(hidden)
                 return answer
+            if is_op and t.relation in ("==", "!=") and all(isinstance(a, Expression) and a.names for a in t.arguments):
+                self.expect(truth("==", *t.arguments))      # two sizes that meet: what they do not is refused
+                return t.relation == "=="
             raise GuardOnDataDependentSymNode(
                 f"whether {t!r} holds depends on the elements of a tensor ({', '.join(hidden)}), asked"
                 f"{f' by {self.rule}' if self.rule else ''} at {user_location()}. Say"

@@ -17,6 +17,7 @@ from ...base import assertions
 from ...op import find_op
 from ...symbols import Expression, Real, SymBool, SymFloat, SymInt, Truth
 from ...symbols.expression import Atom, of_atom
+from ...symbols.numbers import wrapped
 from ..node import Node
 from ..proxy import Proxy
 
@@ -53,12 +54,14 @@ class SizeProxies:
     def __init__(self) -> None:
         self.seen: dict[str, tuple[Proxy, int | None]] = {}    # symbol -> the value that has it, and in which dim
         self.known: dict[Any, Any] = {}
+        self.env: Any = None      # whose symbols they are
 
     def note(self, number: Any, proxy: Proxy, dim: int | None) -> None:
         """`number` is the size of `proxy` in `dim`, or (None) its value."""
         if not isinstance(number, SYMBOLIC):
             return
         name = symbol_of(number.formula)
+        self.env = number.env
         if name is not None:
             self.seen.setdefault(name, (proxy, dim))
 
@@ -74,7 +77,9 @@ class SizeProxies:
         if known is not None:
             return known
         if formula not in self.known:
-            self.known[formula] = self.compute(formula)
+            self.known[formula] = result = self.compute(formula)
+            if isinstance(formula, Real) and isinstance(result, Proxy):
+                result.node.meta.setdefault("val", wrapped(formula, self.env))
         return self.known[formula]
 
     def compute(self, formula: Any) -> Any:
