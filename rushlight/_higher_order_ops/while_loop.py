@@ -1,8 +1,10 @@
 """`while_loop`: a function applied to its own results while another one says so.
 
 Enters: two functions and the values carried from step to step. Leaves: the last values. In a graph both functions are
-graphs, and the values keep their sizes and types. Refuses: bodies that change the number of values; in graphs,
-gradients and values that are no tensors.
+graphs, and the values keep their sizes and types. Gradients in a graph go through the steps backwards, from values
+that the forward kept: those of each step up to KEPT steps, and of every second, fourth, ... of more, between which they
+are computed again, so that what is kept has one size. Refuses: bodies that change the number of values; in graphs,
+values that are no tensors, and gradients of gradients.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import _C
 from .._C import Tensor
+from ..op import ops
 from ..utils import _pytree as pytree
 from . import core
 from .cond import Flat, check_functions, decided, is_recorded
@@ -38,7 +42,114 @@ class WhileLoopOp(core.HigherOrderOp):
         return body
 
 
+    def differentiated(self, arguments: tuple) -> Sequence[Tensor]:
+        cond_fn, body_fn, carried, further = arguments
+        count = len(carried)
+        wanted = [i for i, t in enumerate((*carried, *further)) if core.is_differentiable(t)]
+
+        def gradient(*values: Tensor) -> list[Tensor]:
+            given = count + len(further)
+            return core.vjp(body_fn, values[:given], values[given:], wanted)
+
+        def forward(*tensors: Tensor) -> tuple:
+            result = keeping_op(cond_fn, body_fn, tensors[:count], tensors[count:])
+            return result[:count], result[count:]
+
+        def backward(tensors: Sequence[Tensor], kept: Sequence[Tensor], grads: Sequence[Any]) -> list[Any]:
+            steps, *snapshots = kept
+            given = tuple(g for g in grads if g is not None)
+            found = gradient_op(body_fn, gradient, steps, tuple(snapshots), tuple(tensors[count:]), given)
+            result: list[Any] = [None] * len(tensors)
+            for i, g in zip(wanted, found, strict=True):
+                result[i] = g
+            return result
+
+        return core.Step.apply((forward, backward), *carried, *further)
+
+
+KEPT = 16      # so many steps' values are kept for the gradient
+
+
+class KeepingLoopOp(WhileLoopOp):
+    """while_loop(condition, body, carried, further tensors), which also returns the number of steps and, for each of
+    the carried values, what it was before some of them: [KEPT, ...], step 0 first, `_stride(steps)` apart."""
+
+    name = "while_loop_keeping"
+
+    def run(self, cond_fn: Callable, body_fn: Callable, carried: Sequence[Tensor], further: Sequence[Tensor]
+            ) -> Sequence[Tensor]:  # fmt: skip
+        first, kept, steps, stride = carried, [], 0, 1
+        while decided(core.as_results(self, cond_fn(*carried, *further))[0], self.name):
+            if steps == KEPT * stride:
+                kept, stride = kept[::2], stride * 2
+            if steps % stride == 0:
+                kept.append(carried)
+            carried = core.as_results(self, body_fn(*carried, *further))
+            steps += 1
+        snapshots = [ops["zeros"]((KEPT, *t.shape), dtype=t.dtype, device=t.device) for t in first]
+        for row, values in enumerate(kept):
+            for snapshot, t in zip(snapshots, values, strict=True):
+                snapshot.select(0, row).copy_(t)
+        last = [t.clone() for t in carried] if carried is first else carried
+        return [*last, ops["full"]((), steps, dtype=_C.int64), *snapshots]
+
+    def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
+        body = super().imitated(arguments, result)
+        mode = core.fake_mode_for(body)
+        return [*body, mode.empty((), None, _C.int64, _C.device("cpu")),
+                *(mode.empty((KEPT, *t.shape), None, t.dtype, core.device_of(t)) for t in arguments[2])]  # fmt: skip
+
+    def differentiated(self, arguments: tuple) -> Sequence[Tensor]:
+        raise core.NotRecordable("while_loop: gradients of its gradient cannot be part of a graph")
+
+
+def _stride(steps: int) -> int:
+    """How many steps lie between two that values were kept of."""
+    stride = 1
+    while steps > KEPT * stride:
+        stride *= 2
+    return stride
+
+
+class LoopGradientOp(core.HigherOrderOp):
+    """while_loop_gradient(body, gradient, steps, snapshots, further tensors, gradients of what is carried at last):
+    gradients of what was carried at first, and of further tensors, where there are any. `gradient` gives those of one
+    step."""
+
+    name = "while_loop_gradient"
+
+    def functions(self, arguments: tuple) -> dict[str, tuple[int, list[Tensor]]]:
+        _, _, _, snapshots, further, grads = arguments
+        given = [*(t.detach().select(0, 0) for t in snapshots), *further]
+        return {"while_loop_body_graph": (0, given), "while_loop_gradient_graph": (1, [*given, *grads])}
+
+    def run(self, body_fn: Callable, gradient: Callable, steps: Tensor, snapshots: Sequence[Tensor],
+            further: Sequence[Tensor], grads: Sequence[Tensor]) -> Sequence[Tensor]:  # fmt: skip
+        total, along = int(steps.item()), list(grads)
+        stride, sums = _stride(total), None
+        for row in reversed(range(-(-total // stride))):
+            states = [[t.select(0, row) for t in snapshots]]
+            for _ in range(min(stride, total - row * stride) - 1):
+                states.append(core.as_results(self, body_fn(*states[-1], *further)))
+            for state in reversed(states):
+                found = core.as_results(self, gradient(*state, *further, *along))
+                along, added = found[:len(along)], found[len(along):]
+                sums = added if sums is None else [a + b for a, b in zip(sums, added, strict=True)]
+        if sums is None:
+            along = [g.clone() for g in along]
+            sums = [ops["zeros_like"](t) for t in further if core.is_differentiable(t)]
+        return [*along, *sums]
+
+    def imitated(self, arguments: tuple, result: dict[str, list[Tensor]]) -> list[Tensor]:
+        further, grads = arguments[4:]
+        expected = [*grads, *(t for t in further if core.is_differentiable(t))]
+        core.expect_alike(self, result["while_loop_gradient_graph"], expected, "gradients must be like their tensors")
+        return result["while_loop_gradient_graph"]
+
+
 while_loop_op = core.register(WhileLoopOp())
+keeping_op = core.register(KeepingLoopOp())
+gradient_op = core.register(LoopGradientOp())
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: tuple | list) -> Any:

@@ -21,10 +21,11 @@ from .._higher_order_ops import cond, core, map as map_function, scan, while_loo
 from .._higher_order_ops.cond import cond_op
 from .._higher_order_ops.scan import scan_op
 from .._higher_order_ops.while_loop import while_loop_op
-from ..autograd import grad_mode
+from ..autograd import Function, grad_mode
 from ..dispatch.modes import below, state as mode_state
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..nn import Module
+from ..op import ops
 from ..utils import _pytree as pytree
 from .breaks import GraphBreak, Raised, shown
 from .natives import special
@@ -239,10 +240,23 @@ def _record(m: Machine, op: core.HigherOrderOp, functions: dict[str, FunctionGra
         with without_modes(), grad_mode.inference_mode(False), grad_mode.enable_grad():
             fresh = core.apart(t, recorder.fake_mode)
             if wants and core.is_differentiable(t):
-                fresh = fresh.requires_grad_().clone()
+                fresh = _Joined.apply(fresh, *(x for x in core.tensors_in(given) if x.requires_grad))
         recorder.track(fresh, recorder.graph.call_function(operator.getitem, (node, i), {}))
         tensors.append(fresh)
     return tensors
+
+
+class _Joined(Function):
+    """A result of a node, which depends on the node's inputs as far as the tape of the fakes is concerned."""
+
+    @staticmethod
+    def forward(ctx: Any, result: Tensor, *inputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*inputs)
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple:
+        return None, *(ops["zeros_like"](t) for t in ctx.saved_tensors)
 
 
 def _restored(one: FunctionGraph, tensors: Sequence[Tensor]) -> Any:

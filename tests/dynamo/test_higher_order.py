@@ -117,17 +117,23 @@ def test_random_numbers_inside_are_drawn_once() -> None:
         torch.compile(noisy, fullgraph=True)(data().abs().requires_grad_())
 
 
-def test_gradients_of_while_loop_run_op_by_op(capsys: Any, monkeypatch: Any) -> None:
+def test_gradients_of_gradients_of_while_loop_run_op_by_op(capsys: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("TORCH_LOGS", "graph_breaks")
-    x = data().requires_grad_()
-    torch.compile(loop)(x)[1].sum().backward()
-    y = data().requires_grad_()
-    loop(y)[1].sum().backward()
-    torch.testing.assert_close(x.grad, y.grad)
+
+    def norm(x: Any) -> Any:
+        (g,) = torch.autograd.grad((loop(x)[1] ** 3).sum(), x, create_graph=True)
+        return (g * g).sum()
+
+    found = []
+    for run in (norm, torch.compile(norm)):
+        x = data().requires_grad_()
+        run(x).backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)
     said = capsys.readouterr()
     assert "op by op" in said.err + said.out
     with pytest.raises(NotRecordable):
-        make_fx(loop, tracing_mode="fake")(data().requires_grad_())
+        make_fx(norm, tracing_mode="fake")(data().requires_grad_())
 
 
 def test_vmap_over_a_predicate_chooses_by_example() -> None:
