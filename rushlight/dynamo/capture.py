@@ -325,7 +325,6 @@ class _Attempt:
         outputs = [node for node, _ in sorted(rebuilder.outputs.items(), key=lambda item: item[1])]
         selects.check(self.machine, outputs)
         graph = recorder.graph
-        recorder.note_checks()
         if at_end != modes:
             graph.call_function(set_modes, (modes,), {})
         graph.output(tuple(outputs))

@@ -97,9 +97,10 @@ def require(m: Machine, error: type[Exception], condition: Any, message: str) ->
     condition = condition if isinstance(condition, SymBool) else bool(condition)
     if condition is True:
         return
+    formula = condition if condition is False else condition.expression      # before it is known to hold
     if condition is False or not condition.expect_true():
         raise Raised(error(message))
-    m.recorder.note_checks(error, message)
+    m.recorder.note_check(formula, error, message)
 
 
 @special(*_ERRORS)

@@ -78,7 +78,7 @@ def is_hidden(value: Any) -> bool:
 def names_in(value: Any) -> frozenset[str]:
     """The symbols without hints that a value, or what it holds, depends on."""
     if isinstance(value, SYMBOLS):
-        return frozenset(name for name in value.expression.names if name in value.env.stand_ins)
+        return frozenset(name for name in value.formula.names if name in value.env.stand_ins)
     if isinstance(value, FakeTensor):
         return frozenset() if value.symbolic is None else names_in(value.symbolic)
     if isinstance(value, (list, tuple)):

@@ -42,7 +42,6 @@ class Recorder(TorchFunctionMode):
         self.env = env
         self.fake_mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)     # constants that ops make
         self.elements: dict[str, tuple[Tensor, int, Node]] = {}     # symbol -> tensor, its version, the node that reads
-        self.num_checks = 0                     # how many of the env's checks are in the graph
         self.graph = Graph()
         self.tracer = GraphAppendingTracer(self.graph)
         self.sizes = SizeProxies()
@@ -138,17 +137,10 @@ class Recorder(TorchFunctionMode):
         self.sizes.note(number, Proxy(read, self.tracer), None)
         self.elements[symbol_of(number.formula)] = t, t._version, read
 
-    def note_checks(self, error: type[Exception] = RuntimeError, message: str | None = None) -> None:
-        """What was required of numbers from elements since the last time is checked by the graph from here on."""
-        if self.env is None:
-            return
-        found, self.num_checks = self.env.deferred[self.num_checks:], len(self.env.deferred)
-        for guard in found:
-            if guard.truth.names <= set(self.sizes.seen):
-                said = f"{guard!r}, required at {guard.location}" if message is None else message
-                condition = self.sizes.build(guard.truth)
-                given = condition.node if isinstance(condition, Proxy) else condition
-                self.graph.call_function(checked, (given, error.__name__, said))
+    def note_check(self, condition: Any, error: type[Exception], message: str) -> None:
+        """What the program requires of numbers from elements is checked here. (What ops require they check.)"""
+        given = self.sizes.build(condition)
+        self.graph.call_function(checked, (given.node if isinstance(given, Proxy) else given, error.__name__, message))
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -176,7 +168,6 @@ class Recorder(TorchFunctionMode):
         if not tensors and not (writes and _tensors_in((args, kwargs))):
             return result
         self.calls += 1
-        self.note_checks()
         if marks.of(func) == marks.IN_GRAPH:
             return self.bound(result, self.held_call(func, args, kwargs))
         where = target if target is not None else _TARGETS.get(name, func) if _is_slot(func) else func

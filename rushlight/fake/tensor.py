@@ -460,7 +460,11 @@ class FakeTensorMode(TorchDispatchMode):
     def with_hidden_size(self, definition: Any, bound: tuple, device: Any) -> Any:
         """Results with a size that only elements can tell: the definition says where it goes."""
         env: Any = self.shape_env
-        size = env.create_size(definition.most(*bound))
+        t, rest = bound[0], bound[1:]
+        key = type(definition), t._version, rest if not _tensors(rest, {}) else object()
+        known = t.__dict__.get("counted")      # the same question of the same elements has the same answer
+        size = known[1] if known is not None and known[0] == key else env.create_size(definition.most(*bound))
+        t.counted = key, size
         return _map_specs(
             definition.hidden_size(size, *bound), lambda spec: self.empty(spec.shape, spec.strides, spec.dtype, device)
         )
@@ -632,7 +636,7 @@ def _on_meta(a: Any) -> Any:
     """An argument for the call itself: the bare tensor, plain numbers."""
     if isinstance(a, FakeTensor):
         bare = _C.shallow_copy(a, True, Tensor)
-        if a.symbolic is None or not _is_unbacked(a):
+        if a.symbolic is None or not a.fake_mode.shape_env.stand_ins:
             return bare
         # what stands for a hidden size changes when it turns out to be another's
         sizes, strides, _ = _on_meta(a.symbolic)

@@ -11,7 +11,7 @@ from typing import Any
 
 from .env import DimDynamic, SymbolTable
 from .expression import Expression
-from .numbers import expression_of, wrapped
+from .numbers import SymBool, expression_of, wrapped
 from .ranges import Range
 
 
@@ -48,7 +48,9 @@ class ShapeEnv(SymbolTable):
         """A size that only elements can tell: at least 0, at most what is given."""
         result = wrapped(self.unbacked_symbol(0, most if isinstance(most, int) else None), self)
         if most is not None and not isinstance(most, int):
-            (result <= most).expect_true()
+            known = result <= most
+            if isinstance(known, SymBool):      # true of every such size: nothing to check
+                self.learn(known.expression)
         return result
 
     def symbolic_shape(self, sizes: Sequence[int], policies: Sequence[DimDynamic], source: str) -> tuple:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import holds
 from rushlight.loops.expr import cast, const, idiv, irem
 from rushlight.op import Composite, Meta, Spec, find_op, wrap_dim
 from rushlight.op.indexed import Indexed
@@ -74,7 +75,7 @@ def check_index_fits(name: str, input: Any, index: Any, dim: int, what: str) -> 
             f"{name}: expected an index with as many dimensions as {what}, got {index.ndim} and {input.ndim}"
         )
     for d in range(index.ndim if input.ndim else 0):
-        if d != dim and index.shape[d] > input.shape[d]:
+        if d != dim and not holds(index.shape[d] <= input.shape[d]):
             raise RuntimeError(
                 f"{name}(): Size does not match at dimension {d} expected index {list(index.shape)} to be no larger"
                 f" than {what} {list(input.shape)} apart from dimension {dim}"

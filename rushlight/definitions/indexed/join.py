@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.promotion import result_type_of
-from rushlight.base.shape import surely
+from rushlight.base.shape import holds, surely
 from rushlight.definitions.copy import ordered_strides, prefers_channels_last
 from rushlight.definitions.reduction.restore import as_dtype
 from rushlight.loops.expr import cast, const, eq, lt, max_, min_, select
@@ -47,7 +47,7 @@ class Cat(Loops):
             if t.ndim != model.ndim:
                 raise RuntimeError(f"cat: expected one number of dimensions, got {model.ndim} and {t.ndim}")
             for d in range(t.ndim):
-                if d != dim and t.shape[d] != model.shape[d]:
+                if d != dim and not holds(t.shape[d] == model.shape[d]):
                     raise RuntimeError(
                         f"cat: sizes must match except in dimension {dim}: expected {model.shape[d]} in dimension {d},"
                         f" got {t.shape[d]} in tensor number {k}."

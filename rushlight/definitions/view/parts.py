@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
-from ...base.assertions import sym_max, sym_min
-from ...base.shape import INTS, is_hidden
+from ...base.assertions import sym_ite, sym_max, sym_min
+from ...base.shape import INTS, holds, is_hidden
 from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
 
 
@@ -24,11 +24,11 @@ class Select(View):
             raise IndexError("select: a 0-dim tensor has no dimension to select from.")
         d = wrap_dim("select", dim, t.ndim)
         size = t.shape[d]
-        if not -size <= index < size:
+        if not (holds(-size <= index) and holds(index < size)):
             raise IndexError(
                 f"select(): index {index} out of range for tensor of size {list(t.shape)} at dimension {d}"
             )
-        i = index + size if index < 0 else index
+        i = _from_front(index, size)
         strides = t.stride()
         return Geometry((*t.shape[:d], *t.shape[d + 1 :]), (*strides[:d], *strides[d + 1 :]), i * strides[d])
 
@@ -71,10 +71,17 @@ def _bound(given: int | None, default: int, size: int) -> int:
     """A bound of a slice counted from the front and held to [0, size]. Not slice.indices(): sizes may be symbolic."""
     if given is None:
         return default
-    place = given + size if given < 0 else given
+    place = _from_front(given, size)
     if is_hidden(place) or is_hidden(size):     # no question to ask: a formula
         return sym_min(sym_max(place, 0), size)
     return 0 if place < 0 else size if place > size else place
+
+
+def _from_front(place: int, size: int) -> int:
+    """A place that may be counted from the end, counted from the front."""
+    if is_hidden(place):
+        return sym_ite(place < 0, place + size, place)
+    return place + size if place < 0 else place
 
 
 class Narrow(View):
@@ -87,22 +94,22 @@ class Narrow(View):
             raise RuntimeError("narrow: a 0-dim tensor has no dimension to narrow.")
         d = wrap_dim("narrow", dim, t.ndim)
         size = t.shape[d]
-        if length < 0:
+        if not holds(length >= 0):
             raise RuntimeError(f"narrow(): length must be non-negative, got {length}.")
-        if not -size <= start <= size:
+        if not (holds(-size <= start) and holds(start <= size)):
             raise IndexError(f"narrow(): start (={start}) out of range (expected to be in range of [{-size}, {size}])")
-        begin = start + size if start < 0 else start
-        if begin + length > size:
+        begin = _from_front(start, size)
+        if not holds(begin + length <= size):
             raise RuntimeError(f"narrow(): start ({begin}) + length ({length}) exceeds dimension size ({size}).")
         strides = t.stride()
         return Geometry(_with(t.shape, d, length), strides, begin * strides[d])
 
     def vjp(self, g, input: Meta, dim, start, length):
-        begin = start + input.shape[dim] if start < 0 else start
+        begin = _from_front(start, input.shape[dim])
         return {"input": input.zeros().slice_scatter(g, dim, begin, begin + length)}
 
     def inverse(self, base, new, which, dim, start, length):
-        begin = start + base.shape[dim] if start < 0 else start
+        begin = _from_front(start, base.shape[dim])
         return base.slice_scatter(new, dim, begin, begin + length)
 
 
@@ -194,7 +201,7 @@ class AsStridedScatter(Composite):
 
 def check_place(name: str, place: Any, src: Any) -> None:
     """What is written must have exactly the sizes of where it goes."""
-    if place.shape != src.shape:
+    if place.ndim != src.ndim or not all(holds(a == b) for a, b in zip(place.shape, src.shape, strict=True)):
         raise RuntimeError(f"{name}: expected src of the size of the slice, {list(place.shape)}, got {list(src.shape)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import _C
+from ...base.shape import holds
 from ...op import Composite, Geometry, Meta, View, find_op, wrap_dim
 
 
@@ -21,7 +22,7 @@ def infer_size(name: str, size: Any, numel: int) -> tuple[int, ...]:
         else:
             known *= s
     if unknown is None:
-        if known != numel:
+        if not holds(known == numel):
             raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
         return tuple(size)
     if known == 0:
@@ -31,7 +32,7 @@ def infer_size(name: str, size: Any, numel: int) -> tuple[int, ...]:
             f"{name}: cannot reshape a tensor of 0 elements into {list(size)}: any size would do for -1, so it is"
             " ambiguous"
         )
-    if numel % known:
+    if not holds(numel % known == 0):
         raise RuntimeError(f"{name}: shape '{list(size)}' is invalid for input of size {numel}")
     return (*size[:unknown], numel // known, *size[unknown + 1 :])
 

@@ -52,6 +52,12 @@ _OVERWRITING = frozenset(
 
 def _place(t: Tensor) -> tuple:
     """What a tensor looks at: two with the same place have the same value."""
+    layout = t.symbolic if isinstance(t, FakeTensor) else None
+    if layout is not None and t.fake_mode.shape_env.stand_ins:
+        parts = [getattr(n, "formula", n) for n in (*layout[0], *layout[1], layout[2])]      # as they were first
+        if any(name in t.fake_mode.shape_env.stand_ins for n in parts for name in getattr(n, "names", ())):
+            # what stands for such numbers may well be equal where they are not
+            return t.untyped_storage()._cdata, *parts, t.dtype
     return (
         t.untyped_storage()._cdata,
         Tensor.storage_offset(t),
