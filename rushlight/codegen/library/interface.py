@@ -151,7 +151,7 @@ def assembly_of(interface: Interface, code: str, target: Target, shape: int = 0)
     """Assembly text of a kernel for a target."""
     from ..cpu import compile_ir
 
-    return compile_ir(text_of(interface, code, target, shape), target, "asm")
+    return compile_ir(text_of(interface, code, target, shape), target, "asm", by_hand=True)
 
 
 def _host_object(kernel: Text) -> bytes:
@@ -161,9 +161,9 @@ def _host_object(kernel: Text) -> bytes:
     if "llvm" in words:
         show("llvm", kernel.name, text)
     if "asm" in words:
-        show("asm", kernel.name, compile_ir(text, host_target(), "asm"))
+        show("asm", kernel.name, compile_ir(text, host_target(), "asm", by_hand=True))
     with waiting_for(f"compiling the kernel {kernel.name}"):
-        return compile_ir(text, host_target(), "object")
+        return compile_ir(text, host_target(), "object", by_hand=True)
 
 
 _loaded: dict[tuple[str, str, int, str | None], Kernel] = {}
