@@ -16,6 +16,7 @@ from typing import Any
 
 from .._C import Tensor
 from ..symbols import SymBool
+from . import masks
 from .attributes import MISSING, SYMBOLS, Attributes, on_class, python_method
 from .breaks import GraphBreak, Raised, shown
 from .floats import as_numbers
@@ -277,6 +278,10 @@ class Operators(Attributes):
             return self.native(operator.getitem, (owner, key))
         if python_method(owner, "__getitem__"):
             return self.call(on_class(type(owner), "__getitem__"), (owner, key), {})
+        if isinstance(key, Tensor) and not self.has_classes and masks.is_mask(owner, key):
+            found = masks.get(self, owner, key)
+            if found is not MISSING:
+                return found
         self.check_open(owner, "items")
         if isinstance(owner, dict) and type(owner).__flags__ & 512 and python_method(owner, "__missing__"):
             if not self.native(dict.__contains__, (owner, key)):
@@ -294,6 +299,9 @@ class Operators(Attributes):
         if python_method(owner, "__setitem__"):
             self.call(on_class(type(owner), "__setitem__"), (owner, key, value), {})
             return
+        if isinstance(key, Tensor) and not self.has_classes and masks.is_mask(owner, key):
+            if masks.put(self, owner, key, value):
+                return
         self.check_open(owner, "items")
         self.prepare(key)
         self.native(operator.setitem, (owner, key, value))
