@@ -82,10 +82,10 @@ def _require(machine: Machine, value: Any, usual: bool) -> bool:
     recorder = machine.recorder
     if not isinstance(wanted, SymBool) or not set(wanted.expression.names) <= set(recorder.sizes.seen):
         return False
-    recorder.note_checks()      # those of others have words of their own
+    formula = wanted.expression      # before it is known to hold
     if not wanted.expect_true():
         return False
-    recorder.note_checks(RuntimeError, "a branch goes the other way")
+    recorder.note_check(formula, RuntimeError, "a branch goes the other way")
     return True
 
 

@@ -258,3 +258,21 @@ def test_settings_of_pytorch_change_nothing() -> None:
         with torch._dynamo.config.patch(capture_scalar_outputs=told, capture_dynamic_output_shape_ops=told):
             compiled = torch.compile(masks, backend="eager", fullgraph=True)
             same(compiled(data()[0]), masks(data()[0]))
+
+
+def test_a_branch_on_a_number_that_only_raises_is_a_check() -> None:
+    def program(x: torch.Tensor) -> Any:
+        n = int((x > 0).sum())
+        if n > 5:
+            raise ValueError(f"{n} are too many")
+        return x * n
+
+    for backend in BACKENDS:
+        compiled = torch.compile(program, backend=backend)
+        for x in data():
+            if (x > 0).all():
+                with pytest.raises(ValueError, match="6 are too many"):
+                    compiled(x)
+            else:
+                same(compiled(x), program(x))
+    assert not any("decides where" in reason for reason in counters["graph_break"])
