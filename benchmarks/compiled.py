@@ -1,7 +1,7 @@
 """Compiled models: steady state against torch.compile and against our own eager mode,
 how near pointwise chains, rows and optimizer steps come to memory's rate, and how long compiling takes.
 
-Enters: the session's settings. Leaves: four sections. Both libraries run the same source through `torch.compile(model,
+Enters: the session's settings. Leaves: five sections. Both libraries run the same source through `torch.compile(model,
 fullgraph=True)`; PyTorch needs a C++ compiler for that. A training step is zero_grad, forward, loss and backward. Cold
 first calls run in fresh processes with empty caches, warm ones with the caches that the cold ones left; what a step
 takes is left out. A floor is the longer of two times, both measured in the same run with the same threads: in which
@@ -62,6 +62,31 @@ NETWORKS = {
         "F.cross_entropy(output, y)",
     ),
 }
+# inference of few examples: what weights that are packed once gain
+SERVED = {
+    "ResNet-18, 1 of 224x224": ("resnet18", IMAGES.format(count=1, side=224), "1000, True"),
+    "MobileNetV3, 1 of 224x224": ("mobilenet", IMAGES.format(count=1, side=224), ""),
+    "MobileNetV3, 8 of 224x224": ("mobilenet", IMAGES.format(count=8, side=224), ""),
+    "U-Net, 1 of 64x64": ("unet", IMAGES.format(count=1, side=64), ""),
+    "ViT-tiny, 1 of 224x224": ("vit", IMAGES.format(count=1, side=224), ""),
+    "BERT-mini, 1 of 16": ("bert", "x = torch.randint(0, 1000, (1, 16))", "vocabulary=1000"),
+    "GPT, 1 of 32": ("gpt", "x = torch.randint(0, 65, (1, 32))", ""),
+    "LSTM, 35 of 1": ("lstm_language_model", "x = torch.randint(0, 1000, (35, 1))", ""),
+    "MLP, 1": ("mlp", "x = torch.randn(1, 16)", ""),
+}
+SERVE = """
+from benchmarks import networks
+torch.manual_seed(0)
+network = networks.{network}(torch{arguments}).eval()
+{data}
+def runs(model):
+    def step():
+        with torch.no_grad():
+            model(x)
+    step()
+    return step
+steps = [runs(network), runs(torch.compile(network)), runs(torch.compile(network, options={{"freezing": True}}))]
+"""
 COLD_PATIENCE = 900.0    # seconds that a first call may take: torch.compile's run a C++ compiler
 FIRST = """
 import importlib, os, time
@@ -133,15 +158,36 @@ def against_eager(session: Session) -> Section:
     return Section("Compiled against our own eager mode", checks=checks)
 
 
+def served(session: Session) -> Section:
+    """The same for inference of few examples, as it is and with `freezing`."""
+    checks, gains = [], [[], []]
+    for name, (network, data, arguments) in SERVED.items():
+        if session.only and session.only not in name:
+            continue
+        code = f"import rushlight as torch\ntorch.set_num_threads({session.threads})\nimport time\n"
+        code += SERVE.format(network=network, data=data, arguments=arguments and f", {arguments}")
+        code += INTERLEAVED.replace("CLOCK", CLOCKS[session.clock])
+        ratios = [float(word) for word in run_python(code, OMP_NUM_THREADS=str(session.threads)).split()]
+        for found, ratio in zip(gains, ratios, strict=True):
+            found.append(ratio)
+        checks.append(Check(f"{name} over eager", f"{ratios[0]:.2f}x, frozen {ratios[1]:.2f}x", "", None))
+    for what, found in zip(("as it is", "frozen"), gains, strict=True):
+        if found:
+            mean = math.exp(sum(map(math.log, found)) / len(found))
+            checks.append(Check(f"geometric mean, {what}", f"{mean:.2f}x", "at least 1.4x", mean >= 1.4))
+    return Section("Compiled inference of few examples against our own eager mode", checks=checks)
+
+
 CLOCKS = {"wall": "perf_counter", "cpu": "process_time"}
 INTERLEAVED = """
 from time import CLOCK as clock
-times = [[], []]
+times = [[] for _ in steps]
 begun = time.perf_counter()
 while len(times[0]) < 5 or (time.perf_counter() - begun < 3 and len(times[0]) < 300):
     for k, run in enumerate(steps):
         start = clock(); run(); times[k].append(clock() - start)
-print(sorted(times[0])[len(times[0]) // 2] / sorted(times[1])[len(times[1]) // 2])
+first, *others = [sorted(t)[len(t) // 2] for t in times]
+print(*[first / t for t in others])
 """
 
 
@@ -254,4 +300,4 @@ def floors(session: Session) -> Section:
 
 
 def run(session: Session) -> list[Section]:
-    return [steady(session), against_eager(session), floors(session), first_calls(session)]
+    return [steady(session), against_eager(session), served(session), floors(session), first_calls(session)]

@@ -69,6 +69,52 @@ def resnet18(torch: Any, classes: int = 10, large: bool = False) -> Any:
     return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes))
 
 
+# MobileNetV3-small: channels, expanded, results, kernel, whether channels are weighed, activation, stride
+MOBILE = (
+    (16, 16, 16, 3, True, "ReLU", 2), (16, 72, 24, 3, False, "ReLU", 2), (24, 88, 24, 3, False, "ReLU", 1),
+    (24, 96, 40, 5, True, "Hardswish", 2), (40, 240, 40, 5, True, "Hardswish", 1),
+    (40, 240, 40, 5, True, "Hardswish", 1), (40, 120, 48, 5, True, "Hardswish", 1),
+    (48, 144, 48, 5, True, "Hardswish", 1), (48, 288, 96, 5, True, "Hardswish", 2),
+    (96, 576, 96, 5, True, "Hardswish", 1), (96, 576, 96, 5, True, "Hardswish", 1),
+)  # fmt: skip
+
+
+def mobilenet(torch: Any, classes: int = 1000) -> Any:
+    """MobileNetV3-small: convolutions of single channels between ones of single pixels, with channels weighed by what
+    the image holds of them."""
+    nn = torch.nn
+
+    def layer(inside: int, outside: int, kernel: int, stride: int, groups: int, activation: str | None) -> Any:
+        conv = nn.Conv2d(inside, outside, kernel, stride, kernel // 2, groups=groups, bias=False)
+        return nn.Sequential(conv, nn.BatchNorm2d(outside), *([getattr(nn, activation)()] if activation else []))
+
+    class Weigh(nn.Module):
+        def __init__(self, channels: int) -> None:
+            super().__init__()
+            few = max(8, (channels // 4 + 4) // 8 * 8)
+            self.weights = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, few, 1), nn.ReLU(),
+                                         nn.Conv2d(few, channels, 1), nn.Hardsigmoid())  # fmt: skip
+
+        def forward(self, x: Any) -> Any:
+            return x * self.weights(x)
+
+    class Block(nn.Module):
+        def __init__(self, inside, wide, outside, kernel, weighs, activation, stride) -> None:
+            super().__init__()
+            parts = [] if wide == inside else [layer(inside, wide, 1, 1, 1, activation)]
+            parts += [layer(wide, wide, kernel, stride, wide, activation), *([Weigh(wide)] if weighs else [])]
+            self.parts = nn.Sequential(*parts, layer(wide, outside, 1, 1, 1, None))
+            self.adds = stride == 1 and inside == outside
+
+        def forward(self, x: Any) -> Any:
+            return x + self.parts(x) if self.adds else self.parts(x)
+
+    return nn.Sequential(
+        layer(3, 16, 3, 2, 1, "Hardswish"), *[Block(*sizes) for sizes in MOBILE], layer(96, 576, 1, 1, 1, "Hardswish"),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, classes),
+    )  # fmt: skip
+
+
 def unet(torch: Any, width: int = 16, classes: int = 2) -> Any:
     """Three levels down by max-pooling, three up by transposed convolution, with the skips concatenated."""
     nn = torch.nn
