@@ -116,6 +116,9 @@ def levels_of(graph: Graph, deciding: set[Node], numbers: set[Node]) -> dict[Nod
             level[n] = first[n]
         else:
             level[n] = min(wanted, default=max(first.values()))
+    for n in nodes:
+        if n.target is operator.getitem and n.args[0] in level and n.args[0] not in deciding:
+            level[n] = level[n.args[0]]      # parts hand on tensors: items are of the part of the whole
     return level
 
 

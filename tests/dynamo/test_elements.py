@@ -85,13 +85,22 @@ def joined(x: torch.Tensor) -> Any:
     return y, torch.stack([y, y * 2], 1), y.sort()[0], torch.softmax(x[x > 0], 0), (x[x > 0][:, None] - x).sum(0)
 
 
+def sorted_first(x: torch.Tensor) -> Any:
+    """Ops with several results, which are wanted before and behind those that elements give sizes."""
+    values, places = torch.sort(x)
+    kept = torch.unique(values.round())
+    return x.cos()[places], torch.bincount((values - values.min()).long())[: len(kept)], places, kept
+
+
 def listed(x: torch.Tensor) -> Any:
     first, *rest = x[:3].tolist()
     return x + first, rest, (x[:4].view(2, 2) > 0).tolist(), float(x[0]), int(x[2]), max(int(x[0]), 3)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("program", [number, sizes, slices, masks, written, counted, grouped, joined, listed])
+@pytest.mark.parametrize(
+    "program", [number, sizes, slices, masks, written, counted, grouped, joined, sorted_first, listed]
+)
 def test_one_graph_for_all_counts(program: Callable, backend: str) -> None:
     compiled = torch.compile(program, backend=backend, fullgraph=True)
     for x in data():
