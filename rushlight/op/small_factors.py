@@ -2,9 +2,9 @@
 instead of a library call per matrix.
 
 Enters: a `Program` and column-major blocks of at most `SMALL` rows and columns. Leaves: steps with LAPACK's results: LU
-with row exchanges counted from 1, its solves, Cholesky factors, and statuses. A call of the library on a matrix of 4x4
-costs several times its arithmetic. Refuses (`is_small` says so): complex types,
-and sizes from which the library's blocks pay.
+with row exchanges counted from 1, its solves, Cholesky factors, solves with triangles, and statuses. A call of the
+library on a matrix of 4x4 costs several times its arithmetic. Refuses (`is_small` says so): complex types, and sizes
+from which the library's blocks pay.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from ..loops.nest import Assign, For, If, Local, Nest, Statement, Store, operand
 from .lapack import Block, Program, kernel_for, place
 
 SMALL = 16
+SMALL_TRIANGLE = 8      # rows and columns of systems that are solved for one number after another
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
-def is_small(code: str, *sizes: int) -> bool:
+def is_small(code: str, *sizes: int, most: int = SMALL) -> bool:
     """Whether matrices of these sizes are factored here. Of symbolic sizes nothing is asked."""
-    return code in ("f32", "f64") and all(is_below(n, SMALL + 1) for n in sizes)
+    return code in ("f32", "f64") and all(is_below(n, most + 1) for n in sizes)
 
 
 def grain(work: int) -> int:
@@ -55,6 +56,15 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block)
     p.steps.append(
         (kernel, [place(x) for x in (lu, pivots, b)], params, p.count, grain(lu.rows * lu.rows * b.cols * 2), -1)
     )
+
+
+def triangular(p: Program, code: str, a: Block, b: Block, upper: bool, unit: bool) -> None:
+    """Solutions of A X = B, over `b`, for a triangle of `a`; of X A = B for the transposes of both."""
+    if not p.count * b.rows * b.cols or p.device.type == "meta":
+        return
+    params = [b.rows, b.cols, a.batch, a.row, a.col, b.batch, b.row, b.col]
+    kernel = kernel_for(p.device, triangular_nest, code, upper, unit)
+    p.steps.append((kernel, [place(a), place(b)], params, p.count, grain(b.rows * b.rows * b.cols), -1))
 
 
 def cholesky(p: Program, code: str, a: Block, info: Block, upper: bool) -> None:
@@ -131,20 +141,7 @@ def solve_nest(code: str, transposed: bool) -> Nest:
             Store(2, right + var(f"{name}.k"), there), Store(2, right + other, here)))  # fmt: skip
 
     def triangle(name: str, forward: bool, entry: Callable, unit: bool) -> For:
-        """Row by row, what is known taken away: `entry(row, col)` of the triangle."""
-        row, total = var(f"{name}.r"), var(f"{name}.t", code)
-        known = (ZERO, row) if forward else (row + ONE, n)
-        q = var(f"{name}.q")
-        step = For(
-            q.attr,
-            *known,
-            (Local(f"{name}.n", fma(neg(entry(row, q)), b(q), total)), Assign(total.attr, var(f"{name}.n", code))),
-        )
-        last = total if unit else total / entry(row, row)
-        place_ = var(name) if forward else n - ONE - var(name)
-        return For(
-            name, ZERO, n, (Local(row.attr, place_), Local(total.attr, b(row)), step, Store(2, right + row, last))
-        )
+        return substitution(name, code, forward, entry, unit, (2, lambda row: right + row))
 
     if transposed:
         steps = [triangle("u", True, lambda row, col: lu(col, row), False),
@@ -159,6 +156,38 @@ def solve_nest(code: str, transposed: bool) -> Nest:
         ("n", "columns", "ab", "lead", "pb", "bb", "blead"),
         rows(body),
     )
+
+
+def substitution(
+    name: str, code: str, forward: bool, entry: Callable, unit: bool, target: tuple[int, Callable]
+) -> For:
+    """Row by row of one column, what is known taken away: `entry(row, col)` of the triangle; the column is that
+    operand's, its rows where the function says."""
+    n, row, total, q = var("n"), var(f"{name}.r"), var(f"{name}.t", code), var(f"{name}.q")
+    operand, at = target
+    known = (ZERO, row) if forward else (row + ONE, n)
+    less = fma(neg(entry(row, q)), load(operand, at(q), code), total)
+    step = For(q.attr, *known, (Local(f"{name}.n", less), Assign(total.attr, var(f"{name}.n", code))))
+    last = total if unit else total / entry(row, row)
+    place_ = var(name) if forward else n - ONE - var(name)
+    first = load(operand, at(row), code)
+    return For(
+        name, ZERO, n, (Local(row.attr, place_), Local(total.attr, first), step, Store(operand, at(row), last))
+    )
+
+
+def triangular_nest(code: str, upper: bool, unit: bool) -> Nest:
+    """One triangle; the elements of either operand lie anywhere."""
+    i, c = var("i"), var("c")
+
+    def entry(row: Value, col: Value) -> Value:
+        return load(0, i * var("ab") + row * var("down") + col * var("along"), code)
+
+    target = (1, lambda row: var("right") + row * var("bdown"))
+    column = substitution("t", code, not upper, entry, unit, target)
+    body = For("c", ZERO, var("columns"), (Local("right", i * var("bb") + c * var("balong")), column))
+    params = ("n", "columns", "ab", "down", "along", "bb", "bdown", "balong")
+    return Nest("small_triangular", operands([code], [code]), params, rows(body))
 
 
 def cholesky_nest(code: str) -> Nest:

@@ -3,6 +3,9 @@ exchanges and statuses as LAPACK has them."""
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -62,3 +65,22 @@ def test_statuses_name_the_first_that_failed() -> None:
 def test_the_first_of_equal_pivots_is_taken() -> None:
     A = rl.tensor([[1.0, 2.0, 0.0], [-1.0, 3.0, 1.0], [1.0, 0.0, 5.0]])
     assert rl.linalg.lu_factor(A)[1].tolist()[0] == 1
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+@pytest.mark.parametrize("shape", [(40, 4, 4), (3, 1, 5), (7, 2), (2, 3, 8, 8), (2, 9, 3), (0, 4, 4)])
+def test_small_triangular_systems(shape: tuple[int, ...], dtype: Any) -> None:
+    """Either triangle, either side, with a diagonal of ones or its own; what is in the other triangle is not read."""
+    rl.manual_seed(0)
+    B = rl.randn(*shape, dtype=dtype)
+    for left, upper, unit, transposed in itertools.product((True, False), repeat=4):
+        order = shape[-2] if left else shape[-1]
+        A = rl.randn(*shape[:-2], order, order, dtype=dtype) * 0.3 + 2 * rl.eye(order, dtype=dtype)
+        A = A.mT if transposed else A
+        triangle = A.triu(1) if upper else A.tril(-1)
+        triangle = triangle + (rl.eye(order, dtype=dtype) if unit else rl.diag_embed(A.diagonal(dim1=-2, dim2=-1)))
+        filled = rl.full_like(A, 7.0)
+        dirty = triangle + (filled.tril(-1) if upper else filled.triu(1))
+        X = rl.linalg.solve_triangular(dirty, B, upper=upper, left=left, unitriangular=unit)
+        assert X.shape == B.shape
+        assert rl.allclose(triangle @ X if left else X @ triangle, B, atol=1e-3 if dtype is rl.float32 else 1e-9)

@@ -222,6 +222,10 @@ class TriangularSame(Lapack):
         m, n, code, order = B.shape[-2], B.shape[-1], B.dtype.code, A.shape[-1]
         a, result = p.input(0, A), p.output(B.dtype, m, n)
         p.copy(p.input(1, B), result)
+        if p.shares and small_factors.is_small(code, m, n, most=small_factors.SMALL_TRIANGLE):
+            sides = (a, result) if left else (a.t, result.t)
+            small_factors.triangular(p, code, *sides, upper == left, unitriangular)
+            return
         trans = "N"
         if a.row != 1 or a.col < max(order, 1):
             if a.col == 1 and a.row >= max(order, 1):   # row-major: the transpose, whose triangle is the other one
