@@ -482,8 +482,12 @@ def strides_in_order(seen: Any, shape: Sequence[Any]) -> tuple[Any, ...] | None:
     """Strides of these sizes with the dims in the order that tracing saw, where that was a dense one.
 
     Which order it is depends on the call that was traced, and any order is right."""
-    sizes, strides = [[n if type(n) is int else n.hint for n in numbers] for numbers in (seen.shape, seen.stride())]
-    if None in sizes or None in strides or not is_dense(sizes, strides):
+    # no order hangs on the numbers that stand for those that only elements tell
+    sizes, strides = [
+        [n if type(n) is int else n.env.stand_in(n.expression) for n in numbers]
+        for numbers in (seen.shape, seen.stride())
+    ]
+    if not is_dense(sizes, strides):
         return None
     results, step = [0] * len(shape), 1
     for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -285,3 +286,24 @@ def test_a_branch_on_a_number_that_only_raises_is_a_check() -> None:
             else:
                 same(compiled(x), program(x))
     assert not any("decides where" in reason for reason in counters["graph_break"])
+
+
+def test_contiguous_results_lie_in_rows() -> None:
+    def columns(x: torch.Tensor) -> torch.Tensor:
+        return x[x[:, 0] > 0].t().contiguous()
+
+    compiled = torch.compile(columns)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(6, 3)
+        assert compiled(x).stride() == columns(x).stride() and torch.equal(compiled(x), columns(x))
+
+
+def test_no_warnings_of_sizes_that_no_call_had() -> None:
+    def spread(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0].std()
+
+    x = torch.tensor([1.0, -2.0, 3.0, 5.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.allclose(torch.compile(spread)(x), spread(x))
