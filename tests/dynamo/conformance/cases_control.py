@@ -454,3 +454,31 @@ def _(x):
     for i in range(2):
         x = x * (i + n)
     return x
+
+
+@case("a number from elements as size, index and bound")
+def _(x):
+    n = int((x > -1000).sum()) // 4
+    return torch.zeros(n) + x.sum(), x[:n], x[n - 1], torch.arange(n), n, n / 2, x * x.detach().max().item()
+
+
+@case("a mask that selects, and one that is written to")
+def _(x):
+    y = x * 2
+    m = y > 0
+    y[m] = y[m].exp()
+    return y, x[m], len(x[m]), m.nonzero(), x[x > 1000].sum()
+
+
+@case("a number from elements that is checked")
+def _(x):
+    n = (x > -1000).sum().item()
+    torch._check(n <= 100)
+    torch._check_is_size(n)
+    return x.new_ones(n), max(n, 3)
+
+
+@case("a number from elements that decides", breaks=True)
+def _(x):
+    n = int((x > -1000).sum())
+    return x + n if n > 3 else x - n
