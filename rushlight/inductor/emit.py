@@ -231,7 +231,8 @@ class Emitter:
         """A Python call between kernels, or the core's own way to draw random numbers there."""
         step = drawn(node, self.device)
         if step is not None:
-            self.steps.append((step[0], [self.place(node.inputs[0])], step[1], 1, 1, -1))
+            target, kernel, params = step
+            self.steps.append((kernel, [self.place(target)], params, 1, 1, -1))
             return
         self.calls.append(node.definition.name)
         results = [] if node.writes else node.results

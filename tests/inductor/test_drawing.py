@@ -17,6 +17,7 @@ PROGRAMS = {
     "coins of bytes": lambda x: rl.empty(33, 7, dtype=rl.uint8).bernoulli_(0.7),
     "columns first": lambda x: rl.empty_like(x.t()).bernoulli_().exp(),
     "uniform": lambda x: x.clone().uniform_(-2, 3) * 2,
+    "like another": lambda x: rl.rand_like(x.t()) + rl.randn_like(x.double()).t(),
     "normal": lambda x: rl.empty_like(x).normal_(1, 0.5) + x.double().normal_().float(),
 }
 
