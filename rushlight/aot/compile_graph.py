@@ -44,18 +44,21 @@ class AotConfig(Record):
     keeper: Callable[[], Any] | None = None      # who describes what was made, for later processes
 
 
-def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None = None) -> CompiledRegion:
-    """The region of a captured function; what was made is kept in `entry`."""
+def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None = None,
+                     formulas: Mapping[int, Any] = MappingProxyType({})) -> CompiledRegion:  # fmt: skip
+    """The region of a captured function; what was made is kept in `entry`, with `formulas` of results that are
+    numbers."""
     meta, graph = captured.meta, captured.graph
+    sizes = captured.shape_env, formulas
     if not meta.is_joint:
         forward = compiled(config.inference_compiler or config.fw_compiler, graph)
         if entry is not None:
-            entry.keep(meta, (), forward)
+            entry.keep(meta, (), forward, *sizes)
         return CompiledRegion(meta, forward, None, None)
     parts = config.partition(graph, meta.num_results, meta.mutated, **config.partition_options)
     forward = compiled(config.fw_compiler, parts.forward)
     if entry is not None:
-        entry.keep(meta, [(s.place, s.index) for s in parts.saved], forward)
+        entry.keep(meta, [(s.place, s.index) for s in parts.saved], forward, *sizes)
     return CompiledRegion(meta, forward, parts, lambda: compiled_backward(parts, config, entry))
 
 

@@ -8,6 +8,7 @@ for again. What cannot be traced (or would write to shared memory) runs op by op
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -23,8 +24,7 @@ from ..dynamo.breaks import Unfit
 from ..dynamo.convert import is_told
 from . import graph_data
 from .compile_graph import AotConfig, compile_captured, compiled_backward
-from .graph_cache import Entry, entry_for, frame_told, process_identity
-from .metadata import GraphMeta
+from .graph_cache import Entry, Found, entry_for, frame_told, process_identity
 from .runtime import CompiledRegion
 from .thread_casts import autocast_state, without_autocast
 
@@ -95,18 +95,23 @@ class Frames:
         return process_identity(self.config.keeper())
 
     def described(self, gm: GraphModule) -> Any:
+        if gm.meta.get("unbacked"):
+            raise NotKept("sizes or numbers of the graph come from elements")
         return {
             "nodes": graph_data.described(gm), "static_inputs": gm.meta["static_inputs"],
             "location": gm.meta["location"], "fullgraph": gm.meta["fullgraph"], "enables": enables(gm),
+            "dims": symbolic_dims(gm),
         }  # fmt: skip
 
     def restored(self, data: Any, inputs: list[Any]) -> Callable | None:
         """What was made of a graph; None where it is not on disk."""
         meta = {name: data[name] for name in ("static_inputs", "location", "fullgraph")}
         module = graph_data.StoredModule(data["nodes"], meta)
-        graph = CompiledGraph(module, self.config, [()] * len(inputs), data["enables"])
-        graph.only = graph.regions[None] = graph.found(inputs)[0]
-        return None if graph.only is None else callable_of(graph)
+        graph = CompiledGraph(module, self.config, [tuple(dims) for dims in data["dims"]], data["enables"])
+        found = graph.found(inputs)[0]
+        if not graph.is_symbolic:
+            graph.only = graph.regions[None] = found
+        return None if found is None else callable_of(graph)
 
 
 class CompiledGraph:
@@ -117,10 +122,7 @@ class CompiledGraph:
         """`dims`: of each input, those that are symbols; `is_enabling`: whether recording is turned on inside. Both are
         asked of the graph where they are not given."""
         self.gm, self.config = gm, config
-        if dims is None:
-            examples = [node.meta.get("example_value") for node in gm.graph.find_nodes(op="placeholder")]
-            dims = [_symbolic_dims(value) for value in examples]
-        self.dims = dims
+        self.dims = symbolic_dims(gm) if dims is None else dims
         self.is_symbolic = any(self.dims)
         self.general: list[tuple[Any, tuple]] = []      # what each region assumed of sizes
         self.regions: dict[Any, tuple | None] = {}
@@ -192,13 +194,16 @@ class CompiledGraph:
     def found(self, inputs: list[Any]) -> tuple[tuple | None, Entry | None]:
         """What another process made of the graph, and where what this one makes of it is kept."""
         state = _C.is_grad_enabled(), _C.is_inference_mode_enabled(), self.enables, str(autocast_state())
-        entry = entry_for(self.gm, inputs, self.config, state)
-        found = None if entry is None else entry.found()
-        return None if found is None else self.restored(inputs, entry, *found), entry
+        entry = entry_for(self.gm, inputs, self.dims, self.config, state)
+        if entry is None:
+            return None, None
+        again = functools.partial(self.again, _like(inputs), _C.is_grad_enabled(), entry)
+        found = entry.found(again, self.sized(inputs))
+        return None if found is None else self.restored(entry, found, again), entry
 
     def compiled(self, inputs: list[Any]) -> tuple | None:
         entry = None
-        if not self.is_symbolic and not self.gm.meta.get("unbacked"):
+        if not self.gm.meta.get("unbacked"):
             found, entry = self.found(inputs)
             if found is not None:
                 return found
@@ -210,8 +215,8 @@ class CompiledGraph:
         self.checks = self.checks or any(n.target is _assert_scalar for n in captured.graph.graph.nodes)
         self.draws = self.draws or captured.meta.draws
         numbers = (captured.shape_env, formulas) if formulas else ()
-        kept = None if captured.lifted or numbers or self.wholes or self.rebuilt else entry
-        result = compile_captured(captured, self.config, kept), list(captured.lifted), mutated, numbers
+        kept = None if captured.lifted or self.wholes or self.rebuilt else entry
+        result = compile_captured(captured, self.config, kept, formulas), list(captured.lifted), mutated, numbers
         if self.is_symbolic:
             self.general.append((captured.shape_env, result))
         return result
@@ -254,25 +259,26 @@ class CompiledGraph:
             return self.refused("an input that is written to shares memory with another one")
         return captured
 
-    def restored(self, inputs: list[Any], entry: Entry, meta: GraphMeta, saved: Sequence[tuple[str, int]],
-                 forward: Callable) -> tuple:  # fmt: skip
+    def restored(self, entry: Entry, found: Found, again: Callable[[bool], Callable]) -> tuple:
         """What another process compiled; the backward is looked for when it is first needed."""
-        if not meta.is_joint:
-            return CompiledRegion(meta, forward, None, None), [], meta.mutated, ()
-        layouts = [_Layout(x) if isinstance(x, Tensor) else x for x in inputs]
-        records = _C.is_grad_enabled()
+        numbers = (found.env, found.formulas) if found.formulas else ()
+        region = CompiledRegion(found.meta, found.forward, None, None) if not found.meta.is_joint else CompiledRegion(
+            found.meta, found.forward, None, lambda: entry.found_backward(again) or again(False), found.saved)
+        result = region, [], found.meta.mutated, numbers
+        if self.is_symbolic:
+            self.general.append((found.env, result))
+        return result
 
-        def backward() -> Callable:
-            found = entry.found_backward()
-            if found is not None:
-                return found
-            captured = self.captured([x.tensor() if isinstance(x, _Layout) else x for x in layouts], records, {})
-            assert captured is not None, "a graph that was captured before is captured again"
-            parts = self.config.partition(captured.graph, meta.num_results, meta.mutated)
-            assert [(s.place, s.index) for s in parts.saved] == list(saved), "equal graphs are cut alike"
-            return compiled_backward(parts, self.config, entry)
-
-        return CompiledRegion(meta, forward, None, backward, saved), [], meta.mutated, ()
+    def again(self, like: Sequence[Any], records: bool, entry: Entry, is_forward: bool) -> Callable:
+        """The forward or the backward of a graph of which another process made a part, or for other sizes."""
+        formulas: dict[int, Any] = {}
+        captured = self.captured([x.tensor() if isinstance(x, _Layout) else x for x in like], records, formulas)
+        assert captured is not None, "a graph that was captured before is captured again"
+        meta, config = captured.meta, self.config
+        if not is_forward:
+            parts = config.partition(captured.graph, meta.num_results, meta.mutated, **config.partition_options)
+            return compiled_backward(parts, config, entry)
+        return compile_captured(captured, config, entry, formulas).forward
 
     def refused(self, why: str) -> None:
         """The graph runs op by op; says why, to those who ask where graphs end."""
@@ -286,6 +292,15 @@ def enables(gm: GraphModule) -> bool:
     return not _C.is_grad_enabled() and any(
         node.target is _C._set_grad_enabled and node.args[0] for node in gm.graph.nodes
     )
+
+
+def symbolic_dims(gm: GraphModule) -> list[tuple[int, ...]]:
+    """Of each input of a graph, the dims that are symbols."""
+    return [_symbolic_dims(node.meta.get("example_value")) for node in gm.graph.find_nodes(op="placeholder")]
+
+
+def _like(inputs: Sequence[Any]) -> list[Any]:
+    return [_Layout(x) if isinstance(x, Tensor) else x for x in inputs]
 
 
 class _Layout:

@@ -11,7 +11,8 @@ processes in which ops were registered over ours.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from .. import _C
@@ -23,24 +24,27 @@ from ..dispatch import table
 from ..dispatch.modes import state as modes
 from ..dynamo.stored_values import described_value
 from ..loops.digest import digest
+from ..loops.record import Record
 from ..nn import Parameter
 from ..op import levels
 from . import graph_data
 from .metadata import GraphMeta, InputInfo, OutputInfo, OutputKind
 
-FORMAT = 2
+FORMAT = 3
 # what happened to graphs in this process: "found", "missing", "kept", "not kept"
 counts: Counter[str] = Counter()
 frame_counts: Counter[str] = Counter()      # and to frames
 
 
-def entry_for(gm: Any, inputs: Sequence[Any], config: Any, state: tuple) -> Entry | None:
-    """Where what is made of a graph is kept; None where it cannot be. `state`: what else tracing depends on."""
+def entry_for(gm: Any, inputs: Sequence[Any], dims: Sequence[tuple[int, ...]], config: Any, state: tuple
+              ) -> Entry | None:  # fmt: skip
+    """Where what is made of a graph is kept; None where it cannot be. `dims`: of each input, those that are symbols;
+    `state`: what else tracing depends on."""
     if config.keeper is None:
         return None
     keeper = config.keeper()
     try:
-        text = repr((FORMAT, process_identity(keeper), state, gm.meta.get("static_inputs"), inputs_text(inputs),
+        text = repr((FORMAT, process_identity(keeper), state, gm.meta.get("static_inputs"), inputs_text(inputs, dims),
                      graph_data.described(gm)))  # fmt: skip
     except NotKept as reason:
         return _told("not kept", str(reason))
@@ -79,23 +83,54 @@ def _refuse_registrations() -> None:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def inputs_text(inputs: Sequence[Any]) -> str:
+def inputs_text(inputs: Sequence[Any], dims: Sequence[tuple[int, ...]]) -> str:
     """What compiling asks of inputs."""
     memory: dict[int, int] = {}
     found: list[Any] = []
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):
-            found.append(described_value(x))
+            found.append("a symbol" if dims[i] else described_value(x))
             continue
         if type(x) not in (Tensor, Parameter) or x._keys:
             raise NotKept(f"an input is a {type(x).__name__} with rules of its own")
         at = memory.setdefault(x.untyped_storage()._cdata, i)
-        found.append((tuple(x.shape), x.stride(), x.storage_offset(), str(x.dtype), str(x.device), x.requires_grad,
-                      x.is_leaf, at))  # fmt: skip
+        sizes = tuple(["a symbol" if d in dims[i] else n for d, n in enumerate(x.shape)]) if dims[i] else tuple(x.shape)
+        strides = x.is_contiguous() or x.stride() if dims[i] else x.stride()
+        found.append((sizes, strides, x.storage_offset(), str(x.dtype), str(x.device), x.requires_grad, x.is_leaf, at))
     return repr(found)
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
+
+
+class Found(Record):
+    """What another process made of a graph."""
+
+    meta: GraphMeta
+    saved: tuple[tuple[str, int], ...]      # what the backward needs, and from where
+    forward: Callable
+    env: Any = None                         # what was assumed of symbols
+    formulas: dict[int, Any] = {}           # results that are numbers
+
+
+def _described_numbers(env: Any, formulas: Mapping[int, Any]) -> Any:
+    if env is None:
+        return None
+    from ..symbols.stored import described, described_env  # noqa: PLC0415 - most graphs have no symbols
+
+    try:
+        return [described_env(env), [[k, described(f)] for k, f in formulas.items()]]
+    except ValueError as error:
+        raise NotKept(str(error)) from error
+
+
+def _restored_numbers(data: Any) -> tuple[Any, ...]:
+    if data is None:
+        return ()
+    from ..symbols.stored import restored, restored_env  # noqa: PLC0415 - as above
+
+    env, formulas = data
+    return restored_env(env), {int(k): restored(f) for k, f in formulas}
 
 
 class Entry:
@@ -108,37 +143,44 @@ class Entry:
     def backward_name(self) -> bytes:
         return digest(self.name + b"backward")
 
-    def found(self) -> tuple[GraphMeta, tuple[tuple[str, int], ...], Callable] | None:
-        """Metadata, what the backward needs and from where, and the forward; None where nobody made them yet."""
+    def found(self, again: Callable[[bool], Callable], sized: Sequence[Any]) -> Found | None:
+        """What another process made; None where nobody made it yet, or not for these sizes. `again` makes the forward
+        (or the backward) of this graph anew; `sized`: the inputs that have symbols."""
         data = stored_graphs.read(self.name)
         if data is None:
             return _told("missing", self.name.hex())
         try:
-            result = restored_meta(data["meta"], self.keeper.restored_value), tuple(map(tuple, data["saved"]))
-            forward = self.keeper.restored(data["plan"])
+            meta = restored_meta(data["meta"], self.keeper.restored_value)
+            numbers = _restored_numbers(data.get("sizes"))
+            if numbers and not numbers[0].accepts(*sized):
+                return _told("missing", "a graph was kept for other sizes")
+            forward = self.keeper.restored(data["plan"], lambda: again(True))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return _told("missing", f"the entry cannot be read: {type(error).__name__}: {error}")
         if forward is None:
             return _told("missing", "a kernel of the plan is not on disk")
         _told("found", self.name.hex())
-        return *result, forward
+        return Found(meta, tuple(map(tuple, data["saved"])), forward, *numbers)
 
-    def found_backward(self) -> Callable | None:
+    def found_backward(self, again: Callable[[bool], Callable]) -> Callable | None:
         """The backward, where some process made it."""
         data = stored_graphs.read(self.backward_name)
         try:
-            return None if data is None else self.keeper.restored(data["plan"])
+            return None if data is None else self.keeper.restored(data["plan"], lambda: again(False))
         except (LookupError, TypeError, ValueError, AttributeError):
             return None
 
-    def keep(self, meta: GraphMeta, saved: Sequence[tuple[str, int]], forward: Callable) -> None:
-        self._write(self.name, lambda: {
+    def keep(self, meta: GraphMeta, saved: Sequence[tuple[str, int]], forward: Callable, env: Any = None,
+             formulas: Mapping[int, Any] = MappingProxyType({})) -> None:  # fmt: skip
+        """`env`: what was assumed of symbols; `formulas`: results that are numbers."""
+        self.keeper.when_ready(forward, lambda: self._write(self.name, lambda: {
             "meta": described_meta(meta, self.keeper.described_value), "saved": list(saved),
-            "plan": self.keeper.described(forward),
-        })  # fmt: skip
+            "plan": self.keeper.described(forward), "sizes": _described_numbers(env, formulas),
+        }))  # fmt: skip
 
     def keep_backward(self, backward: Callable) -> None:
-        self._write(self.backward_name, lambda: {"plan": self.keeper.described(backward)})
+        self.keeper.when_ready(backward, lambda: self._write(self.backward_name, lambda: {
+            "plan": self.keeper.described(backward)}))  # fmt: skip
 
     def _write(self, name: bytes, describe: Callable[[], Any]) -> None:
         try:

@@ -21,6 +21,7 @@ from ..codegen import stored_graphs
 from ..codegen.stored_graphs import NotKept
 from ..dynamo.fingerprints import op_name
 from ..dynamo.stored_values import described_value, restored_value
+from ..op import find_op
 from ..op.registry import _aliases, ops
 
 _ROOT = __name__.partition(".")[0]
@@ -66,6 +67,13 @@ def target_name(target: Any) -> str:
     """The name of a function that a node calls: ours, or one of Python's own."""
     if isinstance(target, _C.Op):
         return op_name(target)
+    if isinstance(target, _C.Overload):
+        name = target.definition.name
+        listed = find_op(name).overload_list if name in ops else []
+        number = next((k for k, overload in enumerate(listed) if overload is target), None)
+        if number is None or "::" in name:
+            raise NotKept(f"the graph calls {target}, which the program defined")
+        return f"overload {name} {number}"
     home, name = getattr(target, "__module__", None), getattr(target, "__qualname__", "")
     if isinstance(target, types.FunctionType):
         written = target.__globals__.get("__name__", "").split(".")
@@ -131,6 +139,9 @@ def _restored(x: Any, nodes: Sequence[Any]) -> Any:
 def target_named(name: str) -> Any:
     """The function of that name."""
     home, colon, rest = name.partition(":")
+    if name.startswith("overload "):
+        _, op, number = name.split(" ")
+        return find_op(op).overload_list[int(number)]
     if not colon:
         return _aliases[name.removeprefix("alias ")] if name.startswith("alias ") else ops[name]
     if home not in _MODULES and not _is_ours(home.split(".")):

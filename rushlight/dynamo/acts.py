@@ -13,7 +13,6 @@ from typing import Any
 
 from .._C import Tensor
 from ..autograd import Function, enable_grad
-from ..base.late import import_module
 
 
 def refill(owner: Any, members: list) -> None:
@@ -67,10 +66,12 @@ def fill_object(owner: Any, own: dict[str, Any]) -> None:
 
 def step_behind(optimizer: Any, params: tuple, gradients: tuple) -> None:
     """A step of one of our optimizers, behind the graph that computed its gradients."""
+    from ..optim.rule import RuledOptimizer  # noqa: PLC0415 - loaded, where there is an optimizer
+
     for p, g in zip(params, gradients, strict=True):
         if p.grad is not g:
             p.grad = g
-    import_module("rushlight.optim.rule").RuledOptimizer.step(optimizer)      # loaded, where there is an optimizer
+    RuledOptimizer.step(optimizer)
 
 
 class _Spent(Function):

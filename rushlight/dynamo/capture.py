@@ -12,6 +12,7 @@ The run has no effect outside, so that it is simply made again, up to that instr
 from __future__ import annotations
 
 import math
+import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ from .effects import Effects
 from .emitter import Emitter
 from .floats import Floats
 from .frame import NULL, Frame, Unread
-from .guards import Guard, Kind, Symbolic, mode_guard
+from .guards import Assumed, Guard, Kind, Symbolic, mode_guard
 from .hidden import ElementEnv, Origin
 from .interpreter import Machine, Stopped
 from .locks import Again, under
@@ -41,6 +42,7 @@ from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
 from .resume import BreakPoint, needed
 from .sources import AsDouble, AsPlain, Cell, CellObject, Constant, Local, ShapeOf, Source, is_buffer
+from .stored_frames import symbolic_dims
 from .stored_values import Left
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
@@ -134,9 +136,7 @@ class _Attempt:
         """Whether sizes (or a number) are to be symbols."""
         found = self.settings.dynamic(source, value)
         if isinstance(value, Tensor):
-            # sizes 0 and 1 are never symbols: their guard has to say what they are
-            dims = tuple(d for d in found or () if value.shape[d] > 1)
-            return dims if dims and value.is_contiguous() else None
+            return symbolic_dims(value, found)
         if type(value) is float:
             return self.floats.new(source, value) if found and value and math.isfinite(value) else None
         if not found or value in (0, 1) or value < 0:
@@ -396,15 +396,12 @@ class _Attempt:
         if not places:
             return []
         found = [
-            Guard(a, Kind.SYMBOLIC, Symbolic((a, b), lambda x, y: x == y, f"{a} == {b}")) for a, b in self.equal
+            Guard(a, Kind.SYMBOLIC, Symbolic((a, b), operator.eq, f"{a} == {b}")) for a, b in self.equal
         ]
-
-        def holds(*values: Any) -> bool:
-            return min(values[:len(sizes)], default=2) >= 2 and env.holds_for(dict(zip(names, values, strict=True)))
-
         text = ", ".join(f"{name} = {source}" for name, source in zip(names, places, strict=True))
         shown = " and ".join(map(repr, env.guards)) or "sizes are at least 2"
-        return [*found, Guard(places[0], Kind.SYMBOLIC, Symbolic(places, holds, f"{shown} where {text}"))]
+        assumed = Assumed(names, env, len(sizes))
+        return [*found, Guard(places[0], Kind.SYMBOLIC, Symbolic(places, assumed, f"{shown} where {text}"))]
 
     def alias_guards(self, effects: Effects) -> list[Guard]:
         """That what was found to be several objects is several."""

@@ -279,7 +279,7 @@ class Conversion:
     def _place(self, function: types.FunctionType, given: dict[str, Any], backend: Callable) -> Any:
         """Where what becomes of a frame is kept."""
         told = self.choices.fullgraph, self.choices.dynamic, self.is_root
-        return stored_frames.place_for(function, given, backend, told)
+        return stored_frames.place_for(function, given, backend, told, self.dynamic)
 
     def _refused(self, compiled: Any, found: Exception | GraphBreak) -> None:
         reason = found.reason if isinstance(found, Refused) else found

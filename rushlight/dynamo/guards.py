@@ -132,6 +132,17 @@ class Symbolic(Record):
     text: str
 
 
+class Assumed:
+    """What was assumed of symbols: a relation of `Symbolic` guards. The first `num_sizes` of them are sizes."""
+
+    def __init__(self, names: tuple[str, ...], env: Any, num_sizes: int) -> None:
+        self.names, self.env, self.num_sizes = names, env, num_sizes
+
+    def __call__(self, *values: Any) -> bool:
+        return min(values[: self.num_sizes], default=2) >= 2 and self.env.holds_for(
+            dict(zip(self.names, values, strict=True)))
+
+
 class Predicate(Record):
     """A function of the value that answers, and what it asks in words. It must be quick, and change nothing."""
 

@@ -6,11 +6,13 @@ the graph, and what the frame returned in terms of the graph's results, or held 
 (stored_values.py). It is believed where every guard holds for the objects of this process, and everything that was
 looked into (functions, classes) has the same code here (fingerprints.py); the code behind a break is made from the
 function's own, as if it had been captured. Refuses (`NotKept`): frames that change anything but tensors, that rely on
-objects that have no name, on symbols, or on anything that Python's library says of the machine.
+objects that have no name, on symbols that stand for elements, or on anything that Python's library says of the
+machine.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import types
@@ -29,7 +31,7 @@ from . import marks, sources
 from .breaks import BreakAt, GraphBreak
 from .emitter import Emitter
 from .fingerprints import Fingerprints, is_settled
-from .guards import Guard, GuardTree, Kind, Modes, TensorLayout, mode_guard
+from .guards import Assumed, Guard, GuardTree, Kind, Modes, Symbolic, TensorLayout, mode_guard
 from .sources import Constant, Local, Source
 from .stored_values import JSON, Described, Writer, described_value, restored_value
 
@@ -60,8 +62,9 @@ class Other(Exception):  # noqa: N818 - no error: the frame is captured
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: Any, told: Any) -> Place | None:
-    """Where what becomes of a frame is kept; None where nothing may be."""
+def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: Any, told: Any,
+              dynamic: Callable[[Source, Any], Any]) -> Place | None:  # fmt: skip
+    """Where what becomes of a frame is kept; None where nothing may be. `dynamic`: see `Settings` of capture.py."""
     frames = getattr(backend, "frames", None)
     if frames is None:
         return None
@@ -79,8 +82,10 @@ def place_for(function: types.FunctionType, given: Mapping[str, Any], backend: A
                      function.__module__, prints.of(function.__code__)))  # fmt: skip
     except NotKept:
         return None
-    names = [digest(f"{text} {[(name, shown(value)) for name, value in given.items()]}".encode())
-             for shown in (_shown, _shown_roughly)]  # fmt: skip
+    exact = [(name, _shown(value, (isinstance(value, Tensor) or type(value) is int) and dynamic(Local(name), value)))
+             for name, value in given.items()]  # fmt: skip
+    rough = [(name, type(given[name]).__qualname__ if type(given[name]) in JSON else shown) for name, shown in exact]
+    names = [digest(f"{text} {shown}".encode()) for shown in (exact, rough)]
     return Place(*names, function, frames, prints)
 
 
@@ -93,18 +98,24 @@ def _flags() -> list[Any]:
     return found
 
 
-def _shown(value: Any) -> Any:
-    """An argument roughly: guards decide, this keeps apart what would take each other's place."""
+def symbolic_dims(t: Tensor, wanted: Any) -> tuple[int, ...] | None:
+    """Of the dims whose sizes are to be symbols, those that can be: guards on sizes 0 and 1 say what they are."""
+    dims = tuple([d for d in wanted or () if t.shape[d] > 1])
+    return dims if dims and t.is_contiguous() else None
+
+
+def _shown(value: Any, dynamic: Any) -> Any:
+    """An argument roughly: guards decide, this keeps apart what would take each other's place. Where some look at no
+    number or text among their arguments, and only hand them on, its class says enough (`Place.rough`)."""
     if isinstance(value, Tensor):
-        return str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad
+        dims = symbolic_dims(value, dynamic)
+        sizes = tuple(["s" if d in dims else n for d, n in enumerate(value.shape)]) if dims else tuple(value.shape)
+        return str(value.dtype), sizes, None if dims else value.stride(), value.requires_grad
     if isinstance(value, Module):
         return type(value).__qualname__, value.training, [*_sizes_in(value)]
+    if type(value) is int and dynamic and value > 1:
+        return "s"
     return repr(value) if type(value) in JSON else type(value).__qualname__
-
-
-def _shown_roughly(value: Any) -> Any:
-    """The same for frames that look at no number or text among their arguments, but hand them on."""
-    return type(value).__qualname__ if type(value) in JSON else _shown(value)
 
 
 def _sizes_in(module: Module) -> Any:
@@ -128,7 +139,7 @@ class Place:
 
     def keep(self, captured: Any, is_used: bool = True) -> None:
         """Describe a frame that was captured, for later processes; with `is_used` False, that it is not worth it."""
-        looks = any(g.kind is Kind.EQUALS and type(g.source) is Local for g in captured.guards)
+        looks = any(g.kind in (Kind.EQUALS, Kind.SYMBOLIC) and type(g.source) is Local for g in captured.guards)
         name = self.name if looks and is_used else self.rough
         try:
             problem = stored_graphs.write(name, self.described(captured, is_used))
@@ -197,10 +208,17 @@ class Place:
             return Found(tree, None, None, None)
         inputs = [live.followed(k) for k in data["inputs"]]
         for guard in guards:      # sizes and numbers that vary are captured as symbols
-            if guard.kind is Kind.TENSOR or (guard.kind is Kind.EQUALS and type(guard.value) is int):
+            if guard.kind is Kind.TENSOR:
                 value = guard.source.evaluate(live.scope)
-                if dynamic(guard.source, value):
+                dims = symbolic_dims(value, dynamic(guard.source, value)) or ()
+                if any(guard.value.sizes[d] is not None for d in dims):
+                    raise Other(f"a size of {guard.source} is to be a symbol")
+            elif guard.kind is Kind.EQUALS and type(guard.value) in (int, float):
+                if dynamic(guard.source, guard.value) and (guard.value > 1 or type(guard.value) is float):
                     raise Other(f"{guard.source} is to be a symbol")
+        for source, value in inputs:
+            if type(value) is int:
+                dynamic(source, value)
         stop = None if data["stop"] is None else _restored_break(data["stop"], function.__code__)
         emitter = Emitter(function.__code__, tuple(given))
         writer = Writer(emitter, live.followed)
@@ -346,6 +364,8 @@ class _Describer:
             told = self.source(value)
         elif kind is Kind.NOT_ALIASED:
             told = [self.source(s) for s in value]
+        elif kind is Kind.SYMBOLIC:
+            told = [[self.source(s) for s in value.sources], value.text, _described_relation(value.holds)]
         else:
             raise NotKept(f"it relies on {guard}")
         place = self._place_of.setdefault(guard.where, len(self._place_of))
@@ -365,6 +385,29 @@ def _named(home: str, name: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def _described_relation(holds: Any) -> Any:
+    """A relation of a symbolic guard."""
+    if holds is operator.eq:
+        return None
+    if type(holds) is not Assumed or len(holds.names) != holds.num_sizes:
+        raise NotKept("it relies on what was assumed of real numbers")
+    from ..symbols.stored import described_env  # noqa: PLC0415 - most frames have no symbols
+
+    try:
+        return [holds.names, described_env(holds.env)]
+    except ValueError as error:
+        raise NotKept(str(error)) from error
+
+
+def _restored_relation(data: Any) -> Callable[..., bool]:
+    if data is None:
+        return operator.eq
+    from ..symbols.stored import restored_env  # noqa: PLC0415 - as above
+
+    names, env = data
+    return Assumed(tuple(map(str, names)), restored_env(env), len(names))
 
 
 # --- restoring --------------------------------------------------------------------------------------------------------
@@ -469,6 +512,9 @@ class _Restorer:
             value = self.source(told)
         elif kind is Kind.NOT_ALIASED:
             value = tuple([self.source(k) for k in told])
+        elif kind is Kind.SYMBOLIC:
+            rows, text, relation = told
+            value = Symbolic(tuple(map(self.source, rows)), _restored_relation(relation), str(text))
         else:
             raise ValueError(f"no guard of kind {name} is kept")
         return Guard(self.source(source), kind, value, places[place])

@@ -39,6 +39,7 @@ class Sized:
         self.plans: list[Member] = []
         self.exact: dict[tuple, Any] = {}
         self.compilations = 0
+        self.on_plan: Callable[[], None] | None = None      # told of each plan that is added
         self.settings = settings.current()       # as they are now: graphs are compiled when they are called
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -56,6 +57,8 @@ class Sized:
             return self.for_these(inputs)(inputs)
         self.plans.insert(0, plan)
         del self.plans[MOST_PLANS:]
+        if self.on_plan is not None:
+            self.on_plan()
         return result
 
     def member(self, inputs: Sequence[Any]) -> Member | None:
@@ -78,7 +81,9 @@ class Sized:
             self.compilations += 1
             with settings.applied(self.settings):
                 result = self.compile(self.graph_module, inputs, geometries, first)
-            return Member(result, trace, which, numbers, inputs)
+            given = {k for k, x in enumerate(inputs) if isinstance(x, _C.Tensor)} | set(numbers)
+            others = [(k, x) for k, x in enumerate(inputs) if k not in given]
+            return Member(result, which, numbers, others, (trace.num_given, *trace.program()))
         except Untraceable:
             return None
         finally:
@@ -127,18 +132,19 @@ def stride(seen: Any, given: Extent) -> Any:
 class Member:
     """A plan for many sizes of a graph, and how a call's numbers reach it."""
 
-    def __init__(self, compiled: Any, trace: Trace, which: Sequence[int], numbers: Sequence[int],
-                 inputs: Sequence[Any]) -> None:  # fmt: skip
-        self.compiled, self.numbers = compiled, numbers
+    def __init__(self, compiled: Any, which: Sequence[int], numbers: Sequence[int], others: Sequence[tuple[int, Any]],
+                 program: tuple[int, Sequence[int], Sequence[int]]) -> None:  # fmt: skip
+        """`which` inputs have sizes that vary, `numbers` are numbers that do, `others` must be what they are; `program`
+        computes the plan's numbers: see `Trace.program`."""
+        self.compiled, self.inputs, self.numbers, self.program = compiled, tuple(which), tuple(numbers), program
         self.which = tuple([compiled.used.index(k) for k in which])
-        given = {k for k, x in enumerate(inputs) if isinstance(x, _C.Tensor)} | set(numbers)
-        self.others = [(k, type(x), x) for k, x in enumerate(inputs) if k not in given]
-        self.is_shown = [isinstance(k, tuple) and isinstance(k[0], Extent) for k in compiled.outputs]
+        self.others = [(k, type(x), x) for k, x in others]
+        self.is_shown = [isinstance(k, tuple) and isinstance(k[0], _C.Extent) for k in compiled.outputs]
         self.shown = tuple([
             k[0].register for k, is_shown in zip(compiled.outputs, self.is_shown, strict=True) if is_shown
         ])
-        constants, words = trace.program()
-        compiled.plan.generalize(trace.num_given, constants, words)
+        num_given, constants, words = program
+        compiled.plan.generalize(num_given, list(constants), list(words))
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         """The results; None where the plan does not hold for these inputs."""

@@ -1,9 +1,10 @@
 """Compiled graphs as data: what a later process needs to run one without compiling it.
 
-Enters: a `Compiled` for tensors of fixed sizes in the CPU's memory. Leaves: its `Description` as JSON holds it, with
-kernels named by their digests; and the other way round, a `Compiled`. Functions of this package that steps call, or
-raise errors with, are named (described.py), and looked up when they are first called. Refuses (`NotKept`): tensors that
-a graph holds, functions of the program's own, library routines by their addresses, other devices.
+Enters: a `Compiled` for tensors in the CPU's memory, or the plans for many sizes of a `Sized`. Leaves: its
+`Description` as JSON holds it, with kernels named by their digests; and the other way round, a `Compiled`, or plans.
+Functions of this package that steps call, or raise errors with, are named (described.py), and looked up when they are
+first called. Refuses (`NotKept`): tensors that a graph holds, functions of the program's own, library routines by their
+addresses, other devices.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..codegen.stored_graphs import NotKept
 from ..op import blas
 from . import settings
 from .compiled import Compiled, Description, PlanParts
+from .sized import Member, Sized
 
 _SILENT = frozenset(("recompiles", "breaks", "cache"))      # words that compiling graphs has nothing to say to
 _NUMBERS = (bool, int, float)
@@ -42,12 +44,26 @@ class Keeper:
         return found, late.provided("functorch settings").activation_memory_budget
 
     def described(self, function: Callable) -> Any:
-        description = getattr(function, "compiled", None)
-        if type(description) is not Compiled:
+        found = getattr(function, "compiled", None)
+        if isinstance(found, (Sized, StoredSized)):
+            return {"plans": [_member(plan) for plan in found.plans]}
+        if type(found) is not Compiled:
             raise NotKept("its plan is made when it is called, or for another device")
-        return described(description.description)
+        return described(found.description)
 
-    def restored(self, data: Any) -> Callable | None:
+    def when_ready(self, function: Callable, write: Callable[[], None]) -> None:
+        """Call `write` now, or for plans that are made when they are first called, then."""
+        found = getattr(function, "compiled", None)
+        if isinstance(found, Sized):
+            found.on_plan = write
+        else:
+            write()
+
+    def restored(self, data: Any, again: Callable[[], Callable] | None = None) -> Callable | None:
+        """The function. `again` makes it anew, for sizes that no plan holds for."""
+        if "plans" in data:
+            plans = [_restored_member(plan) for plan in data["plans"]]
+            return None if None in plans or again is None else boxed(StoredSized(plans, again))
         result = restored(data)
         return None if result is None else boxed(Compiled(result))
 
@@ -62,6 +78,53 @@ def _named_functions() -> Any:
     from . import described as found  # noqa: PLC0415 - most plans call none
 
     return found
+
+
+# --- plans for many sizes ---------------------------------------------------------------------------------------------
+
+
+class StoredSized:
+    """Plans of another process for many sizes of a graph. Called as `Sized` is."""
+
+    def __init__(self, plans: list[Member], again: Callable[[], Callable]) -> None:
+        self.plans, self.again = plans, again
+        self.own: Callable | None = None
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        for plan in self.plans:
+            result = plan(inputs)
+            if result is NotImplemented:      # a kernel found a bad index: another plan says which
+                break
+            if result is not None:
+                return result
+        if self.own is None:
+            self.own = self.again()
+            found = getattr(self.own, "compiled", None)
+            if isinstance(found, Sized):      # what is kept from now on is kept with these
+                found.plans[:] = self.plans
+        return self.own(list(inputs))
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Ops that run in Python, in the first plan."""
+        return self.plans[0].compiled.calls if self.plans else ()
+
+
+def _member(plan: Member) -> Any:
+    return {
+        "plan": described(plan.compiled.description), "which": plan.inputs, "numbers": plan.numbers,
+        "others": [(k, _value(x)) for k, _, x in plan.others], "program": plan.program,
+    }  # fmt: skip
+
+
+def _restored_member(data: Any) -> Member | None:
+    found = restored(data["plan"])
+    others = [(k, _named_functions().restored(x)) for k, x in data["others"]]
+    return None if found is None else Member(Compiled(found), data["which"], data["numbers"], others, data["program"])
+
+
+def _never(code: int) -> None:
+    """In the place of what names an error: plans for many sizes leave that to one for the sizes of the call."""
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -101,7 +164,7 @@ def described(description: Description) -> dict[str, Any]:
         "main": _parts(description.main, kernels),
         "before": None if description.before is None else _parts(description.before, kernels),
         "kernels": kernels.named,
-        "outputs": [k if type(k) is int else [_value(k[0])] for k in description.outputs],
+        "outputs": [k if type(k) is int else [_output(k[0])] for k in description.outputs],
         "used": description.used, "calls": description.calls, "writes": description.writes,
         "static": description.static, "taken": description.taken,
         "labels": list(labels), "label_of": [labels[text] for text in description.labels],
@@ -112,17 +175,41 @@ def _value(x: Any) -> Any:
     return _named_functions().described(x)
 
 
+def _output(x: Any) -> Any:
+    return _register(x) if isinstance(x, _C.Extent) else _value(x)
+
+
+def _restored_output(x: Any) -> Any:
+    return _restored_number(x) if type(x) is list and x[0] == "register" else _named_functions().restored(x)
+
+
 def _parts(parts: PlanParts, kernels: _Kernels) -> list[Any]:
     name = _named_functions().dtype_name
-    slots = [(kind, name(dtype), _numbers(sizes), strides and _numbers(strides), source, offset)
+    slots = [(kind, name(dtype), _numbers(sizes), strides and _numbers(strides), source, *_numbers((offset,)))
              for kind, dtype, sizes, strides, source, offset in parts.slots]  # fmt: skip
     return [parts.num_inputs, slots, [_step(step, kernels) for step in parts.steps]]
 
 
 def _numbers(numbers: Sequence[Any]) -> list[Any]:
-    if not all(type(n) in _NUMBERS for n in numbers):
-        raise NotKept("a size stands for many")
-    return list(numbers)
+    return [n if type(n) in _NUMBERS else _register(n) for n in numbers]
+
+
+def _register(n: Any) -> list[Any]:
+    """A number that is computed for each call."""
+    if not isinstance(n, _C.Extent):
+        raise NotKept(f"a plan holds {n!r:.60}")
+    return ["register", n.register]
+
+
+def _restored_number(n: Any) -> Any:
+    if type(n) is not list:
+        return n
+    kind, register = n
+    if kind != "register":
+        raise ValueError(f"no number is a {kind}")
+    result = _C.Extent()
+    result.register = register
+    return result
 
 
 def _step(step: tuple, kernels: _Kernels) -> list[Any]:
@@ -131,10 +218,24 @@ def _step(step: tuple, kernels: _Kernels) -> list[Any]:
     if isinstance(kernel, tuple):
         raise NotKept("a step runs on another device")
     own = kernels.place(kernel) if isinstance(kernel, int) else ["call", _value(kernel)]
-    for o in operands:
-        _numbers(o if isinstance(o, tuple) else (o,))
-    return [own, operands, _numbers(params), *_numbers((extent, grain, error)), constants.hex(),
-            None if on_error is None else _value(on_error)]  # fmt: skip
+    places = [_numbers(o) if isinstance(o, tuple) else o for o in operands]
+    numbers = _numbers(params), *_numbers((extent, grain, error))
+    return [own, places, *numbers, constants.hex(), None if on_error is None else _described_error(on_error)]
+
+
+def _described_error(function: Callable) -> Any:
+    """What names an error. Those of plans for many sizes hold their sizes, and are not asked (`_never`)."""
+    try:
+        return _value(function)
+    except NotKept:
+        if not any(isinstance(c.cell_contents, _C.Extent) or _holds_sizes(c.cell_contents)
+                   for c in getattr(function, "__closure__", None) or ()):  # fmt: skip
+            raise
+        return _value(_never)
+
+
+def _holds_sizes(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) and any(isinstance(n, _C.Extent) for n in x)
 
 
 def restored(data: dict[str, Any]) -> Description | None:
@@ -146,7 +247,7 @@ def restored(data: dict[str, Any]) -> Description | None:
     return Description(
         _C.device("cpu"),
         _restored_parts(data["main"], kernels),
-        tuple([k if type(k) is int else (_named_functions().restored(k[0]),) for k in data["outputs"]]),
+        tuple([k if type(k) is int else (_restored_output(k[0]),) for k in data["outputs"]]),
         tuple(data["used"]),
         (),
         tuple(data["calls"]),
@@ -160,16 +261,21 @@ def restored(data: dict[str, Any]) -> Description | None:
 
 def _restored_parts(data: list[Any], kernels: Sequence[Any]) -> PlanParts:
     num_inputs, slots, steps = data
-    found = tuple([(kind, getattr(_C, dtype), tuple(sizes), strides and tuple(strides), source, offset)
-                   for kind, dtype, sizes, strides, source, offset in slots])  # fmt: skip
+    found = tuple([(kind, getattr(_C, dtype), _restored_numbers(sizes), strides and _restored_numbers(strides), source,
+                    _restored_number(offset)) for kind, dtype, sizes, strides, source, offset in slots])  # fmt: skip
     return PlanParts(num_inputs, found, tuple([_restored_step(step, kernels) for step in steps]))
+
+
+def _restored_numbers(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([n if type(n) is int else _restored_number(n) for n in numbers])
 
 
 def _restored_step(step: list[Any], kernels: Sequence[Any]) -> tuple:
     kernel, operands, params, extent, grain, error, constants, on_error = step
     own = kernels[kernel] if type(kernel) is int else _restored_kernel(*kernel)
-    places = [tuple(o) if type(o) is list else o for o in operands]
-    return own, places, params, extent, grain, error, bytes.fromhex(constants), on_error and later(on_error)
+    places = [_restored_numbers(o) if type(o) is list else o for o in operands]
+    return own, places, list(_restored_numbers(params)), *_restored_numbers((extent, grain, error)), \
+        bytes.fromhex(constants), on_error and later(on_error)  # fmt: skip
 
 
 def _restored_kernel(kind: str, what: Any) -> Any:
