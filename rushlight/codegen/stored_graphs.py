@@ -23,8 +23,8 @@ from .targets import host_identity
 MAGIC = b"RLGRAPH1\n"
 # what takes part in compiling a graph that was captured
 FOLDERS = (
-    "", "_decomp", "_functorch", "_higher_order_ops", "aot", "autograd", "base", "codegen", "definitions", "devices",
-    "dispatch", "dynamo", "fake", "fx", "inductor", "loops", "nn", "op", "symbols", "tensors",
+    "", "_decomp", "_dynamo", "_functorch", "_higher_order_ops", "aot", "autograd", "base", "codegen", "definitions",
+    "devices", "dispatch", "dynamo", "fake", "fx", "inductor", "loops", "nn", "op", "symbols", "tensors",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -29,9 +30,10 @@ class Net(rl.nn.Module):
 
     def forward(self, x):
         y = self.a(x).relu()
-        if y.sum() > -1:
-            y = self.b(y)
-        n = y.sum().item()
+        rl._dynamo.graph_break()
+        y = self.b(y)
+        rl._dynamo.graph_break()
+        n = y.shape[0]
         return self.c(y).sin() * 2, n
 
 
@@ -99,8 +101,7 @@ def with_block(x: Any) -> Any:
 def with_try(x: Any) -> Any:
     try:
         y = x.cos()
-        if y.sum() > 1e9:
-            y = y - 1
+        os.getpid()
         return y + 1
     except ValueError:
         return x
@@ -119,8 +120,8 @@ def with_cell(x: Any) -> Any:
     scale = 2.0
 
     y = x * scale
-    total = y.sum().item()
-    return [y * scale for _ in range(2)], total > 0
+    os.getpid()
+    return [y * scale for _ in range(2)], scale > 0
 
 
 def handed_on(x: Any, name: str, by: float) -> Any:
