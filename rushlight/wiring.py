@@ -21,6 +21,7 @@ late.provide({
     "graph backend": "aot.backends:graph_backend",                   # set_stance(force_backend=...)
     "compile_module": "aot.backends:compile_module",                 # and with a module
     "forget what is compiled": "dynamo.convert:reset",
+    "forget what is compiled of a code": "dynamo.convert:reset_code",
     "dynamo settings": "_dynamo.config",                             # what dynamo.convert is told
     "dynamo errors": "_dynamo.exc",
     "compiled backward": "aot.backward_graph:CompiledBackward",      # _dynamo.compiled_autograd

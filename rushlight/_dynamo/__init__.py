@@ -3,44 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from .. import _C
 from ..base import late
+from ..dynamo import marks
 from ..nn import Module
-from . import compiled_autograd, config, exc, external_utils, utils
+from . import bytecode_debugger, compiled_autograd, config, exc, external_utils, utils
 from .backends import list_backends, lookup_backend, register_backend
 from .decorators import (
+    allow_c_slot,
     allow_in_graph,
     assume_constant_result,
     disable,
+    disable_nested_graph_breaks,
     disallow_in_graph,
     dont_skip_tracing,
     error_on_graph_break,
     forbid_in_graph,
+    get_recursion_limit,
     graph_break,
+    is_dynamo_disable_recursive,
     mark_dynamic,
     mark_static,
     mark_static_address,
     maybe_mark_dynamic,
     nonstrict_trace,
+    override_cudagraphs,
+    override_optimization_hint,
     patch_dynamo_config,
+    replay,
     run,
+    set_recursion_limit,
     set_stance,
     skip_frame,
+    step_unsupported,
     substitute_in_graph,
 )  # fmt: skip
 from .eval_frame import OptimizedModule, is_dynamo_supported, is_inductor_supported, optimize, optimize_assert
 from .external_utils import is_compiling
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "compiled_autograd", "config", "disable",
-    "disallow_in_graph", "dont_skip_tracing", "error_on_graph_break", "exc", "explain", "export", "external_utils",
-    "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_supported", "is_inductor_supported",
-    "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
-    "nonstrict_trace", "optimize", "optimize_assert", "patch_dynamo_config", "register_backend", "reset",
-    "reset_code_caches", "run", "set_stance", "skip_frame", "substitute_in_graph", "utils",
+    "OptimizedModule", "allow_c_slot", "allow_in_graph", "assume_constant_result", "bytecode_debugger",
+    "compiled_autograd", "config", "disable", "disable_nested_graph_breaks", "disallow_in_graph",
+    "dont_skip_tracing", "error_on_graph_break", "exc", "explain", "export", "external_utils", "forbid_in_graph",
+    "get_recursion_limit", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "is_dynamo_supported",
+    "is_inductor_supported", "list_backends", "lookup_backend", "mark_dynamic", "mark_static",
+    "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "optimize_assert",
+    "override_cudagraphs", "override_optimization_hint", "patch_dynamo_config", "register_backend",
+    "register_hook_for_recompile_user_context", "replay", "reset", "reset_code", "reset_code_caches",
+    "reset_frame_count", "reset_recompile_user_contexts", "run", "set_recursion_limit", "set_stance", "skip_frame",
+    "step_unsupported", "substitute_in_graph", "utils",
 ]  # fmt: skip
+
 
 def reset() -> None:
     """Forget everything compiled."""
@@ -49,6 +65,31 @@ def reset() -> None:
 
 
 reset_code_caches = reset
+
+
+def reset_code(code: Any) -> None:
+    """Forget what was compiled of one code object (or function)."""
+    code = getattr(code, "__code__", code)
+    if not isinstance(code, CodeType):
+        raise TypeError(f"reset_code: expected a code object, got {type(code).__name__}")
+    late.provided("forget what is compiled of a code")(code)
+
+
+def reset_frame_count() -> None:
+    """Count frames from zero."""
+    utils.counters["frames"].clear()
+
+
+def register_hook_for_recompile_user_context(hook: Callable[[], str]) -> None:
+    """A function that is called where something is compiled again; what it returns is said with the reason."""
+    if not callable(hook):
+        raise TypeError(f"register_hook_for_recompile_user_context: expected a function, got {type(hook).__name__}")
+    marks.recompile_contexts.append(hook)
+
+
+def reset_recompile_user_contexts() -> None:
+    """Forget the functions that are called where something is compiled again."""
+    marks.recompile_contexts.clear()
 
 
 def explain(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:

@@ -1,8 +1,8 @@
 """The register of compile backends: names, and functions from a graph and example inputs to a callable.
 
 Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. What the
-built-in names do is said in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, `onnxrt`) are
-refused when they are asked for.
+built-in names do is said in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, and `onnxrt`, which
+PyTorch lists no longer) are refused when they are asked for.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from .exc import InvalidBackend
 # PyTorch's own names that this framework will serve, with PyTorch's tags.
 _BUILTIN: dict[str, tuple[str, ...]] = {
     "inductor": (), "cudagraphs": (), "eager": ("debug",), "eager_noexcept": ("debug",), "aot_eager": ("debug",),
-    "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "onnxrt": (), "openxla": (),
-    "tvm": (),
+    "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "openxla": (), "tvm": (),
 }  # fmt: skip
-_ABSENT = {"tvm": "TVM", "openxla": "XLA", "onnxrt": "ONNX Runtime"}
+_ABSENT = {
+    "tvm": "TVM, to which there is no bridge", "openxla": "XLA, to which there is no bridge",
+    "onnxrt": "ONNX Runtime, for which they would have to be exported to ONNX: that export is not written yet",
+}  # fmt: skip
 EAGER = frozenset(("eager", "eager_noexcept"))
 _registered: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 
@@ -50,6 +52,7 @@ def lookup_backend(backend: str | Callable) -> Any:
     if backend in _registered:
         return _registered[backend][0]
     check_name(backend)
+    refuse_absent(backend)
     return run_as_it_is
 
 
@@ -57,11 +60,7 @@ def lookup(backend: str | Callable) -> str | Callable:
     """A backend as `compile` uses it: a built-in name, or a function."""
     if isinstance(backend, str):
         check_name(backend)
-        if backend in _ABSENT and backend not in _registered:
-            raise RuntimeError(
-                f"compile: the backend {backend!r} hands graphs to {_ABSENT[backend]}, to which there is no bridge."
-                " Use 'inductor', or register_backend a function that has."
-            )
+        refuse_absent(backend)
         return _registered[backend][0] if backend in _registered else backend
     if not callable(backend):
         raise TypeError(f"compile: expected the backend to be a name or a function, got {type(backend).__name__}")
@@ -70,8 +69,17 @@ def lookup(backend: str | Callable) -> str | Callable:
 
 def check_name(name: str) -> None:
     """Raise for a name nobody registered."""
-    if name not in _BUILTIN and name not in _registered:
+    if name not in _BUILTIN and name not in _registered and name not in _ABSENT:
         raise InvalidBackend(name, list_backends(None))
+
+
+def refuse_absent(name: str) -> None:
+    """Raise for the name of a compiler that is not here."""
+    if name in _ABSENT and name not in _registered:
+        raise RuntimeError(
+            f"compile: the backend {name!r} hands graphs to {_ABSENT[name]}. Use 'inductor', or give the name to a"
+            " function of yours with register_backend."
+        )
 
 
 def run_as_it_is(gm: Any, example_inputs: Sequence[Any], **options: Any) -> Callable:

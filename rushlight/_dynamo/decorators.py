@@ -48,7 +48,59 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     with contextlib.suppress(AttributeError, TypeError):   # built-in functions cannot be marked, and need not be
         fn._torchdynamo_disable = True
         fn._torchdynamo_disable_msg = reason
+        fn._torchdynamo_disable_recursive = recursive
     return fn
+
+
+def is_dynamo_disable_recursive(method: Callable) -> bool | None:
+    """Whether `disable` marked a function together with all that it calls; None where it did not mark it."""
+    return getattr(method, "_torchdynamo_disable_recursive", None)
+
+
+def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True) -> type:
+    """Objects of a class written in C may be hashed and compared while a program is captured. Where capture does not
+    use this permission, the comparison ends the graph and runs as it is."""
+    if not isinstance(tp, type):
+        raise TypeError(f"allow_c_slot: expected a class, got {type(tp).__name__}")
+    return tp
+
+
+def disable_nested_graph_breaks(fn: Callable | None = None) -> Any:
+    """For a block or a function: a break inside of a called function ends the graph of the caller at its call. That is
+    always so here."""
+    return contextlib.nullcontext() if fn is None else fn
+
+
+def override_optimization_hint(x: Any, val: int) -> None:
+    """Advises compilers that choose by a size, which this one does not, what a number from elements may be."""
+    if not isinstance(val, int):
+        raise TypeError(f"override_optimization_hint: expected an int as the hint, got {type(val).__name__}")
+
+
+def override_cudagraphs(fwd: bool | None = None, bwd: bool | None = None) -> Any:
+    """Refused: whether graphs are replayed is a choice of `compile`."""
+    raise NotImplementedError(
+        "override_cudagraphs: which graphs are replayed cannot be chosen for a block. Compile the function with"
+        " mode='reduce-overhead', or with options={'triton.cudagraphs': False}."
+    )
+
+
+def set_recursion_limit(limit: int) -> None:
+    """Refused, but for -1 (none): capture recurses as deep as Python may."""
+    if not isinstance(limit, int) or (limit < 1 and limit != -1):
+        raise ValueError(f"set_recursion_limit: expected a limit of at least 1, or -1 for none, got {limit}")
+    if limit != -1:
+        raise NotImplementedError("set_recursion_limit: capture has no limit of its own. Use sys.setrecursionlimit.")
+
+
+def get_recursion_limit() -> int:
+    """Capture's own limit: -1, none."""
+    return -1
+
+
+def replay(filename: str) -> None:
+    """Refused: no recordings of captures are written."""
+    raise NotImplementedError("_dynamo.replay: captures are not recorded to files, so there are none to replay.")
 
 
 def _undisturbed(fn: Callable) -> Callable:
@@ -163,7 +215,12 @@ def skip_frame(msg: str = "") -> None:
     """Do not capture the function that calls this."""
 
 
+def step_unsupported(msg: str = "") -> None:
+    """In a captured program: the graph ends here."""
+
+
 marks.mark(graph_break, marks.GRAPH_BREAK)
+marks.mark(step_unsupported, marks.GRAPH_BREAK)
 marks.mark(skip_frame, marks.SKIP_FRAME)
 
 

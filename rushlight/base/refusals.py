@@ -285,7 +285,7 @@ FUNCTIONS = (
         "torch.jit": "export_opnames last_executed_optimized_graph load save",
     }),
     System("Compiler", "programs are not captured or compiled yet", {
-        "torch._dynamo": "export",
+        "torch._dynamo": "export override_cudagraphs replay",
         "torch.autograd.graph": "region_activation_memory_budget",
         "torch.compiler": "load_compiled_function",
         "torch": "sym_fresh_size",

@@ -130,11 +130,13 @@ def load_compiled_function(
 
 
 def _guard_filter(name: str) -> Callable[..., list[bool]]:
-    """A function to pass as `options={"guard_filter_fn": ...}`: asked which guards to keep,
-    of which there are none yet."""
+    """A function to pass as `options={"guard_filter_fn": ...}`, which `compile` does not take: all guards are kept."""
 
     def keep(guard_entries: Any, *args: Any, **kwargs: Any) -> list[bool]:
-        raise NotImplementedError(f"compiler.{name}: guards come with graph capture (Dynamo), which is not written yet")
+        raise NotImplementedError(
+            f"compiler.{name}: guards cannot be chosen (the option guard_filter_fn). set_stance(...,"
+            " skip_guard_eval_unsafe=True) runs what was compiled without a look at them."
+        )
 
     keep.__name__ = keep.__qualname__ = name
     return keep

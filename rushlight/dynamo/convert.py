@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _C
 from .._C import Tensor
 from ..base import collector, environment, late, show
+from ..devices.base import default_device
 from ..loops.record import Record
 from ..nn import Module, Parameter
 from . import counting, marks, stored_frames
@@ -147,6 +148,13 @@ def reset_one(compiled: Any) -> None:
             compiled.as_is = True
 
 
+def reset_code(code: types.CodeType) -> None:
+    """Forget what was compiled of one code object."""
+    for compiled in list(_all):
+        if compiled.function.__code__ is code:
+            reset_one(compiled)
+
+
 class Family:
     """A function and the functions that go on behind its breaks, and those that its code calls there."""
 
@@ -181,6 +189,10 @@ class Conversion:
             return None
         config = late.provided("dynamo settings")
         if config.disable:
+            return None
+        if default_device().type == "meta":      # graphs would compute what has no elements
+            if self.choices.fullgraph:
+                raise unsupported(GraphBreak("not modelled", "the default device is meta"), True)
             return None
         with _lock, collector.paused():
             _here.running = True
@@ -298,6 +310,7 @@ class Conversion:
         """Whether one more entry is allowed; says why it is needed."""
         limit = self.choices.limit if self.choices.limit is not None else config.recompile_limit
         reasons = self.reasons(locals, called)
+        reasons += [f"user context: {hook()}" for hook in marks.recompile_contexts]
         if is_told("recompiles"):
             show.show("recompiles", f"{self.family.name} ({location(compiled.function)})", "\n".join(reasons))
         errors = late.provided("dynamo errors")

@@ -3,14 +3,17 @@
 Enters: `with mode:` around ops. The recorder sees every op, whoever calls it, as the mode would; it hands the call to
 the program's `__torch_function__`, in the interpreter, with the mode off, and what that calls is recorded. Leaves: the
 ops that the handlers make of others, in the graph; the modes themselves are not there when it runs. Refuses: breaks
-inside of such a block, since the rest would need the mode (the frame runs as it is), and modes that see what reaches
-kernels (`TorchDispatchMode`), which a graph of calls does not show.
+inside of such a block, since the rest would need the mode (the frame runs as it is), modes that see what reaches
+kernels (`TorchDispatchMode`), which a graph of calls does not show, and `with device:` of another device than new
+tensors go to anyway.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .. import _C
+from ..devices.base import default_device
 from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode
 from .breaks import GraphBreak, Raised, shown
 from .natives import special
@@ -39,6 +42,21 @@ def _exit(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> None:
 @special(TorchDispatchMode.__enter__)
 def _enter_below(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     raise GraphBreak("not modelled", f"{shown(type(args[0]))} sees what reaches kernels")
+
+
+@special(_C.device.__enter__)
+def _enter_device(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if args[0] != default_device():
+        raise GraphBreak("native", f"new tensors go to {args[0]} inside of a block")
+    m.entered_devices.append(args[0])      # which changes nothing
+    return args[0]
+
+
+@special(_C.device.__exit__)
+def _leave_device(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    if not m.entered_devices:
+        raise GraphBreak("native", "a block ends that decided where new tensors go")
+    m.entered_devices.pop()
 
 
 def seen(m: Machine, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -164,6 +164,7 @@ class Machine(Operators):
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()
         self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last
+        self.entered_devices: list[Any] = []        # of `with device:` blocks that change nothing
         self.classes = subclasses.TensorClasses()
         self.has_classes = False
         self.optimizer_steps = optimizers.Steps()
@@ -502,10 +503,19 @@ class Machine(Operators):
         given = {name: cell.cell_contents for name, cell in cells if name in own}
         return Transformed(transform, given.pop("func"), (), given).call(self, args, kwargs)
 
+    def check_context(self, kind: type) -> None:
+        """Contexts of ours that are not interpreted change more than a graph shows."""
+        enter = on_class(kind, "__enter__")
+        if isinstance(enter, types.FunctionType) and enter.__module__ not in natives.ENTERED \
+                and enter not in natives.SPECIAL and self.runs_natively(enter):  # fmt: skip
+            raise GraphBreak("native", f"{shown(kind)} changes what calls inside of its block do")
+
     def check_native_function(self, function: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Functions of ours get tensors and plain values; others may be looked into without guards."""
         if function.__module__.startswith(natives.CALLS_BACK) and any(map(callable, (*args, *kwargs.values()))):
             raise GraphBreak("not modelled", f"{shown(function)} calls functions of the program")
+        if function.__name__ == "__enter__":
+            self.check_context(type(args[0]))
         if natives.changes_state(function):
             raise GraphBreak("native", f"{shown(function)} changes a state that is not of the graph")
         for value in (*args, *kwargs.values()):
@@ -590,6 +600,7 @@ class Machine(Operators):
             raise GraphBreak("native", f"{shown(kind)} changes a state that is not of the graph")
         if hasattr(kind, "__del__"):
             raise GraphBreak("not modelled", f"objects of {shown(kind)} have __del__, and are finalized when they go")
+        self.check_context(kind)
         maker = on_class(type(kind), "__call__")
         if isinstance(maker, types.FunctionType):
             if natives.is_ours(type(kind).__module__):

@@ -63,6 +63,7 @@ class _Here(threading.local):
 
 
 here = _Here()
+recompile_contexts: list[Any] = []      # functions that say more where something is compiled again
 
 
 class ErrorOnBreak:

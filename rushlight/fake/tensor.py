@@ -19,6 +19,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base.shape import INTS, Size, contiguous_format, preserve_format, strides_for
+from ..devices import default_device
 from ..dispatch.modes import TorchDispatchMode, state
 from ..op import Composite, Extern, OpDefinition
 from ..op.batch_overloads import PythonMeta
@@ -517,7 +518,7 @@ class FakeTensorMode(TorchDispatchMode):
                 META if p.type == "device?" and (a is not None or not devices) else a
                 for p, a in zip(overload.definition.spec.params, args, strict=True)
             )
-        return (_C.device(given) if given is not None else devices[0] if devices else _C.device("cpu")), args
+        return (_C.device(given) if given is not None else devices[0] if devices else default_device()), args
 
     def admitted(self, overload: Any, a: Any) -> Any:
         """An argument as this mode takes it: other tensors are refused or imitated."""
