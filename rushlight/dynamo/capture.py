@@ -35,6 +35,7 @@ from .frame import NULL, Frame, Unread
 from .guards import Assumed, Guard, Kind, Symbolic, mode_guard
 from .hidden import ElementEnv, Origin
 from .interpreter import Machine, Stopped
+from .iterators import are_apart
 from .locks import Again, under
 from .marks import here
 from .outside import Outside
@@ -403,6 +404,18 @@ class _Attempt:
         assumed = Assumed(names, env, len(sizes))
         return [*found, Guard(places[0], Kind.SYMBOLIC, Symbolic(places, assumed, f"{shown} where {text}"))]
 
+    def iterator_guards(self, effects: Effects) -> list[Guard]:
+        """That iterators have nothing to do with each other, nor with lists that are changed."""
+        drawn = [known for known in self.outside.by_twin.values() if known.kind == "iterator"]
+        lists = [known for known in effects.changed if isinstance(known.real, list)]
+        if not drawn or len(drawn) + len(lists) < 2:
+            return []
+        if not are_apart(*(known.real for known in (*drawn, *lists))):
+            raise GraphBreak("mutation", "an iterator shares what it goes through")
+        places = tuple(known.source for known in (*drawn, *lists))
+        said = f"{', '.join(map(str, places))} have nothing in common"
+        return [Guard(places[0], Kind.SYMBOLIC, Symbolic(places, are_apart, said))]
+
     def alias_guards(self, effects: Effects) -> list[Guard]:
         """That what was found to be several objects is several."""
         tensors = [_bare(s) for s, real in self.outside.inputs
@@ -414,6 +427,7 @@ class _Attempt:
             if known is not None and known.kind != "itself" and not isinstance(known.source, Constant):
                 told_apart.setdefault(type(known.real), []).append(known.source)
         found += [Guard(first, Kind.NOT_ALIASED, tuple(rest)) for first, *rest in told_apart.values() if rest]
+        found += self.iterator_guards(effects)
         for known in effects.changed:
             others = tuple(
                 other.source for other in self.outside.by_twin.values()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._C import Tensor
+from . import iterators
 from .acts import (
     delete_item,
     fill_cell,
@@ -118,6 +119,13 @@ class Effects:
         self.act(refill_set, known.twin, list(known.twin))
         return 1
 
+    def iterator(self, known: Twin) -> int:
+        count, is_done = iterators.drawn(known.twin, known.before)
+        if not count and not is_done:
+            return 0
+        self.act(iterators.advance, known.twin, count, is_done)
+        return 1
+
     def cell(self, known: Twin) -> int:
         try:
             now = known.twin.cell_contents
@@ -180,6 +188,7 @@ class Effects:
 
 _RULES: dict[str, Callable[[Effects, Twin], int]] = {
     "list": Effects.list, "dict": Effects.dict, "set": Effects.set, "cell": Effects.cell, "object": Effects.object,
+    "iterator": Effects.iterator,
 }  # fmt: skip
 
 

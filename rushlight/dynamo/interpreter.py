@@ -291,6 +291,12 @@ class Machine(Operators):
             return Interpreted(self, value)
         return value
 
+    def callback(self, value: Any) -> Any:
+        """The same, for arguments that are called: objects may be, too."""
+        if is_python_class(type(value)) and python_method(value, "__call__"):
+            return Interpreted(self, value)
+        return self.wrapped(value)
+
     def is_native_method(self, value: types.MethodType) -> bool:
         return isinstance(value.__func__, types.FunctionType) and self.runs_natively(value.__func__)
 
@@ -450,7 +456,7 @@ class Machine(Operators):
             self.prepare(value)
         if natives.calls_back(function):
             args = tuple(self.wrapped(a) for a in args)
-            kwargs = {k: self.wrapped(v) for k, v in kwargs.items()}
+            kwargs = {k: self.callback(v) if k == "key" else self.wrapped(v) for k, v in kwargs.items()}
         return self.native(function, args, kwargs)
 
     def call_module(self, module: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

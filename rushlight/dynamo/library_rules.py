@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind, Predicate
 from .natives import Identity, special
+from .outside import is_python_class
 from .sources import Constant, Local
 
 if TYPE_CHECKING:
@@ -83,9 +84,11 @@ def _is_data(value: Any) -> bool:
 
 @special(weakref.ref)
 def _reference(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
-    """A weak reference to an argument of the frame, which whoever calls it holds."""
+    """A weak reference to an argument of the frame, which whoever calls it holds, or to an object made here."""
     known = m.twin_of(args[0])
-    if len(args) != 1 or known is None or not isinstance(known.source, Local) or known.kind != "object":
+    is_held = is_python_class(type(args[0])) if known is None else (
+        isinstance(known.source, Local) and known.kind == "object")
+    if len(args) != 1 or not is_held:
         raise GraphBreak("not modelled", "a weak reference is made, to an object that may go")
     return weakref.ref(args[0])
 
@@ -93,6 +96,8 @@ def _reference(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 def referent(m: Machine, reference: weakref.ReferenceType) -> Any:
     """What a weak reference refers to, where the program has that by another name too."""
     found = reference()
+    if m.twin_of(found) is None and any(found is v for frame in m.frames for v in frame.slots.values()):
+        return found      # made here, and a variable holds it
     if m.twin_of(found) is not None and m.twin_of(found).real is not found:      # a reference made here
         return found
     known = m.outside.by_real.get(id(found))

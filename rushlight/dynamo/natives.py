@@ -355,9 +355,22 @@ def _text(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
                 return m.call(found, (value, *(args[1:] if name == "__format__" else ())), {})
         else:
             raise GraphBreak("not modelled", "the text of an object shows its address")
+    if type(value) in (list, tuple, dict) and any(is_python_class(type(x)) for x in (*value, *(
+            value.values() if type(value) is dict else ()))):
+        return m.native(f, (_shown_members(m, value), *args[1:]))
     if isinstance(value, (types.FunctionType, types.MethodType, Generator, Identity)):
         raise GraphBreak("not modelled", "the text of an object shows its address")
     return m.native(f, args, kwargs)
+
+
+def _shown_members(m: Machine, value: Any) -> str:
+    """The text of a container whose members have texts of their own."""
+    texts = [_text(m, repr, (x,), {}) for x in value]
+    if type(value) is dict:
+        texts = [f"{k}: {_text(m, repr, (v,), {})}" for k, v in zip(texts, value.values(), strict=True)]
+    inside = ", ".join(texts)
+    return f"[{inside}]" if type(value) is list else f"{{{inside}}}" if type(value) is dict else (
+        f"({inside},)" if len(texts) == 1 else f"({inside})")
 
 
 def _holds_tensor(value: Any) -> bool:
@@ -412,7 +425,7 @@ def _iterates(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     if f in (sorted, set, frozenset):      # the order in which a set is gone through does not matter
         args = tuple(list(a) if m.is_outer_set(a) else a for a in args)
     given = tuple(m.iterable(a) if isinstance(a, Iterable) or is_python_class(type(a)) else a for a in args)
-    return m.native(f, given, {k: m.wrapped(v) for k, v in kwargs.items()})
+    return m.native(f, given, {k: m.callback(v) for k, v in kwargs.items()})
 
 
 def _any_all(m: Machine, f: Any, values: Any) -> bool:
@@ -544,7 +557,7 @@ def _cast(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
 
 @special(dataclasses.is_dataclass, inspect.isclass, inspect.isfunction, inspect.ismethod, callable, issubclass,
          dataclasses.fields, inspect.isbuiltin, inspect.isroutine, inspect.signature, inspect.unwrap,
-         inspect.getattr_static)  # fmt: skip
+         inspect.getattr_static, inspect.get_annotations)  # fmt: skip
 def _as_it_is(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.native(f, args, kwargs)
 

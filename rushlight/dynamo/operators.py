@@ -235,7 +235,11 @@ class Operators(Attributes):
         if type(b) is not type(a) and issubclass(type(b), type(a)):
             order.reverse()
         for owner, method, other in order:
-            given = self.try_method(owner, method, other)
+            if name == "ne" and on_class(type(owner), method) is object.__ne__ and python_method(owner, "__eq__"):
+                given = self.try_method(owner, "__eq__", other)      # what is not equal is unequal
+                given = given if given is NotImplemented else not self.truth(given)
+            else:
+                given = self.try_method(owner, method, other)
             if given is not NotImplemented:
                 return given
         if name in ("eq", "ne"):

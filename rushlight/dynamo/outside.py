@@ -27,9 +27,9 @@ from ..fake import FakeTensor
 from ..library import CustomOpDef
 from ..nn import Module
 from ..op import OpDefinition
-from . import marks
+from . import iterators, marks
 from .breaks import GraphBreak
-from .guards import Guard, Kind, Predicate, TensorLayout
+from .guards import Guard, Kind, Predicate, TensorLayout, same_value
 from .recorder import Recorder, without_modes
 from .sources import AsPlain, Attribute, Constant, DictKey, DictOf, HeldItem, Item, Kept, Source
 from .tensor_classes import TENSORS, Way, parts, way_of
@@ -354,7 +354,13 @@ class Outside:
         kind = type(real)
         if isinstance(real, Iterator) and not is_python_class(kind):      # it may be another one each time
             self.guard(Kind.TYPE_IS, source, kind)
-            return self.remember(real, real, source, "opaque").twin
+            left = iterators.remaining(real) if iterators.may_be_drawn(source) else None
+            if left is None or not all(map(is_plain_key, left)):
+                return self.remember(real, real, source, "opaque").twin
+            members = tuple(left)
+            self.guard(Kind.PREDICATE, source, Predicate(
+                lambda now: same_value(tuple(iterators.remaining(now) or ()), members), f"{source} has {left} left"))
+            return self.remember(real, iterators.copied(real), source, "iterator", len(left)).twin
         if not is_python_class(kind) or hasattr(kind, "__del__"):
             self.guard(Kind.ID_IS, source, real)
             return self.remember(real, real, source, "opaque").twin

@@ -408,3 +408,38 @@ def test_custom_ops_are_nodes() -> None:
 
     assert torch.compile(f, backend=backend, fullgraph=True)(torch.ones(1)).item() == 3.0
     assert any("capture_guards::double" in name for name in seen[0])
+
+
+def test_iterators_from_outside_are_drawn_from_again() -> None:
+    def f(x, numbers):
+        x = x * next(numbers)
+        for n in numbers:
+            if n > 2:
+                break
+            x = x + n
+        return x
+
+    run = torch.compile(f, backend="eager", fullgraph=True)
+    for members in ([1, 2, 3, 4], [1, 2, 3, 4], [5, 1], [1, 2, 3, 4, 5]):
+        a, b = iter(members), iter(members)
+        assert torch.equal(run(torch.ones(1), a), f(torch.ones(1), b)) and list(a) == list(b)
+
+
+def test_iterators_that_share_what_they_draw_from() -> None:
+    def f(x, pairs, numbers, values):
+        values.append(7)
+        total = x
+        for i, n in pairs:
+            total = total * n + i + next(numbers, 0)
+        return total, list(numbers), len(values)
+
+    run = torch.compile(f, backend="eager")
+    for is_shared in (False, True, False):
+        for is_list in (False, True):
+            found = []
+            for function in (run, f):
+                members = [1, 2, 3, 4]
+                numbers = iter(members)
+                pairs = enumerate(numbers if is_shared else iter([1, 2]))
+                found.append(function(torch.ones(1), pairs, numbers, members if is_list else [1]))
+            assert torch.equal(found[0][0], found[1][0]) and found[0][1:] == found[1][1:], (is_shared, is_list)

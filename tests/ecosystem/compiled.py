@@ -70,6 +70,7 @@ def brief(reason: str) -> str:
     if said is None:
         return reason.splitlines()[0]
     why, file, line, function = said.groups()
+    why = re.sub(r",? and was wanted(?: by \S+)? at \S+ in \S+", ", and was wanted", why)
     where = re.sub(rf".*(site-packages|tests|{sysconfig.get_path('stdlib')})/", "", file)
     return f"{' '.join(why.split())} ({where}:{line}, `{function}`)"
 

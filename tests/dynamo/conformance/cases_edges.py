@@ -94,7 +94,7 @@ def _(x, w):
     return y, "{0.v} and {0!r}".format(w)
 
 
-@case("text of a list of objects", lambda: (*tensors(), [Weight(2)]), breaks=True)
+@case("text of a list of objects", lambda: (*tensors(), [Weight(2)]))
 def _(x, values):
     y = x * 2
     return y, f"{values}"

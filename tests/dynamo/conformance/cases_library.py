@@ -235,7 +235,7 @@ def exception_notes(x):
         return x * len(str(error.__cause__)), type(error.__cause__).__name__
 
 
-@case("weak references", breaks=True)
+@case("weak references")
 def weak(x):
     point = Point(x)
     ref = weakref.ref(point)
