@@ -15,6 +15,7 @@ from . import (
     cases_edges,
     cases_functions,
     cases_gradients,
+    cases_habits,
     cases_library,
     cases_modes,
     cases_numpy,
@@ -26,7 +27,7 @@ from . import (
 )
 
 assert cases_checks and cases_classes and cases_containers and cases_control and cases_control_flow and cases_edges \
-    and cases_functions and cases_gradients and cases_library and cases_modes and cases_numpy and cases_objects \
+    and cases_functions and cases_gradients and cases_habits and cases_library and cases_modes and cases_numpy and cases_objects \
     and cases_programs and cases_standard and cases_subclasses  # fmt: skip
 
 
