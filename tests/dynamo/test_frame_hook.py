@@ -288,13 +288,13 @@ def test_many_threads() -> None:
 
 
 def test_limits_hold_for_callbacks() -> None:
-    def key(t: torch.Tensor, kind: list[int] = [0]) -> float:  # noqa: B006 - a value that guards see change
-        return (t.sum() + kind[0]).item()
+    def key(t: torch.Tensor, kind: list[str] = [""]) -> float:  # noqa: B006 - a value that guards see change
+        return (t.sum() + len(kind[0])).item()
 
     compiled, names = counted(lambda xs: sorted(xs, key=key), recompile_limit=2)
     with pytest.warns(UserWarning, match="limit"):
         for n in range(5):
-            key.__defaults__[0][0] = n * 1.5
+            key.__defaults__[0][0] = "x" * n
             compiled(values())
     assert names.count("key") == 2
 
