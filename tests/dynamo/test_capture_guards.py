@@ -410,6 +410,18 @@ def test_custom_ops_are_nodes() -> None:
     assert any("capture_guards::double" in name for name in seen[0])
 
 
+def test_custom_ops_that_read_elements_have_symbolic_sizes_by_their_fakes() -> None:
+    @torch.library.custom_op("capture_guards::in_groups", mutates_args=())
+    def in_groups(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        return torch.stack([x[:end].sum(0) for end in ends.tolist()])
+
+    in_groups.register_fake(lambda x, ends: x.new_empty(ends.shape[0], x.shape[1]))
+    compiled = torch.compile(lambda x, ends: in_groups(x * 2, ends) + 1, fullgraph=True, dynamic=True)
+    for rows, ends in ((5, [2, 5]), (7, [1, 2, 7]), (9, [3, 3, 4, 9])):
+        x, given = torch.randn(rows, 3), torch.tensor(ends)
+        torch.testing.assert_close(compiled(x, given), in_groups(x * 2, given) + 1)
+
+
 def test_iterators_from_outside_are_drawn_from_again() -> None:
     def f(x, numbers):
         x = x * next(numbers)
