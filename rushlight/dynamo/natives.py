@@ -90,7 +90,8 @@ _STATE = ("manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_defa
           "load", "use_deterministic_algorithms", "synchronize", "set_printoptions", "fork_rng", "set_stance",
           "set_default_tensor_type", "set_flush_denormal", "get_rng_state", "initial_seed", "compile")  # fmt: skip
 # modules whose contexts graphs need not know of, or that capture itself is made of
-ENTERED = ("rushlight.autograd.profiler", "rushlight.dynamo.library_rules", "rushlight.dynamo.subclasses")
+ENTERED = ("rushlight.autograd.hooks", "rushlight.autograd.profiler", "rushlight.dynamo.library_rules",
+           "rushlight.dynamo.subclasses")  # fmt: skip
 _METHOD_TYPES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                  types.MethodWrapperType, types.ClassMethodDescriptorType)  # fmt: skip
 

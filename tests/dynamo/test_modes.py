@@ -175,3 +175,24 @@ def test_default_devices_are_seen(backend: str) -> None:
 def test_fake_tensors_go_to_the_default_device() -> None:
     with FakeTensorMode(), rl.device("meta"):
         assert rl.zeros(3).device.type == "meta"
+
+
+def test_handles_of_hooks_may_be_made_in_a_frame() -> None:
+    """They are contexts too, which change nothing until they are left."""
+    layer = rl.nn.Linear(3, 3)
+    seen: list[int] = []
+
+    def hook(module: Any, args: Any, result: Any) -> None:
+        seen.append(1)
+
+    def program(x: rl.Tensor) -> rl.Tensor:
+        if not layer._forward_hooks:
+            layer.register_forward_hook(hook)
+        return layer(x) * 2
+
+    compiled = rl.compile(program, backend="eager", fullgraph=True)
+    x = rl.ones(2, 3)
+    for calls in (1, 2, 3):
+        found = compiled(x)
+        assert len(seen) == calls and len(layer._forward_hooks) == 1
+    assert rl.allclose(found, layer(x) * 2)
