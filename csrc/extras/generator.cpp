@@ -51,6 +51,17 @@ void start(PyObject* self, uint64_t seed) {
   else of(self).manual_seed(seed);
 }
 
+// PyTorch's class of error where a generator's device is not there; other uses of it raise AssertionError.
+PyObject* as_runtime_error() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Ref text(value ? PyObject_Str(value) : nullptr);
+  if (text) PyErr_SetObject(PyExc_RuntimeError, text.p);
+  Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(traceback);
+  return nullptr;
+}
+
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", nullptr};
   PyObject* device_arg = Py_None;
@@ -60,7 +71,7 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (device_arg != Py_None && !parse_device(device_arg, &device)) return nullptr;
   if (device.type == kMeta)
     return PyErr_SetString(PyExc_RuntimeError, "Generator: device 'meta' draws no numbers, so it has none"), nullptr;
-  if (device.type != kCPU && !find_unit(device)) return nullptr;
+  if (device.type != kCPU && !find_unit(device)) return as_runtime_error();
   auto* self = reinterpret_cast<GeneratorObject*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
   self->device = device, self->seed = kFirstSeed, self->offset = 0;
