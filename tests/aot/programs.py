@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import rushlight as rl
@@ -21,6 +22,14 @@ def run_program(folder: Any, program: str, **environment: str) -> dict[str, Any]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=given)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def run_elsewhere(folder: Any, program: str, place: Path) -> dict[str, Any]:
+    """The same of a program whose caches were packed in a folder and unpacked in an empty one."""
+    packed = str(place / "packed")
+    run_program(folder, f"{program}\nopen({packed!r}, 'wb').write(rl.compiler.save_cache_artifacts()[0])\n")
+    loading = f"import rushlight as rl\nrl.compiler.load_cache_artifacts(open({packed!r}, 'rb').read())\n"
+    return run_program(place / "elsewhere", loading + program)
 
 
 def happened(function: Callable, *args: Any, **told: Any) -> tuple[dict[str, int], Any]:

@@ -14,7 +14,7 @@ import rushlight as rl
 from rushlight._dynamo.utils import counters
 from rushlight.aot import graph_cache
 from rushlight.codegen import stored_graphs
-from tests.aot.programs import happened, run_program
+from tests.aot.programs import happened, run_elsewhere, run_program
 
 PROGRAM = """
 import json, sys
@@ -69,10 +69,7 @@ def test_a_second_process_captures_nothing(first: Any) -> None:
 
 def test_packed_caches_bring_them(first: Any, tmp_path: Any) -> None:
     folder, cold = first
-    packed = tmp_path / "packed"
-    run_program(folder, f"{PROGRAM}\nopen({str(packed)!r}, 'wb').write(rl.compiler.save_cache_artifacts()[0])\n")
-    loading = f"import rushlight as rl\nrl.compiler.load_cache_artifacts(open({str(packed)!r}, 'rb').read())\n"
-    found = run_program(tmp_path / "elsewhere", loading + PROGRAM)
+    found = run_elsewhere(folder, PROGRAM, tmp_path)
     assert found["frames"] == {"found": 3} and found["parts"] == [] and same_results(found, cold)
 
 

@@ -12,7 +12,7 @@ import rushlight as rl
 from rushlight.aot import graph_cache
 from rushlight.codegen import stored_graphs
 from rushlight.symbols import ShapeEnv, stored
-from tests.aot.programs import FOUND, MADE, happened, run_program
+from tests.aot.programs import FOUND, MADE, happened, run_elsewhere, run_program
 
 PROGRAM = """
 import json, sys
@@ -69,10 +69,7 @@ def test_other_sizes_find_it_too(first: Any) -> None:
 
 def test_packed_caches_bring_them(first: Any, tmp_path: Any) -> None:
     folder, cold = first
-    packed = tmp_path / "packed"
-    run_program(folder, f"{PROGRAM}\nopen({str(packed)!r}, 'wb').write(rl.compiler.save_cache_artifacts()[0])\n")
-    loading = f"import rushlight as rl\nrl.compiler.load_cache_artifacts(open({str(packed)!r}, 'rb').read())\n"
-    found = run_program(tmp_path / "elsewhere", loading + PROGRAM)
+    found = run_elsewhere(folder, PROGRAM, tmp_path)
     assert found["frames"] == {"found": 2} and found["parts"] == [] and found["out"] == cold["out"]
 
 

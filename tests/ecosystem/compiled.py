@@ -71,6 +71,7 @@ def brief(reason: str) -> str:
         return reason.splitlines()[0]
     why, file, line, function = said.groups()
     why = re.sub(r",? and was wanted(?: by \S+)? at \S+ in \S+", ", and was wanted", why)
+    why = re.sub(r"(, asked by \S+)?( at /\S+ in \S+)+", r"\1", why)      # no paths of this machine
     where = re.sub(rf".*(site-packages|tests|{sysconfig.get_path('stdlib')})/", "", file)
     return f"{' '.join(why.split())} ({where}:{line}, `{function}`)"
 
