@@ -75,6 +75,17 @@ def _number(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     return m.native(f, args, kwargs)
 
 
+@special(bool)
+def _bool(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """bool(value): a truth of the graph where only elements tell it, and what is done with it is still to come."""
+    value = args[0] if args else False
+    if type(value) is FakeTensor and (is_hidden(value.numel()) or value.numel() != 0):
+        value = element(m, value, "bool() of a tensor needs its element")
+    if not is_hidden(value):
+        return m.truth(value)
+    return value if isinstance(value, SymBool) else value != 0
+
+
 def number(m: Machine, kind: type, value: Any) -> Any:
     """int(value) or float(value), of a tensor or of a number from elements."""
     if isinstance(value, Tensor):

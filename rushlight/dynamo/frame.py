@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._C import Tensor
+from ..symbols import sym_not
 from .branches import Branches
 from .breaks import GraphBreak, Raised
-from .hidden import SYMBOLS
+from .hidden import SYMBOLS, is_hidden
 from .instructions import VERSION, Instruction, decode
 from .sources import Constant, Global, Item, Source
 
@@ -102,7 +103,7 @@ class Frame:
             assumed = machine.assume(self, value, at)
             if assumed is not None:
                 return assumed
-            if isinstance(value, Tensor) and machine.join(self, value, at):
+            if machine.join(self, value, at):
                 return None
         return machine.truth(value)
 
@@ -366,7 +367,8 @@ def _unary(f: Frame, one: Instruction) -> None:
 
 @op("UNARY_NOT")
 def _not(f: Frame, one: Instruction) -> None:
-    f.stack.append(not f.machine.truth(f.stack.pop()))
+    value = f.stack.pop()
+    f.stack.append(f.machine.native(sym_not, (value,)) if is_hidden(value) else not f.machine.truth(value))
 
 
 @op("TO_BOOL")

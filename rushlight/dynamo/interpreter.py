@@ -183,7 +183,7 @@ class Machine(Operators):
     def choose(self, value: Tensor, yes: Any, no: Any) -> Tensor | None:
         return selects.chosen(self, value, yes, no)
 
-    def join(self, frame: Frame, value: Tensor, at: int) -> bool:
+    def join(self, frame: Frame, value: Any, at: int) -> bool:
         return selects.joined(frame, value, at)
 
     def is_same(self, a: Any, b: Any) -> bool:

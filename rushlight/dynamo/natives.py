@@ -325,11 +325,6 @@ def _next(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
     return m.advance(args[0]) if len(args) == 1 else m.next(*args)
 
 
-@special(bool)
-def _bool(m: Machine, f: Any, args: tuple, kwargs: dict) -> bool:
-    return m.truth(args[0]) if args else False
-
-
 _SPELLED = (_C.dtype, _C.device)      # their text is what they are
 
 

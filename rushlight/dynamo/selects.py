@@ -1,8 +1,8 @@
 """Small branches on elements of which both sides are computed: `if not fits.all(): x = x.sigmoid()`.
 
-Enters: a branch on the truth of a tensor. Where both sides only compute, and meet again soon, both are captured, and
-what they left in variables or on the stack is chosen by `torch.where`. Leaves: the frame, at the place where the sides
-meet. Refuses (the branch then breaks the graph): sides that do anything else (write, call what may raise or draws
+Enters: a branch on the truth of a tensor, or of a number that only elements tell. Where both sides only compute, and
+meet again soon, both are captured, and what they left in variables or on the stack is chosen: tensors by `torch.where`,
+numbers by `sym_ite` (`i = 1 if len(found) > 1 else 0`). Leaves: the frame, at the place where the sides meet. Refuses (the branch then breaks the graph): sides that do anything else (write, call what may raise or draws
 random numbers, change an object), tensors of different sizes or types, or with gradients (what was not chosen must give
 none, and a zero times infinity is no zero), and results that would be one of the program's own tensors if they leave
 the frame, are written to, or are asked whether they are that tensor.
@@ -23,8 +23,11 @@ from ..op.pointwise import Pointwise
 from ..op.reduction import Reduction
 from ..op.registry import find_op
 from ..op.view import View
+from ..symbols import SymBool, SymFloat, SymInt, sym_int, sym_ite
 from .breaks import GraphBreak, Raised, WithoutSelect
 from .control_flow import Surroundings
+from .elements import element
+from .hidden import is_hidden
 from .resume import BreakPoint, needed
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 _MOST_OPS = 16
 _MOST_INSTRUCTIONS = 80
+_NUMBERS = (((bool, SymBool), bool), ((int, SymInt), int), ((float, SymFloat), float))
 _STARTS = ("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_DEREF", "LOAD_SMALL_INT",
            "BINARY", "COMPARE_OP", "IS_OP", "CONTAINS_OP", "UNARY", "CALL", "KW_NAMES", "PRECALL", "PUSH_NULL",
            "STORE_FAST", "POP_TOP", "POP_JUMP", "JUMP_FORWARD", "COPY", "SWAP", "BUILD_TUPLE", "BUILD_SLICE", "NOP",
@@ -70,13 +74,18 @@ def check(machine: Machine, outputs: list[Any]) -> None:
 
 
 def _can_decide(machine: Machine, value: Any, place: Any) -> bool:
-    """Whether a tensor may choose between two at a place of the program."""
+    """Whether a value may choose between two at a place of the program."""
     if place in machine.not_selected or machine.recorder is not machine.whole or machine.user_modes:
         return False
-    if machine.has_classes or type(value) is not FakeTensor or type(value.numel()) is not int or value.numel() != 1:
+    if machine.has_classes or machine.recorder.fake_mode.calls is not None:
+        return False      # inside of another choice, too: what that does is being watched
+    if not isinstance(value, Tensor):
+        condition = _condition(machine, value) if is_hidden(value) else None
+        return is_hidden(condition) and condition.env.decide(condition.expression) is None \
+            and set(condition.expression.names) <= set(machine.recorder.sizes.seen)  # fmt: skip
+    if type(value) is not FakeTensor or type(value.numel()) is not int or value.numel() != 1:
         return False
-    # inside of another choice, too: what that does is being watched
-    return not value.requires_grad and not value.is_inference() and machine.recorder.fake_mode.calls is None
+    return not value.requires_grad and not value.is_inference()
 
 
 def chosen(machine: Machine, value: Any, yes: Any, no: Any) -> Tensor | None:
@@ -92,12 +101,14 @@ def chosen(machine: Machine, value: Any, yes: Any, no: Any) -> Tensor | None:
         return None
 
 
-def _condition(machine: Machine, value: Tensor) -> Tensor:
+def _condition(machine: Machine, value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value if isinstance(value, SymBool) else value != 0
     condition = machine.record(Tensor.ne, (value, 0), {})
     return machine.record(Tensor.reshape, (condition, ()), {}) if value.ndim else condition
 
 
-def joined(frame: Frame, value: Tensor, at: int) -> bool:
+def joined(frame: Frame, value: Any, at: int) -> bool:
     """Compute both sides of the jump at `at`, and go on where they meet; whether that was done."""
     machine = frame.machine
     place = frame.code, at
@@ -162,7 +173,7 @@ def _comes_to(frame: Frame, start: int, end: int) -> bool:
     return True
 
 
-def _join(frame: Frame, machine: Machine, value: Tensor, at: int, end: int) -> None:
+def _join(frame: Frame, machine: Machine, value: Any, at: int, end: int) -> None:
     recorder = machine.recorder
     jump = frame.instructions[at]
     for one in frame.instructions[at:end]:      # arguments are admitted once, whatever side reads them
@@ -199,30 +210,47 @@ def _join(frame: Frame, machine: Machine, value: Tensor, at: int, end: int) -> N
 class _Choice:
     """Values that are what one of two sides left."""
 
-    def __init__(self, machine: Machine, condition: Tensor, known: frozenset[int], place: Any) -> None:
+    def __init__(self, machine: Machine, condition: Any, known: frozenset[int], place: Any) -> None:
         self.machine, self.condition, self.known, self.place = machine, condition, known, place
-        self.found: dict[tuple[int, int], Tensor] = {}
+        self.found: dict[tuple[int, int], tuple] = {}      # by what was chosen between, which is kept
 
     def __call__(self, yes: Any, no: Any) -> Any:
         if yes is no and yes is not _Differ:
             return yes
-        if type(yes) is not FakeTensor or type(no) is not FakeTensor:
-            if type(yes) is type(no) and type(yes) in (int, float, bool, str) and yes == no:
-                return yes
-            raise _Differ
+        if type(yes) is type(no) and type(yes) in (int, float, bool, str) and yes == no and str(yes) == str(no):
+            return yes
         key = id(yes), id(no)
         if key not in self.found:
-            self.found[key] = self.result(yes, no)
-        return self.found[key]
+            self.found[key] = self.one_of(yes, no), yes, no
+        return self.found[key][0]
+
+    def one_of(self, yes: Any, no: Any) -> Any:
+        if type(yes) is FakeTensor and type(no) is FakeTensor:
+            return self.result(yes, no)
+        kinds = [next((kind for kinds, kind in _NUMBERS if type(x) in kinds), None) for x in (yes, no)]
+        if kinds[0] is None or kinds[0] is not kinds[1]:
+            raise _Differ
+        machine = self.machine
+        condition = element(machine, self.condition, "a number is chosen") if isinstance(self.condition, Tensor) \
+            else self.condition  # fmt: skip
+        return machine.native(sym_ite, (condition, yes, no))
+
+    def as_tensor(self, device: Any) -> Tensor:
+        """The condition, for tensors to be chosen by."""
+        if isinstance(self.condition, Tensor):
+            return self.condition
+        number = self.machine.native(sym_int, (self.condition,))
+        return self.machine.record(find_op("full"), ((), number), {"dtype": _C.bool, "device": device})
 
     def result(self, yes: FakeTensor, no: FakeTensor) -> Tensor:
         machine = self.machine
+        device = self.condition.device if isinstance(self.condition, Tensor) else yes.device
         for t in (yes, no):
-            if t.requires_grad or t.symbolic is not None or t.device != self.condition.device or t.is_inference():
+            if t.requires_grad or t.symbolic is not None or t.device != device or t.is_inference():
                 raise _Differ
         if yes.dtype != no.dtype or yes.shape != no.shape or yes.stride() != no.stride():
             raise _Differ
-        result = machine.record(find_op("where"), (self.condition, yes, no), {})
+        result = machine.record(find_op("where"), (self.as_tensor(device), yes, no), {})
         if result.stride() != yes.stride():
             raise _Differ
         machine.selected.append(Selected(result, (yes, no), self.known, self.place))
@@ -244,7 +272,8 @@ class _Before:
 
     def counted(self, machine: Machine) -> tuple[int, ...]:
         gradients = machine.gradients
-        return (len(machine.checks), len(machine.locks.taken), len(gradients.changed), len(gradients.spent),
+        env = machine.recorder.env
+        return (len(machine.checks), len(machine.locks.taken), 0 if env is None else len(env.deferred), len(gradients.changed), len(gradients.spent),
                 len(machine.optimizer_steps.taken), len(machine.errors_on_break))  # fmt: skip
 
     def check(self, machine: Machine) -> None:

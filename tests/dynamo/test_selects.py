@@ -177,7 +177,7 @@ def differ_in_type(x):
 def differ_in_kind(x):
     n = 1
     if x.sum() > 5:
-        n = 2
+        n = 2.5
     return x * n
 
 
