@@ -2,10 +2,11 @@
 
 Enters: a branch on the truth of a tensor, or of a number that only elements tell. Where both sides only compute, and
 meet again soon, both are captured, and what they left in variables or on the stack is chosen: tensors by `torch.where`,
-numbers by `sym_ite` (`i = 1 if len(found) > 1 else 0`). Leaves: the frame, at the place where the sides meet. Refuses (the branch then breaks the graph): sides that do anything else (write, call what may raise or draws
-random numbers, change an object), tensors of different sizes or types, or with gradients (what was not chosen must give
-none, and a zero times infinity is no zero), and results that would be one of the program's own tensors if they leave
-the frame, are written to, or are asked whether they are that tensor.
+numbers by `sym_ite` (`i = 1 if len(found) > 1 else 0`). Leaves: the frame, at the place where the sides meet. Refuses
+(the branch then breaks the graph): sides that do anything else (write, call what may raise or draws random numbers,
+change an object, require something of a number), tensors of different sizes or types, or with gradients (what was not
+chosen must give none, and a zero times infinity is no zero), and results that would be one of the program's own tensors
+if they leave the frame, are written to, or are asked whether they are that tensor.
 """
 
 from __future__ import annotations
@@ -273,7 +274,8 @@ class _Before:
     def counted(self, machine: Machine) -> tuple[int, ...]:
         gradients = machine.gradients
         env = machine.recorder.env
-        return (len(machine.checks), len(machine.locks.taken), 0 if env is None else len(env.deferred), len(gradients.changed), len(gradients.spent),
+        return (len(machine.checks), len(machine.locks.taken), 0 if env is None else len(env.deferred),
+                len(gradients.changed), len(gradients.spent),
                 len(machine.optimizer_steps.taken), len(machine.errors_on_break))  # fmt: skip
 
     def check(self, machine: Machine) -> None:
