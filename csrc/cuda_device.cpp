@@ -667,6 +667,12 @@ PyMethodDef functions[] = {
 
 void* cuda::find_function(const char* name) { return opened ? dlsym(opened, name) : nullptr; }
 
+int cuda::launch_graph(int unit, void* graph, void* stream) {
+  if (int status = enter(unit)) return status;
+  static auto launch = reinterpret_cast<int (*)(Handle, Handle)>(find_function("cuGraphLaunch"));
+  return done("replay", launch(graph, stream));
+}
+
 void* cuda::reserve(int unit, size_t nbytes) {
   void* made = nullptr;
   return allocate(nullptr, unit, nbytes, &made) ? nullptr : made;

@@ -47,6 +47,9 @@ bool launch_biased(int type, int compute, int unit, void* stream, const Rushligh
 // A function of the driver, which must be open; null where it has none of this name.
 void* find_function(const char* name);
 
+// Queue a graph that can run; as other functions of the table, a status.
+int launch_graph(int unit, void* graph, void* stream);
+
 // Memory of a unit that stays; null where there is none.
 void* reserve(int unit, size_t nbytes);
 
@@ -55,6 +58,7 @@ void* reserve(int unit, size_t nbytes);
 int init_cuda_blas(PyObject* module);
 int init_cuda_host(PyObject* module);
 int init_cuda_dnn(PyObject* module);
+int init_cuda_replay(PyObject* module);
 int init_cuda_blas_light(PyObject* module);
 int init_cuda(PyObject* module);
 

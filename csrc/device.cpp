@@ -1,5 +1,8 @@
 // Units, streams and what is asked of them; errors that kernels wrote down; the Python functions for all that.
 #include "device.h"
+
+#include <bit>
+
 #include "boundary.h"
 #include "geometry.h"
 
@@ -610,8 +613,9 @@ bool lies_alike(const Tensor* t, const Tensor* first) {
   return is_dense_nonoverlapping(t->sizes(), t->strides(), t->ndim);
 }
 
-// update_many(kernel, rows, written, params): a kernel of Device.load_many over tuples of tensors, those of a tuple of
-// one shape and layout. False, and nothing done, where some are not runs of memory on one device.
+// update_many(kernel, rows, written, numbers): a kernel of Device.load_many over tuples of tensors, those of a tuple of
+// one shape and layout; numbers are its parameters, doubles by their bits. False, and nothing done, where some tensors
+// are not runs of memory on one device, or some numbers are tensors.
 PyObject* py_update_many(PyObject*, PyObject* args) {
   PyObject *kernel, *rows, *written, *numbers;
   if (!PyArg_ParseTuple(args, "OO!O!O!", &kernel, &PyList_Type, &rows, &PyTuple_Type, &written, &PyTuple_Type,
@@ -621,8 +625,11 @@ PyObject* py_update_many(PyObject*, PyObject* args) {
   std::vector<Tensor*> tensors;
   std::vector<void*> operands;
   std::vector<int64_t> params;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++)
-    params.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(numbers, i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+    PyObject* number = PyTuple_GET_ITEM(numbers, i);
+    if (!PyFloat_Check(number) && !PyLong_Check(number)) Py_RETURN_FALSE;
+    params.push_back(std::bit_cast<int64_t>(PyFloat_AsDouble(number)));
+  }
   if (PyErr_Occurred()) return nullptr;
   for (Py_ssize_t r = 0; r < PyList_GET_SIZE(rows); r++) {
     PyObject* row = PyList_GET_ITEM(rows, r);
@@ -668,7 +675,7 @@ PyMethodDef functions[] = {
      "update_elements(kernel, tensors, written, params): a device's kernel over tensors' elements; False where that "
      "does not reach"},
     {"update_many", guarded<py_update_many>, METH_VARARGS,
-     "update_many(kernel, rows, written, params): the same over many tuples of tensors"},
+     "update_many(kernel, rows, written, numbers): the same over many tuples of tensors"},
     {"kernel_handle", guarded<py_kernel_handle>, METH_O, "what Device.load returned, as plans keep it"},
     {"move_bytes", guarded<move_bytes>, METH_VARARGS,
      "move_bytes(target, source, non_blocking=False): the bytes of a contiguous tensor to another device; False where "

@@ -338,6 +338,96 @@ PyObject* clear_grads(PyObject*, PyObject* given) {
   Py_RETURN_NONE;
 }
 
+// --- parameters of a plugged-in device -------------------------------------------------------------------------------
+
+// A parameter, its gradient and state as a tuple; its cells, tensors of one element on the host, and their values.
+// -1 on error, 0 where something is missing or unusual.
+int device_row(PyObject* param, PyObject* state, PyObject* tensor_keys, PyObject* scalar_keys, PyObject** row,
+               PyObject* cells, double* values) {
+  PyObject* grad = is_tensor(param) ? as_tensor(param)->grad : nullptr;
+  if (!grad || !is_tensor(grad)) return 0;
+  PyObject* own = PyDict_GetItemWithError(state, param);
+  if (!own || !PyDict_Check(own) || !PyDict_GET_SIZE(own)) return PyErr_Occurred() ? -1 : 0;
+  Py_ssize_t tensors = PyTuple_GET_SIZE(tensor_keys);
+  Ref found(PyTuple_New(2 + tensors));
+  if (!found) return -1;
+  PyTuple_SET_ITEM(found.p, 0, Py_NewRef(param));
+  PyTuple_SET_ITEM(found.p, 1, Py_NewRef(grad));
+  for (Py_ssize_t k = 0; k < tensors; k++) {
+    PyObject* item = PyDict_GetItemWithError(own, PyTuple_GET_ITEM(tensor_keys, k));
+    if (!item || !is_tensor(item)) return PyErr_Occurred() ? -1 : 0;
+    PyTuple_SET_ITEM(found.p, 2 + k, Py_NewRef(item));
+  }
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(scalar_keys); k++) {
+    PyObject* item = PyDict_GetItemWithError(own, PyTuple_GET_ITEM(scalar_keys, k));
+    if (!item || !is_tensor(item)) return PyErr_Occurred() ? -1 : 0;
+    Tensor* cell = as_tensor(item);
+    if (!is_plain(cell) || cell->numel != 1 || (cell->dtype != DType::F32 && cell->dtype != DType::F64)) return 0;
+    values[k] = read_scalar(cell);
+    if (PyList_Append(cells, item)) return -1;
+  }
+  *row = found.release();
+  return 1;
+}
+
+bool same_types(PyObject* row, PyObject* first) {
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(row); k++)
+    if (as_tensor(PyTuple_GET_ITEM(row, k))->dtype != as_tensor(PyTuple_GET_ITEM(first, k))->dtype) return false;
+  return true;
+}
+
+// update_rows(params, state, tensor_keys, scalar_keys): (rows for update_many, cells, the values of each parameter's
+// cells) where all parameters have gradients and state and are alike in types and values; None otherwise.
+PyObject* update_rows(PyObject*, PyObject* args) {
+  PyObject *given, *state, *tensor_keys, *scalar_keys;
+  if (!PyArg_ParseTuple(args, "OO!O!O!", &given, &PyDict_Type, &state, &PyTuple_Type, &tensor_keys, &PyTuple_Type,
+                        &scalar_keys))
+    return nullptr;
+  Ref params(PySequence_Fast(given, "update_rows: params must be a list of tensors"));
+  Ref rows(PyList_New(0)), cells(PyList_New(0));
+  Py_ssize_t num = PyTuple_GET_SIZE(scalar_keys);
+  if (!params || !rows || !cells) return nullptr;
+  if (num > kMaxScalars) Py_RETURN_NONE;
+  double first[kMaxScalars] = {}, values[kMaxScalars] = {};
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(params.p); i++) {
+    PyObject* row = nullptr;
+    int found = device_row(PySequence_Fast_GET_ITEM(params.p, i), state, tensor_keys, scalar_keys, &row, cells.p,
+                           i ? values : first);
+    Ref owned(row);
+    if (found < 0 || (found && PyList_Append(rows.p, row))) return nullptr;
+    if (!found || (i && memcmp(first, values, sizeof(double) * num)) || !same_types(row, PyList_GET_ITEM(rows.p, 0)))
+      Py_RETURN_NONE;
+  }
+  Ref numbers(PyTuple_New(num));
+  for (Py_ssize_t k = 0; numbers && k < num; k++) {
+    PyObject* value = PyFloat_FromDouble(first[k]);
+    if (!value) return nullptr;
+    PyTuple_SET_ITEM(numbers.p, k, value);
+  }
+  return numbers ? Py_BuildValue("OOO", rows.p, cells.p, numbers.p) : nullptr;
+}
+
+// write_cells(cells, values): the values over and over into the cells that update_rows gave.
+PyObject* write_cells(PyObject*, PyObject* args) {
+  PyObject *cells, *given;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &cells, &PyTuple_Type, &given)) return nullptr;
+  Py_ssize_t num = PyTuple_GET_SIZE(given);
+  if (num < 1 || num > kMaxScalars)
+    return PyErr_Format(PyExc_ValueError, "write_cells: expected 1 to %d values, got %zd", kMaxScalars, num), nullptr;
+  double values[kMaxScalars];
+  for (Py_ssize_t k = 0; k < num; k++) {
+    values[k] = PyFloat_AsDouble(PyTuple_GET_ITEM(given, k));
+    if (values[k] == -1 && PyErr_Occurred()) return nullptr;
+  }
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(cells); i++) {
+    PyObject* cell = PyList_GET_ITEM(cells, i);
+    if (!is_tensor(cell) || !is_plain(as_tensor(cell)) || as_tensor(cell)->numel != 1)
+      return PyErr_SetString(PyExc_TypeError, "write_cells: expected tensors of one element on the host"), nullptr;
+    write_scalar(as_tensor(cell), values[i % num]);
+  }
+  Py_RETURN_NONE;
+}
+
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<update_new>)},
                        {Py_tp_call, reinterpret_cast<void*>(guarded<update_call>)},
                        {Py_tp_traverse, reinterpret_cast<void*>(update_traverse)},
@@ -350,6 +440,11 @@ PyType_Spec spec = {"rushlight._C.MultiTensorUpdate", sizeof(UpdateObject), 0, P
                     slots};
 
 PyMethodDef functions[] = {{"clear_grads", guarded<clear_grads>, METH_O, "drop the gradient of every tensor of a list"},
+                           {"update_rows", guarded<update_rows>, METH_VARARGS,
+                            "update_rows(params, state, tensor_keys, scalar_keys): (rows for update_many, cells, their "
+                            "values) of parameters that are alike, or None"},
+                           {"write_cells", guarded<write_cells>, METH_VARARGS,
+                            "write_cells(cells, values): new values for the cells of update_rows"},
                            {}};
 
 }  // namespace

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
-from ..op import Composite, Fused, find_op
+from ..op import Composite, Fused, Meta, find_op
 from ..op.fused import column, decayed, pick
 from ..op.levels import readable
 from .loss import LEGACY, Loss, check_reduction, legacy_reduction, reduced
+
+ONE_BLOCK = 1 << 16      # losses up to which one block of threads adds them in the time that a launch takes
 
 
 class CrossEntropyRows(Fused):
@@ -134,17 +136,41 @@ class CrossEntropyKeptRowsBackward(Fused):
         return {"grad": along - chosen, "input": g * soft * grad, "lse": -along * grad}
 
 
+class MeanOfKept(Fused):
+    """The sum of losses by how many of them count, and that number: one kernel where two sums and a quotient were."""
+
+    schema = "_mean_of_kept(Tensor loss, Tensor kept) -> (Tensor, Tensor)"
+    function = method = False
+    saved_results = (1,)
+
+    def row_dims(self, loss, kept):
+        return loss.ndim
+
+    def out_dtype(self, k, args):
+        return args[0].dtype if k == 0 or args[0].dtype is _C.float64 else _C.float32
+
+    def compute(self, loss, kept):
+        dims = list(range(-loss.ndim, 0))
+        count = kept.sum(dims, keepdim=True)
+        return loss.sum(dims, keepdim=True) / count, count
+
+    def vjp(self, g, loss: Meta, result):
+        return {} if g[0] is None else {"loss": (g[0].expand(loss.shape) / result[1]).to(loss.dtype)}
+
+
 def as_rows(input: Any, target: Any) -> tuple[Any, Any]:
     """Input as [N, C] and target as [N, 1], for inputs [C], [N, C] and [N, C, d1, ...]."""
     if input.ndim == 1:
         return input.unsqueeze(0), target.reshape(1, 1)
     if input.ndim == 2:
-        return input, target.reshape(-1, 1)
+        return input, target.unsqueeze(1)
     return input.movedim(1, -1).reshape(-1, input.shape[1]), target.reshape(-1, 1)
 
 
 def check_classes(name: str, input: Any, target: Any) -> None:
     """Shapes and types of a class-index target."""
+    if input.ndim == 2 and target.ndim == 1 and target.dtype is _C.int64 and input.shape[0] == target.shape[0]:
+        return
     if input.ndim == 0:
         raise RuntimeError(f"{name}: input must have at least one dimension")
     expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
@@ -262,7 +288,11 @@ class CrossEntropy(Loss):
         loss, _, kept = find_op("_cross_entropy_kept_rows")(rows, index, ignore_index)
         if reduction == "none":
             return loss.reshape(shape)
-        return loss.sum() if reduction == "sum" else loss.sum() / kept.detach().sum()
+        if reduction == "sum":
+            return loss.sum()
+        if loss.numel() <= ONE_BLOCK:
+            return find_op("_mean_of_kept")(loss, kept.detach())[0].squeeze()
+        return loss.sum() / kept.detach().sum()
 
     def probabilities(self, input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float) -> Any:
         if input.ndim > 1 and target.ndim and input.shape[0] != target.shape[0]:

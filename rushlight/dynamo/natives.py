@@ -130,7 +130,7 @@ def check(machine: Machine, function: Any, args: tuple, kwargs: dict[str, Any]) 
     """Break the graph where a function is not known to be safe with these arguments."""
     if isinstance(function, type):
         pass
-    elif type(function) is _C.MultiTensorUpdate:
+    elif type(function) is _C.MultiTensorUpdate or function is _C.update_rows:
         raise GraphBreak("native", "an optimizer updates its parameters in one native call")
     elif isinstance(function, _Op) or type(function).__module__.startswith("rushlight"):
         return

@@ -33,22 +33,21 @@ class Recording:
     """One recorded call: the graph, its results, the addresses it was made with, and copies of moving inputs."""
 
     def __init__(self, graph: Any, results: list[Any], addresses: Sequence[int], copies: dict[int, Any]) -> None:
-        self.graph, self.results, self.copies = graph, results, copies
-        self.addresses = list(addresses)
+        self.graph, self.results, self.copies = graph, tuple(results), copies
+        self.addresses = tuple(addresses)
         self.fixed = [(k, at) for k, at in enumerate(addresses) if k not in copies]
         self.tensors = [t for t in results if isinstance(t, _C.Tensor)]
-        self.alone = [_C.storage_holders(t) for t in self.tensors]
+        self.alone = tuple([_C.storage_holders(t) for t in self.tensors])
         self.kept_waiting = 0      # calls in a row that found results held
+        self.launched = graph.raw_cuda_graph_exec()
         self.lend(True)
 
     def serves(self, addresses: Sequence[int]) -> bool:
-        if not self.copies:
-            return addresses == self.addresses
         return all(addresses[k] == at for k, at in self.fixed)
 
     def is_free(self) -> bool:
         """Whether nobody else holds the memory of the results."""
-        return [_C.storage_holders(t) for t in self.tensors] == self.alone
+        return tuple([_C.storage_holders(t) for t in self.tensors]) == self.alone
 
     def lend(self, is_lent: bool) -> None:
         """Whether gradients of parameters may be the results themselves, until they are set to None, and no copies."""
@@ -83,6 +82,7 @@ class Replayed:
         self.seen: deque[list[int]] = deque(maxlen=SETTLED)
         self.is_refused, self.tries = False, 0
         self.device, self.graphs = compiled.device, None
+        self.quick: Recording | None = None      # the last one, where the core can replay it
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.compiled, name)
@@ -91,7 +91,12 @@ class Replayed:
         graphs = self.graphs = self.graphs or late.provided("cuda graphs")
         if self.is_refused or not graphs.may_replay(self.device):
             return self.compiled(inputs)
-        given = self.compiled.arguments(inputs)
+        given, quick = self.compiled.arguments(inputs), self.quick
+        if quick is not None:
+            found = _C.cuda_replay(quick.launched, self.device, given, quick.addresses, quick.results, quick.alone)
+            if type(found) is list:
+                quick.kept_waiting = 0
+                return found
         addresses = [t.data_ptr() for t in given]
         found = next((one for one in self.recordings if one.serves(addresses)), None)
         if found is not None:
@@ -107,6 +112,7 @@ class Replayed:
             self.is_refused = True
             return self.compiled(inputs)
         self.recordings = [*self.recordings[1 - MOST_RECORDINGS :], result]
+        self.quick = None if result.copies else result
         self.seen.clear()
         self.tries = 0
         return result.replay(given)

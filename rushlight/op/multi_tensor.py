@@ -89,9 +89,7 @@ class DeviceUpdate:
         if key not in self.many_kernels:
             self.many_kernels[key] = self.load(device, codes, many=True)
         kernel = self.many_kernels[key]
-        if kernel is None or not all(isinstance(n, (int, float)) for n in numbers):
-            return False
-        return _C.update_many(kernel[0], tuples, kernel[1], as_bits(numbers))
+        return kernel is not None and _C.update_many(kernel[0], tuples, kernel[1], tuple(numbers))
 
     def __call__(self, tensors: tuple, numbers: Sequence[Any]) -> bool:
         """Update parameter, gradient and state with the step's numbers; False, and nothing done,

@@ -185,29 +185,15 @@ class Rule:
     ) -> bool:
         """Parameters of a plugged-in device that are alike in types and numbers, by one launch: what the steps of a
         training loop come to, with little around it. False, and nothing done, where they are not."""
-        names, first, rows, cells = self.state(choices), None, [], []
-        for p in params:
-            own, grad = state.get(p), p.grad
-            if not own or grad is None:
-                return False
-            row = (p, grad, *[own[key] for key in names])
-            codes = [t.dtype for t in row]
-            first = first or codes
-            if codes != first:
-                return False
-            rows.append(row)
-            cells.append([own[key] for key in self.scalars])
-        if any(cell.device.type != "cpu" for own in cells for cell in own):
+        found = _C.update_rows(params, state, self.state(choices), self.scalars)
+        if found is None:
             return False
-        values = [cell.item() for cell in cells[0]]
-        if any([cell.item() for cell in own] != values for own in cells):
-            return False
+        rows, cells, values = found
         result = self.numbers(hyper, *values)
         if not self.device_kernel(choices).many(rows, result[len(values) :]):
             return False
-        for own in cells:
-            for cell, value in zip(own, result, strict=False):
-                cell.fill_(value)
+        if cells:
+            _C.write_cells(cells, result[: len(values)])
         return True
 
     def device_kernel(self, choices: tuple) -> Any:

@@ -519,11 +519,21 @@ for make in (rl.optim.AdamW, lambda p: rl.optim.SGD(p, lr=0.1, momentum=0.9)):
         optimizer.step()
     assert count(LAUNCHES) == launches + 1
     assert [p._version for p in params] == [v + 1 for v in versions]
+    for state in optimizer.state.values():
+        assert state.get("step", 2) == 2, state
 assert optimizer.state[params[0]]["momentum_buffer"].shape == (1, 4)
 params[1].grad = rl.zeros(4, 7, device="cuda").t()      # lies otherwise: alone
 launches = count(LAUNCHES)
 optimizer.step()
 assert count(LAUNCHES) > launches + 1
+optimizer = rl.optim.AdamW(params)
+for _ in range(2):                                      # one has seen fewer gradients: numbers of its own
+    for p in params:
+        p.grad = rl.zeros_like(p)
+    optimizer.step()
+    params[2].grad = None
+    optimizer.step()
+assert [int(optimizer.state[p]["step"]) for p in params] == [4, 4, 2, 4]
 """)
 
 
