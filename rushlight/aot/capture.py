@@ -280,6 +280,7 @@ class _Trace:
             if isinstance(t, Tensor):
                 self.tracer.track(t, proxy)
             else:
+                proxy.node.meta["val"] = t
                 self.tracer.sizes.note(t, proxy, None)
         before = [(t._version, _layout(t), t.requires_grad) if isinstance(t, Tensor) else None for t in self.given]
         with self.recording(), self.twins or contextlib.nullcontext():
@@ -290,7 +291,7 @@ class _Trace:
             self.input_info(t, real, was) for t, real, was in zip(self.given, self.real, before, strict=True)
         )
         for t in self.leaves:
-            if isinstance(t, Tensor) and t.grad is not None:
+            if isinstance(t, Tensor) and t.is_leaf and t.grad is not None:
                 raise NotCaptured(
                     "compile: the function calls backward(), which writes the .grad of its inputs; a graph cannot hold"
                     " that. Return the loss and call backward() outside, or return autograd.grad(...)."

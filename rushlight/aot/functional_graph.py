@@ -242,6 +242,7 @@ def _again(gm: GraphModule, fake_mode: FakeTensorMode, env: ShapeEnv | None) -> 
                 value = _apart(value, fake_mode)
             tracer.track(value, proxy)
         else:
+            proxy.node.meta["val"] = value
             tracer.sizes.note(value, proxy, None)
         values.append(value)
     level = FunctionalizeLevel()

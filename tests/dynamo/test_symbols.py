@@ -57,3 +57,30 @@ def test_a_class_among_the_arguments_of_an_op() -> None:
     for backend in ("eager", "aot_eager"):
         found = torch.compile(filled, backend=backend, fullgraph=True)(torch.ones(2))
         assert torch.equal(found, torch.tensor([0, 0]))
+
+
+class Kept(torch.nn.Module):
+    """A cache of rows, filled up to a place that is an attribute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(64, 4))
+        self.count = 0
+
+    def forward(self, x: Any) -> Any:
+        end = self.count + x.shape[0]
+        self.rows[self.count : end] = x
+        self.count = end
+        return self.rows[:end].cumsum(0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("wants_grad", [False, True])
+def test_writes_at_a_place_that_is_an_attribute(backend: str, wants_grad: bool) -> None:
+    plain, cached = Kept(), Kept()
+    compiled = torch.compile(cached, backend=backend)
+    with torch.set_grad_enabled(wants_grad):
+        for n in (5, 1, 1, 1, 3, 2, 1, 7, 1, 1, 4):
+            x = torch.randn(n, 4)
+            torch.testing.assert_close(compiled(x), plain(x))
+            assert cached.count == plain.count and torch.equal(cached.rows, plain.rows)
