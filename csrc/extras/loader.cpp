@@ -87,7 +87,7 @@ struct Mapping {
 
 class Image {
  public:
-  explicit Image(File file) : file_(file) {}
+  Image(File file, PyObject* find) : file_(file), find_(find) {}
 
   PyObject* load() {
     read_headers();
@@ -172,7 +172,7 @@ class Image {
       if (symbol.st_shndx == SHN_UNDEF) {
         if (!symbol.st_name) continue;
         const std::string name = file_.text(section(names_), symbol.st_name);
-        void* found = dlsym(RTLD_DEFAULT, name.c_str());
+        void* found = outside(name);
         if (!found) refuse("the object calls " + name + ", which this process does not have");
         addresses_[k] = static_cast<uint8_t*>(found);
         external_[k] = true;
@@ -186,6 +186,19 @@ class Image {
       const uint64_t address = reinterpret_cast<uint64_t>(addresses_[k]);
       std::memcpy(slot(k), &address, 8);
     }
+  }
+
+  // A function that the object calls and does not have: the caller's, or one of the process.
+  void* outside(const std::string& name) const {
+    if (find_ != Py_None) {
+      PyObject* answer = PyObject_CallFunction(find_, "s", name.c_str());
+      if (!answer) refuse("a name was not found");  // the error that is set tells why
+      void* address = answer == Py_None ? nullptr : PyLong_AsVoidPtr(answer);
+      Py_DECREF(answer);
+      if (PyErr_Occurred()) refuse("a name has no address");
+      if (address) return address;
+    }
+    return dlsym(RTLD_DEFAULT, name.c_str());
   }
 
   uint8_t* stub(size_t k) const { return stubs_ + k * kStubSize; }
@@ -327,6 +340,7 @@ class Image {
   }
 
   File file_;
+  PyObject* find_;
   std::vector<Elf64_Shdr> sections_;
   std::vector<uint64_t> placed_;  // offset in the image, or kNowhere
   std::vector<Elf64_Sym> symbols_;
@@ -339,21 +353,23 @@ class Image {
 };
 
 PyMethodDef kMethods[] = {
-    {"load_object", guarded<load_object>, METH_O,
-     "load_object(bytes) -> {symbol: address}: map a relocatable ELF object."},
+    {"load_object", guarded<load_object>, METH_VARARGS,
+     "load_object(bytes, find=None) -> {symbol: address}: map a relocatable ELF object."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
 
-PyObject* load_object(PyObject*, PyObject* bytes) {
-  char* data = nullptr;
-  Py_ssize_t size = 0;
-  if (PyBytes_AsStringAndSize(bytes, &data, &size)) return nullptr;
+PyObject* load_object(PyObject*, PyObject* args) {
+  PyObject* bytes = nullptr;
+  PyObject* find = Py_None;
+  if (!PyArg_ParseTuple(args, "S|O:load_object", &bytes, &find)) return nullptr;
+  const File file{reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytes)),
+                  static_cast<uint64_t>(PyBytes_GET_SIZE(bytes))};
   try {
-    return Image(File{reinterpret_cast<const uint8_t*>(data), static_cast<uint64_t>(size)}).load();
+    return Image(file, find).load();
   } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, error.what());
     return nullptr;
   }
 }

@@ -5,10 +5,11 @@
 
 namespace rl {
 
-// load_object(bytes) -> {symbol: address}. Holds the interpreter lock. The code stays mapped until the process ends:
+// load_object(bytes, find=None) -> {symbol: address}. Functions that the object calls and does not have are asked of
+// `find(name)`, which gives an address or None, then of the process. Holds the interpreter lock. The code stays mapped:
 // plans keep bare addresses, and a process makes a bounded number of kernels. Raises ValueError for anything that is
 // not a complete, well-formed object for this machine, and never reads or writes outside what it checked.
-PyObject* load_object(PyObject* self, PyObject* bytes);
+PyObject* load_object(PyObject* self, PyObject* args);
 
 int init_loader(PyObject* module);  // adds load_object
 

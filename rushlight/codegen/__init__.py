@@ -33,11 +33,12 @@ def _host_object(nest: Nest) -> bytes:
     if "asm" in words:
         show("asm", nest.name, emit_asm(nest))
     with waiting_for(f"compiling the kernel {nest.name}"):
-        return emit_object(nest)
+        return emit_object(nest, shares=True)
 
 
-def emit_llvm(nest: Nest, target: str = "host") -> str:
-    """LLVM IR text. Targets: host, x86-64-avx2, x86-64-avx512, aarch64, riscv64, wasm32, nvptx64."""
+def emit_llvm(nest: Nest, target: str = "host", shares: bool = False) -> str:
+    """LLVM IR text. Targets: host, x86-64-avx2, x86-64-avx512, aarch64, riscv64, wasm32, nvptx64. `shares`: without the
+    functions of tiles that kernels of one process have in common."""
     from ..loops.verify import verify  # these, and LLVM behind them, load only when a kernel is new
     from .cpu import resolve_target
     from .lower import lower_nest
@@ -45,7 +46,7 @@ def emit_llvm(nest: Nest, target: str = "host") -> str:
 
     verify(nest)
     target = resolve_target(target)
-    return lower_for_gpu(nest, target) if target.is_gpu else lower_nest(nest, target)
+    return lower_for_gpu(nest, target) if target.is_gpu else lower_nest(nest, target, shares)
 
 
 def emit_asm(nest: Nest, target: str = "host") -> str:
@@ -55,11 +56,11 @@ def emit_asm(nest: Nest, target: str = "host") -> str:
     return compile_ir(emit_llvm(nest, target), resolve_target(target), "asm")
 
 
-def emit_object(nest: Nest, target: str = "host") -> bytes:
-    """A relocatable object file with the kernel as a global function named like the nest."""
+def emit_object(nest: Nest, target: str = "host", shares: bool = False) -> bytes:
+    """A relocatable object file with the kernel as a global function named like the nest; `shares` as above."""
     from .cpu import compile_ir, resolve_target
 
-    return compile_ir(emit_llvm(nest, target), resolve_target(target), "object")
+    return compile_ir(emit_llvm(nest, target, shares), resolve_target(target), "object")
 
 
 def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:

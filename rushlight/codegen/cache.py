@@ -117,9 +117,18 @@ def source_of(address: int) -> Nest | None:
 
 
 def load_code(code: bytes) -> dict[str, int]:
+    """Addresses of an object's functions, mapped into this process."""
     from .._C import load_object  # the native module is not needed to generate code for other machines
 
-    return load_object(code)
+    return load_object(code, _shared)
+
+
+def _shared(name: str) -> int | None:
+    """The address of a function that kernels have in common."""
+    from .tile_objects import make_tiles, tile_object  # most kernels call none
+
+    tiles = tile_object(name)
+    return None if tiles is None else kernel(tiles, make_tiles).address
 
 
 def load_entry(name: str, key: bytes) -> int | None:

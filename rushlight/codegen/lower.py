@@ -37,7 +37,7 @@ from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
-from .tile_functions import TileShape, multiply_function, pack_function
+from .tile_functions import TileFunction, TileShape, multiply_function, pack_function
 from .vectorize import Addressing
 from .widths import choose_width, wants_single_vectors
 
@@ -47,8 +47,9 @@ ZERO = const(0, "i64")
 class Lowering(Addressing):
     """The state of lowering one nest; `text()` is the result."""
 
-    def __init__(self, nest: Nest, target: Target) -> None:
+    def __init__(self, nest: Nest, target: Target, shares: bool = False) -> None:
         self.nest, self.target = nest, target
+        self.shares = shares  # functions of tiles are declared only: tile_objects.py has them
         self.out = p.Output(saturate=not target.triple.startswith("x86"), rounds_to_bf16=target.is_gpu)
         entry = Scope(0, "entry")
         self.scopes = [entry]
@@ -481,13 +482,22 @@ class Lowering(Addressing):
                 texts.append(f"ptr {self.scalar_address(item[0], reg, element, self.scopes[-1].depth)}")
             else:
                 texts.append(f"{p.REGISTER[reg.code]} {reg.parts[0]}")
-        name, functions, declared = function
-        self.functions.update(functions)
-        self.out.declared.update({line[line.index("@") : line.index("(")]: line for line in declared})
-        self.scopes[-1].lines.append(f"  call void @{name}({', '.join(texts)})")
+        self.have(function)
+        self.scopes[-1].lines.append(f"  call void @{function.name}({', '.join(texts)})")
         self.forget({("operand", k) for k in stored_operands((s,))})
 
-    def tile_call(self, s: Pack | Multiply) -> tuple:
+    def have(self, function: TileFunction) -> None:
+        """A function in the module, or declared there."""
+        if self.shares:
+            declared = [function.declaration()]
+        else:
+            declared = function.intrinsics()
+            for each in (*function.callees(), function):
+                if each.name not in self.functions:
+                    self.functions.update(each.texts())
+        self.out.declared.update({line[line.index("@") : line.index("(")]: line for line in declared})
+
+    def tile_call(self, s: Pack | Multiply) -> tuple[TileFunction, list]:
         """The function, and what it is given: values, and (operand, place) pairs for addresses."""
         shape = TileShape(self.nest.operands[s.a if isinstance(s, Multiply) else s.source].code, self.target)
         if isinstance(s, Pack):
@@ -700,11 +710,11 @@ def stored_operands(body: Sequence[Statement]) -> set[int]:
 
 
 
-def lower_nest(nest: Nest, target: Target) -> str:
-    """LLVM IR text of the kernel; named calls are expanded first."""
+def lower_nest(nest: Nest, target: Target, shares: bool = False) -> str:
+    """LLVM IR text of the kernel; named calls are expanded first. `shares`: functions of tiles are elsewhere."""
     if target.vector_bits:
         nest = in_tiles(in_memory_order(nest))
-    return Lowering(expand_calls(nest, target), target).text()
+    return Lowering(expand_calls(nest, target), target, shares).text()
 
 
 def expand_calls(nest: Nest, target: Target) -> Nest:

@@ -1,7 +1,7 @@
 """Tiles of matrix products as functions that kernels call: packing, and multiplying in registers.
 
-Enters: an element type and a `Target`. Leaves: for the statements `Pack` and `Multiply` (loops/nest.py) the name of a
-function, the texts of it and what it calls, and the intrinsics to declare. Refuses nothing: `verify` has.
+Enters: an element type and a `Target`. Leaves: for the statements `Pack` and `Multiply` (loops/nest.py) a
+`TileFunction`: its name, its text, what it calls, and the intrinsics to declare. Refuses nothing: `verify` has.
 
 A tile of results stays in registers while k runs. Rows of the right operand are loaded as vectors; elements of the left
 one, packed side by side, multiply them: broadcast from memory where that is free (x86), taken from lanes of a vector
@@ -18,7 +18,6 @@ from .targets import Target
 from .writer import Number, Reg, Writer, as_reg, declarations
 
 ELEMENTS = {"f32": ("float", 4), "f64": ("double", 8)}
-PREFETCH = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 AHEAD = 16          # values of k between asking for memory that lies in short runs and reading it
 AHEAD_RUN = 4       # the same for long runs, in vectors
 LINE = 64           # bytes of a line of the cache
@@ -39,7 +38,6 @@ EXCHANGE = (
     ("ptr", "source"), ("i64", "line"), ("i64", "first"), ("i64", "last"),
     ("ptr", "target"), ("i64", "pitch"), ("i64", "length"),
 )  # fmt: skip
-Functions = tuple[str, dict[str, str], Sequence[str]]     # name, texts by name, declarations
 
 
 class TileShape(Record):
@@ -74,29 +72,82 @@ class TileShape(Record):
         return -(-width // self.lanes) * self.lanes
 
 
+class TileFunction(Record):
+    """One function, by all that its text depends on. `kind` says what the numbers in `sizes` are: of `multiply` the
+    rows and vectors of a tile, and the elements between values of k (0: a parameter); of `pack` the lines of a strip,
+    and whether they are always runs of memory; `exchange` has none."""
+
+    kind: str
+    shape: TileShape
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "_".join([self.kind, self.shape.code, *map(str, self.sizes)])
+
+    @property
+    def params(self) -> tuple[tuple[str, str], ...]:
+        return {"multiply": self.multiply_params, "pack": PACK, "exchange": EXCHANGE}[self.kind]
+
+    @property
+    def multiply_params(self) -> tuple[tuple[str, str], ...]:
+        return MULTIPLY if self.sizes[-1:] != (0,) else (*MULTIPLY, ANY_PITCH)
+
+    def declaration(self) -> str:
+        """For texts that call it and do not have it."""
+        return f"declare void @{self.name}({', '.join(kind for kind, _ in self.params)})"
+
+    def intrinsics(self) -> list[str]:
+        return declarations(self.shape.lanes, self.shape.element).splitlines()
+
+    def callees(self) -> list[TileFunction]:
+        """Functions that several call."""
+        return [TileFunction("exchange", self.shape)] if self.kind == "pack" else []
+
+    def texts(self, linkage: str = "internal ") -> dict[str, str]:
+        """Its text and those of functions that it alone calls, by name."""
+        if self.kind == "multiply":
+            return multiply_texts(self, linkage)
+        return {self.name: (pack_text if self.kind == "pack" else exchange_text)(self, linkage)}
+
+
+def named_function(name: str, target: Target) -> TileFunction | None:
+    """The function of a name; None where there is none."""
+    kind, *rest = name.split("_")
+    count = {"multiply": 3, "pack": 2, "exchange": 0}.get(kind)
+    if len(rest) - 1 != count or rest[0] not in ELEMENTS or not all(word.isdigit() for word in rest[1:]):
+        return None
+    return TileFunction(kind, TileShape(rest[0], target), tuple([int(word) for word in rest[1:]]))
+
+
 # --- multiplying ------------------------------------------------------------------------------------------------------
 
 
-def multiply_function(shape: TileShape, height: int, vectors: int, any_pitch: bool = False) -> Functions:
+def multiply_function(shape: TileShape, height: int, vectors: int, any_pitch: bool = False) -> TileFunction:
     """The function of a `Multiply`: whole tiles at once, edges in smaller ones."""
-    pitch = 0 if any_pitch else shape.pitch(height)
-    name = f"multiply_{shape.code}_{height}x{vectors}_{pitch}"
+    return TileFunction("multiply", shape, (height, vectors, 0 if any_pitch else shape.pitch(height)))
+
+
+def multiply_texts(function: TileFunction, linkage: str) -> dict[str, str]:
+    """Tiles of all heights and widths, and the function that goes through them."""
+    shape, (height, vectors, pitch) = function.shape, function.sizes
     heights = [height, *(h for h in EDGE_ROWS if h < height)]
     texts = {}
     for h in heights:
         for v in range(1, vectors + 1):
             texts[tile_name(shape, h, v, pitch)] = tile_text(shape, h, v, pitch)
-    texts[name] = driver_text(shape, name, heights, vectors, pitch)
-    return name, texts, declarations(shape.lanes, shape.element).splitlines()
+    texts[function.name] = driver_text(function, heights, linkage)
+    return texts
 
 
 def tile_name(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
     return f"tile_{shape.code}_{rows}x{vectors}_{pitch}"
 
 
-def driver_text(shape: TileShape, name: str, heights: Sequence[int], vectors: int, pitch: int) -> str:
+def driver_text(function: TileFunction, heights: Sequence[int], linkage: str) -> str:
     """Tiles over rows x columns, from tall to low: the number of vectors is that of the columns."""
-    w = Writer(name, MULTIPLY if pitch else (*MULTIPLY, ANY_PITCH), "internal ")
+    shape, (_, vectors, pitch) = function.shape, function.sizes
+    w = Writer(function.name, function.params, linkage)
     first: Number = 0
     for height in heights:
         stop = w["rows"] if height == 1 else w.sub(w["rows"], height - 1)
@@ -191,10 +242,17 @@ def write_tile(w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill
 # --- packing ----------------------------------------------------------------------------------------------------------
 
 
-def pack_function(shape: TileShape, width: int, only_runs: bool = False) -> Functions:
-    """The function of a `Pack`: lines that are runs of memory are exchanged in registers, others copied in vectors."""
-    name, pitch, lanes = f"pack_{shape.code}_{width}{'_runs' if only_runs else ''}", shape.pitch(width), shape.lanes
-    w = Writer(name, PACK, "internal ")
+def pack_function(shape: TileShape, width: int, only_runs: bool = False) -> TileFunction:
+    """The function of a `Pack`."""
+    return TileFunction("pack", shape, (width, int(only_runs)))
+
+
+def pack_text(function: TileFunction, linkage: str) -> str:
+    """Lines that are runs of memory are exchanged in registers, others copied in vectors."""
+    shape, (width, only_runs) = function.shape, function.sizes
+    pitch, lanes = shape.pitch(width), shape.lanes
+    exchange = function.callees()[0].name
+    w = Writer(function.name, PACK, linkage)
     runs = w.compare("eq", w["step"], 1)
     with w.when(runs), w.loop(0, w["count"]) as strip:
         target, first = w.mul(strip.i, w["apart"]), w.mul(strip.i, width)
@@ -202,11 +260,11 @@ def pack_function(shape: TileShape, width: int, only_runs: bool = False) -> Func
         with w.loop(0, width, lanes) as group:
             place = w.at(w["target"], w.add(target, group.i), shape.element)
             lines = (w["source"], w["line"], w.add(first, group.i), last)
-            w.call(exchange_name(shape), *lines, place, as_reg(pitch), w["length"])
+            w.call(exchange, *lines, place, as_reg(pitch), w["length"])
         copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
     if not only_runs:
         copy_lines(w, shape, width, runs)
-    return name, {exchange_name(shape): exchange_text(shape), name: w.text()}, [PREFETCH]
+    return w.text()
 
 
 def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
@@ -227,14 +285,10 @@ def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
             copy_elements(w, shape, width, w.mul(strip.i, width), w.mul(strip.i, w["apart"]), 0, pitch)
 
 
-def exchange_name(shape: TileShape) -> str:
-    return f"exchange_{shape.code}"
-
-
-def exchange_text(shape: TileShape) -> str:
+def exchange_text(function: TileFunction, linkage: str) -> str:
     """`lanes` lines, from runs of memory to vectors over lines: a function, for packs of all widths are made of it."""
-    w = Writer(exchange_name(shape), EXCHANGE, "internal ")
-    lanes = shape.lanes
+    w = Writer(function.name, EXCHANGE, linkage)
+    shape, lanes = function.shape, function.shape.lanes
     # Asked for ahead of time: what follows in long lines, the next lines after short ones.
     ahead = w.select(w.compare("sgt", w["length"], AHEAD_RUN * lanes), AHEAD_RUN * lanes, w.mul(w["line"], lanes))
     lines = [w.min(w.add(w["first"], r), w["last"]) for r in range(lanes)]

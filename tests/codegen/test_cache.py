@@ -198,6 +198,47 @@ attributes #0 = {{ nounwind }}
     missing = text.replace("@cbrt", "@no_such_function_anywhere")
     with pytest.raises(ValueError, match="no_such_function_anywhere"):
         load_object(compile_ir(missing, host_target()))
+    asked = []
+    triple = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: 3 * x)
+    address = ctypes.cast(triple, ctypes.c_void_p).value
+    found = load_object(compile_ir(missing, host_target()), lambda name: asked.append(name) or address)
+    assert asked == ["no_such_function_anywhere"]
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(found["root"])(1) == 81.0
+    assert "root" in load_object(compile_ir(text, host_target()), lambda name: None)     # the process has it
+    with pytest.raises(ZeroDivisionError):
+        load_object(compile_ir(missing, host_target()), lambda name: 1 // 0)
+    with pytest.raises(TypeError):
+        load_object(compile_ir(missing, host_target()), lambda name: "somewhere")
+
+
+def test_products_share_their_tiles(folder, monkeypatch):
+    """Two kernels of products: their tiles are made once, kept once, and made again where their entry is damaged."""
+    from rushlight.codegen import tile_objects
+    from rushlight.codegen.schedule.cpu_product import product_nest
+
+    names: list[str] = []
+    original = tile_objects.make_tiles
+    monkeypatch.setattr(tile_objects, "make_tiles", lambda tiles: names.append(tiles.name) or original(tiles))
+    nests = [product_nest("f64", None, form) for form in ("packed", "own")]
+    for nest in nests:
+        codegen.compile(nest)
+    assert len(names) == len(set(names)) and any(name.startswith("multiply_f64") for name in names)
+    assert len(kernels_in(folder)) == len(nests) + len(names)
+    count = len(names)
+    forget()
+    for nest in nests:
+        codegen.compile(nest)
+    assert len(names) == count
+    forget()
+    multiply = next(name for name in names if name.startswith("multiply_f64"))
+    entry = folder / cache.key_of(tile_objects.TileObject(multiply)).hex()
+    entry.write_bytes(entry.read_bytes()[:-100])
+    codegen.compile(nests[0])
+    assert names[count:] == [multiply]
+    assert cache._shared("sin") is None
+    with pytest.raises(ValueError, match="multiply_f64_0"):
+        cache._shared("multiply_f64_0")
+    assert "declare void @multiply" not in codegen.emit_llvm(nests[0])      # for other machines it is whole
 
 
 def test_show_prints_each_layer(folder, monkeypatch, capfd):
