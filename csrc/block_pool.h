@@ -3,6 +3,7 @@
 // callers lock.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <set>
 
@@ -17,18 +18,21 @@ struct Block {
   bool is_free;
   void* owner = nullptr;   // of the allocator's choosing: a stream's pool
   void* extra = nullptr;   // likewise
+  bool is_absent = false;  // address space without memory: neither free nor lent
+  uint64_t freed_at = 0;   // of the allocator's own counting
 };
 
 class BlockPool {
  public:
-  // The smallest free block that is large enough, cut to size; null if there is none.
-  Block* take(size_t want) {
+  // The smallest free block that is large enough, and no larger than `most`, cut to size unless `whole`; null if there
+  // is none.
+  Block* take(size_t want, size_t most = SIZE_MAX, bool whole = false) {
     Block probe{nullptr, want, 0, nullptr, nullptr, true};
     auto it = free_.lower_bound(&probe);
-    if (it == free_.end()) return nullptr;
+    if (it == free_.end() || (*it)->size > most) return nullptr;
     Block* b = *it;
     free_.erase(it);
-    if (b->size > want) cut(b, want);
+    if (b->size > want && !whole) cut(b, want);
     b->is_free = false;
     return b;
   }

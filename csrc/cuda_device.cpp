@@ -29,6 +29,7 @@ struct Driver {
   int (*set_current)(Handle);
   int (*allocate)(uint64_t*, size_t);
   int (*free)(uint64_t);
+  int (*memory)(size_t*, size_t*);
   int (*from_host)(uint64_t, const void*, size_t, Handle);
   int (*to_host)(void*, uint64_t, size_t, Handle);
   int (*within)(uint64_t, uint64_t, size_t, Handle);
@@ -98,6 +99,8 @@ uint64_t place(const void* address) { return reinterpret_cast<uint64_t>(address)
 int allocate(void*, int unit, size_t nbytes, void** address) {
   if (int status = enter(unit)) return status;
   uint64_t at = 0;
+  size_t free = 0, all = 0;
+  if (asks_first && !driver.memory(&free, &all) && nbytes > free) return failed("allocate", kOutOfMemory);
   int status = done("allocate", driver.allocate(&at, nbytes));
   *address = reinterpret_cast<void*>(at);
   return status;
@@ -545,6 +548,7 @@ bool find_functions(void* library) {
       FUNCTION(set_current, "cuCtxSetCurrent"),
       FUNCTION(allocate, "cuMemAlloc_v2"),
       FUNCTION(free, "cuMemFree_v2"),
+      FUNCTION(memory, "cuMemGetInfo_v2"),
       FUNCTION(from_host, "cuMemcpyHtoDAsync_v2"),
       FUNCTION(to_host, "cuMemcpyDtoHAsync_v2"),
       FUNCTION(within, "cuMemcpyDtoDAsync_v2"),
@@ -587,6 +591,7 @@ PyObject* py_open(PyObject*, PyObject* path) {
     if (int code = driver.count(&found))
       return failed("devices", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
     num_units = std::min(found, kMostUnits);
+    find_address_space(&table);
     pthread_atfork(nullptr, nullptr, [] {
       current = -1;
       is_forked = true;
@@ -664,6 +669,12 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
+
+bool cuda::asks_first = false;
+
+int cuda::make_current(int unit) { return enter(unit); }
+
+int cuda::status_of(const char* what, int code) { return done(what, code); }
 
 void* cuda::find_function(const char* name) { return opened ? dlsym(opened, name) : nullptr; }
 

@@ -44,6 +44,17 @@ int compute_of(int type);         // the library's number for how products of a 
 // cuda_blas_light.cpp: c = a @ b + bias, operands in this order; false where the library does not do it.
 bool launch_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& launch);
 
+// A unit's context becomes this thread's; a status.
+int make_current(int unit);
+
+extern bool asks_first;   // whether so much memory is free is asked before it is taken
+
+// What a driver's answer means as a status, and for the table's `error`.
+int status_of(const char* what, int code);
+
+// cuda_segments.cpp: address space that expands, where the driver has it.
+void find_address_space(const RushlightDevice* table);
+
 // A function of the driver, which must be open; null where it has none of this name.
 void* find_function(const char* name);
 
@@ -60,6 +71,7 @@ int init_cuda_host(PyObject* module);
 int init_cuda_dnn(PyObject* module);
 int init_cuda_replay(PyObject* module);
 int init_cuda_blas_light(PyObject* module);
+int init_cuda_segments(PyObject* module);
 int init_cuda(PyObject* module);
 
 }  // namespace rl

@@ -1,7 +1,11 @@
 // Host memory that a unit reads and writes by itself (pinned memory), cached: taking it from the driver costs as much
 // as copying megabytes. A block that was given back while a copy may still use it waits for the marks of that copy.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "boundary.h"
 #include "cuda_device.h"
@@ -13,7 +17,7 @@ namespace rl {
 namespace {
 
 constexpr unsigned kPortable = 1;       // for all units
-constexpr size_t kLeast = 512;
+constexpr size_t kLeast = 512, kPage = 4096;
 
 struct Mark {
   Unit* unit;
@@ -24,7 +28,15 @@ struct Pinned {
   char* data;
   size_t size;
   std::vector<Mark> marks;
+  bool is_registered = false;           // the host's own memory, made known to the driver
 };
+
+struct Settings {
+  bool registers = false;               // take memory from the host and pin it then
+  int threads = 1;                      // that touch its pages first
+  size_t most_rounded = SIZE_MAX;       // larger requests are not rounded to a power of two,
+  size_t most_cached = SIZE_MAX;        // and larger blocks are unpinned when they are free
+} settings;
 
 struct Stats {
   size_t allocated = 0, peak_allocated = 0, held = 0, peak_held = 0, allocations = 0, frees = 0, segments = 0;
@@ -32,6 +44,8 @@ struct Stats {
 
 int (*host_allocate)(void**, size_t, unsigned) = nullptr;
 int (*host_free)(void*) = nullptr;
+int (*host_register)(void*, size_t, unsigned) = nullptr;
+int (*host_unregister)(void*) = nullptr;
 std::mutex lock;
 std::multimap<size_t, Pinned*> idle;
 std::vector<Pinned*> waiting;           // given back, with marks that were not reached
@@ -48,10 +62,45 @@ bool is_done(Pinned* block) {
   return true;
 }
 
+// Pages are there before the driver is asked to pin them: threads do that at once.
+void touch(char* data, size_t size) {
+  std::vector<std::thread> others;
+  size_t share = (size / static_cast<size_t>(settings.threads) + kPage) / kPage * kPage;
+  for (size_t at = share; at < size; at += share)
+    others.emplace_back([=] { memset(data + at, 0, std::min(share, size - at)); });
+  memset(data, 0, std::min(share, size));
+  for (std::thread& t : others) t.join();
+}
+
+Pinned* pin(size_t size) {
+  void* data = nullptr;
+  if (!settings.registers) {
+    if (host_allocate(&data, size, kPortable)) return nullptr;
+    return new Pinned{static_cast<char*>(data), size, {}};
+  }
+  if (posix_memalign(&data, kPage, size)) return nullptr;
+  touch(static_cast<char*>(data), size);
+  if (host_register(data, size, kPortable)) return free(data), nullptr;
+  return new Pinned{static_cast<char*>(data), size, {}, true};
+}
+
+void unpin(Pinned* block) {
+  if (block->is_registered) host_unregister(block->data), free(block->data);
+  else host_free(block->data);
+  stats.held -= block->size;
+  stats.segments--;
+  delete block;
+}
+
+void keep(Pinned* block) {
+  if (block->size > settings.most_cached) unpin(block);
+  else idle.emplace(block->size, block);
+}
+
 void collect() {
   for (size_t i = 0; i < waiting.size();) {
     if (is_done(waiting[i])) {
-      idle.emplace(waiting[i]->size, waiting[i]);
+      keep(waiting[i]);
       waiting[i] = waiting.back();
       waiting.pop_back();
     } else {
@@ -61,12 +110,7 @@ void collect() {
 }
 
 void free_idle() {
-  for (auto& [size, block] : idle) {
-    host_free(block->data);
-    stats.held -= size;
-    stats.segments--;
-    delete block;
-  }
+  for (auto& [size, block] : idle) unpin(block);
   idle.clear();
 }
 
@@ -75,12 +119,13 @@ void release_pinned(Storage* s) {
   auto* block = static_cast<Pinned*>(s->context);
   stats.allocated -= block->size;
   stats.frees++;
-  if (block->marks.empty()) idle.emplace(block->size, block);
+  if (block->marks.empty()) keep(block);
   else waiting.push_back(block);
 }
 
 Pinned* take(size_t nbytes) {
   size_t size = kLeast;
+  if (nbytes > settings.most_rounded) size = (nbytes + kLeast - 1) / kLeast * kLeast;
   while (size < nbytes) size *= 2;
   std::lock_guard<std::mutex> guard(lock);
   collect();
@@ -89,12 +134,10 @@ Pinned* take(size_t nbytes) {
     block = found->second;
     idle.erase(found);
   } else {
-    void* data = nullptr;
-    if (host_allocate(&data, size, kPortable)) {
+    if (!(block = pin(size))) {
       free_idle();
-      if (host_allocate(&data, size, kPortable)) return nullptr;
+      if (!(block = pin(size))) return nullptr;
     }
-    block = new Pinned{static_cast<char*>(data), size, {}};
     stats.held += size;
     stats.segments++;
     stats.peak_held = std::max(stats.peak_held, stats.held);
@@ -125,7 +168,9 @@ PyObject* py_pinned(PyObject*, PyObject* number) {
   if (!host_allocate) {
     host_allocate = reinterpret_cast<decltype(host_allocate)>(cuda::find_function("cuMemHostAlloc"));
     host_free = reinterpret_cast<decltype(host_free)>(cuda::find_function("cuMemFreeHost"));
-    if (!host_allocate || !host_free)
+    host_register = reinterpret_cast<decltype(host_register)>(cuda::find_function("cuMemHostRegister_v2"));
+    host_unregister = reinterpret_cast<decltype(host_unregister)>(cuda::find_function("cuMemHostUnregister"));
+    if (!host_allocate || !host_free || !host_register || !host_unregister)
       return host_allocate = nullptr, PyErr_SetString(PyExc_RuntimeError, "pin_memory: the driver is too old"), nullptr;
     note_pinned = note_use;
   }
@@ -163,6 +208,16 @@ PyObject* py_stats(PyObject*, PyObject* reset) {
                        stats.allocations, "frees", stats.frees, "segments", stats.segments);
 }
 
+// cuda_pinned_settings(registers, threads, most_rounded, most_cached)
+PyObject* py_settings(PyObject*, PyObject* args) {
+  int registers, threads;
+  unsigned long long most_rounded, most_cached;
+  if (!PyArg_ParseTuple(args, "piKK", &registers, &threads, &most_rounded, &most_cached)) return nullptr;
+  std::lock_guard<std::mutex> guard(lock);
+  settings = {registers != 0, threads, most_rounded, most_cached};
+  Py_RETURN_NONE;
+}
+
 PyObject* py_empty(PyObject*, PyObject*) {
   std::lock_guard<std::mutex> guard(lock);
   collect();
@@ -174,6 +229,8 @@ PyMethodDef functions[] = {
     {"cuda_pinned", guarded<py_pinned>, METH_O, "cuda_pinned(nbytes): a tensor of bytes in pinned host memory"},
     {"is_pinned", guarded<py_is_pinned>, METH_O, "whether a tensor's memory is pinned"},
     {"cuda_pinned_stats", guarded<py_stats>, METH_O, "cuda_pinned_stats(reset_peak): what is pinned"},
+    {"cuda_pinned_settings", guarded<py_settings>, METH_VARARGS,
+     "cuda_pinned_settings(registers, threads, most_rounded, most_cached): how host memory is pinned and kept"},
     {"cuda_empty_pinned", guarded<py_empty>, METH_NOARGS, "unpin memory that nobody uses"},
     {}};
 

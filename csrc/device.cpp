@@ -546,12 +546,13 @@ PyObject* py_unit_snapshot(PyObject*, PyObject* device) {
 
 PyObject* py_limit_unit(PyObject*, PyObject* args) {
   PyObject* device;
-  unsigned long long nbytes;
+  unsigned long long nbytes, total = 0;
   Device d;
-  if (!PyArg_ParseTuple(args, "OK", &device, &nbytes) || !parse_device(device, &d)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OK|K", &device, &nbytes, &total) || !parse_device(device, &d)) return nullptr;
   Unit* unit = find_unit(d);
   if (!unit) return nullptr;
   unit->limit = nbytes;
+  if (total) unit->total = total;
   Py_RETURN_NONE;
 }
 
@@ -682,7 +683,12 @@ PyMethodDef functions[] = {
      "that takes a detour"},
     {"set_sync_mode", guarded<py_set_sync_mode>, METH_O, "set_sync_mode(mode): 1 warns of waits for a device, 2 refuses"},
     {"new_memory_pool", guarded<py_new_memory_pool>, METH_VARARGS,
-     "new_memory_pool(take=0, give=0): the number of a pool of memory, which two functions may give and take back"},
+     "new_memory_pool(take=0, give=0, serves_full=False, is_whole=False): the number of a pool of memory, which two "
+     "functions may give and take back; a full device may have of it, and it may not cut its segments"},
+    {"set_memory_settings", guarded<py_set_memory_settings>, METH_VARARGS,
+     "set_memory_settings(most_cut, most_spare, middle_segment, divisions, collect_at, expands): how memory is cached"},
+    {"set_memory_source", guarded<py_set_memory_source>, METH_VARARGS,
+     "set_memory_source(take=0, give=0, segments=False): functions that each tensor's memory comes from"},
     {"choose_memory_pool", guarded<py_choose_memory_pool>, METH_VARARGS,
      "choose_memory_pool(number, device): where this thread's memory comes from; 0 ends the last choice"},
     {"release_memory_pool", guarded<py_release_memory_pool>, METH_O, "nobody will ask for a pool's memory again"},
@@ -693,7 +699,8 @@ PyMethodDef functions[] = {
     {"set_memory_history", guarded<py_set_memory_history>, METH_O,
      "set_memory_history(callable): called as (action, unit, address, size) for every block taken and given back"},
     {"unit_snapshot", guarded<py_unit_snapshot>, METH_O, "the segments and blocks that the allocator holds"},
-    {"limit_unit", guarded<py_limit_unit>, METH_VARARGS, "limit_unit(device, nbytes): hold no more than so many bytes"},
+    {"limit_unit", guarded<py_limit_unit>, METH_VARARGS,
+     "limit_unit(device, nbytes, total=0): hold no more than so many bytes, of so many that there are"},
     {"new_stream", guarded<py_new_stream>, METH_VARARGS, "new_stream(device, priority): the number of a stream"},
     {"keep_stream", guarded<py_keep_stream>, METH_VARARGS,
      "keep_stream(device, number): memory used on a stream is not given back to the device any more"},

@@ -14,6 +14,7 @@ namespace rl {
 struct Storage;
 struct Tensor;
 struct Unit;
+struct Arena;
 
 // Checks whose failure a kernel has written down, or will: one cell each, read when the stream is waited for.
 struct ErrorCells {
@@ -43,16 +44,50 @@ struct Stream {
   std::vector<Block*> waiting;       // freed while another stream may still use them
   bool is_kept = false;              // its memory stays: captured work may use it again at any time
   int pool = 0;                      // of which memory pool this is the part on a stream; 0: the stream itself
+  Arena* arenas[2] = {};             // of small requests, of large ones, where segments expand
 };
 
-// Memory of a pool's own: from the device, or from somebody's functions.
-struct MemoryPool {
-  int number;
+// Where memory comes from: the device, or somebody's functions.
+struct MemorySource {
   void* (*take)(size_t nbytes, int index, void* stream) = nullptr;
   void (*give)(void* address, size_t nbytes, int index, void* stream) = nullptr;
+};
+
+// Memory of a pool's own.
+struct MemoryPool {
+  int number;
+  MemorySource source;
+  bool serves_full = false;          // others may have of it what is free, when the device is full
+  bool is_whole = false;             // its segments are not cut
   std::vector<Stream*> parts;        // by unit and stream
 };
 Stream* pool_part(Stream* stream);   // where this thread's memory for a stream comes from
+
+// How the caching allocator goes about it, on all units (cuda/allocator_settings.py).
+struct MemorySettings {
+  size_t most_cut = SIZE_MAX;                  // blocks of this size and larger are not cut,
+  size_t most_spare = size_t(20) << 20;        // and serve requests that leave no more than this unused
+  size_t middle_segment = size_t(20) << 20;    // what requests of up to 10 MiB share
+  std::vector<size_t> divisions;               // steps between powers of two that sizes are rounded to, from 1 MiB on
+  double collect_at = 0;                       // share of the memory from which on idle segments are given back
+  bool expands = false;                        // segments are address space that is filled as needed
+};
+
+// Address space of a device that is filled with memory piece by piece (device_arena.cpp).
+struct AddressSpace {
+  const RushlightDevice* table = nullptr;      // whose units have it; null where none does
+  int (*reserve)(int index, size_t nbytes, void** address) = nullptr;
+  int (*fill)(int index, void* address, size_t nbytes, size_t page) = nullptr;   // pages can be cleared one by one
+  int (*clear)(int index, void* address, size_t nbytes) = nullptr;
+};
+extern AddressSpace address_space;
+
+// Blocks one behind the other over all of a stretch of address space; the last one is absent.
+struct Arena {
+  char* base;
+  size_t page;
+  Block* first;
+};
 
 struct UnitStats {
   size_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0, total_allocated = 0, total_freed = 0;
@@ -66,6 +101,7 @@ struct Unit {
   std::vector<Stream*> streams;      // never empty; never shrinks
   std::vector<Block*> segments;      // the first block of each
   size_t limit = SIZE_MAX;           // bytes that may be held from the device
+  size_t total = 0;                  // bytes of the device, where somebody said so
 };
 
 inline const RushlightDevice* table_of(Device device) { return kDevices[device.type].table; }
@@ -94,10 +130,12 @@ bool device_take(Storage* storage, size_t nbytes);
 bool device_empty_cache(Unit* unit);
 PyObject* py_set_memory_history(PyObject*, PyObject* callable);
 PyObject* py_set_full_report(PyObject*, PyObject* callable);
+PyObject* py_set_memory_settings(PyObject*, PyObject* given);
+PyObject* py_set_memory_source(PyObject*, PyObject* args);
 PyObject* py_new_memory_pool(PyObject*, PyObject* args);
 PyObject* py_choose_memory_pool(PyObject*, PyObject* args);
 PyObject* py_release_memory_pool(PyObject*, PyObject* given);
-// [(address, size, stream, is_large, [(address, size, state), ...], pool), ...]
+// [(address, size, stream, is_large, [(address, size, state), ...], pool, is_expandable), ...]
 PyObject* device_snapshot(Unit* unit);
 void device_used_on(Storage* storage,
                     Stream* stream);  // its memory is not reused before what is queued on `stream` at its end is done

@@ -3,9 +3,12 @@
 // in order. Memory that another stream uses as well (`device_used_on`) waits for that stream too.
 //
 // No function of a device is called under the lock: one in Python may let another thread run, which would wait for it.
+#include <algorithm>
+#include <bit>
 #include <set>
 
-#include "device.h"
+#include "boundary.h"
+#include "device_arena.h"
 #include "storage.h"
 
 namespace rl {
@@ -14,8 +17,12 @@ namespace {
 
 constexpr size_t kSmall = size_t(1) << 20;      // requests up to here share small segments
 constexpr size_t kMiddle = size_t(10) << 20;    // and up to here larger ones; beyond, a segment each
-constexpr size_t kSmallSegment = size_t(2) << 20, kMiddleSegment = size_t(20) << 20;
+constexpr size_t kSmallSegment = size_t(2) << 20;
 
+MemorySettings settings;
+MemorySource source;             // of all memory, where somebody gave functions for it
+bool source_gives_segments = false;
+uint64_t clock_of_frees = 0;
 SpinLock lock;
 
 struct Guard {
@@ -48,7 +55,19 @@ Block* lend(Block* b) {
 BlockPool& pool_of(Stream* stream, size_t size) { return stream->pools[size > kSmall]; }
 
 // A segment serves small requests or large ones, which its blocks remember: `warm` is 0 in the small ones.
-void put_back(Block* b) { stream_of(b)->pools[b->warm != 0].put(b); }
+void put_back(Block* b) { stream_of(b)->pools[b->warm != 0].put(b)->freed_at = ++clock_of_frees; }
+
+std::vector<MemoryPool*> memory_pools;     // by number, from 1 on
+MemoryPool* pool_of_part(Stream* part) { return part->pool ? memory_pools[part->pool - 1] : nullptr; }
+
+// A free block for a request, as the settings allow it: large ones are not cut for small requests.
+Block* take_free(Stream* stream, BlockPool& pool, size_t want) {
+  MemoryPool* own = pool_of_part(stream);
+  bool whole = (own && own->is_whole) || want >= settings.most_cut;
+  size_t most = want < settings.most_cut ? settings.most_cut - (settings.most_cut != SIZE_MAX)
+                                         : want + settings.most_spare;
+  return pool.take(want, most, whole);
+}
 
 void empty_bins(Stream* stream) {
   for (auto& bin : stream->bins) {
@@ -66,8 +85,8 @@ Block* take_cached(Stream* stream, size_t want) {
       return lend(b);
     }
   }
-  if (Block* b = pool_of(stream, want).take(want)) return lend(b);
-  return nullptr;
+  Block* b = take_free(stream, pool_of(stream, want), want);
+  return b ? lend(b) : nullptr;
 }
 
 void give_back(Block* b) {
@@ -113,28 +132,63 @@ bool collect_waiting(Stream* stream, bool wait) {
   return ok;
 }
 
-std::vector<MemoryPool*> memory_pools;     // by number, from 1 on
 thread_local std::vector<MemoryPool*> chosen_pools;   // those of `with use_mem_pool`, the innermost last
 thread_local std::vector<Unit*> chosen_units;
 
-MemoryPool* pool_of_part(Stream* part) { return part->pool ? memory_pools[part->pool - 1] : nullptr; }
+// Whose functions a stream's segments come from; without any, the device's.
+MemorySource source_of(Stream* stream) {
+  MemoryPool* pool = pool_of_part(stream);
+  if (pool && pool->source.take) return pool->source;
+  return source_gives_segments ? source : MemorySource{};
+}
 
 int segment_take(Stream* stream, size_t size, void** address) {
   Unit* unit = stream->unit;
-  MemoryPool* pool = pool_of_part(stream);
-  if (!pool || !pool->take) return unit->table->allocate(unit->table->context, unit->device.index, size, address);
-  *address = pool->take(size, unit->device.index, stream->handle);
+  MemorySource from = source_of(stream);
+  if (!from.take) return unit->table->allocate(unit->table->context, unit->device.index, size, address);
+  *address = from.take(size, unit->device.index, stream->handle);
   return *address ? RUSHLIGHT_OK : RUSHLIGHT_OUT_OF_MEMORY;
 }
 
 bool segment_give(Stream* stream, void* address, size_t size) {
   Unit* unit = stream->unit;
-  MemoryPool* pool = pool_of_part(stream);
-  if (pool && pool->give) return pool->give(address, size, unit->device.index, stream->handle), true;
+  MemorySource from = source_of(stream);
+  if (from.give) return from.give(address, size, unit->device.index, stream->handle), true;
   return device_ok(unit, unit->table->free(unit->table->context, unit->device.index, address, size), "free");
 }
 
-bool give_up_segments(Stream* stream) {
+bool give_up(Block* whole) {
+  Stream* stream = stream_of(whole);
+  Unit* unit = stream->unit;
+  bool ok = segment_give(stream, whole->data, whole->size);
+  Guard guard;
+  std::erase(unit->segments, whole);
+  unit->stats.reserved -= whole->size;
+  unit->stats.segments--;
+  delete whole;
+  return ok;
+}
+
+bool empty_arena(Stream* stream, bool large) {
+  Unit* unit = stream->unit;
+  std::vector<Clearing> pages;
+  {
+    Guard guard;
+    pages = plan_clearing(stream->arenas[large], stream->pools[large]);
+  }
+  bool ok = true;
+  for (const Clearing& c : pages) {
+    bool done = device_ok(unit, clear(unit, c), "free");
+    ok &= done;
+    Guard guard;
+    if (done) unit->stats.reserved -= c.end - c.begin;
+    finish_clearing(c, done, stream->pools[large]);
+  }
+  return ok;
+}
+
+// What a stream holds and nobody uses goes back to the device, the segments that `chosen` allows.
+bool give_up_segments(Stream* stream, const std::set<Block*>* chosen = nullptr) {
   if (stream->is_kept) return true;
   std::vector<Block*> whole;
   {
@@ -142,22 +196,77 @@ bool give_up_segments(Stream* stream) {
     empty_bins(stream);
     for (BlockPool& pool : stream->pools) {
       for (Block* b : pool)
-        if (!b->before && !b->after) whole.push_back(b);
+        if (!b->before && !b->after && (!chosen || chosen->count(b))) whole.push_back(b);
       for (Block* b : whole)
         if (b->is_free) pool.remove(b);
     }
   }
-  Unit* unit = stream->unit;
   bool ok = true;
-  for (Block* b : whole) {
-    ok &= segment_give(stream, b->data, b->size);
-    Guard guard;
-    std::erase(unit->segments, b);
-    unit->stats.reserved -= b->size;
-    unit->stats.segments--;
-    delete b;
-  }
+  for (Block* b : whole) ok &= give_up(b);
+  for (bool large : {false, true})
+    if (stream->arenas[large] && !chosen) ok &= empty_arena(stream, large);
   return ok;
+}
+
+// Segments that nobody uses go back, those idle for longest first, until `size` more bytes stay below the threshold.
+bool collect_garbage(Unit* unit, size_t size) {
+  size_t most = unit->limit != SIZE_MAX ? unit->limit : unit->total;
+  auto threshold = static_cast<size_t>(settings.collect_at * static_cast<double>(most));
+  if (!most || unit->stats.reserved + size <= threshold) return true;
+  if (!unit_synchronize(unit)) return false;
+  std::vector<Block*> idle;
+  std::set<Block*> chosen;
+  {
+    Guard guard;
+    for (Stream* stream : unit->streams)
+      for (BlockPool& pool : stream->pools)
+        for (Block* b : pool)
+          if (!b->before && !b->after && !stream->is_kept) idle.push_back(b);
+    std::sort(idle.begin(), idle.end(), [](Block* a, Block* b) { return a->freed_at < b->freed_at; });
+    size_t held = unit->stats.reserved + size;
+    for (Block* b : idle) {
+      if (held <= threshold) break;
+      held -= b->size;
+      chosen.insert(b);
+    }
+  }
+  bool ok = true;
+  for (size_t i = 0; i < unit->streams.size(); i++) ok &= give_up_segments(unit->streams[i], &chosen);
+  return ok;
+}
+
+// More of a stream's address space is filled, so that it has room for `want` bytes.
+Block* expand(Stream* stream, size_t want, int* status) {
+  Unit* unit = stream->unit;
+  bool large = want > kSmall;
+  Arena*& arena = stream->arenas[large];
+  size_t page = large ? rounded(settings.middle_segment, kSmallSegment) : kSmallSegment;
+  if (!arena) {
+    if (!(arena = new_arena(unit, unit->total + unit->total / 8, page, stream, large, status))) return nullptr;
+    unit->stats.segments++;
+  }
+  Growth growth;
+  {
+    Guard guard;
+    growth = plan_growth(arena, stream->pools[large], want);
+  }
+  *status = RUSHLIGHT_OUT_OF_MEMORY;
+  if (growth.run.empty()) return nullptr;
+  bool fits = growth.missing <= unit->limit && unit->stats.reserved <= unit->limit - growth.missing;
+  if (fits) *status = fill(unit, growth);
+  Guard guard;
+  if (*status) return undo_growth(growth, stream->pools[large]), nullptr;
+  UnitStats& stats = unit->stats;
+  stats.reserved += growth.missing;
+  if (stats.reserved > stats.peak_reserved) stats.peak_reserved = stats.reserved;
+  stream->pools[large].put(finish_growth(growth));
+  return lend(stream->pools[large].take(want));
+}
+
+bool expands(Stream* stream) {
+  MemoryPool* pool = pool_of_part(stream);
+  return settings.expands && can_expand(stream->unit) && stream->unit->total && !source_of(stream).take &&
+         !(pool && pool->is_whole);
 }
 
 Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
@@ -176,7 +285,8 @@ Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   auto* whole = new Block{static_cast<char*>(address), size, large ? size : 0, nullptr, nullptr, true, stream};
   unit->segments.push_back(whole);
   stream->pools[large].put(whole);
-  return lend(stream->pools[large].take(want));
+  MemoryPool* pool = pool_of_part(stream);
+  return lend(stream->pools[large].take(want, SIZE_MAX, (pool && pool->is_whole) || want >= settings.most_cut));
 }
 
 PyObject* history = nullptr;       // history(action, index, address, size): what happens to blocks, while recorded
@@ -228,8 +338,32 @@ void raise_full(Unit* unit, size_t nbytes) {
   Py_XDECREF(trace);
 }
 
-Block* take(Stream* stream, size_t nbytes) {
+// Sizes are rounded to whole units of alignment, and to steps between powers of two where settings say so.
+size_t rounded_request(size_t nbytes) {
   size_t want = rounded(nbytes, kDeviceAlign);
+  if (settings.divisions.empty() || want < kDeviceAlign) return want;
+  int power = std::bit_width(nbytes) - 1, from = std::max(0, power - 20);
+  size_t steps = settings.divisions[std::min<size_t>(static_cast<size_t>(from), settings.divisions.size() - 1)];
+  if (steps <= 1 || nbytes <= kDeviceAlign * steps) return want;
+  return rounded(nbytes, std::max(kDeviceAlign, (size_t(1) << power) / steps));
+}
+
+// What pools that serve a full device have left.
+Block* take_of_pools(Stream* stream, size_t want) {
+  Guard guard;
+  for (MemoryPool* pool : memory_pools) {
+    if (!pool->serves_full) continue;
+    for (Stream* part : pool->parts)
+      if (part->unit == stream->unit && part->number == stream->number) {
+        empty_bins(part);
+        if (Block* b = take_cached(part, want)) return b;
+      }
+  }
+  return nullptr;
+}
+
+Block* take(Stream* stream, size_t nbytes) {
+  size_t want = rounded_request(nbytes);
   if (!stream->waiting.empty() && !collect_waiting(stream, false)) return nullptr;
   {
     Guard guard;
@@ -240,17 +374,30 @@ Block* take(Stream* stream, size_t nbytes) {
     }
   }
   Unit* unit = stream->unit;
-  size_t generous = want <= kSmall ? kSmallSegment : want <= kMiddle ? kMiddleSegment : rounded(want, kSmallSegment);
+  MemoryPool* pool = pool_of_part(stream);
+  size_t generous = pool && pool->is_whole ? want
+                    : want <= kSmall       ? kSmallSegment
+                    : want <= kMiddle      ? std::max(settings.middle_segment, rounded(want, kSmallSegment))
+                                           : rounded(want, kSmallSegment);
   int status = 0;
+  if (settings.collect_at > 0 && !collect_garbage(unit, generous)) return nullptr;
+  bool grows = expands(stream);
+  if (grows) {
+    if (Block* b = expand(stream, want, &status)) return b;
+    if (status != RUSHLIGHT_OUT_OF_MEMORY) return device_ok(unit, status, "allocate"), nullptr;
+  }
   for (size_t size : {generous, want}) {
+    if (grows) break;
     if (Block* b = new_segment(stream, size, want, &status)) return b;
     if (status != RUSHLIGHT_OUT_OF_MEMORY) return device_ok(unit, status, "allocate"), nullptr;
     PyErr_Clear();
   }
   unit->stats.retries++;
   if (!device_empty_cache(unit)) return nullptr;
-  if (Block* b = new_segment(stream, want, want, &status)) return b;
+  if (Block* b = grows ? expand(stream, want, &status) : new_segment(stream, want, want, &status)) return b;
   if (status != RUSHLIGHT_OUT_OF_MEMORY) return device_ok(unit, status, "allocate"), nullptr;
+  if (!pool)
+    if (Block* b = take_of_pools(stream, want)) return PyErr_Clear(), b;
   unit->stats.failures++;
   raise_full(unit, nbytes);
   return nullptr;
@@ -286,11 +433,71 @@ void release_block(Storage* s) {
   else give_back(b);
 }
 
+// --- memory that is not cached: each block from somebody's functions, and back to them
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct Direct {
+  Block block;
+  MemorySource from;
+};
+
+void release_direct(Storage* s) {
+  auto* direct = static_cast<Direct*>(s->context);
+  Block* b = &direct->block;
+  Stream* stream = stream_of(b);
+  Unit* unit = stream->unit;
+  const RushlightDevice* table = unit->table;
+  if (history) tell_history("free_completed", unit, b);
+  if (Others* others = others_of(b)) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    for (Stream* other : others->streams) {   // the stream goes on when the others are past it
+      void* event = nullptr;
+      int index = unit->device.index;
+      if (!device_ok(unit, table->record(table->context, index, other->handle, &event), "memory") ||
+          !device_ok(unit, table->wait(table->context, index, stream->handle, event), "memory"))
+        PyErr_WriteUnraisable(nullptr);
+      if (event) table->forget(table->context, index, event);
+    }
+    PyGILState_Release(gil);
+    delete others;
+  }
+  direct->from.give(b->data, b->size, unit->device.index, stream->handle);
+  Guard guard;
+  unit->stats.allocated -= b->size;
+  unit->stats.reserved -= b->size;
+  unit->stats.total_freed += b->size;
+  unit->stats.frees++;
+  delete direct;
+}
+
+bool take_direct(Stream* stream, Storage* s, size_t nbytes) {
+  Unit* unit = stream->unit;
+  size_t want = rounded(nbytes, kDeviceAlign);
+  bool fits = want <= unit->limit && unit->stats.reserved <= unit->limit - want;
+  void* address = fits ? source.take(want, unit->device.index, stream->handle) : nullptr;
+  if (!address) return unit->stats.failures++, raise_full(unit, nbytes), false;
+  auto* direct = new Direct{{static_cast<char*>(address), want, 0, nullptr, nullptr, false, stream}, source};
+  Block* b = &direct->block;
+  {
+    Guard guard;
+    lend(b);
+    unit->stats.reserved += want;
+    if (unit->stats.reserved > unit->stats.peak_reserved) unit->stats.peak_reserved = unit->stats.reserved;
+  }
+  if (history) tell_history("alloc", unit, b);
+  s->data = b->data;
+  s->capacity = b->size;
+  s->context = direct;   // a block comes first in it
+  s->release = release_direct;
+  return true;
+}
+
 }  // namespace
 
 bool device_take(Storage* s, size_t nbytes) {
   Stream* stream = current_stream(s->device);
   if (stream && !chosen_pools.empty()) stream = pool_part(stream);
+  if (stream && source.take && nbytes && !stream->pool && !stream->is_kept) return take_direct(stream, s, nbytes);
   Block* b = stream ? take(stream, nbytes) : nullptr;
   if (!b) return false;
   if (history) tell_history("alloc", stream->unit, b);
@@ -328,7 +535,7 @@ bool device_empty_cache(Unit* unit) {
 }
 
 void device_used_on(Storage* s, Stream* stream) {
-  if (s->release != release_block || !stream->unit->table->record) return;
+  if ((s->release != release_block && s->release != release_direct) || !stream->unit->table->record) return;
   auto* b = static_cast<Block*>(s->context);
   if (stream_of(b)->unit == stream->unit && stream_of(b)->number == stream->number) return;
   Others* others = others_of(b);
@@ -338,44 +545,85 @@ void device_used_on(Storage* s, Stream* stream) {
   others->streams.push_back(stream);
 }
 
+// Blocks from `first` up to an absent one, or the last.
+static bool show_segment(PyObject* found, Block* first, const std::set<const Block*>& binned, bool expands) {
+  Ref blocks(PyList_New(0));
+  size_t size = 0;
+  for (Block* b = first; b && !b->is_absent; b = b->after) {
+    size += b->size;
+    const char* state = b->is_free || binned.count(b) ? "inactive"
+                        : others_of(b) && !others_of(b)->events.empty() ? "active_pending_free"
+                                                                        : "active_allocated";
+    Ref one(Py_BuildValue("(NNs)", PyLong_FromVoidPtr(b->data), PyLong_FromSize_t(b->size), state));
+    if (!blocks || !one || PyList_Append(blocks.p, one.p)) return false;
+  }
+  Stream* stream = stream_of(first);
+  Ref one(Py_BuildValue("(NNiiOiO)", PyLong_FromVoidPtr(first->data), PyLong_FromSize_t(size), stream->number,
+                        first->warm != 0, blocks.p, stream->pool, expands ? Py_True : Py_False));
+  return one && !PyList_Append(found, one.p);
+}
+
 PyObject* device_snapshot(Unit* unit) {
   Ref found(PyList_New(0));
   if (!found) return nullptr;
   Guard guard;
   std::set<const Block*> binned;
-  for (Stream* stream : unit->streams)
-    for (auto& bin : stream->bins) binned.insert(bin.begin(), bin.end());
+  std::vector<Stream*> streams = unit->streams;
   for (MemoryPool* pool : memory_pools)
     for (Stream* part : pool->parts)
-      for (auto& bin : part->bins) binned.insert(bin.begin(), bin.end());
-  for (Block* first : unit->segments) {
-    Ref blocks(PyList_New(0));
-    size_t size = 0;
-    for (Block* b = first; b; b = b->after) {
-      size += b->size;
-      const char* state = b->is_free || binned.count(b) ? "inactive"
-                          : others_of(b) && !others_of(b)->events.empty() ? "active_pending_free"
-                                                                          : "active_allocated";
-      Ref one(Py_BuildValue("(NNs)", PyLong_FromVoidPtr(b->data), PyLong_FromSize_t(b->size), state));
-      if (!blocks || !one || PyList_Append(blocks.p, one.p)) return nullptr;
-    }
-    Stream* stream = stream_of(first);
-    Ref one(Py_BuildValue("(NNiiOi)", PyLong_FromVoidPtr(first->data), PyLong_FromSize_t(size), stream->number,
-                          first->warm != 0, blocks.p, stream->pool));
-    if (!one || PyList_Append(found.p, one.p)) return nullptr;
-  }
+      if (part->unit == unit) streams.push_back(part);
+  for (Stream* stream : streams)
+    for (auto& bin : stream->bins) binned.insert(bin.begin(), bin.end());
+  for (Block* first : unit->segments)
+    if (!show_segment(found.p, first, binned, false)) return nullptr;
+  for (Stream* stream : streams)
+    for (Arena* arena : stream->arenas)
+      for (Block* b = arena ? arena->first : nullptr; b; b = b->after)   // each run of memory between absences
+        if (!b->is_absent && (!b->before || b->before->is_absent) && !show_segment(found.p, b, binned, true))
+          return nullptr;
   return Py_NewRef(found.p);
 }
 
-// new_memory_pool(take=0, give=0): the number of a pool, whose memory two functions may give and take back.
+static MemorySource source_at(unsigned long long take, unsigned long long give) {
+  return {reinterpret_cast<decltype(MemorySource::take)>(take), reinterpret_cast<decltype(MemorySource::give)>(give)};
+}
+
+// new_memory_pool(take=0, give=0, serves_full=False, is_whole=False): the number of a pool, whose memory two functions
+// may give and take back.
 PyObject* py_new_memory_pool(PyObject*, PyObject* args) {
   unsigned long long take = 0, give = 0;
-  if (!PyArg_ParseTuple(args, "|KK", &take, &give)) return nullptr;
-  auto* pool = new MemoryPool{static_cast<int>(memory_pools.size()) + 1};
-  pool->take = reinterpret_cast<decltype(pool->take)>(take);
-  pool->give = reinterpret_cast<decltype(pool->give)>(give);
-  memory_pools.push_back(pool);
-  return PyLong_FromLong(pool->number);
+  int serves_full = 0, is_whole = 0;
+  if (!PyArg_ParseTuple(args, "|KKpp", &take, &give, &serves_full, &is_whole)) return nullptr;
+  memory_pools.push_back(new MemoryPool{static_cast<int>(memory_pools.size()) + 1, source_at(take, give),
+                                        serves_full != 0, is_whole != 0, {}});
+  return PyLong_FromLong(memory_pools.back()->number);
+}
+
+// set_memory_source(take=0, give=0, segments=False): functions that all memory comes from, a call for each tensor's;
+// `segments`: also what captured work keeps. Zeros: the caching allocator again.
+PyObject* py_set_memory_source(PyObject*, PyObject* args) {
+  unsigned long long take = 0, give = 0;
+  int segments = 0;
+  if (!PyArg_ParseTuple(args, "|KKp", &take, &give, &segments)) return nullptr;
+  source = source_at(take, give);
+  source_gives_segments = segments != 0;
+  Py_RETURN_NONE;
+}
+
+// set_memory_settings(most_cut, most_spare, middle_segment, divisions, collect_at, expands)
+PyObject* py_set_memory_settings(PyObject*, PyObject* args) {
+  unsigned long long most_cut, most_spare, middle;
+  PyObject* given;
+  double collect_at;
+  int expands;
+  if (!PyArg_ParseTuple(args, "KKKOdp", &most_cut, &most_spare, &middle, &given, &collect_at, &expands)) return nullptr;
+  Ref items(PySequence_Fast(given, "set_memory_settings: expected numbers"));
+  std::vector<size_t> divisions;
+  for (Py_ssize_t i = 0; items && i < PySequence_Fast_GET_SIZE(items.p); i++)
+    divisions.push_back(PyLong_AsSize_t(PySequence_Fast_GET_ITEM(items.p, i)));
+  if (PyErr_Occurred()) return nullptr;
+  settings = {most_cut, most_spare, middle, divisions, collect_at, expands != 0};
+  Py_RETURN_NONE;
 }
 
 // choose_memory_pool(number, device): where this thread's memory on a unit comes from; 0: as before the last choice.

@@ -94,8 +94,10 @@ VARIABLES = {
             OURS,
             "`tcp`: processes of one machine exchange tensors over sockets too, as those of several machines do",
         ),
-        Variable("PYTORCH_ALLOC_CONF", PYTORCH, "settings of PyTorch's allocator, which ours does not have: it warns"),
-        Variable("PYTORCH_CUDA_ALLOC_CONF", PYTORCH, "the same, by its older name"),
+        Variable(
+            "PYTORCH_ALLOC_CONF", PYTORCH, "how device and pinned memory are cached: `expandable_segments:True`, ..."
+        ),
+        Variable("PYTORCH_CUDA_ALLOC_CONF", PYTORCH, "the same, by its older name, which is read first"),
         Variable("MASTER_ADDR", PYTORCH, "the machine of rank 0, where several processes meet"),
         Variable("MASTER_PORT", PYTORCH, "the port that rank 0 serves there"),
         Variable("RANK", PYTORCH, "this process's number among all"),

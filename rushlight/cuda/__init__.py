@@ -130,6 +130,11 @@ _snapshot, _dump_snapshot, _record_memory_history, memory_page = (
 )
 
 
+def _set_allocator_settings(env: str) -> None:
+    """Follow settings as `PYTORCH_ALLOC_CONF` has them."""
+    _real().set_allocator_settings(env) if found() is not None else _no_device("_set_allocator_settings")
+
+
 def ipc_collect() -> None:
     """Collect device memory shared with other processes (there is none)."""
 

@@ -14,7 +14,7 @@ from collections import deque
 from typing import Any
 
 from .. import _C
-from ..devices.cuda import find
+from ..devices.cuda import find, settings
 from ..devices.memory import made_at
 
 _MOST_FRAMES = 64
@@ -59,33 +59,34 @@ def frames_here() -> list[dict[str, Any]]:
 def segments_of(index: int) -> list[dict[str, Any]]:
     """The segments of a unit in PyTorch's words."""
     found = []
-    for address, total, stream, is_large, blocks, pool in _C.unit_snapshot(_C.device("cuda", index)):
+    for address, total, stream, is_large, blocks, pool, grows in _C.unit_snapshot(_C.device("cuda", index)):
         used = sum(size for _, size, state in blocks if state == "active_allocated")
         active = sum(size for _, size, state in blocks if state != "inactive")
         found.append({
             "device": index, "address": address, "total_size": total, "allocated_size": used, "active_size": active,
             "requested_size": used, "stream": stream, "segment_type": "large" if is_large else "small",
-            "segment_pool_id": (0, pool), "is_expandable": False, "frames": [],
+            "segment_pool_id": (0, pool), "is_expandable": grows, "frames": [],
             "blocks": [{"address": at, "size": size, "requested_size": size, "state": state,
                         "frames": history.frames.get(at, [])} for at, size, state in blocks],
         })  # fmt: skip
     return found
 
 
-def memory_snapshot(mempool_id: Any = None) -> list[dict[str, Any]]:
-    """The segments of all units; those of a pool are none."""
-    return [] if mempool_id is not None else [s for index in range(find().device_count()) for s in segments_of(index)]
+def memory_snapshot(mempool_id: Any = None, include_traces: bool = True) -> list[dict[str, Any]]:
+    """The segments of all units, or of one pool; without `include_traces`, none says where blocks were made."""
+    found = [s for index in range(find().device_count()) for s in segments_of(index)]
+    if mempool_id is not None:
+        found = [s for s in found if s["segment_pool_id"] == tuple(mempool_id)]
+    if not include_traces:
+        for block in (b for s in found for b in s["blocks"]):
+            block["frames"] = []
+    return found
 
 
 def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
     """Segments, what happened to them while history was recorded, and settings."""
     traces = [list(history.entries.get(index, ())) for index in range(find().device_count())]
-    settings = {
-        "PYTORCH_CUDA_ALLOC_CONF": "", "PYTORCH_ALLOC_CONF": "", "max_split_size": -1,
-        "garbage_collection_threshold": 0.0, "expandable_segments": False, "pinned_num_register_threads": 1,
-        "release_lock_on_malloc": False, "pinned_use_host_register": False, "roundup_power2_divisions": {},
-    }  # fmt: skip
-    return {"segments": memory_snapshot(), "device_traces": traces, "allocator_settings": settings,
+    return {"segments": memory_snapshot(), "device_traces": traces, "allocator_settings": settings.current.shown(),
             "external_annotations": []}  # fmt: skip
 
 

@@ -6,13 +6,15 @@ asks here when `devices.cuda.find()` found a device, and refuses otherwise.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _C, accelerator, devices
-from ..devices.cuda import find, solver
+from ..devices.cuda import find, settings, solver
 from ..loops.record import Record as _Record
-from . import monitor
+from . import allocators, monitor
 from .memory_view import memory_snapshot
 from .queues import ExternalStream, Stream
 from .units import CudaError, cudaStatus, current_device, unit_of
@@ -200,7 +202,39 @@ def empty_cache() -> None:
 
 def get_allocator_backend() -> str:
     """Which allocator serves."""
-    return "native"
+    return "pluggable" if allocators.chosen else settings.current.backend
+
+
+def change_current_allocator(allocator: Any) -> None:
+    """All memory comes from an allocator's functions from here on; only before any was taken."""
+    allocators.choose(allocator, memory_is_taken())
+
+
+def memory_is_taken() -> bool:
+    """Whether any unit was ever asked for memory."""
+    units = [_C.device("cuda", index) for index in range(find().device_count())]
+    return any(_C.unit_stats(unit)["total_allocated"] for unit in units)
+
+
+def caching_allocator_enable(value: bool = True) -> None:
+    """Without caching, every tensor's memory is asked of the driver and given back to it at once."""
+    allocators.enable_caching(bool(value))
+
+
+@contextlib.contextmanager
+def caching_allocator_disabled() -> Iterator[None]:
+    """No caching within the block."""
+    before = allocators.caching[0]
+    caching_allocator_enable(False)
+    try:
+        yield
+    finally:
+        caching_allocator_enable(before)
+
+
+def set_allocator_settings(text: str) -> None:
+    """Follow settings as `PYTORCH_ALLOC_CONF` has them."""
+    settings.change(text, find().driver)
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:

@@ -2,60 +2,35 @@
 
 Enters: a pool, perhaps with a library's functions that give and take memory. Leaves: tensors made within
 `use_mem_pool(pool)` whose memory is the pool's, also after they are gone: it serves the pool's next tensors and nobody
-else's, until the pool itself is dropped. Refuses: `use_on_oom` and `no_split`.
+else's, until the pool itself is dropped. An allocator may also serve all memory (`change_current_allocator`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Iterator
 from typing import Any
 
 from .. import _C
+from .allocators import CUDAPluggableAllocator, _CUDAAllocator
 from .no_device import _no_device, _real, found
-
-BUILT_IN = "native"
-
-
-class _CUDAAllocator:
-    """The addresses of two functions, void* take(size_t, int device, stream) and
-    void give(void*, size_t, int device, stream)."""
-
-    def __init__(self, take: int, give: int) -> None:
-        self.take, self.give = take, give
-
-    def allocator(self) -> _CUDAAllocator:
-        """Itself: PyTorch's wrapper has such a method."""
-        return self
-
-
-class CUDAPluggableAllocator(_CUDAAllocator):
-    """Memory from two functions of a shared library."""
-
-    def __init__(self, path_to_so_file: str, alloc_fn_name: str, free_fn_name: str) -> None:
-        self._library = ctypes.CDLL(path_to_so_file)
-        take, give = (getattr(self._library, name) for name in (alloc_fn_name, free_fn_name))
-        super().__init__(ctypes.cast(take, ctypes.c_void_p).value, ctypes.cast(give, ctypes.c_void_p).value)
 
 
 class MemPool:
     """Memory of its own, on every unit and stream that it is used on. `allocator`: where it comes from,
-    `CUDAPluggableAllocator(...).allocator()`; None: the device."""
+    `CUDAPluggableAllocator(...).allocator()`; None: the device. `use_on_oom`: what it has free serves others before a
+    full device is an error. `no_split`: each tensor gets a segment of its own."""
 
     def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
         if found() is None:
             _no_device("MemPool")
-        for name, value in (("use_on_oom", use_on_oom), ("no_split", no_split)):
-            if value:
-                raise NotImplementedError(f"cuda.MemPool: {name}=True is not supported: pools keep to themselves")
         if allocator is not None and not isinstance(allocator, _CUDAAllocator):
             raise TypeError(
                 f"cuda.MemPool: expected CUDAPluggableAllocator(...).allocator(), got {type(allocator).__name__}"
             )
         self.allocator = allocator
-        addresses = () if allocator is None else (allocator.take, allocator.give)
-        self._number, self._uses = _C.new_memory_pool(*addresses), 1
+        addresses = (0, 0) if allocator is None else (allocator.take, allocator.give)
+        self._number, self._uses = _C.new_memory_pool(*addresses, bool(use_on_oom), bool(no_split)), 1
 
     @property
     def id(self) -> tuple[int, int]:
@@ -68,7 +43,7 @@ class MemPool:
 
     def snapshot(self, include_traces: bool = True) -> list[dict[str, Any]]:
         """The segments it holds, as `cuda.memory_snapshot` has them."""
-        return [s for s in _real().memory_snapshot() if s["segment_pool_id"] == self.id]
+        return _real().memory_snapshot(self.id, include_traces)
 
     def __del__(self) -> None:
         if getattr(self, "_number", 0) and _C is not None:

@@ -50,7 +50,7 @@ def empty_cache(device: Any) -> None:
 def holders(kind: str, index: int) -> str:
     """Who holds most of a unit's memory, for the message when it is full."""
     counts: Counter[tuple[int, str]] = Counter()
-    for *_, blocks, _ in _C.unit_snapshot(_C.device(kind, index)):
+    for *_, blocks, _, _ in _C.unit_snapshot(_C.device(kind, index)):
         for address, size, state in blocks:
             if state == "active_allocated":
                 counts[size, users_line(made_at.get(address, []))] += 1

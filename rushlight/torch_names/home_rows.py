@@ -29,11 +29,13 @@ cuda -> cuda.memory: caching_allocator_disabled caching_allocator_enable change_
     memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict
     memory_summary max_memory_allocated max_memory_cached max_memory_reserved reset_accumulated_memory_stats
     reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats set_per_process_memory_fraction
+    _record_memory_history _snapshot _dump_snapshot _set_allocator_settings
 cuda -> cuda.random: get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all
     set_rng_state set_rng_state_all
 cuda -> cuda.graphs: CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables
 cuda.queues -> cuda.streams: Event ExternalStream Stream
-cuda.pools -> cuda.memory: CUDAPluggableAllocator MemPool use_mem_pool
+cuda.pools -> cuda.memory: MemPool use_mem_pool
+cuda.allocators -> cuda.memory: CUDAPluggableAllocator
 cuda.units -> cuda: CudaError cudaStatus
 cuda -> cuda.green_contexts: GreenContext
 distributions.transform -> distributions.transforms: ComposeTransform IndependentTransform Transform _InverseTransform

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static int units = 2;
 static __thread int current = -1;
@@ -167,3 +168,36 @@ static int profiled;
 int simulated_profiled(void) { return profiled; }
 int cuProfilerStart(void) { return profiled++, 0; }
 int cuProfilerStop(void) { return profiled++, 0; }
+int cuMemHostRegister_v2(void *address, size_t size, unsigned flags) { return !address || !size || flags != 1; }
+int cuMemHostUnregister(void *address) { return !address; }
+
+/* Address space that is filled later. Pages that are not filled cannot be touched. */
+#define PAGE ((size_t)2 << 20)
+struct properties { int type, handles, place, unit; void* metadata; unsigned char flags[8]; };
+struct access { int place, unit, flags; };
+static size_t mapped;
+size_t simulated_mapped(void) { return mapped; }
+int cuMemAddressReserve(uint64_t* at, size_t n, size_t alignment, uint64_t hint, unsigned long long flags) {
+  if (current < 0) return 201;
+  if (n % PAGE || alignment || hint || flags) return 1;
+  void* found = mmap(0, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return *at = (uint64_t)found, found == MAP_FAILED ? 2 : 0;
+}
+int cuMemCreate(uint64_t* handle, size_t n, const struct properties* p, unsigned long long flags) {
+  if (n % PAGE || p->type != 1 || p->place != 1 || p->unit != current || flags) return 1;
+  if (used + n > limit) return 2;
+  return used += n, mapped += n, *handle = n, 0;
+}
+int cuMemMap(uint64_t at, size_t n, size_t offset, uint64_t handle, unsigned long long flags) {
+  return (void)at, n != handle || offset || flags;
+}
+int cuMemRelease(uint64_t handle) { return !handle; }
+int cuMemSetAccess(uint64_t at, size_t n, const struct access* a, size_t count) {
+  if (count != 1 || a->unit != current || a->flags != 3) return 1;
+  return mprotect((void*)at, n, PROT_READ | PROT_WRITE) ? 1 : 0;
+}
+int cuMemUnmap(uint64_t at, size_t n) {
+  if (n % PAGE) return 1;
+  used -= n, mapped -= n;
+  return mprotect((void*)at, n, PROT_NONE) ? 1 : 0;
+}

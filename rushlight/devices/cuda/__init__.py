@@ -6,11 +6,8 @@ or None where there is no driver or no unit; `reason()` says which.
 
 from __future__ import annotations
 
-import warnings
-
-from ...base import environment
-from ...base.tracebacks import users_level
 from ..base import register
+from . import settings
 from .device import CudaDevice
 from .driver import Driver
 
@@ -34,20 +31,8 @@ def find() -> CudaDevice | None:
         _found.append(device)
         if device is not None:
             register(device)
-            _warn_of_settings()
+            settings.read_environment(device.driver)
     return _found[0]
-
-
-def _warn_of_settings() -> None:
-    """Programs are told of settings that have no effect, where PyTorch would follow them."""
-    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
-        text = environment.get(name)
-        if text:
-            warnings.warn(
-                f"{name}={text}: Rushlight's allocator has none of these settings (no expandable segments, split sizes"
-                " or rounding), so the variable has no effect. Unset it to be rid of this warning.",
-                UserWarning, stacklevel=users_level(),
-            )  # fmt: skip
 
 
 def reason() -> str:
