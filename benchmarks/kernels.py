@@ -207,6 +207,10 @@ def spectra() -> tuple[Case, ...]:
                     SETUP + f"x = torch.randn({count}, {n}, dtype=torch.{kind})",
                 )
             )
+    for n in (199, 251, 257, 263, 307, 311, 347, 383, 401, 509):    # primes, of which some are behind smooth numbers
+        for kind in ("complex64", "complex128"):
+            setup = SETUP + f"x = torch.randn(64, {n}, dtype=torch.{kind})"
+            result.append(Case(f"fft {kind} 64x{n}", "torch.fft.fft(x)", setup))
     for n, count in ((1001, 1), (9999, 1), (10001, 16), (17017, 4), (99999, 1)):   # odd ones, with large primes
         for dtype in ("float32", "float64"):
             setup = SETUP + f"x = torch.randn({count}, {n}, dtype=torch.{dtype})\nX = torch.fft.rfft(x)"

@@ -81,21 +81,21 @@ def _set_options(options: tuple[str, ...]) -> None:
 
 
 # Off for loops that are written by hand: they carry the addresses they need, and working out others takes up to half of
-# the time (a depthwise convolution: 160 ms with it, 85 ms without, and 3% slower for it). Off for other large kernels
-# too: a quarter of the time of a product of matrices (162 ms with it, 123 ms without), for steps of GPT, ResNet-18,
-# LSTM, ViT-tiny, BERT and U-Net that take the same; a row kernel, which is small, took 3% longer. Measured on AArch64
-# only.
-_LARGE = 30_000      # characters
+# the time (a depthwise convolution: 160 ms with it, 85 ms without, and 3% slower for it). Off for nests with tiles of
+# products too: a quarter of the time (162 ms with it, 123 ms without), for steps of GPT, ResNet-18, LSTM, ViT-tiny,
+# BERT and U-Net that take the same. Other nests run slower without it: Fourier transforms by up to 25%. Measured on
+# AArch64 only.
 _WITHOUT_ADDRESSES, _WITH_ADDRESSES = "disable-lsr=true", "disable-lsr=false"
 
 
 def compile_ir(text: str, target: Target, kind: str = "object", by_hand: bool = False) -> bytes | str:
-    """Machine code of a module: `object` bytes or `asm` text; `by_hand`: its loops are no nest's."""
+    """Machine code of a module: `object` bytes or `asm` text; `by_hand`: its inner loops have the addresses they need,
+    being no nest's or those of tiles."""
     with _LOCK:
         builder = machine(target)
         module = llvm.parse_assembly(text)
         module.data_layout = str(builder.target_data)
-        is_plain = (by_hand or len(text) > _LARGE) and target.triple.startswith("aarch64")
+        is_plain = by_hand and target.triple.startswith("aarch64")
         _set_options((*_SKIPPED, _WITHOUT_ADDRESSES) if is_plain else _SKIPPED)
         try:
             return builder.emit_assembly(module) if kind == "asm" else builder.emit_object(module)

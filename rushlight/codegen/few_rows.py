@@ -76,7 +76,7 @@ def few_rows(
 def _object(product: FewRows) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(module_text(product, host_target().triple), host_target())
+    return compile_ir(module_text(product, host_target().triple), host_target(), by_hand=True)
 
 
 def module_text(product: FewRows, triple: str) -> str:

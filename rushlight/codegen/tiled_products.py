@@ -80,6 +80,7 @@ def _object(product: PanelProduct) -> bytes:
         f'target triple = "{host_target().triple}"\n{module_text(product.code, product.transposed)}',
         host_target(),
         "object",
+        by_hand=True,
     )
 
 

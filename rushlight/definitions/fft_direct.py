@@ -19,6 +19,7 @@ from typing import Any
 from ..codegen.schedule.launch import Launch, Schedule, Temp, grain_of
 from ..op import fourier
 from ..op.butterflies import fits, times_nest
+from ..op.fourier_tables import convolution_length, smooth
 from ..op.pack import BY_CODE
 from .fft_rows import (
     FEW,
@@ -163,7 +164,7 @@ class Steps:
 
     def transform(self, source: int, target: int, n: int, scale: float, inverse: bool) -> bool:
         """Rows of `n` points; False where no kernels suit."""
-        if fits(n) and n <= ALONG:
+        if fits(n) and n <= ALONG and not rows_share(n, self.count, self.code):
             return self.along(source, target, n, scale, "inverse" if inverse else "forward")
         suits = in_one_kernel(n, self.count, self.code)
         fills = 2 * self.count >= fourier.lanes(self.code)     # lanes with rows; two halves are two passes over memory
@@ -171,6 +172,8 @@ class Steps:
             self.in_two(source, target, parts, scale, inverse)
         elif suits:
             self.by_lanes("rows", n, (), source, target, scale, inverse)
+        elif fills and in_one_kernel(convolution_length(n), self.count, self.code):
+            self.by_lanes("chirp", n, (), source, target, scale, inverse, given=n)
         else:
             return self.chirp(source, target, n, scale, inverse)
         return True
@@ -207,7 +210,7 @@ class Steps:
         kept: int | None = None,
     ) -> bool:  # fmt: skip
         """Rows of any length, real ones too; `kept` says how many points of the result are wanted."""
-        m = fourier.convolution_length(n)
+        m = convolution_length(n)
         if m > 3 * LONGEST_TABLE:
             return False
         factors, spectrum = map(bytes_of, chirp_tensors(n, m, inverse, BY_CODE[self.code]))
@@ -266,7 +269,7 @@ class Steps:
     def real_rows(self, source: int, target: int, n: int, kind: str, scale: float) -> bool:
         """An odd number of points: complex ones, of whose spectrum half is kept, or all."""
         kept = n // 2 + 1 if kind == "half" else n
-        if not fourier.smooth(n):
+        if not smooth(n):
             return self.chirp(source, target, n, scale, False, is_real=True, kept=kept)
         wide = self.numbers(n)
         self.times(source, wide, n, n, n, b"", is_real=True)

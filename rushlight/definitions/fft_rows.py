@@ -20,8 +20,9 @@ from .. import _C
 from ..codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, number_bits
 from ..codegen.targets import vector_bits
 from ..loops.expr import PART
-from ..op import Library, Spec, find_op, fourier, real_fourier
+from ..op import Library, Spec, find_op, fourier, fourier_tables, real_fourier
 from ..op.butterflies import KINDS, fits, pairs_nest, room_for, table_of, transform_nest
+from ..op.fourier_tables import convolution_length, forms, largest_factor, smooth
 from ..op.pack import BY_CODE
 
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
@@ -167,20 +168,21 @@ def transform_rows(input: Any, kind: str, scale: float) -> Any:
 @cache
 def stage_bytes(n: int, code: str) -> tuple[bytes, int, int]:
     """Roots and stages of rows of `n` as the kernel reads them, the number of stages, and where they begin."""
-    return packed_tables(*fourier.stages_and_roots(n), code)
+    return packed_tables(*fourier_tables.stages_and_roots(n), fourier_tables.stage_count(n), code)
 
 
 @cache
 def chirp_bytes(n: int, code: str) -> tuple[bytes, int, int]:
     """The same for a chirp of `n`."""
-    return packed_tables(*fourier.chirp_tables(n), code)
+    stages, roots = fourier_tables.chirp_tables(n)
+    return packed_tables(stages, roots, len(stages) // fourier_tables.FIELDS, code)
 
 
-def packed_tables(stages: list[int], roots: list[complex], code: str) -> tuple[bytes, int, int]:
+def packed_tables(stages: list[int], roots: list[complex], count: int, code: str) -> tuple[bytes, int, int]:
     flat = [x for z in roots for x in (z.real, z.imag)]
     table = struct.pack(f"<{len(flat)}{'f' if code == 'c64' else 'd'}", *flat)
     table += bytes(-len(table) % 16)
-    return table + struct.pack(f"<{len(stages)}q", *stages), len(stages) // fourier.FIELDS, len(table)
+    return table + struct.pack(f"<{len(stages)}q", *stages), count, len(table)
 
 
 def lanes_step(
@@ -193,7 +195,7 @@ def lanes_step(
     columns, () of rows; `operands` the numbers of source, target and scratch memory; `turns` that of the table of
     turns, or the table.
     """
-    points = fourier.convolution_length(n) if kind == "chirp" else n
+    points = convolution_length(n) if kind == "chirp" else n
     table, stages, begin = (chirp_bytes if kind == "chirp" else stage_bytes)(n, code)
     width = fourier.lanes(code) * (2 if kind in ("half", "whole", "real", "folded", "unfolded") else 1)
     if places:
@@ -216,7 +218,7 @@ def lanes_step(
         table, numbers[2] = turns + table[begin:], (-1, len(turns))
     elif turns is not None:
         numbers[1] = turns
-    key = (code, kind, fourier.forms(points))
+    key = (code, kind, forms(points))
     nest = functools.partial((real_fourier if kind in real_fourier.KINDS else fourier).transform_nest, *key)
     launch = Launch(key, nest, tuple(numbers), tuple(params), blocks, grain, constants=table)
     return launch, Temp(PART[code], (-(-blocks // grain) * 2 * needed,))
@@ -263,7 +265,7 @@ class Lanes(Library):
     differentiable = False
 
     def meta(self, input, turns, kind, n, scale, inverse):
-        if kind not in fourier.KINDS or not input._is_contiguous() or (kind != "chirp" and not fourier.smooth(n)):
+        if kind not in fourier.KINDS or not input._is_contiguous() or (kind != "chirp" and not smooth(n)):
             raise RuntimeError("_fft_lanes: expected dense rows of small factors")
         if kind == "rotated" and (
             turns is None
@@ -297,14 +299,14 @@ def in_lanes(input: Any, kind: str, n: int, scale: float, inverse: bool, turns: 
 
 def fits_lanes(n: int) -> bool:
     """Whether rows of `n` are transformed within one kernel's scratch memory, which then stays in cache."""
-    return n <= LONGEST and fourier.smooth(n)
+    return n <= LONGEST and smooth(n)
 
 
 def in_one_kernel(n: int, count: int, code: str) -> bool:
     """The same for `count` rows: as many as there are lanes may be longer where vectors are short."""
     if n <= LONGEST or vector_bits() > 128:
         return fits_lanes(n)
-    return n <= LONGEST_OF_FEW_LANES and count >= fourier.lanes(code) and fourier.smooth(n)
+    return n <= LONGEST_OF_FEW_LANES and count >= fourier.lanes(code) and smooth(n)
 
 
 def real_in_one_kernel(n: int, count: int, code: str) -> bool:
@@ -331,7 +333,7 @@ def halves(n: int, code: str, is_real: bool = False) -> tuple[int, int] | None:
         for k in range(first, LONGEST + 1)
         if n % k == 0 and second <= n // k <= LONGEST
     ]
-    found = [f for f in found if fourier.smooth(f[1]) and fourier.smooth(f[2])]
+    found = [f for f in found if smooth(f[1]) and smooth(f[2])]
     return min(found)[1:] if found else None
 
 
@@ -354,7 +356,7 @@ def complex_rows(x: Any, inverse: bool, scale: float) -> Any:
         return in_lanes(x, "rows", n, scale, inverse)
     if n < 2:
         return None
-    m = fourier.convolution_length(n)
+    m = convolution_length(n)
     if in_one_kernel(m, count, code):
         return in_lanes(x, "chirp", n, scale, inverse)
     if halves(m, code) is None:
@@ -435,11 +437,11 @@ def library_is_faster(n: int, count: int, code: str, is_real: bool = False, inve
     numbers are transformed as complex ones, twice the work, which the library does not need. By type, factors,
     length and number of rows alone: the number of threads must not change a result.
     """
-    if n <= LONGEST or in_one_kernel(n if fourier.smooth(n) else fourier.convolution_length(n), count, code):
+    if n <= LONGEST or in_one_kernel(n if smooth(n) else convolution_length(n), count, code):
         return False
     if code == "c128" and n < FAR:
         return True
-    return is_real and n % 2 == 1 and (inverse or fourier.largest_factor(n) <= LARGEST_OF_LIBRARY)
+    return is_real and n % 2 == 1 and (inverse or largest_factor(n) <= LARGEST_OF_LIBRARY)
 
 
 # --- along one dim ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ processor alone (tiles of AMX, dot products of NEON), naming them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from .. import codegen
@@ -17,7 +16,7 @@ from ..codegen.library import interface
 from ..codegen.targets import Target, vector_bits
 from ..codegen.tiled_products import PanelProduct, module_text as product_text
 from ..codegen.transpose import Transpose, module_text as transpose_text
-from ..loops.nest import Multiply, Nest, Pack
+from ..loops.nest import Nest, has_tiles
 from ..op import blas
 
 SCALARS = {"f32": "float", "f64": "double"}
@@ -80,12 +79,6 @@ def _text(address: int, target: Target) -> tuple[str, str]:
     raise NotFreestanding(
         f"aot_compile: the kernel {source.name} exists for this processor alone. Use float32, which has others."
     )
-
-
-def has_tiles(body: Iterable[Any]) -> bool:
-    """Whether statements pack strips or multiply them, whose sizes are whole vectors."""
-    return any(isinstance(s, (Pack, Multiply)) or has_tiles((*getattr(s, "body", ()), *getattr(s, "then", ()),
-               *getattr(s, "otherwise", ()))) for s in body)  # fmt: skip
 
 
 # --- products where a plan would call the BLAS ------------------------------------------------------------------------

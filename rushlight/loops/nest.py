@@ -75,7 +75,7 @@ depends on sizes only, never on threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .digest import digest
 from .expr import Value, const, var
@@ -295,6 +295,12 @@ def map_values(item: object, mapping: Mapping[Value, Value]) -> object:
     return type(item)(*[map_values(getattr(item, field), mapping) for field in item.fields])
 
 
+def has_tiles(body: Iterable[Statement]) -> bool:
+    """Whether statements pack strips or multiply them, whose sizes are whole vectors."""
+    return any(isinstance(s, (Pack, Multiply)) or has_tiles((*getattr(s, "body", ()), *getattr(s, "then", ()),
+               *getattr(s, "otherwise", ()))) for s in body)  # fmt: skip
+
+
 BEGIN, END = var("begin"), var("end")
 
 
@@ -350,5 +356,5 @@ def pointwise_nest(name: str, inputs: Sequence[str], outputs: Sequence[str], val
 __all__ = [
     "Assign", "BEGIN", "Check", "END", "Fetch", "For", "If", "Local", "Multiply", "Nest", "Operand", "Pack", "Reduce",
     "Statement", "Store",
-    "operands", "pointwise_nest", "reduction", "rows",
+    "has_tiles", "operands", "pointwise_nest", "reduction", "rows",
 ]  # fmt: skip

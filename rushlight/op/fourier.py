@@ -13,13 +13,15 @@ The kinds say how rows come and go:
     half, whole       two real rows to a lane; half their spectra, or all of them
     real              half spectra of two rows to a lane, to real rows
     chirp             rows of any length as a convolution (Bluestein) of one that `smooth` accepts
+
+A prime p whose p - 1 has small factors is a cyclic convolution of p - 1 points (Rader): for every kind, its stages are
+those of two transforms of p - 1, between three that put points in another order and multiply.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 
 from ..codegen.targets import vector_bits
 from ..loops.expr import (
@@ -47,17 +49,11 @@ from ..loops.expr import (
 )
 from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, rows
 from .butterflies import Pair, rotated, times
+from .fourier_tables import FIELDS, ORDERED, PRODUCT, RETURNED, SUMMED, prime_block, smallest_factor
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-RADICES = (13, 11, 8, 7, 6, 5, 4, 3, 2)
-LARGEST_PRIME = 311     # a stage of one prime costs as many products as it has points; above, a chirp costs less
-# What a stage of eight costs where registers hold 16 bytes: eight points, their roots and what is between do not fit
-# the 32 there are. Less than a four and a two, more than half of three fours.
-EIGHT = 4.75
-PRODUCT = 1             # the "radix" of the stage between the two transforms of a chirp
 KINDS = ("rows", "columns", "rotated", "across", "half", "whole", "real", "chirp")
 IN, ROOTS, STAGES, OUT, ROOM = range(5)
-FIELDS = 4              # numbers per stage: radix, groups, run, where its roots begin
 SIZES = ("n", "given", "count", "stages", "scale", "swap", "room", "grain")
 PLACES = ("inner", "in_outer", "in_stride", "out_outer", "out_stride", "tail")
 
@@ -65,125 +61,6 @@ PLACES = ("inner", "in_outer", "in_stride", "out_outer", "out_stride", "tail")
 def lanes(code: str) -> int:
     """Rows that are transformed together: one register of parts."""
     return max(vector_bits() // 8 // (4 if code == "c64" else 8), 2)
-
-
-# --- lengths ----------------------------------------------------------------------------------------------------------
-
-
-@cache
-def radices(n: int) -> tuple[int, ...]:
-    """The stages of a transform of `n` points, the cheapest together; () if some prime is too large."""
-    def cost(r: int) -> float:
-        if r == 8 and vector_bits() == 128:
-            return EIGHT
-        if r in (11, 13):      # twice as many numbers as registers hold
-            return 2 + 0.5 * r
-        return 2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8, 16) else 1.4) if r in RADICES else 2.0 + r
-
-    best: dict[int, tuple[float, tuple[int, ...]]] = {1: (0.0, ())}
-
-    def solve(left: int) -> tuple[float, tuple[int, ...]]:
-        if left not in best:
-            found = [(math.inf, ())]
-            choices = [r for r in RADICES if left % r == 0] or [smallest_factor(left)]
-            for r in choices:
-                if r <= LARGEST_PRIME:
-                    price, rest = solve(left // r)
-                    found.append((price + cost(r), (r, *rest)))
-            best[left] = min(found)
-        return best[left]
-
-    price, stages = solve(n)
-    return tuple(sorted(stages, reverse=True)) if price < math.inf else ()
-
-
-def smallest_factor(n: int) -> int:
-    return next((k for k in range(2, math.isqrt(n) + 1) if n % k == 0), n)
-
-
-@cache
-def largest_factor(n: int) -> int:
-    """The largest prime factor."""
-    while (factor := smallest_factor(n)) < n:
-        n //= factor
-    return n
-
-
-def smooth(n: int) -> bool:
-    """Whether `n` has only small prime factors."""
-    return n == 1 or bool(radices(n))
-
-
-@cache
-def convolution_length(n: int) -> int:
-    """The cheapest length of small factors that holds a convolution of `n` points: at least 2n - 1."""
-    odd = 1.4 if vector_bits() == 128 else 1.0       # what sixes and sevens cost more, where registers are few
-
-    def price(m: int) -> float:
-        stages = radices(m)
-        return (
-            m * sum(2 + 0.5 * math.log2(r) * (1 if r in (2, 4, 8) else odd) for r in stages)
-            if stages and all(r in RADICES and r < 9 for r in stages)
-            else math.inf
-        )
-
-    low = 2 * n - 1
-    return min(range(low, low + max(low // 4, 16)), key=price)
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-
-def stages_and_roots(n: int) -> tuple[list[int], list[complex]]:
-    """The numbers of every stage, and the roots of unity of all of them in the order they are read."""
-    numbers: list[int] = []
-    roots: list[complex] = []
-    unit = [complex(math.cos(2 * math.pi * e / n), -math.sin(2 * math.pi * e / n)) for e in range(n)]
-    groups = 1
-    for r in radices(n):
-        step = n // (groups * r)
-        numbers += [r, groups, step, len(roots)]
-        if r not in RADICES:
-            roots += [unit[e * (n // r)] for e in prime_exponents(r)]
-        roots += [unit[(j * m * step) % n] for j in range(groups) for m in range(1, r)]
-        groups *= r
-    return numbers, roots
-
-
-def chirp_tables(n: int) -> tuple[list[int], list[complex]]:
-    """The same for a chirp: its factors exp(-i pi k^2 / n), then the convolution's transforms around a product."""
-    import numpy as np  # loaded with the first chirp
-
-    m = convolution_length(n)
-    angles = np.arange(n, dtype=np.int64) ** 2 % (2 * n) * (np.pi / n)
-    factors = np.exp(-1j * angles)
-    wave = np.zeros(m, dtype=np.complex128)
-    wave[:n] = factors.conj()
-    wave[m - n + 1 :] = factors[:0:-1].conj()
-    spectrum = np.fft.fft(wave) / m
-    numbers, roots = stages_and_roots(m)
-    table = [*factors.tolist(), *spectrum.tolist(), *roots]
-    moved = [x + (n + m if k % FIELDS == FIELDS - 1 else 0) for k, x in enumerate(numbers)]
-    return [*moved, PRODUCT, 1, m, n, *moved], table
-
-
-@cache
-def forms(n: int) -> tuple[tuple[int, bool], ...]:
-    """The kinds of stages of `n` points: a radix, 0 for any large prime, and whether it turns what it reads."""
-    stages = radices(n)
-    return tuple(sorted({(r, k > 0) if r in RADICES else (0, True) for k, r in enumerate(stages)}))
-
-
-def prime_block() -> int:
-    """Pairs of results of a large prime that are summed together: four sums and two roots each stay in registers."""
-    return 2 if vector_bits() == 256 else 4
-
-
-def prime_exponents(r: int) -> list[int]:
-    """m q mod r for q of the first half, for some m of it together, then the next of them."""
-    half, block = r // 2, prime_block()
-    firsts = [min(1 + t, half + 1 - block) for t in range(0, half, block)]
-    return [m * q % r for first in firsts for q in range(1, half + 1) for m in range(first, first + block)]
 
 
 def room_for(n: int, code: str) -> int:
@@ -626,8 +503,11 @@ class Writer:
         known: list[tuple[Value, list[Statement]]] = []
         if self.kind == "chirp":
             known.append((eq(var("radix"), const(PRODUCT, "i64")), self.product_stage()))
+        if (ORDERED, True) in self.forms:
+            for r, stage in ((ORDERED, self.order), (SUMMED, self.summed_products), (RETURNED, self.return_order)):
+                known.append((eq(var("radix"), const(r, "i64")), stage()))
         for r, turns in self.forms:
-            if r:
+            if r > 0:
                 test = eq(var("radix"), const(r, "i64"))
                 if (r, not turns) in self.forms:
                     test = and_(test, (ne if turns else eq)(var("groups"), ONE))
@@ -751,3 +631,46 @@ class Writer:
                 ),
             )
         ]
+
+    # Primes as cyclic convolutions. Behind the points that stages transform lies x[0], from the products on X[0].
+
+    def order(self) -> list[Statement]:
+        """Points in the order of powers."""
+        k, v, u = var("ka"), var("va"), var("ua")
+        run = var("run")
+        moved = self.across_lanes("va", self.write("target", v, (k, self.read("source", var("from_a"), v))))
+        first = self.read("source", ZERO, u)
+        places = [self.at(buffer, run, u, plane) for buffer in ("source", "target") for plane in (None, self.width)]
+        return [
+            For("ka", ZERO, run, (Local("from_a", load(STAGES, var("roots") + k, "i64")), moved)),
+            self.across_lanes("ua", stored("ua", places, [*first, *first])),
+        ]
+
+    def summed_products(self) -> list[Statement]:
+        """All points times a table, parts exchanged; x[0] is added to the first, which adds it to every result."""
+        k, v, u = var("kb"), var("vb"), var("ub")
+        run = var("run")
+        w = self.root(var("roots") + k)
+        z = times(self.read("source", k, v), (var("wbr", self.part), var("wbi", self.part)))
+        products = self.across_lanes("vb", self.write("target", v, (k, (z[1], z[0]))))
+        x, total, product = self.read("source", run, u), self.read("source", ZERO, u), self.read("target", ZERO, u)
+        sums = (x[0] + total[0], x[1] + total[1])
+        places = [
+            self.at(buffer, point, u, plane)
+            for buffer, point in (("target", ZERO), ("source", run), ("target", run))
+            for plane in (None, self.width)
+        ]
+        values = [product[0] + x[1], product[1] + x[0], *sums, *sums]
+        return [
+            For("kb", ZERO, run, (Local("wbr", w[0]), Local("wbi", w[1]), products)),
+            self.across_lanes("ub", stored("ub", places, values)),
+        ]
+
+    def return_order(self) -> list[Statement]:
+        """Result m is that of the power -m; parts exchanged back."""
+        k, v, u = var("kc"), var("vc"), var("uc")
+        z = self.read("source", k, v)
+        moved = self.across_lanes("vc", self.write("target", v, (var("to_c"), (z[1], z[0]))))
+        first = self.write("target", u, (ZERO, self.read("source", var("run"), u)))
+        place = Local("to_c", load(STAGES, var("roots") + (var("run") - k), "i64"))
+        return [For("kc", ZERO, var("run"), (place, moved)), self.across_lanes("uc", first)]

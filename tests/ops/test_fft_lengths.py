@@ -13,9 +13,10 @@ import rushlight as rl
 from rushlight import codegen
 from rushlight.codegen.targets import vector_bits
 from rushlight.definitions import fft_direct, fft_rows
-from rushlight.op import fourier, real_fourier
+from rushlight.op import fourier, fourier_tables, real_fourier
 
-# One row and many, small factors, large primes (chirps), two kernels for one row, and a chirp of those.
+# One row and many, small factors, primes behind smooth numbers (131, 257, 307, 1009) and others (263, 347: chirps), two
+# kernels for one row, and a chirp of those.
 LENGTHS = (
     1,
     2,
@@ -33,7 +34,11 @@ LENGTHS = (
     101,
     113,
     121,
+    131,
+    257,
+    263,
     307,
+    347,
     225,
     1000,
     1009,
@@ -217,22 +222,36 @@ def test_rows_alone_and_together(n: int, kind: str) -> None:
 
 def test_a_kernel_holds_only_the_stages_of_its_length() -> None:
     """The first transform of a program waits for its kernel: every stage written out costs a tenth of a second."""
-    assert fourier.forms(1000) == ((5, True), (8, False))
-    assert fourier.forms(17 * 19) == ((0, True),)
+    assert fourier_tables.forms(1000) == ((5, True), (8, False))
+    assert fourier_tables.forms(17 * 19) == ((0, True),)
     for code in ("c64", "c128"):
         for module in (fourier, real_fourier):
             for kind in module.KINDS:
-                text = codegen.emit_llvm(module.transform_nest(code, kind, fourier.forms(1000)))
+                text = codegen.emit_llvm(module.transform_nest(code, kind, fourier_tables.forms(1000)))
                 assert text.count("\n") < 2200, (code, kind)
 
 
 def test_lengths_are_factored_into_stages() -> None:
     for n in range(2, 3000):
-        stages = fourier.radices(n)
-        largest = max(p for p in range(2, n + 1) if n % p == 0 and fourier.smallest_factor(p) == p)
-        assert bool(stages) == (largest <= fourier.LARGEST_PRIME)
+        stages = fourier_tables.radices(n)
+        largest = max(p for p in range(2, n + 1) if n % p == 0 and fourier_tables.smallest_factor(p) == p)
+        assert bool(stages) == (largest <= fourier_tables.LARGEST_PRIME)
         assert not stages or math.prod(stages) == n
-    assert all(fourier.convolution_length(n) >= 2 * n - 1 for n in (2, 101, 1009, 10007))
+    assert all(fourier_tables.convolution_length(n) >= 2 * n - 1 for n in (2, 101, 1009, 10007))
+
+
+def test_primes_behind_smooth_numbers_are_cyclic_convolutions() -> None:
+    """Two transforms of p - 1 points; a chirp would take two of twice as many."""
+    assert [p for p in (127, 131, 257, 263, 311, 1009, 1019, 1021) if fourier_tables.is_cyclic(p)] == [
+        131, 257, 311, 1009, 1021
+    ]  # fmt: skip
+    assert not fourier_tables.is_cyclic(253) and not fourier_tables.is_cyclic(2 * 257)
+    for p in (131, 257, 1009):
+        order = fourier_tables.powers(p)
+        assert sorted(order[:-1]) == list(range(1, p)) and order[-1] == 1
+        stages = fourier_tables.stages_and_roots(p)[0]
+        assert stages[fourier_tables.FIELDS * fourier_tables.stage_count(p) :] == order
+    assert fourier_tables.smooth(257) and fourier_tables.smooth(1009) and not fourier_tables.smooth(1019)
 
 
 @pytest.mark.parametrize("shape", [(3, 300), (7, 13, 143), (2, 40, 1), (1, 1013), (5, 6, 7, 8), (64, 250), (1, 1, 12)])
@@ -265,6 +284,6 @@ def test_what_one_plan_computes() -> None:
     assert launches(rl.randn(1, 1000), (1,), "half") == (2 if fft_rows.planned_in_two(1000, "c64") else 1)
     assert launches(rl.randn(1, 9999), (1,), "half") == 2
     assert launches(rl.randn(1, 99999), (1,), "half") == launches(rl.randn(3, 99999), (1,), "whole") == 2
-    assert launches(rl.randn(1, 1013), (1,), "half") >= 5   # a chirp
+    assert launches(rl.randn(1, 1019), (1,), "half") >= 5   # a chirp
     assert launches(reals, (0, 1), "half") == 2
     assert launches(reals.t(), (1,), "half") == launches(rl.randn(1, 100003), (1,), "half") == 0
