@@ -40,4 +40,4 @@ def make_tiles(tiles: TileObject) -> bytes:
         raise ValueError(f"a kernel calls {tiles.name}, and no function of tiles has that name")
     declared = [*function.intrinsics(), *(other.declaration() for other in function.callees())]
     text = [f'target triple = "{host_target().triple}"', *declared, *function.texts("").values(), ""]
-    return compile_ir("\n".join(text), host_target())
+    return compile_ir("\n".join(text), host_target(), by_hand=True)
