@@ -68,66 +68,82 @@ def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
 
     `in_vectors`: rows start where vectors of 16 bytes may, as nvptx_vectors.py says; with `peels`, anywhere.
     """
-    if not in_vectors:
-        return emit_asm(nest, "nvptx64")
-    from ..loops.verify import verify
-    from .cpu import compile_ir, resolve_target
-    from .nvptx import lower_for_gpu
-
-    verify(nest)
-    target = resolve_target("nvptx64")
-    return compile_ir(lower_for_gpu(nest, target, True, peels), target, "asm")
+    return ptx_of(rows_llvm(nest, in_vectors, peels))
 
 
 def emit_held_ptx(nest: Nest, held: Any) -> str:
     """PTX text of a kernel whose blocks keep rows in registers; nvptx_held.py says which, and what `held` is."""
-    from ..loops.verify import verify
-    from .cpu import compile_ir, resolve_target
-    from .nvptx_held import lower_held
-
-    verify(nest)
-    target = resolve_target("nvptx64")
-    return compile_ir(lower_held(nest, target, held), target, "asm")
+    return ptx_of(held_llvm(nest, held))
 
 
 def emit_column_ptx(nest: Nest) -> str:
     """PTX text of a kernel that folds tiles of columns; nvptx_columns.py says which."""
-    from ..loops.verify import verify
-    from .cpu import compile_ir, resolve_target
-    from .nvptx_columns import lower_columns
-
-    verify(nest)
-    target = resolve_target("nvptx64")
-    return compile_ir(lower_columns(nest, target), target, "asm")
-
-
-def emit_many_ptx(nest: Nest, in_vectors: bool) -> str:
-    """PTX text of a kernel over a table of tensors; nvptx_many.py says which."""
-    from ..loops.verify import verify
-    from .cpu import compile_ir, resolve_target
-    from .nvptx_many import lower_many
-
-    verify(nest)
-    target = resolve_target("nvptx64")
-    return compile_ir(lower_many(nest, target, in_vectors), target, "asm")
+    return ptx_of(columns_llvm(nest))
 
 
 def emit_point_ptx(nest: Nest, which: Any) -> tuple[str, int]:
     """PTX text of a variant of a pointwise kernel, and how many vectors a thread takes;
     nvptx_points.py says what a variant is."""
-    from ..loops.verify import verify
+    text, times = points_llvm(nest, which)
+    return ptx_of(text), times
+
+
+# The same in two steps: LLVM's, which is half of the time, may be another thread's.
+
+
+def ptx_of(text: str) -> str:
+    """PTX of LLVM IR for GPUs."""
     from .cpu import compile_ir, resolve_target
-    from .nvptx_points import lower_points
+
+    return compile_ir(text, resolve_target("nvptx64"), "asm")
+
+
+def for_gpu(nest: Nest) -> Any:
+    """The GPU as a target, for a nest that is fit for it."""
+    from ..loops.verify import verify
+    from .cpu import resolve_target
 
     verify(nest)
-    target = resolve_target("nvptx64")
-    text, times = lower_points(nest, which, target)
-    if "llvm" in shown_words():
-        show("llvm", nest.name, text)
-    return compile_ir(text, target, "asm"), times
+    return resolve_target("nvptx64")
+
+
+def rows_llvm(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
+    """LLVM IR of `emit_ptx`."""
+    from .nvptx import lower_for_gpu
+
+    target = for_gpu(nest)
+    return lower_for_gpu(nest, target, True, peels) if in_vectors else lower_for_gpu(nest, target)
+
+
+def held_llvm(nest: Nest, held: Any) -> str:
+    """LLVM IR of `emit_held_ptx`."""
+    from .nvptx_held import lower_held
+
+    return lower_held(nest, for_gpu(nest), held)
+
+
+def columns_llvm(nest: Nest) -> str:
+    """LLVM IR of `emit_column_ptx`."""
+    from .nvptx_columns import lower_columns
+
+    return lower_columns(nest, for_gpu(nest))
+
+
+def many_llvm(nest: Nest, in_vectors: bool) -> str:
+    """LLVM IR of a kernel over a table of tensors; nvptx_many.py says which."""
+    from .nvptx_many import lower_many
+
+    return lower_many(nest, for_gpu(nest), in_vectors)
+
+
+def points_llvm(nest: Nest, which: Any) -> tuple[str, int]:
+    """LLVM IR of `emit_point_ptx`, and how many vectors a thread takes."""
+    from .nvptx_points import lower_points
+
+    return lower_points(nest, which, for_gpu(nest))
 
 
 __all__ = [
-    "Kernel", "compile", "emit_asm", "emit_column_ptx", "emit_held_ptx", "emit_llvm", "emit_many_ptx", "emit_object",
-    "emit_point_ptx", "emit_ptx",
+    "Kernel", "columns_llvm", "compile", "emit_asm", "emit_column_ptx", "emit_held_ptx", "emit_llvm", "emit_object",
+    "emit_point_ptx", "emit_ptx", "held_llvm", "many_llvm", "points_llvm", "ptx_of", "rows_llvm",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from ... import _C, codegen
 from ...base.show import show, shown_words
@@ -52,31 +52,41 @@ class Variants:
         """The name of the function in them."""
         return self.nest.name
 
-    def text(self, key: int) -> tuple[str, int, int]:
-        """(PTX, elements of a row a thread takes at once, points or vectors it takes) of a class of geometry."""
+    def source(self, key: int) -> tuple[Callable[[], str], int, int]:
+        """(what gives the PTX, elements of a row a thread takes at once, points or vectors it takes) of a class of
+        geometry. The PTX is LLVM's work, which another thread may do."""
         raise NotImplementedError
 
     def variant(self, unit: int, key: int) -> tuple[int, int, int]:
-        """(function, and the numbers of `text`)."""
-        begun = self.__dict__.get("begun", {}).pop((unit, key), None)
-        if begun is not None:
-            function, *numbers = begun
+        """(function, and the numbers of `source`)."""
+        place = self.place(unit, key)
+        function, *numbers = self.asked(unit, key, place, at_once)
+        try:
             return function.result(), *numbers
-        call, *numbers = self.prepared(unit, key)
-        return call(), *numbers
+        except Exception:
+            _asked.pop(place, None)
+            raise
 
     def begin(self, unit: int, key: int) -> None:
-        """Have a variant compiled by another thread, which the driver can do while Python goes on."""
-        begun = self.__dict__.setdefault("begun", {})
-        if (unit, key) not in begun:
-            call, *numbers = self.prepared(unit, key)
-            begun[unit, key] = workers().submit(call), *numbers
+        """Have a variant compiled by another thread, which LLVM and the driver can do while Python goes on."""
+        self.asked(unit, key, self.place(unit, key), workers().submit)
 
-    def prepared(self, unit: int, key: int) -> tuple[Callable[[], int], int, int]:
-        """What makes the function, and the numbers of `text`: machine code of an earlier process where there is some,
-        otherwise a text that is compiled, and kept."""
+    def place(self, unit: int, key: int) -> tuple[int, bytes]:
+        """What names a variant: kernels of the same nest share its function, and its file."""
         name = digest(type(self).__name__.encode() + self.identity())
-        stored = cubins.key_of(name, key, self.driver.architecture(unit), self.driver.identity())
+        return unit, cubins.key_of(name, key, self.driver.architecture(unit), self.driver.identity())
+
+    def asked(self, unit: int, key: int, place: tuple[int, bytes], run: Callable) -> tuple[Future, int, int]:
+        """A variant, begun by `run` where nobody asked for it before."""
+        found = _asked.get(place)
+        if found is None:
+            call, *numbers = self.prepared(unit, key, place[1])
+            found = _asked[place] = run(call), *numbers
+        return found
+
+    def prepared(self, unit: int, key: int, stored: bytes) -> tuple[Callable[[], int], int, int]:
+        """What makes the function, and the numbers of `source`: machine code of an earlier process where there is some,
+        otherwise a text that is compiled, and kept."""
         found = cubins.read(stored)
         if found is not None:
             try:
@@ -84,9 +94,8 @@ class Variants:
                 return lambda: function, *found[1:]
             except RuntimeError:    # of a driver that calls itself the same
                 pass
-        ptx, *numbers = self.text(key)
-        ptx = self.driver.started(ptx)
-        return lambda: self.compiled(ptx, unit, stored, numbers), *numbers
+        ptx, *numbers = self.source(key)
+        return lambda: self.compiled(self.driver.started(ptx()), unit, stored, numbers), *numbers
 
     def compiled(self, ptx: str, unit: int, stored: bytes, numbers: Sequence[int]) -> int:
         """The function of a text."""
@@ -98,9 +107,30 @@ class Variants:
         return function
 
 
+_asked: dict[tuple[int, bytes], tuple[Future, int, int]] = {}     # variants, by what names them
+
+
+def at_once(call: Callable[[], int]) -> Future:
+    """What a call returns, as threads give it."""
+    done: Future = Future()
+    done.set_result(call())
+    return done
+
+
 @functools.cache
 def workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(MOST_WORKERS, thread_name_prefix="cuda kernels")
+
+
+def ptx_shown(name: str, text: str) -> str:
+    """PTX of LLVM IR, both shown to those who asked."""
+    words = shown_words()
+    if "llvm" in words:
+        show("llvm", name, text)
+    ptx = codegen.ptx_of(text)
+    if "asm" in words:
+        show("asm", name, ptx)
+    return ptx
 
 
 class Kernel(Variants):
@@ -119,23 +149,21 @@ class Kernel(Variants):
         if self.form == THREADS:
             *self.vectors, self.columns = column_form(nest)
 
-    def text(self, key: int) -> tuple[str, int, int]:
+    def source(self, key: int) -> tuple[Callable[[], str], int, int]:
         words = shown_words()
         if "loops" in words:
             show("loops", self.nest.name, str(self.nest))
         elements = times = 1
         if self.form == POINTS:
-            ptx, times = codegen.emit_point_ptx(self.nest, self.point_class(key))
+            text, times = codegen.points_llvm(self.nest, self.point_class(key))
         elif self.form == THREADS and key:
-            ptx, elements = codegen.emit_column_ptx(self.nest), self.vectors[0]
+            text, elements = codegen.columns_llvm(self.nest), self.vectors[0]
         elif key >= HELD:
-            ptx = codegen.emit_held_ptx(self.nest, Held(key >> 4, bool(key & 1), bool(key & 2)))
+            text = codegen.held_llvm(self.nest, Held(key >> 4, bool(key & 1), bool(key & 2)))
         else:
-            ptx = codegen.emit_ptx(self.nest, in_vectors=bool(key), peels=key == PEELED)
+            text = codegen.rows_llvm(self.nest, in_vectors=bool(key), peels=key == PEELED)
             elements = self.vectors[0] if key else 1
-        if "asm" in words:
-            show("asm", self.nest.name, ptx)
-        return ptx, elements, times
+        return functools.partial(ptx_shown, self.nest.name, text), elements, times
 
     def point_class(self, key: int) -> PointClass:
         """What the core's key of a pointwise launch says."""
@@ -174,12 +202,9 @@ class ManyKernel(Variants):
     def __init__(self, nest: Nest, driver: Driver) -> None:
         self.nest, self.driver = nest, driver
 
-    def text(self, key: int) -> tuple[str, int, int]:
-        """As `Kernel.text`; the key says whether all tensors start where vectors may."""
-        ptx = codegen.emit_many_ptx(self.nest, bool(key))
-        if "asm" in shown_words():
-            show("asm", self.nest.name, ptx)
-        return ptx, 1, 1
+    def source(self, key: int) -> tuple[Callable[[], str], int, int]:
+        """As `Kernel.source`; the key says whether all tensors start where vectors may."""
+        return functools.partial(ptx_shown, self.nest.name, codegen.many_llvm(self.nest, bool(key))), 1, 1
 
 
 def load_many(nest: Nest, driver: Driver) -> int:
@@ -200,11 +225,11 @@ class WrittenKernel(Variants):
     def entry(self) -> str:
         return entry_name(self.written.text())
 
-    def text(self, key: int) -> tuple[str, int, int]:
+    def source(self, key: int) -> tuple[Callable[[], str], int, int]:
         ptx = self.written.text()
         if "asm" in shown_words():
             show("asm", self.written.name, ptx)
-        return ptx, 1, 1
+        return lambda: ptx, 1, 1
 
 
 def load_written(written: Written, driver: Driver) -> tuple[int, WrittenKernel]:
