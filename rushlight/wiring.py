@@ -30,6 +30,7 @@ late.provide({
     "functorch settings": "_functorch.config",                       # the memory budget of the min-cut partition
     "inductor settings": "inductor.settings",                        # compile(options=...)
     "compile_graph": "inductor.compile_fx:compile_graph",            # the backend "inductor"
+    "onnx backend": "onnx.backend",                                  # the backend "onnxrt"
     "device program": "op.lapack_device:DeviceProgram",              # LAPACK's calls on another device
     "graph keeper": "inductor.stored:Keeper",                        # and what it made, in later processes
     "cuda graphs": "cuda.graphs",                                    # compiled graphs that are replayed

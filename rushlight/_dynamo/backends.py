@@ -1,13 +1,14 @@
 """The register of compile backends: names, and functions from a graph and example inputs to a callable.
 
 Enters: `register_backend`. Leaves: names for `compile(backend=...)`. Refuses: names nobody registered. What the
-built-in names do is said in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, and `onnxrt`, which
-PyTorch lists no longer) are refused when they are asked for.
+built-in names do is said in `aot.backends`; names of compilers that are not here (`tvm`, `openxla`, and `onnxrt` where
+ONNX Runtime is not installed) are refused when they are asked for.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,10 +18,10 @@ from .exc import InvalidBackend
 _BUILTIN: dict[str, tuple[str, ...]] = {
     "inductor": (), "cudagraphs": (), "eager": ("debug",), "eager_noexcept": ("debug",), "aot_eager": ("debug",),
     "aot_eager_decomp_partition": ("debug",), "aot_ts": ("debug",), "ts": ("debug",), "openxla": (), "tvm": (),
+    "onnxrt": (),
 }  # fmt: skip
 _ABSENT = {
     "tvm": "TVM, to which there is no bridge", "openxla": "XLA, to which there is no bridge",
-    "onnxrt": "ONNX Runtime, for which they would have to be exported to ONNX: that export is not written yet",
 }  # fmt: skip
 EAGER = frozenset(("eager", "eager_noexcept"))
 _registered: dict[str, tuple[Callable, tuple[str, ...]]] = {}
@@ -75,6 +76,11 @@ def check_name(name: str) -> None:
 
 def refuse_absent(name: str) -> None:
     """Raise for the name of a compiler that is not here."""
+    if name == "onnxrt" and name not in _registered and importlib.util.find_spec("onnxruntime") is None:
+        raise RuntimeError(
+            "compile: the backend 'onnxrt' hands graphs to ONNX Runtime, which is not installed."
+            " pip install onnxruntime, or use 'inductor'."
+        )
     if name in _ABSENT and name not in _registered:
         raise RuntimeError(
             f"compile: the backend {name!r} hands graphs to {_ABSENT[name]}. Use 'inductor', or give the name to a"

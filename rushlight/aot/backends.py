@@ -2,7 +2,8 @@
 
 Enters: a callable, and the options of `compile`. Leaves: a callable. Backends: `eager` runs the graphs that Dynamo
 captured op by op; `aot_eager` their forward and backward graphs; `aot_eager_decomp_partition` the same, decomposed and
-cut with recomputation; `inductor` hands them to the inductor. A function as backend gets the graph and example inputs.
+cut with recomputation; `inductor` hands them to the inductor, `onnxrt` to ONNX Runtime. A function as backend gets the
+graph and example inputs.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
             compiler = functools.partial(run_inductor, options=options)
         keeper = functools.partial(kept_by, options)
         return AotConfig(compiler, compiler, partition=within_budget, keeper=keeper)
+    if backend == "onnxrt":
+        bridge = late.provided("onnx backend")
+        return AotConfig(bridge.run_forward, bridge.run_backward, partition=bridge.partition)
     if backend == "aot_eager_decomp_partition":
         from .._decomp import core_aten_decompositions  # noqa: PLC0415 - for this backend alone
 

@@ -84,15 +84,14 @@ SYSTEMS = (
     ),
     System(
         "Export",
-        "ONNX export is not written yet",
+        "it belongs to PyTorch's older ONNX exporters; use onnx.export",
         {
             "torch.onnx.symbolic_helper": "_get_tensor_sizes _is_none _maybe_get_const _unimplemented quantized_args",
             "torch.onnx": (
-                "ExportOptions ExportableModule JitScalarType ONNXProgram OperatorExportTypes TensorProtoDataType "
-                "TrainingMode dynamo_export export select_model_mode_for_export symbolic_opset10 symbolic_opset11 "
-                "symbolic_opset12 symbolic_opset13 symbolic_opset14 symbolic_opset15 symbolic_opset16 "
-                "symbolic_opset17 symbolic_opset18 symbolic_opset19 symbolic_opset20 symbolic_opset7 symbolic_opset8 "
-                "symbolic_opset9"
+                "ExportOptions ExportableModule InputObserver JitScalarType dynamo_export "
+                "select_model_mode_for_export symbolic_opset10 symbolic_opset11 symbolic_opset12 symbolic_opset13 "
+                "symbolic_opset14 symbolic_opset15 symbolic_opset16 symbolic_opset17 symbolic_opset18 "
+                "symbolic_opset19 symbolic_opset20 symbolic_opset7 symbolic_opset8 symbolic_opset9"
             ),
         },
     ),

@@ -39,21 +39,24 @@ from .recording import ExportTracer, Recorder
 from .values import argument_of, note_numbers
 
 
-def decomposed(program: Any, table: Mapping[Any, Callable]) -> Any:
-    """The program by the rules of a table, without writes."""
-    return _Decompose(program, table).run()
+def decomposed(program: Any, table: Mapping[Any, Callable] | None = None,
+               rule_of: Callable[[Any], Callable | None] | None = None) -> Any:  # fmt: skip
+    """The program by the rules of a table (or those that `rule_of` has for overloads), without writes."""
+    if rule_of is None:
+        rules = {_key(op): rule for op, rule in (table or {}).items()}
+        return _Decompose(program, lambda target: rules.get(_key(target))).run()
+    return _Decompose(program, rule_of).run()
 
 
 class _Decompose:
     """One run."""
 
-    def __init__(self, program: Any, table: Mapping[Any, Callable]) -> None:
+    def __init__(self, program: Any, rule_of: Callable[[Any], Callable | None]) -> None:
         self.program = program
-        rules = {_key(op): rule for op, rule in table.items()}
         self.mode = _mode_of(program)
         self.tracer = ExportTracer({})
         self.tracer.env, self.tracer.snapshots = program._shape_env, self.mode
-        self.recorder = Recorder(self.tracer, lambda target: rules.get(_key(target)))
+        self.recorder = Recorder(self.tracer, rule_of)
         self.functional = Functional(self.recorder)
         self.values: dict[Node, Any] = {}
 

@@ -194,6 +194,12 @@ class Recorder:
                 return result
         answer = aten_call(overload, bound)
         if answer is None:
+            rule = self.rules(overload)
+            if rule is not None:
+                with self.calls:
+                    result = rule(*bound)
+                if result is not NotImplemented:
+                    return result
             if overload.definition.is_composite:
                 with self.calls:
                     return overload.definition.run(*bound)

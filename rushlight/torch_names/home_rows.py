@@ -94,6 +94,10 @@ optim.lr_scheduler.combined -> optim.lr_scheduler: ChainedScheduler ReduceLROnPl
 optim.lr_scheduler.cycles -> optim.lr_scheduler: CosineAnnealingWarmRestarts CyclicLR OneCycleLR
 optim.lr_scheduler.decay -> optim.lr_scheduler: ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR
     MultiplicativeLR PolynomialLR StepLR
+onnx.errors -> onnx: OnnxExporterError
+onnx.exporting -> onnx: export
+onnx.program -> onnx: ONNXProgram
+onnx.state -> onnx: is_in_onnx_export
 package.reader -> package.package_importer: PackageImporter
 package.writer -> package.package_exporter: EmptyMatchError PackageExporter PackagingError PackagingErrorReason
 package.structure -> package.file_structure_representation: Directory

@@ -149,7 +149,7 @@ def test_unsupported_parts_say_so_when_used(tmp_path: Path) -> None:
         import torch, torch.distributed as dist, torch.onnx
         from torch.nn.parallel import DistributedDataParallel
         print(torch.cuda.is_available(), torch.cuda.device_count(), dist.is_available(), torch.onnx.is_in_onnx_export())
-        for use in (lambda: torch.onnx.export(None),
+        for use in (lambda: torch.onnx.dynamo_export(None),
                     lambda: torch.cuda.current_device(), lambda: torch.empty(1, device="cuda")):
             try:
                 use()

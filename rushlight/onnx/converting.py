@@ -1,0 +1,343 @@
+"""A program as an ONNX graph: its nodes, one after the other, by the table of rules.
+
+Enters: an ExportedProgram. Leaves: a `Model`. First the program is decomposed (`prepared`): writes become values, and
+composites without a rule become what they are made of. Then every node is looked up: by the name of its op's
+definition in `rules`, or as a pointwise op, whose definition says enough. Refuses: ops that have neither, naming the op
+and the user's line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import _C
+from .._C import Tensor
+from ..aot.schema_arguments import bound_arguments
+from ..base import assertions
+from ..dispatch.aten_overloads import AtenOverload
+from ..export.decompositions import decomposed, default_table
+from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
+from ..fx.node import Node, map_aggregate
+from ..op.fused import Fused
+from ..op.pointwise import Pointwise
+from ..version import __version__
+from .building import IR_VERSIONS, Builder, Size
+from .elements import NotPointwise, pointwise
+from .errors import OnnxExporterError, UnsupportedOperatorError
+from .model import Model, Value
+from .rules import RANDOM, RULES
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """How the model is to be."""
+
+    opset: int
+    shares: bool = True                                            # equal nodes are one
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    dims: Mapping[tuple[str, int], str] = dataclasses.field(default_factory=dict)     # names of dims of inputs
+    rules: Mapping[Any, Callable] = dataclasses.field(default_factory=dict)           # the user's own
+    keeps_origin: bool = True                                      # nodes say which lines they come from
+    draws: bool = True                                             # random numbers may be drawn by the runtime
+
+
+# --- before -----------------------------------------------------------------------------------------------------------
+
+
+def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: B006 - never changed
+    """The program without writes, and without composites that there are no rules for."""
+    own, table = {str(target) for target in rules}, {str(t): rule for t, rule in default_table().items()}
+
+    def rule_of(target: Any) -> Callable | None:
+        definition = getattr(target, "definition", None)
+        if definition is None or str(target) in own:
+            return None
+        if definition.name in RULES or isinstance(definition, Pointwise):
+            return None
+        if str(target) in table:
+            return table[str(target)]
+        return functools.partial(_body, target) if _has_body(definition) else None
+
+    return decomposed(program, rule_of=rule_of)
+
+
+def _has_body(definition: Any) -> bool:
+    """Whether an op is written with others."""
+    return definition.is_composite or isinstance(definition, Fused)
+
+
+def _body(target: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a composite computes, by the ops that it is made of."""
+    overload, named = target, kwargs
+    if isinstance(target, AtenOverload):
+        found = target.ours(args, kwargs, lambda own: own)
+        if found is None:
+            return NotImplemented
+        overload, named = found
+        args = ()
+    definition = overload.definition
+    if not _has_body(definition) or definition.name in RULES:
+        return NotImplemented
+    return definition.run(*bound_by_name(overload, args, named))
+
+
+def bound_by_name(overload: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple:
+    """Every parameter of the schema; `kwargs` may name those that come by place."""
+    return bound_arguments(overload, args, dict(kwargs))
+
+
+# --- the conversion ---------------------------------------------------------------------------------------------------
+
+
+def converted(program: Any, wanted: Wanted) -> Model:
+    """The model of a prepared program."""
+    return _Conversion(program, wanted).run()
+
+
+class _Conversion:
+    """One run."""
+
+    def __init__(self, program: Any, wanted: Wanted) -> None:
+        self.program, self.wanted = program, wanted
+        self.g = Builder("main_graph", wanted.opset, wanted.shares)
+        self.env: dict[Node, Any] = {}
+        self.names = dict(program._dim_names)
+        self.own = {str(target): rule for target, rule in wanted.rules.items()}
+
+    def run(self) -> Model:
+        self.name_dims()
+        self.inputs()
+        for node in self.program.graph.nodes:
+            if node.op == "get_attr":
+                self.env[node] = self.attribute(node)
+            elif node.op == "call_function":
+                self.env[node] = self.call(node)
+        self.outputs()
+        self.g.drop_unused()
+        return Model(self.g.graph, self.wanted.opset, IR_VERSIONS[self.wanted.opset], self.g.domains,
+                     producer=("rushlight", __version__))  # fmt: skip
+
+    # --- inputs and outputs -------------------------------------------------------------------------------------------
+
+    def name_dims(self) -> None:
+        """Names that the user has for dims, by their symbols."""
+        for name, value in self.user_inputs():
+            for d, n in enumerate(value.shape if isinstance(value, Tensor) else ()):
+                given = self.wanted.dims.get((name, d))
+                if given is not None and type(n) is not int and str(n) not in self.names:
+                    self.names[str(n)] = given
+
+    def user_inputs(self) -> list[tuple[str, Any]]:
+        nodes = self.program.graph.find_nodes(op="placeholder")
+        specs = zip(nodes, self.program.graph_signature.input_specs, strict=True)
+        return [(node.name, node.meta.get("val")) for node, spec in specs if spec.kind is InputKind.USER_INPUT]
+
+    def inputs(self) -> None:
+        nodes = self.program.graph.find_nodes(op="placeholder")
+        given = iter(self.wanted.inputs)
+        for node, spec in zip(nodes, self.program.graph_signature.input_specs, strict=True):
+            if spec.kind is InputKind.USER_INPUT:
+                if isinstance(spec.arg, ConstantArgument):
+                    self.env[node] = spec.arg.value
+                    continue
+                self.env[node] = self.user_input(next(given, node.name), node.meta["val"])
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                self.env[node] = self.g.tensor(str(spec.target), self.program.tensor_of(spec).detach())
+            else:
+                raise OnnxExporterError(f"onnx: input {node.name} is a {spec.kind.name}, which a model cannot have")
+        unused = list(given)
+        if unused:
+            raise ValueError(f"onnx: input_names has {unused} beyond the inputs that the model has")
+
+    def user_input(self, name: str, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.g.input(name, value.dtype, self.shape(value))
+        if isinstance(value, _C.SymbolicInt):
+            scalar = self.g.input(name, _C.int64, ())
+            return Size(self.g.node("Unsqueeze", scalar, self.g.ints([0]), shape=(1,)), self.text(value))
+        raise OnnxExporterError(f"onnx: input {name} is a {type(value).__name__}; models take tensors and integers")
+
+    def shape(self, value: Tensor) -> tuple[int | str, ...]:
+        return tuple([n if type(n) is int else self.text(n) for n in value.shape])
+
+    def text(self, n: Any) -> str:
+        """A size that varies, in the user's names."""
+        return re.sub(r"[A-Za-z_]\w*", lambda m: self.names.get(m.group(), m.group()), str(n))
+
+    def outputs(self) -> None:
+        returned = self.program.graph.output_node().args[0]
+        given, taken = iter(self.wanted.outputs), {v.name for v in self.g.graph.inputs}
+        written = []
+        for node, spec in zip(returned, self.program.graph_signature.output_specs, strict=True):
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                written.append(str(spec.target))
+                continue
+            if not isinstance(node, Node):
+                continue                       # None and numbers that were fixed: the program knows them
+            value = self.env[node]
+            if isinstance(value, Size):
+                value = self.g.scalar(value, _C.int64)
+            name = next(given, None)
+            self.g.graph.outputs.append(self.output(value, name, taken))
+            taken.add(self.g.graph.outputs[-1].name)
+        if written:
+            warnings.warn(
+                f"onnx: the program writes to {', '.join(written)}. Models keep no state: what is written there is left"
+                " out. Call eval() on the module, or return the new values.", stacklevel=2)  # fmt: skip
+        unused = list(given)
+        if unused:
+            raise ValueError(f"onnx: output_names has {unused} beyond the outputs that the model has")
+
+    def output(self, value: Value, name: str | None, taken: set[str]) -> Value:
+        """A result under its name; one that is an input, a tensor of the model or another result is copied."""
+        is_made = any(value.name in n.outputs for n in self.g.graph.nodes)
+        if not is_made or value.name in taken:
+            value = self.g.node("Identity", value, shape=value.shape)
+        if name is None or name == value.name:
+            return value
+        if name in self.g.taken:
+            raise ValueError(f"onnx: output_names: the name {name!r} is taken by another value of the model")
+        self.g.rename(value.name, name)
+        renamed = dataclasses.replace(value, name=name)
+        for node, held in self.env.items():
+            if isinstance(held, Value) and held.name == value.name:
+                self.env[node] = renamed
+        return renamed
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def attribute(self, node: Node) -> Any:
+        held = functools.reduce(getattr, str(node.target).split("."), self.program.graph_module)
+        return self.g.tensor(str(node.target), held.detach()) if isinstance(held, Tensor) else held
+
+    def given(self, argument: Any) -> Any:
+        return map_aggregate(argument, lambda a: self.env[a] if isinstance(a, Node) else a)
+
+    def call(self, node: Node) -> Any:
+        self.g.scope, self.g.origin = node.name, self.origin(node)
+        try:
+            return self.finished(node, self.result(node))
+        except (NotPointwise, NotImplementedError) as error:
+            if isinstance(error, UnsupportedOperatorError):
+                raise
+            raise UnsupportedOperatorError(f"onnx: {node.target} cannot be converted: {error}{_line(node)}") from error
+
+    def result(self, node: Node) -> Any:
+        target = node.target
+        if target is operator.getitem:
+            return self.given(node.args[0])[node.args[1]]
+        if target is assertions._assert_scalar:
+            return None                        # what sizes meet was checked when the program was exported
+        own = self.own.get(str(target))
+        if own is not None:
+            return own(self.g, *self.given(node.args), **self.given(node.kwargs))
+        if not isinstance(target, (AtenOverload, _C.Overload)):
+            return self.number(node)
+        overload, bound = _bound(node)
+        definition = overload.definition
+        if definition.name in _SIZES:
+            return _SIZES[definition.name](self.g, *self.given(bound))
+        given = self.given(bound)
+        if definition.name in RANDOM and not self.wanted.draws:
+            raise UnsupportedOperatorError(f"onnx: {target} draws random numbers, others than this program would.")
+        rule = RULES.get(definition.name)
+        self.g.result = node.meta.get("val")
+        if rule is not None:
+            named = {p.name: value for p, value in zip(definition.spec.params, given, strict=True)}
+            return rule(self.g, **named)
+        if isinstance(definition, Pointwise):
+            fakes = map_aggregate(bound, lambda a: a.meta["val"] if isinstance(a, Node) else a)
+            results = pointwise(self.g, definition, fakes, given)
+            return results[0] if len(results) == 1 else tuple(results)
+        raise UnsupportedOperatorError(
+            f"onnx: there is no rule for {target}.{_line(node)} Give one with custom_translation_table={{{target}: "
+            "function of a builder and the arguments}."
+        )
+
+    def number(self, node: Node) -> Any:
+        """What graphs compute with sizes."""
+        args = self.given(node.args)
+        if not any(isinstance(a, Size) for a in args):
+            return node.target(*args)
+        value = node.meta.get("val")
+        rule = _NUMBERS.get(node.target)
+        if rule is None or not isinstance(value, (int, _C.SymbolicInt)):
+            if not node.users or all(u.target is assertions._assert_scalar for u in node.users):
+                return None                    # a condition that was checked
+            raise UnsupportedOperatorError(f"onnx: no rule for sizes computed with {node.target}.{_line(node)}")
+        return rule(self.g, *args, self.text(value))
+
+    def finished(self, node: Node, result: Any) -> Any:
+        """Results with the shapes and types that the program says they have."""
+
+        def settled(value: Any, fake: Any) -> Any:
+            if isinstance(value, Value) and isinstance(fake, Tensor):
+                return dataclasses.replace(self.g.cast(value, fake.dtype), shape=self.shape(fake))
+            if isinstance(value, (list, tuple)) and isinstance(fake, (list, tuple)):
+                return tuple([settled(v, f) for v, f in zip(value, fake)])
+            return value
+
+        return settled(result, node.meta.get("val"))
+
+    def origin(self, node: Node) -> dict[str, str]:
+        """Where a node comes from, as metadata of what it becomes."""
+        if not self.wanted.keeps_origin:
+            return {}
+        found = {"fx_node": str(node.target)}
+        stack = node.meta.get("nn_module_stack")
+        if stack:
+            found["module"] = list(stack.values())[-1][0]
+        if node.meta.get("stack_trace"):
+            found["stack_trace"] = node.meta["stack_trace"]
+        return found
+
+
+def _bound(node: Node) -> tuple[Any, tuple]:
+    """The overload of ours that a node calls, and its arguments by the signature, nodes as they are."""
+    target = node.target
+    if not isinstance(target, AtenOverload):
+        return target, bound_by_name(target, node.args, node.kwargs)
+    found = target.ours(node.args, node.kwargs, lambda own: map_aggregate(
+        own, lambda a: a.meta["val"] if isinstance(a, Node) else a))  # fmt: skip
+    if found is None:
+        raise UnsupportedOperatorError(f"onnx: {target} is no single op here, and has no rule.{_line(node)}")
+    return found[0], bound_by_name(found[0], (), found[1])
+
+
+def _line(node: Node) -> str:
+    where = node.meta.get("stack_trace")
+    return f"\n  {where}\n" if where else f" (node {node.name})"
+
+
+def _floor_divide(g: Builder, a: Any, b: Any, text: str) -> Size:
+    rest = g.arithmetic("Mod", a, b, "")
+    return g.arithmetic("Div", g.arithmetic("Sub", a, rest, ""), b, text)
+
+
+_NUMBERS: dict[Any, Callable] = {
+    operator.add: lambda g, a, b, text: g.arithmetic("Add", a, b, text),
+    operator.sub: lambda g, a, b, text: g.arithmetic("Sub", a, b, text),
+    operator.mul: lambda g, a, b, text: g.arithmetic("Mul", a, b, text),
+    operator.mod: lambda g, a, b, text: g.arithmetic("Mod", a, b, text),
+    operator.floordiv: _floor_divide,
+    operator.neg: lambda g, a, text: g.arithmetic("Sub", 0, a, text),
+    operator.pow: lambda g, a, b, text: g.arithmetic("Pow", a, b, text),
+    assertions.sym_max: lambda g, a, b, text: g.arithmetic("Max", a, b, text),
+    assertions.sym_min: lambda g, a, b, text: g.arithmetic("Min", a, b, text),
+}  # fmt: skip
+
+
+def _numel(g: Builder, x: Value) -> Any:
+    return Size(g.node("Reshape", g.node("Size", x, dtype=_C.int64), g.ints([1]), shape=(1,)), "numel")
+
+
+_SIZES: dict[str, Callable] = {"sym_size": lambda g, x, dim: g.size(x, dim), "sym_numel": _numel}
+
+__all__ = ["Wanted", "converted", "prepared"]

@@ -1,0 +1,197 @@
+"""torch.onnx.export: a module and example arguments as an ONNX model.
+
+Enters: what PyTorch's function takes. Leaves: an `ONNXProgram`, and a file where one is asked for. Refuses, by name:
+arguments for which there is nothing here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from .._C import Tensor
+from ..autograd.grad_mode import no_grad
+from ..export import Dim, ExportedProgram, export as export_program, save as save_program
+from ..nn import Module
+from ..testing import assert_close
+from ..utils import _pytree as pytree
+from . import report as reports, state
+from .building import DEFAULT, NEWEST, OLDEST
+from .converting import Wanted, converted, prepared
+from .enums import OperatorExportTypes, TrainingMode
+from .errors import OnnxExporterError, OnnxExporterWarning
+from .program import ONNXProgram
+
+
+def export(model: Any, args: Any = (), f: Any = None, *, kwargs: dict[str, Any] | None = None,
+           verbose: bool | None = None, input_names: Sequence[str] | None = None,
+           output_names: Sequence[str] | None = None, opset_version: int | None = None, dynamo: bool = True,
+           external_data: bool = True, dynamic_shapes: Any = None,
+           custom_translation_table: Mapping[Any, Callable] | None = None, report: bool = False, optimize: bool = True,
+           verify: bool = False, profile: bool = False, dump_exported_program: bool = False,
+           artifacts_dir: str | os.PathLike[str] = ".", export_params: bool = True,
+           keep_initializers_as_inputs: bool = False, dynamic_axes: Any = None,
+           training: TrainingMode = TrainingMode.EVAL,
+           operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX, do_constant_folding: bool = True,
+           custom_opsets: Mapping[str, int] | None = None,
+           export_modules_as_functions: bool | Collection[type] = False, autograd_inlining: bool = True,
+           ) -> ONNXProgram | None:  # fmt: skip
+    """`model(*args, **kwargs)` as an ONNX model, written to the file `f` if that is given.
+
+    `dynamic_shapes` says which sizes may vary, as `export.export` has it, with names in the place of Dims too:
+    `{"x": {0: "batch"}}`. `dynamic_axes` is the older way to say so, by names of inputs. `custom_translation_table`
+    has rules for ops: functions of a builder and the op's arguments. See docs/onnx.md for every argument.
+    """
+    opset = _opset(opset_version)
+    _refuse(operator_export_type, export_modules_as_functions, autograd_inlining)
+    clock = reports.Clock()
+    with state.exporting(), _mode(model, training, dynamo):
+        if isinstance(model, ExportedProgram):
+            program = model
+            if dynamic_shapes is not None or dynamic_axes is not None:
+                raise ValueError("onnx.export: an ExportedProgram has its sizes; give dynamic_shapes to export.export")
+        else:
+            args = args if isinstance(args, tuple) else (args,)
+            program = _captured(model, args, dict(kwargs or {}), dynamic_shapes, dynamic_axes, input_names or ())
+        clock.stage("capture")
+        table = dict(custom_translation_table or {})
+        core = prepared(program, table)
+        clock.stage("decompose")
+        wanted = Wanted(opset, optimize, tuple(input_names or ()), tuple(output_names or ()), rules=table)
+        result = converted(core, wanted)
+        result.opsets = {**(custom_opsets or {}), **result.opsets}
+        clock.stage("convert")
+    found = ONNXProgram(result, core)
+    if verbose:
+        print(found)
+    folder = os.fspath(artifacts_dir)
+    if dump_exported_program:
+        save_program(program, os.path.join(folder, f"onnx_export_{reports.stamp()}.pt2"))
+    if verify:
+        _verify(found, program)
+        clock.stage("verify")
+    if f is not None:
+        _save(found, f, export_params, keep_initializers_as_inputs, external_data)
+        clock.stage("save")
+    if report or profile:
+        reports.write(folder, found, program, clock if profile else None)
+    if not dynamo:
+        warnings.warn("onnx.export(dynamo=False): TorchScript has no exporter here; the same one was used. As there,"
+                      " None is returned.", OnnxExporterWarning, stacklevel=2)  # fmt: skip
+        return None
+    return found
+
+
+def _opset(version: int | None) -> int:
+    if version is None:
+        return DEFAULT
+    if not OLDEST <= version <= NEWEST:
+        raise ValueError(f"onnx.export: opset_version must be from {OLDEST} to {NEWEST}, got {version}")
+    return version
+
+
+def _refuse(kind: Any, functions: Any, inlining: bool) -> None:
+    if OperatorExportTypes(kind) is not OperatorExportTypes.ONNX:
+        raise NotImplementedError(
+            f"onnx.export(operator_export_type={kind}): models have ONNX's own operators only; give rules for others "
+            "with custom_translation_table."
+        )
+    if functions:
+        raise NotImplementedError("onnx.export(export_modules_as_functions=...): modules do not become functions here.")
+    if not inlining:
+        raise NotImplementedError(
+            "onnx.export(autograd_inlining=False): autograd Functions are always exported as what their forward does."
+        )
+
+
+@contextlib.contextmanager
+def _mode(model: Any, training: TrainingMode, dynamo: bool) -> Iterator[None]:
+    """Modules as `training` wants them. PyTorch's exporter leaves them as they are, unless it is the older one."""
+    training = TrainingMode(training)
+    wants = training is TrainingMode.TRAINING
+    if not isinstance(model, Module) or training is TrainingMode.PRESERVE or (dynamo and not wants):
+        yield
+        return
+    before = {m: m.training for m in model.modules()}
+    model.train(wants)
+    try:
+        yield
+    finally:
+        for m, was in before.items():
+            m.training = was
+
+
+def _captured(model: Any, args: tuple, kwargs: dict[str, Any], shapes: Any, axes: Any, names: Sequence[str]) -> Any:
+    if not isinstance(model, Module):
+        raise TypeError(
+            f"onnx.export: expected a Module or an ExportedProgram, got {type(model).__name__}. Put a function into a "
+            "module's forward."
+        )
+    if axes is not None and shapes is not None:
+        raise ValueError("onnx.export: give either dynamic_shapes or dynamic_axes")
+    if axes is not None:
+        shapes = _from_axes(model, args, kwargs, axes, names)
+    elif shapes is not None:
+        shapes = _named_dims(shapes, {})
+    return export_program(model, args, kwargs, dynamic_shapes=shapes)
+
+
+def _named_dims(shapes: Any, dims: dict[str, Any]) -> Any:
+    """Names of sizes as Dims; a name is the same size wherever it stands."""
+    if isinstance(shapes, str):
+        return dims.setdefault(shapes, Dim(shapes))
+    if isinstance(shapes, dict):
+        return {key: _named_dims(value, dims) for key, value in shapes.items()}
+    if type(shapes) in (list, tuple):
+        return type(shapes)([_named_dims(value, dims) for value in shapes])
+    return shapes
+
+
+def _from_axes(model: Module, args: tuple, kwargs: dict[str, Any], axes: Mapping[str, Any], names: Sequence[str]
+               ) -> Any:  # fmt: skip
+    """dynamic_axes as dynamic_shapes: inputs by the names they are given, else by those of forward's parameters."""
+    from ..export.dynamic_shapes import named_arguments  # noqa: PLC0415 - for the older way alone
+
+    given = named_arguments(model, args, kwargs)
+    leaves, spec = pytree.tree_flatten(given)
+    own = [_joined(path) for path, _ in pytree.tree_flatten_with_path(given)[0]]
+    tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+    called = dict(zip(names, tensors, strict=False)) or {own[i]: i for i in tensors}
+    dims: dict[str, Any] = {}
+    shapes: list[Any] = [None] * len(leaves)
+    for name, wanted in axes.items():
+        if name not in called:
+            continue                          # an output, whose sizes follow from those of the inputs
+        pairs = wanted.items() if isinstance(wanted, Mapping) else [(d, f"{name}_dim_{d}") for d in wanted]
+        rank = leaves[called[name]].ndim
+        shapes[called[name]] = {d % rank: dims.setdefault(n, Dim(n)) for d, n in pairs}
+    return pytree.tree_unflatten(shapes, spec)
+
+
+def _joined(path: Sequence[Any]) -> str:
+    return "_".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path)
+
+
+def _save(found: ONNXProgram, f: Any, params: bool, as_inputs: bool, external: bool) -> None:
+    if hasattr(f, "write"):
+        f.write(found.serialize())
+        return
+    found.save(f, include_initializers=params, keep_initializers_as_inputs=as_inputs, external_data=external)
+
+
+def _verify(found: ONNXProgram, program: Any) -> None:
+    """Raise unless the model gives what the program gives, for the example arguments."""
+    args, kwargs = program.example_inputs or ((), {})
+    with no_grad():
+        expected = [x for x in pytree.tree_leaves(program.module()(*args, **kwargs)) if isinstance(x, Tensor)]
+    actual = found(*args, **kwargs)
+    for i, (a, b) in enumerate(zip(actual, expected, strict=False)):
+        try:
+            assert_close(a, b, rtol=1e-3, atol=1e-4, check_device=False)
+        except AssertionError as error:
+            raise OnnxExporterError(f"onnx.export(verify=True): output {i} of the model differs: {error}") from error
+
+

@@ -1,0 +1,90 @@
+"""Tensors from numbers: filled ones, ranges, random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import _C
+from ..building import Builder, Size
+from ..model import Value
+from .table import INT64, full_size, result_of, rule
+
+
+def filled(g: Builder, sizes: Sequence[int | Size], value: Any, dtype: Any) -> Value:
+    """A tensor of one number."""
+    if not sizes:
+        return g.scalar(value, dtype)
+    return g.node("Expand", g.scalar(value, dtype), g.sizes(sizes), dtype=dtype)
+
+
+def _sized(value: Any) -> Callable[..., Value]:
+    def convert(g: Builder, size: Sequence[Any], fill_value: Any = None, **options: Any) -> Value:
+        return filled(g, size, value if fill_value is None else fill_value, result_of(g).dtype)
+
+    return convert
+
+
+def _like(value: Any) -> Callable[..., Value]:
+    def convert(g: Builder, input: Value, fill_value: Any = None, **options: Any) -> Value:
+        return filled(g, full_size(g, input), value if fill_value is None else fill_value, result_of(g).dtype)
+
+    return convert
+
+
+def _new(value: Any) -> Callable[..., Value]:
+    def convert(g: Builder, input: Value, size: Sequence[Any], fill_value: Any = None, **options: Any) -> Value:
+        return filled(g, size, value if fill_value is None else fill_value, result_of(g).dtype)
+
+    return convert
+
+
+# What an `empty` holds is anybody's: zeros.
+for _name, _value in {"zeros": 0, "ones": 1, "full": None, "empty": 0}.items():
+    rule(_name)(_sized(_value))
+    rule(f"{_name}_like")(_like(_value))
+    rule(f"new_{_name}")(_new(_value))
+
+
+@rule("scalar_tensor")
+def scalar_tensor(g: Builder, s: Any, **options: Any) -> Value:
+    return g.scalar(s, result_of(g).dtype)
+
+
+@rule("arange")
+def arange(g: Builder, end: Any, start: Any = 0, step: Any = 1, **options: Any) -> Value:
+    kind = result_of(g).dtype
+    own = kind if kind.code in ("f32", "f64", "i16", "i32", "i64") else INT64
+    return g.cast(g.node("Range", *[g.scalar(n, own) for n in (start, end, step)]), kind)
+
+
+@rule("linspace")
+def linspace(g: Builder, start: Any, end: Any, steps: Any, **options: Any) -> Value:
+    kind = result_of(g).dtype
+    if any(isinstance(n, (Size, Value)) for n in (start, end, steps)) or not kind.is_floating_point:
+        raise NotImplementedError("linspace of numbers that vary, or of integers")
+    if steps < 2:
+        return g.constant([float(start)] * steps, kind)
+    distance = (end - start) / (steps - 1)
+    numbers = [start + i * distance if i < steps / 2 else end - (steps - 1 - i) * distance for i in range(steps)]
+    return g.constant([float(n) for n in numbers], kind)
+
+
+@rule("eye")
+def eye(g: Builder, n: Any, m: Any = None, **options: Any) -> Value:
+    zeros = filled(g, [n, n if m is None else m], 0, _C.float32)
+    return g.node("EyeLike", zeros)
+
+
+def _random(op: str) -> Callable[..., Value]:
+    def convert(g: Builder, size: Sequence[Any] | None = None, input: Value | None = None, **options: Any) -> Value:
+        kind = result_of(g).dtype
+        sizes = full_size(g, input) if size is None else size
+        own = _C.float64 if kind is _C.float64 else _C.float32
+        return g.cast(g.node(f"{op}Like", filled(g, sizes, 0, own)), kind)
+
+    return convert
+
+
+rule("rand", "rand_like")(_random("RandomUniform"))
+rule("randn", "randn_like")(_random("RandomNormal"))

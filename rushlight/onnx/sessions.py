@@ -1,0 +1,73 @@
+"""Running models with ONNX Runtime, where it is installed.
+
+Enters: a model's bytes (or a file's name), and tensors. Leaves: tensors. Inputs are read where they lie; results are
+memory of the runtime's own. Refuses: types that numpy does not have, and to run without `onnxruntime`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _C
+from ..tensors.interop import from_numpy
+from .model import LARGEST_FILE, Model
+
+
+def optional(package: str, what_for: str) -> Any:
+    """A package that is not needed but for this."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        top = package.partition(".")[0]
+        raise ImportError(f"{what_for} needs the package {top!r}, which is not installed: pip install {top}") from error
+
+
+def is_installed() -> bool:
+    """Whether ONNX Runtime is here."""
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+def session(model: str | bytes, threads: int | None = None) -> Any:
+    """An inference session on the CPU, with as many threads as ops here have."""
+    runtime = optional("onnxruntime", "running ONNX models")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = _C.get_num_threads() if threads is None else threads
+    options.log_severity_level = 3
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def session_of(model: Model, folder: str | None = None) -> Any:
+    """A session for a model that is in memory; one over 2 GB goes through a file in `folder`."""
+    if model.size() < LARGEST_FILE - 2**24:
+        return session(model.bytes())
+    assert folder is not None, "a large model needs a folder to lie in"
+    path = f"{folder}/model.onnx"
+    model.save(path, external_data=True)
+    return session(path)
+
+
+def run(made: Any, inputs: Sequence[Any], outputs: Sequence[str] | None = None) -> list[Any]:
+    """What a session makes of tensors (and integers), in the order of its inputs."""
+    names = [i.name for i in made.get_inputs()]
+    if len(names) != len(inputs):
+        raise ValueError(f"onnx: the model takes {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
+    feeds = {name: _array(name, value) for name, value in zip(names, inputs, strict=True)}
+    return [_tensor(array) for array in made.run(list(outputs) if outputs else None, feeds)]
+
+
+def _array(name: str, value: Any) -> Any:
+    if not isinstance(value, _C.Tensor):
+        import numpy  # noqa: PLC0415 - loaded when a model runs
+
+        return numpy.asarray(value, numpy.int64)
+    if value.dtype.code in ("bf16", "f8e4m3fn", "f8e5m2"):
+        raise TypeError(f"onnx: input {name} is {value.dtype}, which cannot be handed to ONNX Runtime through numpy")
+    return value.detach().cpu().contiguous().numpy()
+
+
+def _tensor(array: Any) -> Any:
+    import numpy  # noqa: PLC0415
+
+    return from_numpy(array if isinstance(array, numpy.ndarray) else numpy.asarray(array))
