@@ -8,7 +8,9 @@ differentiating the backward again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _C
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from .partition import Partition
 
 Compiled = Callable[[list[Any]], Sequence[Any]]
+_INPUT, _RESULT, _EXTRA = range(3)
+_PLACES = {"input": _INPUT, "result": _RESULT, "extra": _EXTRA}
 
 
 class CompiledRegion:
@@ -44,6 +48,11 @@ class CompiledRegion:
         self.native = _C.Region(
             native_graph(forward), wants, saved, meta.gradients, lambda: native_graph(self.backward), refusing
         )
+        self._saved, self._wants = saved, wants
+        ahead = getattr(forward, "compiled", None)
+        ahead = getattr(ahead, "compiled", ahead)      # of one that is replayed
+        if compile_backward is not None and hasattr(ahead, "follower"):
+            ahead.follower = weakref.WeakMethod(self._rehearse_backward)
         self.plain = not meta.mutated and all(
             o.kind is OutputKind.NEW and o.source == i for i, o in enumerate(meta.outputs)
         )
@@ -56,6 +65,18 @@ class CompiledRegion:
             with collector.paused():
                 self._backward = self._compile_backward()
         return self._backward
+
+    def _rehearse_backward(self, inputs: Mapping[int, Any], results: Sequence[Any]) -> None:
+        """Compile the backward while a device's compilers are busy with the forward's kernels, and have its own begun.
+        Nothing is in `results`: nothing runs."""
+        found = [inputs.get(i) if place == _INPUT else results[i if place == _RESULT else len(self._wants) + i]
+                 for place, i in self._saved]  # fmt: skip
+        found += [results[i] for i, wants in enumerate(self._wants) if wants]      # gradients are laid out as these
+        with contextlib.suppress(Exception):      # what fails here is raised when the backward is needed
+            ahead = getattr(self.backward, "compiled", None)
+            rehearse = getattr(ahead, "rehearse", None)
+            if rehearse is not None and ahead.preparation is None and all(isinstance(t, Tensor) for t in found):
+                rehearse(ahead.arguments(found))
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         meta = self.meta
@@ -134,7 +155,6 @@ def output(info: OutputInfo, inputs: list[Any], result: Sequence[Any], earlier: 
     return source.as_strided(*layout)
 
 
-_PLACES = {"input": 0, "result": 1, "extra": 2}
 
 
 def refusing(grads: tuple, result: tuple) -> tuple:

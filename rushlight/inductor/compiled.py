@@ -63,15 +63,22 @@ class Compiled:
 
     is_new = True            # not called yet
     report: Any = None       # what was written to the debug folder, until the first call's times are in it
+    follower: Any = None     # weak: told the inputs and results of a rehearsal
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         return self.run(self.arguments(inputs))
 
     def rehearse(self, arguments: Sequence[Any]) -> None:
-        """Have the kernels of the first call made, several at a time."""
+        """Have the kernels of the first call made, several at a time. While they are, whoever follows may have its own
+        made: a backward."""
         self.is_new = False
-        if self.device.type not in ("cpu", "meta") and not self.calls and not self.writes:
-            handlers[self.device.type].rehearse(lambda: self.plan(*arguments))
+        if self.device.type in ("cpu", "meta") or self.calls or self.writes:
+            return
+        results: list[Any] = []
+        handlers[self.device.type].rehearse(lambda: results.append(self.plan(*arguments)))
+        follow = None if self.follower is None else self.follower()
+        if results and follow is not None:
+            follow(dict(zip(self.used, arguments, strict=False)), self.ordered(results[0]))
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """Results from what `arguments` says the plan is called with."""
@@ -83,11 +90,13 @@ class Compiled:
             results, taken = self.plan.timed(*arguments)
             self.report, before = None, self.report
             before.add_times(taken)
-        return (
-            list(results[: len(self.outputs)])
-            if self.is_plain
-            else [results[k] if type(k) is int else k[0] for k in self.outputs]
-        )
+        return self.ordered(results)
+
+    def ordered(self, results: Sequence[Any]) -> list[Any]:
+        """The plan's results as the graph returns them."""
+        if self.is_plain:
+            return list(results[: len(self.outputs)])
+        return [results[k] if type(k) is int else k[0] for k in self.outputs]
 
     def arguments(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """What the plan is called with."""

@@ -478,6 +478,27 @@ assert "griddepcontrol.wait" in sim.simulated_ptx().decode()      # kernels are 
 """)
 
 
+def test_a_backward_is_compiled_while_the_forward_is(driver):
+    run(driver, """
+from rushlight.devices.cuda import kernels
+asked = []
+old = kernels.Variants.prepared
+def prepared(self, unit, key, stored):
+    asked.append(self.entry())
+    return old(self, unit, key, stored)
+kernels.Variants.prepared = prepared
+net = rl.nn.Sequential(rl.nn.Linear(8, 16), rl.nn.GELU(), rl.nn.LayerNorm(16), rl.nn.Linear(16, 4)).cuda()
+called, x = rl.compile(net), rl.randn(32, 8).cuda()
+launches = count(LAUNCHES)
+y = called(x)
+launches, forward = count(LAUNCHES) - launches, list(asked)
+y.backward(y.detach())
+assert any("backward" in name for name in forward) and asked == forward, (forward, asked)
+assert launches < len(forward), launches      # nothing of the backward ran
+assert all(p.grad is not None for p in net.parameters())
+""")
+
+
 def test_graphs_that_check_indices_or_draw_are_not_replayed_by_themselves(driver):
     run(driver, """
 table, index = rl.ones(10, 4).cuda(), rl.zeros(3, dtype=rl.int64).cuda()
