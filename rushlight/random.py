@@ -8,10 +8,13 @@ generator of their own. The generator itself is thread-safe; draws of concurrent
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._C import Generator, Tensor, default_generator, device_generator, seed_device_generators
+from ._C import Generator, Tensor, default_generator, device, device_generator, seed_device_generators
+from .base.tracebacks import users_level
+from .devices.base import find, handlers
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state", "thread_safe_generator"]
 
@@ -52,12 +55,22 @@ def thread_safe_generator() -> Generator | None:
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
              _devices_kw: str = "devices", device_type: str | None = None) -> Iterator[None]:  # fmt: skip
     """Inside, draw freely; on leaving, the default generator, and those of `devices`, continue as if nothing had been
-    drawn. Without `devices`, those of all units of the accelerator that drew something."""
+    drawn. Without `devices`, those of all units there are."""
     if not enabled:
         yield
         return
-    kind = device_type or "cuda"
-    named = [d if not isinstance(d, int) else f"{kind}:{d}" for d in devices or ()]
+    kind = device(device_type or "cuda").type
+    if devices is None:
+        units = handlers[kind].device_count() if kind in handlers or find(kind) else 0
+        if units > 1:
+            warnings.warn(
+                f"{_caller}: the generators of all {units} units of '{kind}' are kept, which takes time. Name those that"
+                f" draw: {_devices_kw}=[...]; none of them: {_devices_kw}=[].", UserWarning, stacklevel=users_level(),
+            )  # fmt: skip
+        devices = range(units)
+    elif (devices := list(devices)) and kind != "cpu":
+        handlers[kind]   # raises why there is none
+    named = [d if not isinstance(d, int) else f"{kind}:{d}" for d in devices]
     kept = [default_generator, *[device_generator(d) for d in named]]
     states = [generator.get_state() for generator in kept]
     try:

@@ -24,7 +24,7 @@ LOG_SERIES = (0xBE055027, 0x3E1039F6, 0xBDF8CDCC, 0x3E0F2955, 0xBE2AD8B9, 0x3E4C
               0xBF000000)  # fmt: skip
 INSTRUCTIONS = {
     "cuda_sin": "nvvm.sin.approx.f", "cuda_cos": "nvvm.cos.approx.f", "cuda_log2": "nvvm.lg2.approx.f",
-    "cuda_divide": "nvvm.div.approx.f",
+    "cuda_divide": "nvvm.div.approx.f", "rsqrt": "nvvm.rsqrt.approx.f",
 }  # fmt: skip
 
 
