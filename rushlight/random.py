@@ -64,8 +64,8 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller
         units = handlers[kind].device_count() if kind in handlers or find(kind) else 0
         if units > 1:
             warnings.warn(
-                f"{_caller}: the generators of all {units} units of '{kind}' are kept, which takes time. Name those that"
-                f" draw: {_devices_kw}=[...]; none of them: {_devices_kw}=[].", UserWarning, stacklevel=users_level(),
+                f"{_caller}: the generators of all {units} units of '{kind}' are kept, which takes time. Name those"
+                f" that draw: {_devices_kw}=[...]; none of them: {_devices_kw}=[].", UserWarning, stacklevel=users_level(),
             )  # fmt: skip
         devices = range(units)
     elif (devices := list(devices)) and kind != "cpu":

@@ -136,7 +136,9 @@ def _set_allocator_settings(env: str) -> None:
 
 
 def ipc_collect() -> None:
-    """Collect device memory shared with other processes (there is none)."""
+    """Let go of device memory that was sent to other processes and that they have let go of."""
+    if is_initialized():
+        _real().ipc_collect()
 
 
 def host_memory_stats() -> dict[str, Any]:

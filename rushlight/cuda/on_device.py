@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _C, accelerator, devices
-from ..devices.cuda import find, settings, solver
+from ..devices.cuda import find, ipc, settings, solver
 from ..loops.record import Record as _Record
 from . import allocators, monitor
 from .memory_view import memory_snapshot
@@ -198,6 +198,11 @@ def empty_cache() -> None:
     """Give memory that no tensor uses back to the driver."""
     for index in range(find().device_count()):
         devices.empty_cache(_C.device("cuda", index))
+
+
+def ipc_collect() -> None:
+    """Let go of what other processes have let go of."""
+    ipc.collect()
 
 
 def get_allocator_backend() -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from .._C import UntypedStorage
 from .sharing import (
     init_reductions,
+    rebuild_storage_cuda,
     rebuild_storage_empty,
     rebuild_storage_fd,
     rebuild_tensor,
@@ -15,8 +16,8 @@ from .sharing import (
 )
 
 __all__ = [
-    "StorageWeakRef", "init_reductions", "rebuild_storage_empty", "rebuild_storage_fd", "rebuild_tensor",
-    "reduce_storage", "reduce_tensor",
+    "StorageWeakRef", "init_reductions", "rebuild_storage_cuda", "rebuild_storage_empty", "rebuild_storage_fd",
+    "rebuild_tensor", "reduce_storage", "reduce_tensor",
 ]  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """How tensors and storages are pickled for another process.
 
-Enters: CPU storages and tensors over them. Leaves: descriptors of memory files; on the other side, storages over the
-same memory. Refuses: tensors computed in a graph, since no graph reaches across processes.
+Enters: storages of the CPU and of CUDA devices, and tensors over them. Leaves: descriptors of memory files, or the
+driver's handles (devices/cuda/ipc.py); on the other side, storages over the same memory. Refuses: tensors computed in a
+graph, since no graph reaches across processes.
 """
 
 from __future__ import annotations
@@ -34,12 +35,25 @@ def rebuild_storage_fd(cls: type, df: Any, size: int) -> UntypedStorage:
         os.close(fd)
 
 
+def _ipc() -> Any:
+    from ..devices.cuda import ipc  # few programs send device memory
+
+    return ipc
+
+
+def rebuild_storage_cuda(*sent: Any) -> UntypedStorage:
+    """A storage over device memory of the process that sent it."""
+    return _ipc().receive(*sent)
+
+
 def rebuild_storage_empty(cls: type) -> UntypedStorage:
     return cls(0)
 
 
 def reduce_storage(storage: UntypedStorage) -> Any:
     """Move to shared memory, and pickle where that is."""
+    if storage.device.type == "cuda" and storage.nbytes():
+        return rebuild_storage_cuda, _ipc().share(storage)
     if storage.device.type != "cpu":
         return storage.__reduce_ex__(4)
     if storage.nbytes() == 0:  # nothing to map, and so nothing to share
@@ -51,7 +65,7 @@ def reduce_storage(storage: UntypedStorage) -> Any:
 def rebuild_tensor(cls: type, storage: UntypedStorage, metadata: tuple) -> Tensor:
     """A tensor over a storage that arrived."""
     dtype, offset, size, stride, requires_grad = metadata
-    result = empty((0,), None, dtype, "cpu")
+    result = empty((0,), None, dtype, storage.device)
     result._set_storage(storage, offset, size, stride)
     return result.requires_grad_() if requires_grad else result
 
@@ -60,7 +74,8 @@ def reduce_tensor(tensor: Tensor) -> Any:
     """Pickle by the storage it shares. Attributes, subclasses and other layouts go the tensor's own way,
     storages as here."""
     refuse_graph(tensor)
-    if type(tensor) is not Tensor or tensor.__dict__ or not tensor.is_cpu or tensor.layout is not strided:
+    is_shared = tensor.device.type in ("cpu", "cuda")
+    if type(tensor) is not Tensor or tensor.__dict__ or not is_shared or tensor.layout is not strided:
         return tensor.__reduce_ex__(4)
     metadata = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.requires_grad)
     return rebuild_tensor, (type(tensor), face_of(tensor), metadata)

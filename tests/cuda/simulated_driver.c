@@ -1,16 +1,21 @@
 /* A driver without a device behind it: memory is the host's, work is done when it is asked for, kernels are counted and
  * not run. It checks what can be checked without one: the order of calls, contexts, grids, and what comes back from
  * memory. */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static int units = 2;
 static __thread int current = -1;
 static long counts[8];      /* allocations, frees, copies, launches, modules, events made, events destroyed, streams */
 static size_t limit = (size_t)1 << 30, used = 0;
+static uint64_t allocated[4096];
 static char last_ptx[1 << 20];
 static unsigned last_grid[2];
 
@@ -51,16 +56,49 @@ int cuMemGetInfo_v2(size_t* free_, size_t* all) { return *all = limit, *free_ = 
 int cuMemAlloc_v2(uint64_t* at, size_t n) {
   if (current < 0) return 201;
   if (used + n > limit) return 2;
-  size_t* block = aligned_alloc(512, (n + 1023) / 512 * 512);
-  *block = n;
+  int file = memfd_create("simulated", 0);      /* which another process can open by this one's number */
+  if (ftruncate(file, n + 512)) return 2;
+  size_t* block = mmap(0, n + 512, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  block[0] = n, block[1] = file;
   used += n, counts[0]++;
+  size_t slot = 0;
+  while (slot < sizeof allocated / sizeof *allocated - 1 && allocated[slot]) slot++;
+  allocated[slot] = (uint64_t)block + 512;
   return *at = (uint64_t)block + 512, 0;
 }
 int cuMemFree_v2(uint64_t at) {
   size_t* block = (size_t*)(at - 512);
   used -= *block, counts[1]++;
-  return free(block), 0;
+  for (size_t slot = 0; slot < sizeof allocated / sizeof *allocated; slot++)
+    if (allocated[slot] == at) allocated[slot] = 0;
+  close((int)block[1]);
+  return munmap(block, block[0] + 512) != 0;
 }
+struct handle { char text[64]; };
+int cuMemGetAddressRange_v2(uint64_t* base, size_t* size, uint64_t at) {
+  for (size_t slot = 0; slot < sizeof allocated / sizeof *allocated; slot++) {
+    size_t n = allocated[slot] ? *(size_t*)(allocated[slot] - 512) : 0;
+    if (n && at >= allocated[slot] && at < allocated[slot] + n) return *base = allocated[slot], *size = n, 0;
+  }
+  return *base = at, *size = 0, 0;              /* memory of expanding segments, which has no handle */
+}
+int cuIpcGetMemHandle(struct handle* h, uint64_t at) {
+  for (size_t slot = 0; slot < sizeof allocated / sizeof *allocated; slot++)
+    if (allocated[slot] == at) return sprintf(h->text, "/proc/%d/fd/%ld", getpid(), ((long*)(at - 512))[1]), 0;
+  return 1;
+}
+static long opened;
+long simulated_opened(void) { return opened; }
+int cuIpcOpenMemHandle_v2(uint64_t* at, struct handle h, unsigned flags) {
+  int file = open(h.text, O_RDWR);
+  struct stat about;
+  if (file < 0 || fstat(file, &about) || flags != 1) return 1;
+  void* found = mmap(0, about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return close(file), opened++, *at = (uint64_t)found + 512, 0;
+}
+int cuIpcCloseMemHandle(uint64_t at) { return !at || opened-- < 1; }
+int cuIpcGetEventHandle(struct handle* h, void* e) { return sprintf(h->text, "event %ld", (long)e), 0; }
+int cuIpcOpenEventHandle(void** e, struct handle h) { return *e = (void*)atol(h.text + 6), strncmp(h.text, "event ", 6); }
 int cuMemAllocAsync(uint64_t* at, size_t n, void* s) { return (void)s, cuMemAlloc_v2(at, n); }
 int cuMemFreeAsync(uint64_t at, void* s) { return (void)s, cuMemFree_v2(at); }
 static int move(uint64_t to, uint64_t from, size_t n) {
