@@ -65,8 +65,10 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True, _caller
         if units > 1:
             warnings.warn(
                 f"{_caller}: the generators of all {units} units of '{kind}' are kept, which takes time. Name those"
-                f" that draw: {_devices_kw}=[...]; none of them: {_devices_kw}=[].", UserWarning, stacklevel=users_level(),
-            )  # fmt: skip
+                f" that draw: {_devices_kw}=[...]; none of them: {_devices_kw}=[].",
+                UserWarning,
+                stacklevel=users_level(),
+            )
         devices = range(units)
     elif (devices := list(devices)) and kind != "cpu":
         handlers[kind]   # raises why there is none
