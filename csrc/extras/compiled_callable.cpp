@@ -46,14 +46,17 @@ PyTypeObject* TailCallType;
 thread_local bool disabled_here;      // disable(): this thread runs everything as it is
 bool disabled_everywhere;             // set_stance("force_eager")
 bool skips_guards;                    // set_stance(skip_guard_eval_unsafe=True)
+thread_local bool modes_are_open;     // whether compiled code may run under the modes that are active on this thread
 
 Compiled* compiled(PyObject* o) { return reinterpret_cast<Compiled*>(o); }
 
-// Tracers and transforms around a call must see its ops: it then runs as it is.
+// Tracers and transforms around a call must see its ops: it then runs as it is. Modes of the program that see calls
+// are captured with it.
 bool is_all_off() {
   constexpr uint32_t seen_by_others = kKeyMode | kKeyFunctorch | kKeyFunctionalize | kKeyTracer;
   const ThreadState& now = thread_state();
-  return disabled_here || disabled_everywhere || (now.keys & ~now.excluded & seen_by_others);
+  uint32_t seen = now.keys & ~now.excluded & seen_by_others;
+  return disabled_here || disabled_everywhere || (seen && !(seen == kKeyMode && modes_are_open));
 }
 
 // Frames that a function enters which is not compiled itself are.
@@ -436,7 +439,14 @@ PyObject* py_skip_guards(PyObject*, PyObject* on) {
   return PyBool_FromLong(before);
 }
 
+PyObject* py_open_modes(PyObject*, PyObject* on) {
+  modes_are_open = PyObject_IsTrue(on) == 1;
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"open_modes", guarded<py_open_modes>, METH_O,
+     "open_modes(on): whether compiled functions may run under the modes of this thread"},
     {"tail_call", guarded_method<py_tail_call>(), METH_FASTCALL, "tail_call(callable, *args): to be called next"},
     {"disable_compiled_here", guarded<py_disable_here>, METH_O,
      "whether compiled functions run as they are on this thread; returns what it was"},

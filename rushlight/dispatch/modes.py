@@ -2,6 +2,8 @@
 
 Enters: `with mode:`. Leaves: a stack per thread; while a stack is not empty one bit of the thread's mask sends every
 call to the dispatcher. A mode's handler runs with the mode itself popped, so what it calls goes to the mode below.
+Compiled functions run as they are under modes, but for those that are open: function modes of the program, which are
+captured with it, and dispatch modes that say they do not mind.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import Any
 
 from .. import _C
 from .keys import MODE
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 class _State(threading.local):
@@ -32,6 +36,17 @@ def refresh() -> None:
     keys, excluded = _C.get_thread_keys()
     active = bool(state.function_modes or state.dispatch_modes)
     _C.set_thread_keys(keys | MODE if active else keys & ~MODE, excluded)
+    if active:
+        _C.open_modes(all(map(is_open, state.function_modes)) and all(map(_is_not_minded, state.dispatch_modes)))
+
+
+def is_open(mode: TorchFunctionMode) -> bool:
+    """Whether capture can look into a mode that sees calls: those of programs."""
+    return type(mode).__module__.partition(".")[0] != _PACKAGE
+
+
+def _is_not_minded(mode: TorchDispatchMode) -> bool:
+    return type(mode).ignore_compile_internals()
 
 
 class TorchFunctionMode:
@@ -62,6 +77,16 @@ class TorchDispatchMode:
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Whether the mode is part of the framework: then it sees what compiled code calls, and not its program."""
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Whether functions may run compiled under the mode, which then sees the calls that are left of their ops."""
+        return cls.is_infra_mode()
 
     def __enter__(self) -> Any:
         state.dispatch_modes.append(self)

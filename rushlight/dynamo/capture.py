@@ -11,6 +11,7 @@ The run has no effect outside, so that it is simply made again, up to that instr
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import types
@@ -21,11 +22,12 @@ from typing import Any
 from .._C import Tensor
 from ..base import environment
 from ..dispatch import autocast
+from ..dispatch.modes import state as mode_state
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
-from . import selects
+from . import function_modes, selects, subclasses
 from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, Unfit, WithoutChecks, WithoutSelect
 from .checks import Checked, written
 from .effects import Effects
@@ -108,7 +110,7 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
             found.is_error = found.is_error or attempt.is_error_here()
             if found.is_error:
                 raise
-            if found.skips_frame or attempt.machine.user_modes:
+            if found.skips_frame:
                 raise Refused(found) from found
             reason, stop_at = attempt.place_for(found)
 
@@ -189,7 +191,9 @@ class _Attempt:
         guard = mode_guard()
         casts, autocast.state.casts = autocast.state.casts, {}
         try:
-            with tracing(), self.recorder.fake_mode, self.recorder, symbolic_math():
+            seeing, flags = list(mode_state.function_modes), subclasses.flags(mode_state)
+            with tracing(), without_modes(), self.recorder.fake_mode, self.recorder, symbolic_math():
+                function_modes.start(self.machine, seeing, flags, guard)
                 frame, result = self.interpret()
                 at_end = modes_now()
             set_modes(modes)
@@ -233,19 +237,20 @@ class _Attempt:
         break_at = None
         effects = Effects(rebuilder)
         value: Any = result
+        write_modes = functools.partial(self.write_modes, rebuilder, at_end != modes, at_end)
         if result is NULL:
-            break_at, value = self.write_break(frame, rebuilder, effects, at_end != modes, at_end)
+            break_at, value = self.write_break(frame, rebuilder, effects, write_modes)
         else:
             place = emitter.fresh_local("result")
             rebuilder.load(result)
             emitter.store_local(place)
             effects.write()
-            if at_end != modes:
-                self.write_modes(emitter, at_end)
+            write_modes()
             emitter.load_local(place)
             emitter.return_value()
-        is_odd = at_end != modes or self.machine.has_classes or self.machine.checks or self.machine.locks.taken \
-            or self.env.stand_ins or self.floats.sources  # fmt: skip
+        machine = self.machine
+        is_odd = at_end != modes or machine.has_function_modes or machine.has_classes or machine.checks \
+            or machine.locks.taken or self.env.stand_ins or self.floats.sources  # fmt: skip
         left = None if is_odd else Left(value, effects.acts, rebuilder, self.machine.codes)
         body, emitter.instructions = emitter.instructions, []
         graph, inputs = self.write_graph(emitter, rebuilder, modes, at_end)
@@ -255,6 +260,8 @@ class _Attempt:
             emitter.source(source)
             emitter.store_local(name)
         emitter.instructions += call + body
+        if self.machine.has_function_modes:
+            function_modes.write_start(emitter, len(emitter.instructions) - len(body) + self.modes_end)
         again = self.write_locks(emitter, len(emitter.instructions) - len(body) + effects.locks_end)
         guards = [guard, *self.outside.guards.values(), *self.symbolic_guards(), *self.alias_guards(effects)]
         return Captured(graph, guards, emitter, break_at, self.recorder.calls, inputs, left, again, self.checked)
@@ -271,13 +278,19 @@ class _Attempt:
         emitter.instructions += rest
         return again
 
-    def write_modes(self, emitter: Emitter, modes: Any) -> None:
-        emitter.load_const(set_modes)
-        emitter.load_const(modes)
-        emitter.call(1)
-        emitter.pop()
+    def write_modes(self, rebuilder: Rebuilder, are_others: bool, modes: Any) -> None:
+        """Leave the modes of the thread as the frame does."""
+        emitter = rebuilder.emitter
+        if are_others:
+            emitter.load_const(set_modes)
+            emitter.load_const(modes)
+            emitter.call(1)
+            emitter.pop()
+        if self.machine.has_function_modes:
+            function_modes.write_end(self.machine, rebuilder)
+        self.modes_end = len(emitter.instructions)
 
-    def write_break(self, frame: Frame, rebuilder: Rebuilder, effects: Effects, has_modes: bool, modes: Any
+    def write_break(self, frame: Frame, rebuilder: Rebuilder, effects: Effects, write_modes: Callable[[], None]
                     ) -> tuple[BreakAt, tuple[list[Any], list[Any]]]:  # fmt: skip
         """Everything the rest of the frame needs; where that is, and its variables and the values on its stack."""
         assert self.reason is not None
@@ -303,8 +316,7 @@ class _Attempt:
             rebuilder.load(value)
             emitter.store_local(places[-1])
         effects.write()
-        if has_modes:
-            self.write_modes(emitter, modes)
+        write_modes()
         for name in names:
             emitter.load_local(held[name])
             emitter.store_local(name)

@@ -24,6 +24,7 @@ from .. import _C
 from .._C import Tensor
 from ..base import collector, environment, late, show
 from ..devices.base import default_device
+from ..dispatch.modes import state as modes
 from ..loops.record import Record
 from ..nn import Module, Parameter
 from . import counting, marks, stored_frames
@@ -183,6 +184,8 @@ class Conversion:
     def miss(self, compiled: Any, locals: tuple, called: types.FunctionType) -> Any:
         """The function to run on these locals; None: the one called, which is the original or has other cells."""
         if self.is_full or _here.running or marks.here.only_compiled:
+            return None
+        if modes.all_functions_disabled and modes.function_modes:      # a block turns off what frames would guard
             return None
         stance, forced = late.provided("stance of compile")()
         if stance != "default" and not self._may_compile(stance, compiled, locals):

@@ -1,11 +1,11 @@
-"""`TorchFunctionMode`s that a program enters: their handlers are interpreted, call by call.
+"""`TorchFunctionMode`s of a program, around a frame or entered in it: their handlers are interpreted, call by call.
 
-Enters: `with mode:` around ops. The recorder sees every op, whoever calls it, as the mode would; it hands the call to
-the program's `__torch_function__`, in the interpreter, with the mode off, and what that calls is recorded. Leaves: the
-ops that the handlers make of others, in the graph; the modes themselves are not there when it runs. Refuses: breaks
-inside of such a block, since the rest would need the mode (the frame runs as it is), modes that see what reaches
-kernels (`TorchDispatchMode`), which a graph of calls does not show, and `with device:` of another device than new
-tensors go to anyway.
+Enters: modes that are active when a frame begins (guarded, as other objects from outside), and `with mode:` around ops.
+The recorder sees every op, whoever calls it, as the mode would; it hands the call to the program's
+`__torch_function__`, in the interpreter, with the mode off, and what that calls is recorded. Leaves: the ops that the
+handlers make of others, in the graph, and code around the frame's: the thread's modes are off while it runs, and at
+its end those are on that the frame leaves on. Refuses: modes that see what reaches kernels (`TorchDispatchMode`), which
+a graph of calls does not show, and `with device:` of another device than new tensors go to anyway.
 """
 
 from __future__ import annotations
@@ -14,21 +14,44 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from ..devices.base import default_device
-from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode
+from ..dispatch.keys import MODE
+from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode, is_open, refresh, state
+from . import subclasses
 from .breaks import GraphBreak, Raised, shown
+from .guards import Guard, Kind
+from .instructions import Handler
+from .locks import under
 from .natives import special
 from .operators import unwatched
+from .sources import FunctionModes, Item
 
 if TYPE_CHECKING:
+    from .emitter import Emitter
     from .interpreter import Machine
+    from .rebuild import Rebuilder
+
+
+def start(m: Machine, modes: list[Any], flags: tuple[bool, bool], guard: Guard) -> None:
+    """The frame begins under these modes, in blocks that say this of handlers; `guard` is the one on all modes of the
+    thread."""
+    m.classes.said, m.classes.off = flags, int(any(flags))
+    if any(flags):
+        subclasses.guard_flags(m)
+    if not guard.value.keys[0] & MODE:
+        return
+    m.outside.guard(Kind.LENGTH, FunctionModes(), len(modes))
+    subclasses.guard_flags(m)
+    m.user_modes += [m.outside.admit(mode, Item(FunctionModes(), i)) for i, mode in enumerate(modes)]
+    m.outer_modes, m.has_function_modes = list(m.user_modes), bool(modes)
 
 
 @special(TorchFunctionMode.__enter__)
 def _enter(m: Machine, f: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     mode = args[0]
-    if type(mode).__module__.startswith("rushlight"):
+    if not is_open(mode):
         raise GraphBreak("not modelled", f"{shown(type(mode))} sees ops")
     m.user_modes.append(mode)
+    m.has_function_modes = True
     return mode
 
 
@@ -69,3 +92,62 @@ def seen(m: Machine, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         raise raised.exception from raised.exception.__cause__
     finally:
         m.user_modes.append(mode)
+
+
+# --- the code ---------------------------------------------------------------------------------------------------------
+
+
+def write_start(emitter: Emitter, end: int) -> None:
+    """Take the thread's modes off before the code that is there; where one of its first `end` instructions raises,
+    they are on again."""
+    rest, emitter.instructions = emitter.instructions, []
+    emitter.load_const(taken_off)
+    emitter.call(0)
+    emitter.store_local(FunctionModes.local)
+    go_on, failed = emitter.label(), emitter.label()
+    emitter.jump(go_on)
+    emitter.place(failed)      # the exception alone is on the stack
+    _write_put_on(emitter)
+    emitter.emit("RERAISE", 0, 0)
+    emitter.place(go_on)
+    under(Handler(failed, 0, False), rest[:end])
+    emitter.instructions += rest
+
+
+def _write_put_on(emitter: Emitter) -> None:
+    emitter.load_const(put_on)
+    emitter.load_local(FunctionModes.local)
+    emitter.call(1)
+    emitter.pop()
+
+
+def write_end(m: Machine, rebuilder: Rebuilder) -> None:
+    """Turn on the modes that the frame leaves on."""
+    emitter = rebuilder.emitter
+    if list(map(id, m.user_modes)) != list(map(id, m.outer_modes)):
+        emitter.load_const(replace)
+        emitter.load_local(FunctionModes.local)
+        for mode in m.user_modes:
+            rebuilder.load(mode)
+        emitter.build_list(len(m.user_modes))
+        emitter.call(2)
+        emitter.pop()
+    _write_put_on(emitter)
+
+
+def taken_off() -> list[Any]:
+    """Turn off the thread's modes that see calls; what they were."""
+    before, state.function_modes = state.function_modes, []
+    refresh()
+    return before
+
+
+def put_on(modes: list[Any]) -> None:
+    """Let these modes see the thread's calls. (The same list: handlers that run now know it.)"""
+    state.function_modes = modes
+    refresh()
+
+
+def replace(modes: list[Any], others: list[Any]) -> None:
+    """Make a list of modes one of others."""
+    modes[:] = others

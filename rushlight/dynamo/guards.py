@@ -31,6 +31,7 @@ from .sources import (
     Constant,
     DictKey,
     DictOf,
+    FunctionModes,
     Global,
     GlobalState,
     HeldItem,
@@ -431,7 +432,7 @@ _READS: dict[type, tuple[str, str]] = {
     DictOf: ("dict of", ""), Item: ("item", "key"), TypeOf: ("type of", ""), DictKey: ("key", "i"),
     Kept: ("item", "key"), HeldItem: ("dict item", "key"),
     Length: ("length", ""), ShapeOf: ("shape", "i"), StrideOf: ("stride", "i"), OffsetOf: ("offset", ""),
-    ClassAttribute: ("class attribute", "name"), GlobalState: ("state", ""),
+    ClassAttribute: ("class attribute", "name"), GlobalState: ("state", ""), FunctionModes: ("attribute", "name"),
 }  # fmt: skip
 _CHECKS = {
     Kind.TYPE_IS: "type", Kind.EQUALS: "equals", Kind.LENGTH: "length", Kind.DICT_KEYS: "keys", Kind.HAS_KEY: "has key",

@@ -164,6 +164,8 @@ class Machine(Operators):
         self.steps = 0                              # instructions of the top frame so far
         self.gradients = gradients.Gradients()
         self.user_modes: list[Any] = []             # modes of the program that see ops, the innermost last
+        self.outer_modes: list[Any] = []            # those that were active when the frame began
+        self.has_function_modes = False             # whether code of the frame has to see to them
         self.entered_devices: list[Any] = []        # of `with device:` blocks that change nothing
         self.classes = subclasses.TensorClasses()
         self.has_classes = False

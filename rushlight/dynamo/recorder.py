@@ -284,15 +284,17 @@ def _tensors_in(value: Any) -> bool:
 
 
 class without_modes:  # noqa: N801 - used as a function
-    """Inside, no mode sees ops."""
+    """Inside, no mode sees ops, but those that are entered there."""
 
     def __enter__(self) -> None:
-        self.inner = disable_dispatch_modes()
-        self.functions, mode_state.function_modes = mode_state.function_modes, []
+        now, self.inner = mode_state, disable_dispatch_modes()
+        self.before = now.function_modes, now.subclass_functions_disabled, now.all_functions_disabled
+        now.function_modes, now.subclass_functions_disabled, now.all_functions_disabled = [], False, False
         self.inner.__enter__()
 
     def __exit__(self, *exc: Any) -> None:
-        mode_state.function_modes = self.functions
+        now = mode_state
+        now.function_modes, now.subclass_functions_disabled, now.all_functions_disabled = self.before
         self.inner.__exit__(*exc)
 
 

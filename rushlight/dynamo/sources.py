@@ -14,6 +14,7 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from .._C import Tensor, float64
+from ..dispatch.modes import state as mode_state
 from ..loops.record import Record
 from ..tensors.interop import tensor
 
@@ -462,6 +463,23 @@ def class_attribute(cls: type, name: str) -> Any:
         if name in one.__dict__:
             return one.__dict__[name]
     raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class FunctionModes(Source):
+    """The modes of the thread that see calls. Code that has them off while it runs keeps them in a local."""
+
+    base: Source = Constant(mode_state, "modes")
+    name = "function_modes"
+    local = "<function modes>"
+
+    def emit(self, emitter: Emitter) -> None:
+        emitter.load_local(self.local)
+
+    def evaluate(self, scope: Scope) -> Any:
+        return mode_state.function_modes
+
+    def __str__(self) -> str:
+        return "function modes"
 
 
 class GlobalState(Source):

@@ -8,21 +8,24 @@ the graph themselves: their handlers run as they are, on fakes, here and whereve
 
 from __future__ import annotations
 
+import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
 from ..dispatch.dispatcher import flat
-from ..dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass
+from ..dispatch.modes import DisableTorchFunction, DisableTorchFunctionSubclass, state as mode_state
 from ..overrides import default_torch_function
 from ..tensors.methods import _make_subclass
 from .attributes import MISSING, is_data_descriptor, on_class
 from .breaks import GraphBreak, Raised
+from .guards import Kind, Predicate
 from .natives import detached, guard_names, is_ours, special, tensor_method
 from .operators import unwatched
 from .outside import is_python_class
 from .recorder import as_target
+from .sources import Constant
 from .tensor_classes import Way, own_attribute, parts, way_of
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class TensorClasses:
         self.of: dict[int, type] = {}                              # classes of tensors made here, by id
         self.written: dict[int, tuple[Tensor, dict[str, Any]]] = {}      # attributes written here, by id of the tensor
         self.off = 0                                               # blocks in which handlers are not asked
+        self.said = (False, False)                                 # what blocks around the frame say of handlers
 
 
 # --- handlers ---------------------------------------------------------------------------------------------------------
@@ -63,8 +67,26 @@ def _overrides(kind: type) -> bool:
     return is_python_class(kind) and not is_ours(kind.__module__)
 
 
+def flags(now: Any) -> tuple[bool, bool]:
+    """What blocks around the program say about handlers."""
+    return now.subclass_functions_disabled, now.all_functions_disabled
+
+
+def _flags_guard(said: tuple[bool, bool]) -> Predicate:
+    return Predicate(lambda now: flags(now) == said, f"blocks turn handlers of classes, or all, off: {said}")
+
+
+_SAID = {said: _flags_guard(said) for said in itertools.product((False, True), repeat=2)}
+
+
+def guard_flags(m: Machine) -> None:
+    """That blocks around the program say of handlers what they said when it began."""
+    m.outside.guard(Kind.PREDICATE, Constant(mode_state, "modes"), _SAID[m.classes.said])
+
+
 def ask(m: Machine, func: Any, owners: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
     """What the classes' handlers make of a call."""
+    guard_flags(m)
     kinds = tuple(m.class_of(owner) for owner in owners)
     try:
         with unwatched(), m.recorder:
