@@ -142,9 +142,9 @@ class Frame:
         finally:
             machine.frames.pop()
 
-    def run_until(self, end: int) -> None:
-        """Go on to a place of this frame, by instructions that neither return nor handle exceptions."""
-        while self.at != end:
+    def run_until(self, ends: frozenset[int]) -> None:
+        """Go on to one of these places of this frame, by instructions that neither return nor handle exceptions."""
+        while self.at not in ends:
             one = self.now = self.instructions[self.at]
             self.at += 1
             OPS[one.name](self, one)

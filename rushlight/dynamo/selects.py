@@ -33,11 +33,14 @@ from .resume import BreakPoint, needed
 
 if TYPE_CHECKING:
     from .frame import Frame
+    from .instructions import Instruction
     from .interpreter import Machine
 
 _MOST_OPS = 16
 _MOST_INSTRUCTIONS = 80
 _NUMBERS = (((bool, SymBool), bool), ((int, SymInt), int), ((float, SymFloat), float))
+_GENERATORS = 0x20 | 0x80 | 0x200      # flags of code: generators, coroutines, and both
+_NOWHERE: frozenset[int] = frozenset()
 _STARTS = ("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_DEREF", "LOAD_SMALL_INT",
            "BINARY", "COMPARE_OP", "IS_OP", "CONTAINS_OP", "UNARY", "CALL", "KW_NAMES", "PRECALL", "PUSH_NULL",
            "STORE_FAST", "POP_TOP", "POP_JUMP", "JUMP_FORWARD", "COPY", "SWAP", "BUILD_TUPLE", "BUILD_SLICE", "NOP",
@@ -115,11 +118,11 @@ def joined(frame: Frame, value: Any, at: int) -> bool:
     place = frame.code, at
     if not _can_decide(machine, value, place):
         return False
-    end = _meeting(frame, at)
-    if end is None:
+    ends = _meeting(frame, at)
+    if not ends:
         return False
     try:
-        _join(frame, machine, value, at, end)
+        _join(frame, machine, value, at, ends)
     except (GraphBreak, Raised, _Differ) as found:
         raise WithoutSelect(place) from found
     return True
@@ -129,21 +132,28 @@ class _Differ(Exception):  # noqa: N818 - no error: the branch breaks the graph
     """The sides leave what cannot be chosen between."""
 
 
-def _meeting(frame: Frame, at: int) -> int | None:
-    """Where the two sides of a jump meet, if they do so soon and hold nothing but loads, stores and calls."""
+def _meeting(frame: Frame, at: int) -> frozenset[int]:
+    """Where the two sides of a jump meet, if they do so soon and hold nothing but loads, stores and calls: one place,
+    or returns (from 3.12 on, short ends of functions are there twice). None: they do not."""
     branches, one = frame.branches, frame.instructions[at]
     if one.target is None or not one.name.startswith("POP_JUMP") or not one.name.endswith(("_TRUE", "_FALSE")):
-        return None
+        return _NOWHERE
     sides = [branches.settled(at + 1), branches.settled(frame.place[id(one.target)])]
     reached = [_reached(frame, side, at + _MOST_INSTRUCTIONS) for side in sides]
     common = reached[0] & reached[1]
-    if min(sides) <= at or not common:
-        return None
-    end = min(common)
-    for side in sides:
-        if not _comes_to(frame, side, end):
-            return None
-    return end
+    if min(sides) <= at:
+        return _NOWHERE
+    ends = frozenset((min(common),)) if common else frozenset(
+        i for i in reached[0] | reached[1] if _returns(frame, i, one))  # fmt: skip
+    return ends if all(_comes_to(frame, side, ends) for side in sides) else _NOWHERE
+
+
+def _returns(frame: Frame, i: int, jump: Instruction) -> bool:
+    """Whether a function, and not a generator, returns here, with no block left since the jump."""
+    one = frame.instructions[i]
+    return one.name == "RETURN_VALUE" and not frame.code.co_flags & _GENERATORS and (
+        one.handler is jump.handler or (one.handler is not None and jump.handler is not None
+                                        and one.handler.target is jump.handler.target))  # fmt: skip
 
 
 def _reached(frame: Frame, start: int, last: int) -> set[int]:
@@ -156,17 +166,18 @@ def _reached(frame: Frame, start: int, last: int) -> set[int]:
     return seen
 
 
-def _comes_to(frame: Frame, start: int, end: int) -> bool:
-    """Whether all ways from here come to `end`, through instructions that only compute."""
+def _comes_to(frame: Frame, start: int, ends: frozenset[int]) -> bool:
+    """Whether all ways from here come to an end, through instructions that only compute."""
     todo, seen = [start], {start}
+    last = max(ends, default=-1)
     while todo:
         i = todo.pop()
-        if i == end:
+        if i in ends:
             continue
         one = frame.instructions[i]
         ways = [*map(frame.branches.settled, frame.branches.ways(i))]
         if not one.name.startswith(_STARTS) or one.name == "LOAD_FAST_AND_CLEAR" or not ways \
-                or any(way <= i or way > end for way in ways):  # fmt: skip
+                or any(way <= i or way > last for way in ways):  # fmt: skip
             return False
         fresh = [way for way in ways if way not in seen]
         seen.update(fresh)
@@ -174,9 +185,10 @@ def _comes_to(frame: Frame, start: int, end: int) -> bool:
     return True
 
 
-def _join(frame: Frame, machine: Machine, value: Any, at: int, end: int) -> None:
+def _join(frame: Frame, machine: Machine, value: Any, at: int, ends: frozenset[int]) -> None:
     recorder = machine.recorder
     jump = frame.instructions[at]
+    end = max(ends)
     for one in frame.instructions[at:end]:      # arguments are admitted once, whatever side reads them
         if one.name.startswith("LOAD_FAST"):
             frame.local(one.argval)
@@ -188,7 +200,7 @@ def _join(frame: Frame, machine: Machine, value: Any, at: int, end: int) -> None
         frame.slots, frame.stack, frame.at = dict(slots), list(stack), start
         recorder.fake_mode.calls = []
         try:
-            frame.run_until(end)
+            frame.run_until(ends)
             _check_ops(recorder.fake_mode.calls)
         finally:
             recorder.fake_mode.calls = None

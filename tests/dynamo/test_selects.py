@@ -59,11 +59,25 @@ def two_of_them(x):
     return x * 2
 
 
+def returns_early(x):
+    if x.sum() > 5:
+        if x.ndim == 1:
+            return x.sin()
+        return x.tan()
+    y = x.cos()
+    return y * 2
+
+
+def calls_what_returns_early(x):
+    return returns_early(x * 2) + returns_early(x / 4)
+
+
 def largest(x):
     return x / max(x.max() - x.min(), x.sum(), x[0]) + min([x[0], x[1]])
 
 
-WHOLE = [largest, as_it_is, with_softmax, with_else, by_expression, with_a_condition_inside, two_of_them]
+WHOLE = [largest, as_it_is, with_softmax, with_else, by_expression, with_a_condition_inside, two_of_them,
+         returns_early, calls_what_returns_early]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
@@ -178,7 +192,26 @@ def differ_in_kind(x):
     n = 1
     if x.sum() > 5:
         n = 2.5
-    return x * n
+    return (x * n).sin().cos() + x.exp()
+
+
+def returns_from_a_block(x):
+    with torch.no_grad():
+        if x.sum() > 5:
+            return x * 2
+        return x * 3
+
+
+def returns_itself(x):
+    if x.sum() > 5:
+        return x
+    return x * 2
+
+
+def returns_a_number(x):
+    if x.sum() > 5:
+        return x * 2
+    return torch.tensor(1.0)
 
 
 def bound_on_one_side(x):
@@ -189,7 +222,7 @@ def bound_on_one_side(x):
 
 REFUSED = [largest_leaves, largest_is_written_to, leaves, leaves_as_a_view, is_written_to, other_is_written_to,
            is_asked_for, draws, drops, looks_up, divides_integers, writes, appends, differ_in_size, differ_in_type,
-           differ_in_kind, bound_on_one_side]  # fmt: skip
+           differ_in_kind, bound_on_one_side, returns_from_a_block, returns_itself, returns_a_number]  # fmt: skip
 
 
 def outcome(function, x):
