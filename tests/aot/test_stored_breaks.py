@@ -106,11 +106,14 @@ def with_try(x: Any) -> Any:
 
 def helper(x: Any, by: float) -> Any:
     y = x.sin()
-    return y * by if y.sum() > -1e9 else y
+    if y.sum() > -1e9:
+        os.getpid()
+        return y * by
+    return y
 
 
 def calls_another(x: Any) -> Any:
-    return helper(x + 1, 3.0) - helper(x + 2, 4.0)
+    return helper(x + 1, 3.0) - helper(x + 2, 3.0)
 
 
 def with_cell(x: Any) -> Any:
@@ -179,11 +182,11 @@ def test_the_other_way_on_is_captured(folder: Any) -> None:
         y = x * 2
         if y.sum() > 0:
             return y + 1
-        return y - 1
+        return y[1:] - 1
 
     assert happened(signed, rl.ones(3))[1].tolist() == [3, 3, 3]
     counts, result = happened(signed, -rl.ones(3))
-    assert counts == {"found": 1, "missing": 1, "kept": 1} and result.tolist() == [-3, -3, -3]
+    assert counts == {"found": 1, "missing": 1, "kept": 1} and result.tolist() == [-3, -3]
     assert happened(signed, -rl.ones(3))[0] == {"found": 2} == happened(signed, rl.ones(3))[0]
 
 
