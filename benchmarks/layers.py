@@ -1,12 +1,13 @@
-"""Layers as models have them: forward, gradient of the input, gradient of the weight, float32.
+"""Layers as models have them: forward, gradient of the input, gradient of the weight, float32. Attention and LSTM give
+all their gradients at once.
 
     python -m benchmarks layers --threads 1                     batches of 1 and 8
     python -m benchmarks layers --batches 32 --only ResNet-50   another batch, one model
 
 Besides the ratio to PyTorch each line shows the share of the floor: the time that the machine needs at least, flops
 over the rate of a generated loop of multiply-adds or bytes over the rate of reading memory, whichever is longer, both
-measured in the same run. To add a layer, add an entry to LAYERS; `convolution` and `linear` know flops,
-bytes and what the three passes are.
+measured in the same run. To add a layer, add an entry to LAYERS; `convolution`, `linear`, `attention` and `lstm`
+know flops, bytes and what the passes are.
 """
 
 from __future__ import annotations
@@ -18,26 +19,31 @@ from benchmarks.cases import Case, Group, Section
 from benchmarks.harness import Session, Worker
 
 PASSES = ("forward", "input gradient", "weight gradient")
+# Per pass: what it differentiates by, and its flops over those of the forward pass.
+GRADIENTS = (("input gradient", "x,", 1.0), ("weight gradient", "w,", 1.0))
 SIZE = 4             # bytes of an element
 FLOOR_FROM = 50e6    # flops from which a layer should come near the floor
 
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """One layer at one batch: `make` defines x, w and call(), in terms of `torch`;
-    flops and bytes hold for each pass."""
+    """One layer at one batch: `make` defines call() and its tensors, in terms of `torch`; flops and bytes are those of
+    the forward pass."""
 
     name: str
     make: str
     flops: float
     bytes: float
+    gradients: tuple[tuple[str, str, float], ...] = GRADIENTS
 
-    def cases(self) -> Iterator[Case]:
+    def passes(self) -> Iterator[tuple[Case, float]]:
+        """The case of every pass, and its flops."""
         setup = "torch.manual_seed(0)\nF = torch.nn.functional\n" + self.make
-        yield Case(f"{self.name} {PASSES[0]}", "call()", setup)
-        for name, which in zip(PASSES[1:], ("x", "w"), strict=True):
-            more = f"\n{which}.requires_grad_()\ny = call()\ng = torch.randn(*y.shape)"
-            yield Case(f"{self.name} {name}", f"torch.autograd.grad(y, {which}, g, retain_graph=True)", setup + more)
+        yield Case(f"{self.name} {PASSES[0]}", "call()", setup), self.flops
+        for name, which, times in self.gradients:
+            more = f"\nby = ({which})\nfor t in by: t.requires_grad_()\ny = call()\ng = torch.randn(*y.shape)"
+            code = "torch.autograd.grad(y, by, g, retain_graph=True)"
+            yield Case(f"{self.name} {name}", code, setup + more), times * self.flops
 
 
 def convolution(
@@ -49,10 +55,11 @@ def convolution(
     stride: int = 1,
     groups: int = 1,
     transposed: bool = False,
+    padding: int | None = None,
 ):
     """A layer of `model` by batch: square images and kernels,
-    padding that keeps the size (none for transposed ones)."""
-    padding = 0 if transposed else kernel // 2
+    padding that keeps the size (none for transposed ones) unless it is given."""
+    padding = 0 if transposed else kernel // 2 if padding is None else padding
     result = size * stride if transposed else (size + 2 * padding - kernel) // stride + 1
     taps = channels * outs // groups * kernel * kernel
     shape = (channels, outs // groups, kernel, kernel) if transposed else (outs, channels // groups, kernel, kernel)
@@ -81,6 +88,36 @@ def linear(model: str, rows: int, ins: int, outs: int):
         make = f"x = torch.randn({count}, {ins})\nw = torch.randn({outs}, {ins})\ncall = lambda: F.linear(x, w)"
         memory = SIZE * (count * (ins + outs) + ins * outs)
         return Layer(f"{model} linear {rows}x{ins}->{outs} b{batch}", make, 2.0 * count * ins * outs, memory)
+
+    return at
+
+
+def attention(model: str, heads: int, length: int, size: int = 64, causal: bool = False):
+    """Every position with every other, or with those before it: half the products."""
+
+    def at(batch: int) -> Layer:
+        shape = f"{batch}, {heads}, {length}, {size}"
+        make = f"q, k, v = (torch.randn({shape}) for _ in range(3))\n"
+        make += f"call = lambda: F.scaled_dot_product_attention(q, k, v, is_causal={causal})"
+        flops = 4.0 * batch * heads * length * (length + 1 if causal else 2 * length) / 2 * size
+        name = f"{model} attention {heads}x{length}x{size} b{batch}"
+        memory = SIZE * 4 * batch * heads * length * size
+        return Layer(name, make, flops, memory, (("gradients", "q, k, v", 2.5),))    # five products for two
+
+    return at
+
+
+def lstm(model: str, steps: int, width: int):
+    """One layer of LSTM, as wide inside as outside."""
+
+    def at(batch: int) -> Layer:
+        make = f"layer = torch.nn.LSTM({width}, {width}).requires_grad_(False)\n"
+        make += f"x = torch.randn({steps}, {batch}, {width})\ncall = lambda: layer(x)[0]"
+        weights = 8 * width * width
+        memory = SIZE * (weights + 2 * steps * batch * width)
+        name = f"{model} layer {steps}x{width} b{batch}"
+        gradients = (("gradients", "x, *layer.parameters()", 2.0),)
+        return Layer(name, make, 2.0 * steps * batch * weights, memory, gradients)
 
     return at
 
@@ -135,8 +172,20 @@ def unet() -> list:
     return result
 
 
+def transformers() -> list:
+    """BERT-mini, the character GPT, ViT-tiny and the LSTM language model as networks.py has them."""
+    result = [convolution("ViT", 3, 192, 224, 16, 16, padding=0)]
+    for model, length, width, heads in (("BERT", 128, 256, 4), ("GPT", 256, 384, 6), ("ViT", 197, 192, 3)):
+        for ins, outs in ((1, 3), (1, 1), (1, 4), (4, 1)):
+            result.append(linear(model, length, ins * width, outs * width))
+        result.append(attention(model, heads, length, causal=model == "GPT"))
+    return [*result, linear("GPT", 256, 384, 65), lstm("LSTM", 35, 256), linear("LSTM", 35, 256, 1000)]
+
+
 # Each once: what ResNet-50 shares with ResNet-18 is listed there.
-LAYERS = list({at(1).name: at for at in (*resnet18(), *resnet50(), *mobilenet(), *unet())}.values())
+LAYERS = list(
+    {at(1).name: at for at in (*resnet18(), *resnet50(), *mobilenet(), *unet(), *transformers())}.values()
+)
 
 
 # --- the floor --------------------------------------------------------------------------------------------------------
@@ -186,8 +235,8 @@ class Floor:
     flop: float
     byte: float
 
-    def seconds(self, layer: Layer) -> float:
-        return max(layer.flops * self.flop, layer.bytes * self.byte)
+    def seconds(self, flops: float, bytes: float) -> float:
+        return max(flops * self.flop, bytes * self.byte)
 
 
 def measure_floor(threads: int, patience: float = 120.0, clock: str = "wall") -> Floor:
@@ -208,34 +257,31 @@ def measure_floor(threads: int, patience: float = 120.0, clock: str = "wall") ->
         worker.close()
 
 
-def run(session: Session) -> list[Section]:
-    """A section per model; rows carry their floor."""
+def run(session: Session) -> Iterator[Section]:
+    """A section per model, as soon as it is measured; rows carry their floor."""
     session = dataclasses.replace(session, rounds=min(session.rounds, 3), processes=1)
     floor = measure_floor(session.threads, clock=session.clock)
-    sections: dict[str, tuple[list[Case], dict[str, Layer]]] = {}
+    models: dict[str, list[Layer]] = {}
     for at in LAYERS:
         for batch in session.batches:
             layer = at(batch)
-            cases, layers = sections.setdefault(layer.name.split()[0], ([], {}))
-            cases += layer.cases()
-            layers.update((case.name, layer) for case in layer.cases())
-    result = []
-    for model, (cases, layers) in sections.items():
-        if not any(session.only in case.name for case in cases):
+            models.setdefault(layer.name.split()[0], []).append(layer)
+    for model, layers in models.items():
+        costs = {case: (flops, layer.bytes) for layer in layers for case, flops in layer.passes()}
+        if not any(session.only in case.name for case in costs):
             continue
-        section = session.compare(Group("layers", f"Layers of {model}", tuple(cases), worst_bar=1.0))
+        section = session.compare(Group("layers", f"Layers of {model}", tuple(costs), worst_bar=1.0))
+        by_name = {case.name: cost for case, cost in costs.items()}
         for row in section.rows:
-            row.floor = floor.seconds(layers[row.case])
-        section.notes += summary(section, layers, floor)
-        result.append(section)
-    return result
+            row.floor = floor.seconds(*by_name[row.case])
+        large = {name for name, (flops, _) in by_name.items() if flops >= FLOOR_FROM}
+        section.notes += summary(section, large, floor)
+        yield section
 
 
-def summary(section: Section, layers: dict[str, Layer], floor: Floor) -> list[str]:
+def summary(section: Section, large: set[str], floor: Floor) -> list[str]:
     """The rates that the floor is made of, and how near large layers come."""
-    shares = [
-        share for row in section.rows if layers[row.case].flops >= FLOOR_FROM and (share := row.share()) is not None
-    ]
+    shares = [share for row in section.rows if row.case in large and (share := row.share()) is not None]
     notes = [f"floor: {1e-9 / floor.flop:.0f} GFLOP/s, {1e-9 / floor.byte:.1f} GB/s"]
     if shares:
         near = sum(share >= 0.8 for share in shares)

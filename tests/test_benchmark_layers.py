@@ -8,7 +8,7 @@ from pathlib import Path
 import rushlight as rl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.layers import LAYERS, PASSES, Floor, convolution, linear  # noqa: E402
+from benchmarks.layers import LAYERS, PASSES, Floor, attention, convolution, linear, lstm  # noqa: E402
 from benchmarks.worker import compile_case  # noqa: E402
 
 
@@ -19,7 +19,11 @@ def test_flops_and_bytes_of_layers() -> None:
     assert convolution("model", 16, 16, 10, 3, groups=16)(1).flops == 2 * 100 * 16 * 9
     assert convolution("model", 8, 4, 5, 2, 2, transposed=True)(1).flops == 2 * 25 * 8 * 4 * 4
     assert linear("model", 128, 256, 1024)(8).flops == 2 * 1024 * 256 * 1024
-    assert Floor(1e-9, 1e-6).seconds(stem) == max(stem.flops * 1e-9, stem.bytes * 1e-6)
+    assert convolution("model", 3, 8, 32, 16, 16, padding=0)(2).flops == 2 * 2 * 4 * 8 * 3 * 256
+    assert attention("model", 4, 10, 8)(2).flops == 2 * 2 * (2 * 4 * 10 * 10 * 8)
+    assert attention("model", 4, 10, 8, causal=True)(2).flops == 2 * 2 * (2 * 4 * 55 * 8)
+    assert lstm("model", 5, 16)(3).flops == 2 * 5 * 3 * 32 * 64
+    assert Floor(0.25, 0.5).seconds(5.0, 7.0) == 3.5 and Floor(0.5, 0.25).seconds(5.0, 7.0) == 2.5
 
 
 def test_layers_have_names_of_their_own() -> None:
@@ -35,7 +39,11 @@ def test_every_pass_runs() -> None:
         linear("m", 3, 4, 5),
     )
     for at in makers:
-        cases = list(at(2).cases())
+        cases = [case for case, _ in at(2).passes()]
         assert [case.name.removeprefix(at(2).name + " ") for case in cases] == list(PASSES)
         for case in cases:
             assert compile_case(rl, vars(case))(1) > 0
+    for at in (attention("m", 2, 5, 8, causal=True), lstm("m", 3, 8)):
+        (forward, flops), (gradients, more) = at(2).passes()
+        assert forward.name.endswith("forward") and gradients.name.endswith("gradients") and more >= 2 * flops
+        assert compile_case(rl, vars(forward))(1) > 0 and compile_case(rl, vars(gradients))(1) > 0
