@@ -13,6 +13,8 @@ from .._C import Tensor
 from ..dispatch.dispatcher import ask_overrides, tensors_of
 from ..op import find_op, levels
 
+_NUMBERS = (_C.int64, _C.int32, _C.int16, _C.int8)
+
 
 def get(self: Tensor, index: Any) -> Tensor:
     """`self[index]` step by step through ops, so that modes, tracers and subclasses see each of them."""
@@ -46,8 +48,10 @@ def split(self: Tensor, index: Any) -> tuple[tuple | None, list | None]:
     """(the basic part of an index, the index tensors); None for a part it does not have. Symbolic bounds are kept from
     the core, which would ask for their numbers."""
     items = index if isinstance(index, tuple) else (index,)
-    if not any(_is_symbolic(item) for item in items):
+    told = tuple(map(_told, items))
+    if not any(_is_symbolic(item) for item in told):
         return _C.split_index(self, index)
+    items = told
     originals: dict[int, Any] = {}
     shown = []
     for item in items:
@@ -159,6 +163,17 @@ def _apply_basic(t: Tensor, index: tuple) -> Tensor:
         else:
             result = result.select(dim, item)
     return result.view(result.shape) if result is t else result
+
+
+def _told(item: Any) -> Any:
+    """A number that a tensor holds, and numbers of a slice, where only the tensor's class can tell them: fake tensors
+    tell symbols."""
+    if type(item) is slice:
+        return slice(_told(item.start), _told(item.stop), _told(item.step))
+    if not isinstance(item, Tensor) or item.ndim or item.dtype not in _NUMBERS:
+        return item
+    value = levels.readable(item, "__index__")
+    return item if type(value).item is Tensor.item else value.item()
 
 
 def _is_symbolic(item: Any) -> bool:

@@ -345,3 +345,34 @@ def test_no_warnings_of_sizes_that_no_call_had() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.allclose(torch.compile(spread)(x), spread(x))
+
+
+def _written(x: Any, i: Any) -> Any:
+    x = x.clone()
+    x[i, :2] = 0
+    x[i] += 1
+    return x
+
+
+BY_A_NUMBER_IN_A_TENSOR = {
+    "a row": lambda x, i: x[i],
+    "part of a row": lambda x, i: x[i, :2],
+    "a column": lambda x, i: x[..., i],
+    "one element": lambda x, i: x[i, i],
+    "with a new dim": lambda x, i: x[None, i],
+    "of a view": lambda x, i: x[0:3][i, 1:],
+    "bounds": lambda x, i: x[i : i + 2],
+    "narrow": lambda x, i: x.narrow(0, i, 2),
+    "beside an index": lambda x, i: x[i, torch.tensor([0, 3])],
+    "written": _written,
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("name", BY_A_NUMBER_IN_A_TENSOR)
+def test_places_that_tensors_hold(name: str, backend: str) -> None:
+    function = BY_A_NUMBER_IN_A_TENSOR[name]
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
+    for place in (0, 1, 2, -2):
+        x, i = torch.randn(5, 4), torch.tensor(place)
+        torch.testing.assert_close(compiled(x, i), function(x, i))

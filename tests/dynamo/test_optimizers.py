@@ -202,3 +202,23 @@ class Lion(optim.Optimizer):
 
 def test_an_optimizer_written_in_python() -> None:
     compare(train, Lion)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("layers", [1, 9])      # few norms, and as many as are gathered on the host outside of graphs
+def test_clipped_steps(backend: str, layers: int) -> None:
+    def step(model: nn.Module, optimizer: Any, x: Any) -> Any:
+        optimizer.zero_grad()
+        model(x).square().sum().backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        return norm
+
+    found = []
+    for run in (step, torch.compile(step, backend=backend, fullgraph=True)):
+        torch.manual_seed(0)
+        model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)))
+        optimizer = optim.SGD(model.parameters(), 0.5)
+        norms = [run(model, optimizer, torch.randn(5, 4)) for _ in range(3)]
+        found.append((norms, [p.detach() for p in model.parameters()], [p.grad for p in model.parameters()]))
+    torch.testing.assert_close(found[1], found[0])

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..._C import Tensor
+from ..._utils import is_compiling
 from ...autograd.grad_mode import no_grad
 from ...op import find_op
 from ...tensors.interop import tensor
@@ -44,13 +45,15 @@ def _side_by_side(norms: list[Tensor]) -> Tensor:
         type(n) is not Tensor or n.device.type != "cpu" or n.requires_grad or n.dtype is not norms[0].dtype
         for n in norms
     )
-    if len(norms) < 16 or not on_host:
+    if len(norms) < 16 or not on_host or is_compiling():
         return find_op("stack")(norms)
     return tensor([n.item() for n in norms], dtype=norms[0].dtype)
 
 
 def _scale(grads: list[Tensor], factor: Tensor) -> list[Tensor]:
-    """Multiply in one kernel for all; those it does not take are returned."""
+    """Multiply in one kernel for all; those it does not take are returned. A graph keeps the factor a tensor."""
+    if is_compiling():
+        return grads
     if type(factor) is not Tensor or factor.device.type != "cpu" or len({id(g) for g in grads}) != len(grads):
         return grads
     left = _scaling()(grads, grads, {}, factor.item())
