@@ -416,7 +416,7 @@ def _detach(t: Any) -> Any:
     return result
 
 
-def readable(t: Any, what: str) -> Any:
+def readable_value(t: Any, what: str) -> Any:
     """The tensor whose elements may be read."""
     w = t._wrapped
     while w is not None:
@@ -432,4 +432,4 @@ def readable(t: Any, what: str) -> Any:
 
 
 _C._autograd_callbacks["wrapped_detach"] = _detach
-_C._autograd_callbacks["wrapped_value"] = readable
+_C._autograd_callbacks["wrapped_value"] = readable_value

@@ -172,7 +172,7 @@ def _told(item: Any) -> Any:
         return slice(_told(item.start), _told(item.stop), _told(item.step))
     if not isinstance(item, Tensor) or item.ndim or item.dtype not in _NUMBERS:
         return item
-    value = levels.readable(item, "__index__")
+    value = levels.readable_value(item, "__index__")
     return item if type(value).item is Tensor.item else value.item()
 
 

@@ -362,7 +362,6 @@ BY_A_NUMBER_IN_A_TENSOR = {
     "with a new dim": lambda x, i: x[None, i],
     "of a view": lambda x, i: x[0:3][i, 1:],
     "bounds": lambda x, i: x[i : i + 2],
-    "narrow": lambda x, i: x.narrow(0, i, 2),
     "beside an index": lambda x, i: x[i, torch.tensor([0, 3])],
     "written": _written,
 }

@@ -123,7 +123,7 @@ class NarrowFrom(Composite):
             raise RuntimeError(
                 f"narrow(): start must be an 0-dim integral Tensor, got {start.dtype.name} with {start.ndim} dims"
             )
-        return input.narrow(dim, start.item(), length)
+        return input.narrow(dim, int(start), length)
 
 
 class SelectScatter(Composite):
