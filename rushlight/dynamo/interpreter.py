@@ -67,7 +67,7 @@ _INTERPRETED = tuple(
         "utils" + os.sep + "checkpoint.py", "func" + os.sep + "stateless.py",
         "ao" + os.sep, "utils" + os.sep + "_pytree.py", "_higher_order_ops" + os.sep + "associative_scan.py",
         "_dynamo" + os.sep + "decorators.py", os.path.join("distributed", "tensor", "_modules.py"),
-        os.path.join("distributed", "tensor", "parallel", "style.py"),
+        os.path.join("distributed", "tensor", "parallel", "style.py"), os.path.join("dynamo", "stand_ins.py"),
     )
 )  # fmt: skip
 _STANDARD = os.path.dirname(os.__file__) + os.sep

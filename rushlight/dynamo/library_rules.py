@@ -6,8 +6,10 @@ calls to make behind the graph (`warnings.catch_warnings`). Joins the table of `
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import sys
 import threading
 import types
@@ -15,6 +17,7 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from . import stand_ins
 from .breaks import GraphBreak, Raised, shown
 from .guards import Kind, Predicate
 from .natives import Identity, special
@@ -25,6 +28,27 @@ if TYPE_CHECKING:
     from .interpreter import Machine
 
 _DATA = (int, float, bool, str, type(None))
+
+
+@special(sys.exception)
+def _exception(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    """The exception that is being handled."""
+    return m.handled
+
+
+@special(re._compile)  # type: ignore[attr-defined]
+def _pattern(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+    """A pattern is what its text and flags say, whatever the cache of patterns holds."""
+    if not all(isinstance(a, (str, bytes, int, re.Pattern)) for a in (*args, *kwargs.values())):
+        raise GraphBreak("not modelled", "a pattern of something that is no text")
+    return m.native(f, args, kwargs)
+
+
+if hasattr(functools.singledispatchmethod(len), "_method_cache"):      # 3.13 keeps methods by their owners
+
+    @special(functools.singledispatchmethod.__get__)
+    def _bound_dispatch(m: Machine, f: Any, args: tuple, kwargs: dict) -> Any:
+        return m.call(stand_ins.bound_dispatch, args, kwargs)
 
 
 @special(os.fspath)
