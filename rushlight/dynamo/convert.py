@@ -233,12 +233,12 @@ class Conversion:
         found = None if place is None else place.found(given, self.dynamic)
         if found is not None:
             return self._restored(compiled, function, found)
-        from . import resume  # noqa: PLC0415 - frames that are found on disk need none of it
+        from . import interruptions, resume  # noqa: PLC0415 - frames that are found on disk need none of it
         from .capture import Settings, capture  # noqa: PLC0415
         from .report import Step  # noqa: PLC0415
 
         try:
-            with without_saving_hooks():
+            with without_saving_hooks(), interruptions.handlers_outside():
                 captured = capture(function.__code__, given, function.__globals__, function.__closure__ or (),
                                    Settings(backend, self.choices.fullgraph, self.dynamic, self.unsure))  # fmt: skip
             completed = self._completed(captured.emitter, captured.break_at, function)
