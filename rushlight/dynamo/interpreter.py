@@ -485,6 +485,8 @@ class Machine(Operators):
         if code is _DISPATCH and id(function) not in self.own:
             return self.dispatched(function, *args)
         if self.runs_natively(function):
+            looked_into = getattr(function, "_looks_into", ())      # places of arguments
+            args = tuple(self.as_outside(a) if k in looked_into else a for k, a in enumerate(args))
             self.check_native_function(function, args, kwargs)
             given = tuple(self.wrapped(a) for a in args)
             return self.native(function, given, {k: self.wrapped(v) for k, v in kwargs.items()})
@@ -495,6 +497,14 @@ class Machine(Operators):
         frame = Frame(self, code, function.__globals__, self.bind(function, args, kwargs), self.closure_of(function))
         what, value = frame.run()
         return Generator(self, frame) if what == "generator" else value
+
+    def as_outside(self, value: Any) -> Any:
+        """An object from outside as it is, for functions of ours that read of it what does not change."""
+        known = self.twin_of(value)
+        if known is None or known.kind != "object":
+            return value
+        self.outside.guard(Kind.ID_IS, known.source, known.real)
+        return known.real
 
     def dispatched(self, dispatch: types.FunctionType, kind: type) -> Any:
         """What `functools.singledispatch` has for a class."""

@@ -220,7 +220,7 @@ class Guards:
             if isinstance(known, Tensor):
                 self._check_tensor(name, known, value)
                 for d, (size, expected) in enumerate(zip(value.shape, known.shape, strict=True)):
-                    _note(f"{name}.size({d})", expected, int(size), symbols, later)
+                    _note(f"{name}.size({d})", expected, size, symbols, later)
             elif isinstance(known, SymInt):
                 _note(name, known, value, symbols, later)
             elif type(known) is not type(value) or known != value:

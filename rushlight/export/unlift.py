@@ -77,6 +77,9 @@ def _checked(module: Unlifted, args: tuple, kwargs: dict[str, Any]) -> tuple[tup
     return args, {n: kwargs[n] for n in spec.child(1).context}
 
 
+_checked._looks_into = (0,)      # capture calls it with the module as it is: what it checks are guards there
+
+
 def owner_of(root: Module, name: str) -> tuple[Module, str]:
     """The module below `root` that has the attribute called `name` (`block.0.weight`), and what it is called there.
     Modules on the way that do not exist are made."""
