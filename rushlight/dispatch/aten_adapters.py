@@ -36,7 +36,11 @@ def _kl_div(self: Any, target: Any, reduction: int = 1, log_target: bool = False
     return find_op("kl_div")(self, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
 
 
+def _huber_loss(self: Any, target: Any, reduction: int = 1, delta: float = 1.0) -> Any:
+    return find_op("huber_loss")(self, target, reduction=_REDUCTIONS[reduction], delta=delta)
+
+
 ADAPTERS: dict[str, Callable] = {
-    "elu": _elu, "tensordot": _tensordot, "kl_div": _kl_div,
+    "elu": _elu, "tensordot": _tensordot, "kl_div": _kl_div, "huber_loss": _huber_loss,
     **{f"adaptive_max_pool{d}d": _with_indices(f"adaptive_max_pool{d}d") for d in (1, 2, 3)},
 }  # fmt: skip

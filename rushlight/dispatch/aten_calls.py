@@ -40,6 +40,8 @@ def aten_call(overload: Any, bound: Sequence[Any]) -> tuple[AtenOverload, tuple,
     if name == "sub" and len(bound) >= 2 and not isinstance(bound[0], Tensor):
         name, swapped = "rsub", dict(zip(given, (given["other"], given["input"]), strict=False))
         given = {**given, **{k: (v[0], given[k][1]) for k, v in swapped.items()}}
+    elif name == "split" and isinstance(bound[1], (list, tuple)):
+        name = "split_with_sizes"
     elif name in ("add", "mul") and not isinstance(bound[0], Tensor):
         (a, p), (b, q) = given["input"], given["other"]
         given["input"], given["other"] = (b, p), (a, q)

@@ -40,23 +40,25 @@ from .values import argument_of, note_numbers
 
 
 def decomposed(program: Any, table: Mapping[Any, Callable] | None = None,
-               rule_of: Callable[[Any], Callable | None] | None = None) -> Any:  # fmt: skip
-    """The program by the rules of a table (or those that `rule_of` has for overloads), without writes."""
+               rule_of: Callable[[Any], Callable | None] | None = None,
+               keeps: Callable[[Any], bool] = lambda overload: False) -> Any:  # fmt: skip
+    """The program by the rules of a table (or those that `rule_of` has for overloads), without writes. Overloads of
+    ours that `keeps` is true of stay as they are."""
     if rule_of is None:
         rules = {_key(op): rule for op, rule in (table or {}).items()}
-        return _Decompose(program, lambda target: rules.get(_key(target))).run()
-    return _Decompose(program, rule_of).run()
+        return _Decompose(program, lambda target: rules.get(_key(target)), keeps).run()
+    return _Decompose(program, rule_of, keeps).run()
 
 
 class _Decompose:
     """One run."""
 
-    def __init__(self, program: Any, rule_of: Callable[[Any], Callable | None]) -> None:
+    def __init__(self, program: Any, rule_of: Callable[[Any], Callable | None], keeps: Callable[[Any], bool]) -> None:
         self.program = program
         self.mode = _mode_of(program)
         self.tracer = ExportTracer({})
         self.tracer.env, self.tracer.snapshots = program._shape_env, self.mode
-        self.recorder = Recorder(self.tracer, rule_of)
+        self.recorder = Recorder(self.tracer, rule_of, keeps)
         self.functional = Functional(self.recorder)
         self.values: dict[Node, Any] = {}
 

@@ -80,7 +80,7 @@ class ExportTracer(PythonKeyTracer):
 
     def create_proxy_for_constant(self, t: Tensor) -> Proxy:
         path = self.names.get(id(t), f"lifted_tensor_{sum(n.startswith('lifted_tensor_') for n in self.constants)}")
-        before = self.first_argument or next(iter(self.graph.nodes))
+        before = self.first_argument or next(iter(self.graph.nodes), None)
         with self.graph.inserting_before(before):
             proxy = self.add_input(f"c_{path.replace('.', '_')}")
         self.constants[path] = (t, proxy.node)
@@ -139,8 +139,12 @@ class _Kernels(TorchDispatchMode):
 class Recorder:
     """Turns calls into nodes."""
 
-    def __init__(self, tracer: ExportTracer, rules: Callable[[Any], Callable | None] = lambda target: None) -> None:
-        self.tracer, self.rules = tracer, rules
+    def __init__(self, tracer: ExportTracer, rules: Callable[[Any], Callable | None] = lambda target: None,
+                 keeps: Callable[[Any], bool] = lambda overload: False) -> None:  # fmt: skip
+        """`rules`: functions that calls of overloads are replaced by; `keeps`: which of ours are recorded as they are,
+        not as PyTorch has them."""
+        self.tracer, self.rules, self.keeps = tracer, rules, keeps
+        self.within: list[str] = []       # overloads whose rules run
         self.calls, self.kernels = _Calls(self), _Kernels(self)
         self.is_quiet = False
 
@@ -181,6 +185,11 @@ class Recorder:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
             with self.calls:
                 return out.copy_(func(*args, **kwargs))
+        if self.keeps(overload):
+            pairs = list(zip(overload.definition.spec.params, bound, strict=True))
+            named = {p.name: v for p, v in pairs if p.keyword_only}
+            places = tuple([v for p, v in pairs if not p.keyword_only])
+            return self.node((overload, places, named), lambda: func(*args, **kwargs))
         if overload.name == "div" and not isinstance(bound[0], Tensor) and all(b is None for b in bound[2:]):
             with self.calls:
                 return bound[1].reciprocal() * bound[0]
@@ -193,29 +202,35 @@ class Recorder:
             if result is not NotImplemented:
                 return result
         answer = aten_call(overload, bound)
-        if answer is None:
-            rule = self.rules(overload)
-            if rule is not None:
-                with self.calls:
-                    result = rule(*bound)
-                if result is not NotImplemented:
-                    return result
+        if answer is None or str(answer[0]) in self.within:      # PyTorch's name for what its own rule is made of
+            result = self.by_rule(overload, tuple(bound), {})
+            if result is not NotImplemented:
+                return result
             if overload.definition.is_composite:
                 with self.calls:
                     return overload.definition.run(*bound)
             return func(*args, **kwargs)
-        rule = self.rules(answer[0])
-        if rule is not None:
+        result = self.by_rule(*answer)
+        return self.node(answer, lambda: func(*args, **kwargs)) if result is NotImplemented else result
+
+    def by_rule(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """What the rule for an overload computes; NotImplemented where there is none."""
+        rule = self.rules(target)
+        if rule is None:
+            return NotImplemented
+        self.within.append(str(target))
+        try:
             with self.calls:
-                result = rule(*answer[1], **answer[2])
-            if result is not NotImplemented:
-                return result
-        return self.node(answer, lambda: func(*args, **kwargs))
+                return rule(*args, **kwargs)
+        finally:
+            self.within.pop()
 
     def reached(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call below the program's own."""
         if self.is_quiet:
             return func(*args, **kwargs)
+        if self.keeps(func):
+            return self.node((func, args, kwargs), lambda: func(*args, **kwargs))
         params = func.definition.spec.params
         bound = [args[i] if i < len(args) else kwargs.get(p.name, p.default) for i, p in enumerate(params)]
         result = aten_call(func, bound) or (func, args, kwargs)

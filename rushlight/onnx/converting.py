@@ -33,6 +33,8 @@ from .errors import OnnxExporterError, UnsupportedOperatorError
 from .model import Model, Value
 from .rules import RANDOM, RULES
 
+MOST_PASSES = 4
+
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
@@ -54,6 +56,13 @@ class Wanted:
 def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: B006 - never changed
     """The program without writes, and without composites that there are no rules for."""
     own, table = {str(target) for target in rules}, {str(t): rule for t, rule in default_table().items()}
+    own_names = {str(getattr(target, "_opname", target)) for target in rules}
+
+    def keeps(overload: Any) -> bool:
+        definition = overload.definition
+        if definition.is_inplace or definition.name in own_names:
+            return False
+        return definition.name in RULES or isinstance(definition, Pointwise)
 
     def rule_of(target: Any) -> Callable | None:
         definition = getattr(target, "definition", None)
@@ -65,12 +74,22 @@ def prepared(program: Any, rules: Mapping[Any, Callable] = {}) -> Any:  # noqa: 
             return table[str(target)]
         return functools.partial(_body, target) if _has_body(definition) else None
 
-    return decomposed(program, rule_of=rule_of)
+    result = decomposed(program, rule_of=rule_of, keeps=keeps)
+    # Bodies of composites may write to tensors that they made; of those passes over the result make values.
+    for _ in range(MOST_PASSES):
+        if not any(_writes(node.target) for node in result.graph.nodes):
+            break
+        result = decomposed(result, rule_of=rule_of, keeps=keeps)
+    return result
+
+
+def _writes(target: Any) -> bool:
+    return isinstance(target, (AtenOverload, _C.Overload)) and bool(target.inplace)
 
 
 def _has_body(definition: Any) -> bool:
-    """Whether an op is written with others."""
-    return definition.is_composite or isinstance(definition, Fused)
+    """Whether an op is written with others, and computes a value: some exist for what they write."""
+    return (definition.is_composite and not definition.only_inplace) or isinstance(definition, Fused)
 
 
 def _body(target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -78,8 +97,8 @@ def _body(target: Any, *args: Any, **kwargs: Any) -> Any:
     overload, named = target, kwargs
     if isinstance(target, AtenOverload):
         found = target.ours(args, kwargs, lambda own: own)
-        if found is None:
-            return NotImplemented
+        if found is None:      # PyTorch has in one op what a few of ours do
+            return target(*args, **kwargs)
         overload, named = found
         args = ()
     definition = overload.definition
@@ -181,7 +200,7 @@ class _Conversion:
                 continue
             if not isinstance(node, Node):
                 continue                       # None and numbers that were fixed: the program knows them
-            value = self.env[node]
+            value = self.value(node)
             if isinstance(value, Size):
                 value = self.g.scalar(value, _C.int64)
             name = next(given, None)
@@ -218,7 +237,13 @@ class _Conversion:
         return self.g.tensor(str(node.target), held.detach()) if isinstance(held, Tensor) else held
 
     def given(self, argument: Any) -> Any:
-        return map_aggregate(argument, lambda a: self.env[a] if isinstance(a, Node) else a)
+        return map_aggregate(argument, lambda a: self.value(a) if isinstance(a, Node) else a)
+
+    def value(self, node: Node) -> Any:
+        found = self.env[node]
+        if found is None and isinstance(node.meta.get("val"), Tensor):
+            raise UnsupportedOperatorError(f"onnx: {node.name}, a further result of an op, has no rule.{_line(node)}")
+        return found
 
     def call(self, node: Node) -> Any:
         self.g.scope, self.g.origin = node.name, self.origin(node)
@@ -240,6 +265,8 @@ class _Conversion:
             return own(self.g, *self.given(node.args), **self.given(node.kwargs))
         if not isinstance(target, (AtenOverload, _C.Overload)):
             return self.number(node)
+        if _writes(target):
+            raise UnsupportedOperatorError(f"onnx: {target} writes to a tensor, which models cannot.{_line(node)}")
         overload, bound = _bound(node)
         definition = overload.definition
         if definition.name in _SIZES:

@@ -137,9 +137,10 @@ class Expression:
         rule = _OPS.get(e.op)
         if rule is None:
             raise NotPointwise(f"{e.op!r} of numbers' bits has no ONNX operator")
-        if e.args[0].dtype in NARROW and e.op != "select":
-            wide = BY_CODE[NARROW[e.args[0].dtype]]
-            result = rule(self.g, [self.g.cast(a, wide) for a in args], e)
+        of = e.args[-1].dtype                      # a select's first operand is its condition
+        if of in NARROW:
+            wide = BY_CODE[NARROW[of]]
+            result = rule(self.g, [a if a.dtype is _C.bool else self.g.cast(a, wide) for a in args], e)
             return result if e.dtype == "b1" else self.g.cast(result, BY_CODE[e.dtype])
         return rule(self.g, args, e)
 
@@ -227,9 +228,23 @@ def _table(g: Builder, args: list[Value], e: expr.Value) -> Value:
     return g.node("Gather", values, g.cast(args[0], _C.int64), dtype=values.dtype, axis=0)
 
 
+def _of_nonzero(op: str, **settings: Any) -> Rule:
+    """Division of integers: by 0 it gives 0, where a runtime might stop the process."""
+
+    def rule(g: Builder, args: list[Value], e: expr.Value) -> Value:
+        a, b = args
+        if e.args[1].op == "const" and e.args[1].attr:
+            return g.node(op, a, b, **settings)
+        none = g.node("Equal", b, _number(g, 0, b), dtype=_C.bool)
+        found = g.node(op, a, g.node("Where", none, _number(g, 1, b), b, dtype=b.dtype), **settings)
+        return g.node("Where", none, _number(g, 0, b), found, dtype=a.dtype)
+
+    return rule
+
+
 _OPS: dict[str, Rule] = {
-    "add": _plain("Add"), "sub": _plain("Sub"), "mul": _plain("Mul"), "div": _plain("Div"), "idiv": _plain("Div"),
-    "irem": lambda g, args, e: g.node("Mod", *args, fmod=1),
+    "add": _plain("Add"), "sub": _plain("Sub"), "mul": _plain("Mul"), "div": _plain("Div"),
+    "idiv": _of_nonzero("Div"), "irem": _of_nonzero("Mod", fmod=1),
     "neg": _plain("Neg"), "abs": _plain("Abs"), "sqrt": _plain("Sqrt"),
     "fma": lambda g, args, e: g.node("Add", g.node("Mul", args[0], args[1]), args[2]),
     "min": _extreme("Less"), "max": _extreme("Greater"),
@@ -289,13 +304,45 @@ def _gelu_slope(g: Builder, args: list[Value], e: expr.Value) -> Value:
     return g.node("Add", g.node("Mul", below, _number(g, 0.5, x)), density)
 
 
+def _zero_or(g: Builder, x: Value, at_zero: Value, other: Value) -> Value:
+    """`at_zero` where x is 0, else `other`."""
+    return g.node("Where", g.node("Equal", x, _number(g, 0.0, x), dtype=_C.bool), at_zero, other, dtype=x.dtype)
+
+
+def _sinc(g: Builder, args: list[Value], e: expr.Value) -> Value:
+    x = args[0]
+    angle = g.node("Mul", x, _number(g, math.pi, x))
+    quotient = g.node("Div", g.node("Sin", angle), _zero_or(g, x, _number(g, 1.0, x), angle))
+    return _zero_or(g, x, _number(g, 1.0, x), quotient)
+
+
+def _xlogy(shift: bool) -> Rule:
+    def rule(g: Builder, args: list[Value], e: expr.Value) -> Value:
+        x, y = args
+        log = _log1p(g, [y], e) if shift else g.node("Log", y)
+        is_nan = g.node("IsNaN", y, dtype=_C.bool)
+        product = _zero_or(g, x, _number(g, 0.0, x), g.node("Mul", x, log))
+        return g.node("Where", is_nan, y, product, dtype=x.dtype)
+
+    return rule
+
+
+def _logaddexp(g: Builder, args: list[Value], e: expr.Value) -> Value:
+    """The larger, and log(1 + exp(-distance)); equal infinities are their own sum."""
+    a, b = args
+    larger = g.node("Max", a, b)
+    apart = g.node("Neg", g.node("Abs", g.node("Sub", a, b)))
+    result = g.node("Add", larger, g.node("Softplus", apart))
+    return g.node("Where", g.node("IsInf", larger, dtype=_C.bool), larger, result, dtype=a.dtype)
+
+
 _FUNCTIONS: dict[str, Rule] = {
     **{name: _plain(name.capitalize()) for name in (
         "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
         "erf", "sigmoid", "softplus", "pow")},
     "exp_of_negative": _plain("Exp"), "maximum": _plain("Max"), "minimum": _plain("Min"), "expm1": _expm1,
     "log1p": _log1p, "log2": _scaled_log(2), "log10": _scaled_log(10), "rsqrt": _rsqrt, "gelu": _gelu,
-    "gelu_slope": _gelu_slope,
+    "gelu_slope": _gelu_slope, "sinc": _sinc, "xlogy": _xlogy(False), "xlog1py": _xlogy(True), "logaddexp": _logaddexp,
     "exp2": lambda g, args, e: g.node("Pow", _number(g, 2.0, args[0]), args[0]),
     "log_sigmoid": lambda g, args, e: g.node("Neg", g.node("Softplus", g.node("Neg", args[0]))),
     "fmod": lambda g, args, e: g.node("Mod", *args, fmod=1),

@@ -9,7 +9,7 @@ from typing import Any
 from ... import _C
 from ..building import Builder
 from ..model import Value
-from .table import INT64, as_list, positive, rule
+from .table import INT64, as_list, positive, reshaped, rule
 
 
 @rule("convolution")
@@ -72,7 +72,7 @@ def _max_pool(dims: int, with_indices: bool) -> Any:
         }  # fmt: skip
 
         def pool(x: Value) -> Any:
-            if not with_indices:
+            if not (with_indices or return_indices):
                 return g.node("MaxPool", x, **settings)
             values, indices = g.nodes("MaxPool", x, dtypes=(x.dtype, INT64), **settings)
             # Ours count from the beginning of each channel, ONNX's from that of the whole tensor.
@@ -136,8 +136,7 @@ def _adaptive(dims: int, op: str) -> Any:
             return g.node(op, x, kernel_shape=kernel, strides=kernel)
 
         result = _batched(g, input, dims, pool)
-        # Indices are not computed: a program that reads them finds no value.
-        return (result, None) if isinstance(g.result, (tuple, list)) else result
+        return (result, None) if return_indices else result      # indices are refused where somebody reads them
 
     return convert
 
@@ -171,7 +170,9 @@ def im2col(g: Builder, input: Value, kernel_size: Any, dilation: Any = 1, paddin
     weight = g.constant(picks * channels, input.dtype)
     found = g.node("Conv", input, weight, strides=as_list(stride, 2), pads=as_list(padding, 2) * 2,
                    dilations=as_list(dilation, 2), kernel_shape=[h, w], group=channels)  # fmt: skip
-    return g.node("Reshape", found, g.ints([0, channels * h * w, -1]))
+    count = g.result.shape[-1]
+    rows = [g.size(input, 0), channels * h * w, count if type(count) is int else -1]
+    return reshaped(g, found, rows)
 
 
 @rule("col2im")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,43 @@ def embedding(g: Builder, weight: Value, indices: Value, padding_idx: int = -1, 
     return g.node("Gather", weight, indices)
 
 
+@rule("embedding_renorm")
+def embedding_renorm(g: Builder, input: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
+    """Rows that are looked up, at most of a length; all others as they are."""
+    size = g.node("Abs", input)
+    power = g.node("ReduceSum", g.node("Pow", size, number(g, norm_type, input)), g.ints([1]), keepdims=1)
+    norms = g.node("Pow", power, number(g, 1 / norm_type, input))
+    flat = g.node("Reshape", g.cast(indices, INT64), g.ints([-1]))
+    shape = [g.sizes([g.size(input, 0)]), g.node("Shape", flat, dtype=INT64)]
+    none, ones = [g.node("Expand", g.constant(n, INT64), s) for n, s in zip((0, 1), shape)]
+    used = g.cast(g.node("Unsqueeze", g.node("ScatterElements", none, flat, ones, axis=0), g.ints([1])), _C.bool)
+    long = g.node("And", used, g.node("Greater", norms, number(g, max_norm, input), dtype=_C.bool))
+    scale = g.node("Div", number(g, max_norm, input), g.node("Add", norms, number(g, 1e-7, input)))
+    return g.node("Mul", input, g.node("Where", long, scale, number(g, 1.0, input), dtype=input.dtype))
+
+
+@rule("_insertion_point")
+def insertion_point(g: Builder, sequence: Value, input: Value, right: bool, out_int32: bool, steps: int) -> Value:
+    """How many elements of a sorted sequence come before each number."""
+    if sequence.ndim != 1:
+        raise NotImplementedError("searchsorted in sequences of more than one dim")
+    kind = input.dtype if sequence.dtype is input.dtype else _C.float64
+    wide = g.node("Unsqueeze", g.cast(input, kind), g.ints([-1]))
+    op = "LessOrEqual" if right else "Less"
+    before = g.node(op, g.cast(sequence, kind), wide, dtype=_C.bool)
+    return g.node("ReduceSum", g.cast(before, INT64), g.ints([-1]), keepdims=0)
+
+
+@rule("unique")
+def unique(g: Builder, input: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Any:  # fmt: skip
+    values, _, inverse, counts = g.nodes("Unique", input, dtypes=(input.dtype, INT64, INT64, INT64), axis=dim, sorted=1)
+    if return_inverse and dim is None:
+        inverse = g.node("Reshape", inverse, g.sizes(full_size(g, input)))
+    wanted = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
+    return tuple(wanted) if len(wanted) > 1 else values
+
+
 @rule("index_select")
 def index_select(g: Builder, input: Value, dim: int, index: Value) -> Value:
     if not input.ndim:
@@ -32,7 +70,12 @@ def gather(g: Builder, input: Value, dim: int, index: Value, sparse_grad: bool =
         return g.node("Expand", input, g.sizes(full_size(g, index)))
     if not index.ndim:
         return g.node("Gather", input, index, axis=0)
-    return g.node("GatherElements", input, index, axis=positive(dim, input.ndim))
+    return g.node("GatherElements", input, _index(g, index), axis=positive(dim, input.ndim))
+
+
+def _index(g: Builder, index: Value) -> Value:
+    """Indices of a type that ONNX indexes with."""
+    return index if index.dtype.code in ("i32", "i64") else g.cast(index, INT64)
 
 
 @rule("take")
@@ -167,11 +210,12 @@ def _put_masked(g: Builder, x: Value, mask: Value, at: int, values: Value, accum
 
 # --- scatter ----------------------------------------------------------------------------------------------------------
 
+_NEUTRAL = {"sum": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf, "mean": 0.0}
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul"}
 
 
 def _scattered(g: Builder, input: Value, dim: int, index: Value, src: Value, reduction: str | None = None) -> Value:
-    src = g.cast(src, input.dtype)
+    src, index = g.cast(src, input.dtype), Value(_index(g, index).name, INT64, index.shape)
     if not input.ndim:
         one = [g.node("Reshape", v, g.ints([1])) for v in (input, index, src)]
         return g.node("Squeeze", g.node("ScatterElements", *one, axis=0, reduction=reduction), g.ints([0]))
@@ -198,9 +242,24 @@ def scatter_add(g: Builder, input: Value, dim: int, index: Value, src: Value) ->
 @rule("scatter_reduce")
 def scatter_reduce(g: Builder, input: Value, dim: int, index: Value, src: Value, reduce: str,
                    include_self: bool = True) -> Value:  # fmt: skip
-    if reduce not in _REDUCTIONS or not include_self:
-        raise NotImplementedError(f"scatter_reduce(reduce={reduce!r}, include_self={include_self})")
-    return _scattered(g, input, dim, index, src, _REDUCTIONS[reduce])
+    if reduce not in _NEUTRAL or not input.dtype.is_floating_point:
+        raise NotImplementedError(f"scatter_reduce(reduce={reduce!r}) of {input.dtype}")
+
+    def filled(value: float) -> Value:
+        whole = g.node("Expand", number(g, value, input), g.sizes(full_size(g, index)), dtype=input.dtype)
+        return Value(whole.name, input.dtype, index.shape)
+
+    base = input
+    if not include_self:      # what is written to begins with the number that changes nothing
+        base = Value(_scattered(g, input, dim, index, filled(_NEUTRAL[reduce])).name, input.dtype, input.shape)
+    if reduce != "mean":
+        return _scattered(g, base, dim, index, src, _REDUCTIONS[reduce])
+    total = _scattered(g, base, dim, index, src, "add")
+    own = g.node("Expand", number(g, 1.0, input), g.sizes(full_size(g, input)), dtype=input.dtype)
+    count = Value(own.name, input.dtype, input.shape)
+    if not include_self:
+        count = Value(_scattered(g, count, dim, index, filled(0.0)).name, input.dtype, input.shape)
+    return g.node("Div", total, _scattered(g, count, dim, index, filled(1.0), "add"))
 
 
 @rule("index_add")
@@ -216,7 +275,7 @@ def index_copy(g: Builder, input: Value, dim: int, index: Value, source: Value) 
 
 def _by_slices(g: Builder, x: Value, dim: int, index: Value, source: Value, reduction: str | None) -> Value:
     if not x.ndim:
-        raise NotImplementedError("slices of a tensor without dims")
+        return _scattered(g, x, 0, index, source, reduction)
     axis = positive(dim, x.ndim)
     order = [axis, *[d for d in range(x.ndim) if d != axis]]
     places = g.node("Reshape", g.cast(index, INT64), g.ints([-1, 1]))
@@ -249,6 +308,8 @@ def masked_scatter(g: Builder, input: Value, mask: Value, source: Value) -> Valu
 
 @rule("nonzero", "argwhere")
 def nonzero(g: Builder, input: Value, as_tuple: bool = False) -> Any:
+    if not input.ndim:
+        raise NotImplementedError("nonzero of a tensor without dims")
     found = g.node("NonZero", input, dtype=INT64)
     if not as_tuple:
         return g.node("Transpose", found, perm=[1, 0])
@@ -282,3 +343,19 @@ def diag_embed(g: Builder, input: Value, offset: int = 0, dim1: int = -2, dim2: 
     wide = g.node("Unsqueeze", rows, g.ints([-1]))
     mask = g.constant([[float(j - i == offset) for j in range(n)] for i in range(n)], _C.float32)
     return g.node("Mul", wide, g.cast(mask, input.dtype))
+
+
+@rule("diagonal_scatter")
+def diagonal_scatter(g: Builder, input: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    a, b = positive(dim1, input.ndim), positive(dim2, input.ndim)
+    length = src.shape[-1]
+    if not isinstance(length, int):
+        raise NotImplementedError("diagonals whose length varies")
+    if not length:
+        return input
+    rest = [d for d in range(input.ndim) if d not in (a, b)]
+    order = [a, b, *rest]
+    rows = g.constant([[i + max(-offset, 0), i + max(offset, 0)] for i in range(length)], INT64)
+    updates = permuted(g, g.cast(src, input.dtype), [src.ndim - 1, *range(src.ndim - 1)])
+    found = g.node("ScatterND", permuted(g, input, order), rows, updates)
+    return permuted(g, found, [order.index(d) for d in range(input.ndim)])

@@ -12,7 +12,7 @@ from ..model import Value
 from .table import number, permuted, rule
 
 
-@rule("mm", "bmm", "matmul", "mv", "dot", "vdot", "inner")
+@rule("mm", "bmm", "matmul", "mv", "dot")
 def product(g: Builder, input: Value, mat2: Value | None = None, other: Value | None = None, vec: Value | None = None,
             **last: Value) -> Value:  # fmt: skip
     right = next(v for v in (mat2, other, vec, *last.values()) if v is not None)
@@ -52,11 +52,6 @@ def linear(g: Builder, input: Value, weight: Value, bias: Value | None = None) -
     order = list(range(weight.ndim))[::-1]
     result = g.node("MatMul", input, permuted(g, weight, order) if weight.ndim > 1 else weight)
     return result if bias is None else g.node("Add", result, bias)
-
-
-@rule("einsum")
-def einsum(g: Builder, equation: str, tensors: list[Value], path: Any = None) -> Value:
-    return g.node("Einsum", *tensors, equation=equation)
 
 
 @rule("scaled_dot_product_attention")

@@ -21,8 +21,8 @@ def axes_of(x: Value, dim: Any) -> list[int]:
 
 def reduced(g: Builder, op: str, x: Value, axes: list[int], keepdim: bool) -> Value:
     """A reduction by one of ONNX's nodes."""
-    if not x.ndim:
-        return g.node(op, x, keepdims=1) if op in ("ReduceLogSumExp", "ReduceL1", "ReduceL2") else x
+    if not axes:      # a tensor without dims
+        return g.node(op, x, keepdims=1) if op in ("ReduceL1", "ReduceL2") else x
     return g.node(op, x, g.ints(axes), keepdims=int(keepdim))
 
 

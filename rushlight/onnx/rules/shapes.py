@@ -166,7 +166,7 @@ def select(g: Builder, input: Value, dim: int, index: Any) -> Value:
     return g.node("Gather", input, g.scalar(index, INT64), axis=positive(dim, input.ndim))
 
 
-@rule("flip", "fliplr", "flipud")
+@rule("flip")
 def flip(g: Builder, input: Value, dims: Sequence[int]) -> Value:
     axes = [positive(d, input.ndim) for d in dims]
     if not axes or not input.ndim:
@@ -219,9 +219,10 @@ def diagonal(g: Builder, input: Value, offset: int = 0, dim1: int = 0, dim2: int
         raise NotImplementedError("diagonals whose length varies")
     rows = [[i + max(-offset, 0), i + max(offset, 0)] for i in range(length)]
     first = permuted(g, Value(last.name, last.dtype, input.shape), [len(rest), len(rest) + 1, *range(len(rest))])
-    found = g.node("GatherND", first, g.constant(rows, INT64)) if rows else None
-    if found is None:
-        raise NotImplementedError("an empty diagonal")
+    if not rows:
+        sizes = [*[g.size(input, d) for d in rest], 0]
+        return g.node("Expand", number(g, 0, input), g.sizes(sizes), dtype=input.dtype)
+    found = g.node("GatherND", first, g.constant(rows, INT64))
     return permuted(g, found, [*range(1, len(rest) + 1), 0])
 
 
