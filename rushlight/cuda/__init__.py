@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from .. import _C
 from ..base import late
-from ..base.refusals import names_of
 from ..devices import registered, set_unit
 from ..storage import cuda_storages
 from ..tensors.legacy_types import cuda_types
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables
+from .green_contexts import GreenContext
 from .no_device import _needs_device, _no_device, _real, found
 from .pools import CUDAPluggableAllocator, MemPool, use_mem_pool
 from .queues import Event, ExternalStream, Stream
@@ -25,6 +25,9 @@ from .units import CudaError, cudaStatus
 AcceleratorError = _C.AcceleratorError
 OutOfMemoryError = _C.OutOfMemoryError
 has_half = True
+SLEEP = """extern "C" __global__ void sleep(int cycles) {
+  for (long long since = clock64(); clock64() - since < cycles;) {}
+}"""
 has_magma = False
 
 
@@ -128,6 +131,21 @@ def _snapshots(name: str) -> Any:
 _snapshot, _dump_snapshot, _record_memory_history, memory_page = (
     _snapshots(name) for name in ("_snapshot", "_dump_snapshot", "_record_memory_history", "memory_page")
 )
+
+
+def _compile_kernel(*args: Any, **kwargs: Any) -> Any:
+    """A kernel of a text in CUDA C: see text_kernels.compile_kernel. Needs a CUDA device."""
+    if found() is None:
+        _no_device("_compile_kernel")
+    from .text_kernels import compile_kernel  # few programs bring kernels
+
+    return compile_kernel(*args, **kwargs)
+
+
+def _sleep(cycles: int) -> None:
+    """Keep the current stream busy for so many cycles of the clock. Needs a CUDA device."""
+    kernel = _compile_kernel(SLEEP, "sleep")
+    kernel(args=[int(cycles)])
 
 
 def _set_allocator_settings(env: str) -> None:
@@ -260,7 +278,6 @@ _DEVICE_FUNCTIONS = (
     " reset_accumulated_host_memory_stats reset_peak_host_memory_stats"
 )
 globals().update({name: _needs_device(name, __name__) for name in _DEVICE_FUNCTIONS.split()})
-globals().update({name: known for name, known in names_of("torch.cuda").items() if name not in globals()})
 
 
 def _is_in_bad_fork() -> bool:

@@ -37,7 +37,6 @@ cuda.queues -> cuda.streams: Event ExternalStream Stream
 cuda.pools -> cuda.memory: MemPool use_mem_pool
 cuda.allocators -> cuda.memory: CUDAPluggableAllocator
 cuda.units -> cuda: CudaError cudaStatus
-cuda -> cuda.green_contexts: GreenContext
 distributions.transform -> distributions.transforms: ComposeTransform IndependentTransform Transform _InverseTransform
 devices.base -> .: default_device set_default_device
 dispatch.autocast -> .: autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache

@@ -12,6 +12,7 @@ import functools
 import glob
 import importlib.util
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from ... import _C
@@ -57,11 +58,12 @@ class Compiler:
         headers = [os.stat(os.path.join(folder, HEADER)) for folder in self.folders if holds(folder, HEADER)]
         return repr((self.version, self.folders, [(h.st_size, h.st_mtime_ns) for h in headers])).encode()
 
-    def cubin(self, source: str, architecture: str) -> bytes:
-        """Machine code of a text."""
+    def cubin(self, source: str, architecture: str, more: Sequence[str] = ()) -> bytes:
+        """Machine code of a text; `more`: options."""
         program = ctypes.c_void_p()
         self.call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
-        options = [f"--gpu-architecture={architecture}", "--std=c++17", *(f"--include-path={f}" for f in self.folders)]
+        options = [f"--gpu-architecture={architecture}", "--std=c++17", *(f"--include-path={f}" for f in self.folders),
+                   *more]  # fmt: skip
         try:
             status = self.library.nvrtcCompileProgram(
                 program, len(options), (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
@@ -107,6 +109,20 @@ def find() -> Compiler | None:
     return None
 
 
+def stored_cubin(
+    source: str, compiler: Compiler, architecture: str, driver: Driver, options: tuple[str, ...] = ()
+) -> bytes:
+    """Machine code of a text, from disk where it is there."""
+    name = digest(source.encode() + compiler.identity() + repr(options).encode() * bool(options))
+    stored = cubins.key_of(name, 0, architecture, driver.identity())
+    found = cubins.read(stored)
+    if found is not None:
+        return found[0]
+    cubin = compiler.cubin(source, architecture, options)
+    cubins.write(stored, cubin, 1, 1)
+    return cubin
+
+
 class SourceKernel:
     """What the core asks for the one variant of a kernel in C."""
 
@@ -119,15 +135,7 @@ class SourceKernel:
 
     def cubin(self, unit: int) -> bytes:
         """Machine code for a unit, from disk where it is there."""
-        compiler, architecture = find(), self.driver.architecture(unit)
-        name = digest(self.source.encode() + compiler.identity())
-        stored = cubins.key_of(name, 0, architecture, self.driver.identity())
-        found = cubins.read(stored)
-        if found is not None:
-            return found[0]
-        cubin = compiler.cubin(self.source, architecture)
-        cubins.write(stored, cubin, 1, 1)
-        return cubin
+        return stored_cubin(self.source, find(), self.driver.architecture(unit), self.driver)
 
     def begin(self, unit: int, key: int) -> None:
         """Nothing is begun: it is compiled when it is launched."""
