@@ -20,6 +20,7 @@ struct Block {
   void* extra = nullptr;   // likewise
   bool is_absent = false;  // address space without memory: neither free nor lent
   uint64_t freed_at = 0;   // of the allocator's own counting
+  size_t asked = 0;        // bytes of the request it serves
 };
 
 class BlockPool {

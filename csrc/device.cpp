@@ -516,18 +516,32 @@ PyObject* py_set_unit(PyObject*, PyObject* device) {
   Py_RETURN_NONE;
 }
 
+// unit_stats(device, reset=0): ({"kind.size": (current, peak, taken, given)}, (retries, failures, waits, takes and
+// gives of the device)). 1: peaks start anew; 2: what was counted since the beginning does.
 PyObject* py_unit_stats(PyObject*, PyObject* args) {
+  constexpr int kPeaks = 1, kTotals = 2;
   PyObject* device;
-  int reset_peak = 0;
-  Stream* s = PyArg_ParseTuple(args, "O|p", &device, &reset_peak) ? stream_of(device, 0) : nullptr;
+  int reset = 0;
+  Stream* s = PyArg_ParseTuple(args, "O|i", &device, &reset) ? stream_of(device, 0) : nullptr;
   if (!s) return nullptr;
   UnitStats& stats = s->unit->stats;
-  if (reset_peak) stats.peak_allocated = stats.allocated, stats.peak_reserved = stats.reserved;
-  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "allocated", stats.allocated, "peak_allocated",
-                       stats.peak_allocated, "reserved", stats.reserved, "peak_reserved", stats.peak_reserved,
-                       "total_allocated", stats.total_allocated, "total_freed", stats.total_freed, "allocations",
-                       stats.allocations, "frees", stats.frees, "segments", stats.segments, "retries", stats.retries,
-                       "failures", stats.failures);
+  static const char* kinds[] = {"allocation",      "allocated_bytes", "active",        "active_bytes",
+                                "requested_bytes", "segment",         "reserved_bytes"};
+  static const char* sizes[] = {"all", "small_pool", "large_pool"};
+  Ref found(PyDict_New());
+  for (int k = 0; found && k < kNumCounted; k++)
+    for (int p = 0; p < 3; p++) {
+      Counter& c = stats.of[k][p];
+      if (reset == kPeaks) c.peak = c.current;
+      if (reset == kTotals) c.taken = c.given = 0;
+      Ref name(PyUnicode_FromFormat("%s.%s", kinds[k], sizes[p]));
+      Ref numbers(Py_BuildValue("nnnn", c.current, c.peak, c.taken, c.given));
+      if (!name || !numbers || PyDict_SetItem(found.p, name.p, numbers.p)) return nullptr;
+    }
+  if (reset == kTotals) stats.retries = stats.failures = stats.waits = stats.device_takes = stats.device_gives = 0;
+  return found ? Py_BuildValue("O(nnnnn)", found.p, stats.retries, stats.failures, stats.waits, stats.device_takes,
+                               stats.device_gives)
+               : nullptr;
 }
 
 PyObject* py_set_sync_mode(PyObject*, PyObject* mode) {
@@ -724,7 +738,7 @@ PyMethodDef functions[] = {
     {"current_unit", guarded<py_current_unit>, METH_O, "this thread's current unit of a kind of device"},
     {"set_unit", guarded<py_set_unit>, METH_O, "make a unit this thread's current one"},
     {"unit_stats", guarded<py_unit_stats>, METH_VARARGS,
-     "unit_stats(device, reset_peak=False): what the allocator counted"},
+     "unit_stats(device, reset=0): what the allocator counted; 1 starts its peaks anew, 2 its totals"},
     {"empty_unit_cache", guarded<py_empty_unit_cache>, METH_O, "give a device's cached memory back to it"},
     {}};
 

@@ -89,9 +89,27 @@ struct Arena {
   Block* first;
 };
 
+// What the allocator counts, of small requests and of large ones: device.cpp has PyTorch's names for them.
+enum Counted {
+  kAllocation, kAllocatedBytes, kActive, kActiveBytes, kRequestedBytes, kSegment, kReservedBytes, kNumCounted
+};
+
+struct Counter {
+  size_t current = 0, peak = 0, taken = 0, given = 0;
+  void add(size_t n) {
+    current += n, taken += n;
+    if (current > peak) peak = current;
+  }
+  void drop(size_t n) { current -= n, given += n; }
+};
+
 struct UnitStats {
-  size_t allocated = 0, peak_allocated = 0, reserved = 0, peak_reserved = 0, total_allocated = 0, total_freed = 0;
-  size_t allocations = 0, frees = 0, segments = 0, retries = 0, failures = 0;
+  Counter of[kNumCounted][3];        // all, small, large
+  size_t retries = 0, failures = 0, waits = 0, device_takes = 0, device_gives = 0;
+  void add(Counted what, bool large, size_t n) { of[what][0].add(n), of[what][1 + large].add(n); }
+  void drop(Counted what, bool large, size_t n) { of[what][0].drop(n), of[what][1 + large].drop(n); }
+  size_t allocated() const { return of[kAllocatedBytes][0].current; }
+  size_t reserved() const { return of[kReservedBytes][0].current; }
 };
 
 struct Unit {
@@ -135,7 +153,7 @@ PyObject* py_set_memory_source(PyObject*, PyObject* args);
 PyObject* py_new_memory_pool(PyObject*, PyObject* args);
 PyObject* py_choose_memory_pool(PyObject*, PyObject* args);
 PyObject* py_release_memory_pool(PyObject*, PyObject* given);
-// [(address, size, stream, is_large, [(address, size, state), ...], pool, is_expandable), ...]
+// [(address, size, stream, is_large, [(address, size, state, asked), ...], pool, is_expandable), ...]
 PyObject* device_snapshot(Unit* unit);
 void device_used_on(Storage* storage,
                     Stream* stream);  // its memory is not reused before what is queued on `stream` at its end is done

@@ -45,11 +45,33 @@ Others* others_of(Block* b) { return static_cast<Others*>(b->extra); }
 
 Block* lend(Block* b) {
   UnitStats& stats = stream_of(b)->unit->stats;
-  stats.allocated += b->size;
-  stats.total_allocated += b->size;
-  stats.allocations++;
-  if (stats.allocated > stats.peak_allocated) stats.peak_allocated = stats.allocated;
+  bool large = b->warm != 0;
+  stats.add(kAllocation, large, 1);
+  stats.add(kAllocatedBytes, large, b->size);
+  stats.add(kActive, large, 1);
+  stats.add(kActiveBytes, large, b->size);
   return b;
+}
+
+void note_request(Block* b, size_t nbytes) {
+  b->asked = nbytes;
+  stream_of(b)->unit->stats.add(kRequestedBytes, b->warm != 0, nbytes);
+}
+
+// The tensor is gone; nothing that is queued uses the memory any more.
+void count_free(Block* b) {
+  UnitStats& stats = stream_of(b)->unit->stats;
+  bool large = b->warm != 0;
+  stats.drop(kAllocation, large, 1);
+  stats.drop(kAllocatedBytes, large, b->size);
+  stats.drop(kRequestedBytes, large, b->asked);
+  b->asked = 0;
+}
+
+void count_idle(Block* b) {
+  UnitStats& stats = stream_of(b)->unit->stats;
+  stats.drop(kActive, b->warm != 0, 1);
+  stats.drop(kActiveBytes, b->warm != 0, b->size);
 }
 
 BlockPool& pool_of(Stream* stream, size_t size) { return stream->pools[size > kSmall]; }
@@ -127,6 +149,7 @@ bool collect_waiting(Stream* stream, bool wait) {
     }
     delete others;
     b->extra = nullptr;
+    count_idle(b);
     give_back(b);
   }
   return ok;
@@ -163,8 +186,9 @@ bool give_up(Block* whole) {
   bool ok = segment_give(stream, whole->data, whole->size);
   Guard guard;
   std::erase(unit->segments, whole);
-  unit->stats.reserved -= whole->size;
-  unit->stats.segments--;
+  unit->stats.drop(kReservedBytes, whole->warm != 0, whole->size);
+  unit->stats.drop(kSegment, whole->warm != 0, 1);
+  unit->stats.device_gives++;
   delete whole;
   return ok;
 }
@@ -181,7 +205,7 @@ bool empty_arena(Stream* stream, bool large) {
     bool done = device_ok(unit, clear(unit, c), "free");
     ok &= done;
     Guard guard;
-    if (done) unit->stats.reserved -= c.end - c.begin;
+    if (done) unit->stats.drop(kReservedBytes, large, c.end - c.begin), unit->stats.device_gives++;
     finish_clearing(c, done, stream->pools[large]);
   }
   return ok;
@@ -212,7 +236,7 @@ bool give_up_segments(Stream* stream, const std::set<Block*>* chosen = nullptr) 
 bool collect_garbage(Unit* unit, size_t size) {
   size_t most = unit->limit != SIZE_MAX ? unit->limit : unit->total;
   auto threshold = static_cast<size_t>(settings.collect_at * static_cast<double>(most));
-  if (!most || unit->stats.reserved + size <= threshold) return true;
+  if (!most || unit->stats.reserved() + size <= threshold) return true;
   if (!unit_synchronize(unit)) return false;
   std::vector<Block*> idle;
   std::set<Block*> chosen;
@@ -223,7 +247,7 @@ bool collect_garbage(Unit* unit, size_t size) {
         for (Block* b : pool)
           if (!b->before && !b->after && !stream->is_kept) idle.push_back(b);
     std::sort(idle.begin(), idle.end(), [](Block* a, Block* b) { return a->freed_at < b->freed_at; });
-    size_t held = unit->stats.reserved + size;
+    size_t held = unit->stats.reserved() + size;
     for (Block* b : idle) {
       if (held <= threshold) break;
       held -= b->size;
@@ -243,7 +267,7 @@ Block* expand(Stream* stream, size_t want, int* status) {
   size_t page = large ? rounded(settings.middle_segment, kSmallSegment) : kSmallSegment;
   if (!arena) {
     if (!(arena = new_arena(unit, unit->total + unit->total / 8, page, stream, large, status))) return nullptr;
-    unit->stats.segments++;
+    unit->stats.add(kSegment, large, 1);
   }
   Growth growth;
   {
@@ -252,13 +276,12 @@ Block* expand(Stream* stream, size_t want, int* status) {
   }
   *status = RUSHLIGHT_OUT_OF_MEMORY;
   if (growth.run.empty()) return nullptr;
-  bool fits = growth.missing <= unit->limit && unit->stats.reserved <= unit->limit - growth.missing;
+  bool fits = growth.missing <= unit->limit && unit->stats.reserved() <= unit->limit - growth.missing;
   if (fits) *status = fill(unit, growth);
   Guard guard;
   if (*status) return undo_growth(growth, stream->pools[large]), nullptr;
-  UnitStats& stats = unit->stats;
-  stats.reserved += growth.missing;
-  if (stats.reserved > stats.peak_reserved) stats.peak_reserved = stats.reserved;
+  unit->stats.add(kReservedBytes, large, growth.missing);
+  unit->stats.device_takes++;
   stream->pools[large].put(finish_growth(growth));
   return lend(stream->pools[large].take(want));
 }
@@ -272,16 +295,15 @@ bool expands(Stream* stream) {
 Block* new_segment(Stream* stream, size_t size, size_t want, int* status) {
   Unit* unit = stream->unit;
   void* address = nullptr;
-  if (size > unit->limit || unit->stats.reserved > unit->limit - size)
+  if (size > unit->limit || unit->stats.reserved() > unit->limit - size)
     return *status = RUSHLIGHT_OUT_OF_MEMORY, nullptr;
   *status = segment_take(stream, size, &address);
   if (*status) return nullptr;
   bool large = want > kSmall;
   Guard guard;
-  UnitStats& stats = unit->stats;
-  stats.reserved += size;
-  stats.segments++;
-  if (stats.reserved > stats.peak_reserved) stats.peak_reserved = stats.reserved;
+  unit->stats.add(kReservedBytes, large, size);
+  unit->stats.add(kSegment, large, 1);
+  unit->stats.device_takes++;
   auto* whole = new Block{static_cast<char*>(address), size, large ? size : 0, nullptr, nullptr, true, stream};
   unit->segments.push_back(whole);
   stream->pools[large].put(whole);
@@ -326,7 +348,7 @@ void raise_full(Unit* unit, size_t nbytes) {
   PyErr_Format(OutOfMemoryError,
                "device '%s:%d' is out of memory: %zu bytes were asked for; tensors use %zu, and %zu are held from the "
                "device in all%U%U.%U Use smaller sizes, or free other tensors.",
-               device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated, stats.reserved,
+               device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated(), stats.reserved(),
                limited.p, said.p, holders.p);
   PyObject *our_type, *ours, *our_trace;
   PyErr_Fetch(&our_type, &ours, &our_trace);
@@ -426,11 +448,10 @@ void release_block(Storage* s) {
     PyGILState_Release(gil);
   }
   Guard guard;
-  unit->stats.allocated -= b->size;
-  unit->stats.total_freed += b->size;
-  unit->stats.frees++;
-  if (others) stream->waiting.push_back(b);
-  else give_back(b);
+  count_free(b);
+  if (others) return stream->waiting.push_back(b);
+  count_idle(b);
+  give_back(b);
 }
 
 // --- memory that is not cached: each block from somebody's functions, and back to them
@@ -463,26 +484,25 @@ void release_direct(Storage* s) {
   }
   direct->from.give(b->data, b->size, unit->device.index, stream->handle);
   Guard guard;
-  unit->stats.allocated -= b->size;
-  unit->stats.reserved -= b->size;
-  unit->stats.total_freed += b->size;
-  unit->stats.frees++;
+  count_free(b);
+  count_idle(b);
+  unit->stats.drop(kReservedBytes, b->warm != 0, b->size);
   delete direct;
 }
 
 bool take_direct(Stream* stream, Storage* s, size_t nbytes) {
   Unit* unit = stream->unit;
   size_t want = rounded(nbytes, kDeviceAlign);
-  bool fits = want <= unit->limit && unit->stats.reserved <= unit->limit - want;
+  bool fits = want <= unit->limit && unit->stats.reserved() <= unit->limit - want;
   void* address = fits ? source.take(want, unit->device.index, stream->handle) : nullptr;
   if (!address) return unit->stats.failures++, raise_full(unit, nbytes), false;
-  auto* direct = new Direct{{static_cast<char*>(address), want, 0, nullptr, nullptr, false, stream}, source};
+  size_t warm = want > kSmall ? want : 0;
+  auto* direct = new Direct{{static_cast<char*>(address), want, warm, nullptr, nullptr, false, stream}, source};
   Block* b = &direct->block;
   {
     Guard guard;
-    lend(b);
-    unit->stats.reserved += want;
-    if (unit->stats.reserved > unit->stats.peak_reserved) unit->stats.peak_reserved = unit->stats.reserved;
+    note_request(lend(b), nbytes);
+    unit->stats.add(kReservedBytes, want > kSmall, want);
   }
   if (history) tell_history("alloc", unit, b);
   s->data = b->data;
@@ -500,6 +520,10 @@ bool device_take(Storage* s, size_t nbytes) {
   if (stream && source.take && nbytes && !stream->pool && !stream->is_kept) return take_direct(stream, s, nbytes);
   Block* b = stream ? take(stream, nbytes) : nullptr;
   if (!b) return false;
+  {
+    Guard guard;
+    note_request(b, nbytes);
+  }
   if (history) tell_history("alloc", stream->unit, b);
   s->data = b->data;
   s->capacity = b->size;
@@ -524,6 +548,7 @@ Stream* pool_part(Stream* stream) {
 }
 
 bool device_empty_cache(Unit* unit) {
+  unit->stats.waits++;
   // Memory goes back only when nothing queued can still touch it.
   if (!unit_synchronize(unit)) return false;
   for (size_t i = 0; i < unit->streams.size(); i++)
@@ -554,7 +579,8 @@ static bool show_segment(PyObject* found, Block* first, const std::set<const Blo
     const char* state = b->is_free || binned.count(b) ? "inactive"
                         : others_of(b) && !others_of(b)->events.empty() ? "active_pending_free"
                                                                         : "active_allocated";
-    Ref one(Py_BuildValue("(NNs)", PyLong_FromVoidPtr(b->data), PyLong_FromSize_t(b->size), state));
+    Ref one(Py_BuildValue("(NNsN)", PyLong_FromVoidPtr(b->data), PyLong_FromSize_t(b->size), state,
+                          PyLong_FromSize_t(b->asked)));
     if (!blocks || !one || PyList_Append(blocks.p, one.p)) return false;
   }
   Stream* stream = stream_of(first);

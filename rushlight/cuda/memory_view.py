@@ -60,14 +60,15 @@ def segments_of(index: int) -> list[dict[str, Any]]:
     """The segments of a unit in PyTorch's words."""
     found = []
     for address, total, stream, is_large, blocks, pool, grows in _C.unit_snapshot(_C.device("cuda", index)):
-        used = sum(size for _, size, state in blocks if state == "active_allocated")
-        active = sum(size for _, size, state in blocks if state != "inactive")
+        used = sum(size for _, size, state, _ in blocks if state == "active_allocated")
+        active = sum(size for _, size, state, _ in blocks if state != "inactive")
+        asked = sum(asked for *_, asked in blocks)
         found.append({
             "device": index, "address": address, "total_size": total, "allocated_size": used, "active_size": active,
-            "requested_size": used, "stream": stream, "segment_type": "large" if is_large else "small",
+            "requested_size": asked, "stream": stream, "segment_type": "large" if is_large else "small",
             "segment_pool_id": (0, pool), "is_expandable": grows, "frames": [],
-            "blocks": [{"address": at, "size": size, "requested_size": size, "state": state,
-                        "frames": history.frames.get(at, [])} for at, size, state in blocks],
+            "blocks": [{"address": at, "size": size, "requested_size": asked, "state": state,
+                        "frames": history.frames.get(at, [])} for at, size, state, asked in blocks],
         })  # fmt: skip
     return found
 

@@ -144,7 +144,22 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
     """What the caching allocator holds."""
-    return devices.memory_stats(unit_of(device))
+    unit = unit_of(device)
+    stats, least = devices.memory_stats(unit), settings.current.plan.most_cut
+    segments = _C.unit_snapshot(unit)
+    used = [size for *_, blocks, _, _ in segments for _, size, state, _ in blocks if state != "inactive"]
+    large = {"oversize_allocations": sum(size >= least for size in used),
+             "oversize_segments": sum(total >= least for _, total, *_ in segments)}  # fmt: skip
+    for name, count in large.items():      # counted when asked
+        stats.update({f"{name}.{part}": count for part in ("current", "peak", "allocated")})
+        stats[f"{name}.freed"] = 0
+    stats["max_split_size"] = -1 if least == settings.UNLIMITED else least
+    return stats
+
+
+def counted(device: Any, name: str) -> tuple[int, int, int, int]:
+    """What the core counted of one kind: now, at the peak, taken and given back since the beginning."""
+    return _C.unit_stats(unit_of(device))[0][name]
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
@@ -165,22 +180,22 @@ def nested(flat: dict[str, Any]) -> dict[str, Any]:
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes that tensors use."""
-    return memory_stats(device)["allocated_bytes.all.current"]
+    return counted(device, "allocated_bytes.all")[0]
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """The most bytes that tensors used."""
-    return memory_stats(device)["allocated_bytes.all.peak"]
+    return counted(device, "allocated_bytes.all")[1]
 
 
 def memory_reserved(device: Any = None) -> int:
     """Bytes held from the device."""
-    return memory_stats(device)["reserved_bytes.all.current"]
+    return counted(device, "reserved_bytes.all")[0]
 
 
 def max_memory_reserved(device: Any = None) -> int:
     """The most bytes held from the device."""
-    return memory_stats(device)["reserved_bytes.all.peak"]
+    return counted(device, "reserved_bytes.all")[1]
 
 
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
@@ -218,7 +233,7 @@ def change_current_allocator(allocator: Any) -> None:
 def memory_is_taken() -> bool:
     """Whether any unit was ever asked for memory."""
     units = [_C.device("cuda", index) for index in range(find().device_count())]
-    return any(_C.unit_stats(unit)["total_allocated"] for unit in units)
+    return any(any(_C.unit_stats(unit)[0]["allocation.all"]) for unit in units)
 
 
 def caching_allocator_enable(value: bool = True) -> None:
@@ -425,8 +440,8 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Counters of all that was ever taken and freed start anew with the peaks."""
-    devices.reset_peak_memory_stats(unit_of(device))
+    """Counters of all that was ever taken and freed start anew."""
+    _C.unit_stats(unit_of(device), 2)
 
 
 # --- pinned host memory -----------------------------------------------------------------------------------------------

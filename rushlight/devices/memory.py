@@ -14,32 +14,37 @@ from typing import Any
 from .. import _C
 
 MOST_HOLDERS = 5
+SIZES = ("all", "small_pool", "large_pool")
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 made_at: dict[int, list[dict[str, Any]]] = {}    # stacks of who asked for blocks in use, by address, while recorded
 
 
 def memory_stats(device: Any) -> OrderedDict[str, int]:
-    """Bytes in use and held, now and at the peak, and how often memory was asked for."""
-    found = _C.unit_stats(device)
+    """Bytes in use and held, now and at the peak, and how often memory was asked for. Idle pieces of segments
+    (`inactive_split`) are counted when asked: their peak is what they are now."""
+    counted, single = _C.unit_stats(device)
     stats: OrderedDict[str, int] = OrderedDict()
-    stats["allocated_bytes.all.current"] = found["allocated"]
-    stats["allocated_bytes.all.peak"] = found["peak_allocated"]
-    stats["allocated_bytes.all.allocated"] = found["total_allocated"]
-    stats["allocated_bytes.all.freed"] = found["total_freed"]
-    stats["allocation.all.current"] = found["allocations"] - found["frees"]
-    stats["allocation.all.allocated"] = found["allocations"]
-    stats["allocation.all.freed"] = found["frees"]
-    stats["reserved_bytes.all.current"] = found["reserved"]
-    stats["reserved_bytes.all.peak"] = found["peak_reserved"]
-    stats["segment.all.current"] = found["segments"]
-    stats["num_alloc_retries"] = found["retries"]
-    stats["num_ooms"] = found["failures"]
-    return stats
+    for name, numbers in {**counted, **idle_pieces(device)}.items():
+        stats.update(zip([f"{name}.{part}" for part in ("current", "peak", "allocated", "freed")], numbers))
+    names = ("num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc", "num_device_free")
+    stats.update(zip(names, single))
+    return OrderedDict(sorted(stats.items()))
+
+
+def idle_pieces(device: Any) -> dict[str, tuple[int, int, int, int]]:
+    """How many free blocks lie in segments that are partly in use, and their bytes, of small requests and large."""
+    counts = {f"{kind}.{size}": 0 for kind in ("inactive_split", "inactive_split_bytes") for size in SIZES}
+    for _, _, _, is_large, blocks, _, _ in _C.unit_snapshot(device):
+        free = [size for _, size, state, _ in blocks if state == "inactive"] if len(blocks) > 1 else []
+        for part in ("all", SIZES[1 + is_large]):
+            counts[f"inactive_split.{part}"] += len(free)
+            counts[f"inactive_split_bytes.{part}"] += sum(free)
+    return {name: (count, count, count, 0) for name, count in counts.items()}
 
 
 def reset_peak_memory_stats(device: Any) -> None:
     """Peaks start anew from what is in use now."""
-    _C.unit_stats(device, True)
+    _C.unit_stats(device, 1)
 
 
 def empty_cache(device: Any) -> None:
@@ -51,7 +56,7 @@ def holders(kind: str, index: int) -> str:
     """Who holds most of a unit's memory, for the message when it is full."""
     counts: Counter[tuple[int, str]] = Counter()
     for *_, blocks, _, _ in _C.unit_snapshot(_C.device(kind, index)):
-        for address, size, state in blocks:
+        for address, size, state, _ in blocks:
             if state == "active_allocated":
                 counts[size, users_line(made_at.get(address, []))] += 1
     largest = sorted(counts.items(), key=lambda item: -item[0][0] * item[1])[:MOST_HOLDERS]

@@ -295,3 +295,30 @@ try:
 except rl.OutOfMemoryError:
     pass
 """)
+
+
+def test_what_is_counted(driver):
+    run(driver, BYTES + """
+small, large = take(1000), take(30 * MB)
+stats = rl.cuda.memory_stats()
+assert stats["allocation.small_pool.current"] == stats["allocation.large_pool.current"] == 1
+assert stats["allocated_bytes.small_pool.current"] == 1024 and stats["requested_bytes.small_pool.current"] == 1000
+assert stats["reserved_bytes.all.current"] == 32 * MB and stats["segment.all.current"] == 2
+assert stats["inactive_split.all.current"] == 1 and stats["inactive_split_bytes.all.current"] == 2 * MB - 1024
+assert stats["num_device_alloc"] == 2 and stats["max_split_size"] == -1 and stats["oversize_segments.current"] == 0
+large.record_stream(rl.cuda.Stream())
+del large
+stats = rl.cuda.memory_stats()
+assert stats["allocated_bytes.large_pool.current"] == 0 and stats["active_bytes.large_pool.current"] == 30 * MB
+rl.cuda.empty_cache()
+stats = rl.cuda.memory_stats()
+assert stats["active_bytes.large_pool.current"] == 0 and stats["active_bytes.large_pool.peak"] == 30 * MB
+assert stats["num_device_free"] == 1 and stats["allocated_bytes.all.freed"] == 30 * MB
+rl.cuda.reset_peak_memory_stats()
+assert rl.cuda.max_memory_allocated() == 1024 == rl.cuda.memory_stats()["active_bytes.all.peak"]
+rl.cuda.reset_accumulated_memory_stats()
+assert rl.cuda.memory_stats()["allocated_bytes.all.freed"] == 0
+block = next(b for s in rl.cuda.memory_snapshot() for b in s["blocks"] if b["size"] == 1024)
+assert block["requested_size"] == 1000
+assert rl.cuda.memory_stats_as_nested_dict()["active"]["all"]["current"] == 1
+""")
