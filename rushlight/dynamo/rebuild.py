@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable
@@ -216,6 +217,9 @@ class Rebuilder:
         self.emitter.store_local(name)
 
     def make(self, value: Any, kind: type) -> None:
+        if callable(value) and _is_of_module(value):
+            self.emitter.load_const(value)
+            return
         if id(value) in self.building:
             raise GraphBreak("escape", f"a {kind.__name__} that holds itself leaves the frame")
         if any(id(one) in self.machine.own_classes for one in kind.__mro__):
@@ -470,6 +474,14 @@ _MAKERS: dict[type, Callable[[Rebuilder, Any], None]] = {
 def _is_bound(value: Any) -> bool:
     return isinstance(value, types.BuiltinFunctionType) and not isinstance(
         value.__self__, (types.ModuleType, type, type(None)))
+
+
+def _is_of_module(value: Any) -> bool:
+    """Whether it is a function of a module, though a method too, of an object that the module keeps to itself
+    (random.random, numpy.random.rand)."""
+    name = getattr(value, "__name__", None)
+    place = getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
+    return isinstance(name, str) and getattr(sys.modules.get(place), name, None) is value
 
 
 # --- what the written code calls --------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import inspect
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -120,3 +122,33 @@ def test_objects_with_a_hash_of_their_own_are_called() -> None:
     torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 4.0))
     scaled.scale = 5.0
     torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 6.0))
+
+
+def _drops(x: Any) -> Any:
+    y = x.sin()
+    if random.random() < 0.5:
+        y = y + 1
+    return y.cos() * random.uniform(1, 2)
+
+
+def _drawn_by_numpy(x: Any) -> Any:
+    return x.sin() * float(np.random.rand())
+
+
+@pytest.mark.parametrize("function", [_drops, _drawn_by_numpy])
+def test_numbers_drawn_by_python_break_the_graph_but_not_the_frame(function: Any) -> None:
+    """`random.random` is a method of an object that its module keeps to itself: it is called as it is, and the ops
+    around it are in graphs."""
+    graphs = []
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        graphs.append(gm)
+        return gm.forward
+
+    found = []
+    for run in (function, torch.compile(function, backend=backend)):
+        random.seed(3)
+        np.random.seed(3)
+        found.append([run(torch.ones(3)) for _ in range(6)])
+    torch.testing.assert_close(found[1], found[0])
+    assert any("sin" in gm.code for gm in graphs)
