@@ -258,14 +258,17 @@ def draw_speed() -> None:
     p.save("speed.svg")
 
 
-COLOURS = ("#d9480f", "#1971c2", "#2f9e44", "#9c36b5")
+COLOURS = ("#d9480f", "#1971c2", "#2f9e44", "#9c36b5", "#f08c00", "#0c8599", "#846358", "#495057")
+PER_LINE = 4         # names of models in a line of the chart of layers
 RATIOS, SHARES = (0.8, 8.0), (0.0, 1.8)      # what the axes of the chart of layers span
 
 
 def draw_layers(reports: list[str]) -> None:
     """A dot for every pass of every layer: PyTorch's time over ours, and our share of the machine's floor."""
-    picture = Picture(760, 420, "Layers: times faster than PyTorch, and share of the floor")
-    left, top, wide, high = 70, 40, 640, 310
+    sections = [section for name in reports for section in json.loads(Path(name).read_text())["sections"]]
+    lines = -(-len(sections) // PER_LINE)
+    left, top, wide, high = 70, 20 + 20 * lines, 640, 310
+    picture = Picture(760, top + high + 70, "Layers: times faster than PyTorch, and share of the floor")
 
     def across(ratio: float) -> float:
         low, past = (math.log(r) for r in RATIOS)
@@ -282,7 +285,6 @@ def draw_layers(reports: list[str]) -> None:
         kind = "one" if share == 0.8 else "grid"
         picture.parts.append(f'<path class="{kind}" d="M{left} {up(share):.1f}h{wide}"/>')
         picture.text(left - 8, up(share) + 4, f"{share:.0%}", "small", "end")
-    sections = [section for name in reports for section in json.loads(Path(name).read_text())["sections"]]
     for k, section in enumerate(sections):
         colour = COLOURS[k % len(COLOURS)]
         rows = [row for row in section["rows"] if row["ratio"] is not None]
@@ -292,8 +294,9 @@ def draw_layers(reports: list[str]) -> None:
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{colour}" fill-opacity="0.6">'
                 f"<title>{escape(row['case'])}: {row['ratio']:.2f}x</title></circle>"
             )
-        picture.parts.append(f'<circle cx="{left + 8 + 160 * k}" cy="22" r="5" fill="{colour}"/>')
-        picture.text(left + 18 + 160 * k, 27, f"{section['title'].removeprefix('Layers of ')} ({len(rows)})", "small")
+        x, y = left + 8 + 160 * (k % PER_LINE), 16 + 20 * (k // PER_LINE)
+        picture.parts.append(f'<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>')
+        picture.text(x + 10, y + 5, f"{section['title'].removeprefix('Layers of ')} ({len(rows)})", "small")
     picture.text(left + wide / 2, top + high + 40, "PyTorch's time over Rushlight's", "small", "middle")
     picture.text(left + wide / 2, top + high + 58, "up: flops or bytes at the machine's best rate, over the time taken",
                  "small", "middle")
