@@ -521,7 +521,13 @@ class Writer:
         return For("s", ZERO, var("stages"), (*numbers, *choice, *swap))
 
     def stage(self, r: int, turns: bool) -> list[Statement]:
-        tag = f"{r}{'t' if turns else 'f'}"
+        if not turns or r != min(form for form, turning in self.forms if turning and form > 0):
+            return self.runs(r, turns, f"{r}{'t' if turns else 'f'}")
+        # The last stage, of the smallest radix, has runs of one point: no loop over them.
+        return [If(eq(var("run"), ONE), tuple(self.runs(r, True, f"{r}s", True)), tuple(self.runs(r, True, f"{r}t")))]
+
+    def runs(self, r: int, turns: bool, tag: str, single: bool = False) -> list[Statement]:
+        """A stage, its names ending in `tag`; `single`: of runs of one point."""
         j, k, v = var(f"j{tag}"), var(f"k{tag}"), var(f"v{tag}")
         run, groups = var("run"), var("groups")
         base = [
@@ -531,7 +537,7 @@ class Writer:
         goal = [
             Local(f"o{tag}.{m}", var("target") + ((j + const(m, "i64") * groups) * run) * self.point) for m in range(r)
         ]
-        along = k * self.point + v
+        along = v if single else k * self.point + v
         xs = [self.numbers(var(f"i{tag}.{m}") + along) for m in range(r)]
         names: list[Statement] = []
         if turns:
@@ -540,8 +546,8 @@ class Writer:
                 names += [Local(f"w{tag}.{m}r", w[0]), Local(f"w{tag}.{m}i", w[1])]
                 xs[m] = times(xs[m], (var(f"w{tag}.{m}r", self.part), var(f"w{tag}.{m}i", self.part)))
         places = [var(f"o{tag}.{m}") + along + plane for m in range(r) for plane in (ZERO, self.width)]
-        stores = stored(tag, places, [part for z in small_transform(xs) for part in z])
-        inner = For(k.attr, ZERO, run, (self.across_lanes(v.attr, stores),))
+        lanes = self.across_lanes(v.attr, stored(tag, places, [part for z in small_transform(xs) for part in z]))
+        inner = lanes if single else For(k.attr, ZERO, run, (lanes,))
         if not turns:
             return [Local(j.attr, ZERO), *base, *goal, inner]
         return [For(j.attr, ZERO, groups, (*names, *base, *goal, inner))]
