@@ -273,8 +273,8 @@ class _SameSymbols(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         if self.shape_env is not None:
-            known = set().union(*map(hidden_symbols, n.all_input_nodes))
-            self.shape_env.again = sorted(hidden_symbols(n) - known, key=lambda name: (len(name), name))
+            known = set().union(*(hidden_symbols(m, True) for m in n.all_input_nodes))
+            self.shape_env.again = sorted(hidden_symbols(n, True) - known, key=lambda name: (len(name), name))
         try:
             return super().run_node(n)
         finally:

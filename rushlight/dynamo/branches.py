@@ -52,6 +52,28 @@ class Branches:
             return not jumps_if
         return None
 
+    def is_repeated(self, at: int) -> bool:
+        """Whether the jump at a place is part of a loop that goes on for as long as something holds."""
+        for i, one in enumerate(self.instructions):
+            start = len(self.instructions) if one.target is None else self.place[id(one.target)]
+            is_for = start < i and self.instructions[start].name == "FOR_ITER"
+            # what `while` asks first stands before the loop, and again at its end
+            if self.leaves(at, start) if is_for and start <= at <= i else not is_for and start - 1 <= at <= i:
+                return True
+        return False
+
+    def leaves(self, at: int, start: int) -> bool:
+        """Whether one way of the jump at `at` never comes back to the start of its loop."""
+        for way in self.ways(at):
+            todo, seen = [way], {way}
+            while todo and start not in seen:
+                fresh = [w for w in self.ways(todo.pop()) if w not in seen]
+                seen.update(fresh)
+                todo += fresh
+            if start not in seen:
+                return True
+        return False
+
     def ways(self, i: int) -> list[int]:
         """Where the program may be behind an instruction; handlers of exceptions are not followed."""
         one = self.instructions[i]

@@ -80,6 +80,10 @@ class WithoutSelect(BaseException):  # noqa: N818 - no error: capture begins aga
         self.place = place      # the code and the instruction
 
 
+class WithoutSupposing(WithoutSelect):
+    """A branch that is met often goes its own way each time: it has to break the graph."""
+
+
 class Raised(BaseException):  # noqa: N818 - carries one
     """An exception of the captured program."""
 

@@ -28,7 +28,17 @@ from ..fx.graph_module import GraphModule
 from ..nn import Parameter
 from ..symbols import symbolic_math
 from . import function_modes, selects, subclasses
-from .breaks import BreakAt, GraphBreak, Raised, Refused, StepsInside, Unfit, WithoutChecks, WithoutSelect
+from .breaks import (
+    BreakAt,
+    GraphBreak,
+    Raised,
+    Refused,
+    StepsInside,
+    Unfit,
+    WithoutChecks,
+    WithoutSelect,
+    WithoutSupposing,
+)
 from .checks import Checked, written
 from .effects import Effects
 from .emitter import Emitter
@@ -39,7 +49,6 @@ from .hidden import ElementEnv, Origin
 from .interpreter import Machine, Stopped
 from .iterators import are_apart
 from .locks import Again, under
-from .marks import here
 from .outside import Outside
 from .rebuild import Rebuilder
 from .recorder import Recorder, without_modes
@@ -49,6 +58,7 @@ from .stored_frames import symbolic_dims
 from .stored_values import Left
 from .thread_modes import modes_now, set_modes
 from .tracing import tracing
+from .trials import Trial
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ def capture(code: types.CodeType, flat_locals: Mapping[str, Any], globals: dict[
             reason, stop_at, unsure = None, None, None
         except Unfit as found:
             reason, stop_at = attempt.break_at_origin(attempt.env.first(), str(found))
+        except WithoutSupposing as found:
+            reason, stop_at, unsure = None, None, None if unsure is None else unsure | {found.place}
         except WithoutSelect as found:
             reason, stop_at = None, None
             not_selected.add(found.place)
@@ -126,7 +138,7 @@ class _Attempt:
         self.recorder = Recorder(self.env)
         self.outside = Outside(self.recorder, self.dynamic)
         self.machine = Machine(self.recorder, self.outside, globals, stop_at)
-        self.env.here = self.machine.origin
+        self.env.here, self.env.asked = self.machine.origin, self.machine.answer
         self.recorder.fake_mode.on_scalar = self.recorder.note_element
         self.floats = self.machine.floats = Floats(self.env, self.recorder, self.outside)
         self.symbols: dict[str, Source] = {}
@@ -167,8 +179,7 @@ class _Attempt:
         """Whether a break is an error where the program is now."""
         if self.settings.fullgraph:
             return True
-        said = [here.error_on_break, *self.machine.errors_on_break]
-        return bool(said[-1])
+        return self.machine.is_error_on_break()
 
     def place_for(self, found: GraphBreak) -> tuple[GraphBreak, int]:
         """Where the graph ends: at the instruction that needs a number from elements, or, where that is in more frames
@@ -189,6 +200,7 @@ class _Attempt:
     def run(self) -> Captured:
         modes = modes_now()
         guard = mode_guard()
+        self.machine.trial = Trial(self.machine, modes)
         casts, autocast.state.casts = autocast.state.casts, {}
         try:
             seeing, flags = list(mode_state.function_modes), subclasses.flags(mode_state)
@@ -203,6 +215,7 @@ class _Attempt:
             set_modes(modes)
             autocast.state.casts = casts
             self.machine.close()
+            self.machine.trial = self.env.asked = None
             self.env.here = self.recorder.fake_mode.on_scalar = None      # both live on, with the graph
 
     def interpret(self) -> tuple[Frame, Any]:

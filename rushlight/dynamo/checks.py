@@ -5,7 +5,11 @@ capture goes along the other, and the graph gets one more result: the number of 
 numbers that only elements tell, `n = int(t)`, the graph checks itself, and raises.) Leaves: code around the graph that
 looks at it before anything else is done. If a check failed, or the graph raised, the tensors that the graph wrote to
 and the generators are put back, and the frame runs as it is, with the arguments it got: it raises or warns as it always
-did. A check that fails twice in a row breaks the graph from then on.
+did. A check that fails twice in a row, or often, breaks the graph from then on.
+
+Other branches on elements that can neither be computed both ways (selects.py) nor kept as numbers go the way that they
+go in the call at hand (trials.py), which is checked in the same manner; and so do questions that ops ask about sizes
+from elements.
 
 Refuses (the branch then breaks the graph): frames in whose graph something cannot be put back: the history of a tensor
 that was written to, much memory, what other processes were sent; frames that take locks.
@@ -24,7 +28,8 @@ from ..base import show
 from ..fake import FakeTensor
 from ..loops.record import Record
 from ..symbols import SymBool
-from .breaks import WithoutChecks
+from .breaks import WithoutChecks, WithoutSupposing
+from .counting import counters
 from .hidden import is_hidden
 from .instructions import Handler
 from .thread_modes import set_modes
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
 
 _MOST = 1 << 16        # checks of one frame: the number of one is this less its place
 _LARGEST = 1 << 20     # elements that are copied in case a check fails
+_MOST_FAILURES = 4     # and one of so many calls: such branches do more than check
+_MOST_TIMES = 4        # that one branch is supposed to go some way: loops may differ in each call
 _SENT = ("c10d", "distributed")
 
 
@@ -59,18 +66,37 @@ class Check(Record):
 def assumed(machine: Machine, frame: Frame, value: Any, at: int) -> bool | None:
     """The truth of a tensor, or of a number that only elements tell, that the jump at `at` goes by, where it only
     checks: a check is recorded."""
-    if machine.unsure is None or (frame.code, at) in machine.unsure or len(machine.checks) + 1 >= _MOST:
+    if not _may_check(machine, (frame.code, at)):
         return None
+    return _checked(machine, value, frame.branches.usual(at, machine.is_fullgraph), (frame.code, at))
+
+
+def supposed(machine: Machine, value: Any, code: types.CodeType, at: int) -> bool | None:
+    """The truth of such a value in the call at hand, where nothing else can be done with it: the graph is for calls
+    that go the same way, which it checks. Whole graphs are for all calls: nothing is supposed in them."""
+    place = code, at
+    if machine.trial is None or machine.is_fullgraph or machine.is_error_on_break() or not _may_check(machine, place):
+        return None
+    if machine.recorder.fake_mode.calls is not None:
+        return None      # on one side of a choice: nothing says that the program goes there
+    times = machine.supposed[place] = machine.supposed.get(place, 0) + 1
+    if times > _MOST_TIMES:
+        raise WithoutSupposing(place)
+    return _checked(machine, value, machine.trial.truth(value), place)
+
+
+def _may_check(machine: Machine, place: tuple[types.CodeType, int]) -> bool:
+    if machine.unsure is None or place in machine.unsure or len(machine.checks) + 1 >= _MOST:
+        return False
     # inside of a function that a transform or a loop calls, what is computed is not of the graph
-    if machine.recorder is not machine.whole or machine.user_modes:
+    return machine.recorder is machine.whole and not machine.user_modes
+
+
+def _checked(machine: Machine, value: Any, truth: bool | None, place: tuple[types.CodeType, int]) -> bool | None:
+    if truth is None or not (_record if isinstance(value, Tensor) else _require)(machine, value, truth):
         return None
-    usual = frame.branches.usual(at, machine.is_fullgraph)
-    if usual is None:
-        return None
-    if not (_record if isinstance(value, Tensor) else _require)(machine, value, usual):
-        return None
-    machine.checks.append(Check(frame.code, at, usual, machine.location()))
-    return usual
+    machine.checks.append(Check(*place, truth, machine.location()))
+    return truth
 
 
 def _require(machine: Machine, value: Any, usual: bool) -> bool:
@@ -115,7 +141,7 @@ def written(machine: Machine, graph: Graph, inputs: Sequence[tuple[Source, Any]]
     if machine.locks.taken:
         raise WithoutChecks
     for node in graph.nodes:
-        if node.op == "get_attr" or (node.op == "call_function" and _is_sent(node.target)):
+        if node.op == "get_attr" or (node.op == "call_function" and is_sent(node.target)):
             raise WithoutChecks
     found, elements = [], 0
     memory = machine.whole.memory_written()
@@ -134,7 +160,7 @@ def written(machine: Machine, graph: Graph, inputs: Sequence[tuple[Source, Any]]
     return found
 
 
-def _is_sent(target: Any) -> bool:
+def is_sent(target: Any) -> bool:
     """Whether a call of a graph may be seen by other processes."""
     named = f"{getattr(target, '__module__', '')} {target}"
     return any(word in named for word in _SENT)
@@ -147,7 +173,7 @@ class Checked:
                  place: int | None) -> None:  # fmt: skip
         # `place`: of the number among the results of the graph; None: the graph raises, and has no such number
         self.checks, self.devices, self.modes, self.place = tuple(checks), tuple(devices), modes, place
-        self.in_a_row = 0
+        self.in_a_row = self.failures = self.passes = 0
         self.distrust: Callable[[set[tuple[types.CodeType, int]]], None] | None = None
         self.as_it_is = _C.CompiledCallable(function, _never)
         self.as_it_is.as_is = True
@@ -169,9 +195,9 @@ class Checked:
             emitter.subscr()
             emitter.jump_if(True, failed)
         emitter.handler = outer
-        emitter.load_const(0)
-        emitter.load_const(self)
-        emitter.store_attr("in_a_row")
+        emitter.load_const(self.passed)
+        emitter.call(0)
+        emitter.pop()
         emitter.jump(passed)
         self._write_caught(emitter, caught)
         emitter.place(failed)
@@ -218,6 +244,10 @@ class Checked:
     def generators(self) -> list[Any]:
         return [_C.default_generator, *[_C.device_generator(d) for d in self.devices]]
 
+    def passed(self) -> None:
+        self.in_a_row = 0
+        self.passes += 1
+
     def failed(self, results: Any, saved: tuple) -> None:
         """Put everything back: the frame runs as it is."""
         states, copies = saved
@@ -228,11 +258,14 @@ class Checked:
         for t, copy in copies:
             t.data.copy_(copy)
         which = self.checks if results is None else (self.checks[_MOST - int(results[self.place])],)
+        said = f"{'the graph raised, which' if results is None else 'not as'} {which[0]}"
         if show.is_shown("breaks"):
-            show.show("breaks", self.as_it_is.function.__qualname__,
-                      f"runs as it is: {'the graph raised' if results is None else f'not as {which[0]}'}")  # fmt: skip
+            show.show("breaks", self.as_it_is.function.__qualname__, f"runs as it is: {said}")
+        counters["checks_failed"][said] += 1
         self.in_a_row += 1
-        if self.in_a_row > 1 and self.distrust is not None:
+        self.failures += 1
+        is_often = self.failures > _MOST_FAILURES and self.failures * _MOST_FAILURES > self.passes
+        if (self.in_a_row > 1 or is_often) and self.distrust is not None:
             self.distrust({(one.code, one.at) for one in which})
 
 

@@ -105,6 +105,10 @@ class Frame:
                 return assumed
             if machine.join(self, value, at):
                 return None
+            if isinstance(value, Tensor) or (is_hidden(value) and value.env.decide(value.expression) is None):
+                supposed = machine.suppose(self, value, at)
+                if supposed is not None:
+                    return supposed
         return machine.truth(value)
 
     def push_truth(self, value: Any) -> None:

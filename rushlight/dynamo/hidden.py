@@ -14,8 +14,9 @@ from typing import Any
 
 from ..base import assertions
 from ..fake import FakeTensor, GuardOnDataDependentSymNode, ShapeEnv
-from ..symbols import Expression, SymBool, SymFloat, SymInt
-from ..symbols.expression import ONE
+from ..symbols import Expression, SymBool, SymFloat, SymInt, Truth
+from ..symbols.expression import ONE, number as constant, symbol
+from ..symbols.real import truth
 from .breaks import GraphBreak
 
 SYMBOLS = (SymInt, SymFloat, SymBool)
@@ -38,6 +39,7 @@ class ElementEnv(ShapeEnv):
         super().__init__(allow_scalar_outputs=takes_elements, allow_dynamic_output_shape_ops=takes_elements)
         self.origins: dict[str, Origin] = {}
         self.here: Callable[[], Origin] | None = None      # says where the program is, while it is captured
+        self.asked: Callable[[SymBool], bool | None] | None = None      # says how it goes on, if that is known
 
     def _unbacked_name(self, prefix: str, stand_in: Any) -> str:
         name = super()._unbacked_name(prefix, stand_in)
@@ -45,8 +47,14 @@ class ElementEnv(ShapeEnv):
             self.origins[name] = self.here()
         return name
 
-    def require_other(self, name: str, value: int) -> None:
+    def supposed(self, t: Truth) -> bool | None:
+        return None if self.asked is None else self.asked(SymBool(t, self))
+
+    def require_other(self, name: str, value: int) -> bool:
         """Results that hold for all but one value of a number: another graph has to hold for that one."""
+        answer = self.supposed(truth("==", symbol(name), constant(value)))
+        if answer is not None:
+            return answer
         said = f"whether {name} == {value} holds depends on the elements of a tensor"
         raise GuardOnDataDependentSymNode(said, (name,))
 

@@ -57,6 +57,7 @@ from .outside import Outside, is_plain_key, is_python_class
 from .recorder import READS, Recorder, read_by
 from .regions import Derivative, Transformed
 from .sources import Attribute, Constant, Item, Source
+from .trials import Trial
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Parts of this framework that are interpreted: they look into modules or call the program's functions.
@@ -159,6 +160,8 @@ class Machine(Operators):
         self.failed: Any = None                     # the number of the first of them that failed, in the graph
         self.unsure: frozenset | None = frozenset()     # branches that are no checks, by code and place; None: all
         self.is_fullgraph = False
+        self.trial: Trial | None = None             # runs what was captured, to see how branches go in this call
+        self.supposed: dict[tuple[types.CodeType, int], int] = {}      # how often each went some way because of it
         self.selected: list[selects.Selected] = []      # tensors that are what one of two sides of a branch left
         self.not_selected: set[tuple[types.CodeType, int]] = set()      # branches of which not both are computed
         self.steps = 0                              # instructions of the top frame so far
@@ -181,6 +184,18 @@ class Machine(Operators):
 
     def assume(self, frame: Frame, value: Tensor, at: int) -> bool | None:
         return checks.assumed(self, frame, value, at)
+
+    def suppose(self, frame: Frame, value: Any, at: int) -> bool | None:
+        return None if frame.branches.is_repeated(at) else checks.supposed(self, value, frame.code, at)
+
+    def answer(self, question: Any) -> bool | None:
+        """What an op is told that asks about a number from elements."""
+        frame = self.frames[-1] if self.frames else None
+        return None if frame is None else checks.supposed(self, question, frame.code, frame.at - 1)
+
+    def is_error_on_break(self) -> bool:
+        """Whether the program wants no breaks where it is now."""
+        return bool([marks.here.error_on_break, *self.errors_on_break][-1])
 
     def choose(self, value: Tensor, yes: Any, no: Any) -> Tensor | None:
         return selects.chosen(self, value, yes, no)

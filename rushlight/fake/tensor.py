@@ -366,14 +366,16 @@ class FakeTensorMode(TorchDispatchMode):
         """One call on fake tensors."""
         if self.calls is not None:
             self.calls.append(overload)
-        bound = _bind(overload, args, kwargs)
-        device, bound = self.device_of(overload, bound)
+        given = _bind(overload, args, kwargs)
+        device, bound = self.device_of(overload, given)
         bound = tuple(self.admitted(overload, a) for a in bound)
         if getattr(overload.definition, "gives_number", False):
             return overload.definition.run(*bound)
         if isinstance(overload.definition, Composite):   # one with a derivative of its own: its body has the shapes
+            named = [g if p.type == "device?" else b
+                     for p, g, b in zip(overload.definition.spec.params, given, bound, strict=True)]  # fmt: skip
             with self:   # what the body makes of nothing (an arange) is fake too
-                return self.wrapped(overload.definition.run(*bound), None, device, ())
+                return self.wrapped(overload.definition.run(*named), None, device, ())
         is_symbolic = any(_is_symbolic(a) for a in bound)
         hidden = is_symbolic and any(_is_unbacked(a) for a in bound)
         before, _planning.active = _planning.active, True
@@ -421,7 +423,8 @@ class FakeTensorMode(TorchDispatchMode):
             return shapes
         for name, value in [(n, v) for n in asked for v in env.small_values(n)]:
             if not self.agrees(overload, bound, shapes, name, value):
-                env.require_other(name, value)
+                if env.require_other(name, value):
+                    return self.shapes_of_hidden(overload, bound)      # with what is known now
         return shapes
 
     def agrees(self, overload: Any, bound: tuple, shapes: list, name: str, value: int) -> bool:

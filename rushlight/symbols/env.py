@@ -455,6 +455,9 @@ class SymbolTable:
             if is_op and t.relation in ("==", "!=") and all(isinstance(a, Expression) and a.names for a in t.arguments):
                 self.expect(truth("==", *t.arguments))      # two sizes that meet: what they do not is refused
                 return t.relation == "=="
+            answer = self.supposed(t) if is_op else None
+            if answer is not None:
+                return answer
             raise GuardOnDataDependentSymNode(
                 f"whether {t!r} holds depends on the elements of a tensor ({', '.join(hidden)}), asked"
                 f"{f' by {self.rule}' if self.rule else ''} at {user_location()}. Say"
@@ -480,9 +483,14 @@ class SymbolTable:
         low, high = self.range_of_symbol(name)
         return range(max(low or 0, -1), 2 if high is None else min(high + 1, 2))
 
-    def require_other(self, name: str, value: int) -> None:
-        """From now on a symbol is not `value`; whoever runs the result checks it."""
+    def require_other(self, name: str, value: int) -> bool:
+        """From now on a symbol is not `value` (whoever runs the result checks it), or, if True is returned, it is."""
         self.expect(truth("!=", symbol(name), number(value)))
+        return False
+
+    def supposed(self, t: Truth) -> bool | None:
+        """The answer to an op's question that only elements decide, where somebody sees to it that it holds."""
+        return None
 
     def _choose_stand_ins(self) -> None:
         """Numbers that meet the checks made so far, where small ones do:

@@ -113,7 +113,7 @@ def _reads_elements(x: Any) -> Any:
     return x - 1
 
 
-def test_programs_that_read_elements() -> None:
+def test_programs_that_read_elements(without_suppositions: None) -> None:
     with pytest.raises(exc.Unsupported, match=r"(?s)test_compile_front\.py:\d+.*if x\.sum\(\) > 0.*torch\.where"):
         rl.compile(_reads_elements, fullgraph=True)(rl.ones(2))
     backend = Counting()

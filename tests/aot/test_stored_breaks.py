@@ -16,6 +16,8 @@ from rushlight.aot import graph_cache
 from rushlight.codegen import stored_graphs
 from tests.aot.programs import happened, run_elsewhere, run_program
 
+pytestmark = pytest.mark.usefixtures("without_suppositions")
+
 PROGRAM = """
 import json, sys
 import rushlight as rl

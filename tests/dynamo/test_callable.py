@@ -156,7 +156,7 @@ def helper_that_breaks(x):
     return y[:1] - 1
 
 
-def test_functions_called_at_a_break_are_compiled_too():
+def test_functions_called_at_a_break_are_compiled_too(without_suppositions):
     def f(x):
         return helper_that_breaks(x * 2) * 3
 
@@ -330,7 +330,7 @@ def test_backends_that_are_not_here_are_refused():
 # -- explain ----------------------------------------------------------------------------------------------------------
 
 
-def test_explain_counts_graphs_and_breaks(tmp_path):
+def test_explain_counts_graphs_and_breaks(tmp_path, without_suppositions):
     def f(x):
         y = x * 2
         if y.sum() > 0:

@@ -188,7 +188,7 @@ def decides(x: torch.Tensor) -> Any:
     return y + 1 if n > 2 else y[:1]
 
 
-def test_a_decision_ends_the_graph_there() -> None:
+def test_a_decision_ends_the_graph_there(without_suppositions: None) -> None:
     for backend in BACKENDS:
         torch._dynamo.reset()
         counters.clear()
@@ -243,7 +243,7 @@ def test_whole_graphs_name_the_decision() -> None:
     assert "test_elements.py" in said and "return y + 1 if n > 2 else y[:1]" in said and "torch._check" in said
 
 
-def test_decisions_in_callees_end_the_graph_where_the_number_was_made() -> None:
+def test_decisions_in_callees_end_the_graph_where_the_number_was_made(without_suppositions: None) -> None:
     def inner(y: torch.Tensor) -> torch.Tensor:
         return y.sum() if len(y) > 3 else y
 

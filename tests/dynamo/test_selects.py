@@ -238,14 +238,14 @@ def outcome(function, x):
 
 
 @pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)
-def test_what_a_program_could_tell_breaks(function):
+def test_what_a_program_could_tell_breaks(function, without_suppositions):
     fast = torch.compile(function, backend="eager")
     for x in (high, low, low / 8 + 0.5, high):
         assert outcome(fast, x) == outcome(function, x)
     assert counters["graph_break"]
 
 
-def test_gradients_break():
+def test_gradients_break(without_suppositions):
     """What was not chosen must give no gradient: sqrt at 0 would give infinity times zero."""
     def f(x):
         y = x

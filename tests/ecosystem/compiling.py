@@ -53,6 +53,7 @@ def take(note: dict[str, Any] | None) -> None:
     note = note or next((program for program in _programs or () if program.get("is_open")), None)
     if note is not None:
         note["breaks"].update(counters["graph_break"])
+        note["breaks"].update(counters["checks_failed"])      # frames that ran as they are
         note["graphs"] += counters["stats"]["unique_graphs"]
     counters.clear()
 

@@ -122,6 +122,16 @@ def test_static_shapes_devices_and_dtypes():
     assert "FakeTensor" in repr(z)
 
 
+def test_the_device_that_is_asked_for():
+    with FakeTensorMode():
+        x = rl.zeros(3)
+        for result in (rl.full_like(x, 2.0, device=x.device), rl.zeros_like(x, device="cpu"), rl.rand_like(x),
+                       x.new_full((2,), 1.0, device=x.device), rl.full((2,), 3.0, device="cpu")):  # fmt: skip
+            assert result.device.type == "cpu"
+            result[:2].copy_(x[:2])
+        assert rl.zeros_like(x, device="meta").device.type == "meta"
+
+
 def test_gradients_without_data():
     mode = FakeTensorMode()
     w = mode.from_tensor(rl.randn(4, 5, requires_grad=True))

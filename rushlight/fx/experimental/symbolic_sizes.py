@@ -35,16 +35,18 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def hidden_symbols(node: Node) -> set[str]:
-    """The symbols without a hint in the sizes of a node's value, or that it is."""
+def hidden_symbols(node: Node, with_known: bool = False) -> set[str]:
+    """The symbols without a hint in the sizes of a node's value, or that it is; with those that turned out to be
+    numbers, or other symbols, if told so."""
     value = node.meta.get("val")
     if value is None:      # several results: their items have values
-        return set().union(*(hidden_symbols(n) for n in node.users if n.target is operator.getitem))
+        return set().union(*(hidden_symbols(n, with_known) for n in node.users if n.target is operator.getitem))
     found: set[str] = set()
     for x in value if isinstance(value, (tuple, list)) else (value,):
         for n in x.shape if isinstance(x, Tensor) else (x,):
             if isinstance(n, SYMBOLIC):
-                found |= {name for name in n.expression.names if name in n.env.stand_ins}
+                names = n.formula.names if with_known else n.expression.names
+                found |= {name for name in names if name in n.env.stand_ins}
     return found
 
 
