@@ -158,6 +158,10 @@ class Device:
         to `last`. `_C.update_many` launches it. None where tensors go one by one."""
         return None
 
+    def anticipate(self) -> None:
+        """A program is about to be compiled: begin to open what its kernels will need, where the device is used. May do
+        nothing."""
+
     def rehearse(self, call: Callable[[], Any]) -> None:
         """Begin to make the kernels that a call is going to need, several at a time. May do nothing."""
 

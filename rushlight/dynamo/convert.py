@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _C
 from .._C import Tensor
 from ..base import collector, environment, late, show
-from ..devices.base import default_device
+from ..devices.base import default_device, handlers
 from ..dispatch.modes import state as modes
 from ..loops.record import Record
 from ..nn import Module, Parameter
@@ -197,6 +197,8 @@ class Conversion:
             if self.choices.fullgraph:
                 raise unsupported(GraphBreak("not modelled", "the default device is meta"), True)
             return None
+        for device in handlers.values():
+            device.anticipate()
         with _lock, collector.paused():
             _here.running = True
             try:

@@ -7,6 +7,7 @@ are installed; other library ops run on the host and say so (RUSHLIGHT_SHOW=fall
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from ...loops.nest import Nest
 from ..base import Device
 from ..rehearsal import rehearsal
 from .driver import Driver
-from .kernels import Variants, load, load_many, load_written
+from .kernels import Variants, load, load_many, load_written, workers
 
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
 
@@ -32,6 +33,7 @@ class CudaDevice(Device):
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
         self.kernels: list[Variants] = []
+        self.is_ahead = False      # whether libraries are being opened, or were
 
     def native(self) -> int:
         return self.driver.table
@@ -40,6 +42,13 @@ class CudaDevice(Device):
         address, kernel = (load_written if isinstance(nest, Written) else load)(nest, self.driver)
         self.kernels.append(kernel)
         return address
+
+    def anticipate(self) -> None:
+        if not self.is_ahead and any(_C.unit_stats(f"cuda:{k}")["allocated"] for k in range(self.driver.units)):
+            self.is_ahead = True
+            from . import libraries
+
+            threading.Thread(target=libraries.open_ahead, name="cuda libraries", daemon=True).start()
 
     def rehearse(self, call: Callable[[], Any]) -> None:
         before, rehearsal.running = rehearsal.running, True
@@ -70,8 +79,11 @@ class CudaDevice(Device):
             return None
         from . import attention, convolution, cudnn  # the library is opened, which not every program needs
 
-        if cudnn.find() is None:
+        library = cudnn.find()
+        if library is None:
             return None
+        if _C.unit_stats("cuda")["allocated"]:      # its first handle takes long: where plans are made, and meanwhile
+            workers().submit(library.handle, _C.device("cuda", _C.current_unit("cuda")))
         return {
             "attention": attention.forward, "attention_backward": attention.backward,
             "convolution": convolution.convolution, "_convolution_weight": convolution.convolution_weight,

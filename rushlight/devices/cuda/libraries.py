@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import functools
 import importlib.util
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,13 +46,36 @@ def places(names: Sequence[str]) -> list[str]:
     ]
 
 
-@functools.cache
+def open_ahead() -> None:
+    """cuBLAS into the process, in a thread of its own: half a gigabyte, which the system reads while a program is
+    captured. cuDNN, which fewer programs need, follows when an op asks for it."""
+    for path in places(NAMES):
+        with contextlib.suppress(OSError):
+            for name in (light_of(path), Path(path)):
+                ctypes.CDLL(str(name), ctypes.RTLD_GLOBAL)      # here other threads go on, in the core they do not
+            has_blas()
+            return
+
+
+def light_of(path: str) -> Path:
+    """cuBLASLt beside a cuBLAS."""
+    return Path(path).with_name(Path(path).name.replace("cublas", "cublasLt"))
+
+
+_opening = threading.Lock()
+
+
 def has_blas() -> bool:
     """Whether cuBLAS is installed; it is opened then."""
+    with _opening:
+        return _has_blas()
+
+
+@functools.cache
+def _has_blas() -> bool:
     for path in places(NAMES):
         try:
-            name = Path(path).name
-            light = Path(path).with_name(name.replace("cublas", "cublasLt"))
+            light = light_of(path)
             if light.exists():      # which cuBLAS looks for by its plain name
                 ctypes.CDLL(str(light), ctypes.RTLD_GLOBAL)
             _C.cuda_blas(path)
