@@ -499,6 +499,24 @@ assert all(p.grad is not None for p in net.parameters())
 """)
 
 
+def test_libraries_are_opened_while_a_program_is_captured(driver):
+    run(driver, """
+import time
+from rushlight.devices.cuda import libraries
+opened = []
+libraries.open_ahead = lambda: opened.append(1)
+assert rl.cuda.is_available()
+rl.compile(lambda x: x * 2)(rl.ones(3))
+assert not opened                                 # nothing is on the device
+x = rl.ones(3).cuda()
+rl.compile(lambda x: x * 3)(x)
+rl.compile(lambda x: x * 4)(x)
+while not opened:
+    time.sleep(0.01)                              # by a thread
+assert opened == [1]
+""")
+
+
 def test_graphs_that_check_indices_or_draw_are_not_replayed_by_themselves(driver):
     run(driver, """
 table, index = rl.ones(10, 4).cuda(), rl.zeros(3, dtype=rl.int64).cuda()
