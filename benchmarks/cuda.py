@@ -146,10 +146,10 @@ def attention(lib: Any) -> dict[str, tuple[float, str]]:
         def both(g: Any = g, forward: Callable = forward) -> None:
             forward().backward(g)
 
-        once = device_ms(lib, forward, 10)
+        once = device_ms(lib, forward, 10, 5)
         work, name = 2 * batch * heads * length**2 * width, f"attention s{length} d{width}"
         results[f"{name} forward"] = (work / once / 1e9, "TFLOP/s")
-        results[f"{name} backward"] = (2.5 * work / (device_ms(lib, both, 10) - once) / 1e9, "TFLOP/s")
+        results[f"{name} backward"] = (2.5 * work / (device_ms(lib, both, 10, 5) - once) / 1e9, "TFLOP/s")
     return results
 
 

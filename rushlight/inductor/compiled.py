@@ -119,8 +119,8 @@ class Compiled:
     @property
     def native_parts(self) -> tuple | None:
         """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept): what the core needs to
-        run the graph by itself; None where results are put in order here."""
-        if not self.is_plain or self.report is not None:
+        run the graph by itself; None where results are put in order here, or a first call is rehearsed."""
+        if not self.is_plain or self.report is not None or self.device.type not in ("cpu", "meta"):
             return None
         if self.preparation is None:
             return self.plan, self.used, self.constants, None, (), ()

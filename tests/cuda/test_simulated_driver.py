@@ -478,6 +478,21 @@ assert "griddepcontrol.wait" in sim.simulated_ptx().decode()      # kernels are 
 """)
 
 
+def test_running_sums_of_a_second_size_are_written_kernels_too(driver):
+    run(driver, """
+for shape in ((1 << 20,), (1 << 22,), (3, 50257), (7, 9001), (64, 1000), (9, 1000)):
+    x = rl.empty(shape, device="cuda")
+    x.cumsum(-1)
+    assert b"scan_tiles" in sim.simulated_ptx(), shape      # the last kernel that was loaded
+    rows, length = x.numel() // x.shape[-1], x.shape[-1]
+    tiles = sim.simulated_grid(0) // rows
+    assert sim.simulated_grid(0) == rows * tiles and (tiles == 1) == (length <= 2048), (shape, tiles)
+    if tiles > 1:
+        each = -(-length // tiles)
+        assert each <= 2048 and -(-length // 2048) == tiles, (shape, tiles)
+""")
+
+
 def test_a_backward_is_compiled_while_the_forward_is(driver):
     run(driver, """
 from rushlight.devices.cuda import kernels
@@ -496,6 +511,11 @@ y.backward(y.detach())
 assert any("backward" in name for name in forward) and asked == forward, (forward, asked)
 assert launches < len(forward), launches      # nothing of the backward ran
 assert all(p.grad is not None for p in net.parameters())
+table, index = rl.randn(9, 4).cuda().requires_grad_(), rl.zeros(6, dtype=rl.int64).cuda()
+y = rl.compile(lambda: F.embedding(index, table).tanh())()      # checks indices, so it is never replayed
+forward = list(asked)
+y.backward(y.detach())
+assert asked == forward, (forward, asked)
 """)
 
 

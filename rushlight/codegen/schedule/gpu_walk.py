@@ -44,7 +44,7 @@ def is_running_sum(lowered: Lowered) -> bool:
     """Whether a scan adds up elements that lie side by side, of types that have kernels, and not too many."""
     memory, walk, shape = lowered.memories[0], lowered.walk, lowered.ranges
     form = (memory.code, walk.compute, lowered.outs[0])
-    if walk.sums is not lowered.body or form not in FORMS or any(not isinstance(n, int) for n in shape):
+    if walk.sums is not lowered.body or form not in FORMS:
         return False
     wanted, reach = [], 1
     for n in reversed(shape):
@@ -62,7 +62,7 @@ def running_sums(lowered: Lowered, number: int, length: int) -> Schedule:
     if length <= most * THREADS:
         items = next(n for n in (1, 2, 4, 8, 16) if n * THREADS >= length)
         return Schedule((Launch((*key, items), lambda: running(form, items, True), (0, 1), (length, 1), number, 1),))
-    tiles = -(-length // (most * THREADS))
+    tiles = (length + most * THREADS - 1) // (most * THREADS)
     given, extent = (length, tiles), number * tiles
     return Schedule((
         Launch((*key, "sums"), lambda: summing(form, most), (0, 2), given, extent, 1),
