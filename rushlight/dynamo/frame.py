@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._C import Tensor
-from ..symbols import sym_not
+from ..symbols import SymBool, sym_not
 from .branches import Branches
 from .breaks import GraphBreak, Raised
 from .hidden import SYMBOLS, is_hidden
@@ -112,7 +112,10 @@ class Frame:
         return machine.truth(value)
 
     def push_truth(self, value: Any) -> None:
-        """The truth of a value, which the next instruction may jump by."""
+        """The truth of a value, which the next instruction may jump by, or negate."""
+        if is_hidden(value) and self.instructions[self.at].name == "UNARY_NOT":
+            self.stack.append(value if isinstance(value, SymBool) else self.machine.binary(operator.ne, value, 0))
+            return
         found = self.truth(value, self.at)
         if found is not None:
             self.stack.append(found)
