@@ -193,8 +193,9 @@ def _join(frame: Frame, machine: Machine, value: Any, at: int, ends: frozenset[i
         if one.name.startswith("LOAD_FAST"):
             frame.local(one.argval)
     before = _Before(machine)
-    known = frozenset((*map(id, recorder.kept), *[_memory(t) for t in recorder.kept if type(t) is FakeTensor]))
     slots, stack = dict(frame.slots), list(frame.stack)
+    known = frozenset((*map(id, (*recorder.kept, *slots.values(), *stack)),
+                       *[_memory(t) for t in recorder.kept if type(t) is FakeTensor]))  # fmt: skip
     sides = []
     for start in (at + 1, frame.place[id(jump.target)]):
         frame.slots, frame.stack, frame.at = dict(slots), list(stack), start
@@ -240,6 +241,10 @@ class _Choice:
     def one_of(self, yes: Any, no: Any) -> Any:
         if type(yes) is FakeTensor and type(no) is FakeTensor:
             return self.result(yes, no)
+        if type(yes) is tuple and type(no) is tuple and len(yes) == len(no):
+            if any(id(t) in self.known or self.machine.twin_of(t) is not None for t in (yes, no)):
+                raise _Differ      # the program can tell it from others
+            return tuple(map(self, yes, no))
         kinds = [next((kind for kinds, kind in _NUMBERS if type(x) in kinds), None) for x in (yes, no)]
         if kinds[0] is None or kinds[0] is not kinds[1]:
             raise _Differ

@@ -72,12 +72,18 @@ def calls_what_returns_early(x):
     return returns_early(x * 2) + returns_early(x / 4)
 
 
+def returns_several(x):
+    if x.sum() > 5:
+        return x.sin(), 3, (x * 2, 0.5)
+    return x.cos(), 3, (x * 4, 0.5)
+
+
 def largest(x):
     return x / max(x.max() - x.min(), x.sum(), x[0]) + min([x[0], x[1]])
 
 
 WHOLE = [largest, as_it_is, with_softmax, with_else, by_expression, with_a_condition_inside, two_of_them,
-         returns_early, calls_what_returns_early]  # fmt: skip
+         returns_early, calls_what_returns_early, returns_several]  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
