@@ -25,7 +25,7 @@ from .writer import ABI, Number, Reg, Writer
 
 LINE = 64                    # bytes of neighbouring lines that an item packs: a line of the cache
 SOME = 16                    # lines of it that are packed at a time where not all of them are there, or run along k
-SLICE = 2048                 # bytes of a line in a slice: a panel and a strip of it share the first-level cache
+STRIP = 1 << 15              # bytes of a strip of columns in a slice of k, which the first-level cache holds
 BLOCK = 256                  # rows of the left operand that meet a strip: 512 KiB of bytes, in the second-level cache
 PAST = 64                    # bytes past a packed operand that are read, and not used
 AHEAD = 32                   # values of k between asking for a row that is packed and reading it
@@ -258,7 +258,7 @@ def product_text(dots: Dots) -> str:
     p = {name: argument(w, "params", k) for k, name in enumerate(PRODUCT_PARAMS)}
     height, width = dots.height, dots.width
     panels, strips = w.div(w.add(p["m"], height - 1), height), w.div(w.add(p["n"], width - 1), width)
-    slice_: Number = SLICE // dots.unit if dots.element == "i32" else p["groups"]
+    slice_: Number = slice_of(dots) if dots.element == "i32" else p["groups"]
     with w.loop(w["begin"], w["end"]) as item:
         i0, j0 = w.mul(w.div(item.i, p["parts"]), p["block"]), w.mul(w.rem(item.i, p["parts"]), p["part"])
         i1, j1 = w.min(w.add(i0, p["block"]), panels), w.min(w.add(j0, p["part"]), strips)
@@ -275,8 +275,18 @@ def product_text(dots: Dots) -> str:
     return w.text()
 
 
+def slice_of(dots: Dots) -> int:
+    """Groups of k in a slice, a power of two."""
+    return 1 << (STRIP // (dots.width * dots.unit)).bit_length() - 1
+
+
 def result_type(dots: Dots) -> str:
     return "i32" if dots.element == "i32" else "bfloat"
+
+
+def result_size(dots: Dots) -> int:
+    """Bytes of an element of the result."""
+    return 4 if dots.element == "i32" else 2
 
 
 def tile_text(dots: Dots) -> str:
@@ -291,6 +301,10 @@ def tile_text(dots: Dots) -> str:
             start = w.select(w["add"], Reg("0", "i32"), w.load("i32", w.at(w["starts"], r, "i32"), 4))
             starts[r * dots.vectors : (r + 1) * dots.vectors] = [w.splat(start, dots.lanes)] * dots.vectors
     multiply = multiply_squares if dots.form == "square" else multiply_rows
+    for r in range(dots.height):      # the sums will be written there when k is through
+        row = w.at(w["c"], w.mul(w["row"], r), result_type(dots))
+        for at in range(0, dots.width * result_size(dots), LINE):
+            w.prefetch(bytes_after(w, row, at))
     with w.loop(0, w["groups"], carry=[w["a"], w["b"], *starts]) as g:
         a, b, *sums = g.carry
         multiply(w, dots, a, b, sums)
@@ -344,7 +358,7 @@ def write_tile(w: Writer, dots: Dots, sums: list[Reg], spill: Reg) -> None:
     """The sums to `c`, added to what is there if `add`; through the stack where not all are wanted."""
     full = w.both(w.compare("sge", w["rows"], dots.height), w.compare("sge", w["columns"], dots.width))
     element, across = result_type(dots), dots.width // dots.lanes
-    sizes = 4 if element == "i32" else 2
+    sizes = result_size(dots)
 
     def place(r: Number, column: Number) -> Reg:
         return w.at(w["c"], w.add(w.mul(w["row"], r), column), element)

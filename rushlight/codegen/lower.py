@@ -505,7 +505,8 @@ class Lowering(Addressing):
             return pack_function(shape, s.width, is_const(s.step, 1)), given
         given = [(s.a, s.a_at), (s.b, s.b_at), s.b_step, (s.c, s.c_at), s.c_step, s.rows, s.columns, s.depth, s.add]
         given += [] if s.pitch is None else [s.pitch]
-        return multiply_function(shape, s.height, s.vectors, s.pitch is not None), given
+        given += [] if s.ahead is None else [(s.b, s.ahead)]
+        return multiply_function(shape, s.height, s.vectors, s.pitch is not None, s.ahead is not None), given
 
     def branch(self, s: If) -> None:
         condition = self.evaluate(s.condition)

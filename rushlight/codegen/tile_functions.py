@@ -30,6 +30,7 @@ MULTIPLY = (
 )  # fmt: skip
 TILE = tuple(p for p in MULTIPLY if p[1] != "rows")
 ANY_PITCH = ("i64", "pitch")     # elements between values of k of the left operand, where that is not known before
+LATER = ("ptr", "ahead")         # what of the right operand is asked for meanwhile, where something is
 PACK = (
     ("ptr", "source"), ("i64", "line"), ("i64", "step"), ("ptr", "target"), ("i64", "apart"),
     ("i64", "lines"), ("i64", "length"), ("i64", "count"),
@@ -74,8 +75,8 @@ class TileShape(Record):
 
 class TileFunction(Record):
     """One function, by all that its text depends on. `kind` says what the numbers in `sizes` are: of `multiply` the
-    rows and vectors of a tile, and the elements between values of k (0: a parameter); of `pack` the lines of a strip,
-    and whether they are always runs of memory; `exchange` has none."""
+    rows and vectors of a tile, the elements between values of k (0: a parameter), and whether what is `ahead` is asked
+    for; of `pack` the lines of a strip, and whether they are always runs of memory; `exchange` has none."""
 
     kind: str
     shape: TileShape
@@ -87,11 +88,9 @@ class TileFunction(Record):
 
     @property
     def params(self) -> tuple[tuple[str, str], ...]:
-        return {"multiply": self.multiply_params, "pack": PACK, "exchange": EXCHANGE}[self.kind]
-
-    @property
-    def multiply_params(self) -> tuple[tuple[str, str], ...]:
-        return MULTIPLY if self.sizes[-1:] != (0,) else (*MULTIPLY, ANY_PITCH)
+        if self.kind == "multiply":
+            return (*MULTIPLY, *more_params(*self.sizes[2:]))
+        return PACK if self.kind == "pack" else EXCHANGE
 
     def declaration(self) -> str:
         """For texts that call it and do not have it."""
@@ -114,7 +113,7 @@ class TileFunction(Record):
 def named_function(name: str, target: Target) -> TileFunction | None:
     """The function of a name; None where there is none."""
     kind, *rest = name.split("_")
-    count = {"multiply": 3, "pack": 2, "exchange": 0}.get(kind)
+    count = {"multiply": 4, "pack": 2, "exchange": 0}.get(kind)
     if len(rest) - 1 != count or rest[0] not in ELEMENTS or not all(word.isdigit() for word in rest[1:]):
         return None
     return TileFunction(kind, TileShape(rest[0], target), tuple([int(word) for word in rest[1:]]))
@@ -123,30 +122,37 @@ def named_function(name: str, target: Target) -> TileFunction | None:
 # --- multiplying ------------------------------------------------------------------------------------------------------
 
 
-def multiply_function(shape: TileShape, height: int, vectors: int, any_pitch: bool = False) -> TileFunction:
-    """The function of a `Multiply`: whole tiles at once, edges in smaller ones."""
-    return TileFunction("multiply", shape, (height, vectors, 0 if any_pitch else shape.pitch(height)))
+def multiply_function(
+    shape: TileShape, height: int, vectors: int, any_pitch: bool = False, asks: bool = False
+) -> TileFunction:
+    """The function of a `Multiply`: whole tiles at once, edges in smaller ones. `asks`: for what is `ahead`."""
+    return TileFunction("multiply", shape, (height, vectors, 0 if any_pitch else shape.pitch(height), int(asks)))
+
+
+def more_params(pitch: int, asks: int) -> tuple[tuple[str, str], ...]:
+    """Parameters that not all functions have."""
+    return (*(() if pitch else (ANY_PITCH,)), *((LATER,) if asks else ()))
 
 
 def multiply_texts(function: TileFunction, linkage: str) -> dict[str, str]:
     """Tiles of all heights and widths, and the function that goes through them."""
-    shape, (height, vectors, pitch) = function.shape, function.sizes
+    shape, (height, vectors, pitch, asks) = function.shape, function.sizes
     heights = [height, *(h for h in EDGE_ROWS if h < height)]
     texts = {}
     for h in heights:
         for v in range(1, vectors + 1):
-            texts[tile_name(shape, h, v, pitch)] = tile_text(shape, h, v, pitch)
+            texts[tile_name(shape, h, v, pitch, asks)] = tile_text(shape, h, v, pitch, asks)
     texts[function.name] = driver_text(function, heights, linkage)
     return texts
 
 
-def tile_name(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
-    return f"tile_{shape.code}_{rows}x{vectors}_{pitch}"
+def tile_name(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int) -> str:
+    return f"tile_{shape.code}_{rows}x{vectors}_{pitch}_{asks}"
 
 
 def driver_text(function: TileFunction, heights: Sequence[int], linkage: str) -> str:
     """Tiles over rows x columns, from tall to low: the number of vectors is that of the columns."""
-    shape, (_, vectors, pitch) = function.shape, function.sizes
+    shape, (_, vectors, pitch, asks) = function.shape, function.sizes
     w = Writer(function.name, function.params, linkage)
     first: Number = 0
     for height in heights:
@@ -154,19 +160,19 @@ def driver_text(function: TileFunction, heights: Sequence[int], linkage: str) ->
         with w.loop(first, stop, height) as i:
             a, c = w.at(w["a"], i.i, shape.element), w.at(w["c"], w.mul(i.i, w["c_step"]), shape.element)
             given = (a, w["b"], w["b_step"], c, w["c_step"], w["columns"], w["depth"], w["add"])
-            given += () if pitch else (w["pitch"],)
+            given += tuple(w[name] for _, name in more_params(pitch, asks))
             for v in range(1, vectors + 1):
                 wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
                 fits = wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))
                 with w.when(fits):
-                    w.call(tile_name(shape, height, v, pitch), *given)
+                    w.call(tile_name(shape, height, v, pitch, asks), *given)
         first = i.i
     return w.text()
 
 
-def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
+def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int) -> str:
     """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted. A `pitch` of 0 is a parameter."""
-    w = Writer(tile_name(shape, rows, vectors, pitch), TILE if pitch else (*TILE, ANY_PITCH), "internal ")
+    w = Writer(tile_name(shape, rows, vectors, pitch, asks), (*TILE, *more_params(pitch, asks)), "internal ")
     apart = pitch or w["pitch"]
     width = vectors * shape.lanes
     spill = w.scratch(shape.element, rows * width)
@@ -177,11 +183,15 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
             w.prefetch(w.at(row, v * shape.lanes, shape.element))
     unroll = UNROLL if rows * vectors > UNROLLED else 1
     whole = w.sub(w["depth"], unroll - 1)
-    place = [w["a"], w["b"]]
+    place = [w["a"], w["b"], *([w["ahead"]] if asks else [])]
+    count = len(sums)
     first: Number = 0
     for length, stop in ((unroll, whole), (1, w["depth"]))[: unroll]:
         with w.loop(first, stop, length, carry=[*sums, *place]) as l:
-            now, (a, b) = l.carry[:-2], l.carry[-2:]
+            now, (a, b, *later) = l.carry[:count], l.carry[count:]
+            if later and length > 1:
+                w.prefetch(later[0])
+                later = [w.at(later[0], LINE, "i8")]
             for _ in range(length):
                 left = left_factors(w, shape, a, rows)
                 right = [
@@ -193,8 +203,8 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int) -> str:
                         w.fma(right[v], factor, now[r * vectors + v]) for v in range(vectors)
                     ]
                 a, b = w.at(a, apart, shape.element), w.at(b, step, "i8")
-            l.next = [*now, a, b]
-        sums, place, first = l.carry[:-2], l.carry[-2:], l.i
+            l.next = [*now, a, b, *later]
+        sums, place, first = l.carry[:count], l.carry[count:], l.i
     write_tile(w, shape, sums, vectors, spill)
     return w.text()
 

@@ -15,6 +15,7 @@ that run across it, as many as make a word are interleaved. Then 16x16 words may
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..loops.digest import digest
@@ -26,6 +27,11 @@ from .writer import ABI, Reg, Writer
 ONE = ("lines", "length", "blocks", "pitch", "step_line", "step_block")   # of each operand, see `params_of`
 ROW = f"<{BLOCK} x i16>"
 WORDS = "<16 x i32>"
+DECLARED = (
+    "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
+    "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
+)
+AHEAD = 4                       # blocks between asking for a block's lines and reading them
 
 
 class TilePack:
@@ -79,24 +85,43 @@ def module_text(kind: TileKind, triple: str, left_turned: bool, right_turned: bo
         with w.loop(begin, end) as strip, w.loop(0, p["blocks"]) as block:
             rows = block_rows(w, kind, p, source, stage, strip.i, block.i, interleaved)
             place = bytes_after(w, packed, w.mul(strip.i, p["step_line"]), w.mul(block.i, p["step_block"]))
-            for r, value in enumerate(arranged(w, rows, interleaved, transposed)):
+            for r, value in words_transposed(w, dict(rows)) if transposed else rows:
                 w.store(value, bytes_after(w, place, r * ROW_BYTES), 64)
-    return target + "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n\n" + w.text() + "\n"
+    return target + DECLARED + "\n" + w.text() + "\n"
 
 
 def block_rows(
     w: Writer, kind: TileKind, p: dict[str, Reg], source: Reg, stage: Reg, strip: Reg, block: Reg, line_is_k: bool
-) -> list[Reg]:
-    """A block as 32 vectors: lines along k as they are; of lines across it, 16 bits of k of 32 neighbours."""
+) -> Iterator[tuple[int, Reg]]:
+    """A block as 32 vectors of 16 words, with their numbers, written as they are asked for: lines along k as they are;
+    of lines across it, as many as make a word."""
     count, length = block_of(kind, line_is_k)
-    base, pitch = readable_block(w, p, source, stage, strip, block, (count, length), kind.size)
-    places = [bytes_after(w, base, w.mul(r, pitch)) for r in range(count)]
-    if count == BLOCK:
-        return [w.load(ROW, place, kind.size) for place in places]
-    lines = [w.load(f"<{length} x i8>", place, 1) for place in places]
-    order = [lane // 2 + length * (lane % 2) for lane in range(2 * length)]
-    pairs = [w.shuffle(a, b, order) for a, b in zip(lines[::2], lines[1::2], strict=True)]
-    return [w.new(ROW, f"bitcast {pair} to {ROW}") for pair in pairs]
+    place, pitch = readable_block(w, p, source, stage, strip, block, (count, length), kind.size)
+    group = 4 // kind.size if line_is_k else 1
+    for first in range(0, count, group):
+        lines = []
+        for _ in range(group):
+            w.prefetch(bytes_after(w, place, AHEAD * length * kind.size))
+            lines.append(place)
+            place = bytes_after(w, place, pitch)
+        if line_is_k:
+            for half in range(2):
+                parts = [bytes_after(w, line, half * 16 * kind.size) for line in lines]
+                yield 16 * half + first // group, interleaved(w, kind, parts)
+        else:
+            yield first, w.load(ROW, lines[0], kind.size)
+
+
+def interleaved(w: Writer, kind: TileKind, places: list[Reg]) -> Reg:
+    """16 words of values from as many lines: lines side by side first, which costs less than to exchange between
+    vectors, for parts of one can be loaded."""
+    element = f"i{8 * kind.size}"
+    lines = [w.load(f"<16 x {element}>", place, kind.size) for place in places]
+    while len(lines) > 1:
+        wide = int(lines[0].type.strip("<").split()[0])
+        lines = [w.shuffle(a, b, range(2 * wide)) for a, b in zip(lines[::2], lines[1::2], strict=True)]
+    order = [16 * line + word for word in range(16) for line in range(len(places))]
+    return w.new(ROW, f"bitcast {w.shuffle(lines[0], lines[0], order)} to {ROW}")
 
 
 def readable_block(
@@ -117,18 +142,12 @@ def readable_block(
     return w.select(partial, stage, inside), w.select(partial, length * size, p["pitch"])
 
 
-def arranged(w: Writer, rows: list[Reg], interleaved: bool, transposed: bool) -> list[Reg]:
-    """The 32 rows of a packed block."""
-    if interleaved:
-        rows = [
-            shuffle(w, rows[2 * p], rows[2 * p + 1], [16 * h + lane // 2 + BLOCK * (lane % 2) for lane in range(BLOCK)])
-            for h in range(2)
-            for p in range(16)
-        ]
-    if not transposed:
-        return rows
-    words = [w.new(WORDS, f"bitcast {row} to {WORDS}") for row in rows]
-    return [w.new(ROW, f"bitcast {row} to {ROW}") for half in (words[:16], words[16:]) for row in transpose(w, half)]
+def words_transposed(w: Writer, rows: dict[int, Reg]) -> Iterator[tuple[int, Reg]]:
+    """The 32 rows of a block, 16x16 words transposed."""
+    for first in (0, 16):
+        words = [w.new(WORDS, f"bitcast {rows[first + r]} to {WORDS}") for r in range(16)]
+        for r, row in enumerate(transpose(w, words)):
+            yield first + r, w.new(ROW, f"bitcast {row} to {ROW}")
 
 
 def transpose(w: Writer, rows: list[Reg]) -> list[Reg]:

@@ -20,6 +20,7 @@ parameters:
     group                   column blocks that meet a row block before the next
     parts_n                 parts along n
     strip step half pitch   bytes of the left operand between row blocks, blocks of k, tiles of a block, rows of a tile
+    biased                  whether the fourth operand, a bfloat16 number per column, is added before rounding
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class TileProduct:
         "step",
         "half",
         "pitch",
+        "biased",
     )
 
     def __init__(self, kind: TileKind) -> None:
@@ -100,7 +102,7 @@ class TileProduct:
 
 
 def product_kernel(kind: TileKind) -> Kernel:
-    """The kernel: operands packed left, packed right, result."""
+    """The kernel: operands packed left, packed right, result, bias (anything where there is none)."""
     return cache.kernel(TileProduct(kind), _object)
 
 
@@ -128,9 +130,11 @@ def module_text(kind: TileKind, triple: str) -> str:
     """LLVM IR of the kernel."""
     target = "" if triple == "host" else f'target triple = "{triple}"\n'
     w = Writer(TileProduct(kind).name, ABI)
-    a, b, c = (argument(w, "ptrs", k, "ptr") for k in range(3))
+    a, b, c, bias = (argument(w, "ptrs", k, "ptr") for k in range(4))
     p = {name: argument(w, "params", k) for k, name in enumerate(TileProduct.params)}
-    config, scratch, sums = w.scratch("i8", 64), w.scratch("i8", SUM_BYTES), w.scratch("i8", PART * SUM_BYTES)
+    p["biased"] = w.compare("ne", p["biased"], 0)
+    config, sums = w.scratch("i8", 64), w.scratch("i8", PART * SUM_BYTES)
+    finished = Finished(w, kind, p, c, bias)
     configure(w, config)
     right_strip, blocks_m = w.mul(p["blocks_k"], BLOCK_BYTES), w.div(w.add(p["m"], BLOCK - 1), BLOCK)
     with w.loop(w["begin"], w["end"]) as part:
@@ -153,7 +157,8 @@ def module_text(kind: TileKind, triple: str) -> str:
                 with w.when(w.negate(last)):
                     move_tiles(w, "tilestored64", kept)
                 with w.when(last):
-                    write_block(w, kind, p, c, scratch, mb.i, nb.i)
+                    finished.block(mb.i, nb.i)
+    finished.rest()
     w.call("llvm.x86.tilerelease")
     return target + INTRINSICS + "\n" + w.text() + "\n"
 
@@ -212,40 +217,107 @@ def multiply(w: Writer, kind: TileKind, p: dict[str, Reg], a_strip: Reg, b_strip
         product(1, 1)
 
 
-def write_block(w: Writer, kind: TileKind, p: dict[str, Reg], c: Reg, scratch: Reg, mb: Reg, nb: Reg) -> None:
-    """The finished block, rounded, to the result; what lies past its edges is dropped."""
-    m0, n0 = w.mul(mb, BLOCK), w.mul(nb, BLOCK)
-    rows, columns = w.min(w.sub(p["m"], m0), BLOCK), w.sub(p["n"], n0)
-    size, element = (2, "float") if kind is BF16 else (4, "i32")
-    out = bytes_after(w, c, w.mul(w.add(w.mul(m0, p["row"]), n0), size))
-    whole = w.compare("sge", columns, BLOCK)
-    full = w.both(whole, w.compare("eq", rows, BLOCK))
-    pitch = w.mul(p["row"], size)
+class Finished:
+    """Blocks whose sums are complete: rounded, to the result; what lies past its edges is dropped.
 
-    def store_tiles(target: Reg, apart: Number) -> None:
+    A block of bfloat16 waits in memory until the next one is complete: it is rounded while that one's last products are
+    still under way, where its own would have to be waited for."""
+
+    def __init__(self, w: Writer, kind: TileKind, p: dict[str, Reg], c: Reg, bias: Reg) -> None:
+        self.w, self.kind, self.p, self.c, self.bias = w, kind, p, c, bias
+        self.size, self.element = (2, "float") if kind is BF16 else (4, "i32")
+        self.pitch = w.mul(p["row"], self.size)
+        self.sums, self.waiting = w.scratch("i8", 2 * SUM_BYTES), w.scratch("i64", 3)     # which block: see `remember`
+        self.remember(-1, 0, 0)
+
+    def remember(self, mb: Number, nb: Number, half: Number) -> None:
+        """The block that waits, -1 for none, and which half of `sums` it is in."""
+        for k, value in enumerate((mb, nb, half)):
+            self.w.store(as_reg(value), self.w.at(self.waiting, k, "i64"), 8)
+
+    def recall(self) -> list[Reg]:
+        return [self.w.load("i64", self.w.at(self.waiting, k, "i64"), 8) for k in range(3)]
+
+    def block(self, mb: Reg, nb: Reg) -> None:
+        """The block in the registers."""
+        w = self.w
+        if self.kind is BF16:
+            before, column, half = self.recall()
+            other = w.sub(SUM_BYTES, half)
+            self.store_tiles(bytes_after(w, self.sums, other), as_reg(BLOCK * 4))
+            with w.when(w.compare("sge", before, 0)):
+                self.write(before, column, bytes_after(w, self.sums, half))
+            self.remember(mb, nb, other)
+            return
+        rows, columns, out = self.place(mb, nb)
+        full = self.is_whole(rows, columns)
+        with w.when(full):
+            self.store_tiles(out, self.pitch)
+        with w.when(w.negate(full)):
+            self.store_tiles(self.sums, as_reg(BLOCK * 4))
+            self.write_rows(rows, columns, out, nb, self.sums)
+
+    def rest(self) -> None:
+        """The last block."""
+        if self.kind is not BF16:
+            return
+        before, column, half = self.recall()
+        with self.w.when(self.w.compare("sge", before, 0)):
+            self.write(before, column, bytes_after(self.w, self.sums, half))
+
+    def place(self, mb: Reg, nb: Reg) -> tuple[Reg, Reg, Reg]:
+        """How many rows and columns of the result begin with a block, and where it lies."""
+        w, p = self.w, self.p
+        m0, n0 = w.mul(mb, BLOCK), w.mul(nb, BLOCK)
+        out = bytes_after(w, self.c, w.mul(w.add(w.mul(m0, p["row"]), n0), self.size))
+        return w.sub(p["m"], m0), w.sub(p["n"], n0), out
+
+    def is_whole(self, rows: Reg, columns: Reg) -> Reg:
+        return self.w.both(self.w.compare("sge", columns, BLOCK), self.w.compare("sge", rows, BLOCK))
+
+    def store_tiles(self, target: Reg, apart: Number) -> None:
+        w = self.w
         for t, row, half in TILES:
             w.call("llvm.x86.tilestored64", tile(t), bytes_after(w, target, w.mul(apart, 16 * row), half * 64), apart)
 
-    def rounded(values: Reg) -> Reg:
-        kind_ = values.type.replace("float", "bfloat")
-        return w.new(kind_, f"fptrunc {values} to {kind_}") if kind is BF16 else values
-
-    def write_row(r: Number) -> None:
-        values = w.load(f"<{BLOCK} x {element}>", bytes_after(w, scratch, w.mul(r, BLOCK * 4)), 64)
-        w.store(rounded(values), bytes_after(w, out, w.mul(r, pitch)), size)
-
-    with w.when(full):
-        if kind is BF16:
-            store_tiles(scratch, as_reg(BLOCK * 4))
+    def write(self, mb: Reg, nb: Reg, sums: Reg) -> None:
+        """A block of bfloat16 that waited at `sums`."""
+        w = self.w
+        rows, columns, out = self.place(mb, nb)
+        full = self.is_whole(rows, columns)
+        with w.when(full):
+            added = self.added(nb)
             for r in range(BLOCK):
-                write_row(r)
-        else:
-            store_tiles(out, pitch)
-    with w.when(w.negate(full)):
-        store_tiles(scratch, as_reg(BLOCK * 4))
-        with w.loop(0, rows) as r:
-            with w.when(whole):
-                write_row(r.i)
-            with w.when(w.negate(whole)), w.loop(0, columns) as q:
-                value = w.load(element, bytes_after(w, scratch, w.mul(r.i, BLOCK * 4), w.mul(q.i, 4)), 4)
-                w.store(rounded(value), bytes_after(w, out, w.mul(r.i, pitch), w.mul(q.i, size)), size)
+                self.write_row(r, out, sums, added)
+        with w.when(w.negate(full)):
+            self.write_rows(rows, columns, out, nb, sums)
+
+    def added(self, nb: Reg) -> Reg:
+        """What is added to all rows of a block that has all its columns: zeros where there is no bias."""
+        w, wide = self.w, f"<{BLOCK} x float>"
+        place = w.select(self.p["biased"], w.at(self.bias, w.mul(nb, BLOCK), "bfloat"), self.sums)
+        number = w.new(wide, f"fpext {w.load(f'<{BLOCK} x bfloat>', place, 2)} to {wide}")
+        return w.select(self.p["biased"], number, Reg("splat (float -0.0)", wide))
+
+    def write_row(self, r: int, out: Reg, sums: Reg, added: Reg) -> None:
+        w = self.w
+        values = w.fadd(w.load(f"<{BLOCK} x float>", bytes_after(w, sums, r * BLOCK * 4), 64), added)
+        w.store(self.rounded(values), bytes_after(w, out, w.mul(r, self.pitch)), self.size)
+
+    def rounded(self, values: Reg) -> Reg:
+        kind = values.type.replace("float", "bfloat")
+        return self.w.new(kind, f"fptrunc {values} to {kind}") if self.kind is BF16 else values
+
+    def write_rows(self, rows: Reg, columns: Reg, out: Reg, nb: Reg, sums: Reg) -> None:
+        """A block on an edge, element by element."""
+        w = self.w
+        with w.loop(0, w.min(rows, BLOCK)) as r, w.loop(0, w.min(columns, BLOCK)) as q:
+            at = w.add(w.mul(r.i, BLOCK * 4), w.mul(q.i, 4))
+            value = w.load(self.element, bytes_after(w, sums, at), 4)
+            if self.kind is BF16:
+                own = w.at(self.bias, w.add(w.mul(nb, BLOCK), q.i), "bfloat")
+                place = w.select(self.p["biased"], own, self.sums)
+                number = w.new("float", f"fpext {w.load('bfloat', place, 2)} to float")
+                value = w.fadd(value, w.select(self.p["biased"], number, Reg("-0.0", "float")))
+            place = bytes_after(w, out, w.mul(r.i, self.pitch), w.mul(q.i, self.size))
+            w.store(self.rounded(value), place, self.size)

@@ -15,9 +15,11 @@ from ..op.gemm import (
     biased_step,
     contraction_steps,
     copy_step,
+    has_tiles,
     needs_no_library,
     packed_steps,
     steps,
+    tile_steps,
     tiled_steps,
 )
 from ..op.gemm_half import half_rows_steps
@@ -260,9 +262,16 @@ class Linear(_AddProduct):
         if not input._is_contiguous() or not weight.shape[-1]:
             return False
         if input.dtype in _HALF and input.device.type == "cpu" and math.prod(input.shape[:-1]) > few_rows.MOST:
-            return False
+            return self.is_on_tiles(*args)
         # other biases are broadcast, or refused, as an addition
         return bias is None or (weight.ndim == 2 and tuple(bias.shape) == (weight.shape[0],))
+
+    def is_on_tiles(self, input, weight, bias) -> bool:
+        """Whether tile registers multiply, and add the bias before they round."""
+        if bias is None or weight.ndim != 2 or bias.shape != weight.shape[:1] or bias.stride(0) != 1:
+            return False
+        lies_in_lines = 1 in weight.stride()
+        return has_tiles() and lies_in_lines and on_tiles(input, math.prod(input.shape[:-1]) * weight.numel(), 1)
 
     def steps(self, args, room):
         input, weight, bias = args
@@ -275,6 +284,11 @@ class Linear(_AddProduct):
         wr, wc = weight.stride() if weight.ndim == 2 else (k, weight.stride(0))
         out = room.inputs
         given = (input.dtype.code, input.device, Matrix(0, k, 1), Matrix(1, wc, wr), Matrix(out, n, 1), rows, n, k)
+        if input.dtype in _HALF and input.device.type == "cpu" and rows > few_rows.MOST:
+            found, sizes = tile_steps("bf16", *given[2:5], out + 1, rows, n, k, bias=2)
+            for size in sizes:
+                room.temp(_C.int8, (size,))
+            return found
         if input.dtype in _HALF and input.device.type == "cpu":
             return half_rows_steps(*given, room, None if bias is None else Matrix(2, 0, bias.stride(0)))
         if bias is None or bias.stride(0) == 1 or n == 1:

@@ -208,6 +208,7 @@ class Multiply(Record):
     `a` was packed `height` rows side by side, `b` is read in rows of `vectors` vectors; both may hold more than `rows`
     and `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is
     the target's. Values of k of `a` are `pitch` elements apart, or `height` of them, rounded up to whole vectors.
+    `ahead`: from which element on `b` will be read later, a cache line for two values of k is asked for meanwhile.
     """
 
     a: int
@@ -225,6 +226,7 @@ class Multiply(Record):
     height: int
     vectors: int
     pitch: Value | None = None
+    ahead: Value | None = None
 
 
 Statement = For | Reduce | Local | Assign | Store | If | Check | Fetch | Pack | Multiply
@@ -269,7 +271,7 @@ def _describe(item: object, form: list[object]) -> None:
         form.append(type(item).__name__)
         for field in item.fields:
             value = getattr(item, field)
-            if field not in ("transposed", "gathers", "pitch") or not (value is None or value is False):
+            if field not in ("transposed", "gathers", "pitch", "ahead") or not (value is None or value is False):
                 _describe(value, form)
 
 

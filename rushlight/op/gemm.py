@@ -454,10 +454,11 @@ def has_tiles(code: str = "bf16") -> bool:
 
 
 def tile_steps(
-    code: str, a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1
-) -> tuple[list[tuple], tuple[int, int]] | None:
+    code: str, a: Matrix, b: Matrix, c: Matrix, scratch: int, m: int, n: int, k: int, batch: int = 1,
+    bias: int | None = None,
+) -> tuple[list[tuple], tuple[int, int]] | None:  # fmt: skip
     """bfloat16, or int8 summed in int32, on tile registers: pack the operands, multiply.
-    Returns steps and the bytes of the two scratch slots.
+    Returns steps and the bytes of the two scratch slots. `bias`: a slot of n numbers that are added before rounding.
 
     None if neither rows nor columns of an operand are consecutive."""
     if (a.col != 1 and a.row != 1) or (b.col != 1 and b.row != 1) or c.col != 1:
@@ -479,13 +480,15 @@ def tile_steps(
     parts_m, parts_n = -(-blocks_m // part_m), -(-blocks_n // part_n)
     walk = [32 * pitch, 64, 16 * pitch, pitch] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
     shape = [m, n, blocks_k, blocks_n, c.row, tile_slice(blocks_k), part_m, part_n, TILE_GROUP, parts_n, *walk]
+    shape.append(int(bias is not None))
     outs = []
     for i in range(batch):
         x, y, z = ((o.slot, i * o.batch * size) for o, size in ((a, kind.size), (b, kind.size), (c, result_size(code))))
         outs.append(
             (pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1)
         )
-        outs.append((multiply, [x if is_read_in_place else scratch, scratch + 1, z], shape, parts_m * parts_n, 1, -1))
+        left_slot, added = x if is_read_in_place else scratch, scratch if bias is None else bias
+        outs.append((multiply, [left_slot, scratch + 1, z, added], shape, parts_m * parts_n, 1, -1))
     return outs, (blocks_m * blocks_k * 2048 if strips[0] else 0, blocks_n * blocks_k * 2048)
 
 

@@ -242,3 +242,29 @@ def test_every_target_computes_factors(target: str) -> None:
     finish = Finish("narrowed", (), lambda total, reads: cast(total, "bf16"), (), "bf16")
     text = codegen.emit_asm(product_nest("f32", finish, "own", bits, left=factor), target)
     assert ("fmla" if target == "aarch64" else "vfmadd") in text
+
+
+def test_asking_for_what_is_read_later_changes_no_result() -> None:
+    """Wherever it lies: past the end of memory too."""
+    cut, random = Blocking("f32"), np.random.default_rng(6)
+    a = random.standard_normal((7, cut.pitch)).astype("f4")
+    b = random.standard_normal((7, cut.width)).astype("f4")
+    number, zero, found = (lambda n: const(n, "i64")), const(0, "i64"), []
+    for ahead in (None, zero, number(1 << 40)):
+        tile = Multiply(
+            0, zero, 1, zero, number(cut.width), 2, zero, number(cut.width), number(cut.height), number(cut.width),
+            number(7), const(False, "b1"), cut.height, cut.vectors, ahead=ahead,
+        )  # fmt: skip
+        out = np.zeros((cut.height, cut.width), "f4")
+        run(Nest("asking", operands(["f32", "f32"], ["f32"]), (), rows(tile)), [a, b, out], [], [(0, 1)])
+        found.append(out)
+    assert np.allclose(found[0], a[:, : cut.height].T @ b, atol=1e-5)
+    assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+
+
+@pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512"])
+def test_wide_processors_ask_for_the_next_strip(target: str) -> None:
+    """In the loop that multiplies: strips come from further away than the second cache."""
+    text = codegen.emit_asm(product_nest("f32", bits=TARGETS[target].vector_bits), target)
+    loops = text.split(".LBB")
+    assert any(loop.count("vfmadd") >= 24 and "prefetcht1" in loop for loop in loops)

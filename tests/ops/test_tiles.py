@@ -3,8 +3,10 @@ packing is right on any, products where they run."""
 
 from __future__ import annotations
 
+import ctypes
 import platform
 
+import emulated_tiles
 import pytest
 
 import rushlight as rl
@@ -92,6 +94,47 @@ def test_parts_fit_a_thread_s_sums_and_slices_cover_k():
         assert tile_slice(blocks) >= 1
 
 
+def packed_blocks(x, kind, is_right):
+    """A matrix as tile_packs.py lays it out, made with ops: [k, n] on the right, [m, k] on the left."""
+    lines, deep = (x.shape[1], x.shape[0]) if is_right else x.shape
+    strips, blocks, group = -(-lines // 32), -(-deep // kind.deep), 4 // kind.size
+    whole = rl.zeros(strips * 32, blocks * kind.deep, dtype=x.dtype)
+    whole[:lines, :deep] = x.t() if is_right else x
+    if not is_right:
+        return whole.reshape(strips, 32, blocks, kind.deep).permute(0, 2, 1, 3).contiguous()
+    return whole.reshape(strips, 2, 16, blocks, 16, group).permute(0, 3, 1, 4, 2, 5).contiguous()
+
+
+@KINDS
+@pytest.mark.parametrize("m, n, k", [(33, 45, 70), (64, 64, 64), (96, 100, 257), (1, 32, 130), (40, 31, 1)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_products_on_emulated_registers(m, n, k, biased, kind):
+    pytest.importorskip("llvmlite.binding")
+    if biased and kind is not tiles.BF16:
+        pytest.skip("integers have no bias")
+    rl.manual_seed(m)
+    a, b, bias = random(kind, m, k), random(kind, k, n), random(kind, n)
+    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // kind.deep)
+    left, right = packed_blocks(a, kind, False), packed_blocks(b, kind, True)
+    out = rl.full((m + 1, n + 5), 7, dtype=rl.bfloat16 if kind is tiles.BF16 else rl.int32)
+    strip = blocks_k * 2048
+    params = [m, n, blocks_k, blocks_n, n + 5, 2, 2, 1, 1, blocks_n, strip, 2048, 1024, 64, int(biased)]
+    pointers = [left.data_ptr(), right.data_ptr(), out.data_ptr(), bias.data_ptr()]
+    parts = -(-blocks_m // 2) * blocks_n
+    kernel = emulated_tiles.product(kind)
+    for begin, end in ((0, parts // 2), (parts // 2, parts)):
+        kernel((ctypes.c_int64 * 4)(*pointers), (ctypes.c_int64 * len(params))(*params), begin, end)
+    assert bool((out[m:] == 7).all()) and bool((out[:, n:] == 7).all())
+    exact = a.double() @ b.double()
+    if kind is not tiles.BF16:
+        assert rl.equal(out[:m, :n], exact.to(rl.int32))
+        return
+    exact = exact + bias.double() if biased else exact
+    distance = (out[:m, :n].double() - exact).abs()
+    slack = 1e-5 * (a.double().abs() @ b.double().abs())       # of sums in single precision
+    assert bool((distance <= exact.abs() * 2**-8 * 1.01 + slack).all()), "rounded more than once"
+
+
 needs_tiles = pytest.mark.skipif(
     platform.machine() != "x86_64" or not rl._C.request_tiles(), reason="this processor has no tile registers"
 )
@@ -123,3 +166,13 @@ def test_batches_and_strided_operands():
 def test_products_of_bytes_are_exact(m, n, k, left_turned, right_turned):
     a, b = ordered(random(tiles.INT8, m, k), left_turned), ordered(random(tiles.INT8, k, n), right_turned)
     assert rl.equal(rl._int_mm(a, b), (a.double() @ b.double()).to(rl.int32))
+
+
+@needs_tiles
+@pytest.mark.parametrize("rows, ins, outs", [(64, 512, 512), (70, 257, 129), (300, 1024, 96)])
+def test_linear_adds_its_bias_before_rounding(rows, ins, outs):
+    x, weight, bias = rl.randn(rows, ins).bfloat16(), rl.randn(outs, ins).bfloat16(), (100 * rl.randn(outs)).bfloat16()
+    exact = x.double() @ weight.double().t() + bias.double()
+    distance = (rl.nn.functional.linear(x, weight, bias).double() - exact).abs()
+    slack = 1e-5 * (x.double().abs() @ weight.double().abs().t())
+    assert bool((distance <= exact.abs() * 2**-8 * 1.01 + slack).all())

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ...loops.expr import Value, const, eq, ge, gt, idiv, irem, load, max_, min_, ne, or_, var
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ..targets import vector_bits
-from ..tile_functions import ELEMENTS
+from ..tile_functions import ELEMENTS, LINE, UNROLL
 from .cpu_factor import Factor, along
 
 SLICE = 512              # values of k whose sums stay in registers
@@ -150,6 +150,7 @@ class _Product:
         self.cut, self.code, self.finish, self.form = cut, code, finish, form
         self.slice = DIRECT_SLICE if form == "direct" else self.longest
         self.own = form != "packed"
+        self.asks = not cut.is_narrow
         self.factors, self.given = (left, right if self.own else None), given
         self.read = [
             *((code,) if left is None else left.codes),
@@ -230,7 +231,7 @@ class _Product:
         strips = min_(var("j0") + var("part"), idiv(var("n") + number(self.cut.width - 1), self.width))
         if self.form == "packed":
             at = (var("matrix") * var("batch_b") + var("j") * var("k") + var("k0")) * self.width
-            inside = self.tiles("s", self.b, at, self.width)
+            inside = self.tiles("s", self.b, at, self.width, asks=self.asks)
             if self.finish is None:
                 return For("j", var("j0"), strips, (inside,))
             body: tuple[Statement, ...] = (For("j", var("g0"), var("g0") + var("some"), (inside,)),)
@@ -264,9 +265,15 @@ class _Product:
             done = If(ge(wide, most), (whole,), (done,))
         return [If(ge(var("k0") + var("deep"), var("k")), (done,))]
 
-    def tiles(self, name: str, right: int, at: Value, step: Value, strip: str = "j") -> For:
-        """All rows times the strip that begins at element `at` of operand `right`."""
-        return For(name, ZERO, var("row_strips"), (self.tile(var(name), var(strip), right, at, step),))
+    def tiles(self, name: str, right: int, at: Value, step: Value, strip: str = "j", asks: bool = False) -> For:
+        """All rows times the strip that begins at element `at` of operand `right`; the first few of them ask for the
+        strip after it, which would come too late when it is read: it lies further away than in the second cache."""
+        later = None
+        if asks:
+            line = LINE // ELEMENTS[self.code][1] // UNROLL       # elements asked for, by value of k
+            passes = self.cut.width // line
+            later = at + var("k") * self.width + min_(var(name), number(passes - 1)) * var("deep") * number(line)
+        return For(name, ZERO, var("row_strips"), (self.tile(var(name), var(strip), right, at, step, later),))
 
     def pack_strips(self) -> list[Statement]:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
@@ -282,14 +289,16 @@ class _Product:
             self.cut.width,
         )]  # fmt: skip
 
-    def tile(self, s: Value, j: Value, right: int, right_at: Value, right_step: Value) -> Multiply:
+    def tile(
+        self, s: Value, j: Value, right: int, right_at: Value, right_step: Value, later: Value | None = None
+    ) -> Multiply:
         """One tile of the result."""
         corner = (var("i0") + s * self.height, j * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
         return Multiply(
             self.left, s * number(self.slice * self.cut.pitch), right, right_at, right_step, self.c, at, var("row"),
-            high, wide, var("deep"), ne(var("k0"), ZERO), self.cut.height, self.cut.vectors,
+            high, wide, var("deep"), ne(var("k0"), ZERO), self.cut.height, self.cut.vectors, ahead=later,
         )  # fmt: skip
 
 

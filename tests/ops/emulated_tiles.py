@@ -1,0 +1,94 @@
+"""Tile registers in plain LLVM IR: kernels over them run on processors that have none, to the same results.
+
+`product(kind)` is the kernel of codegen/tiles.py as a function of addresses, its instructions exchanged for functions
+over 8 KiB of memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+from rushlight.codegen import tiles
+from rushlight.codegen.writer import Reg, Writer
+
+KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+MEMORY = "@registers = internal global [8192 x i8] zeroinitializer, align 64\n"
+# What processors without an instruction for it call to round to bfloat16.
+ROUND = """define bfloat @__truncsfbf2(float %x) {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %top = lshr i32 %sum, 16
+  %short = trunc i32 %top to i16
+  %result = bitcast i16 %short to bfloat
+  ret bfloat %result
+}
+"""
+ROWS, BYTES = 16, 64
+
+
+def place(w: Writer, number: Reg, row: Reg | int, byte: Reg | int) -> Reg:
+    wide = w.new("i64", f"zext {number} to i64")
+    at = w.total(w.mul(wide, ROWS * BYTES), w.mul(row, BYTES), byte)
+    return w.at(Reg("@registers", "ptr"), at, "i8")
+
+
+def move(name: str, loads: bool) -> str:
+    w = Writer(name, [("i8", "number"), ("ptr", "memory"), ("i64", "apart")])
+    with w.loop(0, ROWS) as r, w.loop(0, BYTES) as b:
+        inside, outside = place(w, w["number"], r.i, b.i), w.at(w["memory"], w.add(w.mul(r.i, w["apart"]), b.i), "i8")
+        of, to = (outside, inside) if loads else (inside, outside)
+        w.store(w.load("i8", of, 1), to, 1)
+    return w.text()
+
+
+def zero(name: str) -> str:
+    w = Writer(name, [("i8", "number")])
+    with w.loop(0, ROWS * BYTES) as b:
+        w.store(Reg("0", "i8"), place(w, w["number"], 0, b.i), 1)
+    return w.text()
+
+
+def multiply(name: str, kind: tiles.TileKind) -> str:
+    """c[i, j] += a[i, word] * b[word, j], values of a word one after the other."""
+    w = Writer(name, [("i8", "c"), ("i8", "a"), ("i8", "b")])
+    of, to, element = ("bfloat", "float", "float") if kind is tiles.BF16 else ("i8", "i32", "i32")
+    with w.loop(0, ROWS) as i, w.loop(0, 16) as j, w.loop(0, 16) as word, w.loop(0, 4 // kind.size) as e:
+        inner = w.mul(e.i, kind.size)
+        x = w.load(of, place(w, w["a"], i.i, w.add(w.mul(word.i, 4), inner)), 1)
+        y = w.load(of, place(w, w["b"], word.i, w.add(w.mul(j.i, 4), inner)), 1)
+        x, y = (w.new(to, f"{'fpext' if kind is tiles.BF16 else 'sext'} {v} to {to}") for v in (x, y))
+        target = place(w, w["c"], i.i, w.mul(j.i, 4))
+        old = w.load(element, target, 4)
+        both = (w.fadd(old, w.fmul(x, y))) if kind is tiles.BF16 else w.add(old, w.mul(x, y))
+        w.store(both, target, 4)
+    return w.text()
+
+
+def text_of(kind: tiles.TileKind) -> str:
+    """The kernel's module, with functions for instructions."""
+    text = tiles.module_text(kind, "host").replace("llvm.x86.", "tiles.")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("declare") or "tiles." not in line)
+    nothing = [Writer(name, given).text() for name, given in (("tiles.ldtilecfg", [("ptr", "from")]),
+                                                              ("tiles.tilerelease", []))]  # fmt: skip
+    own = [move("tiles.tileloadd64", True), move("tiles.tilestored64", False), zero("tiles.tilezero")]
+    own.append(multiply(kind.multiply.replace("llvm.x86.", "tiles."), kind))
+    return "\n".join([MEMORY, ROUND, text, *nothing, *own])
+
+
+@functools.cache
+def product(kind: tiles.TileKind):
+    """The kernel as a function; the engine that owns its code lives as long as the process."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text_of(kind)), machine)
+    engine.finalize_object()
+    run = KERNEL(engine.get_function_address(tiles.TileProduct(kind).name))
+    run.engine = engine
+    return run
