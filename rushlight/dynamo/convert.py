@@ -8,6 +8,7 @@ numbers that were different the last time are captured as symbols. Refuses, with
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import functools
 import os
@@ -17,7 +18,7 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import _C
@@ -82,6 +83,19 @@ def _renew_lock() -> None:
 
 _C.frame_kinds((Module,))
 os.register_at_fork(after_in_child=_renew_lock)
+
+
+@contextlib.contextmanager
+def _in_turn() -> Iterator[bool]:
+    """One capture at a time; whether another thread's had to be waited for."""
+    lock = _lock
+    waited = not lock.acquire(blocking=False)
+    if waited:
+        lock.acquire()
+    try:
+        yield waited
+    finally:
+        lock.release()
 
 
 def compiled(function: Callable, choices: Choices) -> Any:
@@ -199,7 +213,9 @@ class Conversion:
             return None
         for device in handlers.values():
             device.anticipate()
-        with _lock, collector.paused():
+        with _in_turn() as waited, collector.paused():
+            if waited and (found := self._compiled_since(compiled, locals, called)) is not None:
+                return found
             _here.running = True
             try:
                 if stance == "aot_eager_then_compile" and not self.was_met:
@@ -209,6 +225,14 @@ class Conversion:
                 return self._convert(compiled, locals, called, config, forced or self.choices.backend)
             finally:
                 _here.running = False
+
+    @staticmethod
+    def _compiled_since(compiled: Any, locals: tuple, called: types.FunctionType) -> Any:
+        """What another thread compiled that serves these locals, while this one waited for its turn."""
+        for guards, function in compiled.entries():
+            if guards.check(locals, called.__globals__, called.__closure__ or ()):
+                return function
+        return None
 
     def _may_compile(self, stance: str, compiled: Any, locals: tuple) -> bool:
         if stance == "fail_on_recompile" and self.trees:

@@ -5,6 +5,7 @@ import inspect
 import os
 import pickle
 import threading
+import time
 
 import pytest
 
@@ -384,6 +385,28 @@ def test_copies_and_pickles_of_modules_that_compile_in_place():
     torch.testing.assert_close(net(x), expected)
     whole = torch.compile(nn.Linear(2, 3), backend="eager")
     torch.testing.assert_close(pickle.loads(pickle.dumps(whole))(x), whole(x))
+
+
+def test_threads_that_waited_use_what_was_compiled():
+    def slow(gm, inputs):
+        time.sleep(0.02)
+        return gm.forward
+
+    compiled = torch.compile(lambda x: x.sin() + 1, backend=slow)
+    given = [torch.randn(n % 5 + 2, 3) for n in range(12)]
+    found = {}
+
+    def work(n):
+        found[n] = compiled(given[n])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for n, x in enumerate(given):
+        torch.testing.assert_close(found[n], x.sin() + 1)
+    assert len(compiled.entries()) <= 3     # one size, then a symbol; a thread may ask just before its turn
 
 
 def test_threads_compile_once_each_kind():
