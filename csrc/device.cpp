@@ -43,7 +43,7 @@ Unit* find_unit(Device device) {
   long count = count_units(device);
   if (count < 0) return nullptr;
   if (device.index >= count)
-    return PyErr_Format(PyExc_RuntimeError, "device '%s:%d' does not exist: '%s' has %ld unit%s", name, device.index,
+    return PyErr_Format(AcceleratorError, "device '%s:%d' does not exist: '%s' has %ld unit%s", name, device.index,
                         name, count, count == 1 ? "" : "s"),
            nullptr;
   if (known.size() <= device.index) known.resize(device.index + 1);

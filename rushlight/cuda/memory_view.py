@@ -38,8 +38,8 @@ class History:
         else:
             frames = self.frames.pop(address, [])
         if self.traces:
-            entry = {"action": action, "addr": address, "size": size, "stream": 0, "device": unit, "frames": frames,
-                     "time_us": time.time_ns() // 1000}  # fmt: skip
+            entry = {"action": action, "addr": address, "size": size, "stream": 0, "frames": frames,
+                     "time_us": time.time_ns() // 1000, "compile_context": "N/A", "user_metadata": ""}  # fmt: skip
             self.entries.setdefault(unit, deque(maxlen=self.most)).append(entry)
 
 

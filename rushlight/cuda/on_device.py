@@ -17,7 +17,7 @@ from ..loops.record import Record as _Record
 from . import allocators, monitor
 from .memory_view import memory_snapshot
 from .queues import ExternalStream, Stream
-from .units import CudaError, cudaStatus, current_device, unit_of
+from .units import CudaError, cudaStatus, current_device, index_of, unit_of
 
 
 def init() -> None:
@@ -30,7 +30,7 @@ _lazy_init = init
 def set_device(device: Any) -> None:
     """Make a unit this thread's current one; a negative number changes nothing."""
     if not isinstance(device, int) or device >= 0:
-        devices.set_unit(unit_of(device))
+        devices.set_unit(_C.device("cuda", index_of(device)))
 
 
 def synchronize(device: Any = None) -> None:

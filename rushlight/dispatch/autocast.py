@@ -143,6 +143,11 @@ def to_lower(args: tuple, device: str) -> list[Any]:
     return [cast(a, dtype, device) for a in args]
 
 
+def to_float16(args: tuple, device: str) -> list[Any]:
+    """Recurrent networks on CUDA devices compute in float16 whatever the lower type is, as in PyTorch."""
+    return [cast(a, float16, device) for a in args]
+
+
 def to_float32(args: tuple, device: str) -> list[Any]:
     """The `FLOAT32` policy."""
     return [cast(a, float32, device) for a in args]
@@ -193,6 +198,7 @@ POLICIES: dict[str, Policy] = {
 ON_CUDA: dict[str, Policy] = {
     **dict.fromkeys(LOWER_ON_CUDA, to_lower), **dict.fromkeys(FLOAT32_ON_CUDA, to_float32_unless_told),
     **dict.fromkeys(WIDEST_ON_CUDA, to_widest), "binary_cross_entropy": refused,
+    **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), to_float16),
 }  # fmt: skip
 
 

@@ -107,6 +107,8 @@ def as_tensor(data: Any, dtype: _C.dtype | None = None, device: Any = None) -> T
         return _moved(data, dtype, device)
     if _is_array(data):
         return _moved(from_numpy(data), dtype, device)
+    if hasattr(data, "__cuda_array_interface__"):
+        return _moved(from_cuda_array(data), dtype, device)
     return _C.from_data(data, dtype, device)
 
 
@@ -163,6 +165,8 @@ def _shared(obj: Any, dtype: _C.dtype | None) -> Tensor | None:
 
 def read_foreign(obj: Any) -> Tensor | None:
     """For the core's `from_data`: a tensor over an object that is no sequence but knows how to be an array."""
+    if hasattr(obj, "__cuda_array_interface__"):
+        return from_cuda_array(obj)
     if hasattr(obj, "__array__"):
         return _C.from_buffer(_numpy().asarray(obj))
     if hasattr(obj, "__dlpack__"):

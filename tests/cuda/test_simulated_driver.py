@@ -48,12 +48,20 @@ assert rl.cuda.current_device() == 0
 with rl.cuda.device(1):
     assert rl.cuda.current_device() == 1 and rl.empty(2, device="cuda").device.index == 1
 assert rl.cuda.current_device() == 0
-try:
-    rl.empty(1, device="cuda:2")
-except RuntimeError as error:
-    assert "2 units" in str(error)
-else:
-    raise SystemExit("cuda:2 must not exist")
+for ask in (lambda: rl.empty(1, device="cuda:2"), lambda: rl.cuda.set_device(2), lambda: rl.ones(1).cuda(5),
+            rl.cuda.device(3).__enter__):
+    try:
+        ask()
+    except rl.AcceleratorError as error:
+        assert "2 units" in str(error)
+    else:
+        raise SystemExit("cuda:2 must not exist")
+assert rl.cuda.current_device() == 0
+x = rl.arange(6.0).cuda()
+class Array:
+    __cuda_array_interface__ = x.__cuda_array_interface__
+assert rl.as_tensor(Array(), device="cuda").data_ptr() == rl.as_tensor(Array()).data_ptr() == x.data_ptr()
+assert rl.tensor(Array()).data_ptr() != x.data_ptr()
 """)
 
 
@@ -267,6 +275,9 @@ for kind in ("LSTM", "GRU", "RNN"):
             (y, state), next_state = layer(x), cell(x[0])
         found = [y, *(state if kind == "LSTM" else [state]), *(next_state if kind == "LSTM" else [next_state])]
         assert all(t.dtype is lower for t in found), (kind, device, [t.dtype for t in found])
+with rl.autocast("cuda", dtype=rl.bfloat16):                    # as in PyTorch: networks in float16, cells as asked
+    assert rl.nn.LSTM(4, 6, device="cuda")(rl.randn(3, 2, 4, device="cuda"))[0].dtype is rl.float16
+    assert rl.nn.GRUCell(4, 6, device="cuda")(rl.randn(3, 4, device="cuda")).dtype is rl.bfloat16
 """)
 
 

@@ -54,7 +54,7 @@ def folded(lanes: Any) -> Any:
 
 def row_sum(rows: Any) -> Any:
     """The sum of the last dim, of up to 128, as PyTorch's reductions of short rows add: lanes take elements by turns,
-    each in four sums, and neighbours meet first."""
+    each in four sums, and the halves of the lanes meet."""
     count = rows.shape[-1]
     wide = rows.float() if rows.itemsize == 2 else rows
     width = min(WARP, 1 << max(count, 1).bit_length() - 1)
@@ -63,8 +63,8 @@ def row_sum(rows: Any) -> Any:
     for k in range(1, AT_ONCE):
         lanes = lanes + flat.select(1, k)
     while width > 1:
-        pairs = lanes.reshape(-1, width // 2, 2)
-        lanes, width = pairs.select(2, 0) + pairs.select(2, 1), width // 2
+        width //= 2
+        lanes = lanes.narrow(1, 0, width) + lanes.narrow(1, width, width)
     return lanes.reshape(*rows.shape[:-1], 1).to(rows.dtype)
 
 

@@ -27,6 +27,7 @@ LETTERS = {"f32": "S", "f64": "D", "c64": "C", "c128": "Z"}
 SIZES = {"f32": 4, "f64": 8, "c64": 8, "c128": 16}
 SIDES, FORMS, TRIANGLES, DIAGONALS = {"L": 0, "R": 1}, {"N": 0, "T": 1, "C": 2}, {"L": 0, "U": 1}, {"N": 0, "U": 1}
 JOBS = {"N": 0, "V": 1}
+JACOBI_AT_ONCE = 32        # the largest of which the library rotates batches at once
 SMALL = 512                # the largest matrices of which batches go to the library at once
 Address = ctypes.c_void_p
 Long = ctypes.c_int64
@@ -300,7 +301,10 @@ def gesdd(
     settings = Address()
     c.library.call("cusolverDnCreateGesvdjInfo", ctypes.byref(settings))
     source = p.view(a).clone()
-    for i in range(p.count):
+    few = p.count > 1 and max(m, n) <= JACOBI_AT_ONCE
+    if few:
+        small_svd(c, job, source, (s, u, v), settings)
+    for i in range(0 if few else p.count):
         work = source.select(0, i).mT.contiguous()
         left, right = work.new_empty((m if is_full else k, m)), work.new_empty((n if is_full else k, n))
         name, length = f"cusolverDn{LETTERS[c.code]}gesvdj", ctypes.c_int()
@@ -319,6 +323,26 @@ def gesdd(
         gesvd(c, job, m, n, a, lead, s, u, wide_u, v, wide_v, *rest)
         return
     c.tell(rest[-1])
+
+
+def small_svd(c: Call, job: str, source: Any, into: tuple, settings: Address) -> None:
+    """Those of a batch of small matrices at once; the library gives all vectors."""
+    p, (count, m, n) = c.program, source.shape
+    k, has_vectors = min(m, n), job != "N"
+    work, target = source.mT.contiguous(), p.view(into[0])
+    values = target.new_empty((count, k))
+    left, right = work.new_empty((count, m, m)), work.new_empty((count, n, n))
+    c.kept += [work, values, left, right]
+    name, length = f"cusolverDn{LETTERS[c.code]}gesvdjBatched", ctypes.c_int()
+    matrices = [Address(t.data_ptr()) for t in (work, values, left, right)]
+    args = (JOBS["V" if has_vectors else "N"], m, n, matrices[0], m, matrices[1], matrices[2], m, matrices[3], n)
+    c.library.call(f"{name}_bufferSize", c.solver, *args, ctypes.byref(length), settings, count)
+    room = c.room(length.value * SIZES[c.code])
+    c.library.call(name, c.solver, *args, room, length, c.status(0), settings, count)
+    target.copy_(values.reshape(target.shape))
+    if has_vectors:
+        p.view(into[1]).copy_(left.narrow(1, 0, m if job == "A" else k).mT)
+        p.view(into[2]).copy_(right.narrow(1, 0, n if job == "A" else k).conj())
 
 
 def gesvd(
