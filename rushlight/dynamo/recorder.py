@@ -7,6 +7,7 @@ graph): tensors of unknown origin, reads of elements, arguments that a graph can
 
 from __future__ import annotations
 
+import enum
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -246,6 +247,8 @@ class Recorder(TorchFunctionMode):
             return {k: self.argument(v) for k, v in a.items()}
         if type(a) is slice:
             return slice(self.argument(a.start), self.argument(a.stop), self.argument(a.step))
+        if isinstance(a, enum.Enum) and isinstance(a, (int, float, str)):
+            return self.argument(a.value)      # to an op a member is a number or text, and several flags have no name
         if isinstance(a, _PLAIN) or isinstance(a, (layout, memory_format, type)):
             return a
         raise GraphBreak("not modelled", f"an op takes {shown(a)}, which a graph cannot hold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import typing
 
 import rushlight as torch
@@ -358,3 +359,15 @@ def _(x):
     except Failure as failure:
         return x * failure.code, failure.data, str(failure), type(failure.__cause__).__name__
     return x
+
+
+class Parts(enum.IntFlag):
+    FIRST = 1
+    SECOND = 2
+    LAST = 4
+
+
+@case("flags joined, asked and given to ops")
+def _(x):
+    chosen = Parts.FIRST | Parts.LAST
+    return x * chosen + Parts.SECOND, Parts.SECOND in chosen, chosen.value, x + int(chosen & ~Parts.FIRST)
