@@ -22,6 +22,11 @@ from .kernels import Variants, load, load_many, load_written, workers
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
 
 
+def is_used(unit: str) -> bool:
+    """Whether memory of a unit was asked for."""
+    return any(_C.unit_stats(unit)[0]["allocation.all"])
+
+
 class CudaDevice(Device):
     """All CUDA units of this machine."""
 
@@ -44,7 +49,7 @@ class CudaDevice(Device):
         return address
 
     def anticipate(self) -> None:
-        if not self.is_ahead and any(_C.unit_stats(f"cuda:{k}")["allocated"] for k in range(self.driver.units)):
+        if not self.is_ahead and any(is_used(f"cuda:{k}") for k in range(self.driver.units)):
             self.is_ahead = True
             from . import libraries
 
@@ -82,7 +87,7 @@ class CudaDevice(Device):
         library = cudnn.find()
         if library is None:
             return None
-        if _C.unit_stats("cuda")["allocated"]:      # its first handle takes long: where plans are made, and meanwhile
+        if is_used("cuda"):      # its first handle takes long: where plans are made, and meanwhile
             workers().submit(library.handle, _C.device("cuda", _C.current_unit("cuda")))
         return {
             "attention": attention.forward, "attention_backward": attention.backward,
