@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import _C
 from ..base.promotion import rank, result_type as common_dtype
+from ..base.shape import holds
 from ..loops.expr import cast, const, ge, gt, lt, min_, select
 from ..op import Composite, OpDefinition, Spec, find_op, result_type
 from ..op.indexed import Indexed
@@ -149,7 +150,7 @@ class BinCount(OpDefinition):
         """The result, given that size."""
         self.check(input, weights, minlength)
         if not isinstance(minlength, int) or minlength:
-            (size >= minlength).expect_true()
+            holds(size >= minlength)      # of a size that is known by now, too
         return Spec((size,), _C.int64 if weights is None else _C.float32 if weights.dtype is _C.float32 else _C.float64)
 
     def run(self, input, weights, minlength):

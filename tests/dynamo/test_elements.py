@@ -375,3 +375,22 @@ def test_places_that_tensors_hold(name: str, backend: str) -> None:
     for place in (0, 1, 2, -2):
         x, i = torch.randn(5, 4), torch.tensor(place)
         torch.testing.assert_close(compiled(x, i), function(x, i))
+
+
+def test_sizes_that_turn_out_to_be_numbers_in_graphs_that_write() -> None:
+    def program(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        labels = (x.abs() * 2).long().clamp(max=2)
+        total.add_(torch.bincount(labels * 3 + labels.flip(0), minlength=9).reshape(3, 3))
+        return total * 2
+
+    for backend in BACKENDS:
+        torch._dynamo.reset()
+        compiled = torch.compile(program, backend=backend, fullgraph=True)
+        for x in data():
+            same(compiled(x, torch.zeros(3, 3)), program(x, torch.zeros(3, 3)))
+
+
+def test_results_of_sizes_that_are_known_by_now() -> None:
+    """A graph that is traced once more has numbers for symbols that turned out to be some."""
+    bincount = find_op("bincount").overload_list[0].definition
+    assert bincount.hidden_size(9, torch.zeros(3, dtype=torch.int64), None, 9).shape == (9,)
