@@ -11,6 +11,7 @@ import pytest
 import rushlight as torch
 from rushlight._dynamo.exc import Unsupported
 from rushlight._dynamo.utils import counters
+from rushlight.op import find_op
 
 BACKENDS = ("eager", "aot_eager", "inductor")
 
