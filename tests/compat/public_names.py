@@ -14,7 +14,7 @@ from typing import Any
 # stand-ins refuse.
 SYSTEMS = {
     "torch.distributed": "running over several processes",
-    "torch.onnx": "writing ONNX files",
+    "torch.onnx": "PyTorch's older ONNX exporters",
     "torch.export": "exporting whole programs",
     "torch.ao": "quantization",
     "torch.quantization": "quantization, by its older name",

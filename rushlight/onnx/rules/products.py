@@ -58,6 +58,14 @@ def linear(g: Builder, input: Value, weight: Value, bias: Value | None = None) -
 def attention(g: Builder, query: Value, key: Value, value: Value, attn_mask: Value | None = None,
               dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
               enable_gqa: bool = False) -> Value:  # fmt: skip
+    if enable_gqa and query.shape[-3] != key.shape[-3]:
+        key, value = _repeated(g, key, query), _repeated(g, value, query)
+    scores = _scores(g, query, key, attn_mask, dropout_p, is_causal, scale)
+    return _weighted(g, scores, value, query, attn_mask)
+
+
+def _scores(g: Builder, query: Value, key: Value, attn_mask: Value | None, dropout_p: float, is_causal: bool,
+            scale: float | None) -> Value:  # fmt: skip
     if dropout_p:
         raise NotImplementedError(f"dropout of attention weights (dropout_p={dropout_p}) is for training; call eval()")
     width = query.shape[-1]
@@ -65,8 +73,6 @@ def attention(g: Builder, query: Value, key: Value, value: Value, attn_mask: Val
         if not isinstance(width, int):
             raise NotImplementedError("the width of queries varies; give scale=")
         scale = 1 / math.sqrt(width)
-    if enable_gqa and query.shape[-3] != key.shape[-3]:
-        key, value = _repeated(g, key, query), _repeated(g, value, query)
     root = math.sqrt(scale)
     order = [*range(key.ndim - 2), key.ndim - 1, key.ndim - 2]
     scores = matmul(g, scaled(g, query, root), scaled(g, permuted(g, key, order), root))
@@ -77,6 +83,18 @@ def attention(g: Builder, query: Value, key: Value, value: Value, attn_mask: Val
         if attn_mask.dtype is _C.bool:
             bias = g.node("Where", attn_mask, number(g, 0.0, query), number(g, -math.inf, query), dtype=query.dtype)
         scores = g.node("Add", scores, bias)
+    return scores
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(g: Builder, query: Value, key: Value, value: Value, dropout_p: float = 0.0, is_causal: bool = False,
+                    attn_mask: Value | None = None, scale: float | None = None) -> tuple[Value, Value]:  # fmt: skip
+    """What graphs have in the place of attention: its result, and the logarithms of the sums for the backward."""
+    scores = _scores(g, query, key, attn_mask, dropout_p, is_causal, scale)
+    return _weighted(g, scores, value, query, attn_mask), g.node("ReduceLogSumExp", scores, g.ints([-1]), keepdims=0)
+
+
+def _weighted(g: Builder, scores: Value, value: Value, query: Value, attn_mask: Value | None) -> Value:
     weights = g.node("Softmax", scores, axis=-1)
     if attn_mask is not None and attn_mask.dtype is _C.bool:      # a row that may look at nothing gives zeros
         weights = g.node("Where", g.node("IsNaN", weights, dtype=_C.bool), number(g, 0.0, query), weights,
@@ -90,7 +108,8 @@ def _repeated(g: Builder, x: Value, query: Value) -> Value:
     if not isinstance(ours, int) or not isinstance(theirs, int):
         raise NotImplementedError("enable_gqa with numbers of heads that vary")
     index = [h for h in range(ours) for _ in range(theirs // ours)]
-    return g.node("Gather", x, g.ints(index), axis=x.ndim - 3)
+    found = g.node("Gather", x, g.ints(index), axis=x.ndim - 3)
+    return Value(found.name, x.dtype, (*x.shape[:-3], theirs, *x.shape[-2:]))
 
 
 def _causal_bias(g: Builder, query: Value, key: Value, dtype: Any) -> Value:
