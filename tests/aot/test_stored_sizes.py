@@ -136,8 +136,7 @@ def test_a_bad_index_is_named(folder: Any) -> None:
 def test_breaks_with_sizes(folder: Any) -> None:
     def broken(x: Any) -> Any:
         y = x * x.shape[0]
-        if y.sum() > 1e9:
-            y = y + 1
+        rl._dynamo.graph_break()
         return y.reshape(x.shape[0] * 2, -1)
 
     for is_found in (False, True):

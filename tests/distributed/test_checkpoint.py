@@ -163,6 +163,20 @@ def test_nothing_in_a_checkpoint_is_run(tmp_path):
         dcp.load({"a": rl.ones(3)}, checkpoint_id=tmp_path)
 
 
+def test_memory_formats_as_old_pythons_write_them(tmp_path, monkeypatch):
+    """Python 3.11.0 to 3.11.3 pickle a member of an enum as an attribute of its class."""
+    formats = metadata._MEM_FORMAT_ENCODING
+    monkeypatch.setattr(formats, "__reduce_ex__", lambda self, protocol: (getattr, (formats, self._name_)))
+    dcp.save({"a": rl.full((3,), 2.0)}, checkpoint_id=tmp_path)
+    found = {"a": rl.ones(3)}
+    dcp.load(found, checkpoint_id=tmp_path)
+    assert found["a"].tolist() == [2.0, 2.0, 2.0]
+    monkeypatch.setattr(formats, "__reduce_ex__", lambda self, protocol: (getattr, (formats, "__init_subclass__")))
+    dcp.save({"a": rl.ones(3)}, checkpoint_id=tmp_path)
+    with pytest.raises(dcp.CheckpointException, match="only memory formats are looked up"):
+        dcp.load(found, checkpoint_id=tmp_path)
+
+
 def test_a_file_cut_short_is_said(tmp_path):
     dcp.save({"a": rl.ones(300)}, checkpoint_id=tmp_path)
     file = tmp_path / "__0_0.distcp"

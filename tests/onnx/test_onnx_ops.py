@@ -28,7 +28,9 @@ def check(function, *args, **options):
     found = torch.onnx.export(model, args, **options)(*args)
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+        # the runtime may keep halves as floats between two ops
+        rtol, atol = (2e-3, 2e-3) if b.dtype is torch.float16 else (1e-4, 1e-5)
+        torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True)
 
 
 X = torch.linspace(-3, 3, 24).reshape(2, 3, 4)

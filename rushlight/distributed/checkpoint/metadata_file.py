@@ -22,11 +22,19 @@ def _path(*parts: Any) -> pathlib.Path:
     return pathlib.Path(*parts)
 
 
+def _member(cls: Any, name: Any) -> Any:
+    """A memory format by its name: Python 3.11 before 3.11.4 writes members of enums as attributes of their class."""
+    if cls is not records._MEM_FORMAT_ENCODING or name not in cls.__members__:
+        raise pickle.UnpicklingError(f"getattr: only memory formats are looked up by name, got {name!r} of {cls!r}")
+    return cls[name]
+
+
 def _known(more: tuple[type, ...]) -> dict[str, Any]:
     classes = [getattr(records, name) for name in (*records.__all__, "_MEM_FORMAT_ENCODING")]
     table: dict[str, Any] = {
         ".".join(torch_name(cls.__module__, cls.__qualname__)): cls for cls in (*classes, *more)
     }
+    table.update(dict.fromkeys(("getattr", "builtins.getattr", "__builtin__.getattr"), _member))
     for module in ("pathlib", "pathlib._local"):
         for name in ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"):
             table[f"{module}.{name}"] = _path
