@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "base.collector",
         "base.disk_cache",
         "base.late",
+        "base.protobuf",
         "futures",
         "base.homes",
         "base.core_finder",

@@ -10,18 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-VARINT, LENGTH, FIXED32 = 0, 2, 5
-
-
-def varint(value: int) -> bytes:
-    """An integer, seven bits to a byte, the lowest first; negative ones as 64 bits."""
-    value &= (1 << 64) - 1
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+from ..base.protobuf import FIXED32, LENGTH, VARINT, varint
 
 
 class Message:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from ...base.protobuf import FIXED32, FIXED64, LENGTH, VARINT, varint
+
 # Message: {field: (number, type)}; a type is one below, "enum" or the name of a message.
 # TensorBoard's .proto files rule.
 MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
@@ -70,40 +72,27 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "TextPluginData": {"version": (1, "int")},
 }  # fmt: skip
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
-
-def varint(n: int) -> bytes:
-    """An integer in groups of seven bits; negative ones as 64-bit two's complement."""
-    n &= 0xFFFFFFFFFFFFFFFF
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
 
 def _field(number: int, kind: int, payload: bytes) -> bytes:
-    return varint(number << 3 | kind) + (varint(len(payload)) + payload if kind == _BYTES else payload)
+    return varint(number << 3 | kind) + (varint(len(payload)) + payload if kind == LENGTH else payload)
 
 
 def _encode(number: int, kind: str, value: Any) -> bytes:
     if kind in ("double", "float"):
-        letter, width = ("d", _FIXED64) if kind == "double" else ("f", _FIXED32)
+        letter, width = ("d", FIXED64) if kind == "double" else ("f", FIXED32)
         if isinstance(value, (list, tuple)):   # repeated numbers travel packed
-            return _field(number, _BYTES, struct.pack(f"<{len(value)}{letter}", *value)) if value else b""
+            return _field(number, LENGTH, struct.pack(f"<{len(value)}{letter}", *value)) if value else b""
         return _field(number, width, struct.pack(f"<{letter}", value))
     if kind == "int":
         if isinstance(value, (list, tuple)):
-            return _field(number, _BYTES, b"".join(varint(int(v)) for v in value)) if value else b""
-        return _field(number, _VARINT, varint(int(value)))
+            return _field(number, LENGTH, b"".join(varint(int(v)) for v in value)) if value else b""
+        return _field(number, VARINT, varint(int(value)))
     if isinstance(value, (list, tuple)):
         return b"".join(_encode(number, kind, v) for v in value)
     if isinstance(value, Message):
         assert value.name == kind, f"field {number} takes a {kind}, got a {value.name}"
-        return _field(number, _BYTES, value.SerializeToString())
-    return _field(number, _BYTES, value.encode() if isinstance(value, str) else bytes(value))
+        return _field(number, LENGTH, value.SerializeToString())
+    return _field(number, LENGTH, value.encode() if isinstance(value, str) else bytes(value))
 
 
 class Message:
