@@ -149,11 +149,17 @@ class Outside:
 
     def constant(self, value: Any, source: Source) -> Any:
         """A value that the graph depends on."""
+        result = self.symbol_or_itself(value, source)
+        if result is value:
+            self.guard(Kind.EQUALS, source, value)
+        return result
+
+    def symbol_or_itself(self, value: Any, source: Source) -> Any:
+        """A symbol for a number that varies."""
         if type(value) in (int, float) and not isinstance(source, Constant):
             symbol = self.dynamic(source, value)
             if symbol is not None:
                 return symbol
-        self.guard(Kind.EQUALS, source, value)
         return value
 
     def tensor(self, real: Tensor, source: Source) -> Any:
@@ -241,6 +247,9 @@ class Outside:
 
     def tuple_like(self, real: tuple, source: Source) -> Any:
         if type(real) is tuple and real and all(type(x) in CONSTANTS for x in real):
+            members = tuple([self.symbol_or_itself(x, Item(source, i)) for i, x in enumerate(real)])
+            if any(a is not b for a, b in zip(members, real, strict=True)):
+                return self.tuple_of_numbers(real, members, source)
             self.guard(Kind.EQUALS, source, real)
             return self.remember(real, real, source, "itself").twin
         self.guard(Kind.TYPE_IS, source, type(real))
@@ -251,6 +260,15 @@ class Outside:
             return real
         twin = tuple.__new__(type(real), members) if type(real).__flags__ & 512 else type(real)(members)
         return self.remember(real, twin, source, "tuple").twin
+
+    def tuple_of_numbers(self, real: tuple, members: tuple, source: Source) -> Any:
+        """A tuple of constants of which some are symbols now."""
+        self.guard(Kind.TYPE_IS, source, tuple)
+        self.guard(Kind.LENGTH, source, len(real))
+        for i, (number, symbol) in enumerate(zip(real, members, strict=True)):
+            if symbol is number:
+                self.guard(Kind.EQUALS, Item(source, i), number)
+        return self.remember(real, members, source, "tuple").twin
 
     def dict_like(self, real: Any, source: Source) -> Any:
         self.guard(Kind.TYPE_IS, source, type(real))

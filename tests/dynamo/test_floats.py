@@ -175,3 +175,14 @@ def test_texts_of_symbolic_numbers() -> None:
     for n in (2, 3, 4, 5):
         x = torch.ones(n + 3)
         assert compiled(x, n)[1:] == f(x, n)[1:]
+
+
+def test_numbers_in_tuples_vary() -> None:
+    def scaled(x: Any, factors: tuple) -> Any:
+        return x * factors[0] + factors[1]
+
+    compiled = torch.compile(scaled, backend="eager", fullgraph=True)
+    x = torch.randn(3)
+    for i in range(2, 12):
+        torch.testing.assert_close(compiled(x, (0.1 * i, i)), scaled(x, (0.1 * i, i)))
+    assert len(compiled.entries()) == 2
