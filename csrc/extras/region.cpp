@@ -16,8 +16,11 @@ struct Graph {
   PlanObject* preparation = nullptr;     // makes what depends on static inputs alone
   PyObject* constants = nullptr;         // tuple: inputs of the plan behind those of the graph
   PyObject* kept = nullptr;              // tuple: what the preparation made, the last inputs of the plan
+  PyObject* others = nullptr;            // tuple: results of the graph that no plan makes
   std::vector<int> used, statics, taken; // inputs of the graph that the plan reads; which of them are static; results
                                          // of the preparation that are kept
+  std::vector<int> order;                // of each result of the graph, its place among the plan's; -1 - k: the k-th
+                                         // of `others`. Empty: as the plan has them
   std::vector<PyObject*> seen;           // the static inputs that were prepared, strong
   std::vector<PyObject*> memory;         // and their memory, which `t.data = other` exchanges; strong
   std::vector<uint32_t> versions;
@@ -48,17 +51,38 @@ bool read_ints(PyObject* tuple, std::vector<int>* out) {
   return !PyErr_Occurred();
 }
 
-// A callable, or (plan, used, constants, preparation or None, statics, taken).
+// Where each result comes from: ints, and (value,) for what no plan makes.
+bool read_order(PyObject* given, Graph* g) {
+  Ref others(PyList_New(0));
+  if (!others) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
+    PyObject* item = PyTuple_GET_ITEM(given, i);
+    if (!PyTuple_Check(item)) {
+      g->order.push_back(static_cast<int>(PyLong_AsLong(item)));
+      if (PyErr_Occurred()) return false;
+      if (g->order.back() < 0) return PyErr_SetString(PyExc_ValueError, "Region: no such result"), false;
+      continue;
+    }
+    if (PyTuple_GET_SIZE(item) != 1) return PyErr_SetString(PyExc_ValueError, "Region: expected one value"), false;
+    if (PyList_Append(others.p, PyTuple_GET_ITEM(item, 0)) < 0) return false;
+    g->order.push_back(-static_cast<int>(PyList_GET_SIZE(others.p)));
+  }
+  g->others = PyList_AsTuple(others.p);
+  return g->others != nullptr;
+}
+
+// A callable, or (plan, used, constants, preparation or None, statics, taken, order).
 bool read_graph(PyObject* given, Graph* g) {
   if (!PyTuple_Check(given)) {
     if (!PyCallable_Check(given)) return PyErr_SetString(PyExc_TypeError, "Region: a graph is no callable"), false;
     g->function = Py_NewRef(given);
     return true;
   }
-  PyObject *plan, *used, *constants, *preparation, *statics, *taken;
-  if (!PyArg_ParseTuple(given, "O!OO!OOO", PlanType, &plan, &used, &PyTuple_Type, &constants, &preparation, &statics,
-                        &taken))
+  PyObject *plan, *used, *constants, *preparation, *statics, *taken, *order;
+  if (!PyArg_ParseTuple(given, "O!OO!OOOO!", PlanType, &plan, &used, &PyTuple_Type, &constants, &preparation, &statics,
+                        &taken, &PyTuple_Type, &order))
     return false;
+  if (!read_order(order, g)) return false;
   if (!read_ints(used, &g->used) || !read_ints(statics, &g->statics) || !read_ints(taken, &g->taken)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); i++)
     if (!is_tensor(PyTuple_GET_ITEM(constants, i)))
@@ -77,6 +101,7 @@ void clear(Graph& g) {
   Py_CLEAR(g.plan);
   Py_CLEAR(g.preparation);
   Py_CLEAR(g.constants);
+  Py_CLEAR(g.others);
   Py_CLEAR(g.kept);
   for (auto* list : {&g.seen, &g.memory}) {
     for (PyObject* o : *list) Py_DECREF(o);
@@ -122,6 +147,21 @@ bool prepare(Graph& g, Tensor** inputs, int count) {
   return true;
 }
 
+// The plan's results as the graph returns them.
+PyObject* ordered(const Graph& g, PyObject* results) {
+  if (!results || g.order.empty()) return results;
+  Ref own(results), list(PyList_New(static_cast<Py_ssize_t>(g.order.size())));
+  if (!list) return nullptr;
+  for (size_t i = 0; i < g.order.size(); i++) {
+    PyObject* from = g.order[i] < 0 ? g.others : own.p;
+    Py_ssize_t at = g.order[i] < 0 ? -1 - g.order[i] : g.order[i];
+    if (at >= PyTuple_GET_SIZE(from))
+      return PyErr_SetString(PyExc_RuntimeError, "a compiled graph returned fewer results than it has"), nullptr;
+    PyList_SET_ITEM(list.p, i, Py_NewRef(PyTuple_GET_ITEM(from, at)));
+  }
+  return list.release();
+}
+
 // The results, as a list or tuple. Inputs are borrowed.
 PyObject* run(Graph& g, PyObject* const* inputs, Py_ssize_t count) {
   GradModeGuard no_grad(false);
@@ -150,7 +190,7 @@ PyObject* run(Graph& g, PyObject* const* inputs, Py_ssize_t count) {
     kept = Ref(Py_NewRef(g.kept));
     add(kept.p);
   }
-  return plan_run(g.plan, given.data(), static_cast<int>(given.size()));
+  return ordered(g, plan_run(g.plan, given.data(), static_cast<int>(given.size())));
 }
 
 Region* as_region(PyObject* o) { return reinterpret_cast<Region*>(o); }
@@ -378,6 +418,7 @@ int region_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(g->function);
     Py_VISIT(g->plan);
     Py_VISIT(g->constants);
+    Py_VISIT(g->others);
   }
   Py_VISIT(r->make_backward);
   Py_VISIT(r->refuse);

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import cached_property
 from typing import Any
 
 from .. import _C
@@ -53,6 +54,7 @@ def check_same_size(name: str, input: Any, target: Any) -> None:
         )
 
 
+SHARED = ("reduction", "size_average", "reduce", "weight")
 LEGACY = "bool? size_average=None, bool? reduce=None, str reduction='mean'"
 
 
@@ -172,16 +174,23 @@ class _ElementLoss(Loss):
         """The losses before reduction."""
         return find_op(f"_{self.spec.name}_element")(input, target, *own)
 
+    @cached_property
+    def order(self) -> tuple[list[int], list[int]]:
+        """Where the parameters that losses share are among those behind the target (one past the end: absent), and
+        where this loss's own are."""
+        names = [p.name for p in self.spec.params[2:]]
+        shared = [names.index(name) if name in names else len(names) for name in SHARED]
+        return shared, [k for k, name in enumerate(names) if name not in SHARED]
+
     def compute(self, input, target, *rest):
-        values = dict(zip([p.name for p in self.spec.params[2:]], rest, strict=True))
-        reduction = legacy_reduction(
-            values.pop("reduction"), values.pop("size_average", None), values.pop("reduce", None)
-        )
-        weight = values.pop("weight", None)
+        shared, own = self.order
+        rest = (*rest, None)
+        reduction, size_average, reduce, weight = [rest[k] for k in shared]
+        reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
         if self.warns:
             check_same_size(self.name, input, target)
-        loss = self.element(input, target, *values.values())
+        loss = self.element(input, target, *[rest[k] for k in own])
         if weight is None:
             return reduced(loss, reduction)
         if weight.shape != input.shape:

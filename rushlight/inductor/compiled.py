@@ -118,13 +118,14 @@ class Compiled:
 
     @property
     def native_parts(self) -> tuple | None:
-        """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept): what the core needs to
-        run the graph by itself; None where results are put in order here, or a first call is rehearsed."""
-        if not self.is_plain or self.report is not None or self.device.type not in ("cpu", "meta"):
+        """(plan, inputs it reads, constants, preparation, static inputs, what of it is kept, where results come from):
+        what the core needs to run the graph by itself; None where a first call is rehearsed or timed."""
+        if self.report is not None or self.device.type not in ("cpu", "meta"):
             return None
+        order = () if self.is_plain else self.outputs
         if self.preparation is None:
-            return self.plan, self.used, self.constants, None, (), ()
-        return self.plan, self.used, self.constants, self.preparation, self.static, self.taken
+            return self.plan, self.used, self.constants, None, (), (), order
+        return self.plan, self.used, self.constants, self.preparation, self.static, self.taken, order
 
     def times(self, inputs: Sequence[Any]) -> list[tuple[str, int]]:
         """What each step belongs to, and the nanoseconds it took in one run."""

@@ -196,16 +196,19 @@ class OpDefinition:
         absent = {name: None for name in saved if name not in order and name != "result"}
         keeps_result = "result" in saved
 
+        # Rules usually name their parameters in the schema's order: then the tape calls them as they are, and looks the
+        # gradients up by name itself.
+        if list(saved) == [*([*order, "result"] if keeps_result else order), *absent]:
+            if not absent:
+                return functools.partial(rule, self)
+            nothing = (None,) * len(absent)
+            return lambda g, *values: rule(self, g, *values, *nothing)
+
         def named(g: Any, *values: Any) -> dict[str, Any]:
             kept = dict(zip(order, values, strict=False))
             if keeps_result:
                 kept["result"] = values[len(order)]
             return rule(self, g, **kept, **absent)
-
-        # Rules usually name their parameters in the schema's order: then the tape calls them as they are, and looks the
-        # gradients up by name itself.
-        if not absent and list(saved) == ([*order, "result"] if keeps_result else order):
-            return functools.partial(rule, self)
 
         def vjp(g: Any, *values: Any) -> tuple:
             grads = named(g, *values)

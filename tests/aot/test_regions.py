@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.inductor.compiled import Compiled
 
 BACKENDS = ("inductor", "aot_eager")
 
@@ -113,3 +114,25 @@ def test_no_grad_and_grad_have_graphs_of_their_own() -> None:
     rl.testing.assert_close(compiled(x), model(x))
     model[0].register_forward_hook(lambda module, args, out: out * 2)
     rl.testing.assert_close(compiled(x), model(x))
+
+
+def test_results_in_another_order_than_they_are_made_need_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: rl.Tensor, w: rl.Tensor) -> tuple[Any, ...]:
+        y = x.relu()
+        return (y @ w).tanh(), y, None, y.sum()
+
+    x, w = given()
+    compiled = rl.compile(function, fullgraph=True)
+
+    def gradients(results: tuple[Any, ...]) -> tuple[rl.Tensor, ...]:
+        return rl.autograd.grad(results[0].sum() + results[1].exp().sum() + results[3], (x, w))
+
+    def in_python(self: Compiled, inputs: Any) -> Any:
+        raise AssertionError("a graph was called through Python")
+
+    monkeypatch.setattr(Compiled, "__call__", in_python)
+    expected, got = function(x, w), compiled(x, w)
+    assert got[2] is None
+    for a, b in zip((got[0], got[1], got[3], *gradients(got)),
+                    (expected[0], expected[1], expected[3], *gradients(expected)), strict=True):  # fmt: skip
+        rl.testing.assert_close(a, b)

@@ -338,3 +338,36 @@ def test_functional_call_and_stacked_state() -> None:
 
 def test_annotations_of_modules_are_objects_not_text():
     assert all(not isinstance(kind, str) for kind in rl.nn.Module.__annotations__.values())
+
+
+def test_parameters_are_those_that_subclasses_name() -> None:
+    def program(t, nn, Layer):
+        class Some(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 1)
+
+        class Fewer(Some):
+            def named_parameters(self, *args, **kwargs):
+                return (pair for pair in super().named_parameters(*args, **kwargs) if "bias" in pair[0])
+
+        class Hidden(Some):
+            def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+                yield prefix, self
+
+        class Members(Some):
+            def _named_members(self, get_members, prefix="", recurse=True, **kwargs):
+                yield "own", self.second.weight
+
+        def shapes(m):
+            return [tuple(p.shape) for p in m.parameters()]
+
+        inside = [nn.Sequential(nn.Linear(1, 1), kind()) for kind in (Fewer, Hidden, Members)]
+        patched, shared = Some(), Some()
+        patched.named_parameters = lambda *args, **kwargs: iter([("own", patched.first.bias)])
+        shared.second, shared.again, shared.none = shared.first, shared.first.weight, None
+        alone = [shapes(kind()) for kind in (Some, Fewer, Hidden, Members)]
+        return [alone, *map(shapes, inside), shapes(patched), shapes(shared),
+                [tuple(p.shape) for p in shared.parameters(recurse=False)]]  # fmt: skip
+
+    same(program)

@@ -85,8 +85,10 @@ class Mean(Reduction):
         return x / s.cast(count, {"c64": "f32", "c128": "f64"}.get(x.dtype, x.dtype))
 
     def vjp(self, g, input: Meta, dim, keepdim):
+        shape = input.shape
+        count = input.numel() if g.ndim == 0 else count_of(shape, dim)
         g = as_dtype(unreduce(g, input.ndim, dim, keepdim), input.dtype)
-        return {"input": (g / max(1, count_of(input.shape, dim))).expand(input.shape)}
+        return {"input": (g / max(1, count)).expand(shape)}
 
 
 class NanMean(Composite):

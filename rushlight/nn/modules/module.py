@@ -322,10 +322,17 @@ class Module(State, Hooks):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """(full name, parameter) pairs, each parameter once unless remove_duplicate is off."""
-        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+        yield from self._named_members(
+            lambda m: m._parameters.items(), prefix=prefix, recurse=recurse, remove_duplicate=remove_duplicate
+        )
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters."""
+        found: dict[Parameter, None] = {}
+        # Training loops ask for them at every step: names are put together only where a class has its own idea of them.
+        if recurse and _lists_as_all(self) and _collect(self, set(), found):
+            yield from found
+            return
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
@@ -333,7 +340,9 @@ class Module(State, Hooks):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """(full name, buffer) pairs."""
-        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+        yield from self._named_members(
+            lambda m: m._buffers.items(), prefix=prefix, recurse=recurse, remove_duplicate=remove_duplicate
+        )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers."""
@@ -544,6 +553,32 @@ def _cannot_assign(value: Any, what: str, name: str, expected: str) -> TypeError
     kind = type(value)
     shown = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return TypeError(f"cannot assign '{shown}' as {what} '{name}' ({expected} expected)")
+
+
+def _lists_as_all(module: Module) -> bool:
+    """Whether names of parameters are found as `Module` finds them: nothing of it is a subclass's or the instance's."""
+    kind, own = type(module), module.__dict__
+    return (
+        kind.named_parameters is Module.named_parameters
+        and kind._named_members is Module._named_members
+        and "named_parameters" not in own
+        and "named_modules" not in own
+    )
+
+
+def _collect(module: Module, seen: set[Module], found: dict[Parameter, None]) -> bool:
+    """Add the parameters of a module and of everything in it to `found`, each once, in the order of `named_parameters`;
+    False where a class lists its submodules itself."""
+    if type(module).named_modules is not Module.named_modules:
+        return False
+    seen.add(module)
+    for param in module._parameters.values():
+        if param is not None:
+            found[param] = None
+    for inner in module._modules.values():
+        if inner is not None and inner not in seen and not _collect(inner, seen, found):
+            return False
+    return True
 
 
 def _converted(param: Any, fn: Callable[[Tensor], Tensor]) -> Any:
