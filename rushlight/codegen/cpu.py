@@ -12,7 +12,7 @@ import threading
 
 import llvmlite.binding as llvm
 
-from .targets import Target, find_target
+from .targets import POINT_AHEAD, Target, find_target
 
 _LOCK = threading.RLock()
 # A child forked while another thread generates code would find the lock held for ever, and LLVM halfway: forks wait.
@@ -35,7 +35,8 @@ def host_target() -> Target:
             bits = 256
         features += ",-prefer-256-bit"
     return Target("host", triple, llvm.get_host_cpu_name(), features, bits, registers,
-                  fma_overwrites_addend=is_arm, has_maximum=is_arm, has_reciprocal_steps=is_arm)  # fmt: skip
+                  fma_overwrites_addend=is_arm, has_maximum=is_arm, has_reciprocal_steps=is_arm,
+                  point_ahead=POINT_AHEAD if is_arm else 0)  # fmt: skip
 
 
 def resolve_target(target: str | Target) -> Target:

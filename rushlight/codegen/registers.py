@@ -49,8 +49,8 @@ class VectorLoop:
     """A loop that runs `lanes * unroll` elements an iteration.
 
     pointers: (phi name, initial pointer, byte step: literal or register), one per stream of accesses; streams finds
-    them again. checks: conditions (registers) under which the vector loop is right. transposed, gathers:
-    see `nest.For` and `nest.Reduce`.
+    them again, read names those that are read. checks: conditions (registers) under which the vector loop is right.
+    transposed, gathers: see `nest.For` and `nest.Reduce`.
     """
 
     def __init__(self, var: str, lanes: int, unroll: int, guard: Scope, counter: str, start: Reg) -> None:
@@ -59,5 +59,6 @@ class VectorLoop:
         self.width = lanes * unroll
         self.transposed = self.gathers = False
         self.pointers: list[tuple[str, str, str]] = []
+        self.read: list[str] = []
         self.streams: dict[tuple, str] = {}
         self.checks: dict[tuple, str] = {}

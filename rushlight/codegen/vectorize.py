@@ -355,6 +355,8 @@ class Addressing:
         walker = loop.streams.get(key)
         if walker is None:
             walker = loop.streams[key] = self.new_stream(operand, start, coefficient, unit, step_type, loop, repeats)
+            if not is_store:
+                loop.read.append(walker)
         depth = guard.depth + 1
         size = p.SIZE[self.nest.operands[operand].code]
         lines = self.scopes[depth].lines
@@ -512,7 +514,9 @@ class Addressing:
         span = self.block_span(loop, stop) if blocked else ""
         lines.append(f"  br i1 {good}, label %{entry}, label %{rest}")
         if isinstance(s, For) and s.ahead:
-            scope.lines[:0] = self.fetch_ahead(loop, s.ahead)
+            scope.lines[:0] = self.fetch_ahead(loop, s.ahead, [walker for walker, _, _ in loop.pointers])
+        elif self.nest.point and self.target.point_ahead:
+            scope.lines[:0] = self.fetch_ahead(loop, self.target.point_ahead, loop.read)
         following = out.emit(scope.lines, f"add nsw i64 {loop.counter}, {loop.width}")
         steps = [(loop.counter, "i64", loop.start.parts[0], following)]
         for walker, first, step in loop.pointers:
@@ -565,11 +569,13 @@ class Addressing:
         for at in pointers[::apart]:
             self.scopes[-1].lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
 
-    def fetch_ahead(self, loop: VectorLoop, distance: int) -> list[str]:
-        """One request for every cache line of every stream that an iteration moves over."""
+    def fetch_ahead(self, loop: VectorLoop, distance: int, walkers: list[str]) -> list[str]:
+        """One request for every cache line of the streams `walkers` that an iteration moves over."""
         lines: list[str] = []
         self.out.declared["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
         for walker, _, step in loop.pointers:
+            if walker not in walkers:
+                continue
             for line in range(0, int(step) if step.isdigit() else LINE, LINE):
                 at = self.offset_pointer(lines, walker, distance + line)
                 lines.append(f"  call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")

@@ -74,6 +74,15 @@ def make_nests() -> dict[str, Nest]:
 
 
 NESTS = make_nests()
+
+
+def test_elementwise_kernels_ask_early_for_what_they_read() -> None:
+    """AArch64: one request per input and iteration, none for the output, which is overwritten whole; not elsewhere."""
+    texts = {name: codegen.emit_llvm(NESTS["add"], name) for name in ("aarch64", "x86-64-avx512")}
+    asks = {name: text.count("call void @llvm.prefetch") for name, text in texts.items()}
+    assert asks == {"aarch64": 2, "x86-64-avx512": 0}
+
+
 MACHINES = {"x86-64-avx2": 62, "x86-64-avx512": 62, "aarch64": 183, "riscv64": 243}
 
 
