@@ -37,7 +37,7 @@ from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
-from .tile_functions import TileFunction, TileShape, multiply_function, pack_function
+from .tile_functions import TileFunction, TileShape, keep_function, multiply_function, pack_function
 from .vectorize import Addressing
 from .widths import choose_width, wants_single_vectors
 
@@ -504,6 +504,10 @@ class Lowering(Addressing):
             given = [(s.source, s.start), s.line, s.step, (s.target, s.at), s.apart, s.lines, s.length, s.count]
             return pack_function(shape, s.width, is_const(s.step, 1)), given
         given = [(s.a, s.a_at), (s.b, s.b_at), s.b_step, (s.c, s.c_at), s.c_step, s.rows, s.columns, s.depth, s.add]
+        if s.keep is not None:
+            left, left_at, right, right_at = s.keep
+            given = [*given[:5], *given[7:], s.pitch, (left, left_at), (right, right_at)]
+            return keep_function(shape, s.height, s.vectors), given
         given += [] if s.pitch is None else [s.pitch]
         given += [] if s.ahead is None else [(s.b, s.ahead)]
         return multiply_function(shape, s.height, s.vectors, s.pitch is not None, s.ahead is not None), given
@@ -702,7 +706,7 @@ def stored_operands(body: Sequence[Statement]) -> set[int]:
         elif isinstance(s, Check):
             found.add(s.cell)
         elif isinstance(s, (Pack, Multiply)):
-            found.add(s.target if isinstance(s, Pack) else s.c)
+            found |= {s.target} if isinstance(s, Pack) else {s.c, *(s.keep or ())[::2]}
         elif isinstance(s, (For, Reduce)):
             found |= stored_operands(s.body)
         elif isinstance(s, If):

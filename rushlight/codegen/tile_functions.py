@@ -29,6 +29,12 @@ MULTIPLY = (
     ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("i1", "add"),
 )  # fmt: skip
 TILE = tuple(p for p in MULTIPLY if p[1] != "rows")
+# values of k between asking the nearest cache for rows and for columns that are kept, and reading them
+SOON_ROWS, SOON_COLUMNS = 16, 8
+KEEP = (
+    ("ptr", "a"), ("ptr", "b"), ("i64", "b_step"), ("ptr", "c"), ("i64", "c_step"), ("i64", "depth"), ("i1", "add"),
+    ("i64", "pitch"), ("ptr", "left"), ("ptr", "right"),
+)  # fmt: skip
 ANY_PITCH = ("i64", "pitch")     # elements between values of k of the left operand, where that is not known before
 LATER = ("ptr", "ahead")         # what of the right operand is asked for meanwhile, where something is
 PACK = (
@@ -76,7 +82,8 @@ class TileShape(Record):
 class TileFunction(Record):
     """One function, by all that its text depends on. `kind` says what the numbers in `sizes` are: of `multiply` the
     rows and vectors of a tile, the elements between values of k (0: a parameter), and whether what is `ahead` is asked
-    for; of `pack` the lines of a strip, and whether they are always runs of memory; `exchange` has none."""
+    for; of `keep` rows and vectors; of `pack` the lines of a strip, and whether they are always runs of memory;
+    `exchange` has none."""
 
     kind: str
     shape: TileShape
@@ -90,7 +97,7 @@ class TileFunction(Record):
     def params(self) -> tuple[tuple[str, str], ...]:
         if self.kind == "multiply":
             return (*MULTIPLY, *more_params(*self.sizes[2:]))
-        return PACK if self.kind == "pack" else EXCHANGE
+        return {"keep": KEEP, "pack": PACK, "exchange": EXCHANGE}[self.kind]
 
     def declaration(self) -> str:
         """For texts that call it and do not have it."""
@@ -107,13 +114,13 @@ class TileFunction(Record):
         """Its text and those of functions that it alone calls, by name."""
         if self.kind == "multiply":
             return multiply_texts(self, linkage)
-        return {self.name: (pack_text if self.kind == "pack" else exchange_text)(self, linkage)}
+        return {self.name: {"keep": keep_text, "pack": pack_text, "exchange": exchange_text}[self.kind](self, linkage)}
 
 
 def named_function(name: str, target: Target) -> TileFunction | None:
     """The function of a name; None where there is none."""
     kind, *rest = name.split("_")
-    count = {"multiply": 4, "pack": 2, "exchange": 0}.get(kind)
+    count = {"multiply": 4, "keep": 2, "pack": 2, "exchange": 0}.get(kind)
     if len(rest) - 1 != count or rest[0] not in ELEMENTS or not all(word.isdigit() for word in rest[1:]):
         return None
     return TileFunction(kind, TileShape(rest[0], target), tuple([int(word) for word in rest[1:]]))
@@ -209,6 +216,47 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int) 
     return w.text()
 
 
+def keep_function(shape: TileShape, height: int, vectors: int) -> TileFunction:
+    """The function of a `Multiply` that keeps what it reads."""
+    return TileFunction("keep", shape, (height, vectors))
+
+
+def keep_text(function: TileFunction, linkage: str) -> str:
+    """A whole tile of operands as they lie: rows of `a` are neighbours, values of k `pitch` apart. What is loaded is
+    stored, side by side, while the multiplier is busy; packing before it would be time of its own."""
+    shape, (rows, vectors) = function.shape, function.sizes
+    w = Writer(function.name, KEEP, linkage)
+    lanes, size, element = shape.lanes, shape.size, shape.element
+    step, apart = w.mul(w["b_step"], size), w.mul(w["pitch"], size)
+    for row in tile_rows(w, shape, rows):
+        for v in range(vectors):
+            w.prefetch(w.at(row, v * lanes, element))
+    last = (vectors * lanes - 1) * size
+    soon = w.add(w.mul(apart, SOON_ROWS), (rows - 1) * size), w.add(w.mul(step, SOON_COLUMNS), last)
+    count = rows * vectors
+    sums = [Reg("zeroinitializer", shape.vector)] * count
+    with w.loop(0, w["depth"], carry=[*sums, w["a"], w["b"], w["left"], w["right"]]) as k:
+        now, (a, b, left, right) = k.carry[:count], k.carry[count:]
+        for place, later in zip((a, b), soon, strict=True):
+            w.prefetch(w.at(place, later, "i8"), 1)
+        w.prefetch(w.at(b, vectors * lanes * size + last, "i8"))      # the columns that the next such tile reads
+        rows_of = [w.load(shape.vector, w.at(a, r, element), size) for r in range(0, rows, lanes)]
+        columns = [w.load(shape.vector, w.at(b, v * lanes, element), size) for v in range(vectors)]
+        for target, values in ((left, rows_of), (right, columns)):
+            for n, value in enumerate(values):
+                w.store(value, w.at(target, n * lanes, element), size)
+        for r in range(rows):
+            factor = w.lane(rows_of[r // lanes], r % lanes, lanes)
+            for v in range(vectors):
+                now[r * vectors + v] = w.fma(columns[v], factor, now[r * vectors + v])
+        k.next = [
+            *now, w.at(a, apart, "i8"), w.at(b, step, "i8"),
+            w.at(left, len(rows_of) * lanes, element), w.at(right, vectors * lanes, element),
+        ]  # fmt: skip
+    write_whole(w, shape, k.carry[:count], vectors)
+    return w.text()
+
+
 def left_factors(w: Writer, shape: TileShape, a: Reg, rows: int) -> Callable[[int], Reg]:
     """A function giving row r's element of the left operand on all lanes."""
     if not shape.by_lane:
@@ -231,14 +279,8 @@ def write_tile(w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill
     """The sums to `c`, added to what is there if `add`; through the stack where fewer columns are wanted."""
     width, element, size = vectors * shape.lanes, shape.element, shape.size
     rows = tile_rows(w, shape, len(sums) // vectors)
-    places = [w.at(row, v * shape.lanes, element) for row in rows for v in range(vectors)]
     full = w.compare("sge", w["columns"], width)
-    with w.when(w.both(full, w["add"])):
-        for value, place in zip(sums, places, strict=True):
-            w.store(w.fadd(w.load(shape.vector, place, size), value), place, size)
-    with w.when(w.both(full, w.negate(w["add"]))):
-        for value, place in zip(sums, places, strict=True):
-            w.store(value, place, size)
+    write_whole(w, shape, sums, vectors, rows, full)
     with w.when(w.negate(full)):
         for k, value in enumerate(sums):
             w.store(value, w.at(spill, k * shape.lanes, element), size)
@@ -247,6 +289,21 @@ def write_tile(w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill
             place = w.at(w["c"], w.add(w.mul(r.i, w["c_step"]), j.i), element)
             old = w.select(w["add"], w.load(element, place, size), Reg("0.0", element))
             w.store(w.fadd(value, old), place, size)
+
+
+def write_whole(
+    w: Writer, shape: TileShape, sums: list[Reg], vectors: int, rows: list[Reg] | None = None, full: Reg | None = None
+) -> None:
+    """The same of a tile all of whose columns are wanted, or where it is `full`."""
+    rows = rows or tile_rows(w, shape, len(sums) // vectors)
+    places = [w.at(row, v * shape.lanes, shape.element) for row in rows for v in range(vectors)]
+    adds, starts = w["add"], w.negate(w["add"])
+    with w.when(adds if full is None else w.both(full, adds)):
+        for value, place in zip(sums, places, strict=True):
+            w.store(w.fadd(w.load(shape.vector, place, shape.size), value), place, shape.size)
+    with w.when(starts if full is None else w.both(full, starts)):
+        for value, place in zip(sums, places, strict=True):
+            w.store(value, place, shape.size)
 
 
 # --- packing ----------------------------------------------------------------------------------------------------------

@@ -209,6 +209,8 @@ class Multiply(Record):
     and `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is
     the target's. Values of k of `a` are `pitch` elements apart, or `height` of them, rounded up to whole vectors.
     `ahead`: from which element on `b` will be read later, a cache line for two values of k is asked for meanwhile.
+    `keep`, of whole tiles whose `pitch` is given: two operands and places in them to which the values of `a` and `b`
+    that were read go, packed as other tiles will read them.
     """
 
     a: int
@@ -227,6 +229,7 @@ class Multiply(Record):
     vectors: int
     pitch: Value | None = None
     ahead: Value | None = None
+    keep: tuple[int, Value, int, Value] | None = None
 
 
 Statement = For | Reduce | Local | Assign | Store | If | Check | Fetch | Pack | Multiply
@@ -258,6 +261,9 @@ class Nest(Record):
         return show_nest(self)
 
 
+LATE_FIELDS = ("transposed", "gathers", "pitch", "ahead", "keep")     # which digests do not name where they say nothing
+
+
 def _describe(item: object, form: list[object]) -> None:
     if isinstance(item, Value):
         form.append(item.digest())
@@ -271,7 +277,7 @@ def _describe(item: object, form: list[object]) -> None:
         form.append(type(item).__name__)
         for field in item.fields:
             value = getattr(item, field)
-            if field not in ("transposed", "gathers", "pitch", "ahead") or not (value is None or value is False):
+            if field not in LATE_FIELDS or not (value is None or value is False):
                 _describe(value, form)
 
 

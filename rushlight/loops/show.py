@@ -89,7 +89,8 @@ def _multiply(s: Multiply, indent: str) -> list[str]:
     a, b = f"x{s.a}[{spell(s.a_at)}: packed {s.height}]", f"x{s.b}[{spell(s.b_at)}: {spell(s.b_step)}]"
     size = f"{spell(s.rows)} x {spell(s.columns)} x {spell(s.depth)}"
     sums = f"x{s.c}[{spell(s.c_at)}: {spell(s.c_step)}]"
-    return [f"{indent}multiply {size}: {sums} = ({sums} if {spell(s.add)}) + {a} @ {b} in {s.vectors} vectors"]
+    kept = "" if s.keep is None else f", kept in x{s.keep[0]}[{spell(s.keep[1])}], x{s.keep[2]}[{spell(s.keep[3])}]"
+    return [f"{indent}multiply {size}: {sums} = ({sums} if {spell(s.add)}) + {a} @ {b} in {s.vectors} vectors{kept}"]
 
 
 _LINES = {     # by the names of `nest`'s classes, which can print themselves: that file may import this one

@@ -177,7 +177,7 @@ class _Checker:
 
     def tile(self, s: Pack | Multiply) -> None:
         """Matrices of one type that products are made of; places and sizes are i64."""
-        matrices = (s.source, s.target) if isinstance(s, Pack) else (s.a, s.b, s.c)
+        matrices = (s.source, s.target) if isinstance(s, Pack) else (s.a, s.b, s.c, *(s.keep or ())[::2])
         code = self.nest.operands[matrices[0]].code
         if code not in TILED:
             self.fail(f"matrices of {', '.join(sorted(TILED))} are multiplied in tiles", code, s)
@@ -187,6 +187,8 @@ class _Checker:
             self.value(value, s, "b1" if isinstance(s, Multiply) and value is s.add else "i64")
         if isinstance(s, Multiply) and not (0 < s.height and 0 < s.vectors):
             self.fail("a tile has rows and vectors", f"{s.height} x {s.vectors}", s)
+        if isinstance(s, Multiply) and s.keep and (s.pitch is None or s.ahead is not None):
+            self.fail("a tile that keeps what it reads has a pitch, and nothing ahead", f"{s.pitch}, {s.ahead}", s)
 
     def store(self, s: Store) -> None:
         self.value(s.value, s)

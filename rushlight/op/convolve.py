@@ -51,6 +51,7 @@ OUTS = 128               # outputs that are worth packing their windows once mor
 MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel are a matrix product
 MANY_CHANNELS = 96       # and channels from which they are, whatever the pixels
 LONG_PRODUCT = 256       # channels up to which ops behind a product gain more in a kernel than the product does
+WHOLE_IMAGE = 128        # pixels from which several images are a product each: tiles cross from none into the next
 FEW_OUTS = 8             # and outputs, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
@@ -288,6 +289,8 @@ def product_steps(
     d, h, w = walk.axes
     s, r, size = walk.source, walk.result, tile.size
     if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
+        return None
+    if walk.images > 1 and w.count < WHOLE_IMAGE:
         return None
     left = Matrix(weights.slot, weights.out, weights.channel)
     right = Matrix((s.slot, s.offset * size), s.channel, 1, s.image)

@@ -10,7 +10,14 @@ from __future__ import annotations
 import functools
 
 from .. import _C
-from ..codegen.schedule.cpu_contraction import CHUNK, ITEMS, PACK_GRAIN, TILED_SIDE, TILED_WORK, product_parts
+from ..codegen.schedule.cpu_contraction import (
+    CHUNK,
+    PACK_GRAIN,
+    TILED_SIDE,
+    TILED_WORK,
+    items_for_threads,
+    product_parts,
+)
 from ..codegen.schedule.cpu_product import SPAN_SLICE, SPAN_STRIPS, TOGETHER, Blocking, product_nest, span_pack_nest
 from .gemm import SIZES
 from .gemm_padded import Matrix
@@ -29,9 +36,7 @@ def span_steps(
     cut = Blocking(code)
     strips, lines = -(-n // cut.width), -(-m // cut.height)
     own = lines <= SPAN_STRIPS
-    # Every part packs the rows once more, so there are as many as the threads ask for; that changes no result.
-    threads = _C.get_num_threads()
-    items = 1 if threads == 1 else min(ITEMS, 2 * threads)
+    items = items_for_threads()
     block, blocks, part, parts = product_parts(lines, strips, k, m * n * k, 1, own, items, SPAN_SLICE, SPAN_STRIPS)
     params = [m, n, k, a.row, a.col, c.row, 0, 0, 0, block * cut.height, blocks, part, parts]
     params += [b.col, b.row] if own else []

@@ -86,12 +86,22 @@ class Interpreter:
         rows, columns, depth = self.numbers(s.rows, s.columns, s.depth)
         pitch = -(-s.height // self.lanes) * self.lanes if s.pitch is None else int(self.value(s.pitch))
         a, b, c = (self.arrays[k] for k in (s.a, s.b, s.c))
+        if s.keep is not None:
+            self.keep(s, a[a_at:], pitch, b[b_at:], b_step, depth)
         for r in range(rows):
             for j in range(columns):
                 total = c[c_at + r * c_step + j] if self.value(s.add) else c.dtype.type(0)
                 for k in range(depth):
                     total += a[a_at + k * pitch + r] * b[b_at + k * b_step + j]
                 c[c_at + r * c_step + j] = total
+
+    def keep(self, s: Multiply, a, pitch: int, b, b_step: int, depth: int) -> None:
+        packed, width = -(-s.height // self.lanes) * self.lanes, s.vectors * self.lanes
+        left_at, right_at = self.numbers(s.keep[1], s.keep[3])
+        for k in range(depth):
+            for to, at, source, many in ((s.keep[0], left_at + k * packed, a[k * pitch :], s.height),
+                                         (s.keep[2], right_at + k * width, b[k * b_step :], width)):  # fmt: skip
+                self.arrays[to][at : at + many] = source[:many].copy()
 
     def reduce(self, s: Reduce) -> None:
         start, stop = int(self.value(s.start)), int(self.value(s.stop))

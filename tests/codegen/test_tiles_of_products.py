@@ -262,6 +262,46 @@ def test_asking_for_what_is_read_later_changes_no_result() -> None:
     assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
 
 
+@pytest.mark.parametrize("left_turned", [False, True])
+def test_operands_that_the_first_tiles_pack_where_they_lie(left_turned: bool) -> None:
+    """With 16-byte vectors, on every machine: whole strips, and what is left over of rows and columns."""
+    cut = Blocking("f32", 128)
+    nest = product_nest("f32", None, "own", 128)
+    assert "kept in" in str(nest) and "kept in" not in str(product_nest("f32", None, "own", 256))
+    random = np.random.default_rng(8)
+    for m, n, parts in ((cut.height - 1, 40, 1), (2 * cut.height + 3, 3 * cut.width + 5, 2), (cut.height, 7, 1)):
+        k, strips = 6, -(-n // cut.width)
+        a, b = (random.integers(-9, 9, size).astype("f4") for size in ((m, k), (k, n)))
+        out = np.full(m * n, np.nan, "f4")
+        part = -(-strips // parts)
+        params = [m, n, k, *((1, m) if left_turned else (k, 1)), n, 0, 0, 0, 4 * cut.height, 1, part, parts, 1, n]
+        left = np.ascontiguousarray(a.T if left_turned else a).ravel()
+        Interpreter(nest, [left, b.ravel(), out], params, cut.lanes).run(0, parts)
+        assert (out.reshape(m, n) == a @ b).all()
+
+
+@pytest.mark.skipif(Blocking("f32").lanes != 4, reason="tiles that keep what they read are for 16-byte vectors")
+@pytest.mark.parametrize("code", ["f32", "f64"])
+def test_a_tile_keeps_what_it_read_packed(code: str) -> None:
+    cut, dtype, random = Blocking(code), {"f32": "f4", "f64": "f8"}[code], np.random.default_rng(9)
+    a, b = random.integers(-9, 9, (7, 20)).astype(dtype), random.integers(-9, 9, (7, 50)).astype(dtype)
+    left, right = np.full((7, cut.pitch), np.nan, dtype), np.full((7, cut.width), np.nan, dtype)
+    number, zero = (lambda n: const(n, "i64")), const(0, "i64")
+    tile = Multiply(
+        0, number(3), 1, number(5), number(50), 4, zero, number(cut.width), number(cut.height), number(cut.width),
+        number(7), const(True, "b1"), cut.height, cut.vectors, number(20), keep=(2, zero, 3, zero),
+    )  # fmt: skip
+    nest = Nest("keeping", operands([code] * 4, [code]), (), rows(tile))
+    out = np.ones((cut.height, cut.width), dtype)
+    run(nest, [a, b, left, right, out], [], [(0, 1)])
+    assert (left == a[:, 3 : 3 + cut.height]).all() and (right == b[:, 5 : 5 + cut.width]).all()
+    assert (out == 1 + left.T @ right).all()
+    with pytest.raises(IllegalNest, match="pitch"):
+        fields = [getattr(tile, name) for name in tile.fields]
+        fields[tile.fields.index("pitch")] = None
+        verify(Nest("wrong", operands([code] * 4, [code]), (), rows(Multiply(*fields))))
+
+
 @pytest.mark.parametrize("target", ["x86-64-avx2", "x86-64-avx512"])
 def test_wide_processors_ask_for_the_next_strip(target: str) -> None:
     """In the loop that multiplies: strips come from further away than the second cache."""

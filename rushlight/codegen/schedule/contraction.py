@@ -54,8 +54,9 @@ def result_of(lowered: Lowered, placed: Sequence[Placed], total: Value) -> Value
     return cast(values[0], lowered.outs[0])
 
 
-def parts_of(lowered: Lowered) -> Parts | None:
-    """The groups of ranges; None where this is no contraction, or no product of matrices one range each."""
+def parts_of(lowered: Lowered, splits: bool = False) -> Parts | None:
+    """The groups of ranges; None where this is no contraction, or no product of matrices one range each. `splits`: of
+    two ranges of rows or columns the outer one may be that of batches, which one factor does not have."""
     folding = lowered.folding
     if folding is None or folding.factors is None or not lowered.aligned or len(lowered.outs) != 1:
         return None
@@ -68,6 +69,9 @@ def parts_of(lowered: Lowered) -> Parts | None:
     if set(left) & set(right) or set(late) & {*left, *right} or not left or not right:
         return None
     groups = grouped(lowered, left, right)
+    for lines in groups[1:3] if splits and not groups[0] else ():
+        if len(lines) == 2 and not groups[0]:
+            groups[0].append(lines.pop(0))
     if any(len(g) > 1 for g in groups):
         return None
     batch, rows, columns, deep = (g[0] if g else Axis(1, (0,) * count, 0) for g in groups)

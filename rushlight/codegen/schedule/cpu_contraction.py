@@ -22,6 +22,7 @@ from .cpu_factor import Factor, stride_class
 from .cpu_fold import given_bits, given_names
 from .cpu_product import (
     BLOCK_STRIPS,
+    OWN_STRIPS as OWN_LINES,
     SLICE,
     TOGETHER,
     Blocking,
@@ -70,7 +71,7 @@ def schedule_contraction(lowered: Lowered) -> Schedule | None:
     """The launches of a contraction in tiles; None where it is better folded."""
     if lowered.folding is None or lowered.folding.factors is None or lowered.folding.compute not in ELEMENTS:
         return None
-    parts = parts_of(lowered)
+    parts = parts_of(lowered, splits=True)
     if parts is None or not pays(parts):
         return None
     return Tiled(lowered, parts).schedule()
@@ -140,11 +141,14 @@ class Tiled:
         batch, m, n, k = p.sizes
         strips, lines = -(-n // cut.width), -(-m // cut.height)
         # One block holds all rows: nobody else wants the strips a part packs.
-        own = bool(lines <= BLOCK_STRIPS) and not packs_apart()
         right = p.right[0]
+        keeps = cut.is_narrow and self.right is None and bool(p.columns.strides[right] == 1)
+        own = bool(lines <= (OWN_LINES if keeps else BLOCK_STRIPS)) and not packs_apart()
         direct = own and self.right is None and p.columns.strides[right] == 1 and bool(m <= DIRECT_ROWS)
         form = "direct" if direct else "own" if own else "packed"
-        block, blocks, part, parts = product_parts(lines, strips, k, m * n * k, batch, own)
+        block, blocks, part, parts = product_parts(
+            lines, strips, k, m * n * k, batch, own, items_for_threads(), SLICE, OWN_LINES if own else BLOCK_STRIPS
+        )
         shared = 1 if all(p.batch.strides[r] == 0 for r in p.right) else batch
         finish = self.finish()
         row, step = p.rows.other, p.batch.other
@@ -207,6 +211,15 @@ class Tiled:
         )  # fmt: skip
 
 
+def items_for_threads() -> int:
+    """Parts that are worth their cost: each packs what the others pack too. Plans are made for a number of threads, and
+    how a product is cut changes no result."""
+    from ..._C import get_num_threads  # noqa: PLC0415 - schedules for other machines need no core
+
+    threads = get_num_threads()
+    return 1 if threads == 1 else min(ITEMS, 2 * threads)
+
+
 def product_parts(
     lines: int, strips: int, k: int, work: int, batch: int, own: bool, items: int = ITEMS,
     longest: int = SLICE, most_lines: int = BLOCK_STRIPS,
@@ -217,7 +230,8 @@ def product_parts(
     # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
     least = PART_STRIPS if not own else 1 if k <= longest else OWN_STRIPS
     chunks = larger(1, work // CHUNK)
-    most = 4 if not own or strips // least * batch < 2 else 1       # blocks that are there for threads to share
+    # blocks that are there for threads to share
+    most = 4 if not own or (items > 1 and strips // least * batch < 2) else 1
     blocks = larger(-(-lines // most_lines), smaller(smaller(-(-lines // BLOCK_LINES), most), chunks))
     block = -(-lines // blocks)
     blocks = -(-lines // block)

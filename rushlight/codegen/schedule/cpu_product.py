@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...loops.expr import Value, const, eq, ge, gt, idiv, irem, load, max_, min_, ne, or_, var
+from ...loops.expr import Value, and_, const, eq, ge, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from ..targets import vector_bits
 from ..tile_functions import ELEMENTS, LINE, UNROLL
@@ -22,6 +22,7 @@ SLICE = 512              # values of k whose sums stay in registers
 DIRECT_SLICE = 32        # the same where the right operand is read where it lies: rows of it that are read side by side
 # strips of columns that are packed at a time: rows of the right operand are read in longer runs
 TOGETHER = 4
+OWN_STRIPS = 32          # the most where columns are packed by the first rows that meet them (16-byte vectors)
 BLOCK_STRIPS = 12        # strips of rows in a block: what a thread packs of the left operand at a time
 # The same of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
 SPAN_STRIPS, SPAN_SLICE = 32, 512
@@ -142,6 +143,7 @@ class _Product:
     more_params: tuple[str, ...] = ()
     most_strips = BLOCK_STRIPS
     longest = SLICE
+    may_keep = True
 
     def __init__(
         self, cut: Blocking, code: str, finish: Finish | None, form: str,
@@ -151,6 +153,8 @@ class _Product:
         self.slice = DIRECT_SLICE if form == "direct" else self.longest
         self.own = form != "packed"
         self.asks = not cut.is_narrow
+        # packed columns are what the first rows that meet them leave behind
+        self.keeps = self.may_keep and cut.is_narrow and form == "own" and right is None
         self.factors, self.given = (left, right if self.own else None), given
         self.read = [
             *((code,) if left is None else left.codes),
@@ -174,7 +178,8 @@ class _Product:
             *[name for f in self.factors if f is not None for name in f.params],
             *self.given,
         )
-        stack = [Operand(self.code, self.most_strips * self.slice * self.cut.pitch)]
+        most = OWN_STRIPS if self.keeps else self.most_strips
+        stack = [Operand(self.code, most * self.slice * self.cut.pitch)]
         stack += [Operand(self.code, TOGETHER * self.slice * self.cut.width)] if self.own else []
         if any(f is not None for f in self.factors):
             stack.append(Operand(self.code, max(self.cut.height, self.cut.width) * self.slice))
@@ -189,8 +194,8 @@ class _Product:
             *self.slices(),
             For("slice", ZERO, var("slices"), (
                 *self.slice_places(),
-                If(or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice))),
-                   tuple(self.pack_rows())),
+                Local("fresh", or_(or_(eq(var("i"), BEGIN), eq(var("j0"), ZERO)), gt(var("k"), number(self.slice)))),
+                *self.fresh_rows(),
                 self.columns(),
             )),
         )  # fmt: skip
@@ -210,6 +215,33 @@ class _Product:
             Local("k0", var("slice") * var("even")),
             Local("deep", min_(var("even"), var("k") - var("k0"))),
         ]
+
+    def fresh_rows(self) -> list[Statement]:
+        """Rows of a block, unless they are there: packed before they are used, or by the tiles that use them first,
+        where rows are neighbours in memory (`in_place`). The first and the last few are packed before all the same."""
+        packed, fresh = tuple(self.pack_rows()), var("fresh", "b1")
+        if not self.keeps or self.factors[0] is not None:
+            return [If(fresh, packed)]
+        start = var("matrix") * var("batch_a") + var("i0") + var("k0") * var("step")
+        apart = number(self.slice * self.cut.pitch)
+        rest = idiv(var("high"), self.height)
+
+        def some(strip: Value) -> Pack:
+            return Pack(
+                0, start + strip * self.height, ONE, var("step"), self.left, strip * apart, apart,
+                var("high") - strip * self.height, var("deep"), ONE, self.cut.height,
+            )  # fmt: skip
+
+        few = (some(ZERO), If(lt(rest, var("row_strips")), (some(rest),)))
+        whole = ge(var("n"), (var("j0") + ONE) * self.width)
+        return [
+            Local("in_place", and_(and_(eq(var("line"), ONE), whole), and_(fresh, self.is_run()))),
+            If(fresh, (If(var("in_place", "b1"), few, packed),)),
+        ]
+
+    def is_run(self) -> Value:
+        """Whether columns are neighbours where they lie, and a whole tile of rows meets them."""
+        return and_(eq(var("right_line"), ONE), ge(var("high"), self.height))
 
     def pack_rows(self) -> list[Statement]:
         """The block's rows of the left operand, one slice of k. The next part of the columns finds them there,
@@ -239,6 +271,8 @@ class _Product:
             place = (var("j") - var("g0")) * number(self.slice * self.cut.width)
             inside = self.tiles("s", self.strip, place, self.width)
             body = (*self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
+            if self.keeps:
+                body = (If(self.is_run(), (For("j", var("g0"), var("g0") + var("some"), self.kept_strip()),), body),)
         if self.form == "direct":    # strips that are not whole would be read past the end of memory
             at = var("matrix") * var("batch_b") + var("k0") * var("right_step") + var("d") * self.width
             whole = For("d", var("g0"), var("g0") + var("some"), (self.tiles("t", self.b, at, var("right_step"), "d"),))
@@ -265,7 +299,9 @@ class _Product:
             done = If(ge(wide, most), (whole,), (done,))
         return [If(ge(var("k0") + var("deep"), var("k")), (done,))]
 
-    def tiles(self, name: str, right: int, at: Value, step: Value, strip: str = "j", asks: bool = False) -> For:
+    def tiles(
+        self, name: str, right: int, at: Value, step: Value, strip: str = "j", asks: bool = False, first: Value = ZERO
+    ) -> For:
         """All rows times the strip that begins at element `at` of operand `right`; the first few of them ask for the
         strip after it, which would come too late when it is read: it lies further away than in the second cache."""
         later = None
@@ -273,7 +309,7 @@ class _Product:
             line = LINE // ELEMENTS[self.code][1] // UNROLL       # elements asked for, by value of k
             passes = self.cut.width // line
             later = at + var("k") * self.width + min_(var(name), number(passes - 1)) * var("deep") * number(line)
-        return For(name, ZERO, var("row_strips"), (self.tile(var(name), var(strip), right, at, step, later),))
+        return For(name, first, var("row_strips"), (self.tile(var(name), var(strip), right, at, step, later),))
 
     def pack_strips(self) -> list[Statement]:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
@@ -289,16 +325,47 @@ class _Product:
             self.cut.width,
         )]  # fmt: skip
 
+    def kept_strip(self) -> tuple[Statement, ...]:
+        """A strip whose columns are neighbours where they lie: the first rows meet it there and leave it packed."""
+        first, whole = var("j") * self.width, ge(var("n"), (var("j") + ONE) * self.width)
+        at = var("matrix") * var("batch_b") + first + var("k0") * var("right_step")
+        plain = self.tile(ZERO, var("j"), self.strip, ZERO, self.width)
+        kept = self.tile(
+            ZERO, var("j"), self.b, at, var("right_step"), keep=(self.left, ZERO, self.strip, ZERO)
+        )
+        pack = Pack(
+            self.b, at, ONE, var("right_step"), self.strip, ZERO, ZERO, var("n") - first, var("deep"), ONE,
+            self.cut.width,
+        )  # fmt: skip
+        first_tile, others = If(whole, (kept,), (pack, plain)), self.tiles("s", self.strip, ZERO, self.width, first=ONE)
+        if self.factors[0] is not None:
+            return first_tile, others
+        left = var("matrix") * var("batch_a") + var("i0") + var("r") * self.height + var("k0") * var("step")
+        packed = var("r") * number(self.slice * self.cut.pitch)
+        tile = self.tile(
+            var("r"), var("j"), self.strip, ZERO, self.width, keep=(self.left, packed, self.strip, ZERO),
+            source=(0, left, var("step")),
+        )  # fmt: skip
+        rest = idiv(var("high"), self.height)
+        last = self.tile(rest, var("j"), self.strip, ZERO, self.width)
+        own = (For("r", ONE, rest, (tile,)), If(lt(rest, var("row_strips")), (last,)))
+        return first_tile, If(and_(var("in_place", "b1"), eq(var("j"), var("j0"))), own, (others,))
+
     def tile(
-        self, s: Value, j: Value, right: int, right_at: Value, right_step: Value, later: Value | None = None
-    ) -> Multiply:
+        self, s: Value, j: Value, right: int, right_at: Value, right_step: Value, later: Value | None = None,
+        keep: tuple[int, Value, int, Value] | None = None, source: tuple[int, Value, Value] | None = None,
+    ) -> Multiply:  # fmt: skip
         """One tile of the result."""
         corner = (var("i0") + s * self.height, j * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
+        left, left_at, pitch = source or (
+            self.left, s * number(self.slice * self.cut.pitch), None if keep is None else number(self.cut.pitch)
+        )  # fmt: skip
         return Multiply(
-            self.left, s * number(self.slice * self.cut.pitch), right, right_at, right_step, self.c, at, var("row"),
-            high, wide, var("deep"), ne(var("k0"), ZERO), self.cut.height, self.cut.vectors, ahead=later,
+            left, left_at, right, right_at, right_step, self.c, at, var("row"),
+            high, wide, var("deep"), ne(var("k0"), ZERO), self.cut.height, self.cut.vectors,
+            pitch, later, keep,
         )  # fmt: skip
 
 
@@ -308,6 +375,7 @@ class _SpanProduct(_Product):
     more_params = SPAN_PARAMS
     most_strips = SPAN_STRIPS
     longest = SPAN_SLICE
+    may_keep = False
 
     def slices(self) -> list[Statement]:
         span, most = var("span"), number(self.slice)
