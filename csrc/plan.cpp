@@ -1,6 +1,8 @@
 // The executor that replays plans. Python builds them through extras/plan_face.cpp.
 #include "plan.h"
 
+#include <alloca.h>
+
 #include <chrono>
 #include <utility>
 
@@ -38,6 +40,7 @@ PlanObject* plan_copy(PlanObject* plan) {
   copy->outputs = share(plan->outputs);
   copy->wrap = share(plan->wrap);
   copy->on_error = share(plan->on_error);
+  copy->scratch_bytes = plan->scratch_bytes;
   copy->single = plan->single;
   copy->traced = plan->traced;
   copy->requires_grad = plan->requires_grad;
@@ -72,6 +75,7 @@ PlanObject* plan_for_shape(PlanObject* plan, int64_t* registers) {
 namespace {
 
 constexpr int kMaxOperands = kMaxDims * 4;   // of one step
+constexpr size_t kAlignment = 64;            // of fresh memory
 
 struct Launch {
   Kernel kernel;
@@ -153,14 +157,15 @@ bool refuse_device(const PlanObject* plan, const Tensor* t) {
   return false;
 }
 
-bool run_step(PlanObject* plan, const Step& step, Tensor** all) {
+bool run_step(PlanObject* plan, const Step& step, Tensor** all, char* scratch) {
   if (step.callable) return call_python(step, all);
   char* ptrs[kMaxOperands];
   int n = static_cast<int>(step.operands.size());
   if (n > kMaxOperands) return PyErr_SetString(PyExc_RuntimeError, "plan: too many operands in one step"), false;
   for (int i = 0; i < n; i++) {
     const Operand& o = step.operands[i];
-    if (o.slot < 0) ptrs[i] = const_cast<char*>(step.constants.data()) + o.byte_offset;
+    if (o.slot == kScratch) ptrs[i] = scratch + o.byte_offset;
+    else if (o.slot < 0) ptrs[i] = const_cast<char*>(step.constants.data()) + o.byte_offset;
     else if (!all[o.slot]->numel && !step.handle)
       ptrs[i] = nothing;  // kernels may load element 0 before they select it away
     else if (all[o.slot]->storage->device.type != plan->device.type) return refuse_device(plan, all[o.slot]);
@@ -298,12 +303,17 @@ PyObject* plan_run(PlanObject* plan, Tensor** inputs, int num_inputs, Tensor** g
   Tensor** slots = all + num_inputs;
   for (int i = 0; i < num_slots; i++) slots[i] = nullptr;
   if (plan->generic) plan->generic->busy = true;
+  char* scratch = nullptr;
+  if (plan->scratch_bytes) {
+    auto start = reinterpret_cast<uintptr_t>(alloca(static_cast<size_t>(plan->scratch_bytes) + kAlignment));
+    scratch = reinterpret_cast<char*>((start + kAlignment - 1) / kAlignment * kAlignment);
+  }
   bool ok = make_results(plan, all, given);
   if (ok && kDevices[plan->device.type].has_data)
     for (size_t k = 0; ok && k < plan->steps->size(); k++) {
       const Step& step = (*plan->steps)[k];
       int64_t start = __builtin_expect(step_times != nullptr, 0) ? now_ns() : 0;
-      ok = make_temporaries(plan, step, slots) && run_step(plan, step, all) && free_temporaries(step, slots);
+      ok = make_temporaries(plan, step, slots) && run_step(plan, step, all, scratch) && free_temporaries(step, slots);
       if (__builtin_expect(step_times != nullptr, 0)) step_times->push_back(now_ns() - start);
     }
   PyObject* result = ok ? plan_result(plan, slots) : nullptr;

@@ -25,9 +25,12 @@ struct Slot {
 };
 
 struct Operand {
-  int slot;                          // < num_inputs: input; else num_inputs + index in slots
+  int slot;                          // < num_inputs: input; else num_inputs + index in slots; kConstant, kScratch
   int64_t byte_offset;
 };
+constexpr int kConstant = -1;        // in the step's `constants`
+constexpr int kScratch = -2;         // in the memory that a small plan has for all its temporaries
+constexpr int64_t kMostScratch = 1 << 14;
 
 struct Step {
   Kernel kernel = nullptr;
@@ -68,6 +71,7 @@ struct PlanObject {
   PyObject* parts;    // null, or (steps, on_error) as Python gave them: kept for those who put plans together
   PyObject* wrap;                    // null, or callable making the result from a tuple (named tuples)
   PyObject* on_error;                // callable(code) raising, for error_slot
+  int64_t scratch_bytes;             // of small temporaries, which are no tensors then; on the stack of a run
   bool single;                       // return the one output bare
   bool traced;                       // its numbers come from a program: `on_error` knows those of another call
   bool requires_grad;                // fresh outputs are leaves that want a gradient (factories)

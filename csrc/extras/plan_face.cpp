@@ -131,6 +131,41 @@ static void set_lifetimes(PlanObject* plan) {
   }
 }
 
+static int64_t bytes_of(const Slot& slot) {      // -1 where it is too large, or empty
+  int64_t span = 1;
+  for (size_t d = 0; d < slot.sizes.size(); d++) {
+    int64_t size = slot.sizes[d], stride = slot.strides.empty() ? 1 : slot.strides[d];
+    if (size <= 0 || size > kMostScratch || stride < 0 || stride > kMostScratch) return -1;
+    span = slot.strides.empty() ? span * size : span + (size - 1) * stride;
+    if (span > kMostScratch) return -1;
+  }
+  return span * itemsize(slot.dtype);
+}
+
+// Small temporaries of a plan of kernels lie side by side in one piece of memory: making a tensor of each takes longer
+// than such kernels run.
+static void place_small(PlanObject* plan) {
+  if (plan->device.type != kCPU) return;
+  int64_t total = 0;
+  std::vector<int64_t> places(plan->slots->size(), -1);
+  for (size_t i = 0; i < places.size(); i++) {
+    const Slot& slot = (*plan->slots)[i];
+    if (slot.kind != SlotKind::Temp) continue;
+    int64_t bytes = bytes_of(slot);
+    if (bytes < 0) return;
+    places[i] = total;
+    total = (total + bytes + 63) / 64 * 64;
+    if (total > kMostScratch) return;
+  }
+  for (const Step& step : *plan->steps)
+    if (step.callable || step.handle || step.error_slot >= plan->num_inputs) return;
+  if (!total) return;
+  for (Step& step : *plan->steps)
+    for (Operand& o : step.operands)
+      if (int i = o.slot - plan->num_inputs; i >= 0 && places[i] >= 0) o = {kScratch, places[i] + o.byte_offset};
+  plan->scratch_bytes = total;
+}
+
 static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"num_inputs", "device", "slots", "steps", "single", "wrap", "on_error", nullptr};
   int num_inputs, single = 1;
@@ -175,6 +210,7 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
     if (!result && (slot.source < 0 || own >= 0))
       return PyErr_Format(PyExc_ValueError, "Plan: slot source %d out of range", slot.source), nullptr;
   }
+  if (reader.patches.empty()) place_small(plan);
   set_lifetimes(plan);
   if (keeps_parts && !(plan->parts = PyTuple_Pack(2, steps, on_error))) return nullptr;
   if (!reader.patches.empty()) {

@@ -15,6 +15,9 @@ static PyObject* name_compiled;
 static PyObject* name_call;
 static PyObject* name_getattr;
 static PyObject* name_getattribute;
+static PyObject* name_run;
+static PyObject* name_modules;
+static PyObject* name_original;
 static PyObject* hook_names[4];    // dicts of every module that must be empty
 static PyObject* table_names[3];   // where registered attributes live
 static PyObject* global_hooks;     // a tuple of dicts that must be empty, set once by Python
@@ -71,6 +74,37 @@ static PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   return result;
 }
 
+// What a compiled module runs instead of its original's forward (`_run`, a pair whose first is that, or None); null
+// where Python is to say what a call does: before the first one, and with hooks.
+static PyObject* compiled_forward(PyObject* dict) {
+  PyObject* run = PyDict_GetItemWithError(dict, name_run);
+  if (!run || !PyTuple_CheckExact(run) || PyTuple_GET_SIZE(run) != 2 || PyTuple_GET_ITEM(run, 0) == Py_None)
+    return nullptr;
+  PyObject* modules = PyDict_GetItemWithError(dict, name_modules);
+  PyObject* original = modules && PyDict_Check(modules) ? PyDict_GetItemWithError(modules, name_original) : nullptr;
+  PyObject* own = original ? PyObject_GenericGetDict(original, nullptr) : nullptr;
+  if (!own) return nullptr;
+  bool hooked = is_hooked(own);
+  Py_DECREF(own);
+  return hooked ? nullptr : Py_NewRef(PyTuple_GET_ITEM(run, 0));
+}
+
+static PyObject* optimized_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* dict = PyObject_GenericGetDict(self, nullptr);
+  if (!dict) return nullptr;
+  PyObject* forward = compiled_forward(dict);
+  Py_DECREF(dict);
+  if (PyErr_Occurred()) {
+    Py_XDECREF(forward);
+    return nullptr;
+  }
+  if (!forward) return python_call(self, args, kwargs);
+  PyObject* result = PyObject_VectorcallDict(forward, PySequence_Fast_ITEMS(args),
+                                             static_cast<size_t>(PyTuple_GET_SIZE(args)), kwargs);
+  Py_DECREF(forward);
+  return result;
+}
+
 // As PyObject_GenericGetAttr, and then the tables of registered things, with no exception in between.
 static PyObject* module_getattro(PyObject* self, PyObject* name) {
   PyTypeObject* type = Py_TYPE(self);
@@ -118,6 +152,14 @@ static PyObject* quick_paths(PyObject*, PyObject* cls) {
   Py_RETURN_NONE;
 }
 
+// The same for the class of compiled modules, whose own `__call__` is asked where `compiled_forward` finds nothing.
+static PyObject* quick_optimized(PyObject*, PyObject* cls) {
+  if (!PyType_Check(cls)) return PyErr_SetString(PyExc_TypeError, "quick_optimized: expected a class"), nullptr;
+  auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  if (python_call && type->tp_call == python_call) type->tp_call = optimized_call;
+  Py_RETURN_NONE;
+}
+
 // Whether a call of a module does more than run its forward: hooks of its own or of all modules.
 static PyObject* module_is_hooked(PyObject*, PyObject* self) {
   PyObject* dict = PyObject_GenericGetDict(self, nullptr);
@@ -152,6 +194,7 @@ static PyMethodDef functions[] = {
     {"module_is_hooked", guarded<module_is_hooked>, METH_O, "whether a module has hooks, or all modules have"},
     {"quick_paths", guarded<quick_paths>, METH_O,
      "Let a subclass of nn.Module be called, and its registered attributes be read, quickly."},
+    {"quick_optimized", guarded<quick_optimized>, METH_O, "Let modules of the class of compiled ones run quickly."},
     {"set_module_class", guarded<set_module_class>, METH_VARARGS,
      "Tell the core which class nn.Module is, and its global hook dicts."},
     {nullptr}};
@@ -169,7 +212,12 @@ int init_quick_module(PyObject* module) {
   name_call = PyUnicode_InternFromString("__call__");
   name_getattr = PyUnicode_InternFromString("__getattr__");
   name_getattribute = PyUnicode_InternFromString("__getattribute__");
-  if (!name_forward || !name_call_impl || !name_compiled || !name_call || !name_getattr || !name_getattribute) return -1;
+  name_run = PyUnicode_InternFromString("_run");
+  name_modules = table_names[2];
+  name_original = PyUnicode_InternFromString("_orig_mod");
+  if (!name_forward || !name_call_impl || !name_compiled || !name_call || !name_getattr || !name_getattribute ||
+      !name_run || !name_original)
+    return -1;
   return PyModule_AddFunctions(module, functions);
 }
 

@@ -6,6 +6,8 @@
 #include "boundary.h"
 #include "plan.h"
 
+#include <structmember.h>
+
 namespace rl {
 namespace {
 
@@ -35,6 +37,7 @@ struct Kept {
 
 struct Region {
   PyObject_HEAD
+  vectorcallfunc vectorcall;
   Graph forward, backward;
   PyObject* make_backward;               // callable() -> what `read_graph` reads; asked when it is first needed
   PyObject* refuse;                      // callable(gradients, results): results whose history refuses to go on
@@ -195,6 +198,14 @@ PyObject* run(Graph& g, PyObject* const* inputs, Py_ssize_t count) {
 
 Region* as_region(PyObject* o) { return reinterpret_cast<Region*>(o); }
 
+struct Values {
+  std::vector<PyObject*> items;
+  ~Values() {
+    for (PyObject* o : items) Py_XDECREF(o);
+  }
+  bool add(PyObject* owned) { return owned && (items.push_back(owned), true); }
+};
+
 // --- recording ------------------------------------------------------------------------------------------------------
 
 // Node::sizes() of a region: sizes of the results that get a gradient, then their strides (-1: not dense).
@@ -265,15 +276,16 @@ bool detach_results(Region* r, PyObject* results, PyObject* const* inputs, Py_ss
   return true;
 }
 
-// region(inputs) -> (results that are the function's, ...) where inputs is a list
-PyObject* region_call(PyObject* self, PyObject* args, PyObject*) {
-  PyObject* list;
-  if (!PyArg_ParseTuple(args, "O!:Region", &PyList_Type, &list)) return nullptr;
+// region(inputs) -> [results that are the function's, ...] where inputs is a list
+PyObject* region_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  if (PyVectorcall_NARGS(nargsf) != 1 || !PyList_Check(args[0]) || (kwnames && PyTuple_GET_SIZE(kwnames)))
+    return PyErr_SetString(PyExc_TypeError, "Region: expected one list of inputs, and nothing else"), nullptr;
   Region* r = as_region(self);
-  Py_ssize_t count = PyList_GET_SIZE(list);
-  std::vector<PyObject*> inputs(PySequence_Fast_ITEMS(list), PySequence_Fast_ITEMS(list) + count);
-  Ref hold(PyList_GetSlice(list, 0, count));   // a graph that is a function may empty its list
-  if (!hold) return nullptr;
+  Values hold;   // a graph that is a function may empty its list
+  Py_ssize_t count = PyList_GET_SIZE(args[0]);
+  hold.items.reserve(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; i++) hold.add(Py_NewRef(PyList_GET_ITEM(args[0], i)));
+  const std::vector<PyObject*>& inputs = hold.items;
   bool records = false;
   if (thread_state().grad_enabled)
     for (bool wants : *r->differentiable) records |= wants;
@@ -321,14 +333,6 @@ PyObject* laid_out(Node* n, uint32_t i, PyObject* grad, uint32_t dims) {
   Ref copy(as_object(tensor_empty(g->sizes(), is_dense ? strides : nullptr, g->ndim, g->dtype, g->device)));
   return copy ? call_role(Role::CopyInto, copy.p, grad) : nullptr;
 }
-
-struct Values {
-  std::vector<PyObject*> items;
-  ~Values() {
-    for (PyObject* o : items) Py_XDECREF(o);
-  }
-  bool add(PyObject* owned) { return owned && (items.push_back(owned), true); }
-};
 
 PyObject* gradients_of(Region* r, Node* n, PyObject** grads) {
   GradModeGuard no_grad(false);
@@ -397,6 +401,7 @@ PyObject* region_new(PyTypeObject* type, PyObject* args, PyObject*) {
   Ref result(type->tp_alloc(type, 0));
   if (!result) return nullptr;
   Region* r = as_region(result.p);
+  r->vectorcall = guarded<region_call>;
   new (&r->forward) Graph;
   new (&r->backward) Graph;
   r->differentiable = new std::vector<bool>;
@@ -451,15 +456,18 @@ void region_dealloc(PyObject* self) {
 PyObject* region_true(PyObject*, void*) { Py_RETURN_TRUE; }
 
 PyGetSetDef getset[] = {{"_boxed_call", region_true, nullptr, "its arguments are one list", nullptr}, {}};
+PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Region, vectorcall), READONLY, nullptr}, {}};
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(guarded<region_new>)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(region_dealloc)},
                        {Py_tp_traverse, reinterpret_cast<void*>(region_traverse)},
                        {Py_tp_clear, reinterpret_cast<void*>(region_clear)},
-                       {Py_tp_call, reinterpret_cast<void*>(guarded<region_call>)},
+                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                        {Py_tp_getset, getset},
+                       {Py_tp_members, members},
                        {Py_tp_doc, const_cast<char*>("A compiled forward and backward: one node on the tape.")},
                        {0, nullptr}};
-PyType_Spec spec = {"rushlight._C.Region", sizeof(Region), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+PyType_Spec spec = {"rushlight._C.Region", sizeof(Region), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
 
 }  // namespace
 

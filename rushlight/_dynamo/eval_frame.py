@@ -225,3 +225,6 @@ class OptimizedModule(Module):
 
     def __reduce__(self) -> tuple:
         return type(self), (self._modules["_orig_mod"], self.__dict__["_choices"])
+
+
+_C.quick_optimized(OptimizedModule)

@@ -16,6 +16,7 @@ _F = TypeVar("_F", bound=Callable)
 CO_GENERATOR = 0x20   # in a code object's flags
 is_grad_enabled = _C.is_grad_enabled
 is_inference_mode_enabled = _C.is_inference_mode_enabled
+_set_grad_enabled, _new = _C._set_grad_enabled, object.__new__      # looked up once: a small network is entered often
 
 
 def is_generator_function(function: Any) -> bool:
@@ -86,18 +87,18 @@ class _Bare(ModeContext):
     @overload
     def __new__(cls, orig_func: _F) -> _F: ...
     def __new__(cls, orig_func: Callable | None = None) -> Any:
-        return super().__new__(cls) if orig_func is None else cls()(orig_func)
+        return _new(cls) if orig_func is None else cls()(orig_func)
 
 
 class _SwitchGrad(_Bare):
     enabled: bool
 
     def __enter__(self) -> None:
-        self.previous = _C.is_grad_enabled()
-        _C._set_grad_enabled(self.enabled)
+        self.previous = is_grad_enabled()
+        _set_grad_enabled(self.enabled)
 
-    def __exit__(self, *exc: Any) -> None:
-        _C._set_grad_enabled(self.previous)
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        _set_grad_enabled(self.previous)
 
 
 class no_grad(_SwitchGrad):  # noqa: N801 (PyTorch's name)

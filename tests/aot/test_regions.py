@@ -136,3 +136,48 @@ def test_results_in_another_order_than_they_are_made_need_no_python(monkeypatch:
     for a, b in zip((got[0], got[1], got[3], *gradients(got)),
                     (expected[0], expected[1], expected[3], *gradients(expected)), strict=True):  # fmt: skip
         rl.testing.assert_close(a, b)
+
+
+def test_compiled_modules_follow_hooks_and_new_originals() -> None:
+    """Calls of a compiled module go straight to its code, but for what may change between them."""
+    first, second = nn.Linear(4, 3), nn.Linear(4, 2)
+    x = rl.randn(5, 4)
+    compiled = rl.compile(first, fullgraph=True)
+    for _ in range(2):
+        rl.testing.assert_close(compiled(x), first(x))
+    rl.testing.assert_close(compiled(input=x), first(x))
+    with pytest.raises(TypeError):
+        compiled(x, x)
+    seen: list[Any] = []
+    handle = first.register_forward_hook(lambda module, args, result: seen.append(result.shape))
+    compiled(x)
+    assert seen == [(5, 3)]
+    handle.remove()
+    compiled(x)
+    assert len(seen) == 1
+    compiled._orig_mod = second
+    assert compiled(x).shape == (5, 2)
+
+    class Counted(type(compiled)):
+        calls = 0
+
+        def __call__(self, *args: Any) -> Any:
+            self.__dict__["calls"] = self.calls + 1
+            return super().__call__(*args)
+
+    own = Counted(first)
+    own(x), own(x)
+    assert own.__dict__["calls"] == 2
+
+
+def test_a_region_takes_one_list() -> None:
+    x, w = given()
+    compiled = rl.compile(two_results, fullgraph=True)
+    compiled(x, w)
+    region = next(c.cell_contents for _, f in compiled.entries() for c in f.__closure__ or ())
+    assert len(region([x, w])) == 2
+    for wrong in (((x, w),), ([x, w], []), ()):
+        with pytest.raises(TypeError, match="one list"):
+            region(*wrong)
+    with pytest.raises(TypeError, match="nothing else"):
+        region([x, w], more=1)

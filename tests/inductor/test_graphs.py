@@ -233,3 +233,17 @@ def test_equal_calls_are_results_in_memory_of_their_own() -> None:
     a, b = rl.compile(lambda x: (x + 2, x + 2))(rl.ones(3))
     a.zero_()
     assert b.tolist() == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40, 4000])
+def test_temporaries_small_and_large(rows: int) -> None:
+    """Those of small plans lie in one piece of memory: none is where another still is."""
+
+    def chain(x, w, v):
+        a = x @ w
+        b = a.transpose(0, 1) @ a
+        c = (x.sum(1, keepdim=True) + a) @ v
+        return b @ v, c @ b, a.softmax(-1) @ v + c
+
+    x, w, v = rl.randn(rows, 6), rl.randn(6, 5), rl.randn(5, 5)
+    check(chain, x, w, v, rtol=1e-4, atol=1e-4)
