@@ -2,13 +2,16 @@
 
 Enters: the types of elements, sums and results, and how many elements a thread takes. Leaves: `Written` kernels of 256
 threads. A block has a tile of a row; rows of several tiles take three launches: the tiles' sums, the sums of those
-before each, and the running sums from there. Elements are read and written side by side and change hands in shared
+before each, and the running sums from there. Short rows have a warp each, whose threads read neighbours in vectors. Elements are read and written side by side and change hands in shared
 memory, so that a thread adds up neighbours. What is added to what depends on sizes alone.
 """
 
 from __future__ import annotations
 
-from .nvptx_written import THREADS, BlockText, Written
+from collections.abc import Iterator
+from typing import Any
+
+from .nvptx_written import THREADS, WARPS, BlockText, Written
 
 Form = tuple[str, str, str]
 SIZES = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
@@ -17,6 +20,7 @@ FORMS = {       # (elements, sums, results): what the sums are added as
     ("bf16", "f32", "bf16"): "f32", ("f16", "f32", "f16"): "f32", ("i32", "i64", "i64"): "u64",
 }  # fmt: skip
 MOST_ITEMS = {4: 16, 8: 8}       # elements that a thread takes, by the size of a sum
+MOST_OF_ROW = 8                  # elements of a short row that a thread takes
 
 
 class ScanText(BlockText):
@@ -70,11 +74,72 @@ class ScanText(BlockText):
     def add(self, a: str, b: str) -> str:
         return (self.d if self.size == 8 else self.r)(f"add.{self.kind}", a, b)
 
+    def vectors(self, base: str, width: int, first: str, length: str, whole: bool, exists: str) -> Iterator[tuple]:
+        """(the first element, how many there are, whether to move them) of the thread's elements, side by side: vectors
+        where rows are `whole` shares of threads and the tensor starts at a vector's place, else one by one."""
+        each = min(self.items, 4, 16 // width) if whole else 1
+        low = self.r("and.b32", self.r("cvt.u32.u64", base), str(each * width - 1))
+        aligned = self.p("and.pred", exists, self.p("setp.eq.u32", low, "0"))
+        other = self.p("and.pred", exists, self.p("setp.gt.u32", low, "0"))
+        for k in range(0, self.items, each):
+            inside = self.p("setp.lt.u32", self.r("add.u32", first, str(k)), length)
+            yield k, each, self.p("and.pred", inside, aligned)
+            if each > 1:
+                alone = self.p("and.pred", inside, other)
+                yield from [(k + n, 1, alone) for n in range(each)]
+
+    def load_row(self, start: str, *row: Any) -> list[str]:
+        """The thread's elements as sums; zeros where the row has no more."""
+        width = SIZES[self.code]
+        at = self.address(self.pointer(0), start, width)
+        found = [self.register({2: "h", 4: "r", 8: "d"}[width]) for _ in range(self.items)]
+        for one in found:
+            self.line(f"mov.b{8 * width} {one}, 0")
+        for k, count, inside in self.vectors(self.pointer(0), width, *row):
+            name, registers = vector(found[k : k + count], width)
+            self.line(f"@{inside} ld.global.{name} {registers}, [{at}+{k * width}]")
+        return [self.widened(value) for value in found]
+
+    def store_row(self, start: str, results: list[str], *row: Any) -> None:
+        width = SIZES[self.out_code]
+        to = self.address(self.pointer(1), start, width)
+        for k, count, inside in self.vectors(self.pointer(1), width, *row):
+            name, registers = vector(results[k : k + count], width)
+            self.line(f"@{inside} st.global.{name} [{to}+{k * width}], {registers}")
+
     def padded(self, index: str) -> str:
         """Where an element is in shared memory: with gaps, so that threads that take neighbours do not meet."""
         shift = self.items.bit_length() - 1
         moved = self.r("add.u32", index, self.r("shr.u32", index, str(shift))) if shift else index
         return self.spot("tile", moved, self.size)
+
+
+def vector(values: list[str], width: int) -> tuple[str, str]:
+    """What an instruction that moves these registers is called, and how it names them."""
+    if len(values) == 1:
+        return f"b{8 * width}", values[0]
+    return f"v{len(values)}.b{8 * width}", f"{{{', '.join(values)}}}"
+
+
+def running_rows(form: Form, items: int, whole: bool) -> Written:
+    """The running sums of rows of at most `items` elements for each thread of a warp; `whole`: of as many as threads
+    share without a rest."""
+
+    def text() -> str:
+        t = ScanText("scan_rows", 2, ("length", "number"), form, items)
+        length = t.small("length")
+        row = t.r("mad.lo.u32", t.block, str(WARPS), t.warp)
+        exists = t.p("setp.lt.u32", row, t.small("number"))
+        first = t.r("mul.lo.u32", t.lane, str(items))
+        start = t.r("mad.lo.u32", row, length, first)
+        sums: list[str] = []
+        for value in t.load_row(start, first, length, whole, exists):
+            sums.append(t.add(sums[-1], value) if sums else value)
+        before = t.before_in_warp(sums[-1], t.kind)
+        t.store_row(start, [t.narrowed(t.add(before, one)) for one in sums], first, length, whole, exists)
+        return t.finished()
+
+    return Written("scan_rows", ("length", "number"), 2, THREADS, text)
 
 
 def summing(form: Form, items: int) -> Written:
@@ -151,4 +216,4 @@ def running(form: Form, items: int, alone: bool) -> Written:
     return Written("scan_tiles", ("length", "tiles"), pointers, THREADS, text)
 
 
-__all__ = ["FORMS", "MOST_ITEMS", "SIZES", "running", "spine", "summing"]
+__all__ = ["FORMS", "MOST_ITEMS", "MOST_OF_ROW", "SIZES", "running", "running_rows", "spine", "summing"]

@@ -1,16 +1,22 @@
-"""Sorting on devices that load kernels written for blocks of threads (codegen/nvptx_sort.py): eight bits at a time.
+"""Sorting and selecting on devices that load kernels written for blocks of threads (codegen/nvptx_sort.py,
+nvptx_select.py).
 
 Enters: what radix_device.py works out about a sort. Leaves: the launches between the records' keys and the results: one
-where a row fits a block's shared memory, else for each digit counting, sums of counts, and dealing out.
+where a row fits a block's shared memory, else for each eight bits counting, sums of counts, and dealing out. Few records
+of a long row are selected first: digit by digit the last one that is wanted is found, then those up to it are collected.
 """
 
 from __future__ import annotations
 
+from ..codegen import nvptx_select as select
 from ..codegen.nvptx_sort import CHUNK, DIGIT_BITS, DIGITS, KERNELS, THREADS
 from ..codegen.schedule.launch import Launch, Temp
 
 MOST_ITEMS = {8: 16, 16: 16, 32: 16, 64: 8}      # records that a thread takes, by the bits of a key
 FEW_COUNTS = 4 * CHUNK                           # that one block sums up
+BLOCKS = 1056                                    # that keep a unit busy
+TILE = 4 * select.STEP                           # keys that are worth a block
+FEW = 8                                          # rows that are this many times longer than what is wanted of them
 
 
 def launch(name: str, form: tuple[int, ...], operands: tuple[int, ...], params: tuple[int, ...], extent: int) -> Launch:
@@ -48,4 +54,37 @@ def sort_steps(bits: int, number: int, length: int, first: int) -> tuple[list[La
     return launches, temps, now + 1
 
 
-__all__ = ["sort_steps"]
+def is_selected(bits: int, length: int, count: int) -> bool:
+    """Whether `count` records of a row are selected before they are sorted."""
+    return length > MOST_ITEMS[bits] * THREADS and count * FEW <= length
+
+
+def select_steps(bits: int, number: int, length: int, count: int, first: int) -> tuple[list[Launch], list[Temp], int]:
+    """The launches that put the first `count` records of each of `number` rows in order. The temporaries behind operand
+    `first`: the keys, the rows' records (zero at first), what blocks tally, the places in the row of those selected,
+    then those of `sort_steps`. The operand that has the numbers among those selected, in order."""
+    tiles = min(-(-length // TILE), -(-BLOCKS // number))
+    portion = -(-length // (tiles * select.STEP)) * select.STEP
+    tiles = -(-length // portion)
+    given, blocks = (length, tiles, portion), number * tiles
+    keys, records, tallies, places, sorted_keys = range(first, first + 5)
+
+    def step(name: str, operands: tuple[int, ...], params: tuple[int, ...], extent: int) -> Launch:
+        return Launch(("written select", name, bits), lambda: select.KERNELS[name](bits), operands, params, extent, 1)
+
+    launches = []
+    for digit, width in select.passes(bits):
+        taken = (*given, digit, digit + width, (1 << width) - 1)
+        launches.append(step("count", (keys, records), taken, blocks))
+        wanted = 0 if launches[1:] else count
+        launches.append(step("choose", (records,), (width, wanted), number))
+    launches.append(step("tally", (keys, records, tallies), given, blocks))
+    collected = (keys, records, tallies, sorted_keys, sorted_keys + 1, places)
+    launches.append(step("collect", collected, (*given, count), blocks))
+    sorting, temps, ordered = sort_steps(bits, number, count, sorted_keys)
+    own = [Temp(f"u{bits}", (number * length,)), Temp("u32", (number * select.RECORD,)),
+           Temp("u64", (blocks * select.TALLIES,)), Temp("u32", (number * count,))]  # fmt: skip
+    return [*launches, *sorting], [*own, *temps], ordered
+
+
+__all__ = ["is_selected", "select_steps", "sort_steps"]

@@ -1,4 +1,4 @@
-"""Sorting along long dims on devices of many threads, by the digits of the elements' keys.
+"""Sorting along long dims, and the first few of them, on devices of many threads, by the digits of the elements' keys.
 
 Enters: a tensor of a plugged-in device, a dim, how many elements are wanted, the order. Leaves: launches that write
 values and positions, stable in either direction, NaN last as the largest number. Keys are those of radix.py. Records of
@@ -18,7 +18,7 @@ from ..loops.expr import Value, and_, cast, const, idiv, irem, load, min_, shr, 
 from ..loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, rows
 from .indexed import contiguous_strides
 from .radix import BITS, key_code, key_of
-from .radix_blocks import sort_steps
+from .radix_blocks import is_selected, select_steps, sort_steps
 
 DIGIT_BITS = 4
 DIGIT = 1 << DIGIT_BITS
@@ -41,14 +41,23 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
         return None
     key, form = key_code(code), (code, len(others), descending)
     reads = [sizes[d] for d in others], [strides[d] for d in others]
-    if getattr(handlers.get(input.device.type), "loads_written", False):
+    outs = contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
+    numbers = (*reads[0], *reads[1], length, strides[dim])
+    given = (*reads[0], *reads[1], *[outs[d] for d in others], length, strides[dim], outs[dim], count)
+    written = getattr(handlers.get(input.device.type), "loads_written", False)
+    if written and is_selected(BITS[code], length, count):
+        launches, temps, ordered = select_steps(BITS[code], number, length, count, FIRST_TEMP)
+        keys, records, places = FIRST_TEMP, FIRST_TEMP + 1, FIRST_TEMP + 3
+        start = Launch(("select keys", form), lambda: keys_nest(*form, False), (0, keys), numbers, total, 1)
+        zero = Launch(("select zero",), zero_nest, (records,), (), product(temps[1].sizes), 1)
+        taken = Launch(("select take", form), lambda: take_nest(code, len(others), True), (0, ordered, places, 1, 2),
+                       given, number * count, 1)  # fmt: skip
+        return Schedule((start, zero, *launches, taken), tuple(temps))
+    if written:
         launches, temps, ordered = sort_steps(BITS[code], number, length, FIRST_TEMP)
     else:
         launches, temps, ordered = digit_steps(key, BITS[code], number, length)
-    start = Launch(("sort keys", form), lambda: keys_nest(*form), (0, FIRST_TEMP, FIRST_TEMP + 1),
-                   (*reads[0], *reads[1], length, strides[dim]), total, 1)  # fmt: skip
-    outs = contiguous_strides([count if d == dim else n for d, n in enumerate(sizes)])
-    given = (*reads[0], *reads[1], *[outs[d] for d in others], length, strides[dim], outs[dim], count)
+    start = Launch(("sort keys", form), lambda: keys_nest(*form), (0, FIRST_TEMP, FIRST_TEMP + 1), numbers, total, 1)
     taken = Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, ordered, 1, 2), given,
                    number * count, 1)  # fmt: skip
     return Schedule((start, *launches, taken), tuple(temps))
@@ -75,8 +84,8 @@ def digit_steps(key: str, bits: int, number: int, length: int) -> tuple[list[Lau
     return launches, temps, now + 1
 
 
-def keys_nest(code: str, rank: int, descending: bool) -> Nest:
-    """A record for each element, row by row."""
+def keys_nest(code: str, rank: int, descending: bool, placed: bool = True) -> Nest:
+    """A record for each element, row by row; without its place unless `placed`."""
     sizes, strides = names("n", rank), names("s", rank)
     row, j = idiv(var("i"), var("length")), irem(var("i"), var("length"))
     place = j * var("stride")
@@ -84,8 +93,13 @@ def keys_nest(code: str, rank: int, descending: bool) -> Nest:
         place = place + (irem(row, var(sizes[d])) if d else row) * var(strides[d])
         row = idiv(row, var(sizes[d])) if d else row
     stores = (Store(1, var("i"), key_of(load(0, place, code), descending)), Store(2, var("i"), cast(j, "u32")))
-    params = (*sizes, *strides, "length", "stride")
-    return Nest("sort_keys", operands([code], [key_code(code), "u32"]), params, rows(*stores))
+    params, codes = (*sizes, *strides, "length", "stride"), [key_code(code), "u32"]
+    kept = 2 if placed else 1
+    return Nest("sort_keys", operands([code], codes[:kept]), params, rows(*stores[:kept]))
+
+
+def zero_nest() -> Nest:
+    return Nest("select_zero", operands([], ["u32"]), (), rows(Store(0, var("i"), const(0, "u32"))))
 
 
 def piece_of_row() -> list[Statement]:
@@ -140,20 +154,25 @@ def deal_nest(key: str) -> Nest:
     return Nest("sort_deal", result, ("length", "pieces", "digit"), rows(*body))
 
 
-def take_nest(code: str, rank: int) -> Nest:
-    """The first elements of each row, and where they come from."""
+def take_nest(code: str, rank: int, selected: bool = False) -> Nest:
+    """The first elements of each row, and where they come from; `selected`: which is said of those that were."""
     sizes, reads, writes = names("n", rank), names("s", rank), names("o", rank)
     row, j = idiv(var("i"), var("count")), irem(var("i"), var("count"))
-    origin = cast(load(1, row * var("length") + j, "u32"), "i64")
+    if selected:
+        among = row * var("count") + cast(load(1, var("i"), "u32"), "i64")
+        origin = cast(load(2, among, "u32"), "i64")
+    else:
+        origin = cast(load(1, row * var("length") + j, "u32"), "i64")
+    out = 3 if selected else 2
     read, write, rest = var("origin") * var("stride"), j * var("out_stride"), row
     for d in range(rank - 1, -1, -1):
         at = irem(rest, var(sizes[d])) if d else rest
         read, write = read + at * var(reads[d]), write + at * var(writes[d])
         rest = idiv(rest, var(sizes[d])) if d else rest
-    body = [Local("origin", origin), Local("write", write), Store(2, var("write"), load(0, read, code)),
-            Store(3, var("write"), var("origin"))]  # fmt: skip
+    body = [Local("origin", origin), Local("write", write), Store(out, var("write"), load(0, read, code)),
+            Store(out + 1, var("write"), var("origin"))]  # fmt: skip
     params = (*sizes, *reads, *writes, "length", "stride", "out_stride", "count")
-    return Nest("sort_take", operands([code, "u32"], [code, "i64"]), params, rows(*body))
+    return Nest("sort_take", operands([code, *["u32"] * (out - 1)], [code, "i64"]), params, rows(*body))
 
 
 # --- sums of what is before each count --------------------------------------------------------------------------------

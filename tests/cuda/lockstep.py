@@ -23,12 +23,14 @@ COMPARISONS = {"lt": np.less, "eq": np.equal, "gt": np.greater, "ge": np.greater
 class Block:
     """One block of a launch."""
 
-    def __init__(self, text: str, threads: int, memory: list[np.ndarray], params: list[int], number: int) -> None:
-        self.threads, self.memory, self.number = threads, memory, number
+    def __init__(
+        self, text: str, threads: int, memory: list[np.ndarray], params: list[int], number: int, shifts: list[int]
+    ) -> None:
+        self.threads, self.memory, self.number, self.shifts = threads, memory, number, shifts
         self.registers: dict[str, np.ndarray] = {}
         self.arrays: dict[str, int] = {}
         names = re.findall(r"\.param \.u64 (\w+)", text)
-        given = [*[k + 1 << 40 for k in range(len(memory))], *params, 0, 0]
+        given = [*[(k + 1 << 40) + shifts[k] for k in range(len(memory))], *params, 0, 0]
         assert len(names) == len(given), (names, params)
         self.arguments = dict(zip(names, given, strict=True))
         size = 0
@@ -53,6 +55,9 @@ class Block:
                 active = self.read(condition.lstrip("!")) != 0
                 active = ~active if condition.startswith("!") else active
             op, _, rest = line.partition(" ")
+            if ".v" in op:
+                self.vector(op, rest, active)
+                continue
             operands = [o.strip() for o in rest.split(",")]
             if op == "bra":
                 assert active.all() or not active.any()
@@ -99,7 +104,9 @@ class Block:
         elif name == "mad":
             result = sources[0] * sources[1] + sources[2]
         elif name == "setp":
-            result = COMPARISONS[op[1]](*[s & MASK[32] for s in sources])
+            result = COMPARISONS[op[1]](*[s & MASK[64 if kind.endswith("64") else 32] for s in sources])
+        elif name == "vote":
+            result = self.ballot(sources[0])
         elif name == "popc":
             result = np.array([bin(int(v)).count("1") for v in sources[0]], np.uint64)
         elif name == "match":
@@ -110,7 +117,7 @@ class Block:
 
     def converted(self, to: str, of: str, value: np.ndarray) -> np.ndarray:
         """Between types."""
-        if of == "bf16" or (to, of) in (("u32", "u64"), ("u32", "u16")):
+        if of == "bf16" or (to, of) in (("u32", "u64"), ("u32", "u16"), ("u64", "u32")):
             return value << np.uint64(16) if of == "bf16" else value
         if to == "bf16":
             return (value + np.uint64(0x7FFF) + (value >> np.uint64(16) & np.uint64(1))) >> np.uint64(16)
@@ -136,6 +143,10 @@ class Block:
             result[first : first + WARP] = (equal.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(1)
         return result
 
+    def ballot(self, value: np.ndarray) -> np.ndarray:
+        warps = (value != 0).reshape(-1, WARP).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)
+        return warps.sum(1).repeat(WARP)
+
     def shuffle(self, operands: list[str], active: np.ndarray) -> None:
         target, exists = operands[0].split("|")
         source, distance = self.read(operands[1]), int(operands[2])
@@ -143,6 +154,18 @@ class Block:
         inside = lanes % WARP >= distance
         self.write(target, source[np.where(inside, lanes - distance, lanes)], active)
         self.write(exists, inside, active)
+
+    def vector(self, op: str, rest: str, active: np.ndarray) -> None:
+        """A load or store of several registers, one by one; the address is a multiple of their size together."""
+        name, count = re.sub(r"\.v\d", "", op), int(re.search(r"\.v(\d)", op).group(1))
+        registers = [o.strip() for o in re.search(r"{(.*)}", rest).group(1).split(",")]
+        base, _, offset = re.search(r"\[(.*)\]", rest).group(1).partition("+")
+        size = int(re.sub(r"\D", "", name.split(".")[-1])) // 8
+        start = self.read(base) + np.uint64(int(offset or 0))
+        assert len(registers) == count and not (start[active] % np.uint64(count * size)).any(), "not a vector's place"
+        for k, register in enumerate(registers):
+            place = f"[{base}+{int(offset or 0) + k * size}]"
+            self.move(name.split("."), [register, place] if name.startswith("ld") else [place, register], active)
 
     def move(self, op: list[str], operands: list[str], active: np.ndarray) -> None:
         """Loads, stores, and sums in memory."""
@@ -156,7 +179,8 @@ class Block:
         if op[1] == "global" and len(at):
             owners = set((at >> 40).tolist())
             assert len(owners) == 1, "an address beyond all tensors"
-            memory, at = self.memory[owners.pop() - 1], at & (1 << 40) - 1
+            owner = owners.pop() - 1
+            memory, at = self.memory[owner], (at & (1 << 40) - 1) - self.shifts[owner]
         assert not len(at) or (at.min() >= 0 and at.max() + size <= len(memory)), (op, operands)
         assert not len(at) or not (at % size).any(), "an address that is no multiple of the size"
         words = memory.view(f"u{size}")
@@ -171,9 +195,10 @@ class Block:
         return None
 
 
-def run(written, blocks: int, memory: list[np.ndarray], params: list[int]) -> None:
-    """A launch over arrays, which are given as bytes."""
-    text = written.text()
+def run(written, blocks: int, memory: list[np.ndarray], params: list[int], shifts: list[int] | None = None) -> None:
+    """A launch over arrays, which are given as bytes; `shifts`: of each, the bytes by which it misses a place where all
+    vectors may start."""
+    text, shifts = written.text(), shifts or [0] * len(memory)
     with np.errstate(over="ignore"):
         for number in range(blocks):
-            Block(text, written.threads, memory, params, number).run()
+            Block(text, written.threads, memory, params, number, shifts).run()

@@ -55,6 +55,21 @@ def test_sorts_of_all_lengths_are_stable(device, length):
 
 
 @pytest.mark.parametrize("device", PLACES)
+@pytest.mark.parametrize("shape, k", [((70_001,), 50), ((3, 9000), 1), ((9000, 2), 1000), ((20_000,), 2500)])
+def test_few_of_long_rows_are_those_a_sort_has_first(device, shape, k):
+    """With elements that are equal: those that come first are taken."""
+    dim = 0 if shape[0] >= k and shape[0] > 100 else 1
+    count = shape[0] if len(shape) == 1 else shape[0] * shape[1]
+    for dtype in (rl.float32, rl.int64, rl.uint8, rl.bfloat16):
+        x = (rl.arange(count) * 7919 % 4001 % 251).reshape(shape).to(dtype)
+        for largest in (True, False):
+            values, places = x.to(device).topk(k, dim, largest)
+            want = x.sort(stable=True, dim=dim, descending=largest)
+            assert (values.cpu() == want[0].narrow(dim, 0, k)).all()
+            assert (places.cpu() == want[1].narrow(dim, 0, k)).all()
+
+
+@pytest.mark.parametrize("device", PLACES)
 def test_negative_repeats_are_refused(device):
     with pytest.raises(RuntimeError, match="negative"):
         rl.arange(3).to(device).repeat_interleave(rl.tensor([1, -1, 2]).to(device))

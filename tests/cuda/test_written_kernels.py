@@ -8,25 +8,27 @@ import subprocess
 import numpy as np
 import pytest
 
-from rushlight.codegen import nvptx_scan
+from rushlight.codegen import nvptx_scan, nvptx_select
 from rushlight.codegen.nvptx_sort import KERNELS
 from rushlight.codegen.schedule.gpu_walk import schedule_walk
 from rushlight.devices.cuda.driver import starting_early
 from rushlight.loops.lowered import Lowered, Memory, Walk
-from rushlight.op.radix_blocks import sort_steps
+from rushlight.op.radix_blocks import select_steps, sort_steps
 
 from . import lockstep
 
 SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "f32": 4, "f64": 8, "i64": 8}
 
 
-def launched(launches, temps, first, memory):
-    """The launches over `memory` (a dict of operands, as bytes) and temporaries from operand `first` on."""
+def launched(launches, temps, first, memory, shift=0):
+    """The launches over `memory` (a dict of operands, as bytes) and temporaries from operand `first` on; what is given
+    misses a vector's place by `shift` bytes."""
     for k, temp in enumerate(temps):
         if first + k not in memory:
             memory[first + k] = np.full(temp.sizes[0] * SIZES[temp.code], 0x5A, np.uint8)
     for one in launches:
-        lockstep.run(one.nest(), one.extent, [memory[k] for k in one.operands], list(one.params))
+        shifts = [shift if k < first else 0 for k in one.operands]
+        lockstep.run(one.nest(), one.extent, [memory[k] for k in one.operands], list(one.params), shifts)
     return memory
 
 
@@ -46,6 +48,23 @@ def test_sort(bits, number, length):
     assert (found == np.argsort(keys.reshape(number, length), 1, kind="stable")).all()
 
 
+@pytest.mark.parametrize("bits, number, length, count, most", [
+    (32, 2, 9000, 50, 20), (64, 1, 5000, 3, 62), (16, 2, 4500, 7, 5), (8, 1, 20_000, 40, 3), (32, 1, 40_000, 5000, 32),
+    (32, 3, 8192, 1, 2),
+])  # fmt: skip
+def test_select(bits, number, length, count, most):
+    """The first few in order, of keys with many that are equal and of those that differ in every digit."""
+    rng = np.random.default_rng(bits + length)
+    keys = rng.integers(0, 1 << min(bits, most), number * length, dtype=np.uint64).astype(f"u{bits // 8}")
+    launches, temps, ordered = select_steps(bits, number, length, count, 3)
+    zeros = np.zeros(temps[1].sizes[0], np.uint32)
+    memory = launched(launches, temps, 3, {3: keys.view(np.uint8), 4: zeros.view(np.uint8)})
+    among = memory[ordered].view(np.uint32)[: number * count].reshape(number, count)
+    places = memory[6].view(np.uint32).reshape(number, count)
+    wanted = np.argsort(keys.reshape(number, length), 1, kind="stable")[:, :count]
+    assert (np.take_along_axis(places, among.astype(np.int64), 1) == wanted).all()
+
+
 def test_sums_of_many_counts():
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 9, 40_000, dtype=np.uint32)
@@ -60,11 +79,13 @@ def test_sums_of_many_counts():
 CODES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "f16": np.float16}
 
 
+@pytest.mark.parametrize("shift", [0, 8])        # bytes by which the tensors miss a vector's place
 @pytest.mark.parametrize("code, out, number, length", [
     ("f32", "f32", 2, 5000), ("f32", "f32", 3, 300), ("f64", "f64", 1, 4200), ("i64", "i64", 2, 2049),
     ("i32", "i64", 1, 700), ("f16", "f16", 2, 4097), ("f32", "f32", 5, 2),
+    ("f32", "f32", 19, 128), ("f32", "f32", 9, 127), ("f16", "f16", 8, 256), ("i64", "i64", 3, 200), ("i32", "i64", 2, 77),
 ])  # fmt: skip
-def test_running_sums(code, out, number, length):
+def test_running_sums(code, out, number, length, shift):
     rng = np.random.default_rng(length)
     x = (rng.standard_normal((number, length)) * (1 if code[0] == "f" else 1000)).astype(CODES[code])
     compute = {"f16": "f32", "f32": "f64", "i32": "i64"}.get(code, code)
@@ -74,7 +95,7 @@ def test_running_sums(code, out, number, length):
     plan = schedule_walk(Lowered("cumsum", (), x.shape, x.shape, (out,), (memory,), body, walk=walk), written=True)
     result = np.full(x.size, 77, CODES[out])
     memory = {0: x.reshape(-1).view(np.uint8), 1: result.view(np.uint8)}
-    launched(plan.launches, plan.temps, 2, memory)
+    launched(plan.launches, plan.temps, 2, memory, shift)
     wanted = np.cumsum(x.astype(CODES[compute]), 1).astype(CODES[out])
     room = 1e-2 if code == "f16" else 1e-6
     assert np.allclose(result.reshape(x.shape), wanted, rtol=room, atol=room)
@@ -85,9 +106,17 @@ def test_running_sums(code, out, number, length):
 def test_ptxas_accepts_scans(form, tmp_path):
     most = nvptx_scan.MOST_ITEMS[nvptx_scan.SIZES[form[1]]]
     kernels = (nvptx_scan.summing(form, most), nvptx_scan.spine(form), nvptx_scan.running(form, most, False),
-               nvptx_scan.running(form, 1, True))  # fmt: skip
+               nvptx_scan.running(form, 1, True), nvptx_scan.running_rows(form, 8, True),
+               nvptx_scan.running_rows(form, 4, False))  # fmt: skip
     for number, one in enumerate(kernels):
         accepted(one.text(), tmp_path / f"{number}.ptx")
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("name", nvptx_select.KERNELS)
+def test_ptxas_accepts_selection(name, bits, tmp_path):
+    accepted(nvptx_select.KERNELS[name](bits).text(), tmp_path / "kernel.ptx")
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")

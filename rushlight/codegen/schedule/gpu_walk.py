@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from ...loops.expr import Value, cast, const, idiv, irem, load, min_, var
 from ...loops.lowered import Lowered, NotLowerable
 from ...loops.nest import Assign, For, Local, Nest, Statement, Store, operands, rows
-from ..nvptx_scan import FORMS, MOST_ITEMS, SIZES, running, spine, summing
-from ..nvptx_written import THREADS
+from ..nvptx_scan import FORMS, MOST_ITEMS, MOST_OF_ROW, SIZES, running, running_rows, spine, summing
+from ..nvptx_written import THREADS, WARP, WARPS
 from .cpu_fold import given_bits, given_names, locate
 from .cpu_walk import whole_rows
 from .cpu_walk_chunks import element
@@ -56,9 +56,14 @@ def is_running_sum(lowered: Lowered) -> bool:
 
 
 def running_sums(lowered: Lowered, number: int, length: int) -> Schedule:
-    """Rows of one tile by one launch; those of several by three."""
+    """Rows of one tile, and short rows, by one launch; those of several tiles by three."""
     form = (lowered.memories[0].code, lowered.walk.compute, lowered.outs[0])
     most, key = MOST_ITEMS[SIZES[form[1]]], ("written scan", form)
+    if length <= WARP * MOST_OF_ROW:
+        items = next(n for n in (1, 2, 4, 8) if n * WARP >= length)
+        whole = length % items == 0
+        return Schedule((Launch((*key, "rows", items, whole), lambda: running_rows(form, items, whole), (0, 1),
+                                (length, number), -(-number // WARPS), 1),))  # fmt: skip
     if length <= most * THREADS:
         items = next(n for n in (1, 2, 4, 8, 16) if n * THREADS >= length)
         return Schedule((Launch((*key, items), lambda: running(form, items, True), (0, 1), (length, 1), number, 1),))
