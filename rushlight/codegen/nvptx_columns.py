@@ -19,7 +19,7 @@ from .registers import Reg
 from .targets import Target
 
 WARPS = 16           # of a block
-ROWS_AT_ONCE = 4     # of a warp, whose loads are under way together
+ROWS_AT_ONCE = 8     # of a warp, whose loads are under way together
 SHARED = 49152       # bytes of shared memory
 NEAR, FAR = "columns.near", "columns.far"
 
