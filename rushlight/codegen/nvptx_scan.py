@@ -2,8 +2,9 @@
 
 Enters: the types of elements, sums and results, and how many elements a thread takes. Leaves: `Written` kernels of 256
 threads. A block has a tile of a row; rows of several tiles take three launches: the tiles' sums, the sums of those
-before each, and the running sums from there. Short rows have a warp each, whose threads read neighbours in vectors. Elements are read and written side by side and change hands in shared
-memory, so that a thread adds up neighbours. What is added to what depends on sizes alone.
+before each, and the running sums from there. Elements are read and written side by side and change hands in shared
+memory, so that a thread adds up neighbours. Short rows have a warp each, whose threads read neighbours in vectors. What
+is added to what depends on sizes alone.
 """
 
 from __future__ import annotations

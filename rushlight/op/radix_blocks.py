@@ -2,8 +2,9 @@
 nvptx_select.py).
 
 Enters: what radix_device.py works out about a sort. Leaves: the launches between the records' keys and the results: one
-where a row fits a block's shared memory, else for each eight bits counting, sums of counts, and dealing out. Few records
-of a long row are selected first: digit by digit the last one that is wanted is found, then those up to it are collected.
+where a row fits a block's shared memory, else for each eight bits counting, sums of counts, and dealing out. Few
+records of a long row are selected first: digit by digit the last one that is wanted is found, then those up to it are
+collected.
 """
 
 from __future__ import annotations

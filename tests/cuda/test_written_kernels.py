@@ -83,7 +83,8 @@ CODES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32,
 @pytest.mark.parametrize("code, out, number, length", [
     ("f32", "f32", 2, 5000), ("f32", "f32", 3, 300), ("f64", "f64", 1, 4200), ("i64", "i64", 2, 2049),
     ("i32", "i64", 1, 700), ("f16", "f16", 2, 4097), ("f32", "f32", 5, 2),
-    ("f32", "f32", 19, 128), ("f32", "f32", 9, 127), ("f16", "f16", 8, 256), ("i64", "i64", 3, 200), ("i32", "i64", 2, 77),
+    ("f32", "f32", 19, 128), ("f32", "f32", 9, 127), ("f16", "f16", 8, 256), ("i64", "i64", 3, 200),
+    ("i32", "i64", 2, 77),
 ])  # fmt: skip
 def test_running_sums(code, out, number, length, shift):
     rng = np.random.default_rng(length)
