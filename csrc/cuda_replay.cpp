@@ -33,15 +33,16 @@ bool is_held(PyObject* results, PyObject* holders) {
   return false;
 }
 
-// cuda_replay(graph, device, given, addresses, results, holders): new tensors over the results of a recorded call, its
-// work queued on the device's first stream. False where the tensors given are elsewhere than it was recorded with, or
-// another stream is current; None where somebody else holds its results.
+// cuda_replay(graph, device, given, addresses, results, holders, prepare): new tensors over the results of a recorded
+// call, its work queued on the device's first stream, after `prepare` was called unless it is None. False where the
+// tensors given are elsewhere than it was recorded with, or another stream is current; None where somebody else holds
+// its results.
 PyObject* replay(PyObject*, PyObject* args) {
-  PyObject *device, *given, *addresses, *results, *holders;
+  PyObject *device, *given, *addresses, *results, *holders, *prepare;
   unsigned long long graph;
   Device d;
-  if (!PyArg_ParseTuple(args, "KOOO!O!O!", &graph, &device, &given, &PyTuple_Type, &addresses, &PyTuple_Type, &results,
-                        &PyTuple_Type, &holders) ||
+  if (!PyArg_ParseTuple(args, "KOOO!O!O!O", &graph, &device, &given, &PyTuple_Type, &addresses, &PyTuple_Type, &results,
+                        &PyTuple_Type, &holders, &prepare) ||
       !parse_device(device, &d))
     return nullptr;
   Ref items(PySequence_Fast(given, "cuda_replay: expected tensors"));
@@ -56,15 +57,15 @@ PyObject* replay(PyObject*, PyObject* args) {
     if (!o) return nullptr;
     PyList_SET_ITEM(own.p, k, o);
   }
-  if (!own) return nullptr;
+  if (!own || (prepare != Py_None && !Ref(PyObject_CallNoArgs(prepare)))) return nullptr;
   stream->jobs++;
   int status = cuda::launch_graph(d.index, reinterpret_cast<void*>(graph), stream->handle);
   return device_ok(stream->unit, status, "replay") ? own.release() : nullptr;
 }
 
 PyMethodDef functions[] = {{"cuda_replay", guarded<replay>, METH_VARARGS,
-                            "cuda_replay(graph, device, given, addresses, results, holders): a recorded call's results "
-                            "again; False where it does not serve, None where they are held"},
+                            "cuda_replay(graph, device, given, addresses, results, holders, prepare): a recorded call's "
+                            "results again; False where it does not serve, None where they are held"},
                            {}};
 
 }  // namespace

@@ -391,7 +391,21 @@ static PyObject* py_lend_storage(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// exchange_memory(a, b): each one's holders see the other's memory from now on. Both of one size, on one device.
+static PyObject* py_exchange_memory(PyObject*, PyObject* args) {
+  PyObject *first, *second;
+  if (!PyArg_ParseTuple(args, "O!O!", TensorType, &first, TensorType, &second)) return nullptr;
+  Storage *a = as_tensor(first)->storage, *b = as_tensor(second)->storage;
+  if (!a || !b || a->nbytes != b->nbytes || !(a->device == b->device))
+    return PyErr_SetString(PyExc_RuntimeError, "exchange_memory: expected memory of one size on one device"), nullptr;
+  std::swap(a->data, b->data), std::swap(a->capacity, b->capacity);
+  std::swap(a->release, b->release), std::swap(a->context, b->context);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"exchange_memory", guarded<py_exchange_memory>, METH_VARARGS,
+     "exchange_memory(a, b): each one's holders see the other's memory from now on"},
     {"lend_storage", guarded<py_lend_storage>, METH_VARARGS,
      "lend_storage(tensor, is_lent): whether a gradient may keep memory that is held"},
     {"storage_holders", guarded<py_storage_holders>, METH_O, "storage_holders(tensor): how many hold its memory"},

@@ -5,6 +5,8 @@ gets is PyTorch's rule for CUDA devices, so the numbers are too: `lanes` threads
 them `unroll` elements `lanes` apart from one draw of four words (or of two pairs).
 
     parameters of a nest        n, lanes, counter, seed, and two doubles of the law by their bits
+
+`from_memory` makes any of them one whose counter and seed lie in memory, for graphs that are run again and again.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from ..loops.expr import (
     var,
     xor,
 )  # fmt: skip
-from ..loops.nest import If, Local, Nest, Statement, Store, operands, rows
+from ..loops.nest import If, Local, Nest, Operand, Statement, Store, operands, rows
 
 FACTORS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -289,4 +291,26 @@ def bernoulli_nest(code: str, read: str) -> Nest:
     return Nest("random_bernoulli_tensor", operands([read], [code]), PARAMS, rows(*body))
 
 
-__all__ = ["LAWS", "LOW", "PARAMS", "bernoulli_nest", "dropout_nest", "fill_nest", "philox", "unroll"]
+# --- nests that are captured: seed and counter lie in memory ----------------------------------------------------------
+
+
+def from_memory(nest: Nest) -> Nest:
+    """The nest with one operand more, two integers: what is added to its counter, and the seed, whose parameter is not
+    used then."""
+    at = len(nest.operands)
+    begin = (Local("seed", load(at, number(1), "i64")), Local("counter", load(at, number(0), "i64") + var("behind")))
+    names = {"counter": "behind", "seed": "unused"}
+    params = tuple([names.get(name, name) for name in nest.params])
+    return Nest(f"{nest.name}_captured", (*nest.operands, Operand("i64")), params, rows(*begin, *nest.loop.body))
+
+
+def start_nest() -> Nest:
+    """Writes where numbers begin: counter and seed."""
+    value = select(eq(var("i"), number(0)), var("counter"), var("seed"))
+    return Nest("random_start", operands([], ["i64"]), ("counter", "seed"), rows(Store(0, var("i"), value)))
+
+
+__all__ = [
+    "LAWS", "LOW", "PARAMS", "bernoulli_nest", "dropout_nest", "fill_nest", "from_memory", "philox", "start_nest",
+    "unroll",
+]  # fmt: skip

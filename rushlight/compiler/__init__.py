@@ -50,7 +50,8 @@ def reset() -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """A new step begins: outputs of the last one may be overwritten. No CUDA graph is in use."""
+    """A new step begins: outputs of the last one may be overwritten. They need not be here: a replay that would
+    overwrite what somebody holds moves it elsewhere first, so there is nothing to mark."""
 
 
 def wrap_numpy(fn: Callable) -> Callable:

@@ -2,8 +2,8 @@
 
 Enters: a `with cuda.graph(g):` block. Leaves: a `CUDAGraph` whose `replay()` does that work again, on the memory it was
 captured with. A graph is captured on a stream of its own (shared with graphs of its `pool`), so that its memory is
-nobody else's as long as the graph is there. Refuses: to draw random numbers inside, which would be the same in every
-replay. Indices are checked when a graph is captured, not when it is replayed.
+nobody else's as long as the graph is there. Random numbers go on from replay to replay as if the work were queued
+anew. Indices are checked when a graph is captured, not when it is replayed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _C, autograd, devices
 from ..autograd.function import Function
-from ..devices.cuda.driver import captures
+from ..devices.cuda.captures import Drawn, captures
 from ..torch_names.streams import Stream
 from .no_device import _no_device, _real, found
 
@@ -41,6 +41,7 @@ class CUDAGraph:
         self._outside: Any = None
         self._pool: Any = None
         self._chosen = False           # whether memory comes from a pool while work is captured
+        self._drawn: list[Drawn] = []  # generators that the work draws from
 
     @property
     def _driver(self) -> Any:
@@ -70,14 +71,14 @@ class CUDAGraph:
         if self._chosen:
             _C.choose_memory_pool(self._pool[1], device)
         _capturing.append(self)
-        captures.running += 1
+        captures.begin(device)
 
     def capture_end(self) -> None:
         """Stop, and make what was captured ready to run."""
         if not _capturing or _capturing[-1] is not self:
             raise RuntimeError("capture_end: this graph is not being captured")
         _capturing.pop()
-        captures.running -= 1
+        self._drawn = captures.end()
         device = self._stream.device
         handle = ctypes.c_void_p(_C.stream_handle(device, self._stream.stream_id))
         if self._chosen:
@@ -107,10 +108,28 @@ class CUDAGraph:
             raise RuntimeError("replay: nothing was captured")
         device = self._stream.device
         _C.cuda_enter(device.index)
+        self.prepare()
         self._driver.call("cuGraphLaunch", self._exec, ctypes.c_void_p(_C.stream_handle(device)))
+
+    def prepare(self) -> None:
+        """Queue what a run of the graph needs before it: where its random numbers begin."""
+        for drawn in self._drawn:
+            _real().prepare_draws(found(), drawn)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the work draws random numbers."""
+        return bool(self._drawn)
+
+    def register_generator_state(self, generator: Any) -> None:
+        """Let the work draw from a generator of the program's own. Any may be used here without being named: this
+        checks that it is one of a GPU."""
+        if not isinstance(generator, _C.Generator) or generator.device.type != "cuda":
+            raise TypeError(f"register_generator_state: expected a generator of a GPU, got {generator!r}")
 
     def reset(self) -> None:
         """Forget the captured work."""
+        self._drawn = []
         for name, held in (("cuGraphExecDestroy", self._exec), ("cuGraphDestroy", self._graph)):
             if held:
                 self._driver.call(name, held)
@@ -297,12 +316,16 @@ def may_replay(device: Any) -> bool:
     return not _capturing and _C.current_stream(device) == 0
 
 
+_recorded_pools: dict[Any, tuple[int, int]] = {}
+
+
 def recorded(call: Callable[[], Any]) -> tuple[CUDAGraph | None, Any]:
-    """A graph of what `call` queues, in memory of its own, and what it returned; (None, None) where it cannot be
-    captured."""
-    graph, result = CUDAGraph(), None
+    """A graph of what `call` queues, and what it returned; (None, None) where it cannot be captured. All these graphs
+    share the memory of what they do not return: they run one after another, on the device's first stream."""
+    graph, result, device = CUDAGraph(), None, _real().unit_of(None)
     try:
-        graph.capture_begin()
+        graph.capture_begin(_recorded_pools.get(device))
+        _recorded_pools[device] = graph.pool()
         try:
             result = call()
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import _C, accelerator, devices
 from ..devices.cuda import find, ipc, settings, solver
+from ..devices.cuda.random import prepare as prepare_draws  # noqa: F401 - graphs call it
 from ..loops.record import Record as _Record
 from . import allocators, monitor
 from .memory_view import memory_snapshot

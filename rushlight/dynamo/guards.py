@@ -23,6 +23,7 @@ from ..dispatch.keys import AUTOCAST
 from ..dispatch.modes import state as modes
 from ..loops.record import Record
 from ..op import levels
+from . import tracing
 from .sources import (
     Attribute,
     Cell,
@@ -173,7 +174,7 @@ class Modes(Record):
             _C.is_grad_enabled(), _C.is_inference_mode_enabled(), keys, _casting_now(), _C.get_default_dtype(),
             default_device(), settings.are_deterministic_algorithms_enabled(),
             tuple(map(id, modes.function_modes)), tuple(map(id, modes.dispatch_modes)), len(levels.state.stack),
-            _C.mode_words(),
+            tracing.mode_words(),
         )  # fmt: skip
 
 

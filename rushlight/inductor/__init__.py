@@ -22,8 +22,8 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
 from ..base import late
 
 __getattr__, __dir__ = late.names(globals(), late.by_name({"compile_fx": "compile_graph"}), files=(
-    "compile_fx", "compiled", "described", "emit", "join", "merge", "packing", "parts", "products", "read_graph",
-    "replay", "report", "rows", "settings", "sized", "stored", "tune", "units", "values",
+    "compile_fx", "compiled", "described", "emit", "join", "merge", "mixed", "packing", "parts", "products",
+    "read_graph", "replay", "report", "rows", "settings", "sized", "stored", "tune", "units", "values",
 ))  # fmt: skip
 
 __all__ = ["compile_graph"]  # noqa: F822 - a late name

@@ -1,7 +1,7 @@
 """Compiling a graph: read, group, emit; a callable comes out.
 
 Enters: a GraphModule and tensors like its inputs. Leaves: `Compiled`, called with a list of tensors of the same
-layouts; it returns a list. Refuses: graphs over several devices.
+layouts; it returns a list.
 """
 
 from __future__ import annotations
@@ -19,22 +19,28 @@ from .epilogues import join_epilogues
 from .freezing import fold_norms
 from .joined import write_joined
 from .merge import merge
+from .mixed import compile_mixed, devices_of
 from .overlap import overlapped
 from .products import improve
 from .read_graph import Reader, flat, is_node
-from .replay import Replayed, can_replay
+from .replay import Replayed, ReplayedSizes, can_replay
 from .sized import Sized, varies
 from .units import Grouping, summary
 from .values import Buffer, Value
 
 
-def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Compiled | Replayed | Sized | parts.Parted:
+def compile_graph(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
     """A callable that runs the graph through one plan; where sizes of the examples are symbols, for all of them. A
     graph in which elements decide sizes is cut into several."""
     if parts.are_in(graph_module.graph):
         return parts.Parted(graph_module, example_inputs, compile_graph)
+    if len(devices_of(example_inputs)) > 1:
+        return compile_mixed(graph_module, example_inputs, compile_graph)
     if any(varies(x) for x in example_inputs):
-        return Sized(graph_module, example_inputs, compiled_for)
+        sized = Sized(graph_module, example_inputs, compiled_for)
+        tensors = [x for x in example_inputs if isinstance(x, _C.Tensor)]
+        replays = settings.replay and not settings.skip_dynamic_replays and not settings.debug_folder
+        return ReplayedSizes(sized) if replays and tensors and tensors[0].device.type == "cuda" else sized
     result = compiled_for(graph_module, example_inputs, [])
     if result.device.type == "cuda":
         if can_replay(result, result.device, settings.replay):

@@ -1,17 +1,18 @@
 """Compiled graphs whose work on a device is queued as a whole: recorded once, then replayed.
 
-Enters: a `Compiled` on a CUDA device. Leaves: a callable like it. A call is recorded when the addresses of its inputs
-have settled (a loop that trains comes to that); inputs that keep moving are copied to memory of the recording. It is
-replayed whenever nobody holds what the recording last returned: a replay writes to the same memory. Gradients of
-parameters may be that memory as long as they are dropped before the next call. All other calls run as they would
-without this. By itself that serves small graphs, whose time is the host's, without checks of indices,
-which a replay does not make; the setting `replay` (mode="reduce-overhead") serves all. What cannot be recorded (random
-numbers, steps that wait for the device) is found when recording fails, and is not tried again.
+Enters: a `Compiled` on a CUDA device, or a `Sized`, recorded for each size. Leaves: a callable like it. A call is
+recorded when the addresses of its inputs have settled (a loop that trains comes to that); inputs that keep moving are
+copied to memory of the recording. A replay writes to the memory that the last one returned, so it happens only while
+nobody holds that; other calls run as they would without this. Gradients of parameters may be that memory as long as
+they are dropped before the next call. By itself that serves small graphs, whose time is the host's, without checks of
+indices, which a replay does not make; the setting `replay` (mode="reduce-overhead") serves all, and moves what is held
+elsewhere before a replay, unless it is much. Recordings share the memory of what they do not return. What cannot be
+recorded (steps that wait for the device) is found when recording fails, and is not tried again.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,6 +26,7 @@ PATIENT = 12             # calls before moving inputs are copied: they settle wh
 PATIENCE = 3             # calls in a row that find results held, after which gradients get copies of them
 MOST_RECORDINGS = 4      # of one graph
 MOST_TRIES = 64          # calls after which a graph that never settled is left alone
+MOST_SIZES = 32          # of one graph that are recorded; those used last stay
 SMALL = 64 << 20         # bytes of inputs, and of results, up to which a graph is recorded by itself
 COPIED = 4 << 20         # bytes of moving inputs likewise
 
@@ -32,15 +34,24 @@ COPIED = 4 << 20         # bytes of moving inputs likewise
 class Recording:
     """One recorded call: the graph, its results, the addresses it was made with, and copies of moving inputs."""
 
-    def __init__(self, graph: Any, results: list[Any], addresses: Sequence[int], copies: dict[int, Any]) -> None:
-        self.graph, self.results, self.copies = graph, tuple(results), copies
+    def __init__(
+        self, graph: Any, results: list[Any], addresses: Sequence[int], copies: dict[int, Any], moves: bool
+    ) -> None:
+        """`moves`: results that are held are moved before a replay."""
+        self.graph, self.copies, self.moves = graph, copies, moves
         self.addresses = tuple(addresses)
         self.fixed = [(k, at) for k, at in enumerate(addresses) if k not in copies]
+        self.kept_waiting = 0      # calls in a row that found results held
+        self.keep(results)
+        self.launched = graph.raw_cuda_graph_exec()
+        self.prepare = graph.prepare if graph.draws else None
+        self.lend(True)
+
+    def keep(self, results: Sequence[Any]) -> None:
+        """Remember the results, and how many hold their memory while nobody else does."""
+        self.results = tuple(results)
         self.tensors = [t for t in results if isinstance(t, _C.Tensor)]
         self.alone = tuple([_C.storage_holders(t) for t in self.tensors])
-        self.kept_waiting = 0      # calls in a row that found results held
-        self.launched = graph.raw_cuda_graph_exec()
-        self.lend(True)
 
     def serves(self, addresses: Sequence[int]) -> bool:
         return all(addresses[k] == at for k, at in self.fixed)
@@ -55,13 +66,43 @@ class Recording:
             _C.lend_storage(t, is_lent)
 
     def waits(self) -> bool:
-        """Whether results are held. Where gradients add up over several calls it is they that are: copies then."""
-        if self.is_free():
+        """Whether results are held, and not moved. Where gradients add up over several calls it is they that are:
+        copies then."""
+        if self.is_free() or (self.moves and self.make_way()):
             self.kept_waiting = 0
             return False
         self.kept_waiting += 1
         if self.kept_waiting == PATIENCE:
             self.lend(False)
+        return True
+
+    def make_way(self) -> bool:
+        """Move results that somebody holds to memory of their own; whether that was done."""
+        members: dict[int, list[Any]] = {}       # those that share memory
+        holders = {}
+        for t, alone in zip(self.tensors, self.alone, strict=True):
+            if t.numel() and _C.storage_holders(t) != alone:
+                holders[t.untyped_storage().data_ptr()] = t
+        for t in self.tensors:
+            members.setdefault(t.untyped_storage().data_ptr(), []).append(t)
+        if not holders or held(list(holders.values())) > SMALL:
+            return not holders
+        replaced: dict[int, Any] = {}
+        for at, t in holders.items():
+            size = t.untyped_storage().nbytes()
+            away = _C.empty((size,), (1,), _C.uint8, t.device)
+            away.copy_(_C.alias(t.detach(), (size,), (1,), 0, _C.uint8))
+            _C.exchange_memory(t, away)
+            for one in members[at]:
+                shape, strides = tuple(one.shape), tuple(one.stride())
+                replaced[id(one)] = _C.alias(away, shape, strides, one.storage_offset(), one.dtype)
+        results = [replaced.get(id(t), t) for t in self.results]
+        is_lent = self.kept_waiting < PATIENCE
+        self.results, self.tensors = (), []
+        holders.clear(), members.clear(), replaced.clear()
+        del t, one, away
+        self.keep(results)
+        self.lend(is_lent)
         return True
 
     def replay(self, given: Sequence[Any]) -> list[Any]:
@@ -93,7 +134,9 @@ class Replayed:
             return self.compiled(inputs)
         given, quick = self.compiled.arguments(inputs), self.quick
         if quick is not None:
-            found = _C.cuda_replay(quick.launched, self.device, given, quick.addresses, quick.results, quick.alone)
+            found = _C.cuda_replay(
+                quick.launched, self.device, given, quick.addresses, quick.results, quick.alone, quick.prepare
+            )
             if type(found) is list:
                 quick.kept_waiting = 0
                 return found
@@ -140,6 +183,8 @@ class Replayed:
             return None
         copies = {k: _C.empty(tuple(t.shape), tuple(t.stride()), t.dtype, t.device) for k, t in zip(moving, moved)}
         arguments = [copies.get(k, t) for k, t in enumerate(given)]
+        if self.compiled.writes:
+            return None
         graph, results = graphs.recorded(lambda: self.compiled.run(arguments))
         if graph is None:
             return None
@@ -149,7 +194,57 @@ class Replayed:
             return None
         if held(tensors) > SMALL and not self.always:
             return None
-        return Recording(graph, results, addresses, copies)
+        return Recording(graph, results, addresses, copies, self.always)
+
+
+class OneSize:
+    """A graph for many sizes, called with one of them: what `Replayed` takes for a compiled graph."""
+
+    def __init__(self, sized: Any, inputs: Sequence[Any]) -> None:
+        self.sized, self.tensors = sized, [k for k, x in enumerate(inputs) if isinstance(x, _C.Tensor)]
+        self.numbers = [None if isinstance(x, _C.Tensor) else x for x in inputs]
+        self.device = inputs[self.tensors[0]].device
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes to its inputs, as far as it was called."""
+        return any(plan.compiled.writes for plan in self.sized.plans)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        return self.sized(inputs)
+
+    def arguments(self, inputs: Sequence[Any]) -> list[Any]:
+        return [inputs[k] for k in self.tensors]
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        inputs = list(self.numbers)
+        for k, t in zip(self.tensors, arguments, strict=True):
+            inputs[k] = t
+        return self.sized(inputs)
+
+
+class ReplayedSizes:
+    """A graph for many sizes, with recordings for each."""
+
+    native_parts = None
+
+    def __init__(self, sized: Any) -> None:
+        self.compiled = sized
+        self.sizes: OrderedDict[tuple, Replayed] = OrderedDict()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.compiled, name)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        key = tuple([(x.shape, x.stride()) if isinstance(x, _C.Tensor) else (type(x), x) for x in inputs])
+        found = self.sizes.get(key)
+        if found is None:
+            found = self.sizes[key] = Replayed(OneSize(self.compiled, inputs), True)
+            if len(self.sizes) > MOST_SIZES:
+                self.sizes.popitem(last=False)
+        else:
+            self.sizes.move_to_end(key)
+        return found(inputs)
 
 
 def held(tensors: Sequence[Any]) -> int:
@@ -165,4 +260,4 @@ def can_replay(compiled: Any, device: Any, always: bool) -> bool:
     return always or not any(step[5] >= 0 for step in compiled.steps)
 
 
-__all__ = ["Replayed", "can_replay"]
+__all__ = ["Replayed", "ReplayedSizes", "can_replay"]

@@ -24,6 +24,8 @@ most_fused = 64
 # on CUDA: graphs are recorded and replayed as a whole where they can be, not small ones only; a replay does not check
 # indices, and keeps the memory of what it returned
 replay = False
+# with `replay`: graphs for many sizes are not recorded, instead of once for each size
+skip_dynamic_replays = False
 # where every compiled graph leaves its code, its kernels, what they took, and a page that shows it; empty: nowhere
 debug_folder = environment.get("RUSHLIGHT_DEBUG_FOLDER")
 
@@ -35,7 +37,7 @@ cache_graphs = environment.get("RUSHLIGHT_GRAPH_CACHE") != "0"
 
 _NAMES = {
     "prepare_weights": bool, "freeze": bool, "fuse": bool, "most_fused": int, "replay": bool, "debug_folder": str,
-    "tune": bool, "cache_graphs": bool,
+    "tune": bool, "cache_graphs": bool, "skip_dynamic_replays": bool,
 }  # fmt: skip
 # what `compile(mode=...)` stands for
 MODES: dict[str, dict[str, Any]] = {
@@ -48,6 +50,7 @@ MODES: dict[str, dict[str, Any]] = {
 _THEIRS = {
     "freezing": "freeze", "max_fusion_size": "most_fused", "max_autotune": "tune",
     "triton.cudagraphs": "replay", "fx_graph_cache": "cache_graphs",
+    "triton.cudagraph_skip_dynamic_graphs": "skip_dynamic_replays",
 }  # fmt: skip
 # names of PyTorch's that say how code for other machines, or by other compilers, is made: programs may set them
 _WITHOUT_EFFECT = frozenset((
@@ -60,7 +63,10 @@ _WITHOUT_EFFECT = frozenset((
     "fx_graph_remote_cache", "implicit_fallbacks", "inplace_buffers", "layout_optimization",
     "max_autotune_gemm", "max_autotune_gemm_backends", "max_autotune_pointwise", "pattern_matcher", "permute_fusion",
     "profiler_mark_wrapper_call", "reorder_for_locality", "shape_padding", "size_asserts", "split_cat_fx_passes",
-    "split_reductions", "triton.cudagraph_skip_dynamic_graphs", "triton.cudagraph_trees",
+    "split_reductions", "triton.cudagraph_dynamic_shape_warn_limit", "triton.cudagraph_support_input_mutation",
+    "triton.cudagraph_trees", "triton.cudagraph_trees_history_recording", "triton.cudagraph_unexpected_rerecord_limit",
+    "triton.fast_path_cudagraph_asserts", "triton.force_cudagraph_sync", "triton.force_cudagraphs_warmup",
+    "triton.skip_cudagraph_warmup", "triton.slow_path_cudagraph_asserts",
     "triton.store_cubin", "triton.unique_kernel_names", "unroll_reductions_threshold", "unsafe_ignore_unsupported_"
     "triton_autotune_args", "use_mixed_mm", "verbose_progress",
 ))  # fmt: skip

@@ -377,3 +377,17 @@ def test_blocks_without_rules_of_classes_are_seen() -> None:
         assert rl.equal(compiled(named), rl.cos(X))
         with rl._C.DisableTorchFunctionSubclass():
             assert rl.equal(compiled(named), rl.sin(X)) and type(compiled(named)) is rl.Tensor
+
+
+def test_checkpointed_calls_are_compiled_once() -> None:
+    net = rl.nn.Sequential(rl.nn.Linear(4, 8), rl.nn.Dropout(0.5), rl.nn.Linear(8, 2))
+    graphs: list[Any] = []
+
+    def backend(graph: Any, examples: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    called, x = rl.compile(net, backend=backend), rl.ones(3, 4)
+    for _ in range(6):      # hooks on what is saved are active while it runs, and while it is captured
+        rl.utils.checkpoint.checkpoint(called, x, use_reentrant=False).sum().backward()
+    assert len(graphs) <= 2

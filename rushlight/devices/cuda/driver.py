@@ -177,16 +177,3 @@ def starting_early(ptx: str) -> str:
 def entry_name(ptx: str) -> str:
     """What the kernel of a PTX text is called."""
     return re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
-
-
-class Captures:
-    """Whether work is being captured into a graph instead of run; `rushlight.cuda` says so."""
-
-    def __init__(self) -> None:
-        self.running = 0
-
-    def is_capturing(self) -> bool:
-        return self.running > 0
-
-
-captures = Captures()

@@ -2,19 +2,20 @@
 
 Enters: a tensor to fill, a generator (seed, and how much was drawn), a law and its numbers. Leaves: the tensor filled
 by a generated kernel (codegen/philox.py) and the generator moved on as PyTorch moves it: by what the threads of its
-launch draw, so the numbers depend on how many multiprocessors the unit has, there as here.
+launch draw, so the numbers depend on how many multiprocessors the unit has, there as here. Kernels that are captured
+into a graph read seed and counter from memory, which `prepare` writes before each run of the graph.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import _C
-from ...codegen.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, unroll
+from ...codegen.philox import LAWS, LOW, bernoulli_nest, dropout_nest, fill_nest, from_memory, start_nest, unroll
 from . import random_sources, sources
-from .driver import captures
+from .captures import Drawn, captures
 
 BLOCK, EACH = 256, 4         # threads of a block, words of a draw
 WIDE_RANGE = 1 << 28         # from which on integers take two words
@@ -43,16 +44,31 @@ def bits(number: float) -> int:
     return struct.unpack("<q", struct.pack("<d", number))[0]
 
 
-def kernel(device: Any, key: tuple, make: Callable[[], Any]) -> Any:
+class Start(NamedTuple):
+    """Where the numbers of a launch begin."""
+
+    counter: int
+    seed: int
+    memory: Any = None           # of a captured launch: what is added to the counter, and the seed, are found there
+
+
+def kernel(device: Any, key: tuple, make: Callable[[], Any], start: Start) -> Any:
+    """The kernel of a nest, for numbers that begin there."""
+    key = (*key, start.memory is None)
     if key not in _kernels:
-        _kernels[key] = ("handle", _C.kernel_handle(device.load(make())))
+        nest = make() if start.memory is None else from_memory(make())
+        _kernels[key] = ("handle", _C.kernel_handle(device.load(nest)))
     return _kernels[key]
 
 
-def source_kernel(device: Any, key: tuple, operands: int, make: Callable[[], str]) -> Any:
+def source_kernel(device: Any, key: tuple, operands: int, make: Callable[[], str], start: Start) -> Any:
     """The kernel of a text in CUDA C; None where there is no compiler for it."""
+    key = (*key, start.memory is None)
     if key not in _kernels:
-        address = sources.load(f"random_{key[0]}", make(), operands, device.driver)
+        text = make()
+        if start.memory is not None:
+            text, operands = random_sources.from_memory(text), operands + 1
+        address = sources.load(f"random_{key[0]}", text, operands, device.driver)
         _kernels[key] = None if address is None else ("handle", _C.kernel_handle(address))
     return _kernels[key]
 
@@ -74,25 +90,38 @@ def in_order(out: Any) -> tuple[Any, Any]:
     return (transposed, None) if transposed.is_contiguous() else (transposed.new_empty(transposed.shape), transposed)
 
 
-def run(handle: Any, tensors: tuple, params: list[int], extent: int) -> None:
+def run(handle: Any, tensors: tuple, params: list[int], extent: int, start: Start) -> None:
     """One launch over tensors, the last of which is written."""
     out = tensors[-1]
+    given = tensors if start.memory is None else (*tensors, start.memory)
     slots = [("arg", out.dtype, (), None, len(tensors) - 1, 0)]
-    step = (handle, list(range(len(tensors))), params, extent, 1, -1)
-    _C.Plan(len(tensors), out.device, slots, [step])(*tensors)
+    step = (handle, list(range(len(given))), params, extent, 1, -1)
+    _C.Plan(len(given), out.device, slots, [step])(*given)
 
 
-def take(generator: Any, out: Any, count: int) -> tuple[int, int]:
-    """Counter and seed of a launch that moves a generator by `count`."""
+def signed(seed: int) -> int:
+    """A seed as kernels are given it."""
+    return seed - (1 << 64) if seed >= 1 << 63 else seed
+
+
+def take(generator: Any, out: Any, count: int) -> Start:
+    """Where the numbers of a launch begin that moves a generator by `count`."""
     chosen = _C.device_generator(out.device) if generator is None else generator
     if chosen.device.type != "cuda":
         raise RuntimeError(f"Expected a 'cuda' device type for generator but found '{chosen.device.type}'")
     if captures.is_capturing():
-        raise RuntimeError("cuda.graph: random numbers cannot be captured yet: every replay would draw the same ones")
+        drawn = captures.of(chosen)
+        return Start(drawn.take(count) // EACH, 0, drawn.memory)
     offset = chosen.get_offset()
     chosen.set_offset(offset + count)
-    seed = chosen.initial_seed()
-    return offset // EACH, seed - (1 << 64) if seed >= 1 << 63 else seed
+    return Start(offset // EACH, signed(chosen.initial_seed()))
+
+
+def prepare(device: Any, drawn: Drawn) -> None:
+    """Before a graph that draws from a generator is run: where its numbers begin is written to memory."""
+    seed, offset = drawn.next_run()
+    begin = Start(offset // EACH, signed(seed))
+    run(kernel(device, ("start",), start_nest, begin), (drawn.memory,), [begin.counter, begin.seed], 2, begin)
 
 
 def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any:
@@ -114,13 +143,13 @@ def fill(device: Any, law: str, out: Any, generator: Any, numbers: tuple) -> Any
     target, into = in_order(out)
     times, lanes = unroll(law, code), lanes_of(device, unit, count)
     turns = -(-count // (lanes * times))
-    counter, seed = take(generator, out, turns * EACH)
+    start = take(generator, out, turns * EACH)
     extent = turns * lanes if turns > 1 else min(lanes, count)
     chosen = None
     if code == "f64" and law in random_sources.LAWS:
-        chosen = source_kernel(device, (law, "source"), 1, lambda: random_sources.fill_source(law))
-    chosen = chosen or kernel(device, (law, code), lambda: fill_nest(law, code))
-    run(chosen, (target,), [count, lanes, counter, seed, *given], extent)
+        chosen = source_kernel(device, (law, "source"), 1, lambda: random_sources.fill_source(law), start)
+    chosen = chosen or kernel(device, (law, code), lambda: fill_nest(law, code), start)
+    run(chosen, (target,), [count, lanes, start.counter, start.seed, *given], extent, start)
     if into is not None:
         into.copy_(target)
     return out
@@ -133,11 +162,10 @@ def bernoulli(device: Any, out: Any, generator: Any, p: Any) -> Any:
         return out
     target, into = in_order(out)
     order = sorted(range(out.ndim), key=lambda d: -out.stride(d)) if not out.is_contiguous() else range(out.ndim)
-    counter, seed = take(generator, out, TENSOR_DRAWS)
-    result = kernel(
-        device, ("tensor", out.dtype.code, p.dtype.code), lambda: bernoulli_nest(out.dtype.code, p.dtype.code)
-    )
-    run(result, (p.permute(tuple(order)).contiguous(), target), [count, 0, counter, seed, 0, 0], -(-count // EACH))
+    start, codes = take(generator, out, TENSOR_DRAWS), (out.dtype.code, p.dtype.code)
+    result = kernel(device, ("tensor", *codes), lambda: bernoulli_nest(*codes), start)
+    given = [count, 0, start.counter, start.seed, 0, 0]
+    run(result, (p.permute(tuple(order)).contiguous(), target), given, -(-count // EACH), start)
     if into is not None:
         into.copy_(target)
     return out
@@ -152,10 +180,10 @@ def dropout(device: Any, out: Any, generator: Any, input: Any, keep: float) -> A
     if vector == 1 or not input._is_dense():
         return fill(device, "kept", out, generator, (keep,))
     lanes = lanes_of(device, out.device.index, count)
-    counter, seed = take(generator, out, -(-count // (lanes * EACH)) * EACH)
+    start = take(generator, out, -(-count // (lanes * EACH)) * EACH)
     target, into = in_order(out)
-    result = kernel(device, ("dropout", vector), lambda: dropout_nest(vector))
-    run(result, (target,), [count, lanes, counter, seed, bits(keep), 0], count // vector)
+    result = kernel(device, ("dropout", vector), lambda: dropout_nest(vector), start)
+    run(result, (target,), [count, lanes, start.counter, start.seed, bits(keep), 0], count // vector, start)
     if into is not None:
         into.copy_(target)
     return out

@@ -92,6 +92,12 @@ extern "C" __global__ void random_{law}(double* out, long long n, long long lane
 """
 
 
+def from_memory(text: str) -> str:
+    """The kernel with one operand more, behind the others, as `philox.from_memory` adds it."""
+    text = text.replace(" long long n,", " const long long* start, long long n,", 1)
+    return text.replace(WAIT, f"{WAIT}  seed = start[1], counter += start[0];\n", 1)
+
+
 def walk_head(code: str, name: str, prelude: str) -> str:
     kind, header, wide = TYPES[code]
     return f"""{prelude}

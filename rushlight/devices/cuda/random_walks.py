@@ -45,12 +45,12 @@ def walk(
     target, into = in_order(out)
     order = sorted(range(out.ndim), key=lambda d: -out.stride(d)) if not out.is_contiguous() else range(out.ndim)
     laid = [t.to(out.dtype).expand(out.shape).permute(tuple(order)).contiguous() for t in given]
-    counter, seed = take(generator, out, moved)
+    start = take(generator, out, moved)
     name, nest = make
     code = out.dtype.code
-    chosen = source and source_kernel(device, (name, code, "source"), len(given) + 1, lambda: source(code))
-    chosen = chosen or kernel(device, (name, code), lambda: nest(code))
-    run(chosen, (*laid, target), [count, counter, seed], extent or count)
+    chosen = source and source_kernel(device, (name, code, "source"), len(given) + 1, lambda: source(code), start)
+    chosen = chosen or kernel(device, (name, code), lambda: nest(code), start)
+    run(chosen, (*laid, target), [count, start.counter, start.seed], extent or count, start)
     if into is not None:
         into.copy_(target)
     return out
@@ -86,11 +86,11 @@ def choose(device: Any, out: Any, generator: Any, weights: Any) -> Any:
     rows, samples = out.shape
     shares, ends = half_sums.shares_and_ends(weights) if weights.itemsize == 2 else sums(weights)
     lanes = -(-samples // ROW) * ROW
-    counter, seed = take(generator, out, -(-rows // MOST_ROWS) * 4)
+    start = take(generator, out, -(-rows // MOST_ROWS) * 4)
     code = weights.dtype.code
-    result = kernel(device, ("choice", code), lambda: choice_nest(code))
-    given = [out.numel(), counter, seed, weights.shape[1], samples, lanes]
-    run(result, (ends.contiguous(), shares.contiguous(), out), given, out.numel())
+    result = kernel(device, ("choice", code), lambda: choice_nest(code), start)
+    given = [out.numel(), start.counter, start.seed, weights.shape[1], samples, lanes]
+    run(result, (ends.contiguous(), shares.contiguous(), out), given, out.numel(), start)
     return out
 
 
@@ -115,9 +115,9 @@ def permute(device: Any, out: Any, generator: Any) -> Any:
     if wanted < whole:
         ordered = ordered & ((1 << wanted) - 1)
     ordered, places = ordered.sort(stable=True)
-    counter, seed = take(generator, out, -(-n // 4) * 4)
-    result = kernel(device, ("islands",), island_nest)
-    run(result, (ordered, places), [n, counter, seed], n)
+    start = take(generator, out, -(-n // 4) * 4)
+    result = kernel(device, ("islands",), island_nest, start)
+    run(result, (ordered, places), [n, start.counter, start.seed], n, start)
     return out.copy_(places)
 
 
