@@ -13,7 +13,7 @@ from itertools import product as combinations
 from math import ceil
 
 from ..codegen.library import depthwise, winograd, winograd_weight
-from ..codegen.library.interface import kernel_of, tile_of
+from ..codegen.library.interface import kernel_of, tile_of, tile_shapes
 from ..codegen.library.winograd import HIGH, WIDE
 from ..loops.record import Record
 from .convolve_walk import WORK, Axis, Walk, Weights
@@ -141,6 +141,7 @@ ROOM = 4 << 20
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
 MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
 FEW_WEIGHTS = 64         # pixels per channel from which transformed weights pay, where register tiles are wide
+SLOWER = 0.02            # of the time that a further register tile takes more than the one before it
 # pixels from which the weight gradient is made in tiles: for fewer, plain sums are as fast, and closer
 MANY = 1024
 
@@ -172,20 +173,33 @@ def weight_suits_tiles(code: str, walk: Walk) -> bool:
     return not tile_of(code).masked and walk.pixels >= MANY and suits_tiles(code, walk)
 
 
+def fullest_tile(outs: int, tiles: int) -> int:
+    """The number of the register tile that multiplies the fewest zeros; the first of equal ones."""
+
+    def multiplied(shape: int) -> float:
+        tile = tile_of("f32", shape)
+        panels = ceil(outs / tile.rows) * ceil(tiles / tile.columns)
+        return panels * tile.rows * tile.columns * (1 + SLOWER * shape)
+
+    return min(tile_shapes(), key=multiplied)
+
+
 def tile_steps(
     walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, finished: Callable[..., tuple]
 ) -> tuple[list[tuple], int]:
     """Steps computing a 3x3 walk in tiles, a chunk of them at a time,
     and the elements used from `offset` of slot `scratch`. `finished`: as of `depthwise_step`."""
-    tile, points, block = tile_of("f32"), winograd.POINTS, winograd.BLOCK
-    size, outs, channels = tile.size, walk.outs, walk.channels
+    points, block = winograd.POINTS, winograd.BLOCK
+    outs, channels = walk.outs, walk.channels
     d, h, w = walk.axes
     spread = [
         Axis(a.size, ceil(a.count / n), n, a.base + min(0, 2 * a.tap_step), n + 2, 1, every=n)
         for a, n in ((h, HIGH), (w, WIDE))
     ]
     tiled = Walk((d, *spread), walk.source, walk.result, walk.images, 1, channels, outs)
-    out_panels = ceil(outs / tile.rows)
+    shape = fullest_tile(outs, tiled.pixels)
+    tile = tile_of("f32", shape)
+    size, out_panels = tile.size, ceil(outs / tile.rows)
     chunk = max(48, ROOM // (points * size * (channels + outs)))
     chunk = min(tiled.pixels, chunk // block * block if chunk >= block else chunk)
     most = ceil(chunk / tile.columns)
@@ -199,7 +213,7 @@ def tile_steps(
     start = sum(-2 * n for n in strides if n < 0)
     results = [
         (
-            packer(kernel_of(winograd.WEIGHTS_KERNEL, "f32").address),
+            packer(kernel_of(winograd.WEIGHTS_KERNEL, "f32", shape).address),
             [weights.slot, spots[0]],
             [outs, channels, out_panels, weights.out, weights.channel, *strides, start],
             out_panels,
@@ -228,7 +242,7 @@ def tile_steps(
         source = (walk.source.slot, walk.source.offset * size)
         results += [
             (
-                kernel_of(winograd.INPUT, "f32").address,
+                kernel_of(winograd.INPUT, "f32", shape).address,
                 [source, spots[1]],
                 params,
                 blocks * ceil(channels / winograd.SLICE),
@@ -236,7 +250,7 @@ def tile_steps(
                 -1,
             ),
             (
-                kernel_of(winograd.PRODUCT_KERNEL, "f32").address,
+                kernel_of(winograd.PRODUCT_KERNEL, "f32", shape).address,
                 spots,
                 [outs, channels, out_panels, panels, blocks],
                 points * blocks,
@@ -245,7 +259,7 @@ def tile_steps(
             ),
             (
                 *finished(
-                    winograd.OUTPUT, "f32", 0,
+                    winograd.OUTPUT, "f32", shape,
                     [spots[2], walk.source.slot if bias is None else bias, walk.place(size)],
                 ),
                 params,

@@ -20,6 +20,7 @@ import rushlight.definitions.conv as ops  # noqa: E402
 import rushlight.op.convolve as planner  # noqa: E402
 import rushlight.op.convolve_tiles as tiles  # noqa: E402
 from benchmarks.conv_accuracy import PARTS, Conv, errors  # noqa: E402
+from rushlight.codegen.library.interface import tile_of, tile_shapes  # noqa: E402
 
 UNIT = 2.0**-24
 BLOCK = 144
@@ -101,6 +102,25 @@ def test_error_stays_within_the_stated_bound(case: Conv, planned: set[str], tile
     for part, count, (mine, _) in zip(PARTS, terms(case), found, strict=True):
         assert mine.rms <= bound(count), f"{part}: {mine.rms / UNIT:.2f} units, {bound(count) / UNIT:.2f} allowed"
         assert mine.largest <= 16 * bound(count), f"{part}: largest error {mine.largest / UNIT:.1f} units"
+
+
+@pytest.mark.parametrize("shape", tile_shapes())
+def test_every_register_tile_of_tiles(
+    shape: int, planned: set[str], tiles_wherever_they_fit: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiles, "fullest_tile", lambda outs, count: shape)
+    for case in (Conv("tiles", 2, 19 + shape, 41, 23), Conv("tiles", 3, 37 + shape, 11, 50, padding=0)):
+        mine, _ = errors(case)[0]
+        assert mine.largest <= 16 * bound(terms(case)[0])
+    assert planned == {"tiles"}
+
+
+def test_tiles_are_filled() -> None:
+    """Register tiles that fit the number of tiles multiply no zeros where another would."""
+    for shape in tile_shapes():
+        own = tile_of("f32", shape)
+        chosen = tile_of("f32", tiles.fullest_tile(own.rows, own.columns))
+        assert (own.rows % chosen.rows, own.columns % chosen.columns) == (0, 0)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
