@@ -16,7 +16,7 @@ from . import parts, report, settings
 from .compiled import Compiled, Description
 from .emit import Emitter
 from .epilogues import join_epilogues
-from .freezing import fold_norms
+from .freezing import enlarge_tiles, fold_norms
 from .joined import write_joined
 from .merge import merge
 from .mixed import compile_mixed, devices_of
@@ -124,6 +124,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
     reader.nodes = alive(reader.nodes, outputs)
     if settings.freeze:
         fold_norms(reader, outputs)
+        enlarge_tiles(reader)
     improve(reader, outputs)
     write_joined(reader, outputs)
     live = alive(reader.nodes, outputs)

@@ -42,8 +42,9 @@ def finished(reader: Reader, node: Node, points: Lowered, read: Sequence[Value],
     finish, values = found
     form = tune.known_form(node.definition, node.args) if settings.tune else None
     try:
-        with convolve.finishing(finish, packed), convolve.computing_as(form):
-            plan = reader.asked_once(node.definition, f"finished {finish.key} {form} {packed}",
+        large = packed and settings.freeze
+        with convolve.finishing(finish, packed), convolve.computing_as(form), convolve.in_large_tiles(large):
+            plan = reader.asked_once(node.definition, f"finished {finish.key} {form} {packed} {large}",
                                      lambda stands: tune.kept_plan(node.definition, stands), node.args)  # fmt: skip
     except NotLowerable:
         return None

@@ -24,6 +24,7 @@ from ..codegen import few_rows
 from ..codegen.library import convolve, dots, micro_kernel, overlap
 from ..codegen.library.finish import Finish
 from ..codegen.library.interface import Interface, Tile, kernel_of, tile_of, tile_shapes
+from ..codegen.library.winograd import LARGE, SMALL
 from ..codegen.targets import vector_bits
 from ..loops import expr
 from ..loops.lowered import NotLowerable
@@ -33,6 +34,7 @@ from .convolve_tiles import (
     depthwise_step,
     depthwise_weight_step,
     fits_tiles,
+    large_pays,
     suits_depthwise,
     suits_tiles,
     tile_steps,
@@ -306,6 +308,7 @@ class _Wanted(threading.local):
     form: str | int | None = None
     finish: Finish | None = None
     packed = False
+    large = False
 
 
 _wanted = _Wanted()
@@ -337,6 +340,16 @@ def finishing(finish: Finish, packed: bool) -> Iterator[None]:
         yield
     finally:
         _wanted.finish, _wanted.packed = before
+
+
+@contextlib.contextmanager
+def in_large_tiles(large: bool = True) -> Iterator[None]:
+    """Inside, 3x3 convolutions may be computed in tiles of 4x4 results, which are less exact (docs/accuracy.md)."""
+    before, _wanted.large = _wanted.large, large
+    try:
+        yield
+    finally:
+        _wanted.large = before
 
 
 # kernels with ops behind them: how many operands they have of their own, of which the last is the result
@@ -381,7 +394,8 @@ def walk_steps(
         if step is not None:
             return [step], 0
     if suits_tiles(code, walk) if form is None else form == "tiles" and fits_tiles(code, walk):
-        return tile_steps(walk, weights, bias, scratch, offset, finished)
+        large = _wanted.large and large_pays(code, walk)
+        return tile_steps(walk, weights, bias, scratch, offset, finished, LARGE if large else SMALL)
     empty = not walk.rows
     if empty:   # no tap reaches these pixels: multiply one tap that is always outside with a weight of zero
         blank = tuple(Axis(a.size, a.count, a.step, -(1 << 32), 1, 1, a.first, a.every) for a in walk.axes)

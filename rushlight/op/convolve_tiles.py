@@ -14,7 +14,7 @@ from math import ceil
 
 from ..codegen.library import depthwise, winograd, winograd_weight
 from ..codegen.library.interface import kernel_of, tile_of, tile_shapes
-from ..codegen.library.winograd import HIGH, WIDE
+from ..codegen.library.winograd import HIGH, LARGE, SMALL, WIDE, Form
 from ..loops.record import Record
 from .convolve_walk import WORK, Axis, Walk, Weights
 from .pack import packer
@@ -141,19 +141,20 @@ ROOM = 4 << 20
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
 MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
 FEW_WEIGHTS = 64         # pixels per channel from which transformed weights pay, where register tiles are wide
+LARGER = 0.95            # of the multiplications: from there on it pays to read half as many weights again
 SLOWER = 0.02            # of the time that a further register tile takes more than the one before it
 # pixels from which the weight gradient is made in tiles: for fewer, plain sums are as fast, and closer
 MANY = 1024
 
 
-def fits_tiles(code: str, walk: Walk) -> bool:
+def fits_tiles(code: str, walk: Walk, form: Form = SMALL) -> bool:
     """Whether a (collapsed) walk is a 3x3 convolution that can be computed in tiles of results."""
     d, h, w = walk.axes
     if code != "f32" or walk.groups != 1 or (d.size, d.count, d.taps) != (1, 1, 1):
         return False
     if any(a.taps != 3 or a.step != 1 or abs(a.tap_step) != 1 or a.every != 1 or a.tap_every != 1 for a in (h, w)):
         return False
-    return 4 * winograd.POINTS * walk.channels * walk.outs <= MOST
+    return 4 * form.points * walk.channels * walk.outs <= MOST
 
 
 def suits_tiles(code: str, walk: Walk) -> bool:
@@ -173,28 +174,46 @@ def weight_suits_tiles(code: str, walk: Walk) -> bool:
     return not tile_of(code).masked and walk.pixels >= MANY and suits_tiles(code, walk)
 
 
+def multiplied(shape: int, outs: int, tiles: int) -> float:
+    """What products of so many tiles cost with a register tile, zeros included, in multiplications for a channel."""
+    tile = tile_of("f32", shape)
+    panels = ceil(outs / tile.rows) * ceil(tiles / tile.columns)
+    return panels * tile.rows * tile.columns * (1 + SLOWER * shape)
+
+
 def fullest_tile(outs: int, tiles: int) -> int:
     """The number of the register tile that multiplies the fewest zeros; the first of equal ones."""
+    return min(tile_shapes(), key=lambda shape: multiplied(shape, outs, tiles))
 
-    def multiplied(shape: int) -> float:
-        tile = tile_of("f32", shape)
-        panels = ceil(outs / tile.rows) * ceil(tiles / tile.columns)
-        return panels * tile.rows * tile.columns * (1 + SLOWER * shape)
 
-    return min(tile_shapes(), key=multiplied)
+def large_pays(code: str, walk: Walk) -> bool:
+    """Whether tiles of 4x4 results take fewer multiplications than those of 2x4 for a walk that suits these."""
+    _, h, w = walk.axes
+
+    def cost(form: Form) -> float:
+        tiles = walk.images * ceil(h.count / form.high) * ceil(w.count / WIDE)
+        return form.points * multiplied(fullest_tile(walk.outs, tiles), walk.outs, tiles)
+
+    return fits_tiles(code, walk, LARGE) and cost(LARGE) < LARGER * cost(SMALL)
 
 
 def tile_steps(
-    walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, finished: Callable[..., tuple]
+    walk: Walk,
+    weights: Weights,
+    bias: int | None,
+    scratch: int,
+    offset: int,
+    finished: Callable[..., tuple],
+    form: Form = SMALL,
 ) -> tuple[list[tuple], int]:
     """Steps computing a 3x3 walk in tiles, a chunk of them at a time,
     and the elements used from `offset` of slot `scratch`. `finished`: as of `depthwise_step`."""
-    points, block = winograd.POINTS, winograd.BLOCK
+    points, block, kernels = form.points, winograd.BLOCK, winograd.KERNELS[form]
     outs, channels = walk.outs, walk.channels
     d, h, w = walk.axes
     spread = [
         Axis(a.size, ceil(a.count / n), n, a.base + min(0, 2 * a.tap_step), n + 2, 1, every=n)
-        for a, n in ((h, HIGH), (w, WIDE))
+        for a, n in ((h, form.high), (w, WIDE))
     ]
     tiled = Walk((d, *spread), walk.source, walk.result, walk.images, 1, channels, outs)
     shape = fullest_tile(outs, tiled.pixels)
@@ -213,7 +232,7 @@ def tile_steps(
     start = sum(-2 * n for n in strides if n < 0)
     results = [
         (
-            packer(kernel_of(winograd.WEIGHTS_KERNEL, "f32", shape).address),
+            packer(kernel_of(kernels.weights, "f32", shape).address),
             [weights.slot, spots[0]],
             [outs, channels, out_panels, weights.out, weights.channel, *strides, start],
             out_panels,
@@ -242,7 +261,7 @@ def tile_steps(
         source = (walk.source.slot, walk.source.offset * size)
         results += [
             (
-                kernel_of(winograd.INPUT, "f32", shape).address,
+                kernel_of(kernels.input, "f32", shape).address,
                 [source, spots[1]],
                 params,
                 blocks * ceil(channels / winograd.SLICE),
@@ -259,7 +278,7 @@ def tile_steps(
             ),
             (
                 *finished(
-                    winograd.OUTPUT, "f32", shape,
+                    kernels.output, "f32", shape,
                     [spots[2], walk.source.slot if bias is None else bias, walk.place(size)],
                 ),
                 params,

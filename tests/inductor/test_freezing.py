@@ -8,6 +8,7 @@ import rushlight as rl
 from rushlight import nn
 from rushlight.fx.experimental.proxy_tensor import make_fx
 from rushlight.inductor import compile_graph, settings
+from rushlight.op import convolve, convolve_tiles
 
 F = nn.functional
 
@@ -95,3 +96,54 @@ def test_what_is_read_before_its_norm_stays(monkeypatch) -> None:
     got = compile_graph(graph, [w, mean, var, x])([w, mean, var, x])
     for a, b in zip(got, f(w, mean, var, x), strict=True):
         rl.testing.assert_close(a, b, rtol=1e-4, atol=1e-3)
+
+
+def planned_tiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Rows of results of the tiles that convolutions are planned in from now on."""
+    found: list[int] = []
+    steps = convolve.tile_steps
+
+    def watched(*args):
+        found.append(args[-1].high)
+        return steps(*args)
+
+    monkeypatch.setattr(convolve, "tile_steps", watched)
+    monkeypatch.setattr(convolve_tiles, "FEW_WEIGHTS", 0)
+    return found
+
+
+@pytest.mark.parametrize("images, channels, outs, high, wide, padding", [
+    (2, 17, 35, 33, 31, 1), (1, 65, 48, 30, 46, 1), (3, 34, 16, 21, 26, 0), (1, 130, 66, 18, 13, 2)])  # fmt: skip
+def test_large_tiles(images, channels, outs, high, wide, padding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frozen 3x3 convolutions may take tiles of 4x4 results; docs/accuracy.md says how exact they are."""
+    found = planned_tiles(monkeypatch)
+    rl.manual_seed(0)
+    conv = nn.Conv2d(channels, outs, 3, padding=padding).eval()
+    x = rl.randn(images, channels, high, wide)
+    rest = rl.randn(images, outs, high + 2 * padding - 2, wide + 2 * padding - 2)
+    functions = {"alone": lambda x, rest: conv(x), "finished": lambda x, rest: (conv(x) * 2 + rest).relu()}
+    terms = channels * 9
+    bound = 4 * 0.3 * 2.0**-24 * (min(terms, 144) + terms / 144) ** 0.5
+    with rl.no_grad():
+        for name, function in functions.items():
+            rl.testing.assert_close(rl.compile(function)(x, rest), function(x, rest))
+            assert found and 4 not in found, name
+            frozen = rl.compile(function, options={"freezing": True})
+            for factor in (1.0, -0.5):      # weights that change are seen
+                conv.weight.mul_(factor)
+                got = frozen(x, rest)
+                double = {k: v.double() for k, v in conv.named_parameters()}
+                exact = rl.func.functional_call(conv, double, (x.double(),))
+                exact = exact if name == "alone" else (exact * 2 + rest.double()).relu()
+                error = (got - exact).square().mean().sqrt() / exact.square().mean().sqrt()
+                assert error <= bound, f"{name}: {error / bound:.2f} of the bound"
+            assert 4 in found, name
+            del found[:]
+
+
+def test_large_tiles_only_where_they_multiply_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = planned_tiles(monkeypatch)
+    conv, x = nn.Conv2d(40, 40, 3, padding=1).eval(), rl.randn(90, 40, 2, 8)      # rows of two: half a tile
+    with rl.no_grad():
+        rl.testing.assert_close(rl.compile(conv, options={"freezing": True})(x), conv(x), rtol=1e-4, atol=1e-5)
+    assert found and 4 not in found

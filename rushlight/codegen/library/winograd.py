@@ -1,16 +1,17 @@
-"""Convolution kernels for 3x3 windows in tiles of 2x4 results, with a third of the multiplications.
+"""Convolution kernels for 3x3 windows in tiles of 2x4 results, with a third of the multiplications, or of 4x4 results,
+with a quarter.
 
-Enters: nothing but the processor. Leaves: four `Kernel`s, for float32: weights to the frequency-like domain of the
-tiles, inputs likewise, products there, and results back. Refuses nothing:
+Enters: nothing but the processor. Leaves: four `Kernel`s for each size of tiles, for float32: weights to the
+frequency-like domain of the tiles, inputs likewise, products there, and results back. Refuses nothing:
 the planner (op/convolve_tiles.py) calls them where they pay.
 
 A tile of results is a correlation of a 4x6 window with the kernel, done by evaluating both at the points 0, +-1 and
 infinity down and 0, +-a, +-b and infinity across, multiplying, and interpolating (Winograd's minimal filtering).
 Interpolation enlarges the rounding errors of the products: with four points hardly, with six by some bits. So tiles are
-long in one direction only (4x4 results would take a quarter of the multiplications, at twice the error), a = 1/sqrt(2)
-and b = sqrt(2) (half the error of 1 and 2), and the products are summed in short blocks, whose sums are summed again.
-The error stays within twice that of plain summation in blocks of 16 channels (docs/accuracy.md). An element that is not
-finite makes all results of its tiles NaN.
+long in one direction only, a = 1/sqrt(2) and b = sqrt(2) (half the error of 1 and 2), and the products are summed in
+short blocks, whose sums are summed again. The error stays within twice that of plain summation in blocks of 16 channels
+(docs/accuracy.md). Tiles of 4x4 results have six points in both directions, and nearly twice the error: they are for
+programs that ask for it. An element that is not finite makes all results of its tiles NaN.
 
 Memory between the kernels: weights [point, panel of outputs, channel, output of the panel], inputs [point, panel of
 tiles, channel, tile of the panel], products [point, panel of tiles, output, tile of the panel]:
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from ..writer import ABI, Reg, Writer, declarations
 from .convolve import with_finish
@@ -55,6 +57,7 @@ TILES = (
     "in_column",
 )
 PRODUCT = ("outs", "channels", "out_panels", "panels", "blocks")
+OUTPUT_OPERANDS = ("products", "bias_data", "result")
 WEIGHTS = ("outs", "channels", "panels", "out", "channel", "row", "column", "start")
 
 
@@ -114,6 +117,29 @@ def result_across(w: Writer, t: Sequence[Reg]) -> list[Reg]:
     ]
 
 
+class Form(NamedTuple):
+    """Tiles of so many rows of results, and the rules for columns that go with them."""
+
+    high: int
+    suffix: str                 # of its kernels' names
+    input_down: Rule
+    weight_down: Rule
+    result_down: Rule
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile's window."""
+        return self.high + 2
+
+    @property
+    def points(self) -> int:
+        return self.rows * COLUMNS
+
+
+SMALL = Form(HIGH, "", input_down, weight_down, result_down)
+LARGE = Form(4, "_large", input_across, weight_across, result_across)
+
+
 def in_both(
     w: Writer, down: Rule, across: Rule, size: tuple[int, int], element: Callable[[int, int], Reg]
 ) -> Iterator[list[Reg]]:
@@ -141,18 +167,18 @@ def vectors(w: Writer, tile: Tile, source: Reg, columns: int, apart: int | Reg) 
 # --- kernels ----------------------------------------------------------------------------------------------------------
 
 
-def weights_text(tile: Tile) -> str:
+def weights_text(form: Form, tile: Tile) -> str:
     """A panel's outputs are the lanes of one vector.
 
     Points lie far apart in memory, perhaps all in the same set of a cache. So some channels are collected first,
     and go there in rows.
     """
-    w = Writer("conv_winograd_weights", ABI)
+    w = Writer(f"conv_winograd_weights{form.suffix}", ABI)
     vector = f"<{tile.rows} x {tile.element}>"
     line = GATHER * tile.rows
-    collected = w.scratch(tile.element, POINTS * line + tile.lanes)
+    collected = w.scratch(tile.element, form.points * line + tile.lanes)
     load_params(w, WEIGHTS)
-    load_pointers(w, *WEIGHTS_KERNEL.operands)
+    load_pointers(w, "weight", "result")
     with w.loop(w["begin"], w["end"]) as panel, w.loop(0, w["channels"], GATHER) as some:
         past = w.min(w.add(some.i, GATHER), w["channels"])
         with w.loop(some.i, past) as c:
@@ -171,10 +197,10 @@ def weights_text(tile: Tile) -> str:
                         )
                         square[i][j] = w.new(vector, f"insertelement {square[i][j]}, {value}, i64 {r}")
             target = w.at(collected, w.mul(w.sub(c.i, some.i), tile.rows), tile.element)
-            points = flat(in_both(w, weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))  # noqa: B023
+            points = flat(in_both(w, form.weight_down, weight_across, (3, 3), lambda i, j: square[i][j]))  # noqa: B023
             for point, value in enumerate(points):
                 w.store(value, w.at(target, point * line, tile.element), tile.size)
-        with w.loop(0, POINTS) as point:
+        with w.loop(0, form.points) as point:
             place = w.mul(w.add(w.mul(w.add(w.mul(w["panels"], point.i), panel.i), w["channels"]), some.i), tile.rows)
             source = w.at(collected, w.mul(point.i, line), tile.element)
             copy_row(
@@ -203,14 +229,14 @@ def first_point(w: Writer, tile: Tile, array: Reg, panel: Reg, rows: Reg, row: R
     return first, w.mul(w.mul(w["panels"], rows), tile.columns)
 
 
-def input_text(tile: Tile) -> str:
+def input_text(form: Form, tile: Tile) -> str:
     """Windows are packed as rows [element of the window, tile], so that lanes are tiles."""
     stride = BLOCK + tile.lanes
-    w = Writer("conv_winograd_input", ABI)
-    windows = w.scratch(tile.element, POINTS * stride)
+    w = Writer(f"conv_winograd_input{form.suffix}", ABI)
+    windows = w.scratch(tile.element, form.points * stride)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK)
     load_params(w, TILES)
-    load_pointers(w, *INPUT.operands)
+    load_pointers(w, "input", "result")
     with w.loop(w["begin"], w["end"]) as item:
         part, block, first, count = block_of(w, item.i)
         number = find_runs(w, runs, offsets, first, count)
@@ -231,19 +257,20 @@ def input_text(tile: Tile) -> str:
                     source = w.at(windows, w.add(p.i, v.i), tile.element)
                     target = w.at(place, v.i, tile.element)
                     element = vectors(w, tile, source, COLUMNS, stride)
-                    for row in in_both(w, input_down, input_across, (ROWS, COLUMNS), element):
+                    for row in in_both(w, form.input_down, input_across, (form.rows, COLUMNS), element):
                         for value in row:
                             w.store(value, target, tile.size)
                             target = w.at(target, step, tile.element)
-    return "\n".join([w.text(), windows_text(tile, stride), declarations(tile.lanes, tile.element)])
+    size = form.rows, COLUMNS
+    return "\n".join([w.text(), windows_text(tile, stride, size), declarations(tile.lanes, tile.element)])
 
 
 def windows_text(tile: Tile, stride: int, size: tuple[int, int] = (ROWS, COLUMNS)) -> str:
     """windows(target, runs, how many, plane): windows of neighbouring tiles, as rows [element of the window, tile].
 
-    Windows are 4x6, or 2x4 without overlap. A row of the input is laid out with its padding first; four tiles then take
-    every fourth element of it, and the next tiles' first two.
-    What spills over the end of a run is written again by the next.
+    Windows are 4x6 or 6x6, or 2x4 without overlap. A row of the input is laid out with its padding first; four tiles
+    then take every fourth element of it, and the next tiles' first two. What spills over the end of a run is written
+    again by the next.
     """
     w = Writer(
         "windows",
@@ -326,21 +353,21 @@ def product_text(tile: Tile) -> str:
     return "\n".join([w.text(), multiply_text(tile, tile.columns), declarations(tile.lanes, tile.element)])
 
 
-def output_text(tile: Tile, finish: Finish | None = None) -> str:
+def output_text(form: Form, tile: Tile, finish: Finish | None = None) -> str:
     """Results of neighbouring whole tiles are stored as rows; others element by element,
     as far as the result reaches."""
-    w = Writer("conv_winograd_output", ABI)
+    w = Writer(f"conv_winograd_output{form.suffix}", ABI)
     runs, offsets = w.scratch("i64", RUN * BLOCK), w.scratch("i64", BLOCK + tile.columns)
     heights, widths = w.scratch("i64", BLOCK), w.scratch("i64", BLOCK)
-    corner = w.scratch(tile.element, HIGH * WIDE * tile.lanes)
+    corner = w.scratch(tile.element, form.high * WIDE * tile.lanes)
     areas = None if finish is None else w.scratch("i64", AREA * BLOCK)
     load_params(w, TILES)
-    load_pointers(w, *OUTPUT.operands)
+    load_pointers(w, *OUTPUT_OPERANDS)
     rows = w.mul(w.div(w.add(w["outs"], tile.rows - 1), tile.rows), tile.rows)
     with w.loop(w["begin"], w["end"]) as item:
         part, block, first, count = block_of(w, item.i)
         number = find_runs(w, runs, offsets, first, count)
-        find_extents(w, heights, widths, first, count)
+        find_extents(w, form, heights, widths, first, count)
         many = None if finish is None else find_areas(w, areas, runs, number, offsets, heights, widths)
         out0 = w.mul(part, SLICE)
         with w.loop(out0, w.min(w.add(out0, SLICE), w["outs"])) as o:
@@ -365,7 +392,7 @@ def output_text(tile: Tile, finish: Finish | None = None) -> str:
 
                     results = [
                         [w.fadd(value, bias) for value in row]
-                        for row in in_both(w, result_down, result_across, (ROWS, COLUMNS), point)
+                        for row in in_both(w, form.result_down, result_across, (form.rows, COLUMNS), point)
                     ]
                     store_tiles(w, tile, results, plane, offsets, heights, widths, w.add(p.i, v.i), count, corner)
             if finish is not None:
@@ -402,12 +429,12 @@ def find_areas(w: Writer, areas: Reg, runs: Reg, number: Reg, offsets: Reg, heig
     return r.carry[0]
 
 
-def find_extents(w: Writer, heights: Reg, widths: Reg, first: Reg, count: Reg) -> None:
+def find_extents(w: Writer, form: Form, heights: Reg, widths: Reg, first: Reg, count: Reg) -> None:
     """Rows and columns of every tile that lie in the result."""
     with w.loop(0, count) as t:
         tile = w.add(first, t.i)
         x, y = w.rem(tile, w["out_w"]), w.rem(w.div(tile, w["out_w"]), w["out_h"])
-        w.store(w.min(w.sub(w["height"], w.mul(y, HIGH)), HIGH), w.at(heights, t.i, "i64"), 8)
+        w.store(w.min(w.sub(w["height"], w.mul(y, form.high)), form.high), w.at(heights, t.i, "i64"), 8)
         w.store(w.min(w.sub(w["width"], w.mul(x, WIDE)), WIDE), w.at(widths, t.i, "i64"), 8)
 
 
@@ -437,7 +464,7 @@ def store_tiles(
     # Tiles of one row end with the narrowest, and all are as high as the first.
     adjacent = w.both(w.compare("eq", w.sub(end, begin), WIDE * (tile.lanes - 1)), w.compare("eq", w["column"], 1))
     adjacent = w.both(adjacent, w.compare("eq", w.sub(last, here), tile.lanes - 1))
-    whole = w.both(adjacent, w.both(w.compare("eq", height, HIGH), w.compare("eq", width, WIDE)))
+    whole = w.both(adjacent, w.both(w.compare("eq", height, len(values)), w.compare("eq", width, WIDE)))
     with w.when(whole):
         for i, row in enumerate(values):
             target = w.at(plane, w.add(begin, w.mul(w["row"], i)), tile.element)
@@ -475,20 +502,32 @@ def interleaved(w: Writer, tile: Tile, columns: Sequence[Reg]) -> Reg:
 
 
 PLANES = "walks of more than one group, taps other than 3x3, steps other than one"
-WEIGHTS_KERNEL = declare(
-    Interface("conv_winograd_weights", ("weight", "result"), WEIGHTS, "panels of outputs", weights_text, ("f32",))
-)
-INPUT = declare(
-    Interface(
-        "conv_winograd_input",
-        ("input", "result"),
-        TILES,
-        "slices of channels, blocks of tiles",
-        input_text,
-        ("f32",),
-        PLANES,
-    )
-)
+
+
+class Kernels(NamedTuple):
+    """Those of one size of tiles; the products are the same for all."""
+
+    weights: Interface
+    input: Interface
+    output: Interface
+
+
+def kernels_of(form: Form) -> Kernels:
+    """Declared under their names."""
+    suffix = form.suffix
+    make = [functools.partial(text, form) for text in (weights_text, input_text, output_text)]
+    return Kernels(
+        declare(Interface(f"conv_winograd_weights{suffix}", ("weight", "result"), WEIGHTS, "panels of outputs", make[0],
+                          ("f32",))),
+        declare(Interface(f"conv_winograd_input{suffix}", ("input", "result"), TILES,
+                          "slices of channels, blocks of tiles", make[1], ("f32",), PLANES)),
+        declare(Interface(f"conv_winograd_output{suffix}", OUTPUT_OPERANDS, TILES, "slices of outputs, blocks of tiles",
+                          make[2], ("f32",), PLANES, "elements")),
+    )  # fmt: skip
+
+
+KERNELS = {form: kernels_of(form) for form in (SMALL, LARGE)}
+WEIGHTS_KERNEL, INPUT, OUTPUT = KERNELS[SMALL]
 PRODUCT_KERNEL = declare(
     Interface(
         "conv_winograd_product",
@@ -497,17 +536,5 @@ PRODUCT_KERNEL = declare(
         "points, blocks of tiles",
         product_text,
         ("f32",),
-    )
-)
-OUTPUT = declare(
-    Interface(
-        "conv_winograd_output",
-        ("products", "bias_data", "result"),
-        TILES,
-        "slices of outputs, blocks of tiles",
-        output_text,
-        ("f32",),
-        PLANES,
-        "elements",
     )
 )
