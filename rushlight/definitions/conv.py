@@ -20,7 +20,8 @@ from .. import _C, op
 from ..devices import handlers
 from ..op import Library, Meta, Spec, find_op
 from ..op.convolve import PLANNED, overlap_steps, refuse_finish, suits_overlap, walk_steps, weight_steps
-from ..op.convolve_walk import Walk, Weights, Window, array_of, forward_axes, mirrored_axes
+from ..op.convolve_pixels import dense_array, leaves_gaps, plain_axes, spread_step
+from ..op.convolve_walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
 from ..op.levels import behind
@@ -343,6 +344,8 @@ def conv_steps(
             return overlap_steps(
                 code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch
             )
+        if bias is None and leaves_gaps(code, window, sizes, shape[0]):
+            return gapped_steps(code, source, sizes, result, tuple(shape), window, weights, scratch)
         choices = mirrored_axes(sizes, spatial, window)
     else:
         weights = Weights(1, ws[0] * outs, ws[0], ws[1], tuple(ws[2:]))
@@ -355,6 +358,21 @@ def conv_steps(
         steps += more
         needed += used
     return steps, needed
+
+
+def gapped_steps(
+    code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], window: Window,
+    weights: Weights, scratch: int,
+) -> tuple[list[tuple], int]:  # fmt: skip
+    """The same of a transposed convolution whose windows are single pixels: a product, spread over the result."""
+    refuse_finish("a result with gaps")
+    channels, outs = source.group // source.channel, shape[1]
+    used = shape[0] * outs * prod(sizes)
+    dense_result = dense_array(scratch, outs, sizes)
+    walk = Walk(plain_axes(sizes), source, dense_result, shape[0], 1, channels, outs)
+    steps, more = walk_steps(code, walk, weights, None, scratch, used)
+    spread_ = spread_step(code, (scratch, 0), sizes, result, shape[1:], window.stride, shape[0])
+    return [*steps, spread_], used + more
 
 
 class Dense(NamedTuple):

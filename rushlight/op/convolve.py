@@ -30,6 +30,7 @@ from ..loops import expr
 from ..loops.lowered import NotLowerable
 from ..loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ..loops.record import Record
+from .convolve_pixels import gathered, skips_pixels
 from .convolve_tiles import (
     depthwise_step,
     depthwise_weight_step,
@@ -57,8 +58,9 @@ WHOLE_IMAGE = 128        # pixels from which several images are a product each: 
 FEW_OUTS = 8             # and outputs, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
-FEW_CHANNELS, MANY_OF_IMAGE = 64, 512
+FEW_CHANNELS, MANY_OF_IMAGE = 48, 512
 PLANNED = ("f32", "f64")
+Spot = int | tuple[int, int]     # a slot, from its first byte or a later one on
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ def packed_weights(
         step = pack_step(code, tile.rows, weights, walk, spot, panels, empty)
         return (
             step,
-            Placed(spot, (panels * tile.rows * rows, tile.rows * rows, 1, rows, 0), tile.depth, convolve.NEAR),
+            Placed(spot, (panels * tile.rows * rows, tile.rows * rows, 1, rows, 0), tile.depth, tile.depth),
             walk.groups * panels * tile.rows * rows,
         )
     pitch = tile.odd_lines(rows)
@@ -386,6 +388,10 @@ def walk_steps(
     as_product = as_product and form in (None, "product")
     if _wanted.packed and form is None and walk.channels <= LONG_PRODUCT:
         as_product = False
+    if as_product and form is None and skips_pixels(code, walk):
+        copy, walk, used = gathered(code, walk, scratch, offset)
+        results, more = walk_steps(code, walk, weights, bias, scratch, offset + used)
+        return [copy, *results], used + more
     if as_product and (results := product_steps(code, walk, weights, bias, scratch, offset)) is not None:
         refuse_finish("a matrix product")
         return results
@@ -461,7 +467,7 @@ class Cut:
         self.cuts = ceil(panels / self.per_cut)
 
 
-def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int]:
+def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int]:
     """Steps computing a weight's gradient [groups * outs, rows] in slot `result`,
     and elements needed in slot `scratch`.
 
@@ -475,6 +481,10 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
             return [step], 0
     if weight_suits_tiles(code, walk):
         return tile_weight_steps(walk, result, scratch)
+    if skips_pixels(code, walk):
+        copy, walk, used = gathered(code, walk, scratch, 0)
+        results, more = weight_steps(code, walk, result, (scratch, used * tile.size))
+        return [copy, *results], used + more
     if (answer := weight_product_steps(code, walk, result, scratch)) is not None:
         return answer
     interface, block, chunk = (
@@ -510,7 +520,7 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list
     return [step, sum_step(code, scratch, result, parts, count)], parts * count
 
 
-def weight_product_steps(code: str, walk: Walk, result: int, scratch: int) -> tuple[list[tuple], int] | None:
+def weight_product_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int] | None:
     """The same of a (collapsed) walk whose windows are single pixels: a product that sums over the pixels of all
     images. None for other walks, where pixels are no run of memory, and where vectors are wide: there rows of gradients
     are read where they lie."""
@@ -595,7 +605,7 @@ def overlap_steps(
 _sum_kernels: dict[str, int] = {}
 
 
-def sum_step(code: str, source: int, target: int, parts: int, count: int) -> tuple:
+def sum_step(code: str, source: Spot, target: int, parts: int, count: int) -> tuple:
     """A step adding `parts` arrays of `count` elements."""
     kernel = _sum_kernels.get(code)
     if kernel is None:

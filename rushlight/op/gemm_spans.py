@@ -25,7 +25,7 @@ from .pack import compile_for, packer
 
 
 def span_steps(
-    code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, span: int, spans: int, scratch: int
+    code: str, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, span: int, spans: int, scratch: int | tuple[int, int]
 ) -> tuple[list[tuple], int] | None:
     """c = the sum over spans of a[span] @ b[span], [m, span] and [span, n]: steps, and elements of slot `scratch`."""
     k = span * spans

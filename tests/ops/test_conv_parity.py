@@ -267,6 +267,28 @@ def test_windows_of_one_pixel(images: int, channels: int, outs: int, spatial: tu
     compare(theirs(getattr(rl, call)(part.contiguous(), ours(w))), getattr(rl, call)(part, ours(w)), rtol=rtol)
 
 
+@pytest.mark.parametrize("images, channels, outs, spatial, stride", [
+    (3, 100, 20, (26, 31), (2, 2)), (1, 20, 100, (40, 35), (2, 3)), (2, 9, 70, (900,), (3,)),
+    (2, 30, 9, (5, 17, 16), (1, 2, 2)),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_windows_of_one_pixel_some_steps_apart(
+    images: int, channels: int, outs: int, spatial: tuple[int, ...], stride: tuple[int, ...], dtype: Any
+) -> None:
+    """Forward, both gradients, and the transposed convolution with pixels past the last one that it meets."""
+    x, w = sample(images, channels, *spatial, dtype=dtype), sample(outs, channels, *[1] * len(spatial), dtype=dtype)
+    small = tuple([-(-n // s) for n, s in zip(spatial, stride, strict=True)])
+    g, close = sample(images, outs, *small, dtype=dtype, seed=3), 1e-4 if dtype is torch.float32 else 1e-11
+    none = (0,) * len(spatial)
+    rest = (stride, none, (1,) * len(spatial))
+    agree(lambda m, x, w: m.convolution(x, w, None, *rest, False, none, 1), x, w, rtol=close)
+    last = x.transpose(0, 1).contiguous().transpose(0, 1)      # channels further apart than images
+    if dtype is torch.float64:
+        gradients_agree(lambda m, x, w: m.convolution(x, w, None, *rest, False, none, 1), last, w, second=False)
+    extra = tuple([s - 1 for s in stride])
+    agree(lambda m, g, w: m.convolution(g, w, None, *rest, True, extra, 1), g, w, rtol=close)
+
+
 def test_threads_do_not_change_windows_of_one_pixel() -> None:
     x, w = ours(sample(4, 300, 7, 7, dtype=torch.float32)), ours(sample(280, 300, 1, 1, dtype=torch.float32, seed=1))
     threads = rl.get_num_threads()

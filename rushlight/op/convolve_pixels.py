@@ -1,0 +1,141 @@
+"""Convolutions whose windows are single pixels, some steps apart: pixels that are met lie densely in memory first.
+
+Enters: a (collapsed) walk. Leaves: steps that copy the pixels it meets side by side, or spread results over the pixels
+that they belong to, with the walk in between, which is as of a stride of one: a matrix product. Refuses nothing:
+`skips_pixels` and `leaves_gaps` say what these are for.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from .. import _C
+from ..codegen.library.interface import tile_of
+from ..loops import expr
+from ..loops.nest import For, If, Nest, Store, operands, rows
+from .convolve_walk import Array, Axis, Walk, Window
+from .pack import compile_for
+
+GRAIN = 1 << 14          # elements worth a chunk
+DENSE = 256              # pixels and images together from which a product gains more than copying costs
+
+_kernels: dict[tuple[str, str], int] = {}
+
+
+def skips_pixels(code: str, walk: Walk) -> bool:
+    """Whether windows are single pixels inside of the source and some of it is between them, where vectors are short:
+    with long ones, masks read pixels where they lie."""
+    return (
+        tile_of(code).by_lane
+        and walk.groups == 1
+        and any(a.step > 1 for a in walk.axes)
+        and all(a.taps == 1 and a.base == 0 and a.first == 0 and a.every == 1 for a in walk.axes)
+        and all((a.count - 1) * a.step < a.size for a in walk.axes)
+        and walk.images * prod(a.count for a in walk.axes) >= DENSE
+    )
+
+
+def leaves_gaps(code: str, window: Window, sizes: tuple[int, ...], images: int) -> bool:
+    """Whether a transposed convolution puts every pixel of its input to one of its result, and has some between."""
+    return (
+        tile_of(code).by_lane
+        and window.groups == 1
+        and set(window.kernel) == {1}
+        and not any(window.padding)
+        and max(window.stride) > 1
+        and images * prod(sizes) >= DENSE
+    )
+
+
+def plain_axes(counts: tuple[int, ...]) -> tuple[Axis, ...]:
+    """A walk that meets every pixel in its turn."""
+    return tuple([Axis(n, n, 1, 0, 1, 1) for n in counts])
+
+
+def dense_array(slot: int, channels: int, counts: tuple[int, ...], offset: int = 0) -> Array:
+    """Images of so many channels and pixels, one after the other."""
+    strides = tuple([prod(counts[k + 1 :]) for k in range(len(counts))])
+    return Array(slot, channels * prod(counts), channels * prod(counts), prod(counts), strides, offset)
+
+
+def gathered(code: str, walk: Walk, scratch: int, offset: int) -> tuple[tuple, Walk, int]:
+    """The step that copies the pixels a walk meets to `offset` of slot `scratch`, the walk over them, and how many
+    elements they are."""
+    counts = tuple([a.count for a in walk.axes])
+    source = dense_array(scratch, walk.channels, counts, offset)
+    s, size = walk.source, tile_of(code).size
+    steps = [a.step * n for a, n in zip(walk.axes, s.spatial, strict=True)]
+    params = [walk.channels, s.image, s.channel, *counts, *steps]
+    step = plane_step("gather_pixels", code, (s.slot, s.offset * size), (scratch, offset * size), params, walk.images)
+    result = Walk(plain_axes(counts), source, walk.result, walk.images, 1, walk.channels, walk.outs).collapsed()
+    return step, result, walk.images * walk.channels * prod(counts)
+
+
+def spread_step(
+    code: str, source: tuple[int, int], counts: tuple[int, ...], result: Array, shape: tuple[int, ...],
+    strides: tuple[int, ...], images: int,
+) -> tuple:  # fmt: skip
+    """The step that puts dense pixels, `counts` of them, to every `strides`-th of a result of sizes `shape` (channels,
+    spatial...), zeros between them."""
+    size, missing = tile_of(code).size, 3 - len(counts)
+    counts, every = (1,) * missing + counts, (1,) * missing + strides
+    sizes, steps = (1,) * missing + shape[1:], (0,) * missing + result.spatial
+    params = [shape[0], result.image, result.channel, *counts, *steps, *every, *sizes]
+    target = (result.slot, result.offset * size)
+    return plane_step("spread_pixels", code, source, target, params, images)
+
+
+def plane_step(kind: str, code: str, source: tuple, target: tuple, params: list, images: int) -> tuple:
+    kernel = _kernels.get((kind, code))
+    if kernel is None:
+        nest = {"gather_pixels": gather_nest, "spread_pixels": spread_nest}[kind](code)
+        kernel = _kernels[kind, code] = compile_for(_C.device("cpu"), nest)
+    return (kernel, [source, target], params, images * params[0], max(1, GRAIN // prod(params[3:6])), -1)
+
+
+PLANE = ("channels", "image", "channel", "depth", "high", "wide", "step_d", "step_h", "step_w")
+
+
+def number(n: int) -> expr.Value:
+    return expr.const(n, "i64")
+
+
+def gather_nest(code: str) -> Nest:
+    """Planes of images are the parallel range; those of the target are dense."""
+    p = {name: expr.var(name) for name in PLANE}
+    item, z, y, x = (expr.var(name) for name in ("i", "z", "y", "x"))
+    start = expr.idiv(item, p["channels"]) * p["image"] + expr.irem(item, p["channels"]) * p["channel"]
+    line = start + z * p["step_d"] + y * p["step_h"]
+    target = ((item * p["depth"] + z) * p["high"] + y) * p["wide"] + x
+
+    def along(step: expr.Value) -> For:
+        store = Store(1, target, expr.load(0, line + x * step, code))
+        return For("x", number(0), p["wide"], (store,), vector=True)
+
+    two = number(2)     # known, so that pairs are taken apart in registers
+    body = If(expr.eq(p["step_w"], two), (along(two),), (along(p["step_w"]),))
+    loops = For("z", number(0), p["depth"], (For("y", number(0), p["high"], (body,)),))
+    return Nest("gather_pixels", operands([code], [code]), PLANE, rows(loops))
+
+
+def spread_nest(code: str) -> Nest:
+    """The same the other way; lines of the result are zeros first."""
+    more = ("every_d", "every_h", "every_w", "size_d", "size_h", "size_w")
+    p = {name: expr.var(name) for name in (*PLANE, *more)}
+    item, z, y, x = (expr.var(name) for name in ("i", "z", "y", "x"))
+    start = expr.idiv(item, p["channels"]) * p["image"] + expr.irem(item, p["channels"]) * p["channel"]
+    line = start + z * p["step_d"] + y * p["step_h"]
+    zero = Store(1, line + x * p["step_w"], expr.const(0.0, code))
+    near = [expr.idiv(v, p[name]) for v, name in ((z, "every_d"), (y, "every_h"))]
+    source = ((item * p["depth"] + near[0]) * p["high"] + near[1]) * p["wide"] + x
+    value = Store(1, line + x * p["every_w"] * p["step_w"], expr.load(0, source, code))
+    met = expr.and_(
+        expr.and_(expr.eq(near[0] * p["every_d"], z), expr.eq(near[1] * p["every_h"], y)),
+        expr.and_(expr.lt(near[0], p["depth"]), expr.lt(near[1], p["high"])),
+    )
+    body = (
+        For("x", number(0), p["size_w"], (zero,), vector=True),
+        If(met, (For("x", number(0), p["wide"], (value,), vector=True),)),
+    )
+    loops = For("z", number(0), p["size_d"], (For("y", number(0), p["size_h"], body),))
+    return Nest("spread_pixels", operands([code], [code]), tuple(p), rows(loops))
