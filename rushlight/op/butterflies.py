@@ -2,13 +2,16 @@
 
 Enters: a length and a complex dtype. Leaves: the nest of a self-sorting (Stockham) transform and the table of roots it
 reads. Every stage turns [groups][radix][run] into [radix * groups][run]; runs are what vectors go along, until the last
-stage, of radix 16 and runs of 1, goes along groups. Refuses nothing: the caller asks `fits` first.
+stage, of radix 16 and runs of 1, goes along groups, whose numbers are exchanged in registers.
+Refuses nothing: the caller asks `fits` first.
 """
 
 from __future__ import annotations
 
 import math
 
+from ..codegen.primitives import SIZE
+from ..codegen.targets import vector_bits
 from ..loops.expr import PART, Value, bitcast, cast, complex_, const, fma, idiv, imag, load, neg, real, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
 
@@ -257,9 +260,19 @@ def stage(
             at = begin + (j + const(m * groups, "i64")) * width + k if groups > 1 else begin + const(m * run, "i64") + k
         stores.append(Store(write, at, complex_(re, im)))
     if is_last:
-        return For(j.attr, ZERO, count, tuple(stores), vector=True)
+        return along_groups(j.attr, groups, max(vector_bits() // 8 // SIZE[part], 2), stores)
     inner = For(k.attr, ZERO, width, tuple(stores), vector=True)
     return For(j.attr, ZERO, count, (*names, inner)) if groups > 1 else inner
+
+
+def along_groups(name: str, groups: int, lanes: int, stores: list[Statement]) -> For:
+    """The last stage's loop: as many groups at a time as a register has lanes, whose numbers are read as squares."""
+    if groups % lanes:
+        return For(name, ZERO, const(groups, "i64"), tuple(stores), vector=True)
+    block, lane = f"{name}.block", f"{name}.lane"
+    here = Local(name, var(block) * const(lanes, "i64") + var(lane))
+    square = For(lane, ZERO, const(lanes, "i64"), (here, *stores), vector=True, transposed=True)
+    return For(block, ZERO, const(groups // lanes, "i64"), (square,))
 
 
 def table_of(n: int, kind: str) -> list[complex]:
