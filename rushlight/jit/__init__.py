@@ -141,8 +141,16 @@ def run_frozen_optimizations(
 
 
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
-    """The frozen module. Rewrites that would only change its speed are not made."""
-    return freeze(mod) if not mod.training and any(p.requires_grad for p in mod.parameters()) else mod
+    """The module in eval mode, frozen, whose calls are compiled when they are first made: norms are part of the weights
+    before them, which are packed once (`freezing` of compile). So are its `other_methods`."""
+    from .._dynamo import eval_frame  # when it is used: most programs that import jit compile nothing
+
+    frozen = freeze(mod.eval()) if any(p.requires_grad for p in mod.parameters()) else mod.eval()
+    methods = {name: getattr(frozen, name) for name in other_methods or ()}
+    frozen.compile(options={"freezing": True})
+    for name, method in methods.items():
+        setattr(frozen, name, eval_frame.compile(method, options={"freezing": True}))
+    return frozen
 
 
 def export_opnames(m: Any) -> list[str]:
