@@ -43,15 +43,14 @@ def legacy_reduction(reduction: str, size_average: Any, reduce: Any) -> str:
     return meant
 
 
-def check_same_size(name: str, input: Any, target: Any) -> None:
-    """Warn, as PyTorch does, when broadcasting would hide a mistake."""
-    if input.shape != target.shape:
-        warnings.warn(
-            f"{name}: target {list(target.shape)} and input {list(input.shape)} are not of the same size and are"
-            " broadcast. That is seldom what a loss should be: give both the same size.",
-            UserWarning,
-            stacklevel=users_level(),
-        )
+def warn_of_sizes(name: str, input: Any, target: Any) -> None:
+    """Warn, as PyTorch does, that broadcasting may hide a mistake."""
+    warnings.warn(
+        f"{name}: target {list(target.shape)} and input {list(input.shape)} are not of the same size and are"
+        " broadcast. That is seldom what a loss should be: give both the same size.",
+        UserWarning,
+        stacklevel=users_level(),
+    )
 
 
 SHARED = ("reduction", "size_average", "reduce", "weight")
@@ -186,11 +185,12 @@ class _ElementLoss(Loss):
         shared, own = self.order
         rest = (*rest, None)
         reduction, size_average, reduce, weight = [rest[k] for k in shared]
-        reduction = legacy_reduction(reduction, size_average, reduce)
+        if size_average is not None or reduce is not None:
+            reduction = legacy_reduction(reduction, size_average, reduce)
         check_reduction(self.name, reduction)
-        if self.warns:
-            check_same_size(self.name, input, target)
-        loss = self.element(input, target, *[rest[k] for k in own])
+        if self.warns and input.shape != target.shape:
+            warn_of_sizes(self.name, input, target)
+        loss = self.element(input, target, *[rest[k] for k in own]) if own else self.element(input, target)
         if weight is None:
             return reduced(loss, reduction)
         if weight.shape != input.shape:

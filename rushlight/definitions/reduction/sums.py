@@ -39,6 +39,8 @@ class Sum(Reduction):
         return (a[0] + b[0],)
 
     def vjp(self, g, input: Meta, dim, keepdim):
+        if g.ndim == 0 and g.dtype is input.dtype:      # the end of most losses: sooner said
+            return {"input": g.expand(input.shape)}
         return {"input": as_dtype(unreduce(g, input.ndim, dim, keepdim), input.dtype).expand(input.shape)}
 
 
@@ -85,10 +87,10 @@ class Mean(Reduction):
         return x / s.cast(count, {"c64": "f32", "c128": "f64"}.get(x.dtype, x.dtype))
 
     def vjp(self, g, input: Meta, dim, keepdim):
-        shape = input.shape
-        count = input.numel() if g.ndim == 0 else count_of(shape, dim)
+        if g.ndim == 0 and g.dtype is input.dtype:
+            return {"input": (g / max(1, input.numel())).expand(input.shape)}
         g = as_dtype(unreduce(g, input.ndim, dim, keepdim), input.dtype)
-        return {"input": (g / max(1, count)).expand(shape)}
+        return {"input": (g / max(1, count_of(input.shape, dim))).expand(input.shape)}
 
 
 class NanMean(Composite):

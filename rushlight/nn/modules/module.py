@@ -328,8 +328,8 @@ class Module(State, Hooks):
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters."""
-        found: dict[Parameter, None] = {}
         # Training loops ask for them at every step: names are put together only where a class has its own idea of them.
+        found: dict[Parameter, None] = {}
         if recurse and _lists_as_all(self) and _collect(self, set(), found):
             yield from found
             return
@@ -489,11 +489,9 @@ class Module(State, Hooks):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or zero) the gradients of all parameters."""
         for param in self.parameters():
-            if param.grad is None:
-                continue
             if set_to_none:
                 param.grad = None
-            else:
+            elif param.grad is not None:
                 if param.grad.grad_fn is not None:
                     param.grad.detach_()
                 else:
