@@ -2,8 +2,8 @@
 so that the fewest bytes are kept.
 
 Enters: a joint graph, and a memory budget. Leaves: a `Partition`. Pointwise ops and views are computed again for
-nothing or nearly so; products, convolutions, reductions, sorts and whatever is not known to be cheap are not; random
-numbers never are, since they would be others.
+nothing or nearly so (on a processor, but for exponentials and their like); products, convolutions, reductions, sorts
+and whatever is not known to be cheap are not; random numbers never are, since they would be others.
 
 Every value the backward could ask for is an edge as wide as its bytes; the cut between what is given (inputs, and
 values that may not be computed twice) and the backward that saves the fewest bytes is a minimum cut. `memory_budget`
@@ -35,6 +35,9 @@ from .partition import (
 
 _CHEAP = frozenset(("clone", "contiguous", "to", "copy", "full", "zeros", "ones", "arange", "full_like", "zeros_like",
                     "ones_like", "scalar_tensor", "eye", "sym_size", "cat", "stack"))  # fmt: skip
+# Pointwise ops whose gradient is made of their result: a processor takes several times as long to compute that again
+# as to write and read it, and who saves it seldom needs the operand, which is as large.
+_SLOW = frozenset(("exp", "sigmoid", "tanh"))
 _PRODUCTS = (
     "matmul",
     "mm",
@@ -148,6 +151,8 @@ def is_cheap(node: Node) -> bool:
     if _never_again(node):
         return False
     definition = target.definition
+    if target.name in _SLOW and isinstance(value := node.meta.get("val"), Tensor) and value.device.type == "cpu":
+        return False
     return (
         definition.kind == KIND_POINTWISE
         or target.is_view
