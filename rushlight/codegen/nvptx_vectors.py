@@ -78,12 +78,19 @@ def read_in_vectors(s: For | Reduce, known: Mapping[str, Value]) -> list[Value]:
 
 
 def definitions(body: Sequence[Statement]) -> dict[str, Value]:
-    """What the names of a row stand for."""
-    found = {s.name: s.value for s in body if isinstance(s, Local)}
-    for s in body:
-        if isinstance(s, For):
-            found.update(definitions(s.body))
-    return found
+    """What the names of a row stand for; of those that blocks side by side use for different things, nothing is known.
+    """
+    found: dict[str, set[Value]] = {}
+    for s in locals_of(body):
+        found.setdefault(s.name, set()).add(s.value)
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
+
+
+def locals_of(body: Sequence[Statement]) -> list[Local]:
+    """The names that a block and its loops give."""
+    return [
+        inner for s in body for inner in ([s] if isinstance(s, Local) else locals_of(s.body) if isinstance(s, For) else [])
+    ]
 
 
 def coefficient(value: Value, name: str, known: Mapping[str, Value]) -> int | None:

@@ -127,9 +127,33 @@ class Grower:
         )  # fmt: skip
 
 
+class Brancher(Grower):
+    """The same with blocks in the branches of conditions: both use the same names for their own things."""
+
+    def block(self, scope, loops, depth: int, in_vector: bool) -> tuple[Statement, ...]:
+        body = [*super().block(scope, loops, depth, in_vector)]
+        if depth < 2:
+            first = self.count
+            then = super().block(scope, loops, 2, in_vector)
+            last, self.count = self.count, first
+            otherwise = super().block(scope, loops, 2, in_vector)
+            self.count = max(last, self.count)
+            test = e.lt(self.number(scope, loops, "i64"), e.const(self.random.randrange(20), "i64"))
+            body.insert(self.random.choice([0, len(body)]), If(test, then, otherwise))
+        return tuple(body)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_names_of_both_branches(seed):
+    check_against_interpreter(Brancher(seed), seed)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_kernel_does_what_the_interpreter_does(seed):
-    grower = Grower(seed)
+    check_against_interpreter(Grower(seed), seed)
+
+
+def check_against_interpreter(grower: Grower, seed: int) -> None:
     vector = grower.random.random() < 0.3
     body = grower.block([], ["i"], 0, vector)
     nest = Nest(f"nest{seed}", operands(["f32", "i64"], ["f32", "i64"]), tuple(PARAMS), rows(*body, vector=vector))

@@ -11,7 +11,7 @@ import pytest
 from rushlight import codegen
 from rushlight.codegen.nvptx import POINTS, ROWS, THREADS, shared_by_block, sharing
 from rushlight.codegen.nvptx_points import PointClass
-from rushlight.codegen.nvptx_vectors import vector_form
+from rushlight.codegen.nvptx_vectors import definitions, vector_form
 from rushlight.codegen.targets import find_target
 from rushlight.loops import expr as e
 from rushlight.loops.nest import Assign, Check, For, Local, Nest, Store, operands, pointwise_nest, reduction, rows
@@ -214,6 +214,19 @@ def test_rows_in_vectors(name, tmp_path):
     assert "ld.global.v4" in text and "ld.global.v4" not in codegen.emit_ptx(nest)
     if shutil.which("ptxas"):
         ptxas_accepts(text, tmp_path)
+
+
+def test_names_that_blocks_use_for_different_things_promise_nothing():
+    def loop(name: str, at: e.Value) -> For:
+        inner = For("j", ZERO, n, (Store(1, e.var("t") + j, e.load(0, e.var("t") + j, "f32")),), vector=True)
+        return For(name, ZERO, n, (Local("t", at), inner))
+
+    k = e.var("k")
+    for second, known in ((k * 8, {"t"}), (k * 3, set())):
+        body = (loop("k", k * 8), For("outer", ZERO, n, (loop("k", second),)))
+        assert set(definitions(body)) == known
+        assert (vector_form(Nest("rows", operands(["f32"], ["f32"]), ("n",), rows(*body)), [body[0].body[1]])[0] > 1
+                ) is bool(known)  # fmt: skip
 
 
 def test_strided_rows_stay_single():
