@@ -51,16 +51,17 @@ bool broadcast_shape(Tensor** tensors, int n, int64_t* sizes, int* out_ndim, con
   return true;
 }
 
-// Orders dims from fastest to slowest as the inputs are laid out; ties keep row-major order.
-void order_dims(Tensor** tensors, int n, const int64_t* sizes, int ndim, int* perm) {
+// Orders dims from fastest to slowest as the inputs are laid out; ties keep row-major order. `singles`: dims of one
+// element have a place in that order too.
+void order_dims(Tensor** tensors, int n, const int64_t* sizes, int ndim, int* perm, bool singles = false) {
   for (int i = 0; i < ndim; i++) perm[i] = ndim - 1 - i;
   auto compare = [&](int a, int b) {
     for (int i = 0; i < n; i++) {
       Tensor* t = tensors[i];
       if (!t) continue;
       int pad = ndim - t->ndim;
-      int64_t sa = a < pad || t->sizes()[a - pad] == 1 ? 0 : t->strides()[a - pad];
-      int64_t sb = b < pad || t->sizes()[b - pad] == 1 ? 0 : t->strides()[b - pad];
+      int64_t sa = a < pad || (t->sizes()[a - pad] == 1 && !singles) ? 0 : t->strides()[a - pad];
+      int64_t sb = b < pad || (t->sizes()[b - pad] == 1 && !singles) ? 0 : t->strides()[b - pad];
       if (sa == 0 || sb == 0) continue;
       if (sa != sb) return sa < sb ? -1 : 1;
       if (sizes[a] > sizes[b]) return 1;
@@ -252,6 +253,14 @@ Tensor* allocate_ordered(const int64_t* sizes, int ndim, const int* perm, DType 
   return tensor_empty(sizes, row_major ? nullptr : strides, ndim, dtype, device);
 }
 
+// A copy of a tensor's layout, where it is dense; else of its order, without the gaps.
+Tensor* allocate_like(Tensor* t, DType dtype, Device device) {
+  if (t->flags & kDenseNonOverlapping) return tensor_empty(t->sizes(), t->strides(), t->ndim, dtype, device);
+  int perm[kMaxDims];
+  order_dims(&t, 1, t->sizes(), t->ndim, perm, true);
+  return allocate_ordered(t->sizes(), t->ndim, perm, dtype, device);
+}
+
 // All operands dense row-major with one shape, or single elements: one flat run without any ordering.
 bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loop& loop, bool* failed) {
   Tensor* ref = nullptr;
@@ -279,7 +288,8 @@ bool try_flat(PointwisePlanObject* plan, PointwiseCall& call, Device device, Loo
     if (call.outs[j] && !(call.outs[j]->contiguous() && matches(call.outs[j]))) return false;
   for (int j = 0; j < plan->num_out; j++) {
     if (!call.outs[j]) {
-      call.outs[j] = tensor_empty(ref->sizes(), nullptr, ref->ndim, plan->out_dtype[j], device);
+      call.outs[j] = plan->keeps_strides ? allocate_like(ref, plan->out_dtype[j], device)
+                                         : tensor_empty(ref->sizes(), nullptr, ref->ndim, plan->out_dtype[j], device);
       if (!call.outs[j]) return *failed = true, false;
     }
     int k = plan->num_in + j;
@@ -312,9 +322,13 @@ bool plan_general(PointwisePlanObject* plan, PointwiseCall& call, Device device,
     }
   }
   order_dims(all, num, sizes, ndim, perm);
-  for (int j = 0; j < plan->num_out; j++)
-    if (!call.outs[j] && !(call.outs[j] = allocate_ordered(sizes, ndim, perm, plan->out_dtype[j], device)))
-      return false;
+  for (int j = 0; j < plan->num_out; j++) {
+    if (call.outs[j]) continue;
+    call.outs[j] = plan->keeps_strides && call.tensors[0]
+                       ? allocate_like(call.tensors[0], plan->out_dtype[j], device)
+                       : allocate_ordered(sizes, ndim, perm, plan->out_dtype[j], device);
+    if (!call.outs[j]) return false;
+  }
   loop.ndim = ndim;
   for (int d = 0; d < ndim; d++) loop.sizes[d] = sizes[perm[d]];
   for (int i = 0; i < plan->num_in; i++)

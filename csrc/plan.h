@@ -105,6 +105,7 @@ struct PointwisePlanObject {
   PyObject* wrap;
   int divisor;                       // the operand that must hold no integer 0, or -1
   int by_value;                      // the operand of one element that is read before anything is written, or -1
+  bool keeps_strides;                // a result of its own is laid out as operand 0 is, dims of one element included
 };
 extern PyTypeObject* PointwisePlanType;
 

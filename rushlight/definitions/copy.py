@@ -55,6 +55,7 @@ class Clone(_Move):
     """A copy with memory of its own."""
 
     schema = "clone(Tensor input, *, memory_format? memory_format=None) -> Tensor"
+    keeps_strides = True
 
     def expr(self, s, x, memory_format):
         return x
@@ -226,6 +227,7 @@ class To(_Move):
         " -> Tensor"
     )
     function = False
+    keeps_strides = True
 
     def expr(self, s, x, dtype, non_blocking, copy, memory_format):
         return x

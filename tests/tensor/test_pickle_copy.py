@@ -185,3 +185,27 @@ def test_a_storage_shrunk_under_a_tensor_cannot_be_read():
     for read in (t.tolist, lambda: t[0].item(), lambda: repr(t), lambda: t.__setitem__(0, 1.0)):
         with pytest.raises(RuntimeError, match="storage"):
             read()
+
+
+@pytest.mark.parametrize("sizes, strides", [
+    ((1, 4), (7, 1)), ((4, 1), (1, 9)), ((3, 1, 4), (4, 99, 1)), ((1, 1), (5, 3)), ((1, 4), (1, 1)), ((2, 1, 3), (1, 50, 2)),
+    ((1, 3, 2), (100, 1, 3)), ((1, 0), (3, 7)), ((4, 1), (2, 5)), ((1,), (17,)), ((2, 3), (1, 2)), ((2, 3), (6, 2)),
+])  # fmt: skip
+def test_copies_keep_the_strides_of_dims_of_one_element(sizes, strides):
+    torch = pytest.importorskip("torch")
+
+    def layouts(t):
+        x = t.empty_strided(sizes, strides)
+        copies = [x.clone(), x.clone(memory_format=t.preserve_format), x.to(t.float64), x.to(t.float32, copy=True),
+                  x.double(), t.empty_strided(sizes, strides, device="meta").clone()]  # fmt: skip
+        return [tuple(c.stride()) for c in copies]
+
+    assert layouts(rl) == layouts(torch)
+
+
+def test_copies_of_odd_layouts_have_the_elements():
+    x = rl.empty_strided((3, 1, 4), (4, 99, 1)).copy_(rl.arange(12.0).view(3, 1, 4))
+    assert x.clone().flatten().tolist() == x.to(rl.int64).flatten().tolist() == list(range(12))
+    w = x.clone().requires_grad_()
+    w.clone().square().sum().backward()
+    assert w.grad.flatten().tolist() == [2 * k for k in range(12)]
