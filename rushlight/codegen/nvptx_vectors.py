@@ -88,9 +88,10 @@ def definitions(body: Sequence[Statement]) -> dict[str, Value]:
 
 def locals_of(body: Sequence[Statement]) -> list[Local]:
     """The names that a block and its loops give."""
-    return [
-        inner for s in body for inner in ([s] if isinstance(s, Local) else locals_of(s.body) if isinstance(s, For) else [])
-    ]
+    found: list[Local] = []
+    for s in body:
+        found += [s] if isinstance(s, Local) else locals_of(s.body) if isinstance(s, For) else []
+    return found
 
 
 def coefficient(value: Value, name: str, known: Mapping[str, Value]) -> int | None:

@@ -112,7 +112,7 @@ def _is_same(a: Any, b: Any, param: AtenParam | None = None) -> bool:
 
 
 def _plain(param: AtenParam, value: Any) -> Any:
-    """A value in the form graphs have it: lists, and numbers of the signature's type."""
+    """A value in the form graphs have it: lists, numbers of the signature's type, devices not by name."""
     kind = param.type.removesuffix("?")
     if kind.endswith("]"):
         count = kind[kind.rindex("[") + 1 : -1]
@@ -124,6 +124,8 @@ def _plain(param: AtenParam, value: Any) -> Any:
         return value * int(count) if count and len(value) == 1 and "int" in kind.lower() else value
     if kind == "float" and type(value) is int:
         return float(value)
+    if kind == "Device" and isinstance(value, (str, int)):
+        return _C.device(value)
     return value
 
 
@@ -152,6 +154,6 @@ _NUMBER = (int, float, complex, bool, *_SYMBOLIC)
 _CLASSES: dict[str, Any] = {
     "Tensor": Tensor, "Scalar": _NUMBER, "number": _NUMBER, "int": INTS, "SymInt": INTS,
     "float": (int, float, _C.SymbolicInt, _C.SymbolicFloat), "bool": (bool, _C.SymbolicBool), "str": str,
-    "ScalarType": _C.dtype, "Layout": layout, "Device": _C.device, "MemoryFormat": memory_format,
+    "ScalarType": _C.dtype, "Layout": layout, "Device": (_C.device, str, int), "MemoryFormat": memory_format,
     "Generator": _C.Generator, "Any": object, "Storage": object, "Stream": object, "t": object, "complex": complex,
 }  # fmt: skip

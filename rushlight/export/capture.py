@@ -88,6 +88,7 @@ class _Export:
         recorder = Recorder(self.tracer)
         with self.sizes.mode, no_grad(), symbolic_math(), tracing(), module_stack(self.tracer, self.mod) as entered:
             result = self.traced(recorder, held, leaves)
+        self.sizes.mode.on_scalar = None      # it lives on, with the graph
         return self.program(result, entered)
 
     # --- inputs -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._C import Tensor
 from ..dispatch.aten_calls import aten_overload
 from ..op import find_op
 
@@ -55,7 +56,15 @@ def _max_pool(name: str) -> Callable:
     return pool
 
 
+def _tensor_split(record: Any, input: Any, at: Any, dim: Any) -> Any:
+    """Cut at positions that are elements: each is read by a node, so that the graph knows where they come from."""
+    if not isinstance(at, Tensor):
+        return NotImplemented
+    return find_op("tensor_split").overload_list[0].definition.compute(input, at, dim)
+
+
 COMPOSED: dict[str, Callable] = {
+    "tensor_split": _tensor_split,
     "softsign": lambda record, x: x / (x.abs() + 1),
     "tanhshrink": lambda record, x: x - x.tanh(),
     "logsigmoid": lambda record, x: find_op("log_sigmoid")(x),

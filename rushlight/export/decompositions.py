@@ -63,11 +63,15 @@ class _Decompose:
         self.values: dict[Node, Any] = {}
 
     def run(self) -> Any:
-        with self.mode, no_grad(), symbolic_math():
-            placeholders = self.inputs()
-            nodes = [n for n in self.program.graph.nodes if n.op not in ("placeholder", "output")]
-            self.recorder.run_recorded(lambda: [self.call(n) for n in nodes])
-            return self.finished(placeholders)
+        told, self.mode.on_scalar = self.mode.on_scalar, self.tracer.note_element
+        try:
+            with self.mode, no_grad(), symbolic_math():
+                placeholders = self.inputs()
+                nodes = [n for n in self.program.graph.nodes if n.op not in ("placeholder", "output")]
+                self.recorder.run_recorded(lambda: [self.call(n) for n in nodes])
+                return self.finished(placeholders)
+        finally:
+            self.mode.on_scalar = told
 
     def inputs(self) -> list[Any]:
         result = []

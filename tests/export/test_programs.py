@@ -104,6 +104,50 @@ def test_state_is_in_the_signature_and_writes_are_values_once_decomposed():
     assert again.dialect == "TRAINING" and done.dialect == "ATEN"
 
 
+class Calls(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def first_elements(x, at):
+    n = at[0].item()
+    rl._check(n >= 0)
+    rl._check(n <= 8)
+    return x.narrow(0, 0, n) * 2
+
+
+@pytest.mark.parametrize("function", [first_elements, rl.tensor_split])
+def test_programs_that_read_elements_decompose(function):
+    x, at = rl.randn(8), rl.tensor([2, 5])
+    program = export(Calls(function), (x, at))
+    nodes = list(program.graph.nodes)
+    done = program.run_decompositions()
+    assert list(program.graph.nodes) == nodes and not done.graph_signature.lifted_tensor_constants
+    for positions in (at, rl.tensor([1, 8]), rl.tensor([0, 0])):
+        for one in (program, done):
+            close(one.module()(x, positions), function(x, positions))
+    with pytest.raises(RuntimeError, match="required|exceeds"):
+        done.module()(x, rl.tensor([9, 9]))
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "full_like"])
+def test_tensors_alike_on_a_named_device_are_one_node(name):
+    def function(x):
+        return getattr(rl, name)(x, *([2.0] if name == "full_like" else []), device="cpu", dtype=rl.float64)
+
+    program = export(Calls(function), (rl.randn(3),))
+    (node,) = [n for n in program.graph.nodes if n.op == "call_function"]
+    assert str(node.target) == f"aten.{name}.default" and node.kwargs["device"] == rl.device("cpu")
+    for one in (program, program.run_decompositions()):
+        close(one.module()(rl.randn(3)), function(rl.randn(3)))
+
+
 def test_decomposition_tables_are_followed():
     class Two(nn.Module):
         def forward(self, x):
