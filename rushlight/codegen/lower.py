@@ -37,7 +37,7 @@ from .gpu_math import rule_for
 from .interchange import in_memory_order, in_tiles
 from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
-from .tile_functions import TileFunction, TileShape, keep_function, multiply_function, pack_function
+from .tile_functions import TileFunction, TileShape, keep_function, multiply_function, pack_function, rows_function
 from .vectorize import Addressing
 from .widths import choose_width, wants_single_vectors
 
@@ -508,6 +508,9 @@ class Lowering(Addressing):
             left, left_at, right, right_at = s.keep
             given = [*given[:5], *given[7:], s.pitch, (left, left_at), (right, right_at)]
             return keep_function(shape, s.height, s.vectors), given
+        if s.line is not None:
+            given = [given[0], s.line, *given[1:5], *given[6:]]
+            return rows_function(shape, s.height, s.vectors), given
         given += [] if s.pitch is None else [s.pitch]
         given += [] if s.ahead is None else [(s.b, s.ahead)]
         return multiply_function(shape, s.height, s.vectors, s.pitch is not None, s.ahead is not None), given

@@ -35,6 +35,8 @@ KEEP = (
     ("ptr", "a"), ("ptr", "b"), ("i64", "b_step"), ("ptr", "c"), ("i64", "c_step"), ("i64", "depth"), ("i1", "add"),
     ("i64", "pitch"), ("ptr", "left"), ("ptr", "right"),
 )  # fmt: skip
+ROWS = (("ptr", "a"), ("i64", "line"), *MULTIPLY[1:5], *MULTIPLY[6:])
+AHEAD_ROWS = 256    # bytes of a row between asking for them and reading them
 ANY_PITCH = ("i64", "pitch")     # elements between values of k of the left operand, where that is not known before
 LATER = ("ptr", "ahead")         # what of the right operand is asked for meanwhile, where something is
 PACK = (
@@ -82,8 +84,8 @@ class TileShape(Record):
 class TileFunction(Record):
     """One function, by all that its text depends on. `kind` says what the numbers in `sizes` are: of `multiply` the
     rows and vectors of a tile, the elements between values of k (0: a parameter), and whether what is `ahead` is asked
-    for; of `keep` rows and vectors; of `pack` the lines of a strip, and whether they are always runs of memory;
-    `exchange` has none."""
+    for; of `keep` and `rows` rows and vectors; of `pack` the lines of a strip, and whether they are always runs of
+    memory; `exchange` has none."""
 
     kind: str
     shape: TileShape
@@ -97,7 +99,7 @@ class TileFunction(Record):
     def params(self) -> tuple[tuple[str, str], ...]:
         if self.kind == "multiply":
             return (*MULTIPLY, *more_params(*self.sizes[2:]))
-        return {"keep": KEEP, "pack": PACK, "exchange": EXCHANGE}[self.kind]
+        return {"keep": KEEP, "rows": ROWS, "pack": PACK, "exchange": EXCHANGE}[self.kind]
 
     def declaration(self) -> str:
         """For texts that call it and do not have it."""
@@ -114,13 +116,15 @@ class TileFunction(Record):
         """Its text and those of functions that it alone calls, by name."""
         if self.kind == "multiply":
             return multiply_texts(self, linkage)
+        if self.kind == "rows":
+            return rows_texts(self, linkage)
         return {self.name: {"keep": keep_text, "pack": pack_text, "exchange": exchange_text}[self.kind](self, linkage)}
 
 
 def named_function(name: str, target: Target) -> TileFunction | None:
     """The function of a name; None where there is none."""
     kind, *rest = name.split("_")
-    count = {"multiply": 4, "keep": 2, "pack": 2, "exchange": 0}.get(kind)
+    count = {"multiply": 4, "keep": 2, "rows": 2, "pack": 2, "exchange": 0}.get(kind)
     if len(rest) - 1 != count or rest[0] not in ELEMENTS or not all(word.isdigit() for word in rest[1:]):
         return None
     return TileFunction(kind, TileShape(rest[0], target), tuple([int(word) for word in rest[1:]]))
@@ -254,6 +258,65 @@ def keep_text(function: TileFunction, linkage: str) -> str:
             w.at(left, len(rows_of) * lanes, element), w.at(right, vectors * lanes, element),
         ]  # fmt: skip
     write_whole(w, shape, k.carry[:count], vectors)
+    return w.text()
+
+
+def rows_function(shape: TileShape, height: int, vectors: int) -> TileFunction:
+    """The function of a `Multiply` whose rows are not packed."""
+    return TileFunction("rows", shape, (height, vectors))
+
+
+def rows_texts(function: TileFunction, linkage: str) -> dict[str, str]:
+    """Tiles of all widths, and the function that chooses one."""
+    shape, (rows, vectors) = function.shape, function.sizes
+    w = Writer(function.name, ROWS, linkage)
+    texts = {}
+    for v in range(1, vectors + 1):
+        name = f"row_tile_{shape.code}_{rows}x{v}"
+        texts[name] = row_tile_text(shape, name, rows, v)
+        wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
+        with w.when(wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))):
+            w.call(name, *(w[parameter] for _, parameter in ROWS))
+    return {**texts, function.name: w.text()}
+
+
+def row_tile_text(shape: TileShape, name: str, rows: int, vectors: int) -> str:
+    """As many values of k at a time as a vector has, rows in two halves: their vectors, of which multiply-adds take
+    lanes, and all sums would not fit the registers, so columns are loaded for each half."""
+    w = Writer(name, ROWS, "internal ")
+    lanes, size, element = shape.lanes, shape.size, shape.element
+    spill = w.scratch(element, rows * vectors * lanes)
+    step, half = w.mul(w["b_step"], size), rows // 2
+    places = [w.at(w["a"], w.mul(w["line"], r), element) for r in range(rows)]
+    for row in tile_rows(w, shape, rows):
+        for v in range(vectors):
+            w.prefetch(w.at(row, v * lanes, element))
+    sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)
+    first: Number = 0
+    b = w["b"]
+    for length in (lanes, 1):
+        with w.loop(first, w.sub(w["depth"], length - 1), length, carry=[*sums, b]) as k:
+            now, here = k.carry[:-1], k.carry[-1]
+            for part in range(0, rows, half):
+                w.cut()         # so that what is loaded for one half is not held for the other
+                held = [w.at(places[r], k.i, element) for r in range(part, part + half)]
+                if length > 1:
+                    for place in held:
+                        w.prefetch(w.at(place, AHEAD_ROWS, "i8"), 1)
+                    factors = [w.load(shape.vector, place, size) for place in held]
+                else:
+                    factors = [w.splat(w.load(element, place, size), lanes) for place in held]
+                b = here
+                for lane in range(length):
+                    right = [w.load(shape.vector, w.at(b, v * lanes, element), size) for v in range(vectors)]
+                    for r in range(half):
+                        factor = factors[r] if length == 1 else w.lane(factors[r], lane, lanes)
+                        at = (part + r) * vectors
+                        now[at : at + vectors] = [w.fma(right[v], factor, now[at + v]) for v in range(vectors)]
+                    b = w.at(b, step, "i8")
+            k.next = [*now, b]
+        sums, b, first = k.carry[:-1], k.carry[-1], k.i
+    write_tile(w, shape, sums, vectors, spill)
     return w.text()
 
 

@@ -210,7 +210,8 @@ class Multiply(Record):
     the target's. Values of k of `a` are `pitch` elements apart, or `height` of them, rounded up to whole vectors.
     `ahead`: from which element on `b` will be read later, a cache line for two values of k is asked for meanwhile.
     `keep`, of whole tiles whose `pitch` is given: two operands and places in them to which the values of `a` and `b`
-    that were read go, packed as other tiles will read them.
+    that were read go, packed as other tiles will read them. `line`: all `height` rows of `a` exist and are not packed,
+    but so many elements apart, values of k side by side.
     """
 
     a: int
@@ -230,6 +231,7 @@ class Multiply(Record):
     pitch: Value | None = None
     ahead: Value | None = None
     keep: tuple[int, Value, int, Value] | None = None
+    line: Value | None = None
 
 
 Statement = For | Reduce | Local | Assign | Store | If | Check | Fetch | Pack | Multiply
@@ -261,7 +263,8 @@ class Nest(Record):
         return show_nest(self)
 
 
-LATE_FIELDS = ("transposed", "gathers", "pitch", "ahead", "keep")     # which digests do not name where they say nothing
+# Which digests do not name where they say nothing.
+LATE_FIELDS = ("transposed", "gathers", "pitch", "ahead", "keep", "line")
 
 
 def _describe(item: object, form: list[object]) -> None:

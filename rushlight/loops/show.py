@@ -86,7 +86,8 @@ def _pack(s: Pack, indent: str) -> list[str]:
 
 
 def _multiply(s: Multiply, indent: str) -> list[str]:
-    a, b = f"x{s.a}[{spell(s.a_at)}: packed {s.height}]", f"x{s.b}[{spell(s.b_at)}: {spell(s.b_step)}]"
+    lies = f"packed {s.height}" if s.line is None else f"{spell(s.line)} for {s.height}"
+    a, b = f"x{s.a}[{spell(s.a_at)}: {lies}]", f"x{s.b}[{spell(s.b_at)}: {spell(s.b_step)}]"
     size = f"{spell(s.rows)} x {spell(s.columns)} x {spell(s.depth)}"
     sums = f"x{s.c}[{spell(s.c_at)}: {spell(s.c_step)}]"
     kept = "" if s.keep is None else f", kept in x{s.keep[0]}[{spell(s.keep[1])}], x{s.keep[2]}[{spell(s.keep[3])}]"

@@ -58,7 +58,7 @@ WHOLE_IMAGE = 128        # pixels from which several images are a product each: 
 FEW_OUTS = 8             # and outputs, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
-FEW_CHANNELS, MANY_OF_IMAGE = 48, 512
+FEW_CHANNELS, MANY_OF_IMAGE = 32, 512
 PLANNED = ("f32", "f64")
 Spot = int | tuple[int, int]     # a slot, from its first byte or a later one on
 

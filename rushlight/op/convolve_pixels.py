@@ -17,7 +17,7 @@ from .convolve_walk import Array, Axis, Walk, Window
 from .pack import compile_for
 
 GRAIN = 1 << 14          # elements worth a chunk
-DENSE = 256              # pixels and images together from which a product gains more than copying costs
+DENSE = 32               # pixels and images together from which a product gains more than copying costs
 
 _kernels: dict[tuple[str, str], int] = {}
 

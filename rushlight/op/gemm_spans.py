@@ -17,6 +17,8 @@ from ..codegen.schedule.cpu_contraction import (
     TILED_WORK,
     items_for_threads,
     product_parts,
+    row_blocks,
+    suits_rows,
 )
 from ..codegen.schedule.cpu_product import SPAN_SLICE, SPAN_STRIPS, TOGETHER, Blocking, product_nest, span_pack_nest
 from .gemm import SIZES
@@ -41,9 +43,16 @@ def span_steps(
     params = [m, n, k, a.row, a.col, c.row, 0, 0, 0, block * cut.height, blocks, part, parts]
     params += [b.col, b.row] if own else []
     params += [span, spans, a.batch, b.batch]
+    # Few columns meet the rows: they are read where they lie, which spans must be long for, not several to a slice.
+    rows = reads_rows(code, a, m, n) and 2 * span > SPAN_SLICE
+    if rows:
+        own, (block, blocks, part, parts) = True, row_blocks(lines, strips)
+        params = [m, n, k, a.row, a.col, c.row, 0, 0, 0, block * cut.height, blocks, part, parts, b.col, b.row]
+        params += [span, spans, a.batch, b.batch]
+    form = "rows" if rows else "own" if own else "packed"
     slots = [a.slot, b.slot if own else scratch, c.slot]
     grain = max(1, CHUNK * blocks * parts // (m * n * k))
-    product = (product_kernel(code, "own" if own else "packed"), slots, params, blocks * parts, grain, -1)
+    product = (product_kernel(code, form), slots, params, blocks * parts, grain, -1)
     if own:
         return [product], 0
     groups = -(-strips // TOGETHER)
@@ -51,6 +60,12 @@ def span_steps(
     sizes = [n, b.col, b.row, span, spans, b.batch, groups, strips]
     pack = (pack_kernel(code), [b.slot, scratch], sizes, spans * groups, grain, -1)
     return [pack, product], strips * cut.width * k
+
+
+def reads_rows(code: str, a: Matrix, m: int, n: int) -> bool:
+    """Whether rows of `a` are runs that so few columns meet that packing them would take longer than reading them where
+    they lie, unless that is in the same few sets of a cache."""
+    return a.col == 1 and suits_rows(Blocking(code), m, n, a.row * SIZES[code])
 
 
 @functools.cache

@@ -85,6 +85,7 @@ class Interpreter:
         a_at, b_at, b_step, c_at, c_step = self.numbers(s.a_at, s.b_at, s.b_step, s.c_at, s.c_step)
         rows, columns, depth = self.numbers(s.rows, s.columns, s.depth)
         pitch = -(-s.height // self.lanes) * self.lanes if s.pitch is None else int(self.value(s.pitch))
+        line = 0 if s.line is None else int(self.value(s.line))
         a, b, c = (self.arrays[k] for k in (s.a, s.b, s.c))
         if s.keep is not None:
             self.keep(s, a[a_at:], pitch, b[b_at:], b_step, depth)
@@ -92,7 +93,8 @@ class Interpreter:
             for j in range(columns):
                 total = c[c_at + r * c_step + j] if self.value(s.add) else c.dtype.type(0)
                 for k in range(depth):
-                    total += a[a_at + k * pitch + r] * b[b_at + k * b_step + j]
+                    left = a_at + k * pitch + r if s.line is None else a_at + r * line + k
+                    total += a[left] * b[b_at + k * b_step + j]
                 c[c_at + r * c_step + j] = total
 
     def keep(self, s: Multiply, a, pitch: int, b, b_step: int, depth: int) -> None:

@@ -10,6 +10,7 @@ from interpreter import Interpreter
 from rushlight import codegen
 from rushlight.codegen.schedule.cpu_factor import Factor
 from rushlight.codegen.schedule.cpu_product import (
+    ROWS_TOGETHER,
     TOGETHER,
     Blocking,
     Finish,
@@ -92,6 +93,8 @@ def test_products_of_all_orders_of_memory(size: tuple[int, int, int], code: str)
             packed, own = product(a, b, code), product(a, b, code, form="own")
             assert (np.abs(packed - want) <= bound).all()
             assert (own == packed).all()
+            if not left_turned and Blocking(code).is_narrow and n <= ROWS_TOGETHER * Blocking(code).width:
+                assert (product(a, b, code, form="rows") == packed).all()
             if not right_turned:
                 assert (np.abs(product(a, b, code, form="direct") - want) <= bound).all()
 
@@ -278,6 +281,38 @@ def test_operands_that_the_first_tiles_pack_where_they_lie(left_turned: bool) ->
         left = np.ascontiguousarray(a.T if left_turned else a).ravel()
         Interpreter(nest, [left, b.ravel(), out], params, cut.lanes).run(0, parts)
         assert (out.reshape(m, n) == a @ b).all()
+
+
+def test_rows_that_are_read_where_they_lie() -> None:
+    """Rows that fill no tile, and the last block of fewer, are packed; a bias is added to all columns at once."""
+    cut, random = Blocking("f32", 128), np.random.default_rng(10)
+    finish = Finish("bias", ("f32",), lambda total, reads: total + reads[0], (1,))
+    nest = product_nest("f32", finish, "rows", 128)
+    for m, n, blocks in ((cut.height - 1, 7, 1), (3 * cut.height + 2, 3 * cut.width + 5, 2), (cut.height, 12, 1)):
+        k, strips, lines = 9, -(-n // cut.width), -(-m // cut.height)
+        a, b, bias = (random.integers(-9, 9, size).astype("f4") for size in ((m, k), (k, n), (n,)))
+        out = np.full(m * n, np.nan, "f4")
+        params = [m, n, k, k, 1, n, 0, 0, 0, -(-lines // blocks) * cut.height, blocks, strips, 1, 1, n, 0, 1, 0]
+        Interpreter(nest, [a.ravel(), b.ravel(), bias, out], params, cut.lanes).run(0, blocks)
+        assert (out.reshape(m, n) == a @ b + bias).all()
+
+
+@pytest.mark.skipif(Blocking("f32").lanes != 4, reason="only 16-byte vectors have such tiles")
+@pytest.mark.parametrize("code", ["f32", "f64"])
+@pytest.mark.parametrize("columns", [1, 3, 8, 11])
+def test_a_tile_of_rows_that_are_not_packed(columns: int, code: str) -> None:
+    cut, dtype, random = Blocking(code), {"f32": "f4", "f64": "f8"}[code], np.random.default_rng(columns)
+    columns = min(columns, cut.width)
+    a, b = random.integers(-9, 9, (cut.height, 20)).astype(dtype), random.integers(-9, 9, (7, 13)).astype(dtype)
+    number, zero = (lambda n: const(n, "i64")), const(0, "i64")
+    out = np.ones((cut.height + 1, 20), dtype)
+    tile = Multiply(
+        0, number(2), 1, zero, number(13), 2, zero, number(20), number(cut.height), number(columns), number(7),
+        const(True, "b1"), cut.height, cut.vectors, line=number(20),
+    )  # fmt: skip
+    run(Nest("by_rows", operands([code] * 2, [code]), (), rows(tile)), [a, b, out], [], [(0, 1)])
+    assert (out[: cut.height, :columns] == 1 + a[:, 2:9] @ b[:, :columns]).all()
+    assert (out[cut.height :] == 1).all() and (out[:, columns:] == 1).all()
 
 
 @pytest.mark.skipif(Blocking("f32").lanes != 4, reason="tiles that keep what they read are for 16-byte vectors")

@@ -23,6 +23,7 @@ from .cpu_fold import given_bits, given_names
 from .cpu_product import (
     BLOCK_STRIPS,
     OWN_STRIPS as OWN_LINES,
+    ROWS_TOGETHER,
     SLICE,
     TOGETHER,
     Blocking,
@@ -43,6 +44,8 @@ PART_STRIPS = 8                  # strips of columns that are worth packing a bl
 ITEMS = 8                        # parts a product is cut into, if it is large enough
 CHUNK = 1 << 21                  # multiply-adds worth a part
 PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
+ROWS_FROM = 64                   # rows from which it pays to read them where they lie
+SAME_SETS = 16384                # bytes apart that are in the same few sets of a cache
 
 
 class _Wishes(threading.local):
@@ -146,9 +149,16 @@ class Tiled:
         own = bool(lines <= (OWN_LINES if keeps else BLOCK_STRIPS)) and not packs_apart()
         direct = own and self.right is None and p.columns.strides[right] == 1 and bool(m <= DIRECT_ROWS)
         form = "direct" if direct else "own" if own else "packed"
+        left = p.left[0]
+        plain = self.left is None and self.right is None and not packs_apart()
+        pitch = p.rows.strides[left] * ELEMENTS[self.code][1]
+        if plain and bool(p.deep.strides[left] == 1) and suits_rows(cut, m, n, pitch):
+            own, form = True, "rows"
         block, blocks, part, parts = product_parts(
             lines, strips, k, m * n * k, batch, own, items_for_threads(), SLICE, OWN_LINES if own else BLOCK_STRIPS
         )
+        if form == "rows":
+            block, blocks, part, parts = row_blocks(lines, strips)
         shared = 1 if all(p.batch.strides[r] == 0 for r in p.right) else batch
         finish = self.finish()
         row, step = p.rows.other, p.batch.other
@@ -158,7 +168,6 @@ class Tiled:
             temps, sums = [Temp(self.code, (batch * m * n,))], [self.result + 1]
         packed = self.result + 1 + len(temps)
         batch_b = p.batch.strides[right] if own else 0 if shared == 1 else strips * k
-        left = p.left[0]
         params = [m, n, k, p.rows.strides[left], p.deep.strides[left], row, p.batch.strides[left], batch_b, step,
                   block * cut.height, blocks, part, parts]  # fmt: skip
         params += [p.columns.strides[right], p.deep.strides[right]] if own else []
@@ -218,6 +227,19 @@ def items_for_threads() -> int:
 
     threads = get_num_threads()
     return 1 if threads == 1 else min(ITEMS, 2 * threads)
+
+
+def suits_rows(cut: Blocking, m: int, n: int, pitch: int) -> bool:
+    """Whether rows `pitch` bytes apart are better read where they lie than packed: few columns meet them."""
+    few = cut.is_narrow and bool(n <= ROWS_TOGETHER * cut.width) and bool(m >= ROWS_FROM)
+    return few and bool(pitch % SAME_SETS != 0)
+
+
+def row_blocks(lines: int, strips: int) -> tuple[int, int, int, int]:
+    """How such a product is cut: see `product_parts`. Every block packs all columns."""
+    blocks = smaller(items_for_threads(), -(-lines // BLOCK_LINES))
+    block = -(-lines // blocks)
+    return block, -(-lines // block), strips, 1
 
 
 def product_parts(

@@ -23,6 +23,7 @@ DIRECT_SLICE = 32        # the same where the right operand is read where it lie
 # strips of columns that are packed at a time: rows of the right operand are read in longer runs
 TOGETHER = 4
 OWN_STRIPS = 32          # the most where columns are packed by the first rows that meet them (16-byte vectors)
+ROWS_TOGETHER = 11       # strips of columns at most where rows are read where they lie, each while all meet them
 BLOCK_STRIPS = 12        # strips of rows in a block: what a thread packs of the left operand at a time
 # The same of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
 SPAN_STRIPS, SPAN_SLICE = 32, 512
@@ -128,6 +129,7 @@ def product_nest(
 
     packed: the right operand was packed in strips before.
     own: it is as it lies in memory, and every part packs its strips for itself: one block holds all rows.
+    rows: as own, and rows are runs of memory that few columns meet: whole tiles of them are not packed.
     direct: its columns are neighbours in memory, and tiles read it where it is: there are few rows, so packing would
     cost more than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
     `by_span`: k goes through several spans of memory, the pixels of image after image.
@@ -154,6 +156,8 @@ class _Product:
         self.own = form != "packed"
         self.asks = not cut.is_narrow
         # packed columns are what the first rows that meet them leave behind
+        self.by_rows = form == "rows"
+        self.together = ROWS_TOGETHER if self.by_rows else TOGETHER
         self.keeps = self.may_keep and cut.is_narrow and form == "own" and right is None
         self.factors, self.given = (left, right if self.own else None), given
         self.read = [
@@ -178,9 +182,9 @@ class _Product:
             *[name for f in self.factors if f is not None for name in f.params],
             *self.given,
         )
-        most = OWN_STRIPS if self.keeps else self.most_strips
+        most = 1 if self.by_rows else OWN_STRIPS if self.keeps else self.most_strips
         stack = [Operand(self.code, most * self.slice * self.cut.pitch)]
-        stack += [Operand(self.code, TOGETHER * self.slice * self.cut.width)] if self.own else []
+        stack += [Operand(self.code, self.together * self.slice * self.cut.width)] if self.own else []
         if any(f is not None for f in self.factors):
             stack.append(Operand(self.code, max(self.cut.height, self.cut.width) * self.slice))
         name = "_".join(["matrix_product", self.form, *([] if self.finish is None else [self.finish.name])])
@@ -220,6 +224,13 @@ class _Product:
         """Rows of a block, unless they are there: packed before they are used, or by the tiles that use them first,
         where rows are neighbours in memory (`in_place`). The first and the last few are packed before all the same."""
         packed, fresh = tuple(self.pack_rows()), var("fresh", "b1")
+        if self.by_rows:       # those that fill no tile
+            rest = idiv(var("high"), self.height)
+            pack = Pack(
+                0, self.left_start() + rest * self.height * var("line"), var("line"), ONE, self.left, ZERO, ZERO,
+                var("high") - rest * self.height, var("deep"), ONE, self.cut.height,
+            )  # fmt: skip
+            return [If(lt(rest, var("row_strips")), (pack,))]
         if not self.keeps or self.factors[0] is not None:
             return [If(fresh, packed)]
         start = var("matrix") * var("batch_a") + var("i0") + var("k0") * var("step")
@@ -246,8 +257,7 @@ class _Product:
     def pack_rows(self) -> list[Statement]:
         """The block's rows of the left operand, one slice of k. The next part of the columns finds them there,
         if k is one slice."""
-        line, step = var("line"), var("step")
-        start = var("matrix") * var("batch_a") + var("i0") * line + var("k0") * step
+        line, step, start = var("line"), var("step"), self.left_start()
         apart = number(self.slice * self.cut.pitch)
         if self.factors[0] is not None:
             return self.factors[0].pack(
@@ -257,6 +267,10 @@ class _Product:
         return [Pack(
             0, start, line, step, self.left, ZERO, apart, var("high"), var("deep"), var("row_strips"), self.cut.height
         )]  # fmt: skip
+
+    def left_start(self) -> Value:
+        """The first element of the block's rows in this slice of k."""
+        return var("matrix") * var("batch_a") + var("i0") * var("line") + var("k0") * var("step")
 
     def columns(self) -> For:
         """Every strip of the part meets all rows."""
@@ -271,15 +285,18 @@ class _Product:
             place = (var("j") - var("g0")) * number(self.slice * self.cut.width)
             inside = self.tiles("s", self.strip, place, self.width)
             body = (*self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
+            if self.by_rows:
+                body = (*self.pack_strips(), *self.tiles_by_rows())
             if self.keeps:
                 body = (If(self.is_run(), (For("j", var("g0"), var("g0") + var("some"), self.kept_strip()),), body),)
         if self.form == "direct":    # strips that are not whole would be read past the end of memory
             at = var("matrix") * var("batch_b") + var("k0") * var("right_step") + var("d") * self.width
             whole = For("d", var("g0"), var("g0") + var("some"), (self.tiles("t", self.b, at, var("right_step"), "d"),))
             body = (If(ge(var("n"), (var("g0") + var("some")) * self.width), (whole,), body),)
-        return For("group", ZERO, idiv(strips - var("j0") + number(TOGETHER - 1), number(TOGETHER)), (
-            Local("g0", var("j0") + var("group") * number(TOGETHER)),
-            Local("some", min_(number(TOGETHER), strips - var("g0"))),
+        many = number(self.together)
+        return For("group", ZERO, idiv(strips - var("j0") + number(self.together - 1), many), (
+            Local("g0", var("j0") + var("group") * many),
+            Local("some", min_(many, strips - var("g0"))),
             *body,
             *self.finished(),
         ))  # fmt: skip
@@ -291,7 +308,7 @@ class _Product:
             return []
         corner = (var("i0"), var("g0") * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
-        most = number(TOGETHER * self.cut.width)
+        most = number(self.together * self.cut.width)
         wide = min_(var("some") * self.width, var("n") - corner[1])
         done: Statement = self.finish.loop(self.code, len(self.read), at, corner, var("high"), wide, "f")
         if self.cut.is_narrow:     # of a known number of columns nothing is left over
@@ -325,6 +342,19 @@ class _Product:
             self.cut.width,
         )]  # fmt: skip
 
+    def tiles_by_rows(self) -> list[Statement]:
+        """Rows where they lie, each tile of them while all strips of the group meet it; then those that were packed."""
+        s, j, rest = var("s"), var("j"), idiv(var("high"), self.height)
+        place = (j - var("g0")) * number(self.slice * self.cut.width)
+        start = self.left_start() + s * self.height * var("line")
+        tile = self.tile(s, j, self.strip, place, self.width, line=(0, start, var("line")))
+        last = self.tile(rest, j, self.strip, place, self.width, source=(self.left, ZERO, None))
+        strips = var("g0"), var("g0") + var("some")
+        return [
+            For("s", ZERO, rest, (For("j", *strips, (tile,)),)),
+            If(lt(rest, var("row_strips")), (For("j", *strips, (last,)),)),
+        ]
+
     def kept_strip(self) -> tuple[Statement, ...]:
         """A strip whose columns are neighbours where they lie: the first rows meet it there and leave it packed."""
         first, whole = var("j") * self.width, ge(var("n"), (var("j") + ONE) * self.width)
@@ -353,19 +383,21 @@ class _Product:
 
     def tile(
         self, s: Value, j: Value, right: int, right_at: Value, right_step: Value, later: Value | None = None,
-        keep: tuple[int, Value, int, Value] | None = None, source: tuple[int, Value, Value] | None = None,
+        keep: tuple[int, Value, int, Value] | None = None, source: tuple[int, Value, Value | None] | None = None,
+        line: tuple[int, Value, Value] | None = None,
     ) -> Multiply:  # fmt: skip
-        """One tile of the result."""
+        """One tile of the result: of packed rows; or of a `source`, whose values of k are so far apart; or of rows that
+        are a `line` apart."""
         corner = (var("i0") + s * self.height, j * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
         high, wide = min_(self.height, var("high") - s * self.height), min_(self.width, var("n") - corner[1])
-        left, left_at, pitch = source or (
+        left, left_at, pitch = source or (line and (*line[:2], None)) or (
             self.left, s * number(self.slice * self.cut.pitch), None if keep is None else number(self.cut.pitch)
         )  # fmt: skip
         return Multiply(
             left, left_at, right, right_at, right_step, self.c, at, var("row"),
             high, wide, var("deep"), ne(var("k0"), ZERO), self.cut.height, self.cut.vectors,
-            pitch, later, keep,
+            pitch, later, keep, line and line[2],
         )  # fmt: skip
 
 
@@ -396,9 +428,12 @@ class _SpanProduct(_Product):
             Local("deep", var("several") * var("long")),
         ]
 
+    def left_start(self) -> Value:
+        return var("i0") * var("line") + var("span0") * var("left_apart") + var("inside") * var("step")
+
     def pack_rows(self) -> list[Statement]:
         line, step, nth = var("line"), var("step"), var("a.nth")
-        start = var("i0") * line + (var("span0") + nth) * var("left_apart") + var("inside") * step
+        start = self.left_start() + nth * var("left_apart")
         place = nth * var("long") * number(self.cut.pitch)
         pack = Pack(
             0, start, line, step, self.left, place, number(self.slice * self.cut.pitch),
