@@ -6,7 +6,7 @@
 
 namespace rl {
 
-constexpr int kMaxWords = 192;
+constexpr int kMaxWords = 1024;   // a list of a hundred matrices
 
 // What of a call is in its key: types (and which tensors have no dims), also ranks, also sizes and strides.
 enum class Detail : uint8_t { Types, Ranks, Exact };

@@ -9,6 +9,7 @@ Refuses: what a rule's optimizer refuses.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,32 @@ class TensorMath:
         if not isinstance(condition, Tensor):
             return a if condition else b
         return find_op("where")(condition, a, b)
+
+
+class KnownNumbers:
+    """Numbers in tensors of one element, such as a step of a fused update, without asking the device that has them:
+    what was written is known until the tensor changes, which its version tells."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[weakref.ref, int, float]] = {}
+        self.adding = DeviceUpdate("add_number", 1, lambda s, tensors, numbers: {0: tensors[0] + numbers[0]})
+
+    def read(self, cell: Tensor) -> float:
+        known = self.found.get(id(cell))
+        return known[2] if known and known[0]() is cell and known[1] == cell._version else cell.item()
+
+    def write(self, cells: list[Tensor], old: float, new: float) -> None:
+        """Tensors that all have `old` get `new`: on a device by one launch."""
+        if cells[0].device.type == "cpu" or not self.adding.many([(cell,) for cell in cells], (new - old,)):
+            for cell in cells:
+                cell.fill_(new)
+        for cell in cells if cells[0].device.type != "cpu" else ():
+            number = id(cell)
+            gone = weakref.ref(cell, lambda _, number=number: self.found.pop(number, None))
+            self.found[number] = gone, cell._version, new
+
+
+known = KnownNumbers()
 
 
 class Numbers:
@@ -162,11 +189,11 @@ class Rule:
             cells = [own[key] for key in self.scalars] if own is not None else []
             if kernel is None or own is None or params[i].device.type in ("cpu", "meta"):
                 others.append(i)
-            elif any(cell.device.type != "cpu" for cell in cells):
+            elif hyper.get("capturable") and any(cell.device.type != "cpu" for cell in cells):
                 others.append(i)
             else:
                 codes = tuple([t.dtype for t in (params[i], grads[i], *(own[key] for key in names))])
-                key = (params[i].device, codes, *[cell.item() for cell in cells])
+                key = (params[i].device, codes, *map(known.read, cells))
                 groups.setdefault(key, []).append(i)
         for (_, _, *values), places in groups.items():
             result = self.numbers(hyper, *values)
@@ -175,9 +202,8 @@ class Rule:
             if not kernel.many(tuples, result[count:]):
                 others += places
                 continue
-            for i in places if count else ():
-                for key, value in zip(self.scalars, result, strict=False):
-                    state[params[i]][key].fill_(value)
+            for key, old, new in zip(self.scalars, values, result, strict=False):
+                known.write([state[params[i]][key] for i in places], old, new)
         return sorted(others)
 
     def update_at_once(

@@ -10,13 +10,15 @@ import pytest
 
 import rushlight as rl
 from rushlight import codegen, optim
+from rushlight.devices import register
 from rushlight.loops.expr import load, var
 from rushlight.loops.nest import Nest, Store, operands, rows
 from rushlight.loops.vocabulary import Scalars
 from rushlight.op.multi_tensor import update_nest
 from rushlight.optim.adam import RULE, adam
-from rushlight.optim.rule import Numbers
+from rushlight.optim.rule import KnownNumbers, Numbers
 from rushlight.optim.sgd import sgd
+from tests.devices.reference_device import ReferenceDevice
 
 
 def make(shape, dtype=None, requires_grad: bool = True) -> rl.Tensor:
@@ -360,3 +362,20 @@ def test_clipping_of_many_gradients() -> None:
     for p in ps[7:]:
         p.grad = p.grad * 0
     assert rl.nn.utils.clip_grad_norm_(ps[7:], 2.0).item() == 0
+
+
+def test_numbers_on_a_device_are_known_until_they_change():
+    """Steps of fused updates are not read from the device, unless someone else wrote to them."""
+    device = ReferenceDevice("numbersform")
+    register(device)
+    known, cells = KnownNumbers(), [rl.zeros((), device="numbersform") for _ in range(3)]
+    assert known.read(cells[0]) == 0
+    known.write(cells, 0.0, 1.0)
+    read = []
+    given = device.copy_to_host
+    device.copy_to_host = lambda *args: (read.append(1), given(*args))[1]
+    assert [known.read(cell) for cell in cells] == [1.0, 1.0, 1.0] and not read
+    cells[1].fill_(7)
+    assert known.read(cells[1]) == 7 and read and [cell.item() for cell in cells] == [1, 7, 1]
+    del cells
+    assert not known.found
