@@ -44,6 +44,15 @@ def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
     together = end_to_end(lowered, pieces, layout) if library else None
     if together is not None:
         return Schedule((*launches, *together))
+    for source, code, axes, places in checked_pieces(lowered):
+        launches.append(copy_launch(source, code, axes, places, library))
+    return Schedule(tuple(launches))
+
+
+def checked_pieces(lowered: Lowered) -> list[tuple[str, str, list[list[int]], tuple]]:
+    """(type there, type of the result, loops, where both start) of each box that has elements."""
+    layout = lowered.layout or row_major(lowered.shape)
+    pieces = [p for p in lowered.pieces if all(n != 0 for n in p.sizes)]
     memories = lowered.memories     # thousands of them, where thousands of tensors are joined
     code, out = lowered.outs[0], len(memories)
     opaque = {memories[p.memory].code for p in pieces} - SIZE.keys()
@@ -51,14 +60,15 @@ def schedule_pieces(lowered: Lowered, library: bool) -> Schedule:
         from ...loops.verify import OpaqueOperand  # only to refuse
 
         raise OpaqueOperand(f"{lowered.name!r} is not implemented for elements of type {opaque.pop()!r}")
+    found = []
     for p in pieces:
         axes = boxed(p, layout)
         start = sum([i * s for i, s in zip(p.start, layout, strict=True)])
         start += sum([(p.sizes[d] - 1) * layout[d] for d in p.backwards])
         source = memories[p.memory].code
         places = ((p.memory, p.offset * SIZE[source]), (out, start * SIZE[code]))
-        launches.append(copy_launch(source, code, axes, places, library))
-    return Schedule(tuple(launches))
+        found.append((source, code, axes, places))
+    return found
 
 
 def moves_in_boxes(lowered: Lowered) -> bool:

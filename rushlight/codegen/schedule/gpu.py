@@ -14,14 +14,16 @@ from typing import Any
 from ...base.settings import are_deterministic_algorithms_enabled
 from ...loops.expr import Value, arg, cast, const, idiv, irem, load, var, walk
 from ...loops.lowered import HERE, At, Elements, Lowered, Memory, Placed, compute_code
-from ...loops.nest import Check, For, Nest, Statement, Store, operands, pointwise_nest, rows
+from ...loops.nest import Check, For, Local, Nest, Statement, Store, operands, pointwise_nest, rows
 from ..primitives import SIZE
 from .cpu_fold import given_bits, given_names, locate, sources_of
 from .cpu_loops import Bound, add_geometry, clear_launch, form_of, joined_ranges, nest_with_form
-from .cpu_pieces import moves_in_boxes, schedule_pieces
+from .cpu_pieces import moves_in_boxes
 from .cpu_places import schedule_places
 from .gpu_contraction import schedule_contraction
 from .gpu_fold import schedule_fold
+from .gpu_items import items_of, position_of as position_among, strided
+from .gpu_pieces import schedule_pieces
 from .gpu_walk import schedule_walk
 from .launch import Launch, Schedule, Temp, names, product
 
@@ -34,7 +36,7 @@ MOST_POINTS = 28         # operands of a kernel that has variants by geometry
 def schedule(lowered: Lowered, written: bool = False) -> Schedule:
     """How a GPU runs an op; `written`: it loads kernels that are written as PTX too."""
     if lowered.pieces is not None and moves_in_boxes(lowered):
-        return schedule_pieces(lowered, library=False)
+        return schedule_pieces(lowered, written)
     if lowered.folding is not None:
         tiled = schedule_contraction(lowered)
         if tiled is not None:
@@ -112,28 +114,39 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     bound, layout, rank = Bound(lowered), lowered.layout, len(lowered.ranges)
     order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
     dims = [d for d in order if lowered.ranges[d] != 1]
-    key = ("gpu gather", lowered.key, bound.key, tuple(dims), lowered.outs)
-    result = nest_with_form(key, lambda: gather_nest(lowered, bound, dims))
-    inputs, outs, (checked,) = len(bound.codes), len(lowered.outs), form_of(key)
     sizes = [lowered.ranges[d] for d in dims]
+    count = product(sizes)
+    each, small = items_of(count)
+    key = ("gpu gather", lowered.key, bound.key, tuple(dims), lowered.outs, each, small)
+    result = nest_with_form(key, lambda: gather_nest(lowered, bound, dims, each, small))
+    inputs, outs, (checked,) = len(bound.codes), len(lowered.outs), form_of(key)
     cell = inputs + outs if checked else -1
     numbers = (*range(inputs + outs), *([cell] if checked else []))
-    temps = (Temp("i64", (1,)),) if checked else ()
-    return Schedule((Launch(key, result, numbers, (*bound.values, *sizes), product(sizes), 1, cell),), temps)
+    temps, extent = (Temp("i64", (1,)),) if checked else (), -(-count // each)
+    return Schedule((Launch(key, result, numbers, (*bound.values, *sizes, extent, count), extent, 1, cell),), temps)
 
 
-def gather_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest, bool]:
-    """The kernel, and whether it checks indices."""
-    position = position_of(var("i"), dims, "out.n")
-    at = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
-    at.checks = []
-    values = [cast(v, code) for v, code in zip(lowered.body(at, bound.sources), lowered.outs, strict=True)]
-    inputs = len(bound.codes)
-    checks = [Check(condition, inputs + len(values), shown) for condition, shown in at.checks]
-    stores = [Store(inputs + k, var("i"), value) for k, value in enumerate(values)]
+def gather_nest(lowered: Lowered, bound: Bound, dims: list[int], each: int, small: bool) -> tuple[Nest, bool]:
+    """The kernel, and whether it checks indices. A thread with several elements reads all their indices first, then
+    checks them, then reads the elements."""
+    inputs, outs = len(bound.codes), len(lowered.outs)
+    names_of_sizes = [f"out.n{d}" for d in dims]
+    indices: list[Statement] = []
+    checks, values, stores = [], [], []
+    for k, item in enumerate(strided(each)):
+        position = dict(zip(dims, position_among(item, names_of_sizes, small), strict=True))
+        at = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
+        at.checks = []
+        for n, (v, code) in enumerate(zip(lowered.body(at, bound.sources), lowered.outs, strict=True)):
+            values.append(Local(f"value{k}.{n}", cast(v, code)))
+            stores.append(Store(inputs + n, item, var(f"value{k}.{n}", code)))
+        checks += [Check(condition, inputs + outs, shown) for condition, shown in at.checks]
+        read = [v for condition, _ in at.checks for v in walk([condition]) if v.op == "load"]
+        indices += [Local(f"index{k}.{n}", v) for n, v in enumerate(read)]
     result = operands(bound.codes, lowered.outs, ["i64"] if checks else [])
+    body = [*indices, *checks, *values, *stores]
     return Nest(
-        lowered.name, result, (*bound.params, *[f"out.n{d}" for d in dims]), rows(*checks, *stores, vector=not checks)
+        lowered.name, result, (*bound.params, *names_of_sizes, "apart", "count"), rows(*body, vector=not checks)
     ), bool(checks)
 
 

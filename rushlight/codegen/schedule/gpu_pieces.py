@@ -1,0 +1,91 @@
+"""GPU schedules of ops that only move elements: boxes of tensors to boxes of the results.
+
+Enters: a Lowered with `pieces`. Leaves: a launch that writes the background, if there is one, and copies of the boxes.
+Boxes of one or two loops are pointwise kernels, those that make rows of columns a written one, others have a thread for
+every few elements, or a block for each row where rows are long.
+"""
+
+from __future__ import annotations
+
+from ...loops.expr import Value, cast, load, var
+from ...loops.lowered import Lowered
+from ...loops.nest import Local, Nest, Store, operands, rows
+from ..nvptx_transpose import tiles, transposing
+from ..primitives import SIZE
+from .cpu_pieces import background, checked_pieces, copy_nest, pair_launch
+from .gpu_items import items_of, position_of, strided
+from .launch import Launch, Schedule, product
+
+LONG_ROW = 256           # elements from which on a block copies a row
+MOST = 1 << 31           # elements that are counted in 32 bits
+FEWEST = 16              # rows and columns that are worth tiles
+
+
+def schedule_pieces(lowered: Lowered, written: bool) -> Schedule:
+    """The launches; `written`: the device loads kernels that are written as PTX."""
+    if any(n == 0 for n in lowered.shape):
+        return Schedule(())
+    launches = [] if lowered.background is None else [background(lowered)]
+    for source, code, axes, places in checked_pieces(lowered):
+        launches.append(copy_launch(source, code, axes, places, written))
+    return Schedule(tuple(launches))
+
+
+def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, written: bool) -> Launch:
+    """The copy of one box from the first of `places` to the second."""
+    tiled = transposing_launch(axes, SIZE[source], places) if written and source == target else None
+    if tiled is not None:
+        return tiled
+    if len(axes) <= 2:
+        return pair_launch(source, target, axes, places)
+    if all(type(a[2]) is int for a in axes):      # writes of neighbouring threads lie side by side
+        axes = sorted(axes, key=lambda a: -abs(a[2]))
+    params = [a[0] for a in axes] + [a[1] for a in axes] + [a[2] for a in axes]
+    rank, numel, inner = len(axes), product(a[0] for a in axes), axes[-1][0]
+    if inner >= LONG_ROW and axes[-1][1:] == [1, 1]:
+        return Launch(("gpu rows copy", source, target, rank), lambda: copy_nest(source, target, rank), places,
+                      tuple(params), numel // inner, 1)  # fmt: skip
+    each, small = items_of(numel)
+    extent = -(-numel // each)
+    return Launch(("gpu copy", source, target, rank, each, small),
+                  lambda: elements_nest(source, target, rank, each, small), places, (*params, extent, numel), extent,
+                  1)  # fmt: skip
+
+
+def elements_nest(source: str, target: str, rank: int, each: int, small: bool) -> Nest:
+    """A strided copy of any rank, in the result's order; a thread copies `each` elements that are far apart."""
+    sizes, reads, stores = ([f"{p}{d}" for d in range(rank)] for p in "nso")
+    before, after = [], []
+    for k, item in enumerate(strided(each)):
+        position = position_of(item, sizes, small)
+        read, store = (sum_of([at * var(s) for at, s in zip(position, strides, strict=True)])
+                       for strides in (reads, stores))  # fmt: skip
+        before.append(Local(f"value{k}", cast(load(0, read, source), target)))
+        after.append(Store(1, store, var(f"value{k}", target)))
+    return Nest("copy", operands([source], [target]), (*sizes, *reads, *stores, "apart", "count"),
+                rows(*before, *after, vector=True))  # fmt: skip
+
+
+def sum_of(values: list[Value]) -> Value:
+    result = values[0]
+    for one in values[1:]:
+        result = result + one
+    return result
+
+
+def transposing_launch(axes: list[list[int]], size: int, places: tuple) -> Launch | None:
+    """A copy in which another dim lies densely than in the source; None for other copies."""
+    dense, to_be = ([k for k, a in enumerate(axes) if a[which] == 1] for which in (1, 2))
+    if size > 8 or len(axes) not in (2, 3) or len(dense) != 1 or len(to_be) != 1 or dense == to_be:
+        return None
+    (count, row, _), (cols, _, out_row) = axes[to_be[0]], axes[dense[0]]
+    batch = next((a for k, a in enumerate(axes) if k not in (*dense, *to_be)), [1, 0, 0])
+    if count < FEWEST or cols < FEWEST or min(row, out_row, *batch[1:]) < 0 or max(count, cols) >= MOST:
+        return None
+    row_tiles, col_tiles = tiles(count), tiles(cols)
+    params = (count, cols, row, out_row, batch[1], batch[2], row_tiles, col_tiles)
+    return Launch(("written transpose", size), lambda: transposing(size), places, params,
+                  batch[0] * row_tiles * col_tiles, 1)  # fmt: skip
+
+
+__all__ = ["schedule_pieces"]
