@@ -6,7 +6,8 @@ and third gradients.
 
 One row of the output at a time: first the corners each sample mixes, their places and weights, go to scratch rows in
 vectors; then every channel is read through them. Gradients for the image add through the same corners, a block of
-planes at a time, blocks in parallel; gradients for the grid use derivatives of the weights. With a `direction` (one
+planes at a time, blocks in parallel (on devices of many threads a sample at a time, by atomic sums); gradients for the
+grid use derivatives of the weights. With a `direction` (one
 vector per sample) all three use the weights' derivative along it, which is what second gradients are made of.
 """
 
@@ -17,6 +18,8 @@ from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from rushlight import _C
+from rushlight.base.settings import are_deterministic_algorithms_enabled
+from rushlight.codegen.schedule.cpu_loops import clear_launch
 from rushlight.codegen.schedule.launch import GRAIN, Launch, Schedule, Temp, grain_of, product
 from rushlight.definitions.window.layout import ONE, ZERO, unravel
 from rushlight.loops.expr import (
@@ -44,12 +47,13 @@ from rushlight.loops.expr import (
     var,
 )
 from rushlight.loops.lowered import compute_code
-from rushlight.loops.nest import For, Local, Nest, Statement, Store, operands, rows
+from rushlight.loops.nest import For, If, Local, Nest, Statement, Store, operands, rows
 from rushlight.op import Library, Spec, find_op
 
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
 SHARPNESS = -0.75
+ATOMIC = ("f32", "f64")      # types whose sums have an atomic instruction
 BLOCK = 8     # planes whose gradients one piece of work adds up
 
 
@@ -419,6 +423,11 @@ class GridSamplerImage(GridOp):
         g, grid, *direction, sizes, mode, padding, corners = args
         form = Form(len(sizes), mode, padding, corners, bool(direction))
         n, channels, *out = g.shape
+        if g.device.type != "cpu" and g.dtype.code in ATOMIC and not are_deterministic_algorithms_enabled():
+            key, last = ("scattered", form, g.dtype.code), 2 + form.directed
+            adding = Launch(key, lambda: scattering_nest(*key[1:]), tuple(range(last + 1)), (channels, *out, *sizes),
+                            n * product(out), 1)  # fmt: skip
+            return Schedule((clear_launch(g.dtype.code, (n, channels, *sizes), last), adding))
         blocks = -(-channels // BLOCK)
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(g.dtype.code), count * width)]
@@ -461,6 +470,25 @@ class GridSamplerImage(GridOp):
             (*names.params, "blocks", "grain"),
             rows(*body),
         )
+
+
+def scattering_nest(form: Form, code: str) -> Nest:
+    """The same with a thread for each sample, whose gradients of all channels are added by atomic instructions."""
+    names, target = Names(form), 2 + form.directed
+    samples = names.row
+    for size in names.outer:
+        samples = samples * var(size)
+    body: list[Statement] = [Local("samples", samples), Local("batch", idiv(var("i"), var("samples"))),
+                             Local("sample", irem(var("i"), var("samples")))]  # fmt: skip
+    plane = var("batch") * var("channels") + var("c")
+    adds: list[Statement] = [Local("g", load(0, plane * var("samples") + var("sample"), code)),
+                             Local("plane", plane * names.plane)]  # fmt: skip
+    for k, (place, weight, _) in enumerate(mixed(form, code, 1, var("i"), slopes=False)):
+        body += [Local(f"at{k}", place), Local(f"weight{k}", weight)]
+        more = Store(target, var("plane") + var(f"at{k}"), var("g", code) * var(f"weight{k}", code), "add")
+        adds.append(If(ne(var(f"weight{k}", code), const(0, code)), (more,)))
+    body.append(For("c", ZERO, var("channels"), tuple(adds)))
+    return Nest("grid_sampler_scatter", operands([code] * target, [code]), names.params, rows(*body, vector=True))
 
 
 class GridSamplerImageAlong(GridSamplerImage):

@@ -4,11 +4,13 @@ Enters: [..., spatial dims] and one axis per spatial dim (`axes`). Leaves: avera
 the gradient is the same op with the axes flipped. Refuses: nothing; callers check sizes.
 
 What is stated depends on the windows alone. Dense rows go in two stages: the rows of a box are added into one row, and
-windows of that row are added up. With channels last both are one fold. Windows of one element each are no fold at all.
+windows of that row are added up. With channels last both are one fold, and small boxes on devices of many threads.
+Windows of one element each are no fold at all.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +38,7 @@ WRITTEN = 8    # taps of a window written out one by one
 FEW_CHANNELS = 8
 MOST_REPEATED = 32   # taps of windows that repeat, all of them in the code
 ENOUGH = 8     # windows that are worth a loop in vectors
+MOST_BOX = 64  # elements that one thread adds up as soon as threads that share them
 
 
 class Total(Fold):
@@ -92,6 +95,8 @@ class WindowSum(Loops):
         check_memory(shape, input.dtype, input.device)   # before tables of these lengths
         if are_picks(axes):
             result = picked(input, axes, shape)
+        elif input.device.type != "cpu" and box_of(axes) <= MOST_BOX:      # a thread for each result adds up its box
+            result = summed(input, axes, shape, everywhere=False)
         elif channels or len(axes) == 1:
             result = summed(input, axes, shape, everywhere=not channels)
         else:
@@ -107,6 +112,11 @@ def memory_of(input: Any) -> Memory:
 def has_few_channels(input: Any, axes: Sequence[Axis]) -> bool:
     """Whether channels lie last but fill no vector, and there is something to add up."""
     return is_channels_last(input, len(axes)) and input.shape[1] < FEW_CHANNELS and not are_picks(axes)
+
+
+def box_of(axes: Sequence[Axis]) -> int:
+    """Elements of the largest box."""
+    return math.prod([max(1, table_of(axis).taps) for axis in axes])
 
 
 def are_picks(axes: Sequence[Axis]) -> bool:
