@@ -15,12 +15,16 @@ from typing import Any
 from .nvptx_written import THREADS, WARPS, BlockText, Written
 
 Form = tuple[str, str, str]
-SIZES = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
+SIZES = {"b1": 1, "f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8}
 FORMS = {       # (elements, sums, results): what the sums are added as
     ("f32", "f64", "f32"): "f64", ("f64", "f64", "f64"): "f64", ("i64", "i64", "i64"): "u64",
     ("bf16", "f32", "bf16"): "f32", ("f16", "f32", "f16"): "f32", ("i32", "i64", "i64"): "u64",
+    ("b1", "i64", "i64"): "u64", ("b1", "i32", "i32"): "u32",
 }  # fmt: skip
 MOST_ITEMS = {4: 16, 8: 8}       # elements that a thread takes, by the size of a sum
+# by the size of an element: what its register is, how many bits that has, and what the element is moved as
+REGISTERS = {1: ("r", 32, "u8"), 2: ("h", 16, "b16"), 4: ("r", 32, "b32"), 8: ("d", 64, "b64")}
+COUNTS = ("b1", "i32", "i32")    # of flags
 MOST_OF_ROW = 8                  # elements of a short row that a thread takes
 
 
@@ -51,10 +55,11 @@ class ScanText(BlockText):
         """The thread's elements, as many threads apart, as sums; zeros beyond the end."""
         width = SIZES[self.code]
         at, raw = self.address(self.pointer(0), self.start, width), []
+        kind, bits, moved = REGISTERS[width]
         for k in range(self.items):
-            value = self.register({2: "h", 4: "r", 8: "d"}[width])
-            self.line(f"mov.b{8 * width} {value}, 0")
-            self.line(f"@{self.inside(k)} ld.global.b{8 * width} {value}, [{at}+{k * THREADS * width}]")
+            value = self.register(kind)
+            self.line(f"mov.b{bits} {value}, 0")
+            self.line(f"@{self.inside(k)} ld.global.{moved} {value}, [{at}+{k * THREADS * width}]")
             raw.append(value)
         return [self.widened(value) for value in raw]
 
@@ -65,6 +70,8 @@ class ScanText(BlockText):
             return self.r("cvt.f32.f16", value)
         if self.code == "f32":
             return self.d("cvt.f64.f32", value)
+        if self.code == "b1":
+            return self.d("cvt.u64.u32", value) if self.size == 8 else value
         return self.d("cvt.s64.s32", value) if self.code == "i32" else value
 
     def narrowed(self, value: str) -> str:
@@ -93,9 +100,10 @@ class ScanText(BlockText):
         """The thread's elements as sums; zeros where the row has no more."""
         width = SIZES[self.code]
         at = self.address(self.pointer(0), start, width)
-        found = [self.register({2: "h", 4: "r", 8: "d"}[width]) for _ in range(self.items)]
+        kind, bits, _ = REGISTERS[width]
+        found = [self.register(kind) for _ in range(self.items)]
         for one in found:
-            self.line(f"mov.b{8 * width} {one}, 0")
+            self.line(f"mov.b{bits} {one}, 0")
         for k, count, inside in self.vectors(self.pointer(0), width, *row):
             name, registers = vector(found[k : k + count], width)
             self.line(f"@{inside} ld.global.{name} {registers}, [{at}+{k * width}]")
@@ -117,9 +125,10 @@ class ScanText(BlockText):
 
 def vector(values: list[str], width: int) -> tuple[str, str]:
     """What an instruction that moves these registers is called, and how it names them."""
+    moved = REGISTERS[width][2]
     if len(values) == 1:
-        return f"b{8 * width}", values[0]
-    return f"v{len(values)}.b{8 * width}", f"{{{', '.join(values)}}}"
+        return moved, values[0]
+    return f"v{len(values)}.{moved}", f"{{{', '.join(values)}}}"
 
 
 def running_rows(form: Form, items: int, whole: bool) -> Written:
@@ -217,4 +226,39 @@ def running(form: Form, items: int, alone: bool) -> Written:
     return Written("scan_tiles", ("length", "tiles"), pointers, THREADS, text)
 
 
-__all__ = ["FORMS", "MOST_ITEMS", "MOST_OF_ROW", "SIZES", "running", "running_rows", "spine", "summing"]
+def placing(items: int) -> Written:
+    """Where flags are set: from what is before each tile on, in their order."""
+
+    def text() -> str:
+        t = ScanText("scan_places", 3, ("length", "tiles"), COUNTS, items)
+        t.shared("tile", (items + 1) * THREADS * 4)
+        t.place()
+        for k, value in enumerate(t.load()):
+            t.line(f"st.shared.b32 [{t.padded(t.r('add.u32', t.thread, str(k * THREADS)))}], {value}")
+        t.line("bar.sync 0")
+        first = t.r("mul.lo.u32", t.thread, str(items))
+        mine = t.padded(first)
+        flags = [t.r("ld.shared.b32", f"[{mine}+{4 * k}]") for k in range(items)]
+        total = t.r("mov.u32", "0")
+        for one in flags:
+            t.line(f"add.u32 {total}, {total}, {one}")
+        rank, count = t.scan_block(total)
+        for k, one in enumerate(flags):
+            spot = t.spot("tile", rank, 4)
+            t.line(f"@{t.p('setp.gt.u32', one, '0')} st.shared.b32 [{spot}], {t.r('add.u32', first, str(k))}")
+            rank = t.r("add.u32", rank, one)
+        t.line("bar.sync 0")
+        before = t.r("ld.global.u32", f"[{t.address(t.pointer(1), t.block, 4)}]")
+        to = t.address(t.pointer(2), t.r("add.u32", before, t.thread), 8)
+        base, spot = t.r("sub.u32", t.start, t.thread), t.spot("tile", t.thread, 4)
+        for k in range(items):
+            there = t.p("setp.lt.u32", t.r("add.u32", t.thread, str(k * THREADS)), count)
+            place = t.r("add.u32", base, t.r("ld.shared.b32", f"[{spot}+{4 * k * THREADS}]"))
+            t.line(f"@{there} st.global.b64 [{to}+{8 * k * THREADS}], {t.d('cvt.u64.u32', place)}")
+        return t.finished()
+
+    return Written("scan_places", ("length", "tiles"), 3, THREADS, text)
+
+
+__all__ = ["COUNTS", "FORMS", "MOST_ITEMS", "MOST_OF_ROW", "SIZES", "placing", "running", "running_rows", "spine",
+           "summing"]  # fmt: skip

@@ -9,6 +9,8 @@ so far (two words) and how many records are wanted among those that start with t
     tally     how many keys come before the last one wanted, and how many are like it: of each block, and of its warps
     collect   those that come first, in the order they lie, then those like the last, in the order they lie
 
+Few records of short rows are found one after the other, by a warp for each row (`few`).
+
 What is written depends on keys alone: sums of whole numbers are the same in any order.
 """
 
@@ -244,8 +246,52 @@ def collecting(bits: int) -> Written:
     return Written("select_collect", params, 6, THREADS, text)
 
 
+def finding_few(bits: int, items: int) -> Written:
+    """The places of the first `count` records of each row, as many apart as rows are long: the least of key and place,
+    again and again. Rows have at most `items` records for each thread of a warp, and keys at most 32 bits."""
+    params = ("length", "number", "count")
+
+    def text() -> str:
+        t = SelectText("select_few", 2, params, bits)
+        length, number, count = (t.small(name) for name in params)
+        row = t.r("mad.lo.u32", t.block, str(WARPS), t.warp)
+        exists = t.p("setp.lt.u32", row, number)
+        start = t.r("mul.lo.u32", row, length)
+        at, records = t.address(t.pointer(0), t.r("add.u32", start, t.lane), t.size), []
+        for k in range(items):
+            place = t.r("add.u32", t.lane, str(k * WARP))
+            there = t.p("and.pred", exists, t.p("setp.lt.u32", place, length))
+            key, record = t.r("mov.u32", "0"), t.d("mov.b64", "-1")
+            t.line(f"@{there} ld.global.{t.key_type()} {key}, [{at}+{k * WARP * t.size}]")
+            t.line(f"@{there} mov.b64 {record}, {{{place}, {key}}}")
+            records.append(record)
+        writes = t.p("and.pred", exists, t.p("setp.eq.u32", t.lane, "0"))
+        to, turn = t.address(t.pointer(1), start, 4), t.r("mov.u32", "0")
+        t.label("next_record")
+        least = t.d("mov.b64", records[0])
+        for one in records[1:]:
+            t.line(f"min.u64 {least}, {least}, {one}")
+        low, high = t.register("r"), t.register("r")
+        t.line(f"mov.b64 {{{low}, {high}}}, {least}")
+        key = t.r("redux.sync.min.u32", high, ALL)
+        other, place = t.p("setp.ne.u32", key, high), t.r("mov.u32", low)
+        t.line(f"@{other} mov.u32 {place}, {ALL}")
+        place = t.r("redux.sync.min.u32", place, ALL)
+        found = t.register("d")
+        t.line(f"mov.b64 {found}, {{{place}, {key}}}")
+        t.line(f"@{writes} st.global.u32 [{to}], {place}")
+        for one in records:
+            t.line(f"@{t.p('setp.eq.u64', one, found)} mov.b64 {one}, -1")
+        t.line(f"add.u64 {to}, {to}, 4")
+        t.line(f"add.u32 {turn}, {turn}, 1")
+        t.line(f"@{t.p('setp.lt.u32', turn, count)} bra next_record")
+        return t.finished()
+
+    return Written("select_few", params, 2, THREADS, text)
+
+
 KERNELS: dict[str, Callable[[int], Written]] = {
     "count": counting, "choose": choosing, "tally": tallying, "collect": collecting,
 }  # fmt: skip
 
-__all__ = ["BINS", "KERNELS", "RECORD", "STEP", "TALLIES", "passes"]
+__all__ = ["BINS", "KERNELS", "RECORD", "STEP", "TALLIES", "finding_few", "passes"]

@@ -12,7 +12,7 @@ from rushlight import _C
 from rushlight.definitions.reduction.extremes import selected_gradient
 from rushlight.op import Composite, Library, Meta, Spec, wrap_dim
 from rushlight.op.radix import radix_launches
-from rushlight.op.radix_device import sort_launches
+from rushlight.op.radix_device import finds_few, sort_launches
 from rushlight.op.rank_select import ranked_launches
 from rushlight.op.ranks import rank_launches
 
@@ -55,7 +55,7 @@ def sorted_positions(a: Any, axis: int, descending: bool) -> Any:
 
 def ordered(input: Any, dim: int, count: int, descending: bool) -> Any:
     """Kernels for the first `count` elements in order along `dim`: by ranks where the dim is short, else by digits."""
-    short = rank_launches(input, dim, count, descending)
+    short = None if finds_few(input, dim, count) else rank_launches(input, dim, count, descending)
     if short is not None:
         return short
     by_digits = radix_launches if input.device.type == "cpu" else sort_launches

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from ..codegen import nvptx_select as select
 from ..codegen.nvptx_sort import CHUNK, DIGIT_BITS, DIGITS, KERNELS, THREADS
+from ..codegen.nvptx_written import WARP, WARPS
 from ..codegen.schedule.launch import Launch, Temp
 
 MOST_ITEMS = {8: 16, 16: 16, 32: 16, 64: 8}      # records that a thread takes, by the bits of a key
 FEW_COUNTS = 4 * CHUNK                           # that one block sums up
+MOST_SHORT, MOST_FOUND = 512, 32                 # records of a row, and those wanted of it, that a warp looks for
 BLOCKS = 1056                                    # that keep a unit busy
 TILE = 4 * select.STEP                           # keys that are worth a block
 FEW = 8                                          # rows that are this many times longer than what is wanted of them
@@ -55,6 +57,19 @@ def sort_steps(bits: int, number: int, length: int, first: int) -> tuple[list[La
     return launches, temps, now + 1
 
 
+def are_few(bits: int, length: int, count: int) -> bool:
+    """Whether a warp finds the records of a row one after the other."""
+    return bits <= 32 and length <= MOST_SHORT and count <= MOST_FOUND and count * 2 <= length
+
+
+def few_steps(bits: int, number: int, length: int, count: int, first: int) -> tuple[list[Launch], list[Temp], int]:
+    """As `sort_steps`, but only the first `count` of each row are in order."""
+    items = next(n for n in (1, 2, 4, 8, 16) if n * WARP >= length)
+    step = Launch(("written few", bits, items), lambda: select.finding_few(bits, items), (first, first + 1),
+                  (length, number, count), -(-number // WARPS), 1)  # fmt: skip
+    return [step], [Temp(f"u{bits}", (number * length,)), Temp("u32", (number * length,))], first + 1
+
+
 def is_selected(bits: int, length: int, count: int) -> bool:
     """Whether `count` records of a row are selected before they are sorted."""
     return length > MOST_ITEMS[bits] * THREADS and count * FEW <= length
@@ -88,4 +103,4 @@ def select_steps(bits: int, number: int, length: int, count: int, first: int) ->
     return [*launches, *sorting], [*own, *temps], ordered
 
 
-__all__ = ["is_selected", "select_steps", "sort_steps"]
+__all__ = ["are_few", "few_steps", "is_selected", "select_steps", "sort_steps"]

@@ -18,7 +18,7 @@ from ..loops.expr import Value, and_, cast, const, idiv, irem, load, min_, shr, 
 from ..loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, rows
 from .indexed import contiguous_strides
 from .radix import BITS, key_code, key_of
-from .radix_blocks import is_selected, select_steps, sort_steps
+from .radix_blocks import are_few, few_steps, is_selected, select_steps, sort_steps
 
 DIGIT_BITS = 4
 DIGIT = 1 << DIGIT_BITS
@@ -27,6 +27,13 @@ GROUP = 64               # counts that one thread sums up
 MOST = 1 << 31
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 FIRST_TEMP = 3           # behind the input, the values and the positions
+
+
+def finds_few(input: Any, dim: int, count: int) -> bool:
+    """Whether warps of the device look for the first `count` elements one after the other."""
+    written = input.device.type in handlers and handlers[input.device.type].loads_written
+    return bool(written and input.ndim and count and input.dtype.code in BITS
+                and are_few(BITS[input.dtype.code], input.shape[dim], count))  # fmt: skip
 
 
 def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedule | None:
@@ -53,11 +60,15 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
         taken = Launch(("select take", form), lambda: take_nest(code, len(others), True), (0, ordered, places, 1, 2),
                        given, number * count, 1)  # fmt: skip
         return Schedule((start, zero, *launches, taken), tuple(temps))
-    if written:
+    few = written and are_few(BITS[code], length, count)
+    if few:
+        launches, temps, ordered = few_steps(BITS[code], number, length, count, FIRST_TEMP)
+    elif written:
         launches, temps, ordered = sort_steps(BITS[code], number, length, FIRST_TEMP)
     else:
         launches, temps, ordered = digit_steps(key, BITS[code], number, length)
-    start = Launch(("sort keys", form), lambda: keys_nest(*form), (0, FIRST_TEMP, FIRST_TEMP + 1), numbers, total, 1)
+    keys = (0, FIRST_TEMP) if few else (0, FIRST_TEMP, FIRST_TEMP + 1)
+    start = Launch(("sort keys", form, few), lambda: keys_nest(*form, not few), keys, numbers, total, 1)
     taken = Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, ordered, 1, 2), given,
                    number * count, 1)  # fmt: skip
     return Schedule((start, *launches, taken), tuple(temps))

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..codegen.nvptx_scan import COUNTS, MOST_ITEMS, placing, spine, summing
+from ..codegen.nvptx_written import THREADS
+from ..codegen.schedule.launch import Launch, Schedule, Temp
 from ..loops.expr import cast, const, gt, idiv, irem, load, max_, min_, select, var
 from ..loops.nest import Assign, For, If, Local, Nest, Operand, Store, operands, reduction, rows
 
+ITEMS = MOST_ITEMS[4]    # elements of a thread of a written kernel
+TILE = ITEMS * THREADS
 CHUNK = 16384            # elements one thread looks through at a time
 BLOCK = 512              # elements whose positions are collected before they are written
 ZERO = const(0, "i64")
@@ -81,3 +86,38 @@ def spread_nest(ndim: int) -> Nest:
     stores = [Store(2, var("at") + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
     body = (Local("at", at), If(load(0, var("i"), "b1"), tuple(stores)))
     return Nest("spread_positions", operands(["b1", "i64"], ["i64"]), tuple(sizes), rows(*body))
+
+
+# --- by written kernels -----------------------------------------------------------------------------------------------
+
+
+def tile_counts(numel: int) -> Schedule:
+    """How many elements before each tile of a mask, and in all, are true."""
+    tiles = -(-numel // TILE)
+    return Schedule((
+        Launch(("written", "sums"), lambda: summing(COUNTS, ITEMS), (0, 1), (numel, tiles), tiles, 1),
+        Launch(("written", "spine"), lambda: spine(COUNTS), (1,), (tiles + 1,), 1, 1),
+    ))  # fmt: skip
+
+
+def tile_positions(shape: tuple[int, ...], numel: int, length: int) -> Schedule:
+    """Positions of true elements, from how many are before each tile."""
+    tiles, flat = -(-numel // TILE), len(shape) == 1
+    place = Launch(("written", "places"), lambda: placing(ITEMS), (0, 1, 2 if flat else 3), (numel, tiles), tiles, 1)
+    if flat:
+        return Schedule((place,))
+    rank = len(shape)
+    spread = Launch(("coordinates", rank), lambda: coordinates_nest(rank), (3, 2), shape, length, 1)
+    return Schedule((place, spread), (Temp("i64", (length,)),))
+
+
+def coordinates_nest(ndim: int) -> Nest:
+    """The coordinates of numbered elements."""
+    sizes, rest, places = [f"n{d}" for d in range(ndim)], var("number"), []
+    for d in range(ndim - 1, -1, -1):
+        places.append(irem(rest, var(sizes[d])) if d else rest)
+        rest = idiv(rest, var(sizes[d])) if d else rest
+    at = var("i") * const(ndim, "i64")
+    stores = [Store(1, at + const(d, "i64"), place) for d, place in enumerate(reversed(places))]
+    return Nest("coordinates", operands(["i64"], ["i64"]), tuple(sizes),
+                rows(Local("number", load(0, var("i"), "i64")), *stores, vector=True))  # fmt: skip

@@ -17,7 +17,7 @@ ARITHMETIC = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "and": lambda a, b: a & b,
     "shr": lambda a, b: a >> b, "shl": lambda a, b: a << b, "min": np.minimum, "div": lambda a, b: a // b,
 }  # fmt: skip
-COMPARISONS = {"lt": np.less, "eq": np.equal, "gt": np.greater, "ge": np.greater_equal}
+COMPARISONS = {"lt": np.less, "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal}
 
 
 class Block:
@@ -105,6 +105,8 @@ class Block:
             result = sources[0] * sources[1] + sources[2]
         elif name == "setp":
             result = COMPARISONS[op[1]](*[s & MASK[64 if kind.endswith("64") else 32] for s in sources])
+        elif name == "redux":
+            result = (sources[0] & MASK[32]).reshape(-1, WARP).min(1).repeat(WARP)
         elif name == "vote":
             result = self.ballot(sources[0])
         elif name == "popc":

@@ -13,7 +13,8 @@ from rushlight.codegen.nvptx_sort import KERNELS
 from rushlight.codegen.schedule.gpu_walk import schedule_walk
 from rushlight.devices.cuda.driver import starting_early
 from rushlight.loops.lowered import Lowered, Memory, Walk
-from rushlight.op.radix_blocks import select_steps, sort_steps
+from rushlight.op.radix_blocks import few_steps, select_steps, sort_steps
+from rushlight.op.true_positions import TILE, tile_counts, tile_positions
 
 from . import lockstep
 
@@ -23,7 +24,7 @@ SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "f32": 4, "f64": 8, "i64": 8}
 def launched(launches, temps, first, memory, shift=0):
     """The launches over `memory` (a dict of operands, as bytes) and temporaries from operand `first` on; what is given
     misses a vector's place by `shift` bytes."""
-    for k, temp in enumerate(temps):
+    for k, temp in enumerate(temps or ()):
         if first + k not in memory:
             memory[first + k] = np.full(temp.sizes[0] * SIZES[temp.code], 0x5A, np.uint8)
     for one in launches:
@@ -65,6 +66,20 @@ def test_select(bits, number, length, count, most):
     assert (np.take_along_axis(places, among.astype(np.int64), 1) == wanted).all()
 
 
+@pytest.mark.parametrize("bits, number, length, count", [
+    (32, 11, 64, 2), (16, 3, 500, 32), (8, 9, 37, 5), (32, 8, 130, 9),
+])  # fmt: skip
+def test_few_of_short_rows(bits, number, length, count):
+    rng = np.random.default_rng(length)
+    keys = rng.integers(0, 1 << min(bits, 5), number * length, dtype=np.uint64)
+    keys[rng.integers(0, len(keys), len(keys) // 2)] = (1 << bits) - 1
+    keys = keys.astype(f"u{bits // 8}")
+    launches, temps, ordered = few_steps(bits, number, length, count, 3)
+    memory = launched(launches, temps, 3, {3: keys.view(np.uint8)})
+    found = memory[ordered].view(np.uint32).reshape(number, length)[:, :count]
+    assert (found == np.argsort(keys.reshape(number, length), 1, kind="stable")[:, :count]).all()
+
+
 def test_sums_of_many_counts():
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 9, 40_000, dtype=np.uint32)
@@ -76,7 +91,24 @@ def test_sums_of_many_counts():
     assert (memory[0].view(np.uint32) == np.cumsum(counts) - counts).all()
 
 
-CODES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "f16": np.float16}
+@pytest.mark.parametrize("shape", [(5000,), (3, 41, 77), (4096,), (1, 1)])
+@pytest.mark.parametrize("often", [0.0, 0.3, 1.0])
+def test_positions(shape, often):
+    rng = np.random.default_rng(3)
+    mask = rng.random(shape) < often
+    counts = tile_counts(mask.size)
+    before = np.full(-(-mask.size // TILE) + 1, 99, np.int32)
+    memory = {0: mask.reshape(-1).view(np.uint8), 1: before.view(np.uint8)}
+    launched(counts.launches, (), 2, memory)
+    wanted = np.argwhere(mask)
+    assert before[0] == 0 and before[-1] == len(wanted)
+    first = tile_positions((mask.size,), mask.size, len(wanted)).launches
+    result = np.zeros(len(wanted), np.int64)
+    launched(first, (), 3, {**memory, 2: result.view(np.uint8)})
+    assert (result == np.flatnonzero(mask)).all()
+
+
+CODES = {"b1": np.bool_, "i32": np.int32, "f32": np.float32, "f64": np.float64, "i64": np.int64, "f16": np.float16}
 
 
 @pytest.mark.parametrize("shift", [0, 8])        # bytes by which the tensors miss a vector's place
@@ -84,12 +116,12 @@ CODES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32,
     ("f32", "f32", 2, 5000), ("f32", "f32", 3, 300), ("f64", "f64", 1, 4200), ("i64", "i64", 2, 2049),
     ("i32", "i64", 1, 700), ("f16", "f16", 2, 4097), ("f32", "f32", 5, 2),
     ("f32", "f32", 19, 128), ("f32", "f32", 9, 127), ("f16", "f16", 8, 256), ("i64", "i64", 3, 200),
-    ("i32", "i64", 2, 77),
+    ("i32", "i64", 2, 77), ("b1", "i64", 2, 5000), ("b1", "i64", 7, 90), ("b1", "i64", 2, 300),
 ])  # fmt: skip
 def test_running_sums(code, out, number, length, shift):
     rng = np.random.default_rng(length)
     x = (rng.standard_normal((number, length)) * (1 if code[0] == "f" else 1000)).astype(CODES[code])
-    compute = {"f16": "f32", "f32": "f64", "i32": "i64"}.get(code, code)
+    compute = {"f16": "f32", "f32": "f64", "i32": "i64", "b1": "i64"}.get(code, code)
     body = object()
     memory = Memory("input", code, x.shape, (length, 1), (0, 1))
     walk = Walk(1, compute, None, None, None, sums=body)
@@ -108,7 +140,7 @@ def test_ptxas_accepts_scans(form, tmp_path):
     most = nvptx_scan.MOST_ITEMS[nvptx_scan.SIZES[form[1]]]
     kernels = (nvptx_scan.summing(form, most), nvptx_scan.spine(form), nvptx_scan.running(form, most, False),
                nvptx_scan.running(form, 1, True), nvptx_scan.running_rows(form, 8, True),
-               nvptx_scan.running_rows(form, 4, False))  # fmt: skip
+               nvptx_scan.running_rows(form, 4, False), nvptx_scan.placing(16))  # fmt: skip
     for number, one in enumerate(kernels):
         accepted(one.text(), tmp_path / f"{number}.ptx")
 
@@ -118,6 +150,8 @@ def test_ptxas_accepts_scans(form, tmp_path):
 @pytest.mark.parametrize("name", nvptx_select.KERNELS)
 def test_ptxas_accepts_selection(name, bits, tmp_path):
     accepted(nvptx_select.KERNELS[name](bits).text(), tmp_path / "kernel.ptx")
+    if bits <= 32:
+        accepted(nvptx_select.finding_few(bits, 16).text(), tmp_path / "few.ptx")
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")

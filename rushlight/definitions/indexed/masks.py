@@ -11,9 +11,20 @@ from rushlight.op import Composite, Library, Spec, find_op
 from rushlight.op.definition import OpDefinition
 from rushlight.op.indexed import shares_memory
 from rushlight.op.levels import is_readable, is_recorded
-from rushlight.op.true_positions import CHUNK, count_nest, ends_nest, fill_nest, spread_nest
+from rushlight.op.true_positions import (
+    CHUNK,
+    TILE,
+    count_nest,
+    ends_nest,
+    fill_nest,
+    spread_nest,
+    tile_counts,
+    tile_positions,
+)
 
 from .gather import broadcast_shapes, number_of
+
+MOST = 1 << 31      # elements that written kernels can count
 
 
 class CountTrue(Library):
@@ -95,8 +106,38 @@ def on_device(mask: Any) -> Any:
     mask = mask.contiguous()
     if not mask.numel():
         return _C.empty((0, mask.ndim), None, _C.int64, mask.device)
+    if handlers[mask.device.type].loads_written and mask.ndim and mask.numel() < MOST:
+        before = find_op("_tile_counts")(mask)
+        return find_op("_tile_positions")(mask, before, before[-1].item())
     ends = mask.reshape(-1).cumsum(0)
     return find_op("_spread_positions")(mask, ends, ends[-1].item())
+
+
+class TileCounts(Library):
+    """How many elements before each tile of a dense mask are true, and how many in all."""
+
+    schema = "_tile_counts(Tensor mask) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, mask):
+        return Spec((-(-mask.numel() // TILE) + 1,), _C.int32)
+
+    def launches(self, args):
+        return tile_counts(args[0].numel())
+
+
+class TilePositions(Library):
+    """[length, ndim] positions of the true elements of a dense mask, from how many there are before each tile."""
+
+    schema = "_tile_positions(Tensor mask, Tensor before, int length) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, mask, before, length):
+        return Spec((length, mask.ndim), _C.int64)
+
+    def launches(self, args):
+        mask, _, length = args
+        return tile_positions(tuple(mask.shape), mask.numel(), length) if length else Schedule(())
 
 
 class SpreadPositions(Library):
