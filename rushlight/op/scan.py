@@ -96,7 +96,7 @@ class Scan(OpDefinition):
         shape = tuple(input.shape)
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
         code = input.dtype.code
-        plain = self.adds and types.read in (code, "i64" if code in ("i8", "i16", "i32") else code)
+        plain = self.adds and types.read in (code, "i64" if code in ("b1", "i8", "i16", "i32") else code)
         walk = Walk(dim, compute, init, step, emit, merge if divides else None, single, body if plain else None)
         return Lowered(
             self.spec.name,

@@ -3,7 +3,8 @@
 Enters: a `Lowered`. Leaves: a `Schedule` whose nests nvptx.py lowers: an outermost vector loop is a thread for each
 iteration, another one a block whose threads share the loops inside. Folds are in gpu_fold.py, products of matrices in
 gpu_contraction.py, row programs in gpu_rows.py. Positions that meet in one element combine by an atomic instruction
-where there is one; otherwise they run in order, in one thread.
+where there is one, and replace each other as they come; otherwise, and where results must not depend on how threads
+run, they run in order, in one thread.
 """
 
 from __future__ import annotations
@@ -222,13 +223,13 @@ def moved_nest(code: str, rank: int, widens: bool) -> Nest:
 def scatter_nest(
     lowered: Lowered, bound: Bound, kinds: tuple[int, ...], dims: list[int], in_order: bool = False
 ) -> tuple[Nest, bool, bool]:
-    """The kernel, whether it checks indices, and whether it adds atomically."""
+    """The kernel, whether it checks indices, and whether positions that meet may run at once."""
     inputs, scatter, code = bound.codes, lowered.scatter, lowered.scatter.target.code
     out = Elements(len(inputs), "out", code, kinds)
     params = [*bound.params]
     add_geometry("out", (0,) * len(kinds), (0,) * len(kinds), kinds, params, [])
     params.extend([f"loop{d}" for d in dims])
-    atomic = is_sum(lowered) and code in ATOMIC and not in_order
+    atomic = not in_order and (is_written(lowered) or is_sum(lowered) and code in ATOMIC)
     serial = [d for d in dims if d in scatter.serial and not atomic]
     position = position_of(var("i"), [d for d in dims if d not in serial], "loop")
     position.update({d: var(f"at{d}") for d in serial})
@@ -236,7 +237,9 @@ def scatter_nest(
     at.checks = []
     place, value = scatter.writes(at, out, bound.sources)
     index, compute = out.place(place), compute_code(code)
-    if atomic:
+    if atomic and is_written(lowered):
+        store = Store(out.operand, index, cast(cast(value, compute), code))
+    elif atomic:
         store = Store(out.operand, index, cast(addend(lowered, bound.sources, cast(value, compute)), code), "add")
     else:
         result = scatter.combine(cast(load(out.operand, index, code), compute), cast(value, compute), bound.sources)
@@ -258,6 +261,12 @@ def addend(lowered: Lowered, sources: Sequence[Any], new: Value) -> Value | None
         return None
     other = result.args[result.args[0] is old]
     return None if old in walk([other]) else other
+
+
+def is_written(lowered: Lowered) -> bool:
+    """Whether values replace what is there: of several for one place any may stay, as in PyTorch."""
+    old, new = (var(name, compute_code(lowered.scatter.target.code)) for name in ("old", "new"))
+    return lowered.scatter.combine(old, new, Bound(lowered).sources) is new
 
 
 def is_sum(lowered: Lowered) -> bool:
