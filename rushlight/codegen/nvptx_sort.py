@@ -2,9 +2,9 @@
 
 Enters: the bits of a key and how many records a thread takes. Leaves: `Written` kernels of 256 threads. Records are a
 key and a position of 32 bits. A block has a tile of a row: `items` times 256 records. Dealing out keeps the order of
-equal digits: a warp takes its records in the order they lie, threads with the same digit find each other by
-`match.any`, and each warp counts for itself; then the tile is put in order in shared memory, so that records of one
-digit are written side by side.
+equal digits: a warp takes its records in the order they lie, threads with the same digit find each other by votes on
+its bits (which on an H200 takes less than `match.any`), and each warp counts for itself; then the tile is put in order
+in shared memory, so that records of one digit are written side by side.
 
     count    keys -> counts[row, digit, tile]
     sums     a sum for each chunk of counts
@@ -76,8 +76,8 @@ class SortText(BlockText):
         base = self.r("mad.lo.u32", self.warp, str(4 * DIGITS), self.r("mov.u32", "counted"))
         lower, ranks = self.r("mov.u32", "%lanemask_lt"), []
         for key in keys:
-            at = self.r("mad.lo.u32", self.digit(key, shift), "4", base)
-            peers = self.r("match.any.sync.b32", self.digit(key, shift), ALL)
+            digit = self.digit(key, shift)
+            at, peers = self.r("mad.lo.u32", digit, "4", base), self.alike(digit)
             earlier = self.r("and.b32", peers, lower)
             now = self.r("ld.shared.u32", f"[{at}]")
             self.line(f"bar.warp.sync {ALL}")
@@ -88,6 +88,16 @@ class SortText(BlockText):
             ranks.append(self.r("add.u32", now, self.r("popc.b32", earlier)))
         self.line("bar.sync 0")
         return ranks
+
+    def alike(self, digit: str) -> str:
+        """The threads of the warp that have this thread's digit."""
+        peers = self.r("mov.u32", ALL)
+        for k in range(DIGIT_BITS):
+            is_set = self.p("setp.ne.u32", self.r("and.b32", digit, str(1 << k)), "0")
+            threads = self.r("vote.sync.ballot.b32", is_set, ALL)
+            self.line(f"@!{is_set} not.b32 {threads}, {threads}")
+            self.line(f"and.b32 {peers}, {peers}, {threads}")
+        return peers
 
     def digit_starts(self) -> str:
         """`counted` becomes where each warp's records of each digit start in the tile; where this thread's digit

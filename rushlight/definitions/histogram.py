@@ -1,8 +1,8 @@
 """Search in sorted sequences, and counting: searchsorted, bucketize, bincount and the histograms.
 
 Enters: values and the edges, bins or weights that sort them. Leaves: one generated kernel for the search (a binary
-search whose steps are unrolled), and composites of it and `index_add`. Refuses: edges of other shapes than the values
-need, ranges that are not finite, and bins there are none of.
+search whose steps are unrolled), and composites of it and `index_add`, or of a kernel that counts. Refuses: edges of
+other shapes than the values need, ranges that are not finite, and bins there are none of.
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ from typing import Any
 from .. import _C
 from ..base.promotion import rank, result_type as common_dtype
 from ..base.shape import holds
+from ..codegen.nvptx_counts import ROOMS, STEP, counting
+from ..codegen.schedule.cpu_loops import clear_launch
+from ..codegen.schedule.launch import Launch, Schedule
+from ..devices import handlers
 from ..loops.expr import cast, const, ge, gt, lt, min_, select
-from ..op import Composite, OpDefinition, Spec, find_op, result_type
+from ..op import Composite, Library, OpDefinition, Pointwise, Spec, find_op, result_type
 from ..op.indexed import Indexed
 from ..op.levels import shape_is_enough
 from ..op.pointwise import compute_code
+
+COUNTING = 1056     # blocks that keep a unit busy
+MOST = 1 << 31      # elements that written kernels can count
 
 
 class InsertionPoint(Indexed):
@@ -162,7 +169,11 @@ class BinCount(OpDefinition):
         lowest, highest = input.min().item(), input.max().item()
         if lowest < 0:
             raise RuntimeError(f"bincount: expected integers of at least 0 (non-negative), got {lowest}")
-        return counted(input.to(_C.int64), max(highest + 1, minlength), self.amounts(input, weights))
+        bins = max(highest + 1, minlength)
+        if weights is None and has_counts(input, bins):
+            wide = input if input.dtype in (_C.int32, _C.int64) else input.to(_C.int32)
+            return find_op("_count_numbers")(wide.contiguous(), bins)
+        return counted(input.to(_C.int64), bins, self.amounts(input, weights))
 
     def check(self, input: Any, weights: Any, minlength: int) -> None:
         """Refuse what has no bins."""
@@ -188,9 +199,50 @@ class BinCount(OpDefinition):
         return weights if weights.dtype is _C.float32 else weights.to(_C.float64)
 
 
+class CountNumbers(Library):
+    """How often each number from 0 up to `bins` occurs; others are not counted. For devices that load written kernels,
+    which have one for a few numbers."""
+
+    schema = "_count_numbers(Tensor numbers, int bins) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, numbers, bins):
+        return Spec((bins,), _C.int64)
+
+    def launches(self, args):
+        numbers, bins = args
+        length, code = numbers.numel(), numbers.dtype.code
+        room = next(n for n in ROOMS if n >= bins)
+        portion = -(-length // (COUNTING * STEP)) * STEP
+        counts = Launch(("count", code, room), lambda: counting(code, room), (0, 1), (length, portion, bins),
+                        -(-length // portion), 1)  # fmt: skip
+        return Schedule((clear_launch("i64", (bins,), 1), counts))
+
+
+def has_counts(t: Any, bins: int) -> bool:
+    """Whether `_count_numbers` serves so many numbers there."""
+    handler = handlers.get(t.device.type)
+    return handler is not None and handler.loads_written and 0 < bins <= ROOMS[-1] and 0 < t.numel() < MOST
+
+
 def counted(at: Any, bins: int, amounts: Any) -> Any:
     """The sums of `amounts` by the bin that `at` names."""
     return amounts.new_zeros((bins,)).index_add_(0, at, amounts)
+
+
+class HistogramPlaces(Pointwise):
+    """The number of the bin that each element falls into, of equal ranges between two numbers; `bins` where none."""
+
+    schema = "_histogram_places(Tensor input, Tensor first, Tensor last, Tensor bins) -> Tensor"
+    function = method = inplace = out = differentiable = False
+
+    def result_dtype(self, common, *args):
+        return _C.int32
+
+    def expr(self, s, x, first, last, bins):
+        inside, end = s.ge(x, first) & s.le(x, last), s.cast(bins, "i32")
+        at = s.where(inside, (x - first) * bins / (last - first), s.cast(const(0, "i32"), x.dtype))
+        return s.where(inside, min_(s.cast(at, "i32"), end - const(1, "i32")), end)
 
 
 class HistC(Composite):
@@ -218,6 +270,9 @@ class HistC(Composite):
             low, high = low - 1, high + 1
         # In the input's own dtype, number by number: on the borders of bins, roundings decide.
         first, last = x.new_full((), low), x.new_full((), high)
+        if has_counts(x, bins) and x.dtype in (_C.float32, _C.float64):
+            places = find_op("_histogram_places")(x.contiguous(), first, last, x.new_full((), bins))
+            return find_op("_count_numbers")(places, bins).to(x.dtype)
         inside = (x >= first) & (x <= last)
         at = ((x - first) * bins / (last - first)).masked_fill(~inside, 0)
         return counted(at.to(_C.int64).clamp(max=bins - 1), bins, inside.to(x.dtype))

@@ -57,6 +57,11 @@ def sort_steps(bits: int, number: int, length: int, first: int) -> tuple[list[La
     return launches, temps, now + 1
 
 
+def has_keys(bits: int, length: int) -> bool:
+    """Whether the operand before that with the positions has the keys in order."""
+    return length > MOST_ITEMS[bits] * THREADS
+
+
 def are_few(bits: int, length: int, count: int) -> bool:
     """Whether a warp finds the records of a row one after the other."""
     return bits <= 32 and length <= MOST_SHORT and count <= MOST_FOUND and count * 2 <= length
@@ -72,7 +77,7 @@ def few_steps(bits: int, number: int, length: int, count: int, first: int) -> tu
 
 def is_selected(bits: int, length: int, count: int) -> bool:
     """Whether `count` records of a row are selected before they are sorted."""
-    return length > MOST_ITEMS[bits] * THREADS and count * FEW <= length
+    return has_keys(bits, length) and count * FEW <= length
 
 
 def select_steps(bits: int, number: int, length: int, count: int, first: int) -> tuple[list[Launch], list[Temp], int]:
@@ -103,4 +108,4 @@ def select_steps(bits: int, number: int, length: int, count: int, first: int) ->
     return [*launches, *sorting], [*own, *temps], ordered
 
 
-__all__ = ["are_few", "few_steps", "is_selected", "select_steps", "sort_steps"]
+__all__ = ["are_few", "few_steps", "has_keys", "is_selected", "select_steps", "sort_steps"]

@@ -15,10 +15,10 @@ from typing import Any
 from ..codegen.schedule.launch import Launch, Schedule, Temp, names, product
 from ..devices import handlers
 from ..loops.expr import Value, and_, cast, const, idiv, irem, load, min_, shr, var
-from ..loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, rows
+from ..loops.nest import Assign, For, If, Local, Nest, Operand, Statement, Store, operands, rows
 from .indexed import contiguous_strides
-from .radix import BITS, key_code, key_of
-from .radix_blocks import are_few, few_steps, is_selected, select_steps, sort_steps
+from .radix import BITS, element_of, key_code, key_of
+from .radix_blocks import are_few, few_steps, has_keys, is_selected, select_steps, sort_steps
 
 DIGIT_BITS = 4
 DIGIT = 1 << DIGIT_BITS
@@ -69,8 +69,12 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
         launches, temps, ordered = digit_steps(key, BITS[code], number, length)
     keys = (0, FIRST_TEMP) if few else (0, FIRST_TEMP, FIRST_TEMP + 1)
     start = Launch(("sort keys", form, few), lambda: keys_nest(*form, not few), keys, numbers, total, 1)
-    taken = Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, ordered, 1, 2), given,
-                   number * count, 1)  # fmt: skip
+    if written and not few and has_keys(BITS[code], length):
+        taken = Launch(("sort take keys", form), lambda: keyed_nest(*form), (0, ordered, ordered - 1, 1, 2), given,
+                       number * count, 1)  # fmt: skip
+    else:
+        taken = Launch(("sort take", form), lambda: take_nest(code, len(others)), (0, ordered, 1, 2), given,
+                       number * count, 1)  # fmt: skip
     return Schedule((start, *launches, taken), tuple(temps))
 
 
@@ -167,7 +171,6 @@ def deal_nest(key: str) -> Nest:
 
 def take_nest(code: str, rank: int, selected: bool = False) -> Nest:
     """The first elements of each row, and where they come from; `selected`: which is said of those that were."""
-    sizes, reads, writes = names("n", rank), names("s", rank), names("o", rank)
     row, j = idiv(var("i"), var("count")), irem(var("i"), var("count"))
     if selected:
         among = row * var("count") + cast(load(1, var("i"), "u32"), "i64")
@@ -175,15 +178,37 @@ def take_nest(code: str, rank: int, selected: bool = False) -> Nest:
     else:
         origin = cast(load(1, row * var("length") + j, "u32"), "i64")
     out = 3 if selected else 2
+    params, read, write = taken_places(rank, row, j)
+    body = [Local("origin", origin), Local("write", write), Store(out, var("write"), load(0, read, code)),
+            Store(out + 1, var("write"), var("origin"))]  # fmt: skip
+    return Nest("sort_take", operands([code, *["u32"] * (out - 1)], [code, "i64"]), params, rows(*body))
+
+
+def keyed_nest(code: str, rank: int, descending: bool) -> Nest:
+    """The same where the keys are in order: elements are what their keys say, and only zeros and NaN, of which there
+    are several, are looked up."""
+    row, j = idiv(var("i"), var("count")), irem(var("i"), var("count"))
+    params, read, write = taken_places(rank, row, j)
+    at, key = row * var("length") + j, var("key", key_code(code))
+    value, doubtful = element_of(key, code, descending)
+    body: list[Statement] = [
+        Local("key", load(2, at, key.dtype)), Local("origin", cast(load(1, at, "u32"), "i64")), Local("write", write),
+        Store(3, var("write"), value), Store(4, var("write"), var("origin")),
+    ]  # fmt: skip
+    if doubtful is not None:
+        body.append(If(doubtful, (Store(3, var("write"), load(0, read, code)),)))
+    return Nest("sort_take_keys", operands([code, "u32", key.dtype], [code, "i64"]), params, rows(*body))
+
+
+def taken_places(rank: int, row: Value, j: Value) -> tuple[tuple[str, ...], Value, Value]:
+    """The parameters of such a nest, where the element `origin` of a row is, and where its `j`-th result goes."""
+    sizes, reads, writes = names("n", rank), names("s", rank), names("o", rank)
     read, write, rest = var("origin") * var("stride"), j * var("out_stride"), row
     for d in range(rank - 1, -1, -1):
         at = irem(rest, var(sizes[d])) if d else rest
         read, write = read + at * var(reads[d]), write + at * var(writes[d])
         rest = idiv(rest, var(sizes[d])) if d else rest
-    body = [Local("origin", origin), Local("write", write), Store(out, var("write"), load(0, read, code)),
-            Store(out + 1, var("write"), var("origin"))]  # fmt: skip
-    params = (*sizes, *reads, *writes, "length", "stride", "out_stride", "count")
-    return Nest("sort_take", operands([code, *["u32"] * (out - 1)], [code, "i64"]), params, rows(*body))
+    return (*sizes, *reads, *writes, "length", "stride", "out_stride", "count"), read, write
 
 
 # --- sums of what is before each count --------------------------------------------------------------------------------

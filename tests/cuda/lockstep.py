@@ -15,6 +15,7 @@ MASK = {32: np.uint64(0xFFFFFFFF), 64: np.uint64(0xFFFFFFFFFFFFFFFF)}
 FLOATS = {"f32": (np.uint32, np.float32), "f64": (np.uint64, np.float64)}
 ARITHMETIC = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
     "shr": lambda a, b: a >> b, "shl": lambda a, b: a << b, "min": np.minimum, "div": lambda a, b: a // b,
 }  # fmt: skip
 COMPARISONS = {"lt": np.less, "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal}
@@ -89,7 +90,7 @@ class Block:
         if name in ("ld", "st", "red"):
             return self.move(op, operands, active)
         if name == "shfl":
-            return self.shuffle(operands, active)
+            return self.shuffle(op[2], operands, active)
         if "{" in "".join(operands):
             return self.halves(operands, active)
         sources = [self.read(o) for o in operands[1:]]
@@ -105,6 +106,8 @@ class Block:
             result = sources[0] * sources[1] + sources[2]
         elif name == "setp":
             result = COMPARISONS[op[1]](*[s & MASK[64 if kind.endswith("64") else 32] for s in sources])
+        elif name == "not":
+            result = ~sources[0]
         elif name == "redux":
             result = (sources[0] & MASK[32]).reshape(-1, WARP).min(1).repeat(WARP)
         elif name == "vote":
@@ -149,13 +152,16 @@ class Block:
         warps = (value != 0).reshape(-1, WARP).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)
         return warps.sum(1).repeat(WARP)
 
-    def shuffle(self, operands: list[str], active: np.ndarray) -> None:
+    def shuffle(self, kind: str, operands: list[str], active: np.ndarray) -> None:
         target, exists = operands[0].split("|")
         source, distance = self.read(operands[1]), int(operands[2])
         lanes = np.arange(self.threads)
+        if kind == "idx":
+            self.write(target, source[lanes // WARP * WARP + distance], active)
+            return self.write(exists, lanes >= 0, active)
         inside = lanes % WARP >= distance
         self.write(target, source[np.where(inside, lanes - distance, lanes)], active)
-        self.write(exists, inside, active)
+        return self.write(exists, inside, active)
 
     def vector(self, op: str, rest: str, active: np.ndarray) -> None:
         """A load or store of several registers, one by one; the address is a multiple of their size together."""

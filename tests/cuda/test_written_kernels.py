@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from rushlight.codegen import nvptx_scan, nvptx_select
+from rushlight.codegen import nvptx_counts, nvptx_scan, nvptx_select
 from rushlight.codegen.nvptx_sort import KERNELS
 from rushlight.codegen.schedule.gpu_walk import schedule_walk
 from rushlight.devices.cuda.driver import starting_early
@@ -108,6 +108,19 @@ def test_positions(shape, often):
     assert (result == np.flatnonzero(mask)).all()
 
 
+@pytest.mark.parametrize("code", ["i32", "i64"])
+@pytest.mark.parametrize("length, bins", [(5000, 7), (9000, 1000), (100, 300)])
+def test_counts_of_numbers(code, length, bins):
+    """Numbers that are all the same, in part, and some that are none of those counted."""
+    numbers = np.random.default_rng(1).integers(-3, bins + 9, length).astype(CODES[code])
+    numbers[: length // 2] = 5
+    result, portion = np.zeros(bins, np.int64), nvptx_counts.STEP * 2
+    memory = [numbers.view(np.uint8), result.view(np.uint8)]
+    kernel = nvptx_counts.counting(code, next(n for n in nvptx_counts.ROOMS if n >= bins))
+    lockstep.run(kernel, -(-length // portion), memory, [length, portion, bins])
+    assert (result == np.bincount(numbers[(numbers >= 0) & (numbers < bins)], minlength=bins)).all()
+
+
 CODES = {"b1": np.bool_, "i32": np.int32, "f32": np.float32, "f64": np.float64, "i64": np.int64, "f16": np.float16}
 
 
@@ -143,6 +156,12 @@ def test_ptxas_accepts_scans(form, tmp_path):
                nvptx_scan.running_rows(form, 4, False), nvptx_scan.placing(16))  # fmt: skip
     for number, one in enumerate(kernels):
         accepted(one.text(), tmp_path / f"{number}.ptx")
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+@pytest.mark.parametrize("code", ["i32", "i64"])
+def test_ptxas_accepts_counting(code, tmp_path):
+    accepted(nvptx_counts.counting(code, 8192).text(), tmp_path / "kernel.ptx")
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")

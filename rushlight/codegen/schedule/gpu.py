@@ -229,7 +229,7 @@ def scatter_nest(
     params = [*bound.params]
     add_geometry("out", (0,) * len(kinds), (0,) * len(kinds), kinds, params, [])
     params.extend([f"loop{d}" for d in dims])
-    atomic = not in_order and (is_written(lowered) or is_sum(lowered) and code in ATOMIC)
+    atomic = not in_order and (is_written(lowered) or (is_sum(lowered) and code in ATOMIC))
     serial = [d for d in dims if d in scatter.serial and not atomic]
     position = position_of(var("i"), [d for d in dims if d not in serial], "loop")
     position.update({d: var(f"at{d}") for d in serial})
