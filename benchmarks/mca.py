@@ -27,7 +27,7 @@ from rushlight.codegen import dot_instructions, grouped_products, tile_functions
 from rushlight.codegen.cpu import compile_ir
 from rushlight.codegen.library import convolve
 from rushlight.codegen.library.interface import assembly_of
-from rushlight.codegen.schedule.cpu_product import TILES
+from rushlight.codegen.schedule.cpu_product import SIZES
 from rushlight.codegen.targets import Target, find_target
 
 BAR = 0.95
@@ -56,7 +56,7 @@ def tile(code: str) -> Callable[[Target], str]:
     """The register tile of products, as blocks of rows call it."""
 
     def assembly(target: Target) -> str:
-        height, vectors = TILES[target.vector_bits]
+        height, vectors = SIZES[target.vector_bits].height, SIZES[target.vector_bits].vectors
         shape = tile_functions.TileShape(code, target)
         asks = target.vector_bits > 128
         text = tile_functions.tile_text(shape, height, vectors, shape.pitch(height), asks)

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 
 from ..loops.record import Record
 from .targets import Target
-from .writer import Number, Reg, Writer, as_reg, declarations
+from .writer import Number, Reg, Writer, as_reg, declarations, mask_declarations
 
 ELEMENTS = {"f32": ("float", 4), "f64": ("double", 8)}
 AHEAD = 16          # values of k between asking for memory that lies in short runs and reading it
 AHEAD_RUN = 4       # the same for long runs, in vectors
 LINE = 64           # bytes of a line of the cache
 UNROLL = 2          # values of k in an iteration of the tiles that matter
+MASKED = 512        # bits of vectors whose instructions take a mask of lanes
 UNROLLED = 8        # sums from which a tile does
 EDGE_ROWS = (4, 2, 1)
 MULTIPLY = (
@@ -45,7 +46,7 @@ PACK = (
 )  # fmt: skip
 EXCHANGE = (
     ("ptr", "source"), ("i64", "line"), ("i64", "first"), ("i64", "last"),
-    ("ptr", "target"), ("i64", "pitch"), ("i64", "length"),
+    ("ptr", "target"), ("i64", "pitch"), ("i64", "length"), ("i64", "wanted"),
 )  # fmt: skip
 
 
@@ -76,9 +77,20 @@ class TileShape(Record):
         """Whether multiply-add takes one lane of a vector as an operand."""
         return self.target.triple.startswith("aarch64")
 
+    @property
+    def is_masked(self) -> bool:
+        """Whether some lanes of a vector can be stored at no more cost than all."""
+        return self.target.vector_bits == MASKED
+
     def pitch(self, width: int) -> int:
         """Elements between values of k of lines packed side by side."""
-        return -(-width // self.lanes) * self.lanes
+        unit = packed_unit(self.target.vector_bits, self.lanes)
+        return -(-width // unit) * unit
+
+
+def packed_unit(bits: int, lanes: int) -> int:
+    """Elements in multiples of which packed lines lie: vectors, or less where some lanes can be stored as easily."""
+    return 1 if bits == MASKED else lanes
 
 
 class TileFunction(Record):
@@ -106,7 +118,9 @@ class TileFunction(Record):
         return f"declare void @{self.name}({', '.join(kind for kind, _ in self.params)})"
 
     def intrinsics(self) -> list[str]:
-        return declarations(self.shape.lanes, self.shape.element).splitlines()
+        shape = self.shape
+        masks = mask_declarations(shape.lanes, shape.element) if shape.is_masked and self.kind != "multiply" else ""
+        return (declarations(shape.lanes, shape.element) + masks).splitlines()
 
     def callees(self) -> list[TileFunction]:
         """Functions that several call."""
@@ -390,7 +404,8 @@ def pack_text(function: TileFunction, linkage: str) -> str:
         with w.loop(0, width, lanes) as group:
             place = w.at(w["target"], w.add(target, group.i), shape.element)
             lines = (w["source"], w["line"], w.add(first, group.i), last)
-            w.call(exchange, *lines, place, as_reg(pitch), w["length"])
+            wanted = w.min(w.sub(width, group.i), lanes) if width % lanes else lanes
+            w.call(exchange, *lines, place, as_reg(pitch), w["length"], wanted)
         copy_elements(w, shape, width, first, target, w.sub(w["length"], w.rem(w["length"], lanes)), pitch)
     if not only_runs:
         copy_lines(w, shape, width, runs)
@@ -409,16 +424,27 @@ def copy_lines(w: Writer, shape: TileShape, width: int, runs: Reg) -> None:
             later = w.at(source, w.mul(w["step"], AHEAD), shape.element)
             for at in range(0, pitch, lanes):
                 w.prefetch(w.at(later, at, shape.element))
-                value = w.load(shape.vector, w.at(source, at, shape.element), shape.size)
-                w.store(value, w.at(target, at, shape.element), shape.size)
+                places = [w.at(place, at, shape.element) for place in (source, target)]
+                copy_vector(w, shape, *places, min(lanes, pitch - at))
         with w.loop(whole, w["count"]) as strip:
             copy_elements(w, shape, width, w.mul(strip.i, width), w.mul(strip.i, w["apart"]), 0, pitch)
 
 
+def copy_vector(w: Writer, shape: TileShape, source: Reg, target: Reg, count: int) -> None:
+    """The first `count` lanes of a vector."""
+    if count == shape.lanes:
+        w.store(w.load(shape.vector, source, shape.size), target, shape.size)
+        return
+    mask = w.lanes_in(0, count, shape.lanes)
+    w.store_some(w.load_some(shape.vector, source, mask, shape.size), target, mask, shape.size)
+
+
 def exchange_text(function: TileFunction, linkage: str) -> str:
-    """`lanes` lines, from runs of memory to vectors over lines: a function, for packs of all widths are made of it."""
+    """`lanes` lines, from runs of memory to vectors over lines, of which the first `wanted` lanes are stored if others
+    would be overwritten: a function, for packs of all widths are made of it."""
     w = Writer(function.name, EXCHANGE, linkage)
     shape, lanes = function.shape, function.shape.lanes
+    mask = w.lanes_in(0, w["wanted"], lanes) if shape.is_masked else None
     # Asked for ahead of time: what follows in long lines, the next lines after short ones.
     ahead = w.select(w.compare("sgt", w["length"], AHEAD_RUN * lanes), AHEAD_RUN * lanes, w.mul(w["line"], lanes))
     lines = [w.min(w.add(w["first"], r), w["last"]) for r in range(lanes)]
@@ -434,7 +460,10 @@ def exchange_text(function: TileFunction, linkage: str) -> str:
             for at in range(0, length, lanes):
                 rows = [w.load(shape.vector, w.at(place, at, shape.element), shape.size) for place in places]
                 for column in transposed(w, rows, lanes, 16 // shape.size):
-                    w.store(column, target, shape.size)
+                    if mask is None:
+                        w.store(column, target, shape.size)
+                    else:
+                        w.store_some(column, target, mask, shape.size)
                     target = w.at(target, w["pitch"], shape.element)
         first = k.i
     return w.text()

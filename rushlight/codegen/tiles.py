@@ -8,7 +8,7 @@ int8 are int32.
 
 Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four
 tiles that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache or
-near it while all row blocks of a part meet it, the left one's streams from the second and is asked for ahead. Between
+near it while all row blocks of a part meet it, the left one's streams from the second; both are asked for. Between
 slices the sums of a part wait in memory. Parts, slices and the number of columns that meet a slice of rows are
 parameters:
 
@@ -40,7 +40,7 @@ BLOCK_BYTES = BLOCK * ROW_BYTES
 SUM_BYTES = BLOCK * BLOCK * 4
 TILES = tuple((tile, row, half) for tile, (row, half) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))))
 
-AHEAD = 1                       # blocks of k between asking for the left operand's lines and loading them
+AHEAD = 1                       # blocks of k between asking for lines of the operands and loading them
 
 INTRINSICS = """declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 declare void @llvm.x86.ldtilecfg(ptr)
@@ -192,29 +192,18 @@ def multiply(w: Writer, kind: TileKind, p: dict[str, Reg], a_strip: Reg, b_strip
     """Add the products of blocks k0 to k1 to the sums."""
     with w.loop(k0, k1) as k:
         a0, b0 = bytes_after(w, a_strip, w.mul(k.i, p["step"])), bytes_after(w, b_strip, w.mul(k.i, BLOCK_BYTES))
-        halves = [a0, bytes_after(w, a0, p["half"])]
-
-        def left(half: int) -> None:
-            w.call("llvm.x86.tileloadd64", tile(4 + half), halves[half], p["pitch"])
-
-        def right(half: int) -> None:
+        # Loads first: they wait for memory side by side. A load between products would wait for those before it.
+        for half, place in enumerate((a0, bytes_after(w, a0, p["half"]))):
+            w.call("llvm.x86.tileloadd64", tile(4 + half), place, p["pitch"])
+        for half in range(2):
             w.call("llvm.x86.tileloadd64", tile(6 + half), bytes_after(w, b0, half * BLOCK_BYTES // 2), 64)
-
-        def product(row: int, half: int) -> None:
-            w.call(kind.multiply, tile(2 * row + half), tile(4 + row), tile(6 + half))
-            later = bytes_after(w, halves[row], w.mul(p["step"], AHEAD))
-            for r in range(8 * half, 8 * half + 8):
-                w.prefetch(bytes_after(w, later, w.mul(p["pitch"], r)), 1)
-
-        # A tile is loaded again only when its last product has read it: this order leaves most time for that.
-        left(0)
-        left(1)
-        right(0)
-        product(0, 0)
-        product(1, 0)
-        right(1)
-        product(0, 1)
-        product(1, 1)
+        left, right = bytes_after(w, a0, w.mul(p["step"], AHEAD)), bytes_after(w, b0, AHEAD * BLOCK_BYTES)
+        for t, row, half in TILES:      # meanwhile a quarter of the next block's lines is asked for
+            w.call(kind.multiply, tile(t), tile(4 + row), tile(6 + half))
+            some = bytes_after(w, left, p["half"]) if row else left
+            for r in range(8):
+                w.prefetch(bytes_after(w, some, w.mul(p["pitch"], 8 * half + r)), 1)
+                w.prefetch(bytes_after(w, right, (8 * t + r) * ROW_BYTES), 1)
 
 
 class Finished:

@@ -186,7 +186,7 @@ class Pack(Record):
 
     Only `lines` of them exist; the last one stands for those that are missing, so that what is made of them is as
     finite as the rest (nobody looks at it). Either `line` or `step` is 1. `pitch` is `width`,
-    rounded up to whole vectors.
+    rounded up to whole vectors where the target stores no less.
     """
 
     source: int
@@ -207,7 +207,7 @@ class Multiply(Record):
 
     `a` was packed `height` rows side by side, `b` is read in rows of `vectors` vectors; both may hold more than `rows`
     and `columns` of them, `c` does not. How wide a vector is, and how sums are kept (vector or matrix registers), is
-    the target's. Values of k of `a` are `pitch` elements apart, or `height` of them, rounded up to whole vectors.
+    the target's. Values of k of `a` are `pitch` elements apart, or as far as `Pack` puts `height` lines.
     `ahead`: from which element on `b` will be read later, a cache line for two values of k is asked for meanwhile.
     `keep`, of whole tiles whose `pitch` is given: two operands and places in them to which the values of `a` and `b`
     that were read go, packed as other tiles will read them. `line`: all `height` rows of `a` exist and are not packed,

@@ -20,7 +20,7 @@ from ..codegen.schedule.cpu_contraction import (
     row_blocks,
     suits_rows,
 )
-from ..codegen.schedule.cpu_product import SPAN_SLICE, SPAN_STRIPS, TOGETHER, Blocking, product_nest, span_pack_nest
+from ..codegen.schedule.cpu_product import SPAN_SLICE, SPAN_STRIPS, Blocking, product_nest, span_pack_nest
 from .gemm import SIZES
 from .gemm_padded import Matrix
 from .pack import compile_for, packer
@@ -36,10 +36,10 @@ def span_steps(
     if (a.row != 1 and a.col != 1) or (b.row != 1 and b.col != 1) or c.col != 1:
         return None
     cut = Blocking(code)
+    sizes = cut.sizes.but(slice=SPAN_SLICE, lines=SPAN_STRIPS)
     strips, lines = -(-n // cut.width), -(-m // cut.height)
-    own = lines <= SPAN_STRIPS
-    items = items_for_threads()
-    block, blocks, part, parts = product_parts(lines, strips, k, m * n * k, 1, own, items, SPAN_SLICE, SPAN_STRIPS)
+    own = lines <= sizes.lines
+    block, blocks, part, parts = product_parts(sizes, lines, strips, k, m * n * k, 1, own, items_for_threads())
     params = [m, n, k, a.row, a.col, c.row, 0, 0, 0, block * cut.height, blocks, part, parts]
     params += [b.col, b.row] if own else []
     params += [span, spans, a.batch, b.batch]
@@ -55,8 +55,8 @@ def span_steps(
     product = (product_kernel(code, form), slots, params, blocks * parts, grain, -1)
     if own:
         return [product], 0
-    groups = -(-strips // TOGETHER)
-    grain = max(1, PACK_GRAIN // (span * cut.width * TOGETHER))
+    groups = -(-strips // sizes.together)
+    grain = max(1, PACK_GRAIN // (span * cut.width * sizes.together))
     sizes = [n, b.col, b.row, span, spans, b.batch, groups, strips]
     pack = (pack_kernel(code), [b.slot, scratch], sizes, spans * groups, grain, -1)
     return [pack, product], strips * cut.width * k

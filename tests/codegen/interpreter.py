@@ -16,12 +16,12 @@ COMBINE = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maxim
 class Interpreter:
     """One run: operands as flat arrays, names as scalars."""
 
-    def __init__(self, nest: Nest, arrays: Sequence[np.ndarray], params: Sequence[int], lanes: int = 1) -> None:
+    def __init__(self, nest: Nest, arrays: Sequence[np.ndarray], params: Sequence[int], unit: int = 1) -> None:
         self.names: dict[str, object] = dict(zip(nest.params, params, strict=True))
         self.loop = nest.loop
         # The memory that is the kernel's own comes last, and callers pass none.
         self.arrays = [*arrays, *(np.zeros(o.stack, NAMES[o.code]) for o in nest.operands if o.stack)]
-        self.lanes = lanes
+        self.unit = unit      # what packed lines are rounded up to
 
     def run(self, begin: int, end: int) -> None:
         self.names.update(begin=begin, end=end)
@@ -72,7 +72,7 @@ class Interpreter:
     def pack(self, s: Pack) -> None:
         start, line, step, at, apart = self.numbers(s.start, s.line, s.step, s.at, s.apart)
         lines, length, count = self.numbers(s.lines, s.length, s.count)
-        pitch = -(-s.width // self.lanes) * self.lanes
+        pitch = -(-s.width // self.unit) * self.unit
         for strip in range(count):
             for r in range(s.width):
                 there = min(strip * s.width + r, lines - 1) * line
@@ -84,7 +84,7 @@ class Interpreter:
     def multiply(self, s: Multiply) -> None:
         a_at, b_at, b_step, c_at, c_step = self.numbers(s.a_at, s.b_at, s.b_step, s.c_at, s.c_step)
         rows, columns, depth = self.numbers(s.rows, s.columns, s.depth)
-        pitch = -(-s.height // self.lanes) * self.lanes if s.pitch is None else int(self.value(s.pitch))
+        pitch = -(-s.height // self.unit) * self.unit if s.pitch is None else int(self.value(s.pitch))
         line = 0 if s.line is None else int(self.value(s.line))
         a, b, c = (self.arrays[k] for k in (s.a, s.b, s.c))
         if s.keep is not None:
@@ -98,7 +98,7 @@ class Interpreter:
                 c[c_at + r * c_step + j] = total
 
     def keep(self, s: Multiply, a, pitch: int, b, b_step: int, depth: int) -> None:
-        packed, width = -(-s.height // self.lanes) * self.lanes, s.vectors * self.lanes
+        packed, width = -(-s.height // self.unit) * self.unit, s.vectors * self.unit
         left_at, right_at = self.numbers(s.keep[1], s.keep[3])
         for k in range(depth):
             for to, at, source, many in ((s.keep[0], left_at + k * packed, a[k * pitch :], s.height),

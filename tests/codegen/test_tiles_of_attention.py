@@ -27,7 +27,7 @@ def compiled(nest: Nest, arrays: list, params: list[int], count: int) -> None:
 
 
 def interpreted(nest: Nest, arrays: list, params: list[int], count: int) -> None:
-    Interpreter(nest, [x.reshape(-1) for x in arrays], params, Cut("f32").lanes).run(0, count)
+    Interpreter(nest, [x.reshape(-1) for x in arrays], params, Cut("f32").unit).run(0, count)
 
 
 class Case:

@@ -11,7 +11,6 @@ from rushlight import codegen
 from rushlight.codegen.schedule.cpu_factor import Factor
 from rushlight.codegen.schedule.cpu_product import (
     ROWS_TOGETHER,
-    TOGETHER,
     Blocking,
     Finish,
     computed_pack_nest,
@@ -49,7 +48,7 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
     (m, k), n, cut = a.shape, b.shape[1], Blocking(code)
     item = a.itemsize
     strips = -(-n // cut.width)
-    groups = -(-strips // TOGETHER)
+    groups = -(-strips // cut.sizes.together)
     packed = np.full(strips * cut.width * k, np.nan, a.dtype)   # whatever was there is overwritten
     out = np.full((m + 1, n + 3), 7.0, a.dtype)
     if form == "packed":
@@ -155,7 +154,7 @@ def test_products_whose_k_goes_through_spans(size: tuple[int, int, int, int]) ->
     a = random.standard_normal((spans, m, span)).astype("f4")
     b = random.standard_normal((spans, n, span)).astype("f4")
     strips = -(-n // cut.width)
-    groups, block = -(-strips // TOGETHER), 3 * cut.height
+    groups, block = -(-strips // cut.sizes.together), 3 * cut.height
     blocks = -(-m // block)
     packed, found = np.full(strips * cut.width * span * spans, np.nan, "f4"), []
     run(span_pack_nest("f32"), [b, packed], [n, span, 1, span, spans, n * span, groups, strips], [(0, spans * groups)])
@@ -180,10 +179,10 @@ def test_kernels_do_what_the_nests_say(form: str) -> None:
     a, b = random.standard_normal((m, k)).astype("f4"), random.standard_normal((k, n)).astype("f4")
     packed, out = np.zeros(2 * cut.width * k, "f4"), np.zeros((m, n), "f4")
     if form == "packed":
-        Interpreter(pack_nest("f32"), [b.ravel(), packed], [n, k, 1, n, 0, 2, 1], cut.lanes).run(0, 1)
+        Interpreter(pack_nest("f32"), [b.ravel(), packed], [n, k, 1, n, 0, 2, 1], cut.unit).run(0, 1)
     params = [m, n, k, k, 1, n, 0, 0, 0, 2 * cut.height, 1, 2, 1, *([] if form == "packed" else [1, n])]
     right = packed if form == "packed" else b.ravel()
-    Interpreter(product_nest("f32", form=form), [a.ravel(), right, out.reshape(-1)], params, cut.lanes).run(0, 1)
+    Interpreter(product_nest("f32", form=form), [a.ravel(), right, out.reshape(-1)], params, cut.unit).run(0, 1)
     assert np.allclose(out, product(a, b, "f32", form=form), rtol=0, atol=1e-6)
     assert np.allclose(out, a @ b, rtol=0, atol=1e-6)
 
@@ -226,15 +225,15 @@ def test_factors_that_are_computed_on_processors_of_every_width(form: str, by_li
     strips = -(-n // cut.width)
     out, sums, packed = np.zeros((m, n), "i4"), np.zeros(m * n, "f4"), np.zeros(strips * cut.width * k, "f4")
     if form == "packed":
-        groups = -(-strips // TOGETHER)
+        groups = -(-strips // cut.sizes.together)
         nest = computed_pack_nest("f32", right, bits=bits)
-        Interpreter(nest, [b.ravel(), packed], [n, k, 1, n, 0, strips, groups, 0, 1, n], cut.lanes).run(0, groups)
+        Interpreter(nest, [b.ravel(), packed], [n, k, 1, n, 0, strips, groups, 0, 1, n], cut.unit).run(0, groups)
     params = [m, n, k, k, 1, n, 0, 0, 0, 2 * cut.height, 1, strips, 1]
     params += ([1, n] if form == "own" else []) + [0, 1, 0, n, 0] + ([0, 1, m] if by_lines else [0, k, 1])
     params += [0, 1, n] if form == "own" else []
     nest = product_nest("f32", finish, form, bits, left=left, right=right)
     flat, first = out.reshape(-1), np.ascontiguousarray(a.T if by_lines else a).ravel()
-    Interpreter(nest, [first, b.ravel() if form == "own" else packed, row, flat, sums], params, cut.lanes).run(0, 1)
+    Interpreter(nest, [first, b.ravel() if form == "own" else packed, row, flat, sums], params, cut.unit).run(0, 1)
     assert (out == 2 * (a @ b) * row).all()
 
 
@@ -279,7 +278,7 @@ def test_operands_that_the_first_tiles_pack_where_they_lie(left_turned: bool) ->
         part = -(-strips // parts)
         params = [m, n, k, *((1, m) if left_turned else (k, 1)), n, 0, 0, 0, 4 * cut.height, 1, part, parts, 1, n]
         left = np.ascontiguousarray(a.T if left_turned else a).ravel()
-        Interpreter(nest, [left, b.ravel(), out], params, cut.lanes).run(0, parts)
+        Interpreter(nest, [left, b.ravel(), out], params, cut.unit).run(0, parts)
         assert (out.reshape(m, n) == a @ b).all()
 
 
@@ -293,7 +292,7 @@ def test_rows_that_are_read_where_they_lie() -> None:
         a, b, bias = (random.integers(-9, 9, size).astype("f4") for size in ((m, k), (k, n), (n,)))
         out = np.full(m * n, np.nan, "f4")
         params = [m, n, k, k, 1, n, 0, 0, 0, -(-lines // blocks) * cut.height, blocks, strips, 1, 1, n, 0, 1, 0]
-        Interpreter(nest, [a.ravel(), b.ravel(), bias, out], params, cut.lanes).run(0, blocks)
+        Interpreter(nest, [a.ravel(), b.ravel(), bias, out], params, cut.unit).run(0, blocks)
         assert (out.reshape(m, n) == a @ b + bias).all()
 
 

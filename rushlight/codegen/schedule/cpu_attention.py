@@ -31,22 +31,24 @@ from ...loops.nest import (
     reduction,
     rows,
 )
-from .cpu_product import Blocking, number
+from .cpu_product import SIZES, Blocking, Sizes, number
 
 KEYS = 256               # about as many keys meet a block of queries at a time: their scores stay in a near cache
 SPAN = 256               # elements of a head that are summed at a time
 STRIPS = 24              # strips of rows in a block of queries, at most
 GROUP = 4                # strips that meet the keys together
 DEPTH = 64               # keys whose values are multiplied at a time: they stay in the first-level cache
+TILES = {**SIZES, 512: Sizes(14, 2)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 Join = Callable[[Value, Value], Value]
 
 
 class Cut(Blocking):
-    """Sizes of blocks: a block of keys is a number of whole tiles, and of whole turns of a loop over vectors."""
+    """Sizes of blocks: a block of keys is a number of whole tiles, and of whole turns of a loop over vectors. Tiles are
+    high where vectors are wide: rows of scores are packed for them once more."""
 
     def __init__(self, code: str, bits: int = 0) -> None:
-        super().__init__(code, bits)
+        super().__init__(code, bits, TILES)
         self.turn = 4 * self.lanes
         both = math.lcm(self.turn, self.width)
         self.keys = KEYS // both * both

@@ -21,13 +21,11 @@ from .contraction import Parts, factors_of, leaves, parts_of, result_of
 from .cpu_factor import Factor, stride_class
 from .cpu_fold import given_bits, given_names
 from .cpu_product import (
-    BLOCK_STRIPS,
-    OWN_STRIPS as OWN_LINES,
+    OWN_STRIPS,
     ROWS_TOGETHER,
-    SLICE,
-    TOGETHER,
     Blocking,
     Finish,
+    Sizes,
     computed_pack_nest,
     pack_nest,
     product_nest,
@@ -38,9 +36,6 @@ from .launch import Launch, Schedule, Temp
 TILED_WORK = 1 << 20
 TILED_SIDE = 8                   # rows and columns likewise
 DIRECT_ROWS = 8                  # up to which the right operand is better read where it lies
-BLOCK_LINES = 4                  # strips of rows that are worth a block
-OWN_STRIPS = 4                   # the same where parts pack the columns themselves
-PART_STRIPS = 8                  # strips of columns that are worth packing a block of rows for
 ITEMS = 8                        # parts a product is cut into, if it is large enough
 CHUNK = 1 << 21                  # multiply-adds worth a part
 PACK_GRAIN = 1 << 16             # elements packed by a thread at a time
@@ -146,7 +141,7 @@ class Tiled:
         # One block holds all rows: nobody else wants the strips a part packs.
         right = p.right[0]
         keeps = cut.is_narrow and self.right is None and bool(p.columns.strides[right] == 1)
-        own = bool(lines <= (OWN_LINES if keeps else BLOCK_STRIPS)) and not packs_apart()
+        own = bool(lines <= (OWN_STRIPS if keeps else cut.sizes.lines)) and not packs_apart()
         direct = own and self.right is None and p.columns.strides[right] == 1 and bool(m <= DIRECT_ROWS)
         form = "direct" if direct else "own" if own else "packed"
         left = p.left[0]
@@ -154,11 +149,12 @@ class Tiled:
         pitch = p.rows.strides[left] * ELEMENTS[self.code][1]
         if plain and bool(p.deep.strides[left] == 1) and suits_rows(cut, m, n, pitch):
             own, form = True, "rows"
+        sizes = cut.sizes.but(lines=OWN_STRIPS) if own else cut.sizes
         block, blocks, part, parts = product_parts(
-            lines, strips, k, m * n * k, batch, own, items_for_threads(), SLICE, OWN_LINES if own else BLOCK_STRIPS
+            sizes, lines, strips, k, m * n * k, batch, own, items_for_threads()
         )
         if form == "rows":
-            block, blocks, part, parts = row_blocks(lines, strips)
+            block, blocks, part, parts = row_blocks(sizes, lines, strips)
         shared = 1 if all(p.batch.strides[r] == 0 for r in p.right) else batch
         finish = self.finish()
         row, step = p.rows.other, p.batch.other
@@ -205,8 +201,8 @@ class Tiled:
         """The launch that lays the right factor out for all."""
         p, code, right, given = self.parts, self.code, self.right, self.given
         _, _, n, k = p.sizes
-        first, groups = p.right[0], -(-strips // TOGETHER)
-        grain = larger(1, PACK_GRAIN // (k * cut.width * TOGETHER))
+        first, together = p.right[0], cut.sizes.together
+        groups, grain = -(-strips // together), larger(1, PACK_GRAIN // (k * cut.width * together))
         params = [n, k, p.columns.strides[first], p.deep.strides[first], p.batch.strides[first], strips, groups]
         if right is None:
             return Launch(
@@ -235,26 +231,24 @@ def suits_rows(cut: Blocking, m: int, n: int, pitch: int) -> bool:
     return few and bool(pitch % SAME_SETS != 0)
 
 
-def row_blocks(lines: int, strips: int) -> tuple[int, int, int, int]:
+def row_blocks(sizes: Sizes, lines: int, strips: int) -> tuple[int, int, int, int]:
     """How such a product is cut: see `product_parts`. Every block packs all columns."""
-    blocks = smaller(items_for_threads(), -(-lines // BLOCK_LINES))
+    blocks = smaller(items_for_threads(), -(-lines // sizes.least_lines))
     block = -(-lines // blocks)
     return block, -(-lines // block), strips, 1
 
 
 def product_parts(
-    lines: int, strips: int, k: int, work: int, batch: int, own: bool, items: int = ITEMS,
-    longest: int = SLICE, most_lines: int = BLOCK_STRIPS,
+    sizes: Sizes, lines: int, strips: int, k: int, work: int, batch: int, own: bool, items: int = ITEMS,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """How a product is cut, from strips of rows and of columns: strips of a block, blocks, strips of a part, parts.
-
-    `items` of them are enough; slices of k are `longest` at most, and blocks have `most_lines` strips."""
+    `items` of them are enough."""
     # Rows are packed for every part of the columns, but once for neighbouring ones if they are one slice of k.
-    least = PART_STRIPS if not own else 1 if k <= longest else OWN_STRIPS
+    least = sizes.least_strips if not own else 1 if k <= sizes.slice else sizes.least_own
     chunks = larger(1, work // CHUNK)
     # blocks that are there for threads to share
     most = 4 if not own or (items > 1 and strips // least * batch < 2) else 1
-    blocks = larger(-(-lines // most_lines), smaller(smaller(-(-lines // BLOCK_LINES), most), chunks))
+    blocks = larger(-(-lines // sizes.lines), smaller(smaller(-(-lines // sizes.least_lines), most), chunks))
     block = -(-lines // blocks)
     blocks = -(-lines // block)
     parts = larger(1, smaller(smaller(strips // least, chunks // blocks), -(-items // (blocks * batch))))

@@ -14,20 +14,34 @@ from collections.abc import Callable
 
 from ...loops.expr import Value, and_, const, eq, ge, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
 from ...loops.nest import BEGIN, For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
+from ...loops.record import Record
 from ..targets import vector_bits
-from ..tile_functions import ELEMENTS, LINE, UNROLL
+from ..tile_functions import ELEMENTS, LINE, UNROLL, packed_unit
 from .cpu_factor import Factor, along
 
-SLICE = 512              # values of k whose sums stay in registers
-DIRECT_SLICE = 32        # the same where the right operand is read where it lies: rows of it that are read side by side
-# strips of columns that are packed at a time: rows of the right operand are read in longer runs
-TOGETHER = 4
-OWN_STRIPS = 32          # the most where columns are packed by the first rows that meet them (16-byte vectors)
+DIRECT_SLICE = 32        # values of k at a time where the right operand is read where it lies: rows read side by side
+OWN_STRIPS = 32          # strips of rows where columns are packed by the first rows that meet them (16-byte vectors)
 ROWS_TOGETHER = 11       # strips of columns at most where rows are read where they lie, each while all meet them
-BLOCK_STRIPS = 12        # strips of rows in a block: what a thread packs of the left operand at a time
-# The same of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
+# Of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
 SPAN_STRIPS, SPAN_SLICE = 32, 512
-TILES = {512: (14, 2), 256: (6, 2), 128: (8, 3)}     # rows and vectors of a register tile: sums fill most registers
+
+
+class Sizes(Record):
+    """What a width of vectors asks for: a register tile whose sums fill most registers, and how products are cut."""
+
+    height: int              # rows of a tile
+    vectors: int             # vectors of columns
+    slice: int = 512         # values of k whose sums stay in registers
+    lines: int = 12          # strips of rows in a block, at most: what a thread packs of the left operand at a time
+    together: int = 4        # strips of columns packed at a time: rows of the right operand are read in longer runs
+    least_lines: int = 4     # strips of rows that are worth a block
+    least_strips: int = 8    # strips of columns that are worth packing a block of rows for
+    least_own: int = 4       # the same where parts pack the columns themselves
+
+
+# A tile of four wide vectors has the fewest loads among those that fill the registers, which counts where two threads
+# share a core; its strips are wide, so slices are short: one stays in the nearest cache.
+SIZES = {512: Sizes(6, 4, 128, 28, 2, 9, 4, 2), 256: Sizes(6, 2), 128: Sizes(8, 3)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
@@ -38,14 +52,16 @@ def number(n: int) -> Value:
 class Blocking:
     """Sizes for one element type and one width of vectors, by default this processor's."""
 
-    def __init__(self, code: str, bits: int = 0) -> None:
+    def __init__(self, code: str, bits: int = 0, sizes: dict[int, Sizes] = SIZES) -> None:
         bits = bits or vector_bits()
-        self.height, self.vectors = TILES[bits]
+        self.sizes = sizes[bits]
+        self.height, self.vectors = self.sizes.height, self.sizes.vectors
         self.is_narrow = bits == 128
         self.lanes = bits // 8 // ELEMENTS[code][1]
         self.width = self.vectors * self.lanes                              # columns of a tile, and of a strip
+        self.unit = packed_unit(bits, self.lanes)
         # elements between values of k of packed rows
-        self.pitch = -(-self.height // self.lanes) * self.lanes
+        self.pitch = -(-self.height // self.unit) * self.unit
 
 
 PACK_PARAMS = ("n", "k", "line", "step", "batch", "strips", "groups")
@@ -59,33 +75,34 @@ def pack_nest(code: str, bits: int = 0) -> Nest:
     width = number(cut.width)
     return Nest("pack_strips", operands([code], [code]), PACK_PARAMS, rows(
         Local("matrix", idiv(var("i"), p["groups"])),
-        Local("strip", irem(var("i"), p["groups"]) * number(TOGETHER)),
+        Local("strip", irem(var("i"), p["groups"]) * number(cut.sizes.together)),
         Pack(0, matrix * p["batch"] + strip * width * p["line"], p["line"], p["step"],
              1, (matrix * p["strips"] + strip) * p["k"] * width, p["k"] * width,
-             p["n"] - strip * width, p["k"], min_(number(TOGETHER), p["strips"] - strip), cut.width),
+             p["n"] - strip * width, p["k"], min_(number(cut.sizes.together), p["strips"] - strip), cut.width),
     ))  # fmt: skip
 
 
 def computed_pack_nest(code: str, factor: Factor, given: tuple[str, ...] = (), bits: int = 0) -> Nest:
     """The same for a right operand that is computed on the way, some values of k at a time."""
     cut = Blocking(code, bits)
+    longest, together = cut.sizes.slice, number(cut.sizes.together)
     reads, p = len(factor.codes), {name: var(name) for name in PACK_PARAMS}
     matrix, strip, k0 = var("matrix"), var("strip"), var("k0")
-    width, deep = number(cut.width), min_(number(SLICE), p["k"] - var("k0"))
+    width, deep = number(cut.width), min_(number(longest), p["k"] - var("k0"))
     start = (matrix * p["strips"] + strip) * p["k"] * width + k0 * width
     packed = factor.pack(
         0, reads + 1, reads, start, p["k"] * width, matrix, strip * width, k0, p["n"] - strip * width, deep,
-        min_(number(TOGETHER), p["strips"] - strip), cut.width, cut.width, SLICE,
+        min_(together, p["strips"] - strip), cut.width, cut.width, longest,
     )  # fmt: skip
-    slices = idiv(p["k"] + number(SLICE - 1), number(SLICE))
+    slices = idiv(p["k"] + number(longest - 1), number(longest))
     return Nest(
         "pack_computed",
-        (*operands(factor.codes, [code]), Operand(code, cut.width * SLICE)),
+        (*operands(factor.codes, [code]), Operand(code, cut.width * longest)),
         (*PACK_PARAMS, *factor.params, *given),
         rows(
             Local("matrix", idiv(var("i"), p["groups"])),
-            Local("strip", irem(var("i"), p["groups"]) * number(TOGETHER)),
-            For("slice", ZERO, slices, (Local("k0", var("slice") * number(SLICE)), *packed)),
+            Local("strip", irem(var("i"), p["groups"]) * together),
+            For("slice", ZERO, slices, (Local("k0", var("slice") * number(longest)), *packed)),
         ),
     )
 
@@ -103,10 +120,10 @@ def span_pack_nest(code: str, bits: int = 0) -> Nest:
     deep = p["span"] * p["spans"]
     return Nest("pack_spans", operands([code], [code]), SPAN_PACK_PARAMS, rows(
         Local("nth", idiv(var("i"), p["groups"])),
-        Local("strip", irem(var("i"), p["groups"]) * number(TOGETHER)),
+        Local("strip", irem(var("i"), p["groups"]) * number(cut.sizes.together)),
         Pack(0, nth * p["apart"] + strip * width * p["line"], p["line"], p["step"],
              1, (strip * deep + nth * p["span"]) * width, deep * width,
-             p["n"] - strip * width, p["span"], min_(number(TOGETHER), p["strips"] - strip), cut.width),
+             p["n"] - strip * width, p["span"], min_(number(cut.sizes.together), p["strips"] - strip), cut.width),
     ))  # fmt: skip
 
 
@@ -143,8 +160,7 @@ class _Product:
     """The nest of a product in the making: names of its loops, numbers of its operands."""
 
     more_params: tuple[str, ...] = ()
-    most_strips = BLOCK_STRIPS
-    longest = SLICE
+    most_lines, longest = 0, 0       # of the processor's `Sizes`
     may_keep = True
 
     def __init__(
@@ -152,12 +168,12 @@ class _Product:
         left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.cut, self.code, self.finish, self.form = cut, code, finish, form
-        self.slice = DIRECT_SLICE if form == "direct" else self.longest
+        self.slice = DIRECT_SLICE if form == "direct" else self.longest or cut.sizes.slice
         self.own = form != "packed"
         self.asks = not cut.is_narrow
         # packed columns are what the first rows that meet them leave behind
         self.by_rows = form == "rows"
-        self.together = ROWS_TOGETHER if self.by_rows else TOGETHER
+        self.together = ROWS_TOGETHER if self.by_rows else cut.sizes.together
         self.keeps = self.may_keep and cut.is_narrow and form == "own" and right is None
         self.factors, self.given = (left, right if self.own else None), given
         self.read = [
@@ -182,7 +198,7 @@ class _Product:
             *[name for f in self.factors if f is not None for name in f.params],
             *self.given,
         )
-        most = 1 if self.by_rows else OWN_STRIPS if self.keeps else self.most_strips
+        most = 1 if self.by_rows else OWN_STRIPS if self.keeps else self.most_lines or self.cut.sizes.lines
         stack = [Operand(self.code, most * self.slice * self.cut.pitch)]
         stack += [Operand(self.code, self.together * self.slice * self.cut.width)] if self.own else []
         if any(f is not None for f in self.factors):
@@ -405,8 +421,7 @@ class _SpanProduct(_Product):
     """The same where k goes through spans: a slice is several short ones, or an even part of a long one."""
 
     more_params = SPAN_PARAMS
-    most_strips = SPAN_STRIPS
-    longest = SPAN_SLICE
+    most_lines, longest = SPAN_STRIPS, SPAN_SLICE
     may_keep = False
 
     def slices(self) -> list[Statement]:
