@@ -43,6 +43,9 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
         if not any(v.op in ("div", "sqrt") for v in nodes):
             held = alive(_roots(s), nodes)
             spans = next((n for n in (8, 6) if n * held <= target.registers), spans)
+    wide_body = isinstance(s, For) and target.vector_bits > 128 and len(nodes) > HEAVY
+    if wide_body and 2 * alive(_roots(s), nodes) > target.registers:
+        spans = 1    # two vectors of each value would wait in memory (transforms of 8 numbers and more)
     unroll = max(1, spans * register // wide // lanes)
     while unroll > 1 and s.start.op == s.stop.op == "const" and (s.stop.attr - s.start.attr) % (lanes * unroll):
         unroll //= 2  # a loop of so many iterations leaves no rest

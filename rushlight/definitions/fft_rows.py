@@ -27,6 +27,7 @@ from ..op.pack import BY_CODE
 
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
 LONGEST_OF_FEW_LANES = 65536   # the same where few lanes share it (16 bytes), for rows that fill them
+SHORT = 64       # points up to which rows share wide registers: a row alone has too few groups to fill them
 FEW = 256        # points from which one row alone is worth two kernels
 LARGEST_OF_LIBRARY = 512   # a prime factor up to which the library's sums of products cost less than a chirp
 FAR = 1 << 18    # points from which kernels are faster than the library in double precision too
@@ -311,7 +312,8 @@ def in_one_kernel(n: int, count: int, code: str) -> bool:
 
 def real_in_one_kernel(n: int, count: int, code: str) -> bool:
     """The same for real rows, two to a lane. Too few of an even length are transformed as pairs, a row to a lane."""
-    if n % 2 == 0 and n >= FEW and vector_bits() == 128 and count < 2 * fourier.lanes(code):
+    lanes = fourier.lanes(code)
+    if n % 2 == 0 and n >= FEW and (count < 2 * lanes if vector_bits() == 128 else count <= lanes):
         return False
     return in_one_kernel(n, count, code)
 
@@ -319,7 +321,9 @@ def real_in_one_kernel(n: int, count: int, code: str) -> bool:
 def rows_share(n: int, count: int, code: str, each: int = 1) -> bool:
     """Whether rows go a lane to each (or to two, of real numbers) although a row of a power of two has a kernel of its
     own, whose vectors go along it: those lose more time to shuffles the shorter they are."""
-    return vector_bits() == 128 and count >= each * fourier.lanes(code) and in_one_kernel(n, count, code)
+    if vector_bits() > 128 and n > SHORT:
+        return False
+    return count >= each * fourier.lanes(code) and in_one_kernel(n, count, code)
 
 
 @cache

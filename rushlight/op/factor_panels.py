@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .. import _C
 from ..base.shape import reaches
+from ..codegen.targets import vector_bits
 from ..loops import expr
 from ..loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
 from . import small_factors
@@ -17,6 +18,10 @@ from .lapack import Affine, Block, Number, Program, Strip, kernel_for, place
 
 SHARED = 192       # the size from which one matrix is factored by panels
 NARROW = 128       # the least width of a strip: narrower ones spend too much on packing for products
+# Unknowns of a triangular system that the library solves for at once: on x86-64 its own cut is half as fast, on AArch64
+# as fast.
+HALVED = 32 if vector_bits() > 128 else 1 << 30
+FEW = 16           # columns from which on a product is worth more than a triangular solve
 STRIPS = 16        # into how many, at most; by size alone, so that results do not depend on threads
 
 
@@ -60,23 +65,7 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
             beside, below = a.at(j, j + w, w, rest), a.at(j + w, j, m - j - w, w)
             size, count = cut(rest)
             top, strip = beside.every(size * a.lead), Strip(size, rest)
-            p.call(
-                "trsm",
-                code,
-                "L",
-                "L",
-                "N",
-                "U",
-                w,
-                strip,
-                Number(1),
-                panel.every(0),
-                a.lead,
-                top,
-                a.lead,
-                strips=count,
-                work=w * w * size,
-            )
+            _triangle(p, code, ("L", "L", "N", "U"), panel.at(0, 0, w, w).every(0), top, strip, count)
             if below.rows:
                 target = a.at(j + w, j + w, m - j - w, rest).every(size * a.lead)
                 p.call("gemm", code, "N", "N", below.rows, strip, w, Number(-1), below.every(0), a.lead, top, a.lead,
@@ -86,8 +75,11 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
         p.steps.append((kernel_for(p.device, gather_nest), places, [k, width, statuses.rows], 1, 1, -1))
 
 
-def exchange(p: Program, code: str, a: Block, pivots: Block, count: int) -> None:
-    """Exchange rows of `a` as a panel's pivots say."""
+def exchange(p: Program, code: str, a: Block, pivots: Block, count: int, back: bool = False) -> None:
+    """Exchange rows of `a` as a panel's pivots say; `back`, from the last to the first."""
+    if p.count > 1:
+        p.call("laswp", code, a.cols, a, a.lead, 1, count, pivots, -1 if back else 1, work=count * a.cols * 64)
+        return
     size, strips = cut(a.cols)
     p.call(
         "laswp",
@@ -98,7 +90,7 @@ def exchange(p: Program, code: str, a: Block, pivots: Block, count: int) -> None
         1,
         count,
         pivots.every(0),
-        1,
+        -1 if back else 1,
         strips=strips,
         work=count * size * 64,
     )
@@ -116,11 +108,64 @@ def gather_nest() -> Nest:
     return Nest("lu_gather", operands(["i64"], ["i64", "i64"]), ("size", "width", "panels"), body)
 
 
+def triangular(p: Program, code: str, form: tuple[str, str, str, str], a: Block, b: Block) -> None:
+    """The triangular system `form` (side, triangle, transposed or not, unit diagonal or not, as BLAS names them) over
+    `b`. By halves, between which products run, faster than the library's own solver; strips of a large `b` are shared
+    by threads."""
+    total = b.cols if form[0] == "L" else b.rows
+    if not is_shared(p, a.rows) or not reaches(total, 2 * NARROW):
+        _triangle(p, code, form, a, b, total)
+        return
+    size, strips = cut(total)
+    step = size * b.lead if form[0] == "L" else size
+    _triangle(p, code, form, a.every(0), b.every(step), Strip(size, total), strips)
+
+
+def _triangle(
+    p: Program, code: str, form: tuple[str, str, str, str], a: Block, b: Block, other: int | Strip,
+    strips: int | None = None,
+) -> None:  # fmt: skip
+    side, triangle, trans, unit = form
+    n, left = a.rows, side == "L"
+    share = other.size if isinstance(other, Strip) else other
+    if not p.shares or not reaches(n, 2 * HALVED) or not reaches(share, FEW):
+        sizes = (n, other) if left else (other, n)
+        p.call("trsm", code, side, triangle, trans, unit, *sizes, Number(1), a, a.lead, b, b.lead, strips=strips,
+               work=n * n * share // 2)  # fmt: skip
+        return
+    h = n // 2 // HALVED * HALVED
+    rest = n - h
+    corners = a.at(0, 0, h, h), a.at(h, h, rest, rest)
+    between = a.at(h, 0, rest, h) if triangle == "L" else a.at(0, h, h, rest)
+    parts = (b.at(0, 0, h, b.cols), b.at(h, 0, rest, b.cols)) if left else (
+        b.at(0, 0, b.rows, h), b.at(0, h, b.rows, rest))  # fmt: skip
+    is_lower = (triangle == "L") == (trans == "N")
+    first = 0 if is_lower == left else 1     # whose unknowns depend on no others
+    _triangle(p, code, form, corners[first], parts[first], other, strips)
+    known, target = parts[first], parts[1 - first]
+    many, few = (rest, h) if first == 0 else (h, rest)
+    if left:
+        how = (trans, "N", many, other, few, Number(-1), between, between.lead, known, known.lead)
+    else:
+        how = ("N", trans, other, many, few, Number(-1), known, known.lead, between, between.lead)
+    p.call("gemm", code, *how, Number(1), target, target.lead, strips=strips, work=many * few * share)
+    _triangle(p, code, form, corners[1 - first], target, other, strips)
+
+
 def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block) -> None:
     """op(A) X = B over `b`, from the factors; columns of a large system are shared by threads."""
     n, count = b.rows, b.cols
     if small_factors.is_small(code, n):
         small_factors.solve(p, code, trans, lu, pivots, b)
+        return
+    if p.shares and reaches(n, 2 * HALVED) and reaches(count, FEW):
+        order = (("L", "L", trans, "U"), ("L", "U", trans, "N"))
+        if trans == "N":
+            exchange(p, code, b, pivots, n)
+        for form in order if trans == "N" else order[::-1]:
+            triangular(p, code, form, lu, b)
+        if trans != "N":
+            exchange(p, code, b, pivots, n, back=True)
         return
     if is_shared(p, n) and reaches(count, 32):
         size, strips = cut(count)
@@ -150,8 +195,8 @@ def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
         if not rest:
             break
         size, count = cut(rest)
-        p.call("trsm", code, "R", "L", transposed, "N", Strip(size, rest), w, Number(1), corner.every(0), a.lead,
-               below.every(size), a.lead, strips=count, work=w * w * size)  # fmt: skip
+        form = ("R", "L", transposed, "N")
+        _triangle(p, code, form, corner.every(0), below.every(size), Strip(size, rest), count)
         # Strip i of the trailing columns: its part of the diagonal, then what is below.
         corner = a.at(j + w, j + w, rest, rest).every(size * (a.lead + 1))
         p.call("herk" if transposed == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True),

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..base.shape import is_below
+from ..codegen.targets import vector_bits
 from ..loops.expr import Value, abs_, const, eq, fma, gt, load, ne, neg, sqrt, var
 from ..loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
 from .lapack import Block, Program, kernel_for, place
 
 SMALL = 16
-SMALL_TRIANGLE = 8      # rows and columns of systems that are solved for one number after another
+# Rows and columns of systems that are solved for one number after another.
+SMALL_TRIANGLE = 8 if vector_bits() == 128 else 16
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight import _C
 from rushlight.op import Composite, factor_panels, find_op, result_type, small_factors
-from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Number, Program, numel
+from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Program, numel
 
 from .arguments import (
     broadcast_batches,
@@ -235,8 +235,8 @@ class TriangularSame(Lapack):
                 p.copy(a, dense)
                 a = dense
         if m and n:
-            p.call("trsm", code, "L" if left else "R", "U" if upper else "L", trans, "U" if unitriangular else "N",
-                   m, n, Number(1), a, a.lead, result, result.lead, work=m * n * order // 2)  # fmt: skip
+            form = ("L" if left else "R", "U" if upper else "L", trans, "U" if unitriangular else "N")
+            factor_panels.triangular(p, code, form, a, result)
 
     def vjp(self, g, A, upper, left, unitriangular, result):
         solve = find_op("linalg_solve_triangular")
