@@ -700,20 +700,20 @@ def assigned_names(body: Sequence[Statement]) -> set[str]:
     return names
 
 
-def stored_operands(body: Sequence[Statement]) -> set[int]:
-    """Operands written anywhere inside."""
+def stored_operands(body: Sequence[Statement], cells: bool = True) -> set[int]:
+    """Operands written anywhere inside; with `cells`, those that checks write to."""
     found: set[int] = set()
     for s in body:
         if isinstance(s, Store):
             found.add(s.operand)
-        elif isinstance(s, Check):
+        elif isinstance(s, Check) and cells:
             found.add(s.cell)
         elif isinstance(s, (Pack, Multiply)):
             found |= {s.target} if isinstance(s, Pack) else {s.c, *(s.keep or ())[::2]}
         elif isinstance(s, (For, Reduce)):
-            found |= stored_operands(s.body)
+            found |= stored_operands(s.body, cells)
         elif isinstance(s, If):
-            found |= stored_operands(s.then) | stored_operands(s.otherwise)
+            found |= stored_operands(s.then, cells) | stored_operands(s.otherwise, cells)
     return found
 
 
@@ -730,7 +730,7 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
     values = values_of(nest)
     if not any(item.op == "call" or (item.op == "div" and target.is_gpu) or is_ramp(item) for item in walk(values)):
         return nest
-    stored = stored_operands((nest.loop,))
+    stored = stored_operands((nest.loop,), cells=False)
     rule = _native if target.has_maximum else rule_for(nest, stored) if target.is_gpu else None
     changed = values if rule is None else rewrite(values, rule)
     if any(item.op == "call" for item in walk(changed)):

@@ -83,3 +83,53 @@ def test_batch_norm_of_half_types_channels_last(channels, batch):
         results.append([t.detach().cpu().float() for t in found])
     for wanted, found in zip(*results, strict=True):
         assert rl.allclose(found, wanted, rtol=2e-2, atol=2e-2)
+
+
+DEVICES = ["gpuform", pytest.param("cuda", marks=pytest.mark.skipif(not rl.cuda.is_available(), reason="no card"))]
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float32, rl.int64, rl.bool])
+@pytest.mark.parametrize("device", DEVICES)
+def test_long_slices_are_copied_by_blocks(device, dtype):
+    rl.manual_seed(0)
+    table, index = rl.randint(0, 99, (50, 392)).to(dtype), rl.randint(0, 50, (300,))
+    there, chosen = table.to(device), index.to(device)
+    assert rl.equal(there.index_select(0, chosen).cpu(), table.index_select(0, index))
+    assert rl.equal(there[:, 1:385].index_select(0, chosen).cpu(), table[:, 1:385].index_select(0, index))
+    assert rl.equal(there[:, ::1][chosen].cpu(), table[index])
+    cube = table.reshape(10, 5, 392).transpose(0, 1)
+    assert rl.equal(there.reshape(10, 5, 392).transpose(0, 1).index_select(1, chosen % 10).cpu(),
+                    cube.index_select(1, index % 10))  # fmt: skip
+    places = rl.randint(0, 392, (300, 392))
+    assert rl.equal(there[chosen].gather(1, places.to(device)).cpu(), table[index].gather(1, places))
+    chosen[7] = 50
+    with pytest.raises(IndexError, match="index 50 is out of bounds"):
+        there.index_select(0, chosen).cpu()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sums_of_half_types_go_through_single_precision(device):
+    rl.manual_seed(0)
+    index, rows = rl.randint(0, 5, (200,)), rl.randn(200, 24)
+    wanted = rl.ones(5, 24).index_add(0, index, rows)
+    for target in (rl.ones(5, 24), rl.ones(24, 5).t(), rl.ones(5, 30)[:, 3:27]):
+        found = target.to(rl.bfloat16).to(device).index_add(0, index.to(device), rows.to(rl.bfloat16).to(device))
+        assert rl.allclose(found.cpu().float(), wanted, rtol=2e-2, atol=0.1)
+        held = rl.empty_like(target, dtype=rl.bfloat16, device=device).copy_(target)
+        held.index_add_(0, index.to(device), rows.to(rl.bfloat16).to(device))
+        assert rl.equal(held.cpu(), found.cpu())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_cross_entropy_of_half_types_over_many_classes(device):
+    rl.manual_seed(0)
+    scores, classes = (rl.randn(40, 5003) * 4).to(rl.bfloat16), rl.randint(0, 5003, (40,))
+    classes[3] = -100
+    results = []
+    for place, dtype in (("cpu", rl.float32), (device, rl.bfloat16)):
+        x = scores.to(dtype).to(place).requires_grad_()
+        loss = rl.nn.functional.cross_entropy(x, classes.to(place))
+        loss.backward()
+        results.append((loss.detach().cpu().float(), x.grad.cpu().float()))
+    assert rl.allclose(results[1][0], results[0][0], rtol=1e-2)
+    assert rl.allclose(results[1][1], results[0][1], rtol=8e-2, atol=1e-6)      # what is saved of a row is of the type

@@ -32,6 +32,8 @@ ZERO = const(0, "i64")
 ATOMIC = ("f32", "f64", "i32", "i64")      # types whose sums have an atomic instruction
 HALF = ("f16", "bf16")
 MOST_POINTS = 28         # operands of a kernel that has variants by geometry
+SLICES = 256             # that keep a unit busy, a block each
+SLICE = (256, 1 << 15)   # elements of a slice that are worth a block, and not more than one's share
 
 
 def schedule(lowered: Lowered, written: bool = False) -> Schedule:
@@ -116,6 +118,10 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     order = range(rank) if layout is None else sorted(range(rank), key=lambda d: -layout[d])
     dims = [d for d in order if lowered.ranges[d] != 1]
     sizes = [lowered.ranges[d] for d in dims]
+    if len(dims) > 1 and SLICE[0] <= sizes[-1] <= SLICE[1] and product(sizes[:-1]) >= SLICES:
+        found = schedule_slices(lowered, bound, dims)
+        if found is not None:
+            return found
     count = product(sizes)
     each, small = items_of(count)
     key = ("gpu gather", lowered.key, bound.key, tuple(dims), lowered.outs, each, small)
@@ -125,6 +131,36 @@ def schedule_gather(lowered: Lowered) -> Schedule:
     numbers = (*range(inputs + outs), *([cell] if checked else []))
     temps, extent = (Temp("i64", (1,)),) if checked else (), -(-count // each)
     return Schedule((Launch(key, result, numbers, (*bound.values, *sizes, extent, count), extent, 1, cell),), temps)
+
+
+def schedule_slices(lowered: Lowered, bound: Bound, dims: list[int]) -> Schedule | None:
+    """A block for each slice along the last dim, whose indices it checks once; None where there are none to check, or
+    they depend on the place in the slice."""
+    key = ("gpu slices", lowered.key, bound.key, tuple(dims), lowered.outs)
+    result = nest_with_form(key, lambda: slices_nest(lowered, bound, dims))
+    if not form_of(key)[0]:
+        return None
+    sizes, cell = [lowered.ranges[d] for d in dims], len(bound.codes) + len(lowered.outs)
+    launch = Launch(key, result, tuple(range(cell + 1)), (*bound.values, *sizes), product(sizes[:-1]), 1, cell)
+    return Schedule((launch,), (Temp("i64", (1,)),))
+
+
+def slices_nest(lowered: Lowered, bound: Bound, dims: list[int]) -> tuple[Nest | None, bool]:
+    """The kernel, and whether there is one."""
+    names_of_sizes = [f"out.n{d}" for d in dims]
+    outer = position_among(var("i"), names_of_sizes[:-1], False)
+    position = {**dict(zip(dims[:-1], outer, strict=True)), dims[-1]: var("j")}
+    at = At(position.get(d, ZERO) for d in range(len(lowered.ranges)))
+    at.checks = []
+    values = [cast(v, code) for v, code in zip(lowered.body(at, bound.sources), lowered.outs, strict=True)]
+    if not at.checks or any(var("j") in walk(check) for check in at.checks):
+        return None, False
+    inputs, size = len(bound.codes), var(names_of_sizes[-1])
+    checks = [Check(condition, inputs + len(values), shown) for condition, shown in at.checks]
+    stores = [Store(inputs + k, var("i") * size + var("j"), value) for k, value in enumerate(values)]
+    inner = For("j", ZERO, size, tuple(stores), True)
+    signature = operands(bound.codes, lowered.outs, ["i64"])
+    return Nest(f"{lowered.name}_slices", signature, (*bound.params, *names_of_sizes), rows(*checks, inner)), True
 
 
 def gather_nest(lowered: Lowered, bound: Bound, dims: list[int], each: int, small: bool) -> tuple[Nest, bool]:
@@ -201,9 +237,9 @@ def dense(sizes: Sequence[int]) -> tuple[int, ...]:
 def moved(target: Memory, out: int, widens: bool) -> Launch:
     """The tensor at number `out` copied to the dense one behind it in single precision, or back."""
     sizes, strides = target.sizes, target.strides
-    if strides == dense(sizes):
-        sizes, strides = (product(sizes),), (1,)
     rank, params = len(sizes), (*sizes, *strides)
+    if strides == dense(sizes):
+        rank, params = 0, ()
     numbers = (out, out + 1) if widens else (out + 1, out)
     key = ("gpu moved", target.code, rank, widens)
     return Launch(key, lambda: moved_nest(target.code, rank, widens), numbers, params, product(target.sizes), 1)
@@ -211,7 +247,7 @@ def moved(target: Memory, out: int, widens: bool) -> Launch:
 
 def moved_nest(code: str, rank: int, widens: bool) -> Nest:
     sizes, strides = names("n", rank), names("s", rank)
-    place = locate(var("i"), sizes, strides) if rank else ZERO
+    place = locate(var("i"), sizes, strides) if rank else var("i")      # 0: without gaps
     if widens:
         store, codes = Store(1, var("i"), cast(load(0, place, code), "f32")), (code, "f32")
     else:
