@@ -345,11 +345,12 @@ void raise_full(Unit* unit, size_t nbytes) {
            : why && *why ? PyUnicode_FromFormat(" (it says: %s)", why)
                  : PyUnicode_FromString(""));
   if (!said) return;
+  // Programs look for PyTorch's first words, and take a smaller batch.
   PyErr_Format(OutOfMemoryError,
-               "device '%s:%d' is out of memory: %zu bytes were asked for; tensors use %zu, and %zu are held from the "
+               "%sdevice '%s:%d' is out of memory: %zu bytes were asked for; tensors use %zu, and %zu are held from the "
                "device in all%U%U.%U Use smaller sizes, or free other tensors.",
-               device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated(), stats.reserved(),
-               limited.p, said.p, holders.p);
+               !strcmp(device_type_name(unit->device.type), "cuda") ? "CUDA out of memory. In full: " : "",
+               device_type_name(unit->device.type), unit->device.index, nbytes, stats.allocated(), stats.reserved(), limited.p, said.p, holders.p);
   PyObject *our_type, *ours, *our_trace;
   PyErr_Fetch(&our_type, &ours, &our_trace);
   PyErr_NormalizeException(&our_type, &ours, &our_trace);

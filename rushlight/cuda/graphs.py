@@ -195,7 +195,11 @@ class graph:  # noqa: N801 - PyTorch's name
         self.cuda_graph.capture_begin(self.pool, self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        self.cuda_graph.capture_end()
+        try:
+            self.cuda_graph.capture_end()
+        except RuntimeError:
+            if exc[0] is None:      # otherwise what was raised inside says more than that the capture failed
+                raise
         if self.capture_stream is not None:
             self.capture_stream.wait_stream(_real().current_stream())
 

@@ -1,11 +1,12 @@
-"""Functions that need a CUDA device: they work where there is one, and raise AssertionError where there is none, as
-PyTorch built for the CPU alone does."""
+"""Functions that need a CUDA device: they work where there is one, and raise NoDeviceError where there is none, an
+AssertionError as of PyTorch built for the CPU alone, and a RuntimeError as of others."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
 from ..base import late
+from ..devices.base import NoDeviceError, no_cuda
 
 
 def found() -> Any:
@@ -25,8 +26,7 @@ def _no_device(what: str) -> NoReturn:
         raise NotImplementedError(
             f"cuda.{what}: not written yet for Rushlight's CUDA device. Do without it, or use device='cpu'."
         )
-    why = late.provided("why no cuda")()
-    raise AssertionError(f"cuda.{what}: Torch not compiled with CUDA enabled: there is no CUDA device here ({why})")
+    raise NoDeviceError(f"cuda.{what}: {no_cuda()}")
 
 
 def _needs_device(name: str, module: str) -> Any:

@@ -18,7 +18,7 @@ from ..loops.record import Record as _Record
 from . import allocators, monitor
 from .memory_view import memory_snapshot
 from .queues import ExternalStream, Stream
-from .units import CudaError, cudaStatus, current_device, index_of, unit_of
+from .units import CudaError, cudaStatus, current_device, index_of, known_unit, unit_of
 
 
 def init() -> None:
@@ -96,7 +96,7 @@ class DeviceProperties(_Record):
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
     """What a unit is."""
-    unit, driver = unit_of(device).index, find().driver
+    unit, driver = known_unit(device).index, find().driver
     own = {"name": driver.name(unit), "total_memory": driver.total_memory(unit), "gcnArchName": driver.name(unit)}
     return DeviceProperties(
         *[own[field] if field in own else driver.attribute(unit, field) for field in DeviceProperties.fields]
@@ -105,12 +105,12 @@ def get_device_properties(device: Any = None) -> DeviceProperties:
 
 def get_device_name(device: Any = None) -> str:
     """What a unit is called."""
-    return find().driver.name(unit_of(device).index)
+    return find().driver.name(known_unit(device).index)
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
     """The unit's major and minor number of instructions."""
-    unit, driver = unit_of(device).index, find().driver
+    unit, driver = known_unit(device).index, find().driver
     return driver.attribute(unit, "major"), driver.attribute(unit, "minor")
 
 
@@ -131,7 +131,7 @@ def get_arch_list() -> list[str]:
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Copies from unit to unit go through the driver, so a unit never reads another's memory."""
-    unit_of(device), unit_of(peer_device)
+    known_unit(device), known_unit(peer_device)
     return False
 
 

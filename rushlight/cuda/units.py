@@ -27,11 +27,18 @@ def index_of(device: Any) -> int:
 
 def unit_of(device: Any) -> Any:
     """The unit that is meant."""
-    index = index_of(device)
-    if not 0 <= index < find().device_count():
-        raise AssertionError(
-            f"cuda: Invalid device id: there is no device {index}, the last is {find().device_count() - 1}"
-        )
+    return checked_unit(device, _C.AcceleratorError, "CUDA error: invalid device ordinal")
+
+
+def known_unit(device: Any) -> Any:
+    """The unit that is meant, of those whose properties can be told."""
+    return checked_unit(device, AssertionError, "Invalid device id")
+
+
+def checked_unit(device: Any, error: type[Exception], words: str) -> Any:
+    index, count = index_of(device), find().device_count()
+    if not 0 <= index < count:
+        raise error(f"cuda: {words}: there is no device {index}, the last is {count - 1}")
     return _C.device("cuda", index)
 
 

@@ -44,15 +44,25 @@ def find(name: str) -> bool:
     return name == "cuda" and late.provided("cuda device")() is not None
 
 
+class NoDeviceError(AssertionError, RuntimeError):
+    """There is no GPU. PyTorch raises the one where it was built for the CPU alone, and the other where it was not, and
+    programs fall back by either."""
+
+
+def no_cuda() -> str:
+    """That there is no GPU, and why, in the words by which programs know it."""
+    why = late.provided("why no cuda")()
+    if why.startswith("the driver"):
+        return f"No CUDA GPUs are available ({why})"
+    return f"Torch not compiled with CUDA enabled: there is no CUDA device here ({why})"
+
+
 def require(name: str) -> None:
     """Register a device of our own that is first used; raises why it is not there."""
     if find(name):
         return
-    if name == "cuda":   # PyTorch's class of error and its first words, by which programs fall back
-        raise AssertionError(
-            f"Torch not compiled with CUDA enabled: there is no CUDA device here ({late.provided('why no cuda')()});"
-            " use device='cpu', or ask cuda.is_available() first"
-        )
+    if name == "cuda":
+        raise NoDeviceError(f"{no_cuda()}; use device='cpu', or ask cuda.is_available() first")
     raise RuntimeError(
         f"this installation has no {name!r} device; use 'cpu', or install a device package that provides it"
     )

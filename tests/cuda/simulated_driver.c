@@ -177,7 +177,12 @@ int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }
 int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = (float)((intptr_t)b - (intptr_t)a), 0; }
 static int capturing;
 int cuStreamBeginCapture_v2(void* s, int mode) { return (void)s, mode > 2 || capturing++ ? 1 : 0; }
-int cuStreamEndCapture(void* s, void** graph) { return (void)s, *graph = (void*)7, capturing-- == 1 ? 0 : 1; }
+static int capture_fails;
+void simulated_capture_fails(int fails) { capture_fails = fails; }
+int cuStreamEndCapture(void* s, void** graph) {
+  *graph = capture_fails ? 0 : (void*)7;
+  return (void)s, capturing-- != 1 ? 1 : capture_fails ? 901 : 0;
+}
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
   return *exec = (void*)8, graph != (void*)7 || flags ? 1 : 0;
 }

@@ -25,7 +25,7 @@ for ask in asks:
     try:
         ask()
     except AssertionError as error:
-        assert "Torch not compiled with CUDA enabled" in str(error) and WHY in str(error), error
+        assert isinstance(error, RuntimeError) and FIRST in str(error) and WHY in str(error), error
     else:
         raise SystemExit("there is no device")
 for ask in (rl.cuda.Stream, lambda: rl.Generator("cuda")):
@@ -41,7 +41,8 @@ assert rl.ones(3).sum() == 3 and rl.cuda.manual_seed_all(1) is None
 
 def ask_in_vain(path: Path | str, why: str, **environment: str) -> None:
     given = {**os.environ, "RUSHLIGHT_CUDA_DRIVER": str(path), **environment}
-    program = f"WHY = {why!r}\n{ASKS}"
+    first = "No CUDA GPUs are available" if why.startswith("the driver") else "Torch not compiled with CUDA enabled"
+    program = f"WHY, FIRST = {why!r}, {first!r}\n{ASKS}"
     done = subprocess.run([sys.executable, "-c", program], env=given, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -118,4 +119,57 @@ fails(lambda: x * 2)
 assert rl.cuda.memory_allocated() == before                     # what was allocated for the result is free again
 sim.simulated_fault(0)
 assert (x * 2).cpu().shape == (5,)
+""")
+
+
+def test_units_that_are_not_there(driver):
+    run(driver, """
+def error_of(ask):
+    try:
+        ask()
+    except Exception as error:
+        assert "there is no device 5" in str(error) or "does not exist" in str(error) or "the last" in str(error)
+        return type(error)
+
+for ask in (lambda: rl.cuda.Stream(device=5), lambda: rl.cuda.synchronize(5), lambda: rl.cuda.mem_get_info(5),
+            lambda: rl.cuda.memory_allocated(5), lambda: rl.empty(1, device="cuda:5"), lambda: rl.cuda.set_device(5)):
+    assert error_of(ask) is rl.AcceleratorError
+net = rl.nn.Linear(2, 2).cuda()
+for ask in (lambda: rl.cuda.get_device_name(5), lambda: rl.cuda.get_device_properties(5),
+            lambda: rl.cuda.get_device_capability(5), lambda: rl.nn.DataParallel(net, device_ids=[0, 5])):
+    assert error_of(ask) is AssertionError
+assert (rl.ones(3, device="cuda") * 2).shape == (3,)
+""")
+
+
+def test_a_full_device_says_so_in_words_that_programs_look_for(driver):
+    run(driver, """
+held = rl.empty(1 << 20, device="cuda")
+try:
+    rl.empty(1 << 40, dtype=rl.uint8, device="cuda")
+except rl.cuda.OutOfMemoryError as error:
+    assert str(error).startswith("CUDA out of memory. ") and "4.0 MiB" in str(error), error
+""")
+
+
+def test_what_a_capture_could_not_do_is_said(driver):
+    run(driver, """
+x, g = rl.ones(3, device="cuda"), rl.cuda.CUDAGraph()
+sim.simulated_capture_fails(1)
+try:
+    with rl.cuda.graph(g):
+        raise ValueError("mine")
+except ValueError as error:
+    assert str(error) == "mine"
+try:
+    with rl.cuda.graph(g):
+        x * 2
+except rl.AcceleratorError as error:
+    assert "cuStreamEndCapture" in str(error)
+else:
+    raise SystemExit("the capture failed")
+sim.simulated_capture_fails(0)
+with rl.cuda.graph(g):
+    x * 2
+g.replay()
 """)

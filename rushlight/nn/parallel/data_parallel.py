@@ -52,6 +52,11 @@ class DataParallel(Module):
             return
         chosen = list(range(_accelerators())) if device_ids is None else list(device_ids)
         self.device_ids = [device_of(d).index for d in chosen]
+        if any(k >= _accelerators() for k in self.device_ids):
+            raise AssertionError(
+                f"DataParallel: Invalid device id: got device_ids {self.device_ids}, the last device is"
+                f" {_accelerators() - 1}"
+            )
         self.output_device = device_of(chosen[0] if output_device is None else output_device)
         self.src_device_obj = device_of(chosen[0])
         if len(chosen) == 1:
