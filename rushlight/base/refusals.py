@@ -127,7 +127,6 @@ SYSTEMS = (
         "GPUs",
         "there is no CUDA device support yet",
         {
-            "torch.cuda.gds": "GdsFile",
             "torch.cuda.sparse": (
                 "BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor "
                 "ShortTensor"
