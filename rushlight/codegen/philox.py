@@ -301,7 +301,8 @@ def from_memory(nest: Nest) -> Nest:
     begin = (Local("seed", load(at, number(1), "i64")), Local("counter", load(at, number(0), "i64") + var("behind")))
     names = {"counter": "behind", "seed": "unused"}
     params = tuple([names.get(name, name) for name in nest.params])
-    return Nest(f"{nest.name}_captured", (*nest.operands, Operand("i64")), params, rows(*begin, *nest.loop.body))
+    return Nest(f"{nest.name}_captured", (*nest.operands, Operand("i64")), params,
+                nest.loop.but(body=(*begin, *nest.loop.body)))  # fmt: skip
 
 
 def start_nest() -> Nest:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _C, autograd, devices
 from ..autograd.function import Function
-from ..devices.cuda.captures import Drawn, captures
+from ..devices.cuda.captures import Drawn, captures, memory_for
 from ..torch_names.streams import Stream
 from .no_device import _no_device, _real, found
 
@@ -61,6 +61,7 @@ class CUDAGraph:
         _pools[self._pool] = self._stream
         self._outside = _real().current_stream(device)
         self._stream.wait_stream(self._outside)
+        memory = memory_for(device)
         _C.keep_stream(device, self._stream.stream_id)
         _real().set_stream(self._stream)
         _C.cuda_enter(device.index)
@@ -71,7 +72,7 @@ class CUDAGraph:
         if self._chosen:
             _C.choose_memory_pool(self._pool[1], device)
         _capturing.append(self)
-        captures.begin(device)
+        captures.begin(device, memory)
 
     def capture_end(self) -> None:
         """Stop, and make what was captured ready to run."""

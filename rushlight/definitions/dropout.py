@@ -91,13 +91,33 @@ class MaskedScale(Pointwise):
 
 
 def kept_on_device(input: Any, p: float) -> Any:
-    """Which elements a device's own sampler keeps; None where it has none."""
+    """Which elements a device's own sampler keeps; None where it has none. Modes see an op."""
     own = None if input.device.type in ("cpu", "meta") else handlers[input.device.type].own("random_dropout")
-    if own is None or modes.state.dispatch_modes or levels.state.stack:
+    if own is None or levels.state.stack:
         return None
-    mask = find_op("empty_like")(input.detach(), dtype=_C.bool)
     keep = 1 - p if input.dtype is _C.float64 else to_single(1 - p)
+    if modes.state.dispatch_modes:
+        return find_op("_kept_elements")(find_op("empty_like")(input.detach()), keep)
+    mask = find_op("empty_like")(input.detach(), dtype=_C.bool)
     return draw("dropout", None, mask, keep, reads=(input.detach(),))
+
+
+class KeptElements(Extern):
+    """Which elements of a tensor laid out like `input` dropout keeps, each with probability `keep`, by the sampler that
+    the device has for that."""
+
+    batch = "random"
+    schema = "_kept_elements(Tensor input, float keep) -> Tensor"
+    function = method = out = differentiable = False
+
+    def meta(self, input, keep):
+        return Spec(tuple(input.shape), _C.bool, tuple(input.stride()))
+
+    def cpu(self, out, input, keep):
+        fill_bernoulli(out, keep, None)
+
+    def elsewhere(self, out, input, keep):
+        draw("dropout", None, out, keep, reads=(input,))
 
 
 def scale_of(input: Any, p: float) -> float:

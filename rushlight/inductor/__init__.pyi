@@ -19,6 +19,7 @@ from . import described as described
 from . import emit as emit
 from . import join as join
 from . import merge as merge
+from . import mixed as mixed
 from . import packing as packing
 from . import parts as parts
 from . import products as products

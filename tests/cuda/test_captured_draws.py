@@ -101,6 +101,28 @@ for wrong in (rl.Generator(), 3):
 
 
 @simulated
+def test_seeds_lie_where_nothing_captured_writes(driver):
+    run(driver, """
+from rushlight.devices.cuda import captures
+x, g = rl.ones(40, 50, device="cuda"), rl.cuda.CUDAGraph()
+own, seen = rl.Generator("cuda"), []
+with rl.cuda.graph(g):
+    for k in range(30):
+        y = x * k
+        seen += [y.data_ptr() + 8 * n for n in range(y.numel() // 2)]
+        del y                                            # whose memory serves what comes next
+    rl.rand(3, device="cuda")
+    rl.rand(3, device="cuda", generator=own)
+    for k in range(30):
+        y = x.sum(1)
+        seen += [y.data_ptr() + 8 * n for n in range(20)]
+        del y
+places = [d.memory.data_ptr() for d in g._drawn]
+assert len(places) == 2 == len(set(places)) and not set(places) & set(seen)
+""")
+
+
+@simulated
 def test_states_are_kept_and_restored_inside_a_capture(driver):
     run(driver, """
 generator = rl.cuda.default_generators[0]
@@ -159,6 +181,29 @@ for _ in range(16):
     offsets.append(generator.get_offset())
 assert found[-1] == 2, found                              # forward and backward
 assert {b - a for a, b in zip(offsets, offsets[1:])} == {4}, offsets
+""")
+
+
+@simulated
+def test_compiled_dropout_is_the_sampler_of_eager_mode(driver):
+    run(driver, """
+from rushlight.devices.cuda import random
+drawn, plain = [], random.dropout
+
+def dropout(device, out, generator, input, keep):
+    drawn.append((out.dtype, out.stride(), input.dtype, tuple(input.shape), keep))
+    return plain(device, out, generator, input, keep)
+
+random.dropout = dropout
+for dtype in (rl.float32, rl.bfloat16, rl.float64):
+    x = rl.ones(2, 8, 4, 4, device="cuda", dtype=dtype).to(memory_format=rl.channels_last).requires_grad_()
+    for f in (lambda x: F.dropout(x * 2, 0.3) + 1, lambda x: rl.native_dropout(x.sin(), 0.1, True)[0]):
+        drawn.clear()
+        f(x)
+        eager = list(drawn)
+        drawn.clear()
+        rl.compile(f, fullgraph=True)(x).sum().backward()
+        assert len(eager) == 1 and drawn == eager, (eager, drawn)
 """)
 
 

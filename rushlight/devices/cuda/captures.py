@@ -12,15 +12,17 @@ from typing import Any
 
 from ... import _C
 
+MOST = 16      # generators that a graph draws from
+
 
 class Drawn:
     """A generator that a graph draws from."""
 
-    def __init__(self, generator: Any) -> None:
-        self.generator = generator
+    def __init__(self, generator: Any, memory: Any) -> None:
+        """`memory`: for seed and counter, as the graph's kernels read them."""
+        self.generator, self.memory, self.is_used = generator, memory, False
         self.seed, self.start = generator.initial_seed(), generator.get_offset()
         self.moved = 0                   # by one run of the graph
-        self.memory: Any = None          # seed and counter, as the graph's kernels read them
 
     def take(self, count: int) -> int:
         """How far behind the graph's start a draw begins, which moves the generator by `count`."""
@@ -35,8 +37,7 @@ class Drawn:
                 "cuda.graph: the generator was set to a state from before the capture, which replays would have to"
                 f" know (offset {now}, the capture began at {self.start}). Restore states that were taken inside."
             )
-        if self.memory is None:
-            self.memory = _C.empty((2,), (1,), _C.int64, generator.device)
+        self.is_used = True
         generator.set_offset(now + count)
         return now - self.start
 
@@ -53,32 +54,43 @@ class Drawn:
         return self.generator.initial_seed(), offset
 
 
+def memory_for(device: Any) -> Any:
+    """Memory for the generators of a capture that is to begin. The capture's own would not do: what was captured before
+    a draw may have used it, and would again, after seed and counter were written there."""
+    return _C.empty((MOST, 2), (2, 1), _C.int64, device)
+
+
 class Captures:
     """The capture that is running, if any; `rushlight.cuda` says so."""
 
     def __init__(self) -> None:
         self.drawn: list[Drawn] | None = None
+        self.memory: Any = None
 
     def is_capturing(self) -> bool:
         return self.drawn is not None
 
-    def begin(self, device: Any) -> None:
-        self.drawn = [Drawn(_C.device_generator(device))]
+    def begin(self, device: Any, memory: Any) -> None:
+        """`memory`: what `memory_for` gave, before the capture."""
+        self.drawn, self.memory = [], memory
+        self.of(_C.device_generator(device))
 
     def of(self, generator: Any) -> Drawn:
         """What is known of a generator in the capture that is running."""
         found = next((d for d in self.drawn if d.generator is generator), None)
         if found is None:
-            found = Drawn(generator)
+            if len(self.drawn) == MOST:
+                raise RuntimeError(f"cuda.graph: work that draws from more than {MOST} generators cannot be captured")
+            found = Drawn(generator, self.memory[len(self.drawn)])
             self.drawn.append(found)
         return found
 
     def end(self) -> list[Drawn]:
         """The generators that the captured work draws from."""
-        drawn, self.drawn = self.drawn, None
+        drawn, self.drawn, self.memory = self.drawn, None, None
         for one in drawn:
             one.end()
-        return [one for one in drawn if one.memory is not None]
+        return [one for one in drawn if one.is_used]
 
 
 captures = Captures()
