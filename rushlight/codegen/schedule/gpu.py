@@ -238,16 +238,24 @@ def moved(target: Memory, out: int, widens: bool) -> Launch:
     """The tensor at number `out` copied to the dense one behind it in single precision, or back."""
     sizes, strides = target.sizes, target.strides
     rank, params = len(sizes), (*sizes, *strides)
-    if strides == dense(sizes):
-        rank, params = 0, ()
     numbers = (out, out + 1) if widens else (out + 1, out)
+    if strides == dense(sizes):      # a pointwise kernel, which has variants for vectors
+        codes = (target.code, "f32") if widens else ("f32", target.code)
+        count, steps = product(sizes), [SIZE[code] for code in codes]
+        given = (count, *steps, *[count * step for step in steps])
+        return Launch(("gpu moved", codes), lambda: moved_in_vectors(codes), numbers, given, 1, 1)
     key = ("gpu moved", target.code, rank, widens)
     return Launch(key, lambda: moved_nest(target.code, rank, widens), numbers, params, product(target.sizes), 1)
 
 
+def moved_in_vectors(codes: tuple[str, str]) -> Nest:
+    return pointwise_nest("widen" if codes[1] == "f32" else "narrow", codes[:1], codes[1:],
+                          [cast(arg(0, codes[0]), codes[1])])  # fmt: skip
+
+
 def moved_nest(code: str, rank: int, widens: bool) -> Nest:
     sizes, strides = names("n", rank), names("s", rank)
-    place = locate(var("i"), sizes, strides) if rank else var("i")      # 0: without gaps
+    place = locate(var("i"), sizes, strides) if rank else ZERO
     if widens:
         store, codes = Store(1, var("i"), cast(load(0, place, code), "f32")), (code, "f32")
     else:
