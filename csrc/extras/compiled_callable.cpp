@@ -4,6 +4,7 @@
 // that ended a graph early returns a TailCall: what is to be called next, from here, so that loops do not pile up
 // frames. Everything holds the interpreter lock.
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "boundary.h"
@@ -12,12 +13,24 @@
 
 #include <structmember.h>
 
+#if PY_VERSION_HEX >= 0x030d0000      // exported still, but for its own modules only
+extern "C" int _PyTraceback_Add(const char* function, const char* file, int line);
+#endif
+
 namespace rl {
 
 namespace {
 
+// A function that only calls a graph, and returns one of its results, is left out where the guards know the inputs.
+struct Direct {
+  Ref graph;                 // called with the list of its inputs; null: there is none
+  std::vector<int> inputs;   // each a node of the guards, or ~k for the local k
+  Py_ssize_t result = 0;
+};
+
 struct Entry {
   Ref tree, function;
+  std::shared_ptr<const Direct> direct;
 };
 
 struct Compiled {
@@ -166,14 +179,47 @@ PyObject* with_cells(PyObject* function, PyObject* cells) {
   return copy.release();
 }
 
-// The function that serves these locals; null without an exception: the original does. A new reference.
-PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
+// The inputs of an entry's graph, right after its guards were asked; null where they do not know one of them.
+PyObject* known_inputs(const Entry& entry, PyObject* const* flat) {
+  const std::vector<int>& places = entry.direct->inputs;
+  Ref list(PyList_New(static_cast<Py_ssize_t>(places.size())));
+  for (size_t i = 0; list && i < places.size(); i++) {
+    PyObject* value = places[i] < 0 ? flat[~places[i]] : guard_value(entry.tree.p, places[i]);
+    if (!value) return nullptr;
+    PyList_SET_ITEM(list.p, i, Py_NewRef(value));
+  }
+  return list ? list.release() : (PyErr_Clear(), nullptr);
+}
+
+// What an entry's function would return, and where it stands in tracebacks.
+PyObject* call_graph(const Direct& direct, PyObject* list, PyObject* function) {
+  Ref results(PyObject_Vectorcall(direct.graph.p, &list, 1, nullptr));
+  if (results) return PySequence_GetItem(results.p, direct.result);
+  auto* code = reinterpret_cast<PyCodeObject*>(reinterpret_cast<PyFunctionObject*>(function)->func_code);
+  _PyTraceback_Add(PyUnicode_AsUTF8(code->co_name), PyUnicode_AsUTF8(code->co_filename), code->co_firstlineno);
+  return nullptr;
+}
+
+// Where the function that was found need not run: its graph, and the list of inputs.
+struct Found {
+  Ref list;
+  std::shared_ptr<const Direct> direct;
+};
+
+// The function that serves these locals; null without an exception: the original does. A new reference. `found`, where
+// it is not null, gets what may run instead.
+PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObject* cells, Found* found) {
   auto* f = reinterpret_cast<PyFunctionObject*>(c->function);
   for (size_t i = 0; i < c->entries->size(); i++) {
     Ref tree = Ref::borrow((*c->entries)[i].tree.p), function = Ref::borrow((*c->entries)[i].function.p);
     bool is_taken = skips_guards && c->entries->size() == 1;
-    if (!is_taken && !guards_hold(tree.p, flat, count, f->func_globals, cells ? cells : f->func_closure))
+    bool known = false;
+    if (!is_taken && !guards_hold(tree.p, flat, count, f->func_globals, cells ? cells : f->func_closure, &known))
       continue;
+    if (found && known && i < c->entries->size() && (*c->entries)[i].tree.p == tree.p && (*c->entries)[i].direct) {
+      found->list = Ref(known_inputs((*c->entries)[i], flat));
+      found->direct = (*c->entries)[i].direct;
+    }
     auto& entries = *c->entries;
     if (i && i < entries.size() && entries[i].function.p == function.p)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
@@ -195,7 +241,9 @@ PyObject* find_entry(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObj
 PyObject* run_flat(Compiled* c, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
   FrameScope scope;
   bool is_off = is_all_off();
-  Ref function(c->as_is || is_off ? nullptr : find_entry(c, flat, count, cells));
+  Found found;
+  Ref function(c->as_is || is_off ? nullptr : find_entry(c, flat, count, cells, &found));
+  if (function && found.list) return call_graph(*found.direct, found.list.p, function.p);
   if (function) return PyObject_Vectorcall(function.p, flat, static_cast<size_t>(count), nullptr);
   if (PyErr_Occurred()) return nullptr;
   Ref called(with_cells(c->function, cells));
@@ -274,6 +322,7 @@ int compiled_traverse(PyObject* self, visitproc visit, void* arg) {
     for (const Entry& e : *c->entries) {
       Py_VISIT(e.tree.p);
       Py_VISIT(e.function.p);
+      if (e.direct && e.direct.use_count() == 1) Py_VISIT(e.direct->graph.p);
     }
   return 0;
 }
@@ -315,12 +364,30 @@ PyObject* compiled_repr(PyObject* self) {
                               reinterpret_cast<PyFunctionObject*>(compiled(self)->function)->func_qualname);
 }
 
+// (graph, inputs, number of the result)
+std::shared_ptr<const Direct> read_direct(PyObject* given, Py_ssize_t locals) {
+  PyObject *graph, *inputs;
+  auto direct = std::make_shared<Direct>();
+  if (!PyArg_ParseTuple(given, "OO!n", &graph, &PyTuple_Type, &inputs, &direct->result)) return nullptr;
+  direct->graph = Ref::borrow(graph);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+    direct->inputs.push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(inputs, i))));
+    if (PyErr_Occurred()) return nullptr;
+    if (direct->inputs.back() < 0 && ~direct->inputs.back() >= locals)
+      return PyErr_SetString(PyExc_IndexError, "add_entry: no such local"), nullptr;
+  }
+  return direct;
+}
+
 PyObject* compiled_add_entry(PyObject* self, PyObject* args) {
-  PyObject *tree, *function;
-  if (!PyArg_ParseTuple(args, "OO!", &tree, &PyFunction_Type, &function)) return nullptr;
+  PyObject *tree, *function, *direct = Py_None;
+  if (!PyArg_ParseTuple(args, "OO!|O", &tree, &PyFunction_Type, &function, &direct)) return nullptr;
   if (!is_guard_tree(tree)) return PyErr_SetString(PyExc_TypeError, "add_entry: expected a GuardTree"), nullptr;
+  Entry entry{Ref::borrow(tree), Ref::borrow(function), nullptr};
+  if (direct != Py_None && !(entry.direct = read_direct(direct, PyTuple_GET_SIZE(compiled(self)->parameters))))
+    return nullptr;
   auto& entries = *compiled(self)->entries;
-  entries.insert(entries.begin(), Entry{Ref::borrow(tree), Ref::borrow(function)});
+  entries.insert(entries.begin(), std::move(entry));
   Py_RETURN_NONE;
 }
 
@@ -469,7 +536,7 @@ bool serves_function(PyObject* callable, PyObject* function) {
 bool is_as_it_is(PyObject* callable) { return compiled(callable)->as_is; }
 
 PyObject* find_for_frame(PyObject* callable, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {
-  return guarded<find_entry>(compiled(callable), flat, count, cells);
+  return guarded<find_entry>(compiled(callable), flat, count, cells, nullptr);
 }
 
 PyObject* run_for_frame(PyObject* found, PyObject* const* flat, Py_ssize_t count, PyObject* cells) {

@@ -13,105 +13,16 @@
 
 #include "boundary.h"
 #include "call.h"
-#include "dict_watch.h"
+#include "guard_tree.h"
 #include "tape.h"
 
 namespace rl {
 
 namespace {
 
-// ma_version_tag changes with every write to a dict. From 3.13 on an object's attributes are written without it, behind
-// the back of the dict that stands for them, and in 3.14 it is gone: there the interpreter tells of writes.
-#if PY_VERSION_HEX < 0x030d0000
-#define RUSHLIGHT_DICT_VERSIONS 1
-#endif
-
-enum class Read : uint8_t {
-  Local, Global, Cell, CellObject, Constant, Attribute, DictOf, Item, TypeOf, DictKey, Length, Shape, Stride, Offset,
-  ClassAttribute, DictItem, State
-};
-const char* const kReads[] = {"local",   "global",   "cell",   "cell object", "constant", "attribute", "dict of",
-                              "item",    "type of",  "key",    "length",      "shape",    "stride",    "offset",
-                              "class attribute", "dict item", "state"};
-
-enum class Test : uint8_t {
-  Type, Is, IsWeak, Equals, Tensor, Length, Keys, HasKey, LacksKey, HasAttr, LacksAttr, Predicate, Modes
-};
-const char* const kTests[] = {"type",    "is",        "is weakly",    "equals",          "tensor",    "length", "keys",
-                              "has key", "lacks key", "has attribute", "lacks attribute", "predicate", "modes"};
-
-// What is relied upon of a tensor; -1 where anything goes.
-struct Layout {
-  DType dtype;
-  Device device;
-  int8_t requires_grad, is_leaf, is_contiguous, is_inference, is_view;
-  bool is_exact = false;               // every size and stride counts
-  uint8_t ndim = 0;
-  std::vector<int64_t> extents;        // sizes, then strides
-};
-
-struct ModeWords {
-  bool grad, inference, saved_hooks;
-  uint32_t keys, excluded;
-  uint64_t defaults;
-  bool operator==(const ModeWords& o) const {
-    return grad == o.grad && inference == o.inference && saved_hooks == o.saved_hooks && keys == o.keys &&
-           excluded == o.excluded && defaults == o.defaults;
-  }
-};
-
-struct Check {
-  Test test;
-  Ref value;               // what is compared with
-  Ref slow;                // modes: asked when mixed precision is on
-  Py_ssize_t number = 0;
-  Layout layout;
-  ModeWords words;
-  mutable PyObject* seen_dict = nullptr;      // of a dict: held at that version; compared, never followed
-  mutable uint64_t seen_version = 0;
-};
-
-struct GuardNode {
-  int parent;
-  Read read;
-  Ref key;                 // name, key or object
-  Py_hash_t hash = -1;
-  Py_ssize_t number = 0;   // index
-  std::vector<Check> checks;
-  int slot = -1;           // kept for the relations at the end
-  PyObject* seen_dict = nullptr;      // compared, never followed
-  uint64_t seen_version = 0;
-  PyObject* seen_value = nullptr;     // valid while the dict has that version
-};
-
-enum class Relation : uint8_t { Same, Distinct, Symbolic };
-
-struct Related {
-  Relation relation;
-  std::vector<int> slots;
-  Ref function;
-};
-
-// The list for the next time. Pointers are compared, and followed only behind a step that shows them to be alive: they
-// hang on dicts that were not written to, below objects that the call itself brought.
-enum class Step : uint8_t { Walk, Pin, Version, Instance, Type, Layout, Check };
-struct Settled {
-  Step step;
-  int node;
-  PyObject* object;
-  uint64_t expected;
-};
-
-struct GuardTree {
-  PyObject_HEAD
-  std::vector<Settled>* settled;
-  std::vector<PyObject*>* stable;      // by node: the value it had, where the list shows that it still has it
-  Reliance* reliance;                  // dicts that the list needs unwritten, where they have no versions
-  int patience;                        // lists that were made in vain cost it
-  std::vector<GuardNode>* nodes;
-  std::vector<Related>* related;
-  int slots;
-};
+using guarding::Check, guarding::GuardNode, guarding::GuardTree, guarding::kReads, guarding::kTests, guarding::Layout,
+    guarding::ModeWords, guarding::Read, guarding::Related, guarding::Relation, guarding::Settled, guarding::Step,
+    guarding::Test;
 
 PyTypeObject* GuardTreeType;
 PyObject* same_value;      // guards.same_value, set once by Python
@@ -468,11 +379,35 @@ struct Settler {
   }
 };
 
+bool is_quiet(const Check& c) {
+  if (c.test == Test::Equals) return is_unchanging(c.value.p);
+  return c.test == Test::Type || c.test == Test::Is || c.test == Test::IsWeak || c.test == Test::Tensor ||
+         c.test == Test::Modes;
+}
+
+bool is_quiet(const GuardNode& n, PyObject* value) {
+  if (n.read != Read::State && !runs_no_code(n.read)) return false;
+  if (n.read == Read::Item && n.key && !is_unchanging(n.key.p)) return false;
+  return std::all_of(n.checks.begin(), n.checks.end(), [&](const Check& c) {
+    return is_quiet(c) || (c.test == Test::Length && on_keys(c, value) && n.is_same);
+  });
+}
+
+bool is_quiet(const GuardTree* t, const Value* values) {
+  for (const Settled& s : *t->settled) {
+    if (s.step == Step::Walk && !is_quiet((*t->nodes)[s.node], values[s.node])) return false;
+    if (s.step == Step::Check && !is_quiet(*reinterpret_cast<const Check*>(s.expected))) return false;
+  }
+  return std::none_of(t->related->begin(), t->related->end(),
+                      [](const Related& r) { return r.relation == Relation::Symbolic; });
+}
+
 void settle(GuardTree* tree, const Value* values) {
   if (tree->patience <= 0) return;
   tree->patience--;
   tree->reliance->clear();
   Settler{tree, values, {}, {}}.run();
+  tree->is_quiet = is_quiet(tree, values);
 }
 
 PyObject* instance_dict(PyObject* o) {      // borrowed
@@ -532,10 +467,18 @@ bool still_holds(GuardTree* t, PyObject* const* locals, Py_ssize_t count, PyObje
 
 bool is_guard_tree(PyObject* o) { return Py_TYPE(o) == GuardTreeType; }
 
-bool guards_hold(PyObject* tree, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells) {
+PyObject* guard_value(PyObject* tree, int node) {
+  auto& stable = *reinterpret_cast<GuardTree*>(tree)->stable;
+  return node >= 0 && static_cast<size_t>(node) < stable.size() ? stable[node] : nullptr;
+}
+
+bool guards_hold(PyObject* tree, PyObject* const* locals, Py_ssize_t count, PyObject* globals, PyObject* cells,
+                 bool* known) {
   auto* t = reinterpret_cast<GuardTree*>(tree);
+  if (known) *known = false;
   if (!t->settled->empty() && !t->reliance->is_broken && still_holds(t, locals, count, globals, cells)) {
     t->patience = kPatience;
+    if (known) *known = t->is_quiet;
     return true;
   }
   std::vector<GuardNode>& nodes = *t->nodes;
@@ -685,8 +628,12 @@ PyObject* tree_new(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!read_node(PyList_GET_ITEM(nodes, i), *tree->nodes)) return nullptr;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(related); i++)
     if (!read_relation(PyList_GET_ITEM(related, i), tree)) return nullptr;
-  for (const GuardNode& n : *tree->nodes)
+  for (GuardNode& n : *tree->nodes) {
     if (n.slot >= slots) return PyErr_SetString(PyExc_ValueError, "GuardTree: no such slot"), nullptr;
+    const GuardNode* parent = n.parent < 0 ? nullptr : &(*tree->nodes)[n.parent];
+    n.is_same = n.read == Read::Constant || (n.read == Read::Item && parent && parent->read == Read::Constant &&
+                                             PyTuple_CheckExact(parent->key.p));
+  }
   return result.release();
 }
 

@@ -30,6 +30,7 @@ from ..loops.record import Record
 from ..nn import Module, Parameter
 from . import counting, marks, stored_frames
 from .breaks import BreakAt, GraphBreak, Refused
+from .direct import direct_call
 from .guards import GuardTree
 from .sources import Local, Source
 from .tracing import without_saving_hooks
@@ -281,7 +282,7 @@ class Conversion:
             captured.checked.distrust = functools.partial(self._distrust, compiled)
         if is_kept:
             self.trees.append(tree)
-            compiled.add_entry(tree.native, completed)
+            compiled.add_entry(tree.native, completed, direct_call(captured.emitter, tree))
         stop = captured.break_at
         counting.count(None if stop is None else stop.reason, None if captured.graph is None else captured.num_ops)
         if place is not None:
@@ -304,7 +305,7 @@ class Conversion:
             return None
         completed = self._completed(found.emitter, found.break_at, function)
         self.trees.append(found.tree)
-        compiled.add_entry(found.tree.native, completed)
+        compiled.add_entry(found.tree.native, completed, direct_call(found.emitter, found.tree))
         counting.count(None if found.break_at is None else found.break_at.reason, found.num_ops)
         return completed
 

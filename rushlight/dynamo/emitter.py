@@ -37,6 +37,7 @@ class Emitter:
         self.instructions: list[Instruction] = []
         self.positions: Positions = Positions(code.co_firstlineno)    # of what is written from now on
         self.handler: Handler | None = None
+        self.graph_call: tuple[Any, tuple[Source, ...]] | None = None      # a graph that is called, and with what
         self._held: dict[int, tuple[str, Any]] = {}
         self._shared: dict[Source, str] = {}      # locals that hold what several paths start with
         self._fresh = 0
@@ -195,6 +196,7 @@ class Emitter:
         for source in inputs:
             load(source)
         if getattr(compiled, "_boxed_call", False):
+            self.graph_call = compiled, tuple(inputs)
             self.build_list(len(inputs))
             self.call(1)
         else:

@@ -349,7 +349,8 @@ class GuardTree:
     def __init__(self, guards: Sequence[Guard], parameters: Sequence[str], freevars: Sequence[str] = ()) -> None:
         self.guards = [_weakened(guard) for guard in {guard.key: guard for guard in guards}.values()]
         self.parameters, self.freevars = tuple(parameters), tuple(freevars)
-        self.native = _Builder(self).tree()
+        builder = _Builder(self)
+        self.native, self.places = builder.tree(), builder.places      # and its nodes, by their sources
 
     def check(self, locals: Sequence[Any], globals: dict[str, Any], cells: Sequence[CellType] = ()) -> bool:
         """Whether all guards hold."""

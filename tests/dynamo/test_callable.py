@@ -1,11 +1,14 @@
 """Compiled callables: called as the function is, compiled as often as needed, the original wherever that is right."""
 
 import copy
+import gc
 import inspect
 import os
 import pickle
+import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -441,3 +444,86 @@ def test_children_use_and_add_to_what_is_compiled():
         finally:
             os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+class TestGraphsCalledWithoutTheirFunction:
+    """Where a compiled function only calls its graph, calls go there with what its guards looked up."""
+
+    @staticmethod
+    def taken(compiled: Any, *args: Any) -> bool:
+        """Whether a call enters no Python frame of the function."""
+        entered: list[Any] = []
+        code = getattr(compiled, "__func__", compiled).entries()[0][1].__code__
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None)
+        try:
+            compiled(*args)
+        finally:
+            sys.setprofile(before)
+        return code not in entered
+
+    def test_changes_of_a_module_are_seen(self) -> None:
+        model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)).eval()
+        run, x = torch.compile(model.forward, fullgraph=True), torch.randn(5, 4)
+        for _ in range(3):
+            torch.testing.assert_close(run(x), model(x))
+        assert self.taken(run, x)
+        with torch.no_grad():
+            model[0].weight.mul_(-2)
+            torch.testing.assert_close(run(x), model(x))
+        model[0].weight = nn.Parameter(torch.randn(3, 4))
+        gc.collect()
+        torch.testing.assert_close(run(x), model(x))
+        model[2] = nn.Linear(3, 2)
+        gc.collect()
+        torch.testing.assert_close(run(x), model(x))
+        model[2].bias.data = torch.randn(2)
+        torch.testing.assert_close(run(x), model(x))
+        model[1].register_forward_hook(lambda module, args, result: result + 1)
+        torch.testing.assert_close(run(x), model(x))
+        run(x).sum().backward()
+        assert model[0].weight.grad is not None
+
+    def test_functions_that_do_more_run(self) -> None:
+        kept: dict[str, Any] = {"x": None}
+
+        def two(x: Any) -> Any:
+            return x + 1, x * 2
+
+        def writes(x: Any) -> Any:
+            kept["x"] = x
+            return x + 1
+
+        def last(x: Any) -> Any:
+            y = x.relu()
+            return y.sum() * 2
+
+        x = torch.randn(3)
+        for function, is_taken in ((two, False), (writes, False), (last, True)):
+            run = torch.compile(function, fullgraph=True)
+            for _ in range(3):
+                torch.testing.assert_close(run(x), function(x))
+            assert self.taken(run, x) == is_taken, function.__name__
+        assert kept["x"] is x
+
+    def test_errors_name_the_function(self) -> None:
+        def pick_rows(table: Any, index: Any) -> Any:
+            return table[index] * 2
+
+        run, table = torch.compile(pick_rows, fullgraph=True), torch.randn(4, 3)
+        for _ in range(3):
+            run(table, torch.tensor([0, 3]))
+        assert self.taken(run, table, torch.tensor([0, 3]))
+        with pytest.raises(IndexError) as caught:
+            run(table, torch.tensor([0, 4]))
+        assert "pick_rows" in [entry.name for entry in caught.traceback]
+
+    def test_wrong_entries_are_refused(self) -> None:
+        run = torch.compile(lambda x: x + 1, fullgraph=True)
+        run(torch.ones(2))
+        guards, function = run.entries()[0]
+        for direct in ((1, 2), (len, [0], 0), (len, ("a",), 0)):
+            with pytest.raises(TypeError):
+                run.add_entry(guards, function, direct)
+        with pytest.raises(IndexError):
+            run.add_entry(guards, function, (len, (~5,), 0))
