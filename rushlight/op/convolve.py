@@ -399,7 +399,8 @@ def walk_steps(
         step = depthwise_step(code, walk, weights, bias, finished)
         if step is not None:
             return [step], 0
-    if suits_tiles(code, walk) if form is None else form == "tiles" and fits_tiles(code, walk):
+    packed = _wanted.packed or _wanted.large
+    if suits_tiles(code, walk, packed) if form is None else form == "tiles" and fits_tiles(code, walk):
         large = _wanted.large and large_pays(code, walk)
         return tile_steps(walk, weights, bias, scratch, offset, finished, LARGE if large else SMALL)
     empty = not walk.rows

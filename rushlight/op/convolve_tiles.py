@@ -142,6 +142,8 @@ LEAST = 1 << 22          # multiply-adds from which the transforms pay
 MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
 FEW_WEIGHTS = 64         # pixels per channel from which transformed weights pay, where register tiles are wide
 LARGER = 0.95            # of the multiplications: from there on it pays to read half as many weights again
+MOST_LARGE = 1 << 18     # elements of the input up to which they do, where register tiles are wide
+FEWER = 0.6              # of a plain sum's multiplications: from there on tiles pay there, if weights are packed
 SLOWER = 0.02            # of the time that a further register tile takes more than the one before it
 # pixels from which the weight gradient is made in tiles: for fewer, plain sums are as fast, and closer
 MANY = 1024
@@ -157,13 +159,15 @@ def fits_tiles(code: str, walk: Walk, form: Form = SMALL) -> bool:
     return 4 * form.points * walk.channels * walk.outs <= MOST
 
 
-def suits_tiles(code: str, walk: Walk) -> bool:
-    """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of results."""
+def suits_tiles(code: str, walk: Walk, packed: bool = False) -> bool:
+    """Whether a (collapsed) walk is a 3x3 convolution that takes less time in tiles of results; `packed`: weights are
+    transformed once for many calls."""
     if not fits_tiles(code, walk) or min(walk.channels, walk.outs) < 16:
         return False
-    if tile_of(code).masked and walk.pixels < FEW_WEIGHTS * max(walk.channels, walk.outs):
-        return False
     _, h, w = walk.axes
+    if tile_of(code).masked and walk.pixels < FEW_WEIGHTS * max(walk.channels, walk.outs):
+        if not packed or products_in(SMALL, walk) > FEWER * 9 * walk.pixels * walk.outs:
+            return False
     padded = walk.images * ceil(h.count / HIGH) * ceil(w.count / WIDE) * HIGH * WIDE
     return walk.pixels * walk.outs * walk.rows >= LEAST and padded <= 2.5 * walk.pixels
 
@@ -186,15 +190,20 @@ def fullest_tile(outs: int, tiles: int) -> int:
     return min(tile_shapes(), key=lambda shape: multiplied(shape, outs, tiles))
 
 
-def large_pays(code: str, walk: Walk) -> bool:
-    """Whether tiles of 4x4 results take fewer multiplications than those of 2x4 for a walk that suits these."""
+def products_in(form: Form, walk: Walk) -> float:
+    """Multiplications for a channel of a walk in tiles."""
     _, h, w = walk.axes
+    tiles = walk.images * ceil(h.count / form.high) * ceil(w.count / WIDE)
+    return form.points * multiplied(fullest_tile(walk.outs, tiles), walk.outs, tiles)
 
-    def cost(form: Form) -> float:
-        tiles = walk.images * ceil(h.count / form.high) * ceil(w.count / WIDE)
-        return form.points * multiplied(fullest_tile(walk.outs, tiles), walk.outs, tiles)
 
-    return fits_tiles(code, walk, LARGE) and cost(LARGE) < LARGER * cost(SMALL)
+def large_pays(code: str, walk: Walk) -> bool:
+    """Whether tiles of 4x4 results take less time than those of 2x4 for a walk that suits these."""
+    if not fits_tiles(code, walk, LARGE):
+        return False
+    if tile_of(code).masked and walk.pixels * max(walk.channels, walk.outs) > MOST_LARGE:
+        return False
+    return products_in(LARGE, walk) < LARGER * products_in(SMALL, walk)
 
 
 def tile_steps(
