@@ -33,8 +33,10 @@ def aten_overload(name: str, label: str) -> AtenOverload | None:
     return None if packet is None else overload_of(packet, label)
 
 
-def aten_call(overload: Any, bound: Sequence[Any]) -> tuple[AtenOverload, tuple, dict[str, Any]] | None:
-    """What PyTorch would record of a call of ours: its overload and the arguments as its graphs have them."""
+def aten_call(overload: Any, bound: Sequence[Any], without: Sequence[str] = ()
+              ) -> tuple[AtenOverload, tuple, dict[str, Any]] | None:  # fmt: skip
+    """What PyTorch would record of a call of ours: its overload and the arguments as its graphs have them. Overloads
+    `without` names are passed over."""
     name = _NAMED_OTHERWISE.get(overload.name, overload.name)
     given = {p.name: (v, p) for p, v in zip(overload.definition.spec.params, bound, strict=True)}
     if name == "sub" and len(bound) >= 2 and not isinstance(bound[0], Tensor):
@@ -49,6 +51,8 @@ def aten_call(overload: Any, bound: Sequence[Any]) -> tuple[AtenOverload, tuple,
         result = _fitted(schema, given)
         if result is not None:
             found = _target(name, schema.overload_name or "default")
+            if str(found) in without:
+                continue
             return None if found is None else (found, *result)
     return None
 

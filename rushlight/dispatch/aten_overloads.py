@@ -121,6 +121,11 @@ def schemas_of(name: str) -> tuple[AtenSchema, ...]:
     )
 
 
+def all_schemas() -> list[AtenSchema]:
+    """Every signature that is known."""
+    return [schema for name in _texts() for schema in schemas_of(name)]
+
+
 class AtenOverload:
     """One overload of an ATen op under PyTorch's name for it. It equals the overload of ours that it stands for."""
 

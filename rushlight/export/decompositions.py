@@ -14,16 +14,15 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._decomp.core import decomposed_names, inner_rule, rule_of
 from .._higher_order_ops.core import HigherOrderOp
 from ..autograd.grad_mode import no_grad
-from ..base.shape import contiguous_format
 from ..dispatch.aten_calls import aten_overload
 from ..dispatch.aten_overloads import AtenOverload
 from ..fake import FakeTensorMode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
-from ..op import find_op
 from ..symbols import symbolic_math
 from .functional import Functional
 from .graph_signature import (
@@ -42,12 +41,17 @@ from .values import argument_of, note_numbers
 def decomposed(program: Any, table: Mapping[Any, Callable] | None = None,
                rule_of: Callable[[Any], Callable | None] | None = None,
                keeps: Callable[[Any], bool] = lambda overload: False) -> Any:  # fmt: skip
-    """The program by the rules of a table (or those that `rule_of` has for overloads), without writes. Overloads of
-    ours that `keeps` is true of stay as they are."""
-    if rule_of is None:
-        rules = {_key(op): rule for op, rule in (table or {}).items()}
-        return _Decompose(program, lambda target: rules.get(_key(target)), keeps).run()
-    return _Decompose(program, rule_of, keeps).run()
+    """The program by the rules of a table (or those that `rule_of` has for calls), without writes. Overloads of ours
+    that `keeps` is true of stay as they are."""
+    if rule_of is not None:
+        return _Decompose(program, rule_of, keeps).run()
+    rules = {_key(op): rule for op, rule in (table or {}).items()}
+
+    def found(target: Any) -> Callable | None:
+        rule = rules.get(_key(target))
+        return inner_rule(target) if rule is None and rules else rule
+
+    return _Decompose(program, found, keeps).run()
 
 
 class _Decompose:
@@ -198,108 +202,10 @@ class CustomDecompTable(dict):
 def default_table() -> CustomDecompTable:
     """Composites as core ATen ops. A copy: entries may be deleted."""
     found = CustomDecompTable()
-    for name, rule in RULES.items():
+    for name in decomposed_names():
         op, _, label = name.partition(".")
-        overload = aten_overload(op, label or "default")
+        overload = aten_overload(op, label)
         if overload is not None:
-            found[overload] = rule
+            found[overload] = rule_of(name)
     return found
-
-
-def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    transposed = weight.permute([1, 0])
-    rows = input.reshape([-1, input.shape[-1]]) if input.ndim != 2 else input
-    result = find_op("mm")(rows, transposed) if bias is None else find_op("addmm")(bias, rows, transposed)
-    return result if input.ndim == 2 else result.view([*input.shape[:-1], weight.shape[0]])
-
-
-def _matmul(a: Any, b: Any) -> Any:
-    if a.ndim == 2 and b.ndim == 2:
-        return find_op("mm")(a, b)
-    if a.ndim == 3 and b.ndim == 3 and a.shape[0] == b.shape[0]:
-        return find_op("bmm")(a, b)
-    if a.ndim < 2 or b.ndim < 2:
-        return NotImplemented
-    if b.ndim == 2:
-        return find_op("mm")(a.reshape([-1, a.shape[-1]]), b).view([*a.shape[:-1], b.shape[-1]])
-    pairs = zip(_padded(a.shape[:-2], b.ndim - 2), _padded(b.shape[:-2], a.ndim - 2), strict=True)
-    batch = [n if isinstance(m, int) and m == 1 else m for m, n in pairs]
-    left = a.expand([*batch, *a.shape[-2:]]).reshape([-1, *a.shape[-2:]])
-    right = b.expand([*batch, *b.shape[-2:]]).reshape([-1, *b.shape[-2:]])
-    return find_op("bmm")(left, right).view([*batch, a.shape[-2], b.shape[-1]])
-
-
-def _padded(sizes: Any, count: int) -> list[Any]:
-    return [*[1] * (count - len(sizes)), *sizes]
-
-
-def _convolution(dims: int) -> Callable:
-    def rule(input: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,), dilation: Any = (1,),
-             groups: int = 1) -> Any:  # fmt: skip
-        def full(x: Any) -> list[int]:
-            return list(x) * dims if len(x) == 1 else list(x)
-
-        if input.ndim != dims + 2:
-            return NotImplemented
-        return find_op("convolution")(
-            input, weight, bias, full(stride), full(padding), full(dilation), False, [0] * dims, groups
-        )
-
-    return rule
-
-
-def _batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float,
-                cudnn_enabled: bool = False) -> Any:  # fmt: skip
-    if training or mean is None:
-        return NotImplemented
-    return find_op("_native_batch_norm_legit_no_training")(input, weight, bias, mean, var, momentum, eps)[0]
-
-
-def _layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
-                cudnn_enable: bool = True) -> Any:  # fmt: skip
-    return find_op("native_layer_norm")(input, normalized_shape, weight, bias, eps)[0]
-
-
-def _softmax(name: str) -> Callable:
-    def rule(input: Any, dim: int, dtype: Any = None) -> Any:
-        return find_op(name)(input if dtype is None else input.to(dtype), dim, False)
-
-    return rule
-
-
-def _flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    if not input.ndim:
-        return input.view([1])
-    first, last = start_dim % input.ndim, end_dim % input.ndim
-    joined = functools.reduce(operator.mul, input.shape[first : last + 1], 1)
-    return input.reshape([*input.shape[:first], joined, *input.shape[last + 1 :]])
-
-
-def _transpose(input: Any, dim0: int, dim1: int) -> Any:
-    if not input.ndim:
-        return NotImplemented
-    order = list(range(input.ndim))
-    order[dim0], order[dim1] = order[dim1], order[dim0]
-    return input.permute(order)
-
-
-def _dropout(input: Any, p: float, train: bool) -> Any:
-    return NotImplemented if train and p else input.clone()
-
-
-def _max_pool2d(input: Any, *args: Any) -> Any:
-    return find_op("max_pool2d_with_indices")(input, *args)[0]
-
-
-RULES: dict[str, Callable] = {
-    "linear": _linear, "matmul": _matmul, "conv1d": _convolution(1), "conv2d": _convolution(2),
-    "conv3d": _convolution(3), "batch_norm": _batch_norm, "layer_norm": _layer_norm,
-    "softmax.int": _softmax("_softmax"), "log_softmax.int": _softmax("_log_softmax"),
-    "flatten.using_ints": _flatten, "transpose.int": _transpose,
-    "dropout": _dropout, "max_pool2d": _max_pool2d,
-    "t": lambda x: x.permute([1, 0]) if x.ndim == 2 else NotImplemented,
-    "contiguous": lambda x, memory_format=None: x.clone(memory_format=memory_format or contiguous_format),
-    "chunk": lambda x, chunks, dim=0: x.split(-(-x.shape[dim] // chunks), dim),
-    "stack": lambda xs, dim=0: find_op("cat")([x.unsqueeze(dim) for x in xs], dim),
-}  # fmt: skip
 

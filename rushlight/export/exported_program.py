@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._C import Tensor
+from .._decomp.core import core_rule
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..nn import Module, Parameter
@@ -181,7 +182,7 @@ class ExportedProgram:
         """The program without writes, its ops replaced by those of the table (default: `default_decompositions()`)."""
         if decompose_custom_triton_ops:
             raise NotImplementedError("run_decompositions: there are no Triton ops here to decompose")
-        return decomposed(self, default_decompositions() if decomp_table is None else decomp_table)
+        return decomposed(self, rule_of=core_rule) if decomp_table is None else decomposed(self, decomp_table)
 
     # --- copies and checks --------------------------------------------------------------------------------------------
 

@@ -72,6 +72,8 @@ class Functional:
         now, kw = map_aggregate((args, kwargs), lambda a: self.current(a) if isinstance(a, Tensor) else a)
         if target.inplace:
             return self.write(target, args, now, kw)
+        if target._opname == "batch_norm" and now[5] and now[3] is not None:
+            return self.batch_norm(args, now)
         result = self.run(target, now, kw)
         if _is_view(target) and args and isinstance(args[0], Tensor):
             self.note_view(target, args, kwargs, result)
@@ -93,16 +95,26 @@ class Functional:
             self.kept.append(t)
             self.seen[id(t)] = _Seen(base.memory, (*base.views, step), base.memory.version)
 
+    def batch_norm(self, args: tuple, now: tuple) -> Tensor:
+        """The norm of a batch, which changes the running statistics too."""
+        result, _, _, *running = find_op("_native_batch_norm_legit_functional")(*now[:8])
+        for t, value in zip(args[3:5], running, strict=True):
+            self.assign(t, value)
+        self.own(result)
+        return result
+
     def write(self, target: Any, args: tuple, now: tuple, kwargs: dict[str, Any]) -> Any:
         """A write: its value becomes that of the memory it went to."""
-        written = args[0]
         result = self.functional_form(target, now, kwargs)
-        result = _like(result, now[0])
+        self.assign(args[0], _like(result, now[0]))
+        return args[0]
+
+    def assign(self, written: Tensor, value: Tensor) -> None:
+        """A tensor has another value from now on."""
         found = self.seen.get(id(written)) or self.own(written)
-        found.memory.value = self.put_back(found, result)
+        found.memory.value = self.put_back(found, value)
         found.memory.version += 1
-        found.value, found.version = result, found.memory.version
-        return written
+        found.value, found.version = value, found.memory.version
 
     def functional_form(self, target: Any, now: tuple, kwargs: dict[str, Any]) -> Tensor:
         name, label = target._opname.removesuffix("_"), target._overloadname

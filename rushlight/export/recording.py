@@ -21,8 +21,9 @@ from .._higher_order_ops.core import HigherOrderOp, apart, dispatching, settled
 from ..definitions.einsum import einsum
 from ..dispatch import autocast
 from ..dispatch.aten_calls import aten_call
+from ..dispatch.aten_overloads import schemas_of
 from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode
-from ..fake import FakeTensor
+from ..fake import DataDependentOutputException, FakeTensor
 from ..fx.experimental.proxy_tensor import PythonKeyTracer
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
@@ -201,9 +202,10 @@ class Recorder:
                 result = composed(self.node, *bound)
             if result is not NotImplemented:
                 return result
-        answer = aten_call(overload, bound)
-        if answer is None or str(answer[0]) in self.within:      # PyTorch's name for what its own rule is made of
-            result = self.by_rule(overload, tuple(bound), {})
+        answer = aten_call(overload, bound, without=self.within)      # a rule may call what it is for: not by itself
+        if answer is None:
+            is_known = schemas_of(overload.name) or str(overload) in self.within
+            result = NotImplemented if is_known else self.by_rule(overload, tuple(bound), {})
             if result is not NotImplemented:
                 return result
             if overload.definition.is_composite:
@@ -214,16 +216,41 @@ class Recorder:
         return self.node(answer, lambda: func(*args, **kwargs)) if result is NotImplemented else result
 
     def by_rule(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """What the rule for an overload computes; NotImplemented where there is none."""
+        """What the rule for an overload computes; NotImplemented where there is none, or where its graph would write:
+        such ops stay whole."""
         rule = self.rules(target)
         if rule is None:
             return NotImplemented
+        last = next(reversed(self.tracer.graph.nodes), None)
+        given: list[tuple[Tensor, Proxy]] = []
+        map_aggregate((args, kwargs), lambda t: given.append((t, self.tracer.proxy_of(t)))
+                      if isinstance(t, Tensor) else None)  # fmt: skip
         self.within.append(str(target))
         try:
             with self.calls:
-                return rule(*args, **kwargs)
+                result = rule(*args, **kwargs)
+        except (NotImplementedError, DataDependentOutputException):
+            result = NotImplemented
         finally:
             self.within.pop()
+        added = self.added_since(last)
+        if result is NotImplemented or any(getattr(n.target, "inplace", False) for n in added):
+            for node in reversed(added):
+                self.tracer.graph.erase_node(node)
+            for t, proxy in given:          # a view of the whole is the tensor itself, and was seen as what is erased
+                self.tracer.track(t, proxy)
+            return NotImplemented
+        return result
+
+    def added_since(self, last: Node | None) -> list[Node]:
+        """The calls recorded after a node."""
+        found = []
+        for node in reversed(self.tracer.graph.nodes):
+            if node is last:
+                break
+            if node.op == "call_function":
+                found.append(node)
+        return found[::-1]
 
     def reached(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call below the program's own."""
