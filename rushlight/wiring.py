@@ -15,6 +15,7 @@ late.provide({
     "Parameter": "nn.parameter:Parameter",                           # pickled parameters
     "is_compiling": "compiler:is_compiling",                         # what libraries ask of _utils
     "higher-order ops": "_higher_order_ops.core:REGISTRY",           # ops.higher_order
+    "autocast region": "amp.autocast_mode:autocast",                 # ops.higher_order.wrap_with_autocast
     "compile calls": "_dynamo.eval_frame:compile_calls",             # Module.compile
     "compile_callable": "aot.backends:compile_callable",             # what compile() does with a function
     "compile report": "dynamo.report:Report",                        # _dynamo.explain

@@ -8,5 +8,7 @@ from .cond import cond
 from .core import HigherOrderOp, NotRecordable
 from .scan import map, scan  # noqa: A004 - PyTorch's name
 from .while_loop import while_loop
+from .wrap import wrap_with_autocast, wrap_with_set_grad_enabled
 
-__all__ = ["HigherOrderOp", "NotRecordable", "associative_scan", "cond", "map", "scan", "while_loop"]
+__all__ = ["HigherOrderOp", "NotRecordable", "associative_scan", "cond", "map", "scan", "while_loop",
+           "wrap_with_autocast", "wrap_with_set_grad_enabled"]  # fmt: skip

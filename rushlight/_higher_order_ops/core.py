@@ -82,7 +82,8 @@ class HigherOrderOp:
             return tuple(self.run(*arguments))
         if levels.state.stack:
             raise NotRecordable(f"{self.name}: a call inside of a function transform cannot be recorded")
-        if _C.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        is_taped = mode is None or mode.records_gradients
+        if is_taped and _C.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return tuple(self.differentiated(arguments))
         if mode is not None:
             return tuple(mode.record_higher_order(self, arguments))

@@ -67,6 +67,7 @@ _INTERPRETED = tuple(
         "nn" + os.sep, "autograd" + os.sep + "grad_mode.py", "amp" + os.sep, "distributions" + os.sep, "optim" + os.sep,
         "utils" + os.sep + "checkpoint.py", "func" + os.sep + "stateless.py",
         "ao" + os.sep, "utils" + os.sep + "_pytree.py", "_higher_order_ops" + os.sep + "associative_scan.py",
+        "_higher_order_ops" + os.sep + "wrap.py",
         "_dynamo" + os.sep + "decorators.py", os.path.join("distributed", "tensor", "_modules.py"),
         os.path.join("distributed", "tensor", "parallel", "style.py"), os.path.join("dynamo", "stand_ins.py"),
     )
@@ -415,10 +416,11 @@ class Machine(Operators):
             return natives.get_attributes(self, function, args)
         if arrays.is_numpy(function):
             return arrays.call(self, function, args, kwargs)
-        if natives.is_native(function):
-            return self.call_native(function, args, kwargs)
         found = on_class(kind, "__call__")
-        if isinstance(found, types.FunctionType):
+        is_python = isinstance(found, types.FunctionType)
+        if natives.is_native(function) and not (is_python and found.__code__.co_filename.startswith(_INTERPRETED)):
+            return self.call_native(function, args, kwargs)
+        if is_python:
             if found is Module.__call__:
                 return self.call_module(function, args, kwargs)
             return self.call(found, (function, *args), kwargs)

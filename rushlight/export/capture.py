@@ -15,7 +15,7 @@ from .._dynamo.exc import UserError
 from .._dynamo.external_utils import tracing
 from ..aot.module_state import ModuleState
 from ..aot.refused import NotCaptured, user_line
-from ..autograd.grad_mode import no_grad
+from ..autograd.grad_mode import is_grad_enabled
 from ..fake import DataDependentOutputException, FakeTensor, GuardOnDataDependentSymNode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
@@ -25,6 +25,7 @@ from ..symbols import symbolic_math
 from ..utils import _pytree as pytree
 from .dynamic_shapes import leaf_shapes, named_arguments
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .grad_regions import wrap_regions
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -86,7 +87,7 @@ class _Export:
         held = self.held_tensors()
         leaves = self.arguments()
         recorder = Recorder(self.tracer)
-        with self.sizes.mode, no_grad(), symbolic_math(), tracing(), module_stack(self.tracer, self.mod) as entered:
+        with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod) as entered:
             result = self.traced(recorder, held, leaves)
         self.sizes.mode.on_scalar = None      # it lives on, with the graph
         return self.program(result, entered)
@@ -173,6 +174,7 @@ class _Export:
         ranges = self.sizes.settle()
         graph.eliminate_dead_code()
         note_numbers(graph)
+        wrap_regions(self.tracer.root, graph, self.tracer.grad_modes, is_grad_enabled())
         constants = {path: t for path, (t, _) in self.tracer.constants.items()}
         at = next((i for i, s in enumerate(self.inputs) if s.kind is InputKind.USER_INPUT), len(self.inputs))
         self.inputs[at:at] = [

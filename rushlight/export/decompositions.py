@@ -16,7 +16,9 @@ from .. import _C
 from .._C import Tensor
 from .._decomp.core import decomposed_names, inner_rule, rule_of
 from .._higher_order_ops.core import HigherOrderOp
+from .._higher_order_ops.wrap import WrapWithSetGradEnabled
 from ..autograd.grad_mode import no_grad
+from ..base.shape import contiguous_format
 from ..dispatch.aten_calls import aten_overload
 from ..dispatch.aten_overloads import AtenOverload
 from ..fake import FakeTensorMode
@@ -24,7 +26,7 @@ from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..symbols import symbolic_math
-from .functional import Functional
+from .functional import Functional, is_view
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -93,20 +95,44 @@ class _Decompose:
             result.append((node, proxy.node, value))
         return result
 
-    def call(self, node: Node) -> None:
-        """One node of the program."""
+    def call(self, node: Node, owner: GraphModule | None = None) -> None:
+        """One node of the program, or of a region of it."""
         args, kwargs = map_aggregate((node.args, node.kwargs), lambda a: self.values[a] if isinstance(a, Node) else a)
         self.tracer.module_stack = node.meta.get("nn_module_stack") or {}
         self.tracer.line = node.meta.get("stack_trace")
         if node.op == "get_attr":
-            self.values[node] = functools.reduce(getattr, node.target.split("."), self.program.graph_module)
+            self.values[node] = functools.reduce(getattr, node.target.split("."), owner or self.program.graph_module)
+        elif isinstance(node.target, WrapWithSetGradEnabled):
+            self.values[node] = self.inlined(args[1], args[2:])
         elif isinstance(node.target, HigherOrderOp):
             given = map_aggregate(args, lambda a: self.functional.current(a) if isinstance(a, Tensor) else a)
             self.values[node] = node.target(*given)
         elif node.target is operator.getitem or not isinstance(node.target, (AtenOverload, _C.Overload)):
             self.values[node] = node.target(*args, **kwargs)
         else:
-            self.values[node] = self.functional.call(node.target, args, kwargs)
+            result = self.functional.call(node.target, args, kwargs)
+            self.values[node] = self.as_laid_out(result, node.meta.get("val"), node.target)
+
+    def as_laid_out(self, result: Any, known: Any, target: Any) -> Any:
+        """A result with the strides it has in the program, where views may rely on them."""
+        if not isinstance(result, Tensor) or not isinstance(known, Tensor) or is_view(target) or target.inplace:
+            return result
+        wanted, found = _steps(known), _steps(result)
+        if wanted is None or found is None or wanted == found or not known._is_dense():
+            return result
+        order = sorted(range(known.ndim), key=lambda d: (-known.stride(d), d))
+        laid = result.permute(order).clone(memory_format=contiguous_format)
+        laid = laid.permute([order.index(d) for d in range(known.ndim)])
+        self.functional.own(laid)
+        return laid
+
+    def inlined(self, region: GraphModule, given: tuple) -> tuple:
+        """The calls of a region that runs without gradients: a program without writes has none anyway."""
+        self.values.update(zip(region.graph.find_nodes(op="placeholder"), given, strict=True))
+        nodes = [n for n in region.graph.nodes if n.op not in ("placeholder", "output")]
+        for node in nodes:
+            self.call(node, region)
+        return tuple(self.values[n] if isinstance(n, Node) else n for n in region.graph.output_node().args[0])
 
     def finished(self, placeholders: list[Any]) -> Any:
         signature = self.program.graph_signature
@@ -152,6 +178,14 @@ class _Decompose:
             result = self.tracer.sizes.proxy(value)
             return getattr(result, "node", result)
         return value
+
+
+def _steps(t: Tensor) -> list[int] | None:
+    """Strides of the dims that have any; None where sizes vary."""
+    pairs = list(zip(t.shape, t.stride(), strict=True))
+    if any(not isinstance(n, int) for pair in pairs for n in pair):
+        return None
+    return [step for size, step in pairs if size > 1] if all(size for size, _ in pairs) else None
 
 
 def _mode_of(program: Any) -> FakeTensorMode:

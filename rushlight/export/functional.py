@@ -75,7 +75,7 @@ class Functional:
         if target._opname == "batch_norm" and now[5] and now[3] is not None:
             return self.batch_norm(args, now)
         result = self.run(target, now, kw)
-        if _is_view(target) and args and isinstance(args[0], Tensor):
+        if is_view(target) and args and isinstance(args[0], Tensor):
             self.note_view(target, args, kwargs, result)
         else:
             for t in [result] if isinstance(result, Tensor) else result if isinstance(result, (tuple, list)) else ():
@@ -169,7 +169,8 @@ _VIEWS_BY_NAME = frozenset(
 )  # fmt: skip
 
 
-def _is_view(target: Any) -> bool:
+def is_view(target: Any) -> bool:
+    """Whether a call gives another look at its argument."""
     if isinstance(target, AtenOverload):
         return target.is_view or target._opname in _VIEWS_BY_NAME
     return isinstance(target, _C.Overload) and (target.is_view or target._opname in _VIEWS_BY_NAME)

@@ -14,6 +14,8 @@ from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._higher_order_ops import HigherOrderOp
+from .._higher_order_ops.core import REGISTRY
 from ..base.assertions import _assert_scalar
 from ..dispatch.aten_overloads import AtenOverload
 from ..dispatch.namespaces import namespace
@@ -82,7 +84,7 @@ class _Reader:
             )
         self.said, self.module = said, said["graph_module"]
         self.json = self.module["graph"]
-        self.graph, self.nodes = Graph(), {}
+        self.graph, self.nodes, self.root = Graph(), {}, Module()
         self.env = ShapeEnv(duck_shape=False)
         self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
         self.symbols: dict[str, Any] = {}
@@ -166,7 +168,39 @@ class _Reader:
             return codes.FORMATS[value]
         if kind == "as_layout":
             return codes.layout_of(value)
+        if kind == "as_graph":
+            return self.inner_graph(value["name"], value["graph"])
         raise ValueError(f"load: arguments of kind {kind} are not supported")
+
+    def inner_graph(self, name: str, said: Mapping[str, Any]) -> Node:
+        """A graph that an op over functions calls: an attribute of the program's."""
+        if not name.isidentifier() or hasattr(self.root, name):
+            raise ValueError(f"load: {name!r} cannot be the name of a graph")
+        outer = self.json, self.graph, self.nodes, self.root
+        self.json, self.graph, self.nodes, self.root = said, Graph(), {}, Module()
+        for entry in said["inputs"]:
+            own = self._named(entry)
+            node = self.graph.placeholder(own)
+            keep_name(node, own)
+            self.put(own, node, self.value_of(own))
+        module = self.finished(name)
+        self.json, self.graph, self.nodes, self.root = outer
+        setattr(self.root, name, module)
+        return self.graph.get_attr(name)
+
+    def _named(self, entry: Mapping[str, Any]) -> str:
+        kind, value = _only(entry)
+        return value["name"] if kind == "as_tensor" else _only(value)[1]
+
+    def finished(self, name: str) -> GraphModule:
+        """The calls and results of the graph that is read, as a module."""
+        for entry in self.json["nodes"]:
+            self.call(entry)
+        self.graph.output(tuple([self.argument(a) for a in self.json["outputs"]]))
+        for node in reversed(self.graph.find_nodes(op="call_function", target=operator.getitem)):
+            if not node.users:
+                self.graph.erase_node(node)
+        return GraphModule(self.root, self.graph, name)
 
     def item(self, kind: str, value: Any) -> Any:
         if kind == "as_tensors":
@@ -196,19 +230,13 @@ class _Reader:
             self.put(spec.arg.name, node, spec.arg.value if fixed else self.value_of(spec.arg.name))
             if node.name != spec.arg.name:
                 raise ValueError(f"load: {spec.arg.name!r} cannot be the name of an input")
-        for entry in self.json["nodes"]:
-            self.call(entry)
-        returned = [self.argument(a) for a in self.json["outputs"]]
-        self.graph.output(tuple(returned))
-        for node in reversed(self.graph.find_nodes(op="call_function", target=operator.getitem)):
-            if not node.users:
-                self.graph.erase_node(node)
+        module = self.finished("GraphModule")
         outputs = [self.output_spec(s) for s in signature["output_specs"]]
         ranges = {symbol(n): ValueRange(r.get("min_val") or 0, r.get("max_val"))
                   for n, r in self.said["range_constraints"].items()}  # fmt: skip
         dialect = (self.said.get("verifiers") or ["TRAINING"])[0]
         return ExportedProgram(
-            GraphModule(Module(), self.graph), self.graph, ExportGraphSignature(inputs, outputs), state, ranges,
+            module, self.graph, ExportGraphSignature(inputs, outputs), state, ranges,
             self.calls(), example_inputs, constants, shape_env=self.env, dialect=dialect,
         )  # fmt: skip
 
@@ -220,7 +248,7 @@ class _Reader:
         name = entry["target"]
         if name in _IMPLIED:
             return
-        target = _ASSERTIONS.get(name) or codes.NUMBERS.get(name) or self.op(name)
+        target = _ASSERTIONS.get(name) or codes.NUMBERS.get(name) or _over_functions(name) or self.op(name)
         args, kwargs = [], {}
         params = target._schema.arguments if isinstance(target, AtenOverload) else ()
         keyword_only = {p.name for p in params if p.kwarg_only}
@@ -247,17 +275,18 @@ class _Reader:
         if not outputs:
             return
         kind, value = _only(outputs[0])
-        if len(outputs) == 1 and kind != "as_tensors":
+        if len(outputs) == 1 and kind != "as_tensors" and not isinstance(node.target, HigherOrderOp):
             name = value["name"] if kind == "as_tensor" else _only(value)[1]
             self.put(name, node, self.value_of(name))
             return
-        names = [v["name"] for v in value] if kind == "as_tensors" else [_only(o)[1]["name"] for o in outputs]
+        is_list = kind == "as_tensors"
+        names = [v["name"] for v in value] if is_list else [_only(o)[1]["name"] for o in outputs]
         members = []
         for i, name in enumerate(names):
             members.append(self.value_of(name))
             part = self.graph.create_node("call_function", operator.getitem, (node, i), {}, name=name)
             self.put(name, part, members[-1])
-        node.meta["val"] = members if kind == "as_tensors" else tuple(members)
+        node.meta["val"] = members if is_list else tuple(members)
 
     def op(self, name: str) -> Any:
         parts = name.split(".")
@@ -324,6 +353,16 @@ class _Reader:
             found.append(ModuleCallEntry(entry["fqn"], None if s is None else ModuleCallSignature(
                 [], [], _structure(s["in_spec"]), _structure(s["out_spec"]), s.get("forward_arg_names"))))  # fmt: skip
         return found
+
+
+def _over_functions(name: str) -> HigherOrderOp | None:
+    """The op over functions of this name."""
+    space, _, op = name.rpartition(".")
+    if space != "torch.ops.higher_order":
+        return None
+    if op not in REGISTRY:
+        raise ValueError(f"load: the program calls {name}, which is not known here")
+    return REGISTRY[op]
 
 
 def _structure(text: str) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp, apart, dispatching, settled
+from ..autograd.grad_mode import no_grad
 from ..definitions.einsum import einsum
 from ..dispatch import autocast
 from ..dispatch.aten_calls import aten_call
@@ -50,6 +51,8 @@ class ExportTracer(PythonKeyTracer):
         self.twins: dict[int, FakeTensor] = {}
         self.line: str | None = None                              # where the program is, if that is known already
         self.first_argument: Node | None = None                   # constants stand before it
+        self.grad_modes: dict[Node, bool] = {}                    # the grad mode that the program called nodes in
+        self.grad_outside: bool | None = None                     # that mode, while calls run without a tape
 
     def add_input(self, name: str) -> Proxy:
         """A placeholder of this name, which may be a word of Python's."""
@@ -62,11 +65,24 @@ class ExportTracer(PythonKeyTracer):
 
     def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:
         node = super().create_node(kind, *args, **kwargs)
+        self.grad_modes[node] = _C.is_grad_enabled() if self.grad_outside is None else self.grad_outside
         if kind == "call_function":
             line = user_lines() if self.line is None else self.line
             if line:
                 node.meta["stack_trace"] = line
         return node
+
+    @contextlib.contextmanager
+    def untaped(self) -> Iterator[None]:
+        """Inside, nothing is differentiated; nodes know the grad mode around it."""
+        before = self.grad_outside
+        if before is None:
+            self.grad_outside = _C.is_grad_enabled()
+        try:
+            with no_grad():
+                yield
+        finally:
+            self.grad_outside = before
 
     def twin(self, t: Any) -> Any:
         """A fake in the place of a tensor from outside: what is computed from it is recorded, not computed."""
@@ -125,6 +141,7 @@ class _Kernels(TorchDispatchMode):
     """What reaches kernels."""
 
     records = True
+    records_gradients = False
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -170,13 +187,15 @@ class Recorder:
             return self.op(find_op("einsum"), (args[0], list(tensors)), {})
         inner = getattr(func, "__wrapped__", None)
         if inner is None:
-            return func(*args, **kwargs)      # written in C: its parts are seen when they reach kernels
+            with self.tracer.untaped():
+                return func(*args, **kwargs)      # written in C: its parts are seen when they reach kernels
         with self.calls:
             return inner(*args, **kwargs)
 
     def op(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         if autocast.is_active() or levels.state.stack:      # what runs is not what is called
-            return func(*args, **kwargs)
+            with self.tracer.untaped():
+                return func(*args, **kwargs)
         overload, bound, out = next(
             ((o, *b) for o in func.overload_list if (b := o.bind(args, kwargs)) is not None), (None, None, None)
         )
@@ -211,13 +230,14 @@ class Recorder:
             if overload.definition.is_composite:
                 with self.calls:
                     return overload.definition.run(*bound)
-            return func(*args, **kwargs)
+            with self.tracer.untaped():
+                return func(*args, **kwargs)
         result = self.by_rule(*answer)
         return self.node(answer, lambda: func(*args, **kwargs)) if result is NotImplemented else result
 
     def by_rule(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """What the rule for an overload computes; NotImplemented where there is none, or where its graph would write:
-        such ops stay whole."""
+        """What the rule for an overload computes; NotImplemented where there is none, or where its graph would write
+        or call what ATen has not: such ops stay whole."""
         rule = self.rules(target)
         if rule is None:
             return NotImplemented
@@ -234,7 +254,7 @@ class Recorder:
         finally:
             self.within.pop()
         added = self.added_since(last)
-        if result is NotImplemented or any(getattr(n.target, "inplace", False) for n in added):
+        if result is NotImplemented or any(_is_out_of_place(n.target) for n in added):
             for node in reversed(added):
                 self.tracer.graph.erase_node(node)
             for t, proxy in given:          # a view of the whole is the tensor itself, and was seen as what is erased
@@ -305,7 +325,7 @@ class Recorder:
         name = target._opname if hasattr(target, "_opname") else None
         proxy = self.tracer.create_proxy("call_function", target, given[0], given[1], name=name)
         proxy.node.meta["torch_fn"] = (f"{proxy.node.name}", f"OpOverload.{name}")
-        with self.quiet():
+        with self.quiet(), self.tracer.untaped():
             result = run()
         self.track(result, proxy)
         return result
@@ -329,6 +349,13 @@ class Recorder:
 
 
 run_recorded = Recorder.run_recorded
+
+
+def _is_out_of_place(target: Any) -> bool:
+    """Whether a target has no place in a decomposed graph: it writes, or is a part of an op of ours."""
+    if getattr(target, "inplace", False):
+        return True
+    return isinstance(target, _C.Overload) and target.namespace == "aten" and not schemas_of(target._opname)
 
 
 @contextlib.contextmanager

@@ -224,7 +224,7 @@ class Guards:
             elif isinstance(known, SymInt):
                 _note(name, known, value, symbols, later)
             elif type(known) is not type(value) or known != value:
-                raise RuntimeError(
+                raise AssertionError(
                     f"{name} was {known!r} when the program was exported, and is part of it; got {value!r}. Export"
                     " once for each value."
                 )
@@ -234,25 +234,25 @@ class Guards:
                 continue
             wanted = expected.evaluate(numbers)
             if wanted != size:
-                raise RuntimeError(f"{where} must be {_words(expected, symbols)} = {wanted}, got {size}")
+                raise AssertionError(f"{where} must be {_words(expected, symbols)} = {wanted}, got {size}")
         self._check_ranges(symbols)
         for guard in () if self.env is None else self.env.guards:
             if guard.truth.names <= set(numbers) and _is_about_large(guard, numbers) and not guard.holds(numbers):
-                raise RuntimeError(
+                raise AssertionError(
                     f"the arguments do not meet {_words(guard.truth, symbols)}, which the program assumed at "
                     f"{guard.location}"
                 )
 
     def _check_tensor(self, name: str, known: Tensor, value: Any) -> None:
         if not isinstance(value, Tensor):
-            raise RuntimeError(f"{name} must be a tensor, got {type(value).__name__}")
+            raise AssertionError(f"{name} must be a tensor, got {type(value).__name__}")
         if value.ndim != known.ndim:
-            raise RuntimeError(
+            raise AssertionError(
                 f"{name} must have {known.ndim} dims, as it had when it was exported, got {value.ndim}: "
                 f"{tuple(value.shape)}"
             )
         if value.dtype is not known.dtype:
-            raise RuntimeError(f"{name} must be {known.dtype}, as it was when it was exported, got {value.dtype}")
+            raise AssertionError(f"{name} must be {known.dtype}, as it was when it was exported, got {value.dtype}")
 
     def _check_ranges(self, symbols: Mapping[str, tuple[int, str]]) -> None:
         for e, limits in self.ranges.items():
@@ -262,7 +262,7 @@ class Guards:
             value, where = symbols[name]
             if value < limits.lower or (limits.upper is not None and value > limits.upper):
                 at_most = "" if limits.upper is None else f" and at most {limits.upper}"
-                raise RuntimeError(f"{where} must be at least {limits.lower}{at_most}, got {value}")
+                raise AssertionError(f"{where} must be at least {limits.lower}{at_most}, got {value}")
 
 
 def _is_about_large(guard: Any, numbers: Mapping[str, int]) -> bool:
@@ -273,7 +273,7 @@ def _is_about_large(guard: Any, numbers: Mapping[str, int]) -> bool:
 def _note(where: str, expected: Any, size: int, symbols: dict, later: list) -> None:
     if not isinstance(expected, SymInt):
         if size != expected:
-            raise RuntimeError(f"{where} must be {expected}, as it was when the program was exported, got {size}. "
+            raise AssertionError(f"{where} must be {expected}, as it was when the program was exported, got {size}. "
                                "Name the dim in dynamic_shapes to let it vary.")  # fmt: skip
         return
     e = expected.expression
@@ -286,7 +286,7 @@ def _note(where: str, expected: Any, size: int, symbols: dict, later: list) -> N
         one, two = e.evaluate({atoms[0]: 1}), e.evaluate({atoms[0]: 2})
         value, rest = divmod(size - (2 * one - two), two - one)
         if rest:
-            raise RuntimeError(f"{where} must be {e!r} for some {atoms[0]}, got {size}")
+            raise AssertionError(f"{where} must be {e!r} for some {atoms[0]}, got {size}")
         symbols[atoms[0]] = (value, where)
     later.append((where, e, size))
 

@@ -1,8 +1,8 @@
 """An exported program as a tree of modules again, with the names and calls that the original had.
 
 Enters: an ExportedProgram whose nodes know the modules they were called in. Leaves: `UnflattenedModule`: every module
-that was called is a GraphModule in its place; parameters and buffers are where they were. A module called several times
-has a copy for each call (`block`, `block@1`, ...) that shares its tensors.
+that was called is a GraphModule in its place; copies of parameters and buffers are where they were. A module called
+several times has a copy for each call (`block`, `block@1`, ...) that shares its tensors.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class _Tree:
 
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
+        self.tensors: dict[int, Any] = {}            # copies of the program's, by what they are copies of
         placeholders = program.graph.find_nodes(op="placeholder")
         self.specs = dict(zip(placeholders, program.graph_signature.input_specs, strict=True))
 
@@ -106,11 +107,22 @@ class _Tree:
         self.attach_everything(root)
         return root
 
+    def tensor_of(self, spec: Any) -> Any:
+        """A tensor of the program: a copy, the same one for all who share it."""
+        original = self.program.tensor_of(spec)
+        if not isinstance(original, Tensor):
+            return original
+        if id(original) not in self.tensors:
+            copied = original.detach().clone()
+            is_parameter = isinstance(original, Parameter)
+            self.tensors[id(original)] = Parameter(copied, original.requires_grad) if is_parameter else copied
+        return self.tensors[id(original)]
+
     def attach_everything(self, root: Module) -> None:
         """State that no graph uses stays where it was."""
         for node, spec in self.specs.items():
             if spec.kind in _STATE and not node.users:
-                _attach(root, spec.target, self.program.tensor_of(spec), spec)
+                _attach(root, spec.target, self.tensor_of(spec), spec)
 
     def level(self, path: str, nodes: list[Node], inputs: list[Node], results: list[Any],
               written: Iterable[Any] = ()) -> GraphModule:  # fmt: skip
@@ -121,6 +133,8 @@ class _Tree:
             copied[node].meta = dict(node.meta)
         for child, members in _grouped(path, nodes):
             if child is None:
+                if members[0].op == "get_attr":       # a graph that an op over functions calls
+                    setattr(root, members[0].target, getattr(self.program.graph_module, members[0].target))
                 copied[members[0]] = graph.node_copy(members[0], lambda n: self.get(n, path, root, graph, copied))
             else:
                 self.called(path, child, members, nodes, results, written, root, graph, copied)
@@ -161,7 +175,7 @@ class _Tree:
         inside = _without_calls(path)
         name = spec.target[len(inside) + 1 :] if inside and spec.target.startswith(f"{inside}.") else spec.target
         name = name if not inside or spec.target.startswith(f"{inside}.") else spec.target.replace(".", "_")
-        _attach(root, name, self.program.tensor_of(spec), spec)
+        _attach(root, name, self.tensor_of(spec), spec)
         copied[node] = graph.get_attr(name)
         return copied[node]
 

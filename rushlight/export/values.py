@@ -38,5 +38,5 @@ def flat_arguments(in_spec: Any, args: tuple, kwargs: dict[str, Any]) -> list[An
         kwargs = {n: kwargs[n] for n in names}
     leaves, spec = pytree.tree_flatten((args, kwargs))
     if spec != in_spec:
-        raise TypeError(f"the program was exported for arguments of the structure {in_spec}, got {spec}")
+        raise ValueError(f"the program was exported for arguments of the structure {in_spec}, got {spec}")
     return leaves

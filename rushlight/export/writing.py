@@ -7,12 +7,15 @@ Enters: an ExportedProgram. Leaves: the text of its graph and signature, in the 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 from .. import _C
 from .._C import Tensor
+from .._higher_order_ops.core import HigherOrderOp
 from ..base.shape import layout, memory_format
 from ..dispatch.aten_overloads import AtenOverload, AtenSchema, schemas_of
+from ..fx.graph_module import GraphModule
 from ..fx.node import Node
 from ..nn import Parameter
 from ..symbols import SymBool, SymFloat, SymInt
@@ -28,7 +31,9 @@ TORCH_VERSION = "2.13.0"
 
 def written(program: Any) -> dict[str, Any]:
     """The program as JSON."""
-    graph = _Graph(program)
+    specs = {s.arg.name: s for s in program.graph_signature.input_specs}
+    graph = _Graph(program.graph_module, {n: s.arg.value for n, s in specs.items()
+                                          if isinstance(s.arg, ConstantArgument)})  # fmt: skip
     return {
         "graph_module": {
             "graph": graph.json(), "signature": _signature(program), "module_call_graph": _calls(program),
@@ -46,27 +51,25 @@ def _symbol_name(e: Any) -> str:
 
 
 class _Graph:
-    """The graph of a program."""
+    """The graph of a program, or one that an op over functions calls."""
 
-    def __init__(self, program: Any) -> None:
-        self.program = program
+    def __init__(self, module: GraphModule, fixed: Mapping[str, Any]) -> None:
+        self.module, self.fixed = module, fixed          # `fixed`: inputs that are constants
         self.tensors: dict[str, Any] = {}
         self.numbers: dict[str, dict[str, Any]] = {"sym_int_values": {}, "sym_bool_values": {}, "sym_float_values": {}}
 
     def json(self) -> dict[str, Any]:
-        specs = {s.arg.name: s for s in self.program.graph_signature.input_specs}
         inputs, nodes, outputs = [], [], []
-        for node in self.program.graph.nodes:
+        for node in self.module.graph.nodes:
             if node.op == "placeholder":
-                spec = specs[node.name]
-                fixed = isinstance(spec.arg, ConstantArgument)
-                inputs.append(self.constant(spec.arg.value) if fixed else self.of_node(node))
+                is_fixed = node.name in self.fixed
+                inputs.append(self.constant(self.fixed[node.name]) if is_fixed else self.of_node(node))
             elif node.op == "output":
                 outputs = [self.argument(a) for a in node.args[0]]
             elif node.op == "call_function":
                 if node.target is not operator.getitem or not _is_part(node):
                     nodes.append(self.call(node))
-            else:
+            elif node.op != "get_attr":       # graphs are written where they are called
                 raise NotImplementedError(f"save: a graph with {node.op} nodes ({node.format_node()}) cannot be saved")
         return {
             "inputs": inputs, "outputs": outputs, "nodes": nodes, "tensor_values": self.tensors, **self.numbers,
@@ -116,6 +119,9 @@ class _Graph:
         raise NotImplementedError(f"save: a {type(value).__name__} among arguments is not saved: {value!r}")
 
     def argument(self, value: Any, kind: str = "") -> dict[str, Any]:
+        if isinstance(value, Node) and value.op == "get_attr":
+            inner = _Graph(getattr(self.module, value.target), {})
+            return {"as_graph": {"name": value.target, "graph": inner.json()}}
         if isinstance(value, Node):
             return self.of_node(value)
         if isinstance(value, (list, tuple)):
@@ -147,12 +153,16 @@ class _Graph:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, node: Node) -> dict[str, Any]:
-        target = node.target
+        target, is_single = node.target, None
         if id(target) in codes.NAMES:
             name, inputs = codes.NAMES[id(target)], [
                 {"name": n, "arg": self.argument(a), "kind": 1} for n, a in zip("abc", node.args, strict=False)
             ]
             outputs = [self.of_node(node)]
+        elif isinstance(target, HigherOrderOp):
+            name, is_single = f"torch.ops.higher_order.{target.name}", False
+            inputs = [{"name": "", "arg": self.argument(a, "Tensor"), "kind": 1} for a in node.args]
+            outputs = [{"as_tensor": name} for name in self.parts(node)]
         else:
             name = _target_name(target)
             schema = schema_of(target)
@@ -160,7 +170,7 @@ class _Graph:
             outputs = self.outputs(node, schema)
         return {
             "target": name, "inputs": inputs, "outputs": outputs, "metadata": _metadata(node),
-            "is_hop_single_tensor_return": None, "name": node.name,
+            "is_hop_single_tensor_return": is_single, "name": node.name,
         }  # fmt: skip
 
     def inputs(self, node: Node, schema: AtenSchema | None) -> list[dict[str, Any]]:
@@ -182,13 +192,19 @@ class _Graph:
             return [{"as_none": True}] if returns else []
         if not isinstance(value, (tuple, list)):
             return [self.of_node(node)]
+        names = self.parts(node)
+        return [{"as_tensors": names}] if len(returns) == 1 else [{"as_tensor": n} for n in names]
+
+
+    def parts(self, node: Node) -> list[dict[str, str]]:
+        """The names of the members of a call's result."""
         parts = {u.args[1]: u for u in node.users if u.target is operator.getitem}
         names = []
-        for i, member in enumerate(value):
+        for i, member in enumerate(node.meta["val"]):
             name = parts[i].name if i in parts else f"{node.name}_unused_{i}"
             self.tensors[name] = tensor_meta(member)
             names.append({"name": name})
-        return [{"as_tensors": names}] if len(returns) == 1 else [{"as_tensor": n} for n in names]
+        return names
 
 
 def _is_part(node: Node) -> bool:
