@@ -61,7 +61,21 @@ def tile(code: str) -> Callable[[Target], str]:
         asks = target.vector_bits > 128
         text = tile_functions.tile_text(shape, height, vectors, shape.pitch(height), asks)
         declared = tile_functions.declarations(shape.lanes, shape.element)
-        return compile_ir(module(target, declared, text.replace("define internal", "define")), target, "asm")
+        texts = [text.replace("define internal", "define"), *tile_functions.put_texts(shape).values()]
+        return compile_ir(module(target, declared, *texts), target, "asm")
+
+    return assembly
+
+
+def unpacked(kind: str) -> Callable[[Target], str]:
+    """Tiles whose operands are read where they lie: columns and rows that are kept, rows in vectors along k."""
+
+    def assembly(target: Target) -> str:
+        shape = tile_functions.TileShape("f32", target)
+        sizes = SIZES[target.vector_bits]
+        function = tile_functions.TileFunction(kind, shape, (sizes.height, sizes.vectors))
+        declared = tile_functions.declarations(shape.lanes, shape.element)
+        return compile_ir(module(target, declared, *function.texts("").values()), target, "asm", by_hand=True)
 
     return assembly
 
@@ -99,6 +113,8 @@ KERNELS = (
     Kernel("bf16, AMX", on_tiles(tiles.BF16), "tdpbf16ps", WIDE, ("sapphirerapids",), NO_256),
     Kernel("int8, AMX", on_tiles(tiles.INT8), "tdpbssd", WIDE, ("sapphirerapids",), NO_256),
     Kernel("f32 product, NEON", tile("f32"), "fmla", ARM, ("neoverse-n1", "neoverse-v1")),
+    Kernel("f32 product that keeps, NEON", unpacked("keep"), "fmla", ARM, ("neoverse-n1", "neoverse-v1")),
+    Kernel("f32 product by rows, NEON", unpacked("rows"), "fmla", ARM, ("neoverse-n1", "neoverse-v1")),
     Kernel("f64 product, NEON", tile("f64"), "fmla", ARM, ("neoverse-n1", "neoverse-v1")),
     Kernel("int8, SDOT", dots(dot_instructions.SDOT), "sdot", ARM, ("neoverse-n1", "neoverse-v1"), "+dotprod"),
     Kernel("int8, SMMLA", dots(dot_instructions.SMMLA), "smmla", ARM, ("neoverse-v1",), "+i8mm"),

@@ -166,9 +166,10 @@ def multiply_texts(function: TileFunction, linkage: str) -> dict[str, str]:
     texts = {}
     for h in heights:
         for v in range(1, vectors + 1):
-            texts[tile_name(shape, h, v, pitch, asks)] = tile_text(shape, h, v, pitch, asks)
+            is_edge = shape.by_lane and (h, v) != (height, vectors)
+            texts[tile_name(shape, h, v, pitch, asks)] = tile_text(shape, h, v, pitch, asks, is_edge)
     texts[function.name] = driver_text(function, heights, linkage)
-    return texts
+    return texts | put_texts(shape)
 
 
 def tile_name(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int) -> str:
@@ -195,18 +196,19 @@ def driver_text(function: TileFunction, heights: Sequence[int], linkage: str) ->
     return w.text()
 
 
-def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int) -> str:
-    """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted. A `pitch` of 0 is a parameter."""
+def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, is_edge: bool = False) -> str:
+    """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted. A `pitch` of 0 is a parameter. Tiles of
+    an edge are called seldom, so they have less text."""
     w = Writer(tile_name(shape, rows, vectors, pitch, asks), (*TILE, *more_params(pitch, asks)), "internal ")
     apart = pitch or w["pitch"]
     width = vectors * shape.lanes
     spill = w.scratch(shape.element, rows * width)
     sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)
     step = w.mul(w["b_step"], shape.size)
-    for row in tile_rows(w, shape, rows):      # the sums will be added there when k is through
+    for row in () if is_edge else tile_rows(w, shape, rows):      # the sums will be added there when k is through
         for v in range(vectors):
             w.prefetch(w.at(row, v * shape.lanes, shape.element))
-    unroll = UNROLL if rows * vectors > UNROLLED else 1
+    unroll = UNROLL if rows * vectors > UNROLLED and not is_edge else 1
     whole = w.sub(w["depth"], unroll - 1)
     place = [w["a"], w["b"], *([w["ahead"]] if asks else [])]
     count = len(sums)
@@ -230,7 +232,7 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int) 
                 a, b = w.at(a, apart, shape.element), w.at(b, step, "i8")
             l.next = [*now, a, b, *later]
         sums, place, first = l.carry[:count], l.carry[count:], l.i
-    write_tile(w, shape, sums, vectors, spill)
+    write_tile(w, shape, sums, vectors, spill, is_edge)
     return w.text()
 
 
@@ -287,14 +289,14 @@ def rows_texts(function: TileFunction, linkage: str) -> dict[str, str]:
     texts = {}
     for v in range(1, vectors + 1):
         name = f"row_tile_{shape.code}_{rows}x{v}"
-        texts[name] = row_tile_text(shape, name, rows, v)
+        texts[name] = row_tile_text(shape, name, rows, v, v < vectors)
         wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
         with w.when(wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))):
             w.call(name, *(w[parameter] for _, parameter in ROWS))
-    return {**texts, function.name: w.text()}
+    return {**texts, function.name: w.text()} | put_texts(shape)
 
 
-def row_tile_text(shape: TileShape, name: str, rows: int, vectors: int) -> str:
+def row_tile_text(shape: TileShape, name: str, rows: int, vectors: int, is_edge: bool) -> str:
     """As many values of k at a time as a vector has, rows in two halves: their vectors, of which multiply-adds take
     lanes, and all sums would not fit the registers, so columns are loaded for each half."""
     w = Writer(name, ROWS, "internal ")
@@ -302,7 +304,7 @@ def row_tile_text(shape: TileShape, name: str, rows: int, vectors: int) -> str:
     spill = w.scratch(element, rows * vectors * lanes)
     step, half = w.mul(w["b_step"], size), rows // 2
     places = [w.at(w["a"], w.mul(w["line"], r), element) for r in range(rows)]
-    for row in tile_rows(w, shape, rows):
+    for row in () if is_edge else tile_rows(w, shape, rows):
         for v in range(vectors):
             w.prefetch(w.at(row, v * lanes, element))
     sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)
@@ -330,7 +332,7 @@ def row_tile_text(shape: TileShape, name: str, rows: int, vectors: int) -> str:
                     b = w.at(b, step, "i8")
             k.next = [*now, b]
         sums, b, first = k.carry[:-1], k.carry[-1], k.i
-    write_tile(w, shape, sums, vectors, spill)
+    write_tile(w, shape, sums, vectors, spill, is_edge)
     return w.text()
 
 
@@ -352,20 +354,48 @@ def tile_rows(w: Writer, shape: TileShape, count: int) -> list[Reg]:
     return rows
 
 
-def write_tile(w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill: Reg) -> None:
-    """The sums to `c`, added to what is there if `add`; through the stack where fewer columns are wanted."""
-    width, element, size = vectors * shape.lanes, shape.element, shape.size
-    rows = tile_rows(w, shape, len(sums) // vectors)
-    full = w.compare("sge", w["columns"], width)
-    write_whole(w, shape, sums, vectors, rows, full)
-    with w.when(w.negate(full)):
+def write_tile(
+    w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill: Reg, is_edge: bool = False
+) -> None:
+    """The sums to `c`, added to what is there if `add`; through the stack on an edge, and where fewer columns are
+    wanted."""
+    width, count = vectors * shape.lanes, len(sums) // vectors
+
+    def through_the_stack() -> None:
         for k, value in enumerate(sums):
-            w.store(value, w.at(spill, k * shape.lanes, element), size)
-        with w.loop(0, len(rows)) as r, w.loop(0, w["columns"]) as j:
-            value = w.load(element, w.at(spill, w.add(w.mul(r.i, width), j.i), element), size)
-            place = w.at(w["c"], w.add(w.mul(r.i, w["c_step"]), j.i), element)
-            old = w.select(w["add"], w.load(element, place, size), Reg("0.0", element))
-            w.store(w.fadd(value, old), place, size)
+            w.store(value, w.at(spill, k * shape.lanes, shape.element), shape.size)
+        w.call(f"put_{shape.code}", spill, width, w["c"], w["c_step"], count, w["columns"], w["add"])
+
+    if is_edge:
+        through_the_stack()
+        return
+    full = w.compare("sge", w["columns"], width)
+    write_whole(w, shape, sums, vectors, tile_rows(w, shape, count), full)
+    with w.when(w.negate(full)):
+        through_the_stack()
+
+
+PUT = (
+    ("ptr", "sums"), ("i64", "width"), ("ptr", "c"), ("i64", "c_step"), ("i64", "rows"), ("i64", "columns"),
+    ("i1", "add"),
+)  # fmt: skip
+
+
+def put_texts(shape: TileShape) -> dict[str, str]:
+    """Sums of a tile that lie on the stack, `width` to a row, to the result: in vectors, the last columns alone."""
+    w = Writer(f"put_{shape.code}", PUT, "internal ")
+    element, size, lanes = shape.element, shape.size, shape.lanes
+    whole = w.sub(w["columns"], w.rem(w["columns"], lanes))
+    with w.loop(0, w["rows"], carry=[w["sums"], w["c"]]) as r:
+        of, to = r.carry
+        for kind, begin, end, step in ((shape.vector, 0, whole, lanes), (element, whole, w["columns"], 1)):
+            zero = Reg("0.0" if kind == element else "zeroinitializer", kind)
+            with w.loop(begin, end, step) as j:
+                place = w.at(to, j.i, element)
+                old = w.select(w["add"], w.load(kind, place, size), zero)
+                w.store(w.fadd(w.load(kind, w.at(of, j.i, element), size), old), place, size)
+        r.next = [w.at(of, w["width"], element), w.at(to, w["c_step"], element)]
+    return {f"put_{shape.code}": w.text()}
 
 
 def write_whole(
