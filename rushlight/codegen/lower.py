@@ -63,6 +63,8 @@ class Lowering(Addressing):
         self.allocas: list[str] = []
         self.constants: dict[tuple[str, int, str], int] = {}  # offset of each in @constants
         self.functions: dict[str, str] = {}  # texts of functions that the kernel calls
+        self.short_loops: list[For | Reduce] = []  # of so few turns that LLVM shall leave them as they are
+        self.notes = ['!0 = !{!"llvm.loop.unroll.disable"}']
         self.entry_values()
         self.block((nest.loop,), outer=True)
 
@@ -97,8 +99,9 @@ class Lowering(Addressing):
         tables = [f"{name} = private unnamed_addr constant {text}" for name, text in self.table_texts()]
         head = f"define {self.target.linkage}void @{self.nest.name}({self.signature()}) #0 {{"
         lines = [f'target triple = "{self.target.triple}"', *tables, *self.out.declared.values(), head, "entry:"]
-        ends = ["  ret void", "}", *self.functions.values(), "attributes #0 = { nounwind }", ""]
-        return "\n".join([*lines, *self.allocas, *body, *ends])
+        ends = ["  ret void", "}", *self.functions.values(), "attributes #0 = { nounwind }"]
+        notes = self.notes if len(self.notes) > 1 else []
+        return "\n".join([*lines, *self.allocas, *body, *ends, *notes, ""])
 
     def table_texts(self) -> list[tuple[str, str]]:
         texts = []
@@ -649,12 +652,20 @@ class Lowering(Addressing):
         lines += [f"{top}:", f"  {counter} = phi i64 [ {start.parts[0]}, %{entry_label} ], [ {following}, %{latch} ]"]
         for name, reg in phis.items():
             lines += self.phi_lines(reg, carried[name], entry_label, finals[name], latch)
-        lines += [*scope.lines, f"  br i1 {test}, label %{top}, label %{after}", f"{after}:"]
+        lines += [*scope.lines, f"  br i1 {test}, label %{top}, label %{after}{self.note_of(s)}", f"{after}:"]
         guard.label = after
         if skip:
             for name in carried:
                 finals[name] = self.phi([carried[name], finals[name]], [entry_label, latch])
         return guard.label, finals
+
+    def note_of(self, s: For | Reduce) -> str:
+        """What the branch back to a loop's first instruction says of the loop."""
+        if not any(s is one for one in self.short_loops):
+            return ""
+        number = len(self.notes)
+        self.notes.append(f"!{number} = distinct !{{!{number}, !0}}")
+        return f", !llvm.loop !{number}"
 
     def loop_range(self, s: For | Reduce, outer: bool, start: Reg) -> tuple[Reg, str]:
         """Where a loop starts and how far it steps; threads of a GPU share loops (nvptx.py)."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..loops.expr import Value, const, eq, idiv, irem, min_, replace, var
+from ..loops.expr import Value, cast, const, eq, idiv, irem, min_, replace, var
 from ..loops.nest import Assign, Check, For, If, Local, Nest, Reduce, Statement, Store
 from . import primitives as p
 from .lower import Lowering, assigned_names, expand_calls
@@ -75,6 +75,13 @@ def renamed(value: Value, s: Reduce, names: Sequence[str]) -> Value:
     return replace(
         value, {var(acc, v.dtype): var(name, v.dtype) for acc, name, v in zip(s.accs, names, s.init, strict=True)}
     )
+
+
+def whole_groups(count: Value, group: Value) -> Value:
+    """How many groups of some threads' elements there are among the first 2 ** 31: what a loop over groups leaves, one
+    over single elements does. A quotient of 32 bits; one of 64 takes the driver longer to compile than many a kernel.
+    """
+    return cast(idiv(cast(min_(count, const(2**31 - 1, "i64")), "i32"), cast(group, "i32")), "i64")
 
 
 class GpuLowering(Lowering):
@@ -168,7 +175,7 @@ class GpuLowering(Lowering):
         returned. `alone`: by one thread."""
         thread, threads = (const(0, "i64"), const(1, "i64")) if alone else (var("thread"), var("threads"))
         group = threads * const(AT_ONCE, "i64")
-        whole = idiv(s.stop - s.start, group)
+        whole = idiv(s.stop - s.start, group) if alone else whole_groups(s.stop - s.start, group)
         names = [f"{acc}.most" for acc in s.accs]
         now = [var(name, value.dtype) for name, value in zip(names, s.init, strict=True)]
         accs = [var(acc, value.dtype) for acc, value in zip(s.accs, s.init, strict=True)]
@@ -178,6 +185,7 @@ class GpuLowering(Lowering):
             most = [replace(value, {var(s.var): place, **dict(zip(accs, most, strict=True))}) for value in s.step]
         super().loop(Reduce(f"{s.var}.group", const(0, "i64"), whole, tuple(names), s.init, tuple(most), s.merge))
         rest = Reduce(s.var, s.start + whole * group, s.stop, s.accs, tuple(now), s.step, s.merge)
+        self.short_loops.append(rest)
         if not alone:
             self.shared_loops = (*self.shared_loops, rest)
         return rest
@@ -192,7 +200,8 @@ class GpuLowering(Lowering):
             init = self.part(s, "head", s.start, start, init)
         count, threads = idiv(s.stop - start, size), var("threads")
         together = AT_ONCE if len(read_in_vectors(s, definitions(self.nest.loop.body))) == 1 else TOGETHER
-        groups, group = idiv(count, threads * const(together, "i64")), threads * const(together, "i64")
+        group = threads * const(together, "i64")
+        groups = whole_groups(count, group)
         places = [var("thread") + threads * const(k, "i64") for k in range(together)]
         turn = var(f"{s.var}.group")
         init = self.vectors(s, "group", zero, groups, init, [start + (turn * group + at) * size for at in places])
@@ -203,6 +212,7 @@ class GpuLowering(Lowering):
             rest: For | Reduce = Reduce(s.var, start, s.stop, s.accs, init, s.step, s.merge)
         else:
             rest = For(s.var, start, s.stop, s.body, s.vector)
+        self.short_loops.append(rest)
         self.shared_loops = (*self.shared_loops, rest)
         return rest
 
@@ -216,6 +226,7 @@ class GpuLowering(Lowering):
             if isinstance(s, Reduce)
             else For(s.var, start, stop, s.body, s.vector)
         )
+        self.short_loops.append(result)
         self.shared_loops = (*self.shared_loops, result)
         super().loop(result)
         return tuple([var(n, v.dtype) for n, v in zip(names, init, strict=True)])
@@ -234,6 +245,7 @@ class GpuLowering(Lowering):
             if isinstance(s, Reduce)
             else For(turn, start, stop, s.body)
         )
+        self.short_loops.append(self.grouped)     # as many loads under way as pay
         if shared:
             self.shared_loops = (*self.shared_loops, self.grouped)
         self.grouped_loop, self.grouped_places, self.grouped_names = s, places, names
