@@ -4,6 +4,7 @@
 
 #include "boundary.h"
 #include "cuda_device.h"
+#include "cuda_queue.h"
 
 namespace rl {
 
@@ -41,14 +42,14 @@ int compute_of(int type) {
 
 // params: m n k, then line, turned, step of a, of b; line and step of c; how many; alpha and beta by their bits as
 // doubles.
-int launch_product(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
+int launch_product(const Kernel* kernel, int unit, void* stream, void* const* operands, const int64_t* p,
+                   const char** why) {
   Own& mine = own[unit];
   if (!mine.handle && blas.create(&mine.handle)) return *why = "cuBLAS does not start", RUSHLIGHT_FAILED;
   if (mine.stream != stream || !stream) {
     if (blas.set_stream(mine.handle, stream)) return *why = "cuBLAS does not take the stream", RUSHLIGHT_FAILED;
     mine.stream = stream;
   }
-  const int64_t* p = l.params;
   int type = kernel->vector;
   double factors[2][2] = {};
   float single[2][2] = {};
@@ -60,8 +61,8 @@ int launch_product(const Kernel* kernel, int unit, void* stream, const Rushlight
   auto n = [&](int i) { return static_cast<int>(p[i]); };
   // The library counts down columns: it is asked for the transposed product.
   int status =
-      blas.gemm(mine.handle, n(7), n(4), n(1), n(0), n(2), alpha, l.operands[1], type, n(6), p[8], l.operands[0], type,
-                n(3), p[5], beta, l.operands[2], type, n(9), p[10], n(11), compute_of(type), -1);
+      blas.gemm(mine.handle, n(7), n(4), n(1), n(0), n(2), alpha, operands[1], type, n(6), p[8], operands[0], type,
+                n(3), p[5], beta, operands[2], type, n(9), p[10], n(11), compute_of(type), -1);
   if (status) *why = "cuBLAS refused a product";
   return status ? RUSHLIGHT_FAILED : RUSHLIGHT_OK;
 }
@@ -86,6 +87,7 @@ PyObject* py_blas(PyObject*, PyObject* path) {
 PyObject* py_allow_tf32(PyObject*, PyObject* allowed) {
   int truth = PyObject_IsTrue(allowed);
   if (truth < 0) return nullptr;
+  cuda::drain();      // products that were asked for before are done as they were
   allow_tf32 = truth;
   Py_RETURN_NONE;
 }

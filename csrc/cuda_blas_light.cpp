@@ -49,7 +49,7 @@ struct Plan {
   bool serves = false;
 };
 
-std::mutex lock;
+std::mutex lock, multiplying;      // of what is known, and of the bias that a description holds for one call
 std::map<std::array<int64_t, 13>, Plan> plans;
 Handle handles[64];
 struct Space { int unit; void* stream; void* address; };
@@ -97,7 +97,7 @@ int alignment(const void* address) {
 
 namespace cuda {
 
-bool launch_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& l) {
+bool serves_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& l, Biased* found) {
   const int64_t* p = l.params;
   if (!light.create || p[11] != 1) return false;
   std::lock_guard<std::mutex> held(lock);
@@ -108,14 +108,20 @@ bool launch_biased(int type, int compute, int unit, void* stream, const Rushligh
   if (least < 16) return false;
   Plan* plan = find_plan(handles[unit], key, p, type, compute);
   void* space = plan->serves ? space_of(unit, stream) : nullptr;
-  if (!space) return false;
-  if (light.set_product(plan->product, kBiasPointer, &l.operands[3], sizeof(void*))) return false;
+  *found = {plan, space, handles[unit], type};
+  return space != nullptr;
+}
+
+bool launch_biased(const Biased& biased, void* stream, void* const* operands) {
+  auto* plan = static_cast<Plan*>(biased.plan);
+  std::lock_guard<std::mutex> held(multiplying);
+  if (light.set_product(plan->product, kBiasPointer, &operands[3], sizeof(void*))) return false;
   double wide[2] = {1.0, 0.0};
   float single[2] = {1.0f, 0.0f};
-  const void* one = type == 1 ? static_cast<void*>(&wide[0]) : &single[0];
-  const void* zero = type == 1 ? static_cast<void*>(&wide[1]) : &single[1];
-  return !light.multiply(handles[unit], plan->product, one, l.operands[1], plan->a, l.operands[0], plan->b, zero,
-                         l.operands[2], plan->c, l.operands[2], plan->c, plan->found.algorithm, space, kWorkspace,
+  const void* one = biased.type == 1 ? static_cast<void*>(&wide[0]) : &single[0];
+  const void* zero = biased.type == 1 ? static_cast<void*>(&wide[1]) : &single[1];
+  return !light.multiply(biased.handle, plan->product, one, operands[1], plan->a, operands[0], plan->b, zero,
+                         operands[2], plan->c, operands[2], plan->c, plan->found.algorithm, biased.space, kWorkspace,
                          stream);
 }
 

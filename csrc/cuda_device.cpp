@@ -9,6 +9,9 @@
 
 #include "boundary.h"
 #include "cuda_device.h"
+#include "cuda_queue.h"
+#include "cuda_start.h"
+#include "unlocked.h"
 
 namespace rl {
 
@@ -19,6 +22,8 @@ using namespace cuda;
 constexpr int kMostUnits = 64;
 constexpr int kMostThreadsOfBlock = 0;   // as the driver numbers what it knows of a kernel
 constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4;
+constexpr int kRefused = 999;            // "unknown error": what a library did not do is not the driver's to say
+constexpr int kProductParams = 14;
 // Errors after which a context is of no use: illegal addresses and instructions, time-outs, failed asserts.
 constexpr int kFaults[] = {700, 702, 710, 714, 715, 716, 717, 718, 719};
 
@@ -34,7 +39,6 @@ struct Driver {
   int (*to_host)(void*, uint64_t, size_t, Handle);
   int (*within)(uint64_t, uint64_t, size_t, Handle);
   int (*between)(uint64_t, Handle, uint64_t, Handle, size_t, Handle);
-  int (*launch)(Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Handle, void**, void**);
   int (*attribute)(int*, int, Handle);
   int (*allocate_async)(uint64_t*, size_t, Handle);
   int (*free_async)(uint64_t, Handle);
@@ -47,7 +51,6 @@ struct Driver {
   int (*query)(Handle);
   int (*forget)(Handle);
   int (*elapsed)(float*, Handle, Handle);
-  int (*launch_with)(const void*, Handle, void**, void**);   // null where the driver has none
   int (*error_name)(int, const char**);
   int (*error_text)(int, const char**);
 } driver;
@@ -56,7 +59,6 @@ Handle contexts[kMostUnits];
 int num_units = 0;
 bool is_forked = false;       // the parent had started CUDA: this process cannot use it
 void* opened = nullptr;
-bool overlaps = false;                    // kernels wait by themselves for those before them: they may start early
 thread_local PyObject* named = nullptr;   // where launches are only named: the list of variants they lack
 thread_local int current = -1;
 thread_local char message[512];
@@ -75,6 +77,20 @@ inline int done(const char* what, int code) {
   return __builtin_expect(code == 0, 1) ? RUSHLIGHT_OK : failed(what, code);
 }
 
+// Takes the driver a while, in which other threads can use Python.
+int make_context(int unit) {
+  Handle found = nullptr;
+  int code;
+  if (PyGILState_Check()) {
+    Unlocked others_run;
+    code = driver.retain(&found, unit);
+  } else {
+    code = driver.retain(&found, unit);
+  }
+  if (!code) contexts[unit] = found;
+  return code;
+}
+
 inline int enter(int unit) {
   if (__builtin_expect(current == unit, 1)) return RUSHLIGHT_OK;
   if (is_forked)
@@ -85,10 +101,18 @@ inline int enter(int unit) {
   if (unit < 0 || unit >= num_units)
     return snprintf(message, sizeof(message), "there is no unit %d", unit), RUSHLIGHT_FAILED;
   if (!contexts[unit])
-    if (int code = driver.retain(&contexts[unit], unit)) return failed("context", code);
+    if (int code = make_context(unit)) return failed("context", code);
   if (int code = driver.set_current(contexts[unit])) return failed("context", code);
   current = unit;
   return RUSHLIGHT_OK;
+}
+
+// For calls that come behind all that was queued: they say too what went wrong there.
+int settle(int unit) {
+  drain();
+  const char* what = nullptr;
+  if (int code = queue_error(&what)) return failed(what, code);
+  return enter(unit);
 }
 
 uint64_t place(const void* address) { return reinterpret_cast<uint64_t>(address); }
@@ -97,7 +121,7 @@ uint64_t place(const void* address) { return reinterpret_cast<uint64_t>(address)
 // -----------------------------------------------------------------------------------------------------------
 
 int allocate(void*, int unit, size_t nbytes, void** address) {
-  if (int status = enter(unit)) return status;
+  if (int status = settle(unit)) return status;
   uint64_t at = 0;
   size_t free = 0, all = 0;
   if (asks_first && !driver.memory(&free, &all) && nbytes > free) return failed("allocate", kOutOfMemory);
@@ -107,13 +131,13 @@ int allocate(void*, int unit, size_t nbytes, void** address) {
 }
 
 int release(void*, int unit, void* address, size_t) {
-  if (int status = enter(unit)) return status;
+  if (int status = settle(unit)) return status;
   int code = driver.free(place(address));
   return code == kDeinitialized ? RUSHLIGHT_OK : done("free", code);   // at exit the driver may be gone first
 }
 
 int copy(void*, int unit, void* stream, int way, void* target, const void* source, size_t nbytes) {
-  if (int status = enter(unit)) return status;
+  if (int status = settle(unit)) return status;
   if (way == RUSHLIGHT_FROM_HOST)
     return done("copy from the host", driver.from_host(place(target), source, nbytes, stream));
   if (way == RUSHLIGHT_TO_HOST) return done("copy to the host", driver.to_host(target, place(source), nbytes, stream));
@@ -121,8 +145,8 @@ int copy(void*, int unit, void* stream, int way, void* target, const void* sourc
 }
 
 int copy_between(void*, int unit, void* stream, void* target, int source_unit, const void* source, size_t nbytes) {
-  if (int status = enter(source_unit)) return status;
-  if (int status = enter(unit)) return status;
+  if (int status = settle(source_unit)) return status;
+  if (int status = settle(unit)) return status;
   return done("copy",
               driver.between(place(target), contexts[unit], place(source), contexts[source_unit], nbytes, stream));
 }
@@ -130,7 +154,7 @@ int copy_between(void*, int unit, void* stream, void* target, int source_unit, c
 // --- launches
 // -----------------------------------------------------------------------------------------------------------
 
-constexpr int kMostOperands = 32, kMostArguments = 256, kSplitDims = 6;
+constexpr int kMostOperands = 32, kSplitDims = 6;
 constexpr int kColumnThreads = 512;   // codegen/nvptx_columns.py: WARPS
 constexpr int kColumnRows = 32;       // that are worth warps of their own
 
@@ -163,26 +187,8 @@ Variant* find_variant(Kernel* kernel, int unit, uint64_t key) {
   return &kernel->variants.back();
 }
 
-// As the driver's interface lays them out.
-struct Attribute { int id; int padding; int64_t value[8]; };
-struct Configuration {
-  unsigned grid[3], block[3], shared;
-  Handle stream;
-  const Attribute* attributes;
-  unsigned num_attributes;
-};
-constexpr int kStartsEarly = 6;   // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-
-int run(Variant* variant, int64_t blocks, int threads, void* stream, void** arguments) {
-  if (named) return RUSHLIGHT_OK;
-  if (overlaps) {
-    Attribute early{kStartsEarly, 0, {1}};
-    Configuration how{{static_cast<unsigned>(blocks), 1, 1}, {static_cast<unsigned>(threads), 1, 1}, 0, stream, &early,
-                      1};
-    return done("launch", driver.launch_with(&how, variant->function, arguments, nullptr));
-  }
-  return done("launch", driver.launch(variant->function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0, stream,
-                                      arguments, nullptr));
+int run(Variant* variant, int64_t blocks, int threads, int unit, void* stream, const Arguments& arguments) {
+  return named ? RUSHLIGHT_OK : start_kernel(variant, blocks, threads, unit, stream, arguments);
 }
 
 int64_t divided(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -254,16 +260,18 @@ int launch_points(Kernel* kernel, int unit, void* stream, const Points& p) {
   }
   for (int k = 0; k < p.num; k++)
     for (int d = 0; d < p.ndim; d++) geometry[n++] = p.strides[k][d] * (d == 0 && vectors ? kernel->vector : 1);
-  void* arguments[kMostOperands + 1];
+  Arguments arguments;
   alignas(16) char constants[kMostOperands][16];   // kernels take all 16 bytes
   for (int k = 0; k < p.num; k++) {
     if (p.constant_bytes[k]) memcpy(constants[k], p.operands[k], std::min(16, p.constant_bytes[k]));
-    arguments[k] = p.constant_bytes[k] ? static_cast<void*>(constants[k]) : const_cast<void**>(&p.operands[k]);
+    if (p.constant_bytes[k]) arguments.add(constants[k], sizeof(constants[k]));
+    else arguments.add(&p.operands[k], sizeof(void*));
   }
-  arguments[p.num] = geometry;
+  arguments.add(geometry, n * sizeof(int64_t));
   int64_t items = vectors ? std::max<int64_t>(1, total / kernel->vector) : total;
   int threads = items >= 128 * 132 ? 256 : 128;
-  return run(variant, divided(items, static_cast<int64_t>(threads) * variant->times), threads, stream, arguments);
+  return run(variant, divided(items, static_cast<int64_t>(threads) * variant->times), threads, unit, stream,
+             arguments);
 }
 
 // Dims beyond those that a variant knows, one launch each.
@@ -358,7 +366,7 @@ Kept keep_row(const Kernel* kernel, const RushlightLaunch& l) {
 
 int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l) {
   if (l.end <= l.begin) return RUSHLIGHT_OK;
-  void* arguments[kMostArguments];
+  Arguments arguments;
   void* operands[kMostArguments];
   if (l.num_operands + l.num_params + 2 > kMostArguments)
     return snprintf(message, sizeof(message), "a kernel has too many arguments"), RUSHLIGHT_FAILED;
@@ -372,33 +380,34 @@ int launch_nest(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   }
   if (!variant) return RUSHLIGHT_PYTHON_ERROR;
   if (named) return RUSHLIGHT_OK;
-  int n = 0, status = RUSHLIGHT_OK;
+  int status = RUSHLIGHT_OK;
   for (int k = 0; k < l.num_operands; k++) {
     operands[k] = l.operands[k];
     if (l.constant_bytes[k]) {   // tables that came with the step: a copy on the stream, which the stream also ends
+      drain();
       uint64_t at = 0;
       status = done("constants", driver.allocate_async(&at, l.constant_bytes[k], stream));
       if (!status) status = done("constants", driver.from_host(at, l.operands[k], l.constant_bytes[k], stream));
       if (status) return status;
       operands[k] = reinterpret_cast<void*>(at);
     }
-    arguments[n++] = &operands[k];
+    arguments.add(&operands[k], sizeof(void*));
   }
-  for (int k = 0; k < l.num_params; k++) arguments[n++] = const_cast<int64_t*>(&l.params[k]);
+  for (int k = 0; k < l.num_params; k++) arguments.add(&l.params[k], sizeof(int64_t));
   int64_t begin = l.begin, end = l.end, extent = end - begin;
-  arguments[n++] = &begin;
-  arguments[n++] = &end;
+  arguments.add(&begin, sizeof(begin));
+  arguments.add(&end, sizeof(end));
   if (kernel->form == kRows) {
     int threads = kept.vectors ? kept.threads : std::min(row_threads(kernel, l, variant->elements), variant->most);
-    status = run(variant, std::min<int64_t>(extent, INT32_MAX), threads, stream, arguments);
+    status = run(variant, std::min<int64_t>(extent, INT32_MAX), threads, unit, stream, arguments);
   } else if (key) {   // tiles of columns
-    status = run(variant, divided(extent, 32 * variant->elements), kColumnThreads, stream, arguments);
+    status = run(variant, divided(extent, 32 * variant->elements), kColumnThreads, unit, stream, arguments);
   } else {
     int threads = extent >= 256 * 132 ? 256 : extent >= 64 * 132 ? 128 : 64;
-    status = run(variant, std::min<int64_t>(divided(extent, threads), INT32_MAX), threads, stream, arguments);
+    status = run(variant, std::min<int64_t>(divided(extent, threads), INT32_MAX), threads, unit, stream, arguments);
   }
   for (int k = 0; k < l.num_operands; k++)
-    if (l.constant_bytes[k]) driver.free_async(place(operands[k]), stream);
+    if (l.constant_bytes[k]) drain(), driver.free_async(place(operands[k]), stream);
   return status;
 }
 
@@ -411,8 +420,9 @@ int launch_many(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
   Variant* variant = find_variant(kernel, unit, any % 16 == 0);
   if (!variant) return RUSHLIGHT_PYTHON_ERROR;
   int64_t table[512];
-  void* arguments[kMostArguments] = {table};
-  for (int k = 0; k < numbers; k++) arguments[1 + k] = const_cast<int64_t*>(&l.params[k]);
+  Arguments arguments;
+  arguments.add(table, sizeof(table));
+  for (int k = 0; k < numbers; k++) arguments.add(&l.params[k], sizeof(int64_t));
   for (int first = 0; first < count; first += kernel->row_param) {
     int rows = std::min(count - first, kernel->row_param), n = 1;
     int64_t blocks = 0;
@@ -423,26 +433,62 @@ int launch_many(Kernel* kernel, int unit, void* stream, const RushlightLaunch& l
       table[n++] = blocks += divided(l.params[numbers + r], kernel->vector);
     }
     if (!blocks) continue;
-    if (int status = run(variant, blocks, kernel->most_threads, stream, arguments)) return status;
+    if (int status = run(variant, blocks, kernel->most_threads, unit, stream, arguments)) return status;
   }
   return RUSHLIGHT_OK;
 }
 
-// A product with a bias (the fourth operand): at once, or added to rows that are the bias.
-int launch_with_bias(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
-  if (launch_biased(kernel->vector, compute_of(kernel->vector), unit, stream, l)) return RUSHLIGHT_OK;
+// A product as a job: its numbers, its operands, and what the library does it with where it has a bias.
+struct QueuedProduct {
+  int64_t params[kProductParams];
+  void* operands[4];
+  const Kernel* kernel;
+  Biased biased;
+};
+
+int start_product(Job& job) {
+  auto* p = reinterpret_cast<QueuedProduct*>(job.bytes);
+  const char* why = "";
+  if (p->biased.plan) return launch_biased(p->biased, job.stream, p->operands) ? 0 : kRefused;
+  return launch_product(p->kernel, job.unit, job.stream, p->operands, p->params, &why) ? kRefused : 0;
+}
+
+bool queue_product(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const Biased& biased) {
+  Job* job = queue_room();
+  if (!job) return false;
+  auto* p = new (job->bytes) QueuedProduct{{}, {}, kernel, biased};
+  std::copy(l.params, l.params + kProductParams, p->params);
+  std::copy(l.operands, l.operands + l.num_operands, p->operands);
+  job->call = start_product, job->what = "matrix product", job->joins = false, job->stream = stream, job->unit = unit;
+  queue_push();
+  return true;
+}
+
+// Rows that are the bias, to which the product is added.
+int launch_onto_bias(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
   int32_t constants[2] = {};
   int64_t item = kernel->copy->itemsizes[0];
   Points p{2, 2, {l.operands[3], l.operands[2]}, constants, {l.params[1], l.params[0]}, {}};
   p.strides[0][0] = p.strides[1][0] = item;
   p.strides[1][1] = l.params[9] * item;
   if (int status = launch_points(kernel->copy, unit, stream, p)) return status;
-  int64_t params[14];
-  std::copy(l.params, l.params + 14, params);
+  drain();
+  int64_t params[kProductParams];
+  std::copy(l.params, l.params + kProductParams, params);
   params[13] = std::bit_cast<int64_t>(1.0);
-  RushlightLaunch sum = l;
-  sum.params = params;
-  return launch_product(kernel, unit, stream, sum, why);
+  return launch_product(kernel, unit, stream, l.operands, params, why);
+}
+
+// A matrix product, to which a bias (the fourth operand) is added.
+int launch_matrices(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& l, const char** why) {
+  bool has_bias = l.num_operands == 4;
+  note_product(static_cast<double>(l.params[0]) * l.params[1] * l.params[2] * l.params[11]);
+  Biased biased{};
+  if (has_bias && !serves_biased(kernel->vector, compute_of(kernel->vector), unit, stream, l, &biased))
+    return drain(), launch_onto_bias(kernel, unit, stream, l, why);
+  if (queue_is_on && queue_product(kernel, unit, stream, l, biased)) return RUSHLIGHT_OK;
+  if (!has_bias) return launch_product(kernel, unit, stream, l.operands, l.params, why);
+  return launch_biased(biased, stream, l.operands) ? RUSHLIGHT_OK : launch_onto_bias(kernel, unit, stream, l, why);
 }
 
 int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
@@ -450,8 +496,7 @@ int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
   auto* kernel = static_cast<Kernel*>(what->kernel);
   if (kernel->form == kProduct && !named) {
     const char* why = "";
-    int status = what->num_operands == 4 ? launch_with_bias(kernel, unit, stream, *what, &why)
-                                         : launch_product(kernel, unit, stream, *what, &why);
+    int status = launch_matrices(kernel, unit, stream, *what, &why);
     if (status && *why) snprintf(message, sizeof(message), "%s", why);
     return status;
   }
@@ -467,48 +512,48 @@ int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
 // ------------------------------------------------------------------------------------------------------------
 
 int synchronize(void*, int unit, void* stream) {
-  int status = enter(unit);
+  int status = settle(unit);
   return status ? status : done("synchronize", driver.synchronize(stream));
 }
 
 int new_stream(void*, int unit, int priority, void** stream) {
-  int status = enter(unit);
+  int status = settle(unit);
   return status
              ? status
              : done("new_stream", driver.new_stream(stream, 1, priority));  // 1: it does not wait for the first queue
 }
 
 int record(void*, int unit, void* stream, void** event) {
-  if (int status = enter(unit)) return status;
+  if (int status = settle(unit)) return status;
   if (int status = done("record", driver.new_event(event, 0))) return status;
   return done("record", driver.record(*event, stream));
 }
 
 int wait(void*, int unit, void* stream, void* event) {
-  int status = enter(unit);
+  int status = settle(unit);
   return status ? status : done("wait", driver.wait(stream, event, 0));
 }
 
 int finish(void*, int unit, void* event) {
-  int status = enter(unit);
+  int status = settle(unit);
   return status ? status : done("finish", driver.finish(event));
 }
 
 int query(void*, int unit, void* event, int* reached) {
-  if (int status = enter(unit)) return status;
+  if (int status = settle(unit)) return status;
   int code = driver.query(event);
   *reached = code == 0;
   return code == kNotReady ? RUSHLIGHT_OK : done("query", code);
 }
 
 int forget(void*, int unit, void* event) {
-  int status = enter(unit);
+  int status = settle(unit);
   if (!status) driver.forget(event);
   return RUSHLIGHT_OK;
 }
 
 int elapsed(void*, int unit, void* start, void* end, double* milliseconds) {
-  if (int status = enter(unit)) return status;
+  if (int status = settle(unit)) return status;
   float found = 0;
   int status = done("elapsed_time", driver.elapsed(&found, start, end));
   *milliseconds = found;
@@ -553,7 +598,6 @@ bool find_functions(void* library) {
       FUNCTION(to_host, "cuMemcpyDtoHAsync_v2"),
       FUNCTION(within, "cuMemcpyDtoDAsync_v2"),
       FUNCTION(between, "cuMemcpyPeerAsync"),
-      FUNCTION(launch, "cuLaunchKernel"),
       FUNCTION(attribute, "cuFuncGetAttribute"),
       FUNCTION(allocate_async, "cuMemAllocAsync"),
       FUNCTION(free_async, "cuMemFreeAsync"),
@@ -569,7 +613,6 @@ bool find_functions(void* library) {
       FUNCTION(error_name, "cuGetErrorName"),
       FUNCTION(error_text, "cuGetErrorString")};
 #undef FUNCTION
-  *reinterpret_cast<void**>(&driver.launch_with) = dlsym(library, "cuLaunchKernelEx");
   for (auto& entry : all)
     if (!(*entry.place = dlsym(library, entry.name)))
       return PyErr_Format(PyExc_RuntimeError, "cuda: the driver has no %s: it is too old", entry.name), false;
@@ -585,16 +628,28 @@ PyObject* py_open(PyObject*, PyObject* path) {
     void* library = opened = dlopen(text, RTLD_NOW | RTLD_GLOBAL);
     if (!library) return PyErr_Format(PyExc_OSError, "cuda: no driver: %s", dlerror()), nullptr;
     if (!find_functions(library)) return nullptr;
+    if (!find_launches())
+      return PyErr_SetString(PyExc_RuntimeError, "cuda: the driver has no cuLaunchKernel: it is too old"), nullptr;
     int found = 0;
-    if (int code = driver.init(0))
+    int code;
+    {
+      Unlocked others_run;
+      code = driver.init(0);
+    }
+    if (code)
       return failed("the driver does not start", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
     if (int code = driver.count(&found))
       return failed("devices", code), PyErr_SetString(PyExc_RuntimeError, message), nullptr;
     num_units = std::min(found, kMostUnits);
     find_address_space(&table);
+    flush_launches = [] {      // somebody else is about to queue work
+      note_long_work();
+      drain();
+    };
     pthread_atfork(nullptr, nullptr, [] {
       current = -1;
       is_forked = true;
+      forget_queue();
     });
   }
   return Py_BuildValue("iN", num_units, PyLong_FromVoidPtr(&table));
@@ -607,7 +662,7 @@ PyObject* py_enter(PyObject*, PyObject* number) {
   int unit = static_cast<int>(PyLong_AsLong(number));
   if (PyErr_Occurred()) return nullptr;
   current = -1;
-  if (enter(unit)) return PyErr_SetString(PyExc_RuntimeError, message), nullptr;
+  if (settle(unit)) return PyErr_SetString(PyExc_RuntimeError, message), nullptr;
   return PyLong_FromVoidPtr(contexts[unit]);
 }
 
@@ -624,8 +679,24 @@ bool read_numbers(PyObject* given, std::vector<int>& numbers) {
 PyObject* py_overlap(PyObject*, PyObject* wanted) {
   int truth = PyObject_IsTrue(wanted);
   if (truth < 0) return nullptr;
-  overlaps = truth && driver.launch_with;
+  overlaps = truth && can_overlap();
   return PyBool_FromLong(overlaps);
+}
+
+// cuda_queue(wanted): whether launches are made by a thread of their own.
+PyObject* py_queue(PyObject*, PyObject* wanted) {
+  int truth = PyObject_IsTrue(wanted);
+  if (truth < 0) return nullptr;
+  make_batches(truth);
+  return PyBool_FromLong(set_queue(truth && !is_forked, [](int unit) { return enter(unit); }));
+}
+
+// cuda_capturing(now): work is captured from here on, and not run; or no longer.
+PyObject* py_capturing(PyObject*, PyObject* now) {
+  int truth = PyObject_IsTrue(now);
+  if (truth < 0) return nullptr;
+  set_capturing(truth);
+  Py_RETURN_NONE;
 }
 
 // cuda_named(call): what a call would launch, as [(maker, unit, key of a variant)] where that is new: nothing runs.
@@ -661,6 +732,9 @@ PyMethodDef functions[] = {
     {"cuda_enter", guarded<py_enter>, METH_O, "cuda_enter(unit): make a unit's context this thread's; its address"},
     {"cuda_overlap", guarded<py_overlap>, METH_O,
      "cuda_overlap(wanted): whether kernels are started early and wait by themselves; False where that cannot be"},
+    {"cuda_queue", guarded<py_queue>, METH_O,
+     "cuda_queue(wanted): whether launches are made by a thread of their own, while ops go on"},
+    {"cuda_capturing", guarded<py_capturing>, METH_O, "cuda_capturing(now): whether work is captured, not run"},
     {"cuda_named", guarded<py_named>, METH_O,
      "cuda_named(call): the variants of kernels that a call needs and that are new; nothing runs"},
     {"cuda_kernel", guarded<py_kernel>, METH_VARARGS,
@@ -672,14 +746,14 @@ PyMethodDef functions[] = {
 
 bool cuda::asks_first = false;
 
-int cuda::make_current(int unit) { return enter(unit); }
+int cuda::make_current(int unit) { return settle(unit); }
 
 int cuda::status_of(const char* what, int code) { return done(what, code); }
 
 void* cuda::find_function(const char* name) { return opened ? dlsym(opened, name) : nullptr; }
 
 int cuda::launch_graph(int unit, void* graph, void* stream) {
-  if (int status = enter(unit)) return status;
+  if (int status = settle(unit)) return status;
   static auto launch = reinterpret_cast<int (*)(Handle, Handle)>(find_function("cuGraphLaunch"));
   return done("replay", launch(graph, stream));
 }

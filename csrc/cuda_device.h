@@ -1,5 +1,6 @@
 // CUDA kernels as the device's table launches them. rushlight/devices/cuda/kernels.py makes them.
 #pragma once
+#include <deque>
 #include <vector>
 
 #include "device.h"
@@ -19,6 +20,8 @@ struct Variant {
   int elements;     // of a row that a thread takes at once
   int times;        // points, or vectors of them, that a thread of a pointwise kernel takes
   int most = 1024;  // threads of a block for which there are registers
+  Handle exec = nullptr, node = nullptr;   // a graph of one launch, whose arguments are set anew for each
+  bool has_graph = true;                   // or can have one
 };
 
 struct Kernel {
@@ -33,16 +36,24 @@ struct Kernel {
   bool peels;                     // whether vectors may come after single elements, where rows start anywhere
   int holds;                      // vectors of a row that a thread can keep in registers; 0: rows cannot be kept
   Kernel* copy;                   // of a product with a bias: a pointwise copy
-  std::vector<Variant> variants;
+  std::deque<Variant> variants;   // which stay where they are
 };
 
 // cuda_blas.cpp: a matrix product; where it fails `why` says so.
-int launch_product(const Kernel* kernel, int unit, void* stream, const RushlightLaunch& launch, const char** why);
+int launch_product(const Kernel* kernel, int unit, void* stream, void* const* operands, const int64_t* params,
+                   const char** why);
 
 int compute_of(int type);         // the library's number for how products of a type are computed
 
-// cuda_blas_light.cpp: c = a @ b + bias, operands in this order; false where the library does not do it.
-bool launch_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& launch);
+// cuda_blas_light.cpp: c = a @ b + bias, operands in this order. What the library does it with; false where it does
+// not.
+struct Biased {
+  void *plan, *space;
+  Handle handle;
+  int type;
+};
+bool serves_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& launch, Biased* found);
+bool launch_biased(const Biased& biased, void* stream, void* const* operands);   // false where it refuses
 
 // A unit's context becomes this thread's; a status.
 int make_current(int unit);

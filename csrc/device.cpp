@@ -253,6 +253,10 @@ static bool copy_units(Tensor* target, Tensor* source, size_t nbytes) {
 }
 
 bool (*note_pinned)(Storage*, Stream*) = nullptr;
+void (*flush_launches)() = nullptr;
+void flush_device(Device device) {
+  if (flush_launches && is_plugged(device)) flush_launches();
+}
 static int sync_mode = 0;   // 1: waits that nobody asked for by name are warned of; 2: refused
 
 static bool may_wait(const char* what) {
@@ -375,6 +379,7 @@ PyObject* py_stream_handle(PyObject*, PyObject* args) {
   Stream* s = number >= 0 ? stream_of(device, number) : parse_device(device, &d) ? current_stream(d) : nullptr;
   if (!s) return nullptr;
   s->jobs++;   // something is about to be queued
+  if (flush_launches) flush_launches();
   return PyLong_FromVoidPtr(s->handle);
 }
 

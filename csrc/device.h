@@ -133,6 +133,11 @@ bool device_ok(Unit* unit, int status, const char* what);   // raises what a sta
 // where its memory is not pinned.
 extern bool (*note_pinned)(Storage* storage, Stream* stream);
 
+// Set where launches may wait in a queue of ours: all that was asked for reaches the device. Those call it who hand out
+// what others could queue work with: a stream's handle, an address.
+extern void (*flush_launches)();
+void flush_device(Device device);    // where it is plugged in
+
 bool stream_copy(Stream* stream, RushlightWay way, void* target, const void* source, size_t nbytes);
 bool stream_launch(Stream* stream, PyObject* handle,
                    RushlightLaunch& launch);    // fills in `kernel`; walks outer dims for a device without n-d launches

@@ -93,6 +93,7 @@ PyObject* device_object(Device d) { return core->device_object(d); }
 bool parse_device(PyObject* o, Device* out) { return core->parse_device(o, out); }
 const char* device_type_name(uint8_t type) { return core->device_type_name(type); }
 Unit* find_unit(Device device) { return core->find_unit(device); }
+void flush_device(Device device) { core->flush_device(device); }
 
 // --- ops ------------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 #include "boundary.h"
 #include "dlpack.h"
 
+#include "device.h"
+
 #include "geometry.h"
 #include "tape.h"
 
@@ -104,6 +106,7 @@ M* make_export(Tensor* t) {
   e->managed.context = e;
   e->managed.deleter = delete_export<M>;
   DLTensor& d = e->managed.tensor;
+  flush_device(t->device);
   d.data = t->storage->data ? t->data() : nullptr;
   d.device = {t->device.type == kCPU ? kDLCPU : kDLCUDA, t->device.type == kCPU ? 0 : t->device.index};
   d.ndim = t->ndim;

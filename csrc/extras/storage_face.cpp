@@ -52,7 +52,10 @@ static int storage_set_extent(PyObject* self, PyObject* value, void*) {
   Py_XSETREF(reinterpret_cast<StorageObject*>(self)->extent, value && value != Py_None ? Py_NewRef(value) : nullptr);
   return 0;
 }
-static PyObject* storage_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(self_storage(self)->data); }
+static PyObject* storage_data_ptr(PyObject* self, PyObject*) {
+  flush_device(self_storage(self)->device);
+  return PyLong_FromVoidPtr(self_storage(self)->data);
+}
 static PyObject* storage_device(PyObject* self, void*) { return device_object(self_storage(self)->device); }
 static PyObject* storage_resizable(PyObject* self, PyObject*) { return PyBool_FromLong(self_storage(self)->resizable); }
 

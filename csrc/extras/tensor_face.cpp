@@ -71,6 +71,7 @@ static PyObject* m_storage_offset(PyObject* self, PyObject*) {
 }
 static PyObject* m_data_ptr(PyObject* self, PyObject*) {
   Tensor* t = as_tensor(self);
+  flush_device(t->device);
   return PyLong_FromVoidPtr(t->storage->data ? t->data() : nullptr);
 }
 static PyObject* m_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_float(as_tensor(self)->dtype)); }

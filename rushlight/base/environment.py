@@ -68,6 +68,13 @@ VARIABLES = {
             "libcuda.so.1",
         ),
         Variable(
+            "RUSHLIGHT_CUDA_QUEUE",
+            OURS,
+            "`1`: work for a GPU is handed to the driver by a thread of its own, while the program goes on",
+            "0",
+            ("0", "1"),
+        ),
+        Variable(
             "RUSHLIGHT_NCCL_LIBRARY",
             OURS,
             "NVIDIA's NCCL library, where neither its wheel nor the system has `libnccl.so.2`",

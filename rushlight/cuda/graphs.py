@@ -68,6 +68,7 @@ class CUDAGraph:
         handle = ctypes.c_void_p(_C.stream_handle(device, self._stream.stream_id))
         # The driver's strict modes forbid to reserve memory meanwhile, which is safe on a stream of the graph's own.
         self._driver.call("cuStreamBeginCapture_v2", handle, RELAXED)
+        _C.cuda_capturing(True)
         self._chosen = self._pool[0] == 0     # of a MemPool, or of graph_pool_handle
         if self._chosen:
             _C.choose_memory_pool(self._pool[1], device)
@@ -80,6 +81,7 @@ class CUDAGraph:
             raise RuntimeError("capture_end: this graph is not being captured")
         _capturing.pop()
         self._drawn = captures.end()
+        _C.cuda_capturing(False)
         device = self._stream.device
         handle = ctypes.c_void_p(_C.stream_handle(device, self._stream.stream_id))
         if self._chosen:

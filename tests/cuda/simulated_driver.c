@@ -36,6 +36,15 @@ static int note(const char* what, void* stream, void* event) {
 static int fault;
 void simulated_fault(int code) { fault = code; }
 
+/* Launches that take a while, the first argument of each, and how many were made when another call about a stream came. */
+static int slow;
+static uint64_t firsts[1 << 14];
+static long seen;
+void simulated_slow(int microseconds) { slow = microseconds; }
+uint64_t simulated_first(int which) { return firsts[which]; }
+long simulated_seen(void) { return seen; }
+static void look(void) { seen = counts[3]; }
+
 int cuInit(unsigned flags) {
   if (getenv("SIMULATED_UNITS")) units = atoi(getenv("SIMULATED_UNITS"));
   if (getenv("SIMULATED_START")) return atoi(getenv("SIMULATED_START"));
@@ -104,7 +113,7 @@ int cuMemFreeAsync(uint64_t at, void* s) { return (void)s, cuMemFree_v2(at); }
 static int move(uint64_t to, uint64_t from, size_t n) {
   if (current < 0) return 201;
   if (fault) return fault;
-  counts[2]++;
+  counts[2]++, look();
   return memmove((void*)to, (const void*)from, n), 0;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) {
@@ -154,6 +163,8 @@ int cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned tx, uns
   if (fault) return fault;
   if (!x || !y || !z || !tx || tx > (unsigned)most_threads || ty != 1 || tz != 1 || !args) return 1;
   last_grid[0] = x, last_grid[1] = tx;
+  if (slow) usleep(slow);
+  memcpy(&firsts[counts[3] % (1 << 14)], args[0], 8);
   return counts[3]++, 0;
 }
 
@@ -167,26 +178,61 @@ int cuLaunchKernelEx(const struct configuration* c, void* f, void** args, void**
 int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
   return (void)flags, (void)priority, *s = (void*)(++counts[7] + 100), 0;
 }
-int cuStreamSynchronize(void* s) { return (void)s, current < 0 ? 201 : fault; }
+int cuStreamSynchronize(void* s) { return (void)s, look(), current < 0 ? 201 : fault; }
 int cuEventCreate(void** e, unsigned flags) { return (void)flags, *e = (void*)(++counts[5]), 0; }
-int cuEventRecord(void* e, void* s) { return note("mark", s, e); }
-int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, note("wait", s, e); }
+int cuEventRecord(void* e, void* s) { return look(), note("mark", s, e); }
+int cuStreamWaitEvent(void* s, void* e, unsigned flags) { return (void)flags, look(), note("wait", s, e); }
 int cuEventSynchronize(void* e) { return (void)e, 0; }
 int cuEventQuery(void* e) { return (void)e, 0; }
 int cuEventDestroy_v2(void* e) { return (void)e, counts[6]++, 0; }
 int cuEventElapsedTime(float* ms, void* a, void* b) { return *ms = (float)((intptr_t)b - (intptr_t)a), 0; }
 static int capturing;
-int cuStreamBeginCapture_v2(void* s, int mode) { return (void)s, mode > 2 || capturing++ ? 1 : 0; }
+int cuStreamBeginCapture_v2(void* s, int mode) { return (void)s, look(), mode > 2 || capturing++ ? 1 : 0; }
 static int capture_fails;
 void simulated_capture_fails(int fails) { capture_fails = fails; }
 int cuStreamEndCapture(void* s, void** graph) {
   *graph = capture_fails ? 0 : (void*)7;
-  return (void)s, capturing-- != 1 ? 1 : capture_fails ? 901 : 0;
+  return (void)s, look(), capturing-- != 1 ? 1 : capture_fails ? 901 : 0;
+}
+/* Graphs: 7 is one that was captured, 8 what runs it. Those made of kernels keep their nodes' grids and first arguments. */
+struct kernel_node {
+  void* f;
+  unsigned grid[3], block[3], shared;
+  void **args, **extra, *kernel, *context;
+};
+struct graph { int count; struct kernel_node nodes[64]; uint64_t firsts[64]; };
+static long nodes_set;
+long simulated_nodes_set(void) { return nodes_set; }
+static int keep(struct graph* g, int i, const struct kernel_node* node) {
+  g->nodes[i] = *node;
+  return memcpy(&g->firsts[i], node->args[0], 8), current < 0 ? 201 : 0;
+}
+int cuGraphCreate(void** graph, unsigned flags) { return *graph = calloc(1, sizeof(struct graph)), flags != 0; }
+int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t count, const struct kernel_node* what) {
+  struct graph* g = graph;
+  if (g->count == 64 || count != (g->count > 0) || (count && after[0] != &g->nodes[g->count - 1])) return 1;
+  return *node = &g->nodes[g->count], keep(g, g->count++, what);
+}
+int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const struct kernel_node* what) {
+  struct graph* g = exec;
+  return nodes_set++, keep(g, (int)((struct kernel_node*)node - g->nodes), what);
 }
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
-  return *exec = (void*)8, graph != (void*)7 || flags ? 1 : 0;
+  return *exec = graph == (void*)7 ? (void*)8 : graph, flags ? 1 : 0;
 }
-int cuGraphLaunch(void* exec, void* s) { return (void)s, counts[3] += 1000, exec != (void*)8; }
+int cuGraphLaunch(void* exec, void* s) {
+  if (exec == (void*)8) return (void)s, look(), counts[3] += 1000, 0;
+  struct graph* g = exec;
+  if (capturing) return 900;
+  for (int i = 0; i < g->count; i++) {
+    struct kernel_node* n = &g->nodes[i];
+    void* args[] = {&g->firsts[i]};
+    int code = cuLaunchKernel(n->f, n->grid[0], n->grid[1], n->grid[2], n->block[0], n->block[1], n->block[2],
+                              n->shared, s, args, 0);
+    if (code) return code;
+  }
+  return 0;
+}
 int cuGraphDestroy(void* graph) { return graph != (void*)7; }
 int cuGraphExecDestroy(void* exec) { return exec != (void*)8; }
 int cuGetErrorName(int code, const char** text) {

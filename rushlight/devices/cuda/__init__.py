@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..base import register
 from . import settings
+from .ahead import ready_first_kernel
 from .device import CudaDevice
 from .driver import Driver
 
@@ -32,6 +33,7 @@ def find() -> CudaDevice | None:
         if device is not None:
             register(device)
             settings.read_environment(device.driver)
+            ready_first_kernel()
     return _found[0]
 
 

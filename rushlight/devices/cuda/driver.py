@@ -45,6 +45,8 @@ class Driver:
         newest = self.units and min(self.attribute(k, "major") for k in range(self.units))
         self.overlaps = OVERLAPS and newest >= 9 and _C.cuda_overlap(True)
         self.architectures: dict[int, str] = {}
+        if environment.get("RUSHLIGHT_CUDA_QUEUE") == "1":
+            _C.cuda_queue(True)
 
     def call(self, name: str, *args: object) -> None:
         """Call a function of the driver; raises what it answers."""
