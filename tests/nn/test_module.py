@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -132,6 +133,23 @@ def test_always_called_hooks_see_errors() -> None:
             log,
             problem(lambda: m.register_backward_hook(print) and m.register_full_backward_hook(print)),
         ]
+
+    same(program)
+
+
+def test_a_hook_without_gradients_of_inputs_warns() -> None:
+    """Of a module whose inputs need no gradients; not where they do."""
+
+    def program(t, nn, Layer):
+        m, counts = nn.Sequential(Layer(3, 4)), []
+        for needs in (False, True):
+            handle = m.register_full_backward_hook(lambda *args: None)
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                m(t.ones(5, 3, requires_grad=needs)).sum().backward()
+            handle.remove()
+            counts.append(len(seen))
+        return counts
 
     same(program)
 

@@ -7,12 +7,18 @@ left the module are up to autograd's own checks.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
 from ..._C import Tensor
 from ...autograd.function import Function
+
+NO_INPUTS = (
+    "a full backward hook runs as soon as the gradients of its module's outputs are known, without those of the inputs,"
+    " since no input requires gradients: call requires_grad_() on one if the hook needs them."
+)
 
 
 class Border(Function):
@@ -108,6 +114,8 @@ class BackwardHook:
                 grads = self._replaced(answer, self.n_outputs)
         self.grad_outputs = grads
         if self.input_index is None:  # nothing flows further: the hooks see no gradients of inputs
+            if self.user_hooks:
+                warnings.warn(NO_INPUTS, stacklevel=2)
             for hook in self.user_hooks:
                 answer = hook(self.module, (None,) * self.n_inputs, grads)
                 if answer is not None and any(g is not None for g in answer):
