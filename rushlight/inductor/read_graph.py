@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _C
 from ..base import assertions
+from ..base.shape import contiguous_format, preserve_format
 from ..dispatch.aten_overloads import AtenOverload
 from ..loops.lowered import Lowered, NotLowerable
 from ..loops.row_program import FULL
@@ -426,6 +427,8 @@ class Reader:
         """An op without a plan: run in Python, its results copied to where the plan keeps them."""
         from ..fake import FakeTensorMode  # noqa: PLC0415
 
+        if node.definition.name == "empty_like" and self.is_memory_alike(node):
+            return
         node.form, node.args = "call", settled(node.args)
         node.inputs = [v for v in flat(node.args) if isinstance(v, Value)]
         if node.definition.is_inplace:
@@ -441,9 +444,20 @@ class Reader:
             fakes = map_values(node.args, lambda v: mode.from_tensor(v.stand_in(self.device)), is_value)
             result = node.overload.call(*fakes)
         node.single = isinstance(result, _C.Tensor)
-        if node.definition.name == "empty_like":      # memory, and nothing to run
+        if node.definition.name == "empty_like":      # nothing to run
             node.form = "nothing"
         node.results = [fresh(t.shape, t.stride(), t.dtype) for t in ((result,) if node.single else result)]
+
+
+    def is_memory_alike(self, node: Node) -> bool:
+        """Whether the node makes memory for a row-major tensor of the sizes of its operand, whatever these are: that is
+        its result then. Other layouts are asked for by the sizes of one call."""
+        like, dtype, _layout, device, *_, memory_format = node.args
+        is_here = device is None or _C.device(device) == self.device
+        if not is_here or memory_format not in (None, preserve_format, contiguous_format) or not like.is_contiguous:
+            return False
+        node.form, node.results = "nothing", [fresh(like.sizes, None, dtype or like.dtype)]
+        return True
 
 
 def is_repeatable(node: Node) -> bool:
