@@ -21,7 +21,7 @@ using namespace cuda;
 
 constexpr int kMostUnits = 64;
 constexpr int kMostThreadsOfBlock = 0;   // as the driver numbers what it knows of a kernel
-constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4;
+constexpr int kOutOfMemory = 2, kNotReady = 600, kDeinitialized = 4, kNoContext = 201;
 constexpr int kRefused = 999;            // "unknown error": what a library did not do is not the driver's to say
 constexpr int kProductParams = 14;
 // Errors after which a context is of no use: illegal addresses and instructions, time-outs, failed asserts.
@@ -688,7 +688,7 @@ PyObject* py_queue(PyObject*, PyObject* wanted) {
   int truth = PyObject_IsTrue(wanted);
   if (truth < 0) return nullptr;
   make_batches(truth);
-  return PyBool_FromLong(set_queue(truth && !is_forked, [](int unit) { return enter(unit); }));
+  return PyBool_FromLong(set_queue(truth && !is_forked, [](int unit) { return enter(unit) ? kNoContext : 0; }));
 }
 
 // cuda_capturing(now): work is captured from here on, and not run; or no longer.
