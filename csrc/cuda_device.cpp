@@ -500,7 +500,13 @@ int launch(void*, int unit, void* stream, const RushlightLaunch* what) {
     if (status && *why) snprintf(message, sizeof(message), "%s", why);
     return status;
   }
-  if (kernel->form == kProduct) return RUSHLIGHT_OK;
+  if (kernel->form == kTransform && !named) {
+    const char* why = "";
+    int status = launch_transform(stream, *what, &why);
+    if (status && *why) snprintf(message, sizeof(message), "%s", why);
+    return status;
+  }
+  if (kernel->form == kProduct || kernel->form == kTransform) return RUSHLIGHT_OK;
   if (kernel->form == kMany) return launch_many(kernel, unit, stream, *what);
   if (kernel->form != kPoints) return launch_nest(kernel, unit, stream, *what);
   if (what->num_operands > kMostOperands)

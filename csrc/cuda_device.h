@@ -11,7 +11,7 @@ namespace cuda {
 
 using Handle = void*;
 
-enum Form { kPoints = 0, kRows = 1, kThreads = 2, kProduct = 3, kMany = 4 };   // codegen/nvptx.py: what is shared
+enum Form { kPoints = 0, kRows = 1, kThreads = 2, kProduct = 3, kMany = 4, kTransform = 5 };   // codegen/nvptx.py: what is shared
 
 struct Variant {
   uint64_t key;
@@ -55,6 +55,9 @@ struct Biased {
 bool serves_biased(int type, int compute, int unit, void* stream, const RushlightLaunch& launch, Biased* found);
 bool launch_biased(const Biased& biased, void* stream, void* const* operands);   // false where it refuses
 
+// cuda_fft.cpp: a Fourier transform; where it fails `why` says so.
+int launch_transform(void* stream, const RushlightLaunch& launch, const char** why);
+
 // A unit's context becomes this thread's; a status.
 int make_current(int unit);
 
@@ -82,6 +85,7 @@ int init_cuda_host(PyObject* module);
 int init_cuda_dnn(PyObject* module);
 int init_cuda_replay(PyObject* module);
 int init_cuda_blas_light(PyObject* module);
+int init_cuda_fft(PyObject* module);
 int init_cuda_segments(PyObject* module);
 int init_cuda(PyObject* module);
 

@@ -23,6 +23,7 @@ from ..op.batching import front, wrapped
 from ..op.factory import OPTIONS
 from ..op.view import wrap_dim
 from .fft_direct import direct_launch
+from .fft_library import library_launches
 from .fft_rows import complex_along, half_along, real_along, to_complex, whole_along
 
 
@@ -79,6 +80,8 @@ class ComplexToComplex(_Transform):
     def launches(self, args):
         input, dim, norm, forward = args
         scales = [factor(norm, input.shape[d]) for d in dim]
+        if input.device.type != "cpu":
+            return library_launches(input, dim, "c2c", math.prod(scales), forward)
         return direct_launch(input, dim, "forward" if forward else "inverse", scales)
 
     def compute(self, input, dim, norm, forward):
@@ -105,6 +108,8 @@ class RealToComplex(_Transform):
     def launches(self, args):
         input, dim, norm, onesided = args
         scales = [factor(norm, input.shape[d]) for d in dim]
+        if input.device.type != "cpu":
+            return library_launches(input, dim, "r2c" if onesided else "whole", math.prod(scales), True)
         return direct_launch(input, dim, "half" if onesided else "whole", scales)
 
     def compute(self, input, dim, norm, onesided):
@@ -136,6 +141,8 @@ class ComplexToReal(_Transform):
         if not input.ndim or input.shape[-1] != size // 2 + 1 or not size:
             return None
         scales = [*(factor(norm, input.shape[d]) for d in dim[:-1]), factor(norm, size)]
+        if input.device.type != "cpu":
+            return library_launches(input, dim, "c2r", math.prod(scales), False, size)
         return direct_launch(input, dim, "real", scales, size)
 
     def compute(self, input, dim, norm, size):

@@ -156,6 +156,16 @@ class Device:
         """
         return None
 
+    def transform(self, what: str, code: str, sizes: Sequence[int], batch: int, unit: int) -> Any:
+        """A library's Fourier transform of dense rows ("c2c", "r2c" or "c2r" of parts of type `code`, so many boxes of
+        `sizes` points on a unit): what `load` takes for it, the first two parameters of a step with it, and the bytes
+        of memory it works in; None where there is none.
+
+        Such a step has the operands source, result and that memory, and a third parameter: -1 forward, 1 back. One to
+        real numbers may write to its source.
+        """
+        return None
+
     def product_with_bias(self, code: str) -> Any:
         """The same for c = a @ b + bias, with a fourth operand: as many elements, side by side, as c has columns."""
         return None

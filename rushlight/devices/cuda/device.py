@@ -8,7 +8,7 @@ are installed; other library ops run on the host and say so (RUSHLIGHT_SHOW=fall
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
@@ -19,6 +19,7 @@ from ..rehearsal import rehearsal
 from .driver import Driver
 from .kernels import Variants, load, load_many, load_written, workers
 
+TRANSFORM, TRANSFORM_FORM = "transform", 5      # what `transform` says a kernel of the core's is, and its form there
 OWN = ("attention", "attention_backward", "convolution", "_convolution_weight")
 
 
@@ -44,6 +45,8 @@ class CudaDevice(Device):
         return self.driver.table
 
     def load(self, nest: Any) -> int:
+        if nest is TRANSFORM:
+            return _C.cuda_kernel(None, TRANSFORM_FORM, 1, (), -1, (), 1, False, 0)
         address, kernel = (load_written if isinstance(nest, Written) else load)(nest, self.driver)
         self.kernels.append(kernel)
         return address
@@ -98,6 +101,12 @@ class CudaDevice(Device):
         from . import solver  # looks for wheels, which not every program needs
 
         return None if solver.find() is None else solver.routine
+
+    def transform(self, what: str, code: str, sizes: Sequence[int], batch: int, unit: int) -> Any:
+        from . import fourier  # the library is opened, which not every program needs
+
+        found = fourier.kept_plan(what, code, sizes, batch, unit)
+        return None if found is None else (TRANSFORM, *found)
 
     def product(self, code: str) -> Any:
         from . import libraries  # looks for wheels, which not every program needs

@@ -1,7 +1,9 @@
 """cuFFT: the three transforms that every function of `fft` is made of.
 
 Enters: a tensor to fill, the input, the dims, which power of the number of points divides the result. Leaves: the
-tensor filled, on the current stream. The library transforms up to three dims at once; more go group by group. Plans are
+tensor filled, on the current stream. Dense transforms over the last dims are steps of plans (`kept_plan`,
+definitions/fft_library.py) and come here no more. The library transforms up to three dims at once; more go group by
+group. Plans are
 kept by their geometry, and their workspace is the allocator's memory. `find()` is None where cuFFT is not installed:
 the host computes then, and says so.
 """
@@ -27,6 +29,7 @@ CALLS = {0x2A: "cufftExecR2C", 0x2C: "cufftExecC2R", 0x29: "cufftExecC2C", 0x6A:
 PRECISION = {"f32": "f32", "c64": "f32", "f64": "f64", "c128": "f64"}
 FORWARD, INVERSE = -1, 1
 MOST_DIMS, MOST_PLANS = 3, 128
+MOST_KEPT = 1024         # plans that steps of ours name, which stay
 
 
 class Library:
@@ -49,6 +52,12 @@ class Library:
         if key in self.plans:
             self.plans.move_to_end(key)
             return self.plans[key]
+        self.plans[key] = self.new_plan(kind, sizes, batch)
+        while len(self.plans) > MOST_PLANS:
+            self.functions.cufftDestroy(self.plans.popitem(last=False)[1][0])
+        return self.plans[key]
+
+    def new_plan(self, kind: int, sizes: Sequence[int], batch: int) -> tuple[ctypes.c_int, int]:
         handle, room = ctypes.c_int(), ctypes.c_size_t()
         self.call("cufftCreate", ctypes.byref(handle))
         self.call("cufftSetAutoAllocation", handle, 0)
@@ -58,9 +67,6 @@ class Library:
             "cufftMakePlanMany64", handle, len(sizes), lengths, None, one, one, None, one, one, kind,
             ctypes.c_longlong(batch), ctypes.byref(room),
         )  # fmt: skip
-        self.plans[key] = handle, room.value
-        while len(self.plans) > MOST_PLANS:
-            self.functions.cufftDestroy(self.plans.popitem(last=False)[1][0])
         return handle, room.value
 
     def run(self, what: str, sizes: Sequence[int], source: Any, target: Any, direction: int) -> None:
@@ -79,12 +85,35 @@ class Library:
             self.call(CALLS[kind], handle, *addresses, *((direction,) if what == "c2c" else ()))
 
 
+_kept: dict[tuple, tuple[int, int, int]] = {}
+
+
+def kept_plan(what: str, code: str, sizes: Sequence[int], batch: int, unit: int) -> tuple[tuple[int, int], int] | None:
+    """The number of a plan that stays and its kind, and the bytes of its workspace; None where there is no library, or
+    there are too many by now."""
+    library, kind = find(), KINDS[what, code]
+    if library is None or len(sizes) > MOST_DIMS:
+        return None
+    key = (unit, kind, *sizes, batch)
+    with library.lock:
+        if key not in _kept:
+            if len(_kept) >= MOST_KEPT:
+                return None
+            _C.cuda_enter(unit)
+            handle, room = library.new_plan(kind, sizes, batch)
+            _kept[key] = handle.value, kind, room
+    number, kind, room = _kept[key]
+    return (number, kind), room
+
+
 @functools.cache
 def find() -> Library | None:
     """The library; None where it is not installed."""
     for path in libraries.places(NAMES):
         try:
-            return Library(path)
+            result = Library(path)
+            _C.cuda_fft(path)
+            return result
         except OSError:
             continue
     return None
