@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ..loops.expr import const
 from ..loops.nest import For, Nest, Reduce
+from ..loops.record import Record
 from .lower import expand_calls
 from .nvptx import GpuLowering
 from .registers import Reg
@@ -20,6 +21,13 @@ from .targets import Target
 
 CHUNK = 8192         # elements of a block
 MOST_WORDS = 480     # of a table: what fits the 4096 bytes of a kernel's arguments, with numbers
+
+
+class Many(Record):
+    """A nest that is to be loaded for a table: its steps have the operands of one tensor after another, and their
+    numbers of elements behind its parameters."""
+
+    nest: Nest
 
 
 def most_rows(operands: int) -> int:
@@ -101,4 +109,4 @@ class ManyLowering(GpuLowering):
         self.block(s.body)
 
 
-__all__ = ["CHUNK", "lower_many", "most_rows"]
+__all__ = ["CHUNK", "Many", "lower_many", "most_rows"]

@@ -1,15 +1,16 @@
 """GPU schedules of ops that only move elements: boxes of tensors to boxes of the results.
 
 Enters: a Lowered with `pieces`. Leaves: a launch that writes the background, if there is one, and copies of the boxes.
-Boxes of one or two loops are pointwise kernels, those that make rows of columns a written one, others have a thread for
-every few elements, or a block for each row where rows are long.
+Several dense boxes go by one launch. Boxes of one or two loops are pointwise kernels, those that make rows of columns a
+written one, others have a thread for every few elements, or a block for each row where rows are long.
 """
 
 from __future__ import annotations
 
 from ...loops.expr import Value, cast, load, var
 from ...loops.lowered import Lowered
-from ...loops.nest import Local, Nest, Store, operands, rows
+from ...loops.nest import For, Local, Nest, Store, operands, rows
+from ..nvptx_many import Many
 from ..nvptx_transpose import tiles, transposing
 from ..primitives import SIZE
 from .cpu_pieces import background, checked_pieces, copy_nest, pair_launch
@@ -18,6 +19,8 @@ from .launch import Launch, Schedule, product
 
 LONG_ROW = 256           # elements from which on a block copies a row
 MOST = 1 << 31           # elements that are counted in 32 bits
+SEVERAL = 4              # boxes that one launch copies sooner than launches of their own
+MOST_TOGETHER = 200      # boxes of such a launch
 FEWEST = 16              # rows and columns that are worth tiles
 
 
@@ -26,9 +29,30 @@ def schedule_pieces(lowered: Lowered, written: bool) -> Schedule:
     if any(n == 0 for n in lowered.shape):
         return Schedule(())
     launches = [] if lowered.background is None else [background(lowered)]
-    for source, code, axes, places in checked_pieces(lowered):
+    found = checked_pieces(lowered)
+    flat, others = [], []
+    for p in found:
+        (flat if written and p[0] == p[1] and len(p[2]) == 1 and p[2][0][1:] == [1, 1] else others).append(p)
+    if len(flat) >= SEVERAL:      # tensors end to end
+        launches += [many_launch(flat[k : k + MOST_TOGETHER]) for k in range(0, len(flat), MOST_TOGETHER)]
+        found = others
+    for source, code, axes, places in found:
         launches.append(copy_launch(source, code, axes, places, written))
     return Schedule(tuple(launches))
+
+
+def many_launch(pieces: list[tuple]) -> Launch:
+    """Boxes of one dense loop of one type, copied by one launch."""
+    code = pieces[0][0]
+    operands_ = tuple([place for *_, places in pieces for place in places])
+    return Launch(("gpu copy of many", code), lambda: Many(many_nest(code)), operands_,
+                  tuple([axes[0][0] for _, _, axes, _ in pieces]), 1, 1)  # fmt: skip
+
+
+def many_nest(code: str) -> Nest:
+    """Elements of one of them, from `first` to `last`."""
+    loop = For("j", var("first"), var("last"), (Store(1, var("j"), load(0, var("j"), code)),), vector=True)
+    return Nest("copy_many", operands([code], [code]), ("first", "last"), rows(loop))
 
 
 def copy_launch(source: str, target: str, axes: list[list[int]], places: tuple, written: bool) -> Launch:

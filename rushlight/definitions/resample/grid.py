@@ -320,6 +320,11 @@ class GridSampler(GridOp):
         form = Form(input.ndim - 2, mode, padding, corners, bool(direction))
         n, channels, *space = input.shape
         out = list(grid.shape[1:-1])
+        if input.device.type != "cpu":
+            key = ("sampled", form, input.dtype.code)
+            sampled = Launch(key, lambda: sampling_nest(*key[1:]), tuple(range(3 + form.directed)),
+                             (channels, *out, *space), n * product(out), 1)  # fmt: skip
+            return Schedule((sampled,))
         width, count = out[-1], corner_count(form)
         rows_ = [("i64", count * width), (compute_code(input.dtype.code), count * width)]
         params, work = [channels, *out, *space], width * count * channels
@@ -364,6 +369,29 @@ class GridSampler(GridOp):
             return {"input": to_image, "grid": grid.new_zeros(grid.shape)}
         to_grid = find_op("_grid_sampler_grid")(g, input, grid, *rest) if grid.requires_grad else None
         return {"input": to_image, "grid": to_grid}
+
+
+def each_sample(names: Names) -> list[Statement]:
+    """Which sample of which image an iteration has."""
+    samples = names.row
+    for size in names.outer:
+        samples = samples * var(size)
+    return [Local("samples", samples), Local("batch", idiv(var("i"), var("samples"))),
+            Local("sample", irem(var("i"), var("samples")))]  # fmt: skip
+
+
+def sampling_nest(form: Form, code: str) -> Nest:
+    """Samples of all channels by a thread each."""
+    names, compute, out = Names(form), compute_code(code), 2 + form.directed
+    body, plane, total = each_sample(names), var("batch") * var("channels") + var("c"), None
+    for k, (place, weight, _) in enumerate(mixed(form, code, 1, var("i"), slopes=False)):
+        body += [Local(f"at{k}", place), Local(f"weight{k}", weight)]
+        x, weight = cast(load(0, var("plane") + var(f"at{k}"), code), compute), var(f"weight{k}", compute)
+        own = select(eq(weight, const(0, compute)), const(0, compute), x * weight)
+        total = own if total is None else total + own
+    store = Store(out, plane * var("samples") + var("sample"), cast(as_rounded([total], code)[0], code))
+    body.append(For("c", ZERO, var("channels"), (Local("plane", plane * names.plane), store)))
+    return Nest("grid_sampler_threads", operands([code] * out, [code]), names.params, rows(*body, vector=True))
 
 
 class GridSampler2d(GridSampler):
@@ -475,11 +503,7 @@ class GridSamplerImage(GridOp):
 def scattering_nest(form: Form, code: str) -> Nest:
     """The same with a thread for each sample, whose gradients of all channels are added by atomic instructions."""
     names, target = Names(form), 2 + form.directed
-    samples = names.row
-    for size in names.outer:
-        samples = samples * var(size)
-    body: list[Statement] = [Local("samples", samples), Local("batch", idiv(var("i"), var("samples"))),
-                             Local("sample", irem(var("i"), var("samples")))]  # fmt: skip
+    body = each_sample(names)
     plane = var("batch") * var("channels") + var("c")
     adds: list[Statement] = [Local("g", load(0, plane * var("samples") + var("sample"), code)),
                              Local("plane", plane * names.plane)]  # fmt: skip

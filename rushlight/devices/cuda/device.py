@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import _C
+from ...codegen.nvptx_many import Many
 from ...codegen.nvptx_written import Written
 from ...loops.nest import Nest
 from ..base import Device
@@ -45,6 +46,8 @@ class CudaDevice(Device):
         return self.driver.table
 
     def load(self, nest: Any) -> int:
+        if isinstance(nest, Many):
+            return load_many(nest.nest, self.driver)
         if nest is TRANSFORM:
             return _C.cuda_kernel(None, TRANSFORM_FORM, 1, (), -1, (), 1, False, 0)
         address, kernel = (load_written if isinstance(nest, Written) else load)(nest, self.driver)
