@@ -115,10 +115,12 @@ class Call:
         self.program.view(info).copy_(self.statuses.reshape(-1, 1, 1))
 
     def each(self, block: Any) -> Address:
-        """Where the addresses of a block's matrices are listed, on the device."""
+        """Where the addresses of a block's matrices are listed, on the device; which counts them itself, since a list
+        from the host would have to wait for it."""
         size = 8 if block.code == "i64" else SIZES[block.code]
         first, step = self.program.address(block), block.batch * size
-        listed = self.statuses.new_tensor([first + i * step for i in range(self.program.count)], dtype=_C.int64)
+        steps = self.statuses.new_full((self.program.count,), step, dtype=_C.int64)
+        listed = steps.cumsum(0).add_(first - step)
         self.kept.append(listed)
         return Address(listed.data_ptr())
 
