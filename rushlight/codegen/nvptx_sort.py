@@ -53,9 +53,9 @@ class SortText(BlockText):
         """Which row and tile the block has, where its records start, and how many there are."""
         self.row = self.r("div.u32", self.block, tiles)
         self.tile_number = self.r("sub.u32", self.block, self.r("mul.lo.u32", self.row, tiles))
-        gone = self.r("mul.lo.u32", self.tile_number, str(self.tile))
-        self.start = self.r("mad.lo.u32", self.row, length, gone)
-        self.count = self.r("min.u32", self.r("sub.u32", length, gone), str(self.tile))
+        self.gone = self.r("mul.lo.u32", self.tile_number, str(self.tile))
+        self.start = self.r("mad.lo.u32", self.row, length, self.gone)
+        self.count = self.r("min.u32", self.r("sub.u32", length, self.gone), str(self.tile))
 
     def count_place(self, digit: str, tiles: str) -> str:
         """Where the count of a digit in this tile is."""
@@ -173,8 +173,8 @@ def counting(bits: int, items: int) -> Written:
     return Written("sort_count", params, 2, THREADS, text)
 
 
-def dealing(bits: int, items: int) -> Written:
-    """Records to where the sums of counts say."""
+def dealing(bits: int, items: int, first: bool = False) -> Written:
+    """Records to where the sums of counts say; the `first` time, positions are as the keys lie, and are not read."""
     params = ("length", "tiles", "digit")
 
     def text() -> str:
@@ -183,7 +183,10 @@ def dealing(bits: int, items: int) -> Written:
         t.shared("digit_shift", 4 * DIGITS)
         t.shared("records", t.tile * max(4, t.size))
         t.place(length, tiles)
-        keys, values = t.load_records(t.pointer(0), t.pointer(1))
+        keys, values = t.load_records(t.pointer(0), None if first else t.pointer(1))
+        if first:
+            own = t.r("add.u32", t.gone, t.warp_order())
+            values = [t.r("add.u32", own, str(k * WARP)) for k in range(items)]
         ranks = t.rank(keys, shift)
         counted = t.r("ld.global.u32", f"[{t.address(t.pointer(2), t.count_place(t.thread, tiles), 4)}]")
         moved = t.r("sub.u32", counted, t.digit_starts())

@@ -26,9 +26,12 @@ def launch(name: str, form: tuple[int, ...], operands: tuple[int, ...], params: 
     return Launch(("written sort", name, *form), lambda: KERNELS[name](*form), operands, params, extent, 1)
 
 
-def sort_steps(bits: int, number: int, length: int, first: int) -> tuple[list[Launch], list[Temp], int]:
+def sort_steps(
+    bits: int, number: int, length: int, first: int, numbered: bool = False
+) -> tuple[list[Launch], list[Temp], int]:
     """The launches that put `number` rows of `length` records in order, the temporaries behind operand `first`, of
-    which the first two are keys and positions as they come, and the operand that has the positions in order."""
+    which the first two are keys and positions, and the operand that has the positions in order. Positions are those in
+    a row, or where records are `numbered` what the temporary says."""
     total, key = number * length, f"u{bits}"
     keys, places = Temp(key, (total,)), Temp("u32", (total,))
     most = MOST_ITEMS[bits]
@@ -52,7 +55,8 @@ def sort_steps(bits: int, number: int, length: int, first: int) -> tuple[list[La
                 launch("before", (), (sums, counted), (counts,), chunks),
             ]  # fmt: skip
         used = (now, now + 1, counted, there, there + 1)
-        launches.append(launch("deal", (bits, most), used, given, number * tiles))
+        form = (bits, most) if numbered or digit else (bits, most, True)
+        launches.append(launch("deal", form, used, given, number * tiles))
         now = there
     return launches, temps, now + 1
 
@@ -102,7 +106,7 @@ def select_steps(bits: int, number: int, length: int, count: int, first: int) ->
     launches.append(step("tally", (keys, records, tallies), given, blocks))
     collected = (keys, records, tallies, sorted_keys, sorted_keys + 1, places)
     launches.append(step("collect", collected, (*given, count), blocks))
-    sorting, temps, ordered = sort_steps(bits, number, count, sorted_keys)
+    sorting, temps, ordered = sort_steps(bits, number, count, sorted_keys, numbered=True)
     own = [Temp(f"u{bits}", (number * length,)), Temp("u32", (number * select.RECORD,)),
            Temp("u64", (blocks * select.TALLIES,)), Temp("u32", (number * count,))]  # fmt: skip
     return [*launches, *sorting], [*own, *temps], ordered

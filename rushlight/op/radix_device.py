@@ -67,8 +67,8 @@ def sort_launches(input: Any, dim: int, count: int, descending: bool) -> Schedul
         launches, temps, ordered = sort_steps(BITS[code], number, length, FIRST_TEMP)
     else:
         launches, temps, ordered = digit_steps(key, BITS[code], number, length)
-    keys = (0, FIRST_TEMP) if few else (0, FIRST_TEMP, FIRST_TEMP + 1)
-    start = Launch(("sort keys", form, few), lambda: keys_nest(*form, not few), keys, numbers, total, 1)
+    keys = (0, FIRST_TEMP) if written else (0, FIRST_TEMP, FIRST_TEMP + 1)
+    start = Launch(("sort keys", form, bool(written)), lambda: keys_nest(*form, not written), keys, numbers, total, 1)
     if written and not few and has_keys(BITS[code], length):
         taken = Launch(("sort take keys", form), lambda: keyed_nest(*form), (0, ordered, ordered - 1, 1, 2), given,
                        number * count, 1)  # fmt: skip
