@@ -11,9 +11,11 @@ and how many times faster ours is.
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -236,6 +238,20 @@ def first_result(name: str) -> float:
     return min(found)
 
 
+def first_kernels(name: str) -> dict[str, float]:
+    """Milliseconds of the first kernels of a process, nothing in our caches."""
+    program = (
+        f"import time, {name} as lib; x = lib.empty(64, 128, device='cuda'); lib.cuda.synchronize()\n"
+        "for f in (lambda: x + x, lambda: x.sum(), lambda: lib.softmax(x, -1)):\n"
+        "    start = time.perf_counter(); f(); lib.cuda.synchronize(); print((time.perf_counter() - start) * 1e3)"
+    )
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "RUSHLIGHT_CACHE": cache, "CUDA_CACHE_PATH": cache}
+        said = subprocess.run([sys.executable, "-c", program], check=True, env=environment, stdout=subprocess.PIPE)
+    cases = ("first kernel: a + b", "then: sum", "then: softmax")
+    return dict(zip(cases, map(float, said.stdout.split()), strict=True))
+
+
 def main() -> None:
     import rushlight
 
@@ -272,6 +288,10 @@ def main() -> None:
     if not word or word in "first":
         ours, theirs = first_result("rushlight"), first_result("torch") if "torch" in libraries else float("nan")
         print(f"{'first result':<24} {ours:12.3f} {theirs:12.3f}  {'s':<8} {theirs / ours:7.2f}")
+        torch_kernels = first_kernels("torch") if "torch" in libraries else {}
+        for case, ours in first_kernels("rushlight").items():
+            theirs = torch_kernels.get(case, float("nan"))
+            print(f"{case:<24} {ours:12.3f} {theirs:12.3f}  {'ms':<8} {theirs / ours:7.2f}")
 
 
 if __name__ == "__main__":
