@@ -141,7 +141,9 @@ class Tiled:
         # One block holds all rows: nobody else wants the strips a part packs.
         right = p.right[0]
         keeps = cut.is_narrow and self.right is None and bool(p.columns.strides[right] == 1)
-        own = bool(lines <= (OWN_STRIPS if keeps else cut.sizes.lines)) and not packs_apart()
+        # Where rows are neighbours too, their tiles pack them as well: more blocks cost nothing.
+        many = keeps and self.left is None and bool(p.rows.strides[p.left[0]] == 1)
+        own = (many or bool(lines <= (OWN_STRIPS if keeps else cut.sizes.lines))) and not packs_apart()
         direct = own and self.right is None and p.columns.strides[right] == 1 and bool(m <= DIRECT_ROWS)
         form = "direct" if direct else "own" if own else "packed"
         left = p.left[0]
