@@ -40,8 +40,6 @@ PARAMS = (
     "batch_d",
 )
 ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register tile, for each width of vectors
-# rows of tiles that are taken where the highest ones above would leave some for lower ones, and these do not
-EVEN = {128: 0, 256: 0, 512: 10}
 TILE = [
     ("ptr", "a"),
     ("ptr", "b"),
@@ -94,7 +92,7 @@ def module_text(code: str, transposed: bool) -> str:
     widths = column_tiles(lanes)
     tiles = [
         tile_text(element, size, rows, width, vectors, transposed, bits == 128)
-        for rows in heights(bits)
+        for rows in ROWS[bits]
         for width, vectors in widths
     ]
     declared = "".join(
@@ -102,12 +100,7 @@ def module_text(code: str, transposed: bool) -> str:
             line + "\n" for width, _ in widths if width > 1 for line in declarations(width, element).splitlines()
         )
     )
-    return declared + "\n".join(tiles) + "\n" + driver_text(element, size, bits, widths, transposed) + "\n"
-
-
-def heights(bits: int) -> list[int]:
-    """Rows of all register tiles."""
-    return [rows for rows in (EVEN[bits], *ROWS[bits]) if rows]
+    return declared + "\n".join(tiles) + "\n" + driver_text(element, size, ROWS[bits], widths, transposed) + "\n"
 
 
 def column_tiles(lanes: int) -> list[tuple[int, int]]:
@@ -206,7 +199,9 @@ def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, 
             w.store(value, place, size)
 
 
-def driver_text(element: str, size: int, bits: int, widths: list[tuple[int, int]], transposed: bool) -> str:
+def driver_text(
+    element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], transposed: bool
+) -> str:
     """All tiles of all matrices: rows outside, so that a strip of the left operand stays in the first-level cache."""
     w = Writer(f"panel_product_{int(transposed)}", ABI)
     p = {name: w.load("i64", w.at(w["params"], k, "i64"), 8) for k, name in enumerate(PARAMS)}
@@ -222,12 +217,8 @@ def driver_text(element: str, size: int, bits: int, widths: list[tuple[int, int]
             for x, n in ((a, "batch_a"), (b, "batch_b"), (c, "batch_c"), (d, "batch_d"))
         ]
         first: Reg | int = 0
-        for rows in heights(bits):
+        for rows in row_tiles:
             past = p["m"] if rows == 1 else w.sub(p["m"], w.rem(p["m"], rows))
-            if rows == EVEN[bits]:
-                uneven = w.compare("ne", w.rem(p["m"], ROWS[bits][0]), 0)
-                past = w.select(w.both(uneven, w.compare("eq", past, p["m"])), past, 0)
-            past = past if first == 0 else w.max(first, past)
             with w.loop(first, past, rows) as i:
                 left = w.at(bases[0], w.mul(i.i, size if transposed else lda), "i8")
                 line, addend = w.at(bases[2], w.mul(i.i, ldc), "i8"), w.at(bases[3], w.mul(i.i, ldd), "i8")

@@ -55,6 +55,9 @@ MANY_PIXELS = 4          # pixels per channel up to which windows of one pixel a
 MANY_CHANNELS = 96       # and channels from which they are, whatever the pixels
 LONG_PRODUCT = 256       # channels up to which ops behind a product gain more in a kernel than the product does
 WHOLE_IMAGE = 128        # pixels from which several images are a product each: tiles cross from none into the next
+WIDE_IMAGE = 512         # the same for vectors of 64 bytes, which find fewer strips in an image
+WIDE_CHANNELS = 64       # channels from which they are: sums of fewer are over too soon
+FEW_PIXELS, LONG_SUM = 2048, 1024    # pixels up to which weights of so many taps should be read seldom
 FEW_OUTS = 8             # and outputs, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
@@ -175,14 +178,16 @@ def line_nest(code: str, height: int) -> Nest:
 
 
 def best_shape(code: str, walk: Walk) -> int:
-    """The register tile that wastes least: on outputs that are not there,
-    and on tiles that cross from one image into the next."""
+    """The register tile that wastes least: on outputs that are not there, on tiles that cross from one image into the
+    next, and on weights, which are read again for every strip of pixels, where these are few."""
     plane = walk.pixels // walk.images
+    again = 8 if vector_bits() == 512 and walk.pixels <= FEW_PIXELS and plane % 16 == 0 and walk.rows > LONG_SUM else 0
 
     def cost(shape: int) -> float:
         tile = tile_of(code, shape)
         crossing = 0.0 if plane % tile.columns == 0 or tile.masked else min(1.0, tile.columns / plane)
-        return ceil(walk.outs / tile.rows) * tile.rows * (1 + 0.12 * crossing) * (1 + 0.02 * shape)
+        reads = (1 + 0.02 * shape) * (1 + again / tile.columns)
+        return ceil(walk.outs / tile.rows) * tile.rows * (1 + 0.12 * crossing) * reads
 
     return min(tile_shapes(), key=cost)
 
@@ -276,25 +281,34 @@ def packed_weights(
     return step, Placed(spot, places, near, near), walk.groups * panels * tile.rows * pitch
 
 
+def suits_product(walk: Walk, pixels: int, size: int) -> bool:
+    """Whether windows of single pixels, so many to an image, are better multiplied as matrices (16-byte vectors)."""
+    many = walk.pixels > MANY_PIXELS * max(walk.channels, walk.outs) and walk.channels < MANY_CHANNELS
+    crowded = walk.source.channel * size % few_rows.SAME_SETS == 0     # rows of pixels, and of results
+    if many and walk.outs > (FEW_CROWDED if crowded else FEW_OUTS):
+        return False
+    return walk.images == 1 or pixels >= WHOLE_IMAGE
+
+
+def suits_wide_product(walk: Walk, pixels: int, size: int) -> bool:
+    """The same for vectors of 64 bytes: rows are packed for every image once more."""
+    return vector_bits() == 512 and walk.channels >= WIDE_CHANNELS and (walk.images == 1 or pixels >= WIDE_IMAGE)
+
+
 def product_steps(
     code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int
 ) -> tuple[list[tuple], int] | None:
     """Steps of a (collapsed) walk whose windows are single pixels: a matrix product for every image.
 
-    None for other walks, where pixels are no run of memory, or many to a weight: packing weights for them costs little;
-    and where vectors are wide: there weights are read where they lie, which a product would pack."""
+    None for other walks, where pixels are no run of memory, and where packing weights for a product does not pay."""
     tile = tile_of(code)
-    if not tile.by_lane or walk.groups != 1 or not all(a.is_plain for a in walk.axes):
-        return None
-    many = walk.pixels > MANY_PIXELS * max(walk.channels, walk.outs) and walk.channels < MANY_CHANNELS
-    crowded = walk.source.channel * tile.size % few_rows.SAME_SETS == 0     # rows of pixels, and of results
-    if many and walk.outs > (FEW_CROWDED if crowded else FEW_OUTS):
+    if walk.groups != 1 or not all(a.is_plain for a in walk.axes):
         return None
     d, h, w = walk.axes
     s, r, size = walk.source, walk.result, tile.size
     if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
         return None
-    if walk.images > 1 and w.count < WHOLE_IMAGE:
+    if not (suits_product if tile.by_lane else suits_wide_product)(walk, w.count, size):
         return None
     left = Matrix(weights.slot, weights.out, weights.channel)
     right = Matrix((s.slot, s.offset * size), s.channel, 1, s.image)

@@ -40,8 +40,8 @@ class Sizes(Record):
 
 
 # A tile of four wide vectors has the fewest loads among those that fill the registers, which counts where two threads
-# share a core; its strips are wide, so slices are short: one stays in the nearest cache.
-SIZES = {512: Sizes(6, 4, 128, 28, 2, 9, 4, 2), 256: Sizes(6, 2), 128: Sizes(8, 3)}
+# share a core; its strips are wide, so slices are short: much of one stays in the nearest cache.
+SIZES = {512: Sizes(6, 4, 256, 28, 2, 9, 4, 2), 256: Sizes(6, 2), 128: Sizes(8, 3)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
