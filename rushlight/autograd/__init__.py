@@ -19,8 +19,7 @@ from .grad_mode import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-
-Variable = _C.Tensor
+from .variable import Variable
 
 
 class _Engine:

@@ -16,9 +16,7 @@ from rushlight.autograd.function import Function as Function
 from rushlight.autograd.gradcheck import GradcheckError as GradcheckError
 from rushlight.autograd.function import NestedIOFunction as NestedIOFunction
 from rushlight.autograd.graph import Node as Node
-class Variable:
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __getattr__(self, name: builtins.str) -> Any: ...
+from rushlight.autograd.variable import Variable as Variable
 from . import anomaly_mode as anomaly_mode
 from rushlight.autograd.backward import backward as backward
 from rushlight.autograd.anomaly_mode import detect_anomaly as detect_anomaly

@@ -129,3 +129,23 @@ def test_anomaly_mode_off_lets_nan_pass() -> None:
     x = rl.tensor([0.0]).requires_grad_()
     guilty_line(x).sum().backward()
     assert x.grad.isnan().all().item()
+
+
+@pytest.mark.parametrize("name", ["torch", "rushlight"])
+def test_variables_are_tensors(name: str) -> None:
+    """`Variable(data, requires_grad)` of programs from before tensors required gradients themselves."""
+    t = pytest.importorskip(name)
+    from_history = t.ones(2, requires_grad=True)
+    x = t.autograd.Variable(from_history, requires_grad=True)
+    assert isinstance(x, t.Tensor) and isinstance(x, t.autograd.Variable) and not isinstance(3, t.autograd.Variable)
+    assert x.is_leaf and x.requires_grad and x.data_ptr() == from_history.data_ptr()
+    assert not t.autograd.Variable(from_history).requires_grad and t.autograd.Variable(x, True).requires_grad
+    assert t.autograd.Variable().shape == (0,)
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3] and from_history.grad is None
+    with pytest.raises(TypeError, match="got int"):
+        t.autograd.Variable(5)
+    with pytest.raises(RuntimeError, match="floating point"):
+        t.autograd.Variable(t.ones(2, dtype=t.int64), True)
+    with pytest.warns(UserWarning, match="volatile"):
+        t.autograd.Variable(t.ones(1), volatile=True)

@@ -54,10 +54,7 @@ DIFFER = {
     "torch.types.Storage",  # an alias of UntypedStorage here, a protocol of its own there
     "torch.futures.Future",
     "torch.Future",
-    "torch.autograd.Variable",
     "torch.autograd.variable",
-    "torch.autograd.variable.Variable",
-    "torch.autograd.variable.VariableMeta",
     "torch.JITException",
     "torch.fork",
     "torch.wait",

@@ -207,6 +207,8 @@ def test_optimizers_written_outside() -> None:
 def test_repr_lists_options() -> None:
     text = repr(optim.SGD(params(), lr=0.1))
     assert text.startswith("SGD (\nParameter Group 0\n    dampening: 0\n") and text.endswith("    weight_decay: 0\n)")
+    several = repr(optim.SGD([{"params": params()}, {"params": params()}], lr=0.1))
+    assert "\n\nParameter Group 1\n" in several and "(\nParameter Group 0" in several
 
 
 def test_former_names_of_foreach_optimizers() -> None:
