@@ -24,6 +24,7 @@ from rushlight.fx._symbolic_trace import Tracer as Tracer
 from rushlight.fx.interpreter import Transformer as Transformer
 from . import calls as calls
 from . import codegen as codegen
+from . import elements as elements
 from . import experimental as experimental
 from . import graph as graph
 from . import graph_module as graph_module

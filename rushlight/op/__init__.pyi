@@ -33,6 +33,7 @@ from . import blas as blas
 from . import butterflies as butterflies
 from . import composite as composite
 from . import convolve as convolve
+from . import convolve_pixels as convolve_pixels
 from . import convolve_tiles as convolve_tiles
 from . import convolve_walk as convolve_walk
 from . import definition as definition
@@ -43,6 +44,7 @@ from . import factor_panels as factor_panels
 from . import factory as factory
 from rushlight.op.registry import find_op as find_op
 from . import fourier as fourier
+from . import fourier_tables as fourier_tables
 from . import fused as fused
 from . import gemm as gemm
 from . import gemm_half as gemm_half
