@@ -21,8 +21,10 @@ from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node
 from ..nn import Module, Parameter
+from ..random import fork_rng
 from ..symbols import symbolic_math
 from ..utils import _pytree as pytree
+from .draft_values import DraftEnv, RealValues
 from .dynamic_shapes import leaf_shapes, named_arguments
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .grad_regions import wrap_regions
@@ -70,23 +72,35 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
     return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).run()
 
 
+def export_as_example(mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any
+                      ) -> tuple[ExportedProgram, list[str]]:  # fmt: skip
+    """As `export`, but what depends on elements is as for the example; which, and where, is listed."""
+    sizes = Sizes(DraftEnv)
+    with fork_rng():
+        program = _Export(mod, args, kwargs, dynamic_shapes, sizes, RealValues(sizes.env)).run()
+    return program, sizes.env.taken
+
+
 class _Export:
     """One export."""
 
-    def __init__(self, mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> None:
-        self.mod, self.args, self.kwargs = mod, args, kwargs
+    def __init__(self, mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any,
+                 sizes: Sizes | None = None, values: RealValues | None = None) -> None:  # fmt: skip
+        self.mod, self.args, self.kwargs, self.values = mod, args, kwargs, values
         self.shapes = leaf_shapes(mod, args, kwargs, dynamic_shapes)
-        self.sizes = Sizes()
+        self.sizes = sizes or Sizes()
         self.state = ModuleState([mod])
         self.tracer = ExportTracer(_constant_names(mod))
         self.tracer.env, self.tracer.snapshots = self.sizes.env, self.sizes.mode
-        self.sizes.mode.on_scalar = self.tracer.note_element
+        note = self.tracer.note_element
+        self.sizes.mode.on_scalar = note if values is None else values.noting(note)
         self.inputs: list[InputSpec] = []
 
     def run(self) -> ExportedProgram:
         held = self.held_tensors()
         leaves = self.arguments()
         recorder = Recorder(self.tracer)
+        recorder.values = self.values
         with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod) as entered:
             result = self.traced(recorder, held, leaves)
         self.sizes.mode.on_scalar = None      # it lives on, with the graph
@@ -109,6 +123,8 @@ class _Export:
                 fake = fakes[id(t)] = self.sizes.mode.from_tensor(t.detach(), static_shapes=True)
                 fake.requires_grad_(t.requires_grad)
                 self.tracer.track(fake, proxy)
+                if self.values is not None:
+                    self.values.start(fake, t)
             else:
                 self.tracer.note_value(proxy, fake)
             self.inputs.append(InputSpec(kind, TensorArgument(proxy.node.name), path, persistent))
@@ -127,6 +143,8 @@ class _Export:
             fake = self.sizes.argument(value, shape, name)
             if isinstance(fake, Tensor):
                 self.tracer.track(fake, proxy)
+                if self.values is not None:
+                    self.values.start(fake, value)
                 arg: Any = TensorArgument(proxy.node.name)
             else:
                 self.tracer.sizes.note(fake, proxy, None)

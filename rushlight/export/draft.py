@@ -1,7 +1,8 @@
 """draft_export: a program that may have problems, and a report of them.
 
 Enters: what `export` takes. Leaves: an ExportedProgram with a `_report`. Sizes that a program fixes although they were
-declared dynamic become fixed or bounded; each is listed with the line that did it.
+declared dynamic become fixed or bounded, branches that elements decide go as they go for the example; each is listed
+with the line that did it, and the program checks the latter when it runs.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._dynamo.exc import UserError
+from ..fake import DataDependentOutputException, GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
-from .capture import export
+from .capture import export, export_as_example
 from .dynamic_shapes import (
     AdditionalInputs,
     Dim,
@@ -49,7 +51,8 @@ class DraftExportReport:
 def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
                  preserve_module_call_signature: Sequence[str] = (), strict: bool = False,
                  prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
-    """As `export`, but dims that turn out fixed or bounded are taken as such. The program's `_report` lists them."""
+    """As `export`, but dims that turn out fixed or bounded are taken as such, and what depends on elements is as for
+    the example arguments. The program's `_report` lists them."""
     kwargs = dict(kwargs or {})
     if isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
         dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, kwargs)
@@ -63,7 +66,11 @@ def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = No
         except UserError as error:
             text = str(error)
             if "Suggested fixes:" not in text:
-                raise
+                if not _is_about_elements(error) or preserve_module_call_signature:
+                    raise
+                program, taken = export_as_example(mod, args, kwargs, dynamic_shapes)
+                failures += taken
+                break
             failures.append(text.partition("\nSuggested fixes:")[0])
             dynamic_shapes = _relaxed(refine_dynamic_shapes_from_suggested_fixes(text, dynamic_shapes))
     else:
@@ -71,6 +78,11 @@ def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = No
         program = export(mod, args, kwargs, **options)
     program._report = DraftExportReport(failures)  # type: ignore[attr-defined]
     return program
+
+
+def _is_about_elements(error: BaseException) -> bool:
+    """Whether a program was refused because its elements decide."""
+    return isinstance(error.__cause__, (GuardOnDataDependentSymNode, DataDependentOutputException))
 
 
 def _relaxed(dynamic_shapes: Any) -> Any:

@@ -163,6 +163,7 @@ class Recorder:
         not as PyTorch has them."""
         self.tracer, self.rules, self.keeps = tracer, rules, keeps
         self.within: list[str] = []       # overloads whose rules run
+        self.values: Any = None           # who runs calls on real tensors too
         self.calls, self.kernels = _Calls(self), _Kernels(self)
         self.is_quiet = False
 
@@ -327,6 +328,8 @@ class Recorder:
         proxy.node.meta["torch_fn"] = (f"{proxy.node.name}", f"OpOverload.{name}")
         with self.quiet(), self.tracer.untaped():
             result = run()
+        if self.values is not None:
+            self.values.follow(target, args, kwargs, result)
         self.track(result, proxy)
         return result
 

@@ -32,8 +32,8 @@ class ValueRange(NamedTuple):
 class Sizes:
     """The symbols of one export."""
 
-    def __init__(self) -> None:
-        self.env = ShapeEnv(duck_shape=False)
+    def __init__(self, kind: type[ShapeEnv] = ShapeEnv) -> None:
+        self.env = kind(duck_shape=False)
         self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=self.env)
         self.roots: dict[str, tuple[Dim, SymInt]] = {}            # by the name of the Dim
         self.hinted: dict[str, tuple[_DimHint, str]] = {}         # by symbol: the hint, and where
