@@ -46,7 +46,7 @@ def span_steps(
     # Few columns meet the rows: they are read where they lie, which spans must be long for, not several to a slice.
     rows = reads_rows(code, a, m, n) and 2 * span > SPAN_SLICE
     if rows:
-        own, (block, blocks, part, parts) = True, row_blocks(lines, strips)
+        own, (block, blocks, part, parts) = True, row_blocks(cut.sizes, lines, strips)
         params = [m, n, k, a.row, a.col, c.row, 0, 0, 0, block * cut.height, blocks, part, parts, b.col, b.row]
         params += [span, spans, a.batch, b.batch]
     form = "rows" if rows else "own" if own else "packed"
