@@ -11,7 +11,7 @@ from .convolve import declared
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .packing import GEOMETRY, JOINED, RUN, clear_tail, find_runs, join_runs, pack_gradients, pack_text
 
-DOT_BYTES, DOT_DEPTH, DOT_OUTS = 2048, 96, 66   # pixels packed at once, window rows, outputs
+DOT_BYTES, DOT_DEPTH, DOT_OUTS = 1024, 96, 66   # pixels packed at once, window rows, outputs
 
 
 def dot_text(tile: Tile) -> str:
