@@ -154,12 +154,13 @@ def test_unsupported_parts_say_so_when_used(tmp_path: Path) -> None:
             try:
                 use()
             except (NotImplementedError, AssertionError, RuntimeError) as refused:
-                print(type(refused).__name__)
+                print([kind.__name__ for kind in (NotImplementedError, AssertionError, RuntimeError)
+                       if isinstance(refused, kind)])
     """)
     done = execute(str(program), cwd=tmp_path)
     assert done.stdout.splitlines() == [
         "False 0 True False",
-        "NotImplementedError",
-        "AssertionError",
-        "AssertionError",
+        "['NotImplementedError', 'RuntimeError']",
+        "['AssertionError', 'RuntimeError']",       # PyTorch has the one class in some places, the other in others
+        "['AssertionError', 'RuntimeError']",
     ], done.stderr

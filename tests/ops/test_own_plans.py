@@ -20,9 +20,11 @@ MAKERS = frozenset({"Plan", "PointwisePlan", "compile_for", "as_step", "kernel_h
 LOOPS_OF_LIBRARY_OPS = frozenset({
     "ctc.py:scores_nest",                                    # a recursion along time over rows of scores
     "distance.py:pairs_nest",                                # a triangle of pairs: no ranges of fixed size
+    "fft_library.py:scale_nest",                             # what goes behind calls of cuFFT
     "linalg/eigen.py:pairs_nest", "linalg/factor.py:det_nest", "linalg/factor.py:exchange_nest",
     "linalg/factor.py:slogdet_nest",                         # what goes between calls of LAPACK
     "resample/grid.py:GridSampler", "resample/grid.py:GridSamplerGrid", "resample/grid.py:GridSamplerImage",
+    "resample/grid.py:sampling_nest", "resample/grid.py:scattering_nest",   # the same, a sample at a time
     "segment_norm.py:backward_nest", "segment_norm.py:forward_nest",        # rows read three times in a cache
     "sparse/products.py:product_nest",                       # rows whose lengths data decides
 })  # fmt: skip
