@@ -26,6 +26,7 @@ from ..fx.node import Node
 from ..nn import Module
 from ..op import ops
 from ..symbols.expression import symbol
+from ..symbols.numbers import wrapped
 from ..utils._pytree import treespec_loads
 from . import codes
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
@@ -40,7 +41,7 @@ from .graph_signature import (
     TensorArgument,
 )
 from .recording import keep_name
-from .size_text import read_size
+from .size_text import read_size, read_truth
 from .sizes import ValueRange
 from .writing import VERSION
 
@@ -49,7 +50,7 @@ _LISTS = ("as_tensors", "as_ints", "as_floats", "as_strings", "as_bools", "as_sy
 # Words of Python's data model, and writes to what only one tensor sees.
 _OTHER_NAMES = {"__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
                 "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift",
-                "detach_": "detach"}  # fmt: skip
+                "detach_": "detach", "item": "_local_scalar_dense"}  # fmt: skip
 # Checks of what the graph fixes and `Guards` check of arguments: dtype and layout of a value.
 _IMPLIED = ("torch.ops.aten._assert_tensor_metadata.default",)
 _ASSERTIONS = {"torch.ops.aten._assert_scalar.default": _assert_scalar}
@@ -135,8 +136,21 @@ class _Reader:
         for key in ("sym_int_values", "sym_bool_values", "sym_float_values"):
             if name in self.json.get(key, {}):
                 kind, value = _only(self.json[key][name])
-                return self.size({kind: value}) if key == "sym_int_values" else value
+                if key == "sym_int_values":
+                    return self.size({kind: value})
+                return self.computed(key, value["expr_str"]) if kind == "as_expr" else value
         return None
+
+    def computed(self, key: str, text: str) -> Any:
+        """A float or a truth that depends on elements or sizes."""
+        if key == "sym_float_values":
+            return self.env.create_unbacked_symfloat()
+        found = read_truth(text)
+        if found is None:
+            return self.env.create_unbacked_symbool()
+        for name in sorted(found.names):
+            self.note_symbol(name, None)
+        return wrapped(found, self.env)
 
     def named(self, name: str) -> Node:
         if name not in self.nodes:

@@ -10,6 +10,7 @@ import ast
 from typing import Any
 
 from ..symbols.expression import Atom, Expression, apply, number, of_atom, symbol
+from ..symbols.real import Truth, truth
 
 _FUNCTIONS = {"//": "FloorDiv", "%": "PythonMod", "max": "Max", "min": "Min"}
 _READ = {"FloorDiv": "//", "CleanDiv": "//", "IntTrueDiv": "//", "PythonMod": "%", "Mod": "%", "Max": "max",
@@ -38,6 +39,31 @@ def _atom(a: Atom) -> str:
     if a.name not in _FUNCTIONS:
         raise NotImplementedError(f"save: a size is {of_atom(a)!r}, and files have no word for {a.name!r}")
     return f"{_FUNCTIONS[a.name]}({', '.join(size_text(x) for x in a.arguments)})"
+
+
+RELATIONS = {"==": "Equality", "!=": "Unequality", "<": "StrictLessThan", "<=": "LessThan"}
+_COMPARED = {**{name: relation for relation, name in RELATIONS.items()}, "Eq": "==", "Ne": "!="}
+_EXCHANGED = {"StrictGreaterThan": "<", "GreaterThan": "<="}      # with the sides exchanged
+
+
+def truth_text(t: Truth) -> str | None:
+    """The text of a comparison of sizes; None for other truths."""
+    if t.relation not in RELATIONS or t.difference is None:
+        return None
+    return f"{RELATIONS[t.relation]}({', '.join(map(size_text, t.arguments))})"
+
+
+def read_truth(text: str) -> Truth | None:
+    """The comparison that a text is; None for other truths."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"load: {text[:80]!r} is no comparison") from error
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    if len(getattr(node, "args", ())) != 2 or name not in {**_COMPARED, **_EXCHANGED}:
+        return None
+    left, right = map(_read, node.args)
+    return truth(_COMPARED[name], left, right) if name in _COMPARED else truth(_EXCHANGED[name], right, left)
 
 
 def read_size(text: str) -> Expression:

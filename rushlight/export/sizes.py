@@ -22,11 +22,12 @@ from .dynamic_shapes import Dim, _DimHint, _DimHintType
 class ValueRange(NamedTuple):
     """Between which numbers a size lies; None is no limit."""
 
-    lower: int
+    lower: int | None
     upper: int | None
 
     def __repr__(self) -> str:
-        return f"VR[{self.lower}, {'int_oo' if self.upper is None else self.upper}]"
+        low, high = "-int_oo" if self.lower is None else self.lower, "int_oo" if self.upper is None else self.upper
+        return f"VR[{low}, {high}]"
 
 
 class Sizes:
@@ -186,6 +187,10 @@ class Sizes:
             # the trace treats 0 and 1 apart; what it found out about larger sizes says nothing of the least one
             own = declared[name].min if name in declared else (self.hinted[name][0].min or 0)
             found[symbol(name)] = ValueRange(own if (low or 0) <= 2 else low, high)
+        for name in self.env.stand_ins:             # numbers that elements tell, as far as checks bound them
+            low, high = self.env.range_of_symbol(name)
+            if self.env.simplify(symbol(name)).sole_symbol == name and (low is not None or high is not None):
+                found[symbol(name)] = ValueRange(low, high)
         return found
 
 

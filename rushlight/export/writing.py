@@ -13,6 +13,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp
+from ..base.assertions import _assert_scalar
 from ..base.shape import layout, memory_format
 from ..dispatch.aten_overloads import AtenOverload, AtenSchema, schemas_of
 from ..fx.graph_module import GraphModule
@@ -22,7 +23,7 @@ from ..symbols import SymBool, SymFloat, SymInt
 from ..utils._pytree import treespec_dumps
 from . import codes
 from .graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
-from .size_text import size_text
+from .size_text import size_text, truth_text
 
 VERSION = {"major": 8, "minor": 20}
 OPSET = {"aten": 10}
@@ -159,6 +160,10 @@ class _Graph:
                 {"name": n, "arg": self.argument(a), "kind": 1} for n, a in zip("abc", node.args, strict=False)
             ]
             outputs = [self.of_node(node)]
+        elif target is _assert_scalar:
+            name, outputs = "torch.ops.aten._assert_scalar.default", []
+            inputs = [{"name": n, "arg": self.argument(a), "kind": 1}
+                      for n, a in zip(("self", "assert_msg"), node.args, strict=True)]  # fmt: skip
         elif isinstance(target, HigherOrderOp):
             name, is_single = f"torch.ops.higher_order.{target.name}", False
             inputs = [{"name": "", "arg": self.argument(a, "Tensor"), "kind": 1} for a in node.args]
@@ -248,13 +253,19 @@ def _real(value: float) -> Any:
 
 def _number(value: Any) -> dict[str, Any]:
     """A symbolic number."""
-    if not isinstance(value, SymInt):
-        raise NotImplementedError(f"save: {value!r} is symbolic, and only integers are saved so")
-    known = value.expression.constant
-    if known is not None:
-        return {"as_int": known}
-    hint = {"as_int": value.hint} if value.has_hint() else None
-    return {"as_expr": {"expr_str": size_text(value.expression), "hint": hint}}
+    formula = value.expression
+    if formula.constant is not None:
+        return {f"as_{type(formula.constant).__name__}": formula.constant}
+    if isinstance(value, SymInt):
+        text = size_text(formula)
+    elif isinstance(value, SymFloat) and not formula.arguments:
+        text = f"Symbol('{formula.function}')"
+    else:
+        text = truth_text(formula) if isinstance(value, SymBool) else None
+    if text is None:
+        raise NotImplementedError(f"save: {value!r} is computed from elements in a way that files have no word for")
+    hint = {"as_int": value.hint} if isinstance(value, SymInt) and value.has_hint() else None
+    return {"as_expr": {"expr_str": text, "hint": hint}}
 
 
 def _size(n: Any) -> dict[str, Any]:

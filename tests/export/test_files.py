@@ -208,3 +208,44 @@ def test_other_files_are_refused(tmp_path):
         ex.load(tmp_path / "none.pt2")
     with pytest.raises(TypeError, match="ExportedProgram"):
         ex.save(nn.Linear(2, 2), tmp_path / "y.pt2")
+
+
+def elements(t):
+    """Programs whose numbers are elements: bounded ones, counts, floats."""
+
+    class Cut(t.nn.Module):
+        def forward(self, x, n):
+            k = n.item()
+            t._check(k >= 1)
+            t._check(k <= x.shape[0])
+            return x[:k].sum()
+
+    class Count(t.nn.Module):
+        def forward(self, x, n):
+            return x.nonzero() + n
+
+    class Scaled(t.nn.Module):
+        def forward(self, x, n):
+            return x * x.max().item() + n
+
+    return Cut(), Count(), Scaled()
+
+
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["cut", "count", "scaled"])
+def test_numbers_that_are_elements_go_both_ways(which):
+    args = (rl.tensor([1.0, 0.0, 3.0]), rl.tensor(2))
+    expected = elements(rl)[which](*args)
+    program = export(elements(rl)[which], args)
+    assert {str(k): str(r) for k, r in program.range_constraints.items()} == (
+        {"u0": "VR[1, 3]"}, {"u0": "VR[0, 3]"}, {})[which]  # fmt: skip
+    again = ex.load(stored(program, ex.save))
+    assert rl.equal(again.module()(*args), expected)
+    assert rl.equal(ex.load(stored(again, ex.save)).module()(*args), expected)
+    if which == 0:
+        with pytest.raises(RuntimeError, match="u0 <= 3"):
+            again.module()(args[0], rl.tensor(4))
+    torch = pytest.importorskip("torch")
+    given = (torch.tensor([1.0, 0.0, 3.0]), torch.tensor(2))
+    theirs = torch.export.export(elements(torch)[which], given)
+    assert rl.equal(ex.load(stored(theirs, torch.export.save)).module()(*args), expected)
+    assert torch.export.load(stored(program, ex.save)).module()(*given).tolist() == expected.tolist()
