@@ -120,7 +120,7 @@ class _Decompose:
         wanted, found = _steps(known), _steps(result)
         if wanted is None or found is None or wanted == found or not known._is_dense():
             return result
-        order = sorted(range(known.ndim), key=lambda d: (-known.stride(d), d))
+        order = sorted(range(known.ndim), key=lambda d: (-_seen(known.stride(d)), d))
         laid = result.permute(order).clone(memory_format=contiguous_format)
         laid = laid.permute([order.index(d) for d in range(known.ndim)])
         self.functional.own(laid)
@@ -180,12 +180,17 @@ class _Decompose:
         return value
 
 
+def _seen(n: Any) -> int | None:
+    """A size as it was in the example."""
+    return n if isinstance(n, int) else n.hint if n.has_hint() else None
+
+
 def _steps(t: Tensor) -> list[int] | None:
-    """Strides of the dims that have any; None where sizes vary."""
-    pairs = list(zip(t.shape, t.stride(), strict=True))
-    if any(not isinstance(n, int) for pair in pairs for n in pair):
+    """Strides, of the example, of the dims that have any; None where only elements tell them."""
+    pairs = [(_seen(size), _seen(step)) for size, step in zip(t.shape, t.stride(), strict=True)]
+    if any(n is None for pair in pairs for n in pair) or not all(size for size, _ in pairs):
         return None
-    return [step for size, step in pairs if size > 1] if all(size for size, _ in pairs) else None
+    return [step for size, step in pairs if size > 1]
 
 
 def _mode_of(program: Any) -> FakeTensorMode:

@@ -151,6 +151,23 @@ def test_functions(function):
     check(function, X, Y, apart=("linalg_vector_norm",))
 
 
+@pytest.mark.parametrize("sizes", [None, ({0: rl.export.Dim("b", max=16), 1: rl.export.Dim("t", max=16)},)])
+def test_views_of_results_find_the_strides_they_had(sizes):
+    """Heads of attention lie beside each other: who views them as one relies on it."""
+
+    class Attention(nn.Module):
+        def forward(self, x):
+            b, t, c = x.shape
+            q = x.view(b, t, 2, c // 2).transpose(1, 2)
+            y = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+            return y.transpose(1, 2).contiguous().view(b, t, c)
+
+    x = rl.linspace(-1, 1, 2 * 5 * 8).reshape(2, 5, 8)
+    program = export(Attention(), (x,), dynamic_shapes=sizes).run_decompositions()
+    x = x if sizes is None else rl.linspace(-1, 1, 3 * 7 * 8).reshape(3, 7, 8)
+    rl.testing.assert_close(program.module()(x), Attention()(x))
+
+
 def test_running_statistics_are_results():
     """Once decomposed, a program says what a batch does to buffers, and module() does it."""
     layer = nn.BatchNorm1d(6)
