@@ -255,13 +255,20 @@ class Recorder:
         finally:
             self.within.pop()
         added = self.added_since(last)
-        if result is NotImplemented or any(_is_out_of_place(n.target) for n in added):
+        if result is NotImplemented or any(self.is_out_of_place(n.target) for n in added):
             for node in reversed(added):
                 self.tracer.graph.erase_node(node)
             for t, proxy in given:          # a view of the whole is the tensor itself, and was seen as what is erased
                 self.tracer.track(t, proxy)
             return NotImplemented
         return result
+
+    def is_out_of_place(self, target: Any) -> bool:
+        """Whether a target has no place in a decomposed graph: it writes, or is a part of an op of ours."""
+        if getattr(target, "inplace", False):
+            return True
+        is_ours = isinstance(target, _C.Overload) and target.namespace == "aten" and not schemas_of(target._opname)
+        return is_ours and not self.keeps(target)
 
     def added_since(self, last: Node | None) -> list[Node]:
         """The calls recorded after a node."""
@@ -352,13 +359,6 @@ class Recorder:
 
 
 run_recorded = Recorder.run_recorded
-
-
-def _is_out_of_place(target: Any) -> bool:
-    """Whether a target has no place in a decomposed graph: it writes, or is a part of an op of ours."""
-    if getattr(target, "inplace", False):
-        return True
-    return isinstance(target, _C.Overload) and target.namespace == "aten" and not schemas_of(target._opname)
 
 
 @contextlib.contextmanager
