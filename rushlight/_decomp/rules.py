@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from ..op import find_op
+from .rules_pointwise import addcdiv, addcmul
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
@@ -34,16 +35,6 @@ def silu(input: Any) -> Any:
 
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     return find_op("where")(input > 0, input, input * negative_slope)
-
-
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    product = tensor1 * tensor2
-    return input + (product if value == 1 else product * value)
-
-
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    quotient = tensor1 / tensor2
-    return input + (quotient if value == 1 else quotient * value)
 
 
 RULES = {rule.__name__: rule for rule in (linear, addmm, gelu, silu, leaky_relu, addcmul, addcdiv)}

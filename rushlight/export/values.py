@@ -36,6 +36,12 @@ def flat_arguments(in_spec: Any, args: tuple, kwargs: dict[str, Any]) -> list[An
     names = in_spec.child(1).context
     if set(names) == set(kwargs):
         kwargs = {n: kwargs[n] for n in names}
+    count, keywords = len(in_spec.child(0).children()), list(names)
+    if len(args) != count or set(kwargs) != set(keywords):
+        raise ValueError(
+            f"the program was exported for {count} arguments by place and {keywords} by name, got {len(args)} and "
+            f"{list(kwargs)}"
+        )
     leaves, spec = pytree.tree_flatten((args, kwargs))
     if spec != in_spec:
         raise ValueError(f"the program was exported for arguments of the structure {in_spec}, got {spec}")

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from rushlight.nn import Module
+
+
+class Call(Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
 
 def mlp(t):
     nn = t.nn

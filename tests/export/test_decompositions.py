@@ -12,19 +12,11 @@ from rushlight import nn
 from rushlight._decomp.core_ops import CORE, WHOLE
 from rushlight.export import export
 from rushlight.utils import _pytree as pytree
+from tests.export.models import Call
 
 X, Y = (rl.linspace(-2, 3, 24).reshape(4, 6), rl.linspace(0.1, 0.9, 24).reshape(4, 6))
 IMAGE = rl.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8).sin()
 CLASSES = rl.tensor([1, 2, 0, 5])
-
-
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def targets(program):

@@ -7,18 +7,10 @@ import pytest
 import rushlight as torch
 from rushlight import nn
 from rushlight.utils import _pytree as pytree
+from tests.export.models import Call
 
 pytest.importorskip("onnxruntime")
 F = nn.functional
-
-
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def check(function, *args, **options):
