@@ -37,6 +37,7 @@ from .graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+from .module_calls import NotedCalls, noted_calls
 from .recording import ExportTracer, Recorder, module_stack
 from .sizes import Sizes
 from .strict import check_strictly
@@ -51,6 +52,7 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
     `dynamic_shapes` says which sizes may vary, by argument: `{"x": {0: Dim("batch", max=64)}}`, a tuple in the order of
     the arguments, or a `ShapesCollection`. All others are those of the examples. `strict` reads the program's bytecode
     first, and refuses what one run would not show: branches on elements, calls that cannot be looked into.
+    `preserve_module_call_signature` names modules whose arguments and results `unflatten` shall keep the structure of.
     """
     if not isinstance(mod, Module):
         raise ValueError(
@@ -60,8 +62,6 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
         raise UserError(
             f"export: expected example arguments as a tuple, got {type(args).__name__}. Write (x,) for one."
         )
-    if preserve_module_call_signature:
-        raise NotImplementedError("export(preserve_module_call_signature=...) is not written yet; leave it empty.")
     if prefer_deferred_runtime_asserts_over_guards:
         raise NotImplementedError(
             "export(prefer_deferred_runtime_asserts_over_guards=True): what the program assumes of sizes is checked "
@@ -69,15 +69,15 @@ def export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = None, *,
         )
     if strict:
         check_strictly(mod, args, kwargs or {})
-    return _Export(mod, args, dict(kwargs or {}), dynamic_shapes).run()
+    return _Export(mod, args, dict(kwargs or {}), dynamic_shapes, preserved=preserve_module_call_signature).run()
 
 
-def export_as_example(mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any
-                      ) -> tuple[ExportedProgram, list[str]]:  # fmt: skip
+def export_as_example(mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any,
+                      preserved: Sequence[str] = ()) -> tuple[ExportedProgram, list[str]]:  # fmt: skip
     """As `export`, but what depends on elements is as for the example; which, and where, is listed."""
     sizes = Sizes(DraftEnv)
     with fork_rng():
-        program = _Export(mod, args, kwargs, dynamic_shapes, sizes, RealValues(sizes.env)).run()
+        program = _Export(mod, args, kwargs, dynamic_shapes, sizes, RealValues(sizes.env), preserved).run()
     return program, sizes.env.taken
 
 
@@ -85,8 +85,11 @@ class _Export:
     """One export."""
 
     def __init__(self, mod: Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any,
-                 sizes: Sizes | None = None, values: RealValues | None = None) -> None:  # fmt: skip
+                 sizes: Sizes | None = None, values: RealValues | None = None,
+                 preserved: Sequence[str] = ()) -> None:  # fmt: skip
         self.mod, self.args, self.kwargs, self.values = mod, args, kwargs, values
+        self.paths = _modules_by_path(mod)
+        self.preserved = {path: _module_at(self.paths, path) for path in preserved}
         self.shapes = leaf_shapes(mod, args, kwargs, dynamic_shapes)
         self.sizes = sizes or Sizes()
         self.state = ModuleState([mod])
@@ -101,19 +104,21 @@ class _Export:
         leaves = self.arguments()
         recorder = Recorder(self.tracer)
         recorder.values = self.values
-        with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod) as entered:
+        with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod), \
+                noted_calls(self.tracer, self.preserved) as calls:  # fmt: skip
             result = self.traced(recorder, held, leaves)
         self.sizes.mode.on_scalar = None      # it lives on, with the graph
-        return self.program(result, entered)
+        return self.program(result, calls)
 
     # --- inputs -------------------------------------------------------------------------------------------------------
 
     def held_tensors(self) -> list[Any]:
-        """A fake for every parameter and buffer, in the order of the module's state; each a placeholder."""
+        """A fake for every parameter and buffer, in the order of the module's state; each name a placeholder. What has
+        several names is computed with by the last."""
         fakes: dict[int, FakeTensor] = {}
         hidden = _hidden_buffers(self.mod)
-        named = [*((InputKind.PARAMETER, n, t) for n, t in self.mod.named_parameters()),
-                 *((InputKind.BUFFER, n, t) for n, t in self.mod.named_buffers())]  # fmt: skip
+        named = [*((InputKind.PARAMETER, n, t) for n, t in self.mod.named_parameters(remove_duplicate=False)),
+                 *((InputKind.BUFFER, n, t) for n, t in self.mod.named_buffers(remove_duplicate=False))]  # fmt: skip
         for kind, path, t in named:
             prefix = "p" if kind is InputKind.PARAMETER else "b"
             proxy = self.tracer.add_input(f"{prefix}_{path.replace('.', '_')}")
@@ -122,11 +127,9 @@ class _Export:
             if fake is None:
                 fake = fakes[id(t)] = self.sizes.mode.from_tensor(t.detach(), static_shapes=True)
                 fake.requires_grad_(t.requires_grad)
-                self.tracer.track(fake, proxy)
                 if self.values is not None:
                     self.values.start(fake, t)
-            else:
-                self.tracer.note_value(proxy, fake)
+            self.tracer.track(fake, proxy)
             self.inputs.append(InputSpec(kind, TensorArgument(proxy.node.name), path, persistent))
         return [fakes.get(id(t), t) for t in self.state.tensors()]
 
@@ -182,7 +185,7 @@ class _Export:
 
     # --- the program --------------------------------------------------------------------------------------------------
 
-    def program(self, result: Any, entered: list[tuple[str, Module]]) -> ExportedProgram:
+    def program(self, result: Any, noted: NotedCalls) -> ExportedProgram:
         leaves, out_spec = pytree.tree_flatten(result)
         nodes = [self.node_of(leaf, i) for i, leaf in enumerate(leaves)]
         outputs = [OutputSpec(OutputKind.USER_OUTPUT, _output_argument(leaf, node), None)
@@ -190,8 +193,9 @@ class _Export:
         graph = self.tracer.graph
         graph.output(tuple(nodes))
         ranges = self.sizes.settle()
-        graph.eliminate_dead_code()
+        graph.eliminate_dead_code(noted.is_kept)
         note_numbers(graph)
+        signatures = noted.signatures()
         wrap_regions(self.tracer.root, graph, self.tracer.grad_modes, is_grad_enabled())
         constants = {path: t for path, (t, _) in self.tracer.constants.items()}
         at = next((i for i, s in enumerate(self.inputs) if s.kind is InputKind.USER_INPUT), len(self.inputs))
@@ -200,11 +204,13 @@ class _Export:
             for path, (_, node) in self.tracer.constants.items()
         ]
         state = _state(self.mod)
-        constants |= {n: t.detach() for n, t in self.mod.named_buffers() if n in _hidden_buffers(self.mod)}
+        constants |= {n: t.detach() for n, t in self.mod.named_buffers(remove_duplicate=False)
+                      if n in _hidden_buffers(self.mod)}
         in_spec = pytree.tree_structure((self.args, self.kwargs))
         names = _names_of_arguments(self.mod, self.args, self.kwargs)
         calls = [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, names))]
-        calls += [ModuleCallEntry(path) for path, _ in entered if path]
+        calls += [ModuleCallEntry(path, signatures.pop(path, None)) for path in self.paths if path]
+        calls += [ModuleCallEntry(path, signature) for path, signature in signatures.items()]      # further calls
         return ExportedProgram(
             GraphModule(self.tracer.root, graph), graph, ExportGraphSignature(self.inputs, outputs), state, ranges,
             calls, (self.args, self.kwargs), constants, shape_env=self.sizes.env, dim_names=self.sizes.names(),
@@ -251,11 +257,24 @@ def _names_of_arguments(mod: Module, args: tuple, kwargs: dict[str, Any]) -> lis
     return [*names, *kwargs]
 
 
+def _modules_by_path(mod: Module) -> dict[str, Module]:
+    return dict(mod.named_modules(remove_duplicate=False))
+
+
+def _module_at(paths: Mapping[str, Module], path: str) -> Module:
+    if path not in paths or not path:
+        raise AttributeError(
+            f"export(preserve_module_call_signature=...): there is no module {path!r} in the one exported. It has "
+            f"{sorted(p for p in paths if p)}."
+        )
+    return paths[path]
+
+
 def _hidden_buffers(mod: Module) -> set[str]:
     """Buffers that no state dict has."""
     return {
         f"{path}.{name}" if path else name
-        for path, m in mod.named_modules()
+        for path, m in mod.named_modules(remove_duplicate=False)
         for name in m._non_persistent_buffers_set
     }
 

@@ -36,6 +36,7 @@ from .graph_signature import (
     OutputSpec,
     TensorArgument,
 )
+from .module_calls import names_kept, renamed
 from .recording import ExportTracer, Recorder
 from .values import argument_of, note_numbers
 
@@ -67,6 +68,7 @@ class _Decompose:
         self.recorder = Recorder(self.tracer, rule_of, keeps)
         self.functional = Functional(self.recorder)
         self.values: dict[Node, Any] = {}
+        self.by_name = {n.name: n for n in program.graph.nodes}
 
     def run(self) -> Any:
         told, self.mode.on_scalar = self.mode.on_scalar, self.tracer.note_element
@@ -153,8 +155,10 @@ class _Decompose:
             outputs.append(OutputSpec(spec.kind, arg, spec.target))
             returned.append(node)
         graph = self.tracer.graph
+        calls = renamed(self.program.module_call_graph, self.argument_now)
+        kept = names_kept(calls)
         graph.output(tuple(returned))
-        graph.eliminate_dead_code()
+        graph.eliminate_dead_code(lambda n: n.name in kept or n.is_impure())
         note_numbers(graph)
         inputs = [InputSpec(s.kind, s.arg, s.target, s.persistent) for s in signature.input_specs]
         constants = dict(self.program.constants)
@@ -168,8 +172,16 @@ class _Decompose:
             at += 1
         return self.program._update(
             GraphModule(self.tracer.root, graph), ExportGraphSignature(inputs, outputs), constants=constants,
-            dialect="ATEN",
-        )
+            dialect="ATEN", module_call_graph=calls,
+        )  # fmt: skip
+
+    def argument_now(self, arg: Any) -> Any:
+        """A value of the program, as the new graph has it."""
+        if isinstance(arg, ConstantArgument):
+            return arg
+        value = self.values[self.by_name[arg.name]]
+        node = self.node_of(self.functional.current(value) if isinstance(value, Tensor) else value)
+        return argument_of(value, node)
 
     def node_of(self, value: Any) -> Any:
         if isinstance(value, Tensor):

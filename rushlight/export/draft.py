@@ -66,9 +66,10 @@ def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = No
         except UserError as error:
             text = str(error)
             if "Suggested fixes:" not in text:
-                if not _is_about_elements(error) or preserve_module_call_signature:
+                if not _is_about_elements(error):
                     raise
-                program, taken = export_as_example(mod, args, kwargs, dynamic_shapes)
+                program, taken = export_as_example(mod, args, kwargs, dynamic_shapes,
+                                                   preserve_module_call_signature)
                 failures += taken
                 break
             failures.append(text.partition("\nSuggested fixes:")[0])

@@ -8,7 +8,6 @@ read and change; `run_decompositions`. Refuses: to be called itself, and graphs 
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,36 +18,12 @@ from ..fx.graph_module import GraphModule
 from ..nn import Module, Parameter
 from .decompositions import decomposed, default_table
 from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind
+from .module_calls import ModuleCallEntry, ModuleCallSignature
 from .recording import keep_name
 from .sizes import Guards, ValueRange
 from .unlift import unlifted
 
 __all__ = ["CallSpec", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
-
-
-@dataclasses.dataclass
-class ModuleCallSignature:
-    """How a module inside the program is called."""
-
-    inputs: list[Any]
-    outputs: list[Any]
-    in_spec: Any
-    out_spec: Any
-    forward_arg_names: list[str] | None = None
-
-    def replace_all_uses_with(self, original_node: Any, new_node: Any) -> None:
-        """A node has another name now."""
-        for arg in (*self.inputs, *self.outputs):
-            if not isinstance(arg, ConstantArgument) and arg.name == original_node.name:
-                arg.name = new_node.name
-
-
-@dataclasses.dataclass
-class ModuleCallEntry:
-    """A module that is called, and how, where that is to be kept."""
-
-    fqn: str
-    signature: ModuleCallSignature | None = None
 
 
 class CallSpec(NamedTuple):
@@ -214,12 +189,13 @@ class ExportedProgram:
 
     def _update(self, graph_module: GraphModule, graph_signature: ExportGraphSignature, *,
                 state_dict: dict[str, Any] | None = None, constants: dict[str, Any] | None = None,
-                dialect: str | None = None) -> ExportedProgram:  # fmt: skip
+                dialect: str | None = None,
+                module_call_graph: list[ModuleCallEntry] | None = None) -> ExportedProgram:  # fmt: skip
         """The same program with another graph."""
         return ExportedProgram(
             graph_module, graph_module.graph, graph_signature,
             self._state_dict if state_dict is None else state_dict, copy.copy(self._range_constraints),
-            copy.copy(self._module_call_graph), self._example_inputs,
+            copy.copy(module_call_graph or self._module_call_graph), self._example_inputs,
             self._constants if constants is None else constants, shape_env=self._shape_env,
             dialect=dialect or self._dialect, dim_names=self._dim_names,
         )  # fmt: skip

@@ -37,6 +37,8 @@ from .graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
     SymIntArgument,
     TensorArgument,
 )
@@ -53,6 +55,7 @@ _OTHER_NAMES = {"__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bi
                 "detach_": "detach", "item": "_local_scalar_dense"}  # fmt: skip
 # Checks of what the graph fixes and `Guards` check of arguments: dtype and layout of a value.
 _IMPLIED = ("torch.ops.aten._assert_tensor_metadata.default",)
+_NUMBERS = {"as_sym_int": SymIntArgument, "as_sym_float": SymFloatArgument, "as_sym_bool": SymBoolArgument}
 _ASSERTIONS = {"torch.ops.aten._assert_scalar.default": _assert_scalar}
 
 
@@ -365,8 +368,18 @@ class _Reader:
         for entry in self.module["module_call_graph"]:
             s = entry["signature"]
             found.append(ModuleCallEntry(entry["fqn"], None if s is None else ModuleCallSignature(
-                [], [], _structure(s["in_spec"]), _structure(s["out_spec"]), s.get("forward_arg_names"))))  # fmt: skip
+                [self.spec_of(a) for a in s["inputs"]], [self.spec_of(a) for a in s["outputs"]],
+                _structure(s["in_spec"]), _structure(s["out_spec"]), s.get("forward_arg_names"))))  # fmt: skip
         return found
+
+    def spec_of(self, said: Mapping[str, Any]) -> Any:
+        """An argument or result of a module that is called."""
+        kind, value = _only(said)
+        if kind == "as_tensor":
+            return TensorArgument(value["name"])
+        if kind in _NUMBERS and _only(value)[0] == "as_name":
+            return _NUMBERS[kind](_only(value)[1])
+        return ConstantArgument("", self.argument(said))
 
 
 def _over_functions(name: str) -> HigherOrderOp | None:

@@ -106,9 +106,11 @@ class ExportTracer(PythonKeyTracer):
 
 
 def keep_name(node: Node, name: str) -> None:
-    """Call a placeholder by its own name where no other node has it: `input` too."""
+    """Call a node by a name where no other node has it: placeholders by their own, `input` too."""
     if node.name != name and name.isidentifier() and all(n.name != name for n in node.graph.nodes):
-        node.name = node.target = name
+        node.name = name
+        if node.op == "placeholder":
+            node.target = name
 
 
 def user_lines() -> str:

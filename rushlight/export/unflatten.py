@@ -2,7 +2,8 @@
 
 Enters: an ExportedProgram whose nodes know the modules they were called in. Leaves: `UnflattenedModule`: every module
 that was called is a GraphModule in its place; copies of parameters and buffers are where they were. A module called
-several times has a copy for each call (`block`, `block@1`, ...) that shares its tensors.
+several times has a copy for each call that does something else (`block`, `block@1`, ...) and shares its tensors. Where
+the program keeps how a module was called, it is called so again, and may be exchanged for one that can be.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ from typing import Any
 
 from .._C import Tensor
 from ..fx.graph import Graph
-from ..fx.graph_module import GraphModule
 from ..fx.node import Node
 from ..nn import Module, Parameter
 from ..op import find_op
 from ..utils import _pytree as pytree
 from .exported_program import ExportedProgram
-from .graph_signature import InputKind, OutputKind
+from .graph_signature import ConstantArgument, InputKind, OutputKind
+from .kept_calls import (
+    InterpreterModule,
+    dispatch_calls,
+    is_same_call,
+    kept_call,
+    kept_inside,
+    kept_outside,
+    order_modules,
+)
+from .recording import keep_name
 from .unlift import owner_of
 from .values import flat_arguments
 
@@ -54,6 +64,9 @@ class UnflattenedModule(Module):
             self.register_parameter(name, parameter)
         for name, buffer in result._buffers.items():
             self.register_buffer(name, buffer, persistent=name not in result._non_persistent_buffers_set)
+        for name, value in result.__dict__.items():
+            if isinstance(value, (Tensor, pytree.TreeSpec)):      # constants, and structures that kept calls need
+                setattr(self, name, value)
         self.graph = result.graph
         self.graph.owning_module = self
         self._run = type(result).forward
@@ -92,8 +105,10 @@ class _Tree:
         self.tensors: dict[int, Any] = {}            # copies of the program's, by what they are copies of
         placeholders = program.graph.find_nodes(op="placeholder")
         self.specs = dict(zip(placeholders, program.graph_signature.input_specs, strict=True))
+        self.by_name = {n.name: n for n in program.graph.nodes}
+        self.kept = {e.fqn: e.signature for e in program.module_call_graph if e.fqn and e.signature is not None}
 
-    def module(self) -> GraphModule:
+    def module(self) -> InterpreterModule:
         nodes = [n for n in self.program.graph.nodes if n.op not in ("placeholder", "output")]
         inputs = [n for n, s in self.specs.items() if s.kind is InputKind.USER_INPUT]
         returned = self.program.graph.output_node().args[0]
@@ -105,6 +120,8 @@ class _Tree:
                 written.append((node, spec))
         root = self.level("", nodes, inputs, results, written)
         self.attach_everything(root)
+        dispatch_calls(root, {path.partition("@")[0] for path in self.kept})
+        order_modules(root, [e.fqn for e in self.program.module_call_graph])
         return root
 
     def tensor_of(self, spec: Any) -> Any:
@@ -121,16 +138,25 @@ class _Tree:
     def attach_everything(self, root: Module) -> None:
         """State that no graph uses stays where it was."""
         for node, spec in self.specs.items():
-            if spec.kind in _STATE and not node.users:
+            if spec.kind in _STATE and (not node.users or not _has(root, spec.target)):
                 _attach(root, spec.target, self.tensor_of(spec), spec)
 
     def level(self, path: str, nodes: list[Node], inputs: list[Node], results: list[Any],
-              written: Iterable[Any] = ()) -> GraphModule:  # fmt: skip
+              written: Iterable[Any] = ()) -> InterpreterModule:  # fmt: skip
         """The graph module of one module's own nodes and calls."""
         root, graph, copied = Module(), Graph(), {}
-        for node in inputs:
+        signature = self.kept.get(path)
+        if signature is not None:
+            given = kept_inside(root, graph, signature)
+            for argument, part in zip(signature.inputs, given, strict=True):
+                if not isinstance(argument, ConstantArgument):
+                    copied.setdefault(self.by_name[argument.name], part)
+                    keep_name(part, argument.name)
+        for node in inputs if signature is None else ():
             copied[node] = graph.placeholder(node.name)
             copied[node].meta = dict(node.meta)
+            if path:
+                copied[node].target = copied[node].name
         for child, members in _grouped(path, nodes):
             if child is None:
                 if members[0].op == "get_attr":       # a graph that an op over functions calls
@@ -142,10 +168,14 @@ class _Tree:
             target = next(n for n, s in self.specs.items() if s.target == spec.target or n.name == spec.target)
             graph.call_function(find_op("copy_").overload_list[0], (
                 self.get(target, path, root, graph, copied), self.get(node, path, root, graph, copied)))  # fmt: skip
+        if signature is not None:
+            results = [a.value if isinstance(a, ConstantArgument) else self.by_name[a.name] for a in signature.outputs]
         outs = [self.get(r, path, root, graph, copied) if isinstance(r, Node) else r for r in results]
-        graph.output(tuple(outs) if not path or len(outs) != 1 else outs[0])
-        result = GraphModule(root, graph, "Unflattened")
-        return result
+        if signature is not None:
+            graph.output(kept_outside(root, graph, signature, outs))
+        else:
+            graph.output(tuple(outs) if not path or len(outs) != 1 else outs[0])
+        return InterpreterModule(graph, root=root)
 
     def called(self, path: str, child: str, members: list[Node], nodes: list[Node], results: list[Any],
                written: Iterable[Any], root: Module, graph: Graph, copied: dict[Node, Node]) -> None:  # fmt: skip
@@ -157,15 +187,35 @@ class _Tree:
                 state = self.specs.get(used)
                 if used not in inside and used not in needed and not (state is not None and state.kind in _STATE):
                     needed.append(used)
+        needed.sort(key=lambda n: n.name)
         asked = {r for r in (*results, *(n for n, _ in written)) if isinstance(r, Node)}
         outs = [n for n in members if n in asked or any(u not in inside and u.op != "output" for u in n.users)]
         result = self.level(child, members, needed, outs)
-        name = child[len(path) + 1 :] if path else child
-        _put(root, name, result)
+        name = _placed(root, child[len(path) + 1 :] if path else child, result)
+        signature = self.kept.get(child)
+        if signature is not None:
+            self.called_as_kept(name, signature, outs, child, lambda n: self.get(n, path, root, graph, copied), root,
+                                graph, copied)  # fmt: skip
+            return
         given = tuple(self.get(n, path, root, graph, copied) for n in needed)
         call = graph.call_module(name, given)
         for i, out in enumerate(outs):
             copied[out] = call if len(outs) == 1 else graph.call_function(_getitem, (call, i))
+
+    def called_as_kept(self, name: str, signature: Any, needed: list[Node], child: str, get: Any, root: Module,
+                       graph: Graph, copied: dict[Node, Node]) -> None:  # fmt: skip
+        """A call with the structure of arguments that the original had."""
+        given = [a.value if isinstance(a, ConstantArgument) else get(self.by_name[a.name]) for a in signature.inputs]
+        parts = kept_call(root, graph, name, signature, given)
+        for argument, part in zip(signature.outputs, parts, strict=True):
+            if not isinstance(argument, ConstantArgument):       # an argument that is a result too is what the call
+                copied[self.by_name[argument.name]] = part       # returned from here on
+        lost = [n.name for n in needed if n not in copied]
+        if lost:
+            raise NotImplementedError(
+                f"unflatten: {lost} are computed in {child} and used outside it, but are none of its results, so that "
+                "it cannot be called with the signature that was kept."
+            )
 
     def get(self, node: Node, path: str, root: Module, graph: Graph, copied: dict[Node, Node]) -> Any:
         """A node in a level's graph; state becomes an attribute of the level it belongs to."""
@@ -173,15 +223,28 @@ class _Tree:
             return copied[node]
         spec = self.specs[node]
         inside = _without_calls(path)
-        name = spec.target[len(inside) + 1 :] if inside and spec.target.startswith(f"{inside}.") else spec.target
-        name = name if not inside or spec.target.startswith(f"{inside}.") else spec.target.replace(".", "_")
+        target = next((t for t in self.ties(spec) if not inside or t.startswith(f"{inside}.")), spec.target)
+        is_own = not inside or target.startswith(f"{inside}.")
+        name = target.replace(".", "_") if not is_own else target[len(inside) + 1 :] if inside else target
         _attach(root, name, self.tensor_of(spec), spec)
         copied[node] = graph.get_attr(name)
         return copied[node]
 
+    def ties(self, spec: Any) -> list[str]:
+        """All names of a tensor that the program holds."""
+        own = self.program.tensor_of(spec)
+        return [s.target for s in self.specs.values() if s.kind in _STATE and self.program.tensor_of(s) is own]
+
 
 def _getitem(values: Any, index: int) -> Any:
     return values[index]
+
+
+def _has(root: Module, target: str) -> bool:
+    owner: Any = root
+    for part in target.split("."):
+        owner = getattr(owner, part, None)
+    return owner is not None
 
 
 def _without_calls(path: str) -> str:
@@ -224,13 +287,21 @@ def _grouped(path: str, nodes: list[Node]) -> list[tuple[str | None, list[Node]]
     return groups
 
 
-def _put(root: Module, name: str, module: Module) -> None:
+def _placed(root: Module, name: str, module: Module) -> str:
+    """Where the module of a call is: `name`, or that of an earlier call which does the same."""
     owner, last = owner_of(root, name)
+    base, mark, _ = last.partition("@")
+    if mark:
+        earlier = [k for k in owner._modules if k == base or k.startswith(f"{base}@")]
+        same = next((k for k in earlier if is_same_call(owner._modules[k], module)), None)
+        if same is not None:
+            return f"{name[: -len(last)]}{same}"
     previous = owner._modules.get(last)
     if previous is not None:
         for key, child in previous._modules.items():
             module._modules.setdefault(key, child)
     owner._modules[last] = module
+    return name
 
 
 def _attach(root: Module, name: str, value: Any, spec: Any) -> None:
@@ -244,7 +315,9 @@ def _attach(root: Module, name: str, value: Any, spec: Any) -> None:
         return
     if isinstance(value, Parameter):
         owner.register_parameter(last, value)
-    elif isinstance(value, Tensor):
-        owner.register_buffer(last, value, persistent=spec.kind is InputKind.BUFFER and bool(spec.persistent))
+    elif spec.kind is InputKind.BUFFER:
+        owner.register_buffer(last, value, persistent=bool(spec.persistent))
+    else:
+        setattr(owner, last, value)
 
 

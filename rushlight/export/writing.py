@@ -22,11 +22,19 @@ from ..nn import Parameter
 from ..symbols import SymBool, SymFloat, SymInt
 from ..utils._pytree import treespec_dumps
 from . import codes
-from .graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
+from .graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+)
 from .size_text import size_text, truth_text
 
 VERSION = {"major": 8, "minor": 20}
 OPSET = {"aten": 10}
+_NUMBERS = {SymIntArgument: "as_sym_int", SymFloatArgument: "as_sym_float", SymBoolArgument: "as_sym_bool"}
 TORCH_VERSION = "2.13.0"
 
 
@@ -316,8 +324,8 @@ def _plain(value: Any) -> dict[str, Any]:
 def _named(arg: Any) -> dict[str, Any]:
     if isinstance(arg, ConstantArgument):
         return _plain(arg.value)
-    is_number = isinstance(arg, SymIntArgument)
-    return {"as_sym_int": {"as_name": arg.name}} if is_number else {"as_tensor": {"name": arg.name}}
+    number = _NUMBERS.get(type(arg))
+    return {"as_tensor": {"name": arg.name}} if number is None else {number: {"as_name": arg.name}}
 
 
 def _output(spec: Any) -> dict[str, Any]:
