@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from rushlight import _C
+from rushlight.base.shape import reaches
 from rushlight.op import Composite, find_op, result_type
 from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Number, Program, Scratch
 from rushlight.op.levels import readable
@@ -21,6 +22,9 @@ from .arguments import (
 from .svd import epsilon, pinv_gradient
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+# gelsy with the columns in their order, whose reflections are products, and with the largest column next, whose are not
+IN_ORDER, BY_SIZE = "gelsy in order", "gelsy by size"
+ORDERED = 64     # the size from which the order as it is is tried first
 SMALLEST = 25    # the size below which gelsd does not divide a problem
 
 
@@ -66,6 +70,19 @@ class LstsqSame(Lapack):
             self.ranked(p, driver, dtype, shape, rcond, rank, singular, info)
         p.status(None, info, "torch.linalg.lstsq", not_solved)
 
+    def plan(self, args):
+        A, _, _, driver = args
+        is_tried = driver == "gelsy" and reaches(A.shape[-2], ORDERED) and reaches(A.shape[-1], ORDERED)
+        return None if is_tried and A.device.type == "cpu" and A.numel() else super().plan(args)
+
+    def run(self, A, B, rcond, driver):
+        """Where a large matrix has full rank with its columns as they are, none needs to be moved."""
+        if driver != "gelsy" or A.device.type != "cpu":
+            return super().run(A, B, rcond, driver)
+        solve, full = find_op(self.spec.name), min(A.shape[-2:])
+        result = solve(A, B, rcond, IN_ORDER)
+        return result if bool((result[1] == full).all()) else solve(A, B, rcond, BY_SIZE)
+
     def ranked(
         self,
         p: Program,
@@ -80,9 +97,9 @@ class LstsqSame(Lapack):
         """The drivers that find the rank."""
         m, n, count = shape[:3]
         least, cut = min(m, n), Number(rcond, real=True)
-        if driver == "gelsy":
+        if driver in ("gelsy", IN_ORDER, BY_SIZE):
             pivots = p.temporary(_C.int64, n)
-            p.constant(pivots, 0)
+            p.constant(pivots, int(driver == IN_ORDER))     # columns marked by 1 keep their places
             extra = (Scratch(2 * n * 8),) if dtype.is_complex else ()
             p.call("gelsy", dtype.code, *shape, pivots, cut, rank, WORK, LENGTH, *extra, info, work=m * n * least)
             return
