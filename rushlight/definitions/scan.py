@@ -9,6 +9,7 @@ from rushlight import _C
 from rushlight.base.promotion import can_cast, rank, to_float
 from rushlight.definitions.reduction.extremes import highest, lowest
 from rushlight.definitions.reduction.restore import as_dtype
+from rushlight.loops.lowered import Rare
 from rushlight.op import Meta, find_op, wrap_dim
 from rushlight.op.levels import readable
 from rushlight.op.pointwise import compute_code
@@ -141,6 +142,17 @@ class CumMax(Scan):
         extreme = self.better(s, x, acc[0])
         takes = s.eq(x, extreme) | s.isnan(x)
         return (extreme, s.where(takes, x, acc[1]), s.where(takes, index, acc[2]))
+
+    def rare(self, s, code):
+        """Few elements of long rows are extremes; of the best of some, and of NaN, is known whether any is."""
+        if code not in ("f32", "f64", "i32", "i64"):
+            return None
+
+        def moves(acc: tuple, best: Any) -> Any:
+            takes = self.beats(s, best, acc[0])
+            return takes | s.isnan(best) if code[0] == "f" else takes
+
+        return Rare(self.init(s, code)[0], lambda a, b: self.better(s, b, a), moves)
 
     divides_on_host = False
 

@@ -373,6 +373,15 @@ class Folding(Record):
     factors: Callable[[At, Sequence[Any]], tuple[Value, Value]] | None = None
 
 
+class Rare(Record):
+    """Elements that seldom change the state of a walk: `join(a, b)`, from `init` on, tells of many at once whether any
+    `moves(state, joined)` it."""
+
+    init: Value
+    join: Callable[[Value, Value], Value]
+    moves: Callable[[Accumulators, Value], Value]
+
+
 class Walk(Record):
     """One range is walked in order: a running state, and outputs for every element.
     `merge` is None where halves cannot be joined; `single(x)` are the accumulators of one element. `sums`: the body
@@ -386,6 +395,7 @@ class Walk(Record):
     merge: Callable[[Accumulators, Accumulators], Accumulators] | None = None
     single: Callable[[Value], Accumulators] | None = None
     sums: Callable | None = None
+    rare: Rare | None = None
 
 
 class Scatter(Record):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from .. import _C
 from ..loops.expr import Value, cast, const
-from ..loops.lowered import Lowered, Memory, Walk
+from ..loops.lowered import Lowered, Memory, Rare, Walk
 from .definition import KIND_PLANNED, OpDefinition
 from .pack import lowered_steps
 from .pointwise import scalars
@@ -97,7 +97,10 @@ class Scan(OpDefinition):
         memory = Memory(self.spec.params[0].name, input.dtype.code, shape, input.stride(), tuple(range(input.ndim)))
         code = input.dtype.code
         plain = self.adds and types.read in (code, "i64" if code in ("b1", "i8", "i16", "i32") else code)
-        walk = Walk(dim, compute, init, step, emit, merge if divides else None, single, body if plain else None)
+        walk = Walk(
+            dim, compute, init, step, emit, merge if divides else None, single, body if plain else None,
+            self.rare(scalars, compute),
+        )  # fmt: skip
         return Lowered(
             self.spec.name,
             (self, types.read, compute),
@@ -108,6 +111,10 @@ class Scan(OpDefinition):
             body,
             walk=walk,
         )
+
+    def rare(self, s: Any, code: str) -> Rare | None:
+        """How many elements at once tell that none of them changes the accumulators, where most do not."""
+        return None
 
     def single(self, s: Any, x: Value) -> tuple[Value, ...]:
         """Accumulators of one element, in the type that is computed in."""
