@@ -30,7 +30,7 @@ from ..loops import expr
 from ..loops.lowered import NotLowerable
 from ..loops.nest import For, If, Nest, Pack, Store, operands, reduction, rows
 from ..loops.record import Record
-from .convolve_pixels import gathered, skips_pixels
+from .convolve_pixels import gathered, gathered_gradients, skips_pixels
 from .convolve_tiles import (
     depthwise_step,
     depthwise_weight_step,
@@ -62,6 +62,8 @@ FEW_OUTS = 8             # and outputs, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
 FEW_CHANNELS, MANY_OF_IMAGE = 32, 512
+# chunks of window rows from which gradients of small images are laid side by side once, not packed for each
+GATHERED_FROM = 3
 PLANNED = ("f32", "f64")
 Spot = int | tuple[int, int]     # a slot, from its first byte or a later one on
 
@@ -502,24 +504,53 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[lis
         return [copy, *results], used + more
     if (answer := weight_product_steps(code, walk, result, scratch)) is not None:
         return answer
-    interface, block, chunk = (
-        (convolve.WEIGHT, tile.block, convolve.CHUNK)
-        if tile.masked
-        else (dots.WEIGHT_DOTS, dots.DOT_BYTES // tile.size, dots.DOT_DEPTH)
-    )
+    if not tile.masked:
+        return weight_dot_steps(code, walk, result, scratch)
+    chunks = ceil(walk.rows / convolve.CHUNK)
+    chunk = min(convolve.CHUNK, ceil(walk.rows / chunks / tile.columns) * tile.columns)
     chunks = ceil(walk.rows / chunk)
-    if tile.masked:
-        chunk = min(chunk, ceil(walk.rows / chunks / tile.columns) * tile.columns)
-        chunks = ceil(walk.rows / chunk)
     parts = 1
     if walk.groups == 1 and walk.pixels * walk.outs * walk.rows > WORK:
-        parts = max(1, min(ITEMS // chunks, walk.pixels // (4 * block)))
-    per_part = ceil(ceil(walk.pixels / parts) / block) * block
+        parts = max(1, min(ITEMS // chunks, walk.pixels // (4 * tile.block)))
+    per_part = ceil(ceil(walk.pixels / parts) / tile.block) * tile.block
     parts = ceil(walk.pixels / per_part)
-    params = [*walk.params(), parts, per_part, chunks, *([chunk] if tile.masked else [])]
+    params = [*walk.params(), parts, per_part, chunks, chunk]
+    work = walk.outs * min(walk.rows, chunk) * min(walk.pixels, per_part)
+    return weight_parts(code, convolve.WEIGHT, walk, params, parts, chunks, work, result, scratch)
+
+
+def weight_dot_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[list[tuple], int]:
+    """The same by dot products along pixels: in blocks of one image, or where images are small, of several."""
+    size, lanes, used, copies = tile_of(code).size, tile_of(code).lanes, 0, []
+    most, plane = dots.DOT_BYTES // size, walk.pixels // walk.images
+    chunks = ceil(walk.rows / dots.DOT_DEPTH)
+    if plane * 4 < most * 3:
+        plane = walk.pixels
+        if walk.groups == 1 and walk.images > 1 and chunks >= GATHERED_FROM:
+            copy, walk, used = gathered_gradients(code, walk, scratch)
+            slot, start = scratch if isinstance(scratch, tuple) else (scratch, 0)
+            copies, scratch = [copy], (slot, start + used * size)
+    block = ceil(plane / ceil(plane / most) / lanes) * lanes
+    per_plane = ceil(plane / block)
+    blocks = walk.pixels // plane * per_plane
+    parts = 1
+    if walk.groups == 1 and walk.pixels * walk.outs * walk.rows > WORK:
+        parts = max(1, min(ITEMS // chunks, blocks // 4))
+    per_part = ceil(blocks / parts)
+    parts = ceil(blocks / per_part)
+    params = [*walk.params(), parts, per_part, chunks, blocks, plane, per_plane, block]
+    work = walk.outs * min(walk.rows, dots.DOT_DEPTH) * min(walk.pixels, per_part * block)
+    steps, more = weight_parts(code, dots.WEIGHT_DOTS, walk, params, parts, chunks, work, result, scratch)
+    return [*copies, *steps], used + more
+
+
+def weight_parts(
+    code: str, interface: Interface, walk: Walk, params: list[int], parts: int, chunks: int, work: int, result: int,
+    scratch: Spot,
+) -> tuple[list[tuple], int]:  # fmt: skip
+    """The step of a kernel that sums over parts of the pixels, and the one that adds up those."""
     target = result if parts == 1 else scratch
     spots = [walk.result.slot, walk.source.slot, (-1, 0), target]
-    work = walk.outs * min(walk.rows, chunk) * min(walk.pixels, per_part)
     step = (
         kernel_of(interface, code).address,
         spots,

@@ -71,6 +71,21 @@ def gathered(code: str, walk: Walk, scratch: int, offset: int) -> tuple[tuple, W
     return step, result, walk.images * walk.channels * prod(counts)
 
 
+def gathered_gradients(code: str, walk: Walk, scratch: int | tuple[int, int]) -> tuple[tuple, Walk, int]:
+    """The step that lays the pixels of all images side by side for every output, the walk that finds its result there,
+    and how many elements they are."""
+    counts, r, size = tuple([a.count for a in walk.axes]), walk.result, tile_of(code).size
+    plane, slot = prod(counts), scratch if isinstance(scratch, tuple) else (scratch, 0)
+    steps = [a.every * n for a, n in zip(walk.axes, r.spatial, strict=True)]
+    params = [walk.images, r.channel, r.image, *counts, *steps]
+    step = plane_step("gather_pixels", code, walk.place(size), slot, params, walk.outs)
+    dense = dense_array(slot, walk.outs, counts)
+    result = Array(slot, plane, walk.outs * walk.images * plane, walk.images * plane, dense.spatial)
+    axes = tuple([Axis(a.size, a.count, a.step, a.base, a.taps, a.tap_step) for a in walk.axes])
+    used = walk.outs * walk.images * plane
+    return step, Walk(axes, walk.source, result, walk.images, 1, walk.channels, walk.outs), used
+
+
 def spread_step(
     code: str, source: tuple[int, int], counts: tuple[int, ...], result: Array, shape: tuple[int, ...],
     strides: tuple[int, ...], images: int,

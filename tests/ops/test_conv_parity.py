@@ -315,3 +315,26 @@ def test_weights_in_whole_panels_and_in_parts_of_one(
         rest = (stride, 1, dilation, groups)
         agree(lambda m, x, w, b, rest=rest: m.conv2d(x, w, b, *rest), x, layout(w), bias, rtol=1e-11)
         gradients_agree(lambda m, x, w, b, rest=rest: m.conv2d(x, w, b, *rest), x, layout(w), bias)
+
+
+@pytest.mark.parametrize("images, channels, outs, spatial, stride", [
+    (1, 8, 8, (300, 1), 1),         # every pixel is a row of its own
+    (7, 24, 13, (9, 7), 1),         # several images make a block: their gradients are laid side by side
+    (5, 30, 20, (31, 17), 2),
+    (2, 24, 8, (40, 33), (2, 1)),   # blocks end where images do
+    (3, 24, 10, (16, 64), 1),       # rows of gradients that share the sets of a cache
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weight_gradients_in_blocks_of_pixels(
+    images: int, channels: int, outs: int, spatial: tuple[int, int], stride: Any, dtype: Any
+) -> None:
+    x = sample(images, channels, *spatial)
+    w = sample(outs, channels, 3, 3, seed=1).requires_grad_()
+    y = torch.nn.functional.conv2d(x, w, None, stride, 1)
+    g = sample(*y.shape, seed=2)
+    (expected,) = torch.autograd.grad(y, w, g)
+    ours_w = ours(w.detach().to(dtype)).requires_grad_()
+    result = rl.nn.functional.conv2d(ours(x.to(dtype)), ours_w, None, stride, 1)
+    (found,) = rl.autograd.grad(result, ours_w, ours(g.to(dtype)))
+    bound = 2e-6 if dtype is torch.float32 else 1e-14
+    assert (theirs(found).double() - expected).abs().max() <= bound * expected.pow(2).mean().sqrt() * 10

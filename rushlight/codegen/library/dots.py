@@ -6,12 +6,13 @@ Enters: a tile. Leaves: the interface `WEIGHT_DOTS`, and texts of internal funct
 
 from __future__ import annotations
 
+from ..few_rows import SAME_SETS
 from ..writer import ABI, Reg, Writer
 from .convolve import declared
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .packing import GEOMETRY, JOINED, RUN, clear_tail, find_runs, join_runs, pack_gradients, pack_text
 
-DOT_BYTES, DOT_DEPTH, DOT_OUTS = 1024, 96, 66   # pixels packed at once, window rows, outputs
+DOT_BYTES, DOT_DEPTH, DOT_OUTS = 1600, 96, 24   # pixels packed at once, window rows, outputs
 
 
 def dot_text(tile: Tile) -> str:
@@ -31,6 +32,7 @@ def dot_text(tile: Tile) -> str:
             ("ptr", "c"),
             ("i64", "c_row"),
             ("i1", "adds"),
+            ("ptr", "ahead"),
         ],
         "internal ",
     )
@@ -40,6 +42,7 @@ def dot_text(tile: Tile) -> str:
     columns = [w.at(w["b"], w.mul(w["b_row"], c), tile.element) for c in range(tile.dot_columns)]
     with w.loop(0, w["count"], tile.lanes, carry=[zero] * number) as p:
         sums = p.carry
+        w.prefetch(w.at(w["ahead"], p.i, tile.element), 1)
         right = [w.load(tile.vector, w.at(column, p.i, tile.element), tile.size) for column in columns]
         results = []
         for r in range(tile.dot_rows):
@@ -73,6 +76,8 @@ def weight_dots_text(tile: Tile) -> str:
     edge = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
     load_params(w, WEIGHT_DOTS.params)
     load_pointers(w, *WEIGHT_DOTS.operands)
+    # Rows a multiple of this apart would share the sets of the nearest cache.
+    spread = w.compare("ne", w.rem(w.mul(w["out_channel"], tile.size), SAME_SETS), 0)
     with w.loop(w["begin"], w["end"]) as item:
         chunk, above = w.rem(item.i, w["chunks"]), w.div(item.i, w["chunks"])
         part, group = w.rem(above, w["parts"]), w.div(above, w["parts"])
@@ -81,20 +86,21 @@ def weight_dots_text(tile: Tile) -> str:
         source = w.at(w["input"], w.mul(group, w["in_group"]), tile.element)
         gradient = w.at(w["gradient"], w.mul(group, w["out_group"]), tile.element)
         result = w.at(w["result"], w.add(w.mul(above, w.mul(w["outs"], w["rows"])), row0), tile.element)
-        pixel0 = w.mul(part, w["per_part"])
-        pixels = w.min(w.add(pixel0, w["per_part"]), w["pixels"])
-        with w.loop(pixel0, pixels, block) as first:
-            count = w.min(w.sub(pixels, first.i), block)
+        block0 = w.mul(part, w["per_part"])
+        with w.loop(block0, w.min(w.add(block0, w["per_part"]), w["blocks"])) as nth_block:
+            begin = w.mul(w.rem(nth_block.i, w["per_plane"]), w["block"])
+            first = w.add(w.mul(w.div(nth_block.i, w["per_plane"]), w["plane"]), begin)
+            count = w.min(w.sub(w["plane"], begin), w["block"])
             padded = w.mul(w.div(w.add(count, tile.lanes - 1), tile.lanes), tile.lanes)
-            number = find_runs(w, runs, offsets, first.i, count)
+            number = find_runs(w, runs, offsets, first, count)
             w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
             clear_tail(w, tile, windows, Reg("0", "i64"), depth, stride, count, padded)
             stretches = join_runs(w, joined, runs, offsets, number)
-            adds = w.compare("ne", first.i, pixel0)
+            adds = w.compare("ne", nth_block.i, block0)
             # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
             dense = w.both(
                 w.both(w.compare("eq", stretches, 1), w.compare("eq", w["out_column"], 1)),
-                w.compare("eq", count, padded),
+                w.both(w.compare("eq", count, padded), spread),
             )
             here = w.at(gradient, w.load("i64", offsets, 8), tile.element)
             with w.loop(0, w["outs"], DOT_OUTS) as slice_:
@@ -115,10 +121,13 @@ def weight_dots_text(tile: Tile) -> str:
                         w.compare("sle", w.add(i.i, tile.dot_rows), outs),
                         w.compare("sle", w.add(j.i, tile.dot_columns), depth),
                     )
+                    # the next window rows come nearer meanwhile, one with each of the first outputs
+                    nth = w.rem(w.div(i.i, tile.dot_rows), tile.dot_columns)
+                    ahead = w.at(b, w.mul(w.add(nth, tile.dot_columns), stride), tile.element)
                     with w.when(fits):
-                        w.call("dot", a, a_row, b, stride, padded, corner, w["rows"], adds)
+                        w.call("dot", a, a_row, b, stride, padded, corner, w["rows"], adds, ahead)
                     with w.when(w.negate(fits)):
-                        w.call("dot", a, a_row, b, stride, padded, edge, tile.dot_columns, Reg("false", "i1"))
+                        w.call("dot", a, a_row, b, stride, padded, edge, tile.dot_columns, Reg("false", "i1"), ahead)
                         add_edge(w, tile, corner, edge, w.sub(outs, i.i), w.sub(depth, j.i), adds)
     parts = [w.text(), pack_text(tile, stride), dot_text(tile), declared(tile)]
     return "\n".join(parts)
@@ -126,8 +135,11 @@ def weight_dots_text(tile: Tile) -> str:
 
 WEIGHT_DOTS = declare(
     Interface(
-        "conv_weight_dots", ("gradient", "input", "table", "result"), (*GEOMETRY, "parts", "per_part", "chunks"),
-        "groups, parts of the pixels, chunks of window rows; the result is [group, part, outs, rows]", weight_dots_text,
+        "conv_weight_dots", ("gradient", "input", "table", "result"),
+        (*GEOMETRY, "parts", "per_part", "chunks", "blocks", "plane", "per_plane", "block"),
+        "groups, parts of the blocks of pixels, chunks of window rows; the result is [group, part, outs, rows]",
+        weight_dots_text,
+        refuses=f"blocks of more than {DOT_BYTES} bytes",
     )
 )  # fmt: skip
 

@@ -250,7 +250,8 @@ def plain_pack_text(tile: Tile, stride: int) -> str:
     """Taps outside: what a tap and the runs have to do with each other becomes a list of stretches to copy and one of
     vectors of zeros, the same for all channels."""
     w = Writer("pack", PACK, "internal ")
-    stretches, zeros = w.scratch("i64", STRETCH * tile.block), w.scratch("i64", 2 * (tile.block + tile.lanes))
+    # a row holds fewer pixels than there are elements from one to the next: every pixel may be a run of its own
+    stretches, zeros = w.scratch("i64", STRETCH * stride), w.scratch("i64", 2 * stride)
     load_params(w, GEOMETRY, ("taps", "in_d", "in_h", "in_channel", "in_step"))
     lonely = w.compare("eq", w["taps"], 1)
     ways = ways_to_copy(w, w["in_step"])

@@ -139,6 +139,9 @@ def dots_text(tile: Tile) -> str:
             corner = w.at(result, w.add(w.mul(i.i, w["channels"]), j.i), tile.element)
             rows, columns = w.sub(w["outs"], i.i), w.sub(w["channels"], j.i)
             fits = w.both(w.compare("sge", rows, tile.dot_rows), w.compare("sge", columns, tile.dot_columns))
+            # the next inputs come nearer meanwhile, one line with each of the first outputs
+            nth = w.add(w.rem(w.div(i.i, tile.dot_rows), tile.dot_columns), tile.dot_columns)
+            later = w.at(b, w.mul(nth, line), tile.element)
             span = STEPS * tile.lanes
             with w.loop(0, w["tiles"], span) as t:
                 left_part, right_part, count = (
@@ -146,11 +149,13 @@ def dots_text(tile: Tile) -> str:
                     w.at(b, t.i, tile.element),
                     w.min(w.sub(w["tiles"], t.i), span),
                 )
+                ahead = w.at(later, t.i, tile.element)
                 more = w.new("i1", f"or {adds}, {w.compare('sgt', t.i, 0).text}")
                 with w.when(fits):
-                    w.call("dot", left_part, line, right_part, line, count, corner, w["channels"], more)
+                    w.call("dot", left_part, line, right_part, line, count, corner, w["channels"], more, ahead)
                 with w.when(w.negate(fits)):
-                    w.call("dot", left_part, line, right_part, line, count, edge, tile.dot_columns, Reg("false", "i1"))
+                    own = (edge, tile.dot_columns, Reg("false", "i1"))
+                    w.call("dot", left_part, line, right_part, line, count, *own, ahead)
                     add_edge(w, tile, corner, edge, rows, columns, more)
     return "\n".join([w.text(), dot_text(tile), declarations(tile.lanes, tile.element)])
 
