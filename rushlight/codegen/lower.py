@@ -39,7 +39,7 @@ from .registers import NotVector, Reg, Scope, VectorLoop
 from .targets import Target
 from .tile_functions import TileFunction, TileShape, keep_function, multiply_function, pack_function, rows_function
 from .vectorize import Addressing
-from .widths import choose_width, wants_single_vectors
+from .widths import choose_width, known_factor, wants_single_vectors
 
 ZERO = const(0, "i64")
 
@@ -514,9 +514,11 @@ class Lowering(Addressing):
         if s.line is not None:
             given = [given[0], s.line, *given[1:5], *given[6:]]
             return rows_function(shape, s.height, s.vectors), given
-        given += [] if s.pitch is None else [s.pitch]
+        function = multiply_function(shape, s.height, s.vectors, s.pitch is not None, s.ahead is not None)
+        if function.has_pitch:
+            given.append(const(shape.pitch(s.height), "i64") if s.pitch is None else s.pitch)
         given += [] if s.ahead is None else [(s.b, s.ahead)]
-        return multiply_function(shape, s.height, s.vectors, s.pitch is not None, s.ahead is not None), given
+        return function, given
 
     def branch(self, s: If) -> None:
         condition = self.evaluate(s.condition)
@@ -595,12 +597,12 @@ class Lowering(Addressing):
         done, whole = None, False
         if s.vector and self.target.vector_bits and here.loop is None and not carried:
             done = self.vector_loop(s, start, stop, accs)
-            whole = done is not None and not accs and not self.tested and self.leaves_no_rest(s)
+            whole = done is not None and not self.tested and self.leaves_no_rest(s)
             if done is not None and not whole and wants_single_vectors(s, self.nest, self.target):
                 done = self.vector_loop(s, done[0], stop, accs, so_far=done[1])
         first, accs_now = (start, before) if done is None else done
         if whole:
-            ends.append((guard.label, {}))
+            ends.append((guard.label, done[1]))
         else:
             ends.append(self.serial_loop(s, first, stop, accs_now, guard, skip=done is not None, step=step))
         self.pop()
@@ -612,13 +614,10 @@ class Lowering(Addressing):
         self.forget(changed | {s.var})
 
     def leaves_no_rest(self, s: For | Reduce) -> bool:
-        """Whether a constant number of iterations is a number of whole vectors."""
+        """Whether the number of iterations is known to be one of whole vectors."""
         lanes, unroll = choose_width(s, self.nest, self.target)
-        return (
-            s.start.op == s.stop.op == "const"
-            and s.stop.attr > s.start.attr
-            and not (s.stop.attr - s.start.attr) % (lanes * unroll)
-        )
+        known = known_factor(s, lanes)
+        return known > 0 and known % (lanes * unroll) == 0
 
     def serial_loop(
         self, s: For | Reduce, start: Reg, stop: Reg, carried: dict[str, Reg], guard: Scope, skip: bool, step: str

@@ -21,15 +21,15 @@ ELEMENTS = {"f32": ("float", 4), "f64": ("double", 8)}
 AHEAD = 16          # values of k between asking for memory that lies in short runs and reading it
 AHEAD_RUN = 4       # the same for long runs, in vectors
 LINE = 64           # bytes of a line of the cache
-UNROLL = 2          # values of k in an iteration of the tiles that matter
+UNROLL = 2          # values of k in an iteration of the tiles that matter, where elements are broadcast
 MASKED = 512        # bits of vectors whose instructions take a mask of lanes
 UNROLLED = 8        # sums from which a tile does
 EDGE_ROWS = (4, 2, 1)
+LOW = 4             # rows of the tiles of edges where vectors hold the rows' elements: as many as fill one
 MULTIPLY = (
     ("ptr", "a"), ("ptr", "b"), ("i64", "b_step"), ("ptr", "c"), ("i64", "c_step"),
     ("i64", "rows"), ("i64", "columns"), ("i64", "depth"), ("i1", "add"),
 )  # fmt: skip
-TILE = tuple(p for p in MULTIPLY if p[1] != "rows")
 # values of k between asking the nearest cache for rows and for columns that are kept, and reading them
 SOON_ROWS, SOON_COLUMNS = 16, 8
 KEEP = (
@@ -113,6 +113,11 @@ class TileFunction(Record):
             return (*MULTIPLY, *more_params(*self.sizes[2:]))
         return {"keep": KEEP, "rows": ROWS, "pack": PACK, "exchange": EXCHANGE}[self.kind]
 
+    @property
+    def has_pitch(self) -> bool:
+        """Whether a product's function is told how far values of k are apart."""
+        return self.kind == "multiply" and not self.sizes[2]
+
     def declaration(self) -> str:
         """For texts that call it and do not have it."""
         return f"declare void @{self.name}({', '.join(kind for kind, _ in self.params)})"
@@ -151,7 +156,8 @@ def multiply_function(
     shape: TileShape, height: int, vectors: int, any_pitch: bool = False, asks: bool = False
 ) -> TileFunction:
     """The function of a `Multiply`: whole tiles at once, edges in smaller ones. `asks`: for what is `ahead`."""
-    return TileFunction("multiply", shape, (height, vectors, 0 if any_pitch else shape.pitch(height), int(asks)))
+    is_told = any_pitch or shape.by_lane        # one function for all, where a step that is known makes none faster
+    return TileFunction("multiply", shape, (height, vectors, 0 if is_told else shape.pitch(height), int(asks)))
 
 
 def more_params(pitch: int, asks: int) -> tuple[tuple[str, str], ...]:
@@ -160,46 +166,79 @@ def more_params(pitch: int, asks: int) -> tuple[tuple[str, str], ...]:
 
 
 def multiply_texts(function: TileFunction, linkage: str) -> dict[str, str]:
-    """Tiles of all heights and widths, and the function that goes through them."""
+    """Tiles of the heights and widths there are, and the function that goes through them."""
     shape, (height, vectors, pitch, asks) = function.shape, function.sizes
-    heights = [height, *(h for h in EDGE_ROWS if h < height)]
+    if shape.by_lane:
+        sizes, driver = [(height, vectors), (LOW, vectors), (height, 1)], few_tiles_text
+    else:
+        sizes = [(h, v) for h in edge_heights(height) for v in range(1, vectors + 1)]
+        driver = driver_text
     texts = {}
-    for h in heights:
-        for v in range(1, vectors + 1):
-            is_edge = shape.by_lane and (h, v) != (height, vectors)
-            texts[tile_name(shape, h, v, pitch, asks)] = tile_text(shape, h, v, pitch, asks, is_edge)
-    texts[function.name] = driver_text(function, heights, linkage)
+    for h, v in sizes:
+        is_edge = shape.by_lane and (h, v) != (height, vectors)
+        texts[tile_name(shape, h, v, pitch, asks)] = tile_text(shape, h, v, pitch, asks, is_edge)
+    texts[function.name] = driver(function, linkage)
     return texts | put_texts(shape)
+
+
+def edge_heights(height: int) -> list[int]:
+    """Heights of tiles, from tall to low, that rows are cut into."""
+    return [height, *(h for h in EDGE_ROWS if h < height)]
 
 
 def tile_name(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int) -> str:
     return f"tile_{shape.code}_{rows}x{vectors}_{pitch}_{asks}"
 
 
-def driver_text(function: TileFunction, heights: Sequence[int], linkage: str) -> str:
+def driver_text(function: TileFunction, linkage: str) -> str:
     """Tiles over rows x columns, from tall to low: the number of vectors is that of the columns."""
-    shape, (_, vectors, pitch, asks) = function.shape, function.sizes
+    shape, (height, vectors, _, _) = function.shape, function.sizes
     w = Writer(function.name, function.params, linkage)
     first: Number = 0
-    for height in heights:
-        stop = w["rows"] if height == 1 else w.sub(w["rows"], height - 1)
-        with w.loop(first, stop, height) as i:
-            a, c = w.at(w["a"], i.i, shape.element), w.at(w["c"], w.mul(i.i, w["c_step"]), shape.element)
-            given = (a, w["b"], w["b_step"], c, w["c_step"], w["columns"], w["depth"], w["add"])
-            given += tuple(w[name] for _, name in more_params(pitch, asks))
+    for h in edge_heights(height):
+        stop = w["rows"] if h == 1 else w.sub(w["rows"], h - 1)
+        with w.loop(first, stop, h) as i:
             for v in range(1, vectors + 1):
                 wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
                 fits = wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))
                 with w.when(fits):
-                    w.call(tile_name(shape, height, v, pitch, asks), *given)
+                    call_tile(w, function, h, v, i.i, 0, as_reg(h))
         first = i.i
     return w.text()
 
 
+def few_tiles_text(function: TileFunction, linkage: str) -> str:
+    """The same of few functions, for a function takes milliseconds to compile, however short: tiles have rows that
+    nobody wants where there are fewer, and columns that do not fill the widest go vector by vector."""
+    shape, (height, vectors, _, _) = function.shape, function.sizes
+    w = Writer(function.name, function.params, linkage)
+    rows, is_wide = w["rows"], w.compare("sgt", w["columns"], (vectors - 1) * shape.lanes)
+    is_high = w.compare("sgt", rows, LOW)
+    for h, fits in ((height, is_high), (LOW, w.negate(is_high))):
+        with w.when(w.both(fits, is_wide)):
+            call_tile(w, function, h, vectors, 0, 0, rows)
+    with w.when(w.negate(is_wide)), w.loop(0, w["columns"], shape.lanes) as j:
+        call_tile(w, function, height, 1, 0, j.i, rows, shape.lanes)
+    return w.text()
+
+
+def call_tile(
+    w: Writer, function: TileFunction, height: int, vectors: int, i: Number, j: Number, rows: Reg, most: int = 0
+) -> None:  # fmt: skip
+    """The tile that begins at row `i` and column `j`, of the columns from there on, or of no more than `most`."""
+    shape, (_, _, pitch, asks) = function.shape, function.sizes
+    a, b = w.at(w["a"], i, shape.element), w.at(w["b"], j, shape.element)
+    c = w.at(w["c"], w.add(w.mul(w["c_step"], i), j), shape.element)
+    columns = w.min(w.sub(w["columns"], j), most) if most else w["columns"]
+    given = (a, b, w["b_step"], c, w["c_step"], rows, columns, w["depth"], w["add"])
+    more = tuple(w[name] for _, name in more_params(pitch, asks))
+    w.call(tile_name(shape, height, vectors, pitch, asks), *given, *more)
+
+
 def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, is_edge: bool = False) -> str:
-    """One tile: `rows` x `vectors` sums, of which `columns` columns are wanted. A `pitch` of 0 is a parameter. Tiles of
-    an edge are called seldom, so they have less text."""
-    w = Writer(tile_name(shape, rows, vectors, pitch, asks), (*TILE, *more_params(pitch, asks)), "internal ")
+    """One tile: `rows` x `vectors` sums, of which the parameters rows and columns are wanted: all rows where elements
+    are broadcast. A `pitch` of 0 is a parameter. Tiles of an edge are called seldom, so they have less text."""
+    w = Writer(tile_name(shape, rows, vectors, pitch, asks), (*MULTIPLY, *more_params(pitch, asks)), "internal ")
     apart = pitch or w["pitch"]
     width = vectors * shape.lanes
     spill = w.scratch(shape.element, rows * width)
@@ -208,7 +247,7 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, 
     for row in () if is_edge else tile_rows(w, shape, rows):      # the sums will be added there when k is through
         for v in range(vectors):
             w.prefetch(w.at(row, v * shape.lanes, shape.element))
-    unroll = UNROLL if rows * vectors > UNROLLED and not is_edge else 1
+    unroll = UNROLL if rows * vectors > UNROLLED and (asks or not shape.by_lane) else 1
     whole = w.sub(w["depth"], unroll - 1)
     place = [w["a"], w["b"], *([w["ahead"]] if asks else [])]
     count = len(sums)
@@ -232,7 +271,7 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, 
                 a, b = w.at(a, apart, shape.element), w.at(b, step, "i8")
             l.next = [*now, a, b, *later]
         sums, place, first = l.carry[:count], l.carry[count:], l.i
-    write_tile(w, shape, sums, vectors, spill, is_edge)
+    write_tile(w, shape, sums, vectors, spill, is_edge, w.min(w["rows"], rows) if shape.by_lane else None)
     return w.text()
 
 
@@ -355,21 +394,25 @@ def tile_rows(w: Writer, shape: TileShape, count: int) -> list[Reg]:
 
 
 def write_tile(
-    w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill: Reg, is_edge: bool = False
-) -> None:
-    """The sums to `c`, added to what is there if `add`; through the stack on an edge, and where fewer columns are
-    wanted."""
+    w: Writer, shape: TileShape, sums: list[Reg], vectors: int, spill: Reg, is_edge: bool = False,
+    wanted: Reg | None = None,
+) -> None:  # fmt: skip
+    """The sums to `c`, added to what is there if `add`; through the stack on an edge, and where fewer columns, or
+    rows, are `wanted`."""
     width, count = vectors * shape.lanes, len(sums) // vectors
 
     def through_the_stack() -> None:
         for k, value in enumerate(sums):
             w.store(value, w.at(spill, k * shape.lanes, shape.element), shape.size)
-        w.call(f"put_{shape.code}", spill, width, w["c"], w["c_step"], count, w["columns"], w["add"])
+        w.call(f"put_{shape.code}", spill, width, w["c"], w["c_step"], rows, w["columns"], w["add"])
 
+    rows = as_reg(count) if wanted is None else wanted
     if is_edge:
         through_the_stack()
         return
     full = w.compare("sge", w["columns"], width)
+    if wanted is not None:
+        full = w.both(full, w.compare("sge", wanted, count))
     write_whole(w, shape, sums, vectors, tile_rows(w, shape, count), full)
     with w.when(w.negate(full)):
         through_the_stack()

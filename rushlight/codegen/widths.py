@@ -17,6 +17,7 @@ from .targets import Target
 COSTLY = 6  # operations per element past which a scalar rest of up to 15 elements hurts
 LONG = 120  # nodes in a body past which the time to compile it counts for more than the last tenth of speed
 CHAIN = 6  # nodes in a body from which on waiting for each other counts
+FEW = 4  # vectors of an iteration, of which loops may be made so that nothing is left over
 HEAVY = 30  # nodes in a body past which 16 registers hold only two vectors of each value
 
 
@@ -47,9 +48,21 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     if wide_body and 2 * alive(_roots(s), nodes) > target.registers:
         spans = 1    # two vectors of each value would wait in memory (transforms of 8 numbers and more)
     unroll = max(1, spans * register // wide // lanes)
-    while unroll > 1 and s.start.op == s.stop.op == "const" and (s.stop.attr - s.start.attr) % (lanes * unroll):
-        unroll //= 2  # a loop of so many iterations leaves no rest
+    known = known_factor(s, lanes)
+    while unroll > 1 and known and known % (lanes * unroll):
+        unroll = unroll // 2 if unroll % 2 == 0 else 1  # a loop of so many iterations leaves no rest
     return lanes, unroll
+
+
+def known_factor(s: For | Reduce, lanes: int) -> int:
+    """What divides the number of iterations: all of it if that is constant, or the constant that a loop from 0 names as
+    the last factor of its end, if that is a few vectors; 0 if nothing is known."""
+    if s.start.op == s.stop.op == "const":
+        return s.stop.attr - s.start.attr
+    if s.start.op == "const" and s.start.attr == 0 and s.stop.op == "mul" and s.stop.args[1].op == "const":
+        factor = s.stop.args[1].attr
+        return factor if factor % (FEW * lanes) == 0 else 0
+    return 0
 
 
 def alive(roots: Sequence[Value], nodes: Sequence[Value]) -> int:

@@ -130,15 +130,20 @@ class Attention:
         """Columns up to whole vectors: packing those beyond, which are 0, is quicker than single elements."""
         return idiv(count + number(self.cut.lanes - 1), number(self.cut.lanes)) * number(self.cut.lanes)
 
-    def padded(self) -> Local:
-        """Columns of the block up to a whole turn of a loop over vectors."""
+    def turns(self) -> Local:
+        """How many turns a loop over the block's columns takes."""
         turn = number(self.cut.turn)
-        return Local("padded", idiv(var("seen") + turn - ONE, turn) * turn)
+        return Local("turns", idiv(var("seen") + turn - ONE, turn))
+
+    @property
+    def padded(self) -> Value:
+        """Columns of the block up to a whole turn: loops over so many leave no rest, which would be code of its own."""
+        return var("turns") * number(self.cut.turn)
 
     def hidden(self, place: Value, *values: Value) -> For:
         """Columns that a row does not see, or that do not exist, become -inf: loops may run over whole vectors."""
         stores = [Store(self.scores + k, place + var("z"), value) for k, value in enumerate(values)]
-        return For("z", var("limit"), var("padded"), tuple(stores), vector=True)
+        return For("z", var("limit"), self.padded, tuple(stores), vector=True)
 
     def score(self, place: Value, row: Value, j: Value, mask_operand: int) -> Value:
         """A score as the row's maximum sees it: scaled, with its mask."""
@@ -155,18 +160,26 @@ class Attention:
 class _Forward(Attention):
     form = "tiles"
 
+    @property
+    def group_rows(self) -> int:
+        """Rows of queries that meet keys together."""
+        return GROUP * self.cut.height
+
     def __init__(self, code: str, causal: bool, mask: str | None, bits: int) -> None:
         super().__init__(code, causal, mask, bits)
         self.out = 4 if mask else 3
         self.log = self.out + 1
         self.scores, self.tops, self.sums, self.newer, self.factors = range(self.log + 1, self.log + 6)
         self.queries, self.packed_keys, self.powers = range(self.log + 6, self.log + 9)
+        # States of a group of strips lie in whole turns: what loops over them make beyond its rows, nobody looks at.
+        self.state_pitch = -(-GROUP * self.cut.height // self.cut.turn) * self.cut.turn
 
     def stack(self) -> list[int]:
         """Elements of the kernel's own memory."""
         cut = self.cut
         packed = [STRIPS * SPAN * cut.pitch, SPAN * cut.keys, GROUP * cut.keys * cut.pitch]
-        return [GROUP * cut.height * cut.keys, *[STRIPS * cut.height] * 4, *packed]
+        states = STRIPS // GROUP * self.state_pitch
+        return [GROUP * cut.height * cut.keys, *[states] * 2, *[self.state_pitch] * 2, *packed]
 
     def nest(self) -> Nest:
         cut, code = self.cut, self.code
@@ -197,12 +210,12 @@ class _Forward(Attention):
 
     def meet(self) -> tuple[Statement, ...]:
         """The block of queries meets a block of keys."""
-        height = GROUP * self.cut.height
-        return (For("g", ZERO, idiv(var("high") + number(height - 1), number(height)), self.group()),)
+        height = number(self.group_rows)
+        return (For("g", ZERO, idiv(var("high") + height - ONE, height), self.group()),)
 
     def group(self) -> tuple[Statement, ...]:
         """Some strips of query rows meet the block of keys."""
-        cut = self.cut
+        cut, turn = self.cut, number(self.cut.turn)
         visible = min_(var("some"), var("i0") + var("r0") + var("tall") - var("j0")) if self.causal else var("some")
         pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch),
                     var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
@@ -212,11 +225,13 @@ class _Forward(Attention):
         ))  # fmt: skip
         work = (For("slice", ZERO, var("slices"), self.scores_of_slice()), *self.softmax(), pack, weigh)
         return (
-            Local("r0", var("g") * number(GROUP * cut.height)),
-            Local("tall", min_(number(GROUP * cut.height), var("high") - var("r0"))),
+            Local("r0", var("g") * number(self.group_rows)),
+            Local("tall", min_(number(self.group_rows), var("high") - var("r0"))),
             Local("row_strips", idiv(var("tall") + number(cut.height - 1), self.height)),
             Local("seen", visible),
-            self.padded(),
+            self.turns(),
+            Local("tall_turns", idiv(var("tall") + turn - ONE, turn)),
+            Local("state", var("g") * number(self.state_pitch)),
             *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
         )
 
@@ -258,7 +273,7 @@ class _Forward(Attention):
         # A mask has no more columns than there are keys: where there is one, those are seen first.
         hide = self.hidden(place, low)
         if self.mask is None:
-            top = [hide, fold("top", var("padded"), low, value, [], max_)]
+            top = [hide, fold("top", self.padded, low, value, [], max_)]
         else:
             kept = [Local("x", value), Store(self.scores, place + var("top.j"), var("x", code))]
             top = [fold("top", var("limit"), low, var("x", code), kept, max_), hide]
@@ -267,7 +282,8 @@ class _Forward(Attention):
     def new_states(self) -> If:
         """What the maxima mean for sums of earlier blocks: these shrink. Rows that saw nothing yet count from 0."""
         code, low, zero = self.code, const(-math.inf, self.code), const(0, self.code)
-        state, w, n = var("r0") + var("w"), var("w"), var("n")
+        w, n, stop = var("w"), var("n"), var("tall_turns") * number(self.cut.turn)
+        state = var("state") + w
         newest, safe, shrink, start = (var(name, code) for name in ("newest", "safe", "shrink", "start"))
         rose = (
             Local("newest", max_(load(self.tops, state, code), load(self.newer, w, code))),
@@ -280,12 +296,12 @@ class _Forward(Attention):
         )
         begun = (
             Local("start", load(self.newer, n, code)),
-            Store(self.tops, var("r0") + n, start),
-            Store(self.sums, var("r0") + n, zero),
+            Store(self.tops, var("state") + n, start),
+            Store(self.sums, var("state") + n, zero),
             Store(self.newer, n, expr.select(eq(start, low), zero, start)),
         )
-        late = (For("w", ZERO, var("tall"), rose),)
-        return If(gt(var("j"), ZERO), late, (For("n", ZERO, var("tall"), begun, vector=True),))
+        late = (For("w", ZERO, stop, rose, vector=True),)
+        return If(gt(var("j"), ZERO), late, (For("n", ZERO, stop, begun, vector=True),))
 
     def powers_of_rows(self) -> For:
         """Scores to powers, which are summed; the result so far shrinks as the sums did."""
@@ -294,14 +310,14 @@ class _Forward(Attention):
         score = load(self.scores, at, code)
         score = score - base if self.mask else expr.fma(score, var("factor", code), -base)
         kept = [Local("e", expr.call("exp_of_negative", score)), Store(self.scores, at, var("e", code))]
-        total = fold("sum", var("padded"), const(0, code), var("e", code), kept, expr.add)
+        total = fold("sum", self.padded, const(0, code), var("e", code), kept, expr.add)
         out = self.at("out", "h", var("i0") + var("r0") + r) + var("o")
         smaller = Store(self.out, out, load(self.out, out, code) * load(self.factors, r, code))
         shrinks = expr.and_(gt(var("j"), ZERO), ne(load(self.factors, r, code), const(1, code)))
         return For("r", ZERO, var("tall"), (
             Local("base", load(self.newer, r, code)),
             total,
-            Store(self.sums, var("r0") + r, load(self.sums, var("r0") + r, code) + var("sum", code)),
+            Store(self.sums, var("state") + r, load(self.sums, var("state") + r, code) + var("sum", code)),
             If(shrinks, (For("o", ZERO, var("value_width"), (smaller,), vector=True),)),
         ))  # fmt: skip
 
@@ -319,19 +335,27 @@ class _Forward(Attention):
 
     def finish(self) -> tuple[Statement, ...]:
         """Rows divided by their sums; one that saw nothing stays 0."""
-        code, f = self.code, var("f")
-        total = load(self.sums, f, code)
+        code, f, d, height = self.code, var("f"), var("d"), number(self.group_rows)
+        state, row, turn = var("state") + f, var("i0") + var("r0") + d, number(self.cut.turn)
+        total = load(self.sums, state, code)
         nothing = eq(total, const(0, code))
-        log = expr.select(nothing, const(0, code), load(self.tops, f, code) + expr.call("log", total))
-        out = self.at("out", "h", var("i0") + var("d")) + var("e.o")
-        scaled = Store(self.out, out, load(self.out, out, code) * load(self.factors, var("d"), code))
-        return (
-            For("f", ZERO, var("high"), (
-                Store(self.log, (var("b") * var("heads") + var("h")) * var("length") + var("i0") + f, log),
+        log = expr.select(nothing, const(0, code), load(self.tops, state, code) + expr.call("log", total))
+        out = self.at("out", "h", row) + var("e.o")
+        scaled = Store(self.out, out, load(self.out, out, code) * load(self.factors, d, code))
+        place = (var("b") * var("heads") + var("h")) * var("length") + row
+        return (For("g", ZERO, idiv(var("high") + height - ONE, height), (
+            Local("r0", var("g") * height),
+            Local("tall", min_(height, var("high") - var("r0"))),
+            Local("state", var("g") * number(self.state_pitch)),
+            For("f", ZERO, idiv(var("tall") + turn - ONE, turn) * turn, (
+                Store(self.newer, f, log),
                 Store(self.factors, f, expr.select(nothing, const(0, code), const(1, code) / total)),
             ), vector=True),
-            For("d", ZERO, var("high"), (For("e.o", ZERO, var("value_width"), (scaled,), vector=True),)),
-        )  # fmt: skip
+            For("d", ZERO, var("tall"), (
+                Store(self.log, place, load(self.newer, d, code)),
+                For("e.o", ZERO, var("value_width"), (scaled,), vector=True),
+            )),
+        )),)  # fmt: skip
 
 
 class _Rows(_Forward):
@@ -340,7 +364,7 @@ class _Rows(_Forward):
     form = "rows"
 
     def stack(self) -> list[int]:
-        return [self.cut.keys, 1, 1, 1, 1]
+        return [self.cut.keys, *[self.state_pitch] * 4]
 
     def meet(self) -> tuple[Statement, ...]:
         code, k = self.code, var("k")
@@ -356,7 +380,9 @@ class _Rows(_Forward):
             Local("r0", ZERO),
             Local("tall", ONE),
             Local("seen", var("some")),
-            self.padded(),
+            self.turns(),
+            Local("tall_turns", ONE),
+            Local("state", ZERO),
             For("k", ZERO, var("seen"), (dot, Store(self.scores, k, var("dot", code)))),
             *self.softmax(),
             For("c", ZERO, var("value_width"), (

@@ -96,7 +96,7 @@ class _Backward(Attention):
         """A block of queries meets the block of keys."""
         seen = min_(var("some"), var("i0") + var("tall") - var("j0")) if self.causal else var("some")
         work = (
-            self.padded(),
+            self.turns(),
             self.products("s", "query", 1, self.queries, "width", ("key", 2, self.packed_keys), self.scores),
             self.products(
                 "o", "gradient", 0, self.gradients, "value_width", ("value", 3, self.packed_values), self.slopes
@@ -156,7 +156,7 @@ class _Backward(Attention):
             Local("log", load(4, number_of_row, code)),
             Local("inner", load(5, number_of_row, code)),
             *before,
-            For(j.attr, ZERO, var("padded"), (
+            For(j.attr, ZERO, self.padded, (
                 Local("p", expr.call("exp_of_negative", power)),
                 Store(self.slopes, place + j, var("p", code) * slope),
                 Store(self.scores, place + j, var("p", code)),
