@@ -13,7 +13,8 @@ from typing import Any
 
 from ..base.notice import waiting_for
 from ..base.show import show, shown_words
-from ..loops.nest import Nest, has_tiles
+from ..loops.expr import walk
+from ..loops.nest import Nest, has_tiles, values_of
 from . import cache
 from .cache import Kernel
 
@@ -53,14 +54,19 @@ def emit_asm(nest: Nest, target: str = "host") -> str:
     """Assembly text of the kernel."""
     from .cpu import compile_ir, resolve_target
 
-    return compile_ir(emit_llvm(nest, target), resolve_target(target), "asm", has_tiles(nest.loop.body))
+    return compile_ir(emit_llvm(nest, target), resolve_target(target), "asm", has_own_addresses(nest))
 
 
 def emit_object(nest: Nest, target: str = "host", shares: bool = False) -> bytes:
     """A relocatable object file with the kernel as a global function named like the nest; `shares` as above."""
     from .cpu import compile_ir, resolve_target
 
-    return compile_ir(emit_llvm(nest, target, shares), resolve_target(target), "object", has_tiles(nest.loop.body))
+    return compile_ir(emit_llvm(nest, target, shares), resolve_target(target), "object", has_own_addresses(nest))
+
+
+def has_own_addresses(nest: Nest) -> bool:
+    """Whether LLVM need not look for better addresses: tiles have theirs, and next to named functions none counts."""
+    return has_tiles(nest.loop.body) or any(value.op == "call" for value in walk(values_of(nest)))
 
 
 def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:

@@ -14,6 +14,7 @@ and broadcast from memory where that is free (x86).
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from ..loops.digest import digest
 from ..loops.record import Record
@@ -39,6 +40,7 @@ PARAMS = (
     "ldd",
     "batch_d",
 )
+ELEMENTS, SIZES = {"f32": "float", "f64": "double"}, {"f32": 4, "f64": 8}
 ROWS = {128: (8, 4, 1), 256: (4, 1), 512: (8, 4, 1)}     # rows of a register tile, for each width of vectors
 TILE = [
     ("ptr", "a"),
@@ -61,6 +63,7 @@ class PanelProduct(Record):
     params: tuple[str, ...]
     code: str
     transposed: bool
+    whole: tuple[bool, bool]
 
     def digest(self) -> bytes:
         """What the text depends on; the cache's key holds the generator's sources besides."""
@@ -68,31 +71,40 @@ class PanelProduct(Record):
 
 
 @functools.cache
-def product_kernel(code: str, transposed: bool) -> Kernel:
-    """c = alpha * a @ b + beta * d for every matrix of a batch, a transposed on demand."""
-    return cache.kernel(PanelProduct(f"panel_product_{int(transposed)}", PARAMS, code, transposed), _object)
+def product_kernel(code: str, transposed: bool, whole: tuple[bool, bool] = (False, False)) -> Kernel:
+    """c = alpha * a @ b + beta * d for every matrix of a batch, a transposed on demand. `whole`: whether rows, and
+    columns, are whole tiles in every call; then there are none for edges, and less to compile."""
+    return cache.kernel(PanelProduct(kernel_name(transposed, whole), PARAMS, code, transposed, whole), _object)
+
+
+def kernel_name(transposed: bool, whole: tuple[bool, bool]) -> str:
+    return "_".join(["panel_product", str(int(transposed)), *(["rows"] * whole[0]), *(["columns"] * whole[1])])
+
+
+def are_whole(code: str, rows: Any, columns: Any) -> tuple[bool, bool]:
+    """Whether so many rows and columns are whole tiles; sizes that vary are not."""
+    bits = vector_bits()
+    lanes, vectors = column_tiles(bits // 8 // SIZES[code])[0]
+    units = ((rows, ROWS[bits][0]), (columns, lanes * vectors))
+    return tuple([isinstance(size, int) and size % unit == 0 for size, unit in units])
 
 
 def _object(product: PanelProduct) -> bytes:
     from .cpu import compile_ir, host_target
 
-    return compile_ir(
-        f'target triple = "{host_target().triple}"\n{module_text(product.code, product.transposed)}',
-        host_target(),
-        "object",
-        by_hand=True,
-    )
+    text = module_text(product.code, product.transposed, product.whole)
+    return compile_ir(f'target triple = "{host_target().triple}"\n{text}', host_target(), "object", by_hand=True)
 
 
-def module_text(code: str, transposed: bool) -> str:
+def module_text(code: str, transposed: bool, whole: tuple[bool, bool] = (False, False)) -> str:
     """LLVM IR of the kernel and its tiles."""
-    element, size = {"f32": ("float", 4), "f64": ("double", 8)}[code]
+    element, size = ELEMENTS[code], SIZES[code]
     bits = vector_bits()
-    lanes = bits // 8 // size
-    widths = column_tiles(lanes)
+    heights, widths = ROWS[bits], column_tiles(bits // 8 // size)
+    heights, widths = heights[:1] if whole[0] else heights, widths[:1] if whole[1] else widths
     tiles = [
         tile_text(element, size, rows, width, vectors, transposed, bits == 128)
-        for rows in ROWS[bits]
+        for rows in heights
         for width, vectors in widths
     ]
     declared = "".join(
@@ -100,7 +112,8 @@ def module_text(code: str, transposed: bool) -> str:
             line + "\n" for width, _ in widths if width > 1 for line in declarations(width, element).splitlines()
         )
     )
-    return declared + "\n".join(tiles) + "\n" + driver_text(element, size, ROWS[bits], widths, transposed) + "\n"
+    driver = driver_text(kernel_name(transposed, whole), element, size, heights, widths, transposed)
+    return declared + "\n".join(tiles) + "\n" + driver + "\n"
 
 
 def column_tiles(lanes: int) -> list[tuple[int, int]]:
@@ -200,10 +213,10 @@ def write_tile(w: Writer, sums: list[Reg], element: str, size: int, lanes: int, 
 
 
 def driver_text(
-    element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], transposed: bool
+    name: str, element: str, size: int, row_tiles: tuple[int, ...], widths: list[tuple[int, int]], transposed: bool
 ) -> str:
     """All tiles of all matrices: rows outside, so that a strip of the left operand stays in the first-level cache."""
-    w = Writer(f"panel_product_{int(transposed)}", ABI)
+    w = Writer(name, ABI)
     p = {name: w.load("i64", w.at(w["params"], k, "i64"), 8) for k, name in enumerate(PARAMS)}
     a, b, c, d = (w.load("ptr", w.at(w["ptrs"], k, "ptr"), 8) for k in range(4))
     scales = []
@@ -218,14 +231,14 @@ def driver_text(
         ]
         first: Reg | int = 0
         for rows in row_tiles:
-            past = p["m"] if rows == 1 else w.sub(p["m"], w.rem(p["m"], rows))
+            past = p["m"] if rows == 1 or len(row_tiles) == 1 else w.sub(p["m"], w.rem(p["m"], rows))
             with w.loop(first, past, rows) as i:
                 left = w.at(bases[0], w.mul(i.i, size if transposed else lda), "i8")
                 line, addend = w.at(bases[2], w.mul(i.i, ldc), "i8"), w.at(bases[3], w.mul(i.i, ldd), "i8")
                 start: Reg | int = 0
                 for lanes, vectors in widths:
                     width = lanes * vectors
-                    stop = p["n"] if width == 1 else w.sub(p["n"], w.rem(p["n"], width))
+                    stop = p["n"] if width == 1 or len(widths) == 1 else w.sub(p["n"], w.rem(p["n"], width))
                     with w.loop(start, stop, width) as j:
                         places = [w.at(x, j.i, element) for x in (bases[1], line, addend)]
                         w.call(tile_name(rows, lanes, vectors), left, *places, p["k"], lda, ldb, ldc, ldd, *scales)

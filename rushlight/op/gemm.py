@@ -172,10 +172,11 @@ def panel_step(
     alpha: float,
     beta: float,
     addend: Matrix | None = None,
+    whole: tuple[bool, bool] = (False, False),
 ) -> tuple | None:
     """A step of register tiles over operands as they lie in memory; None where rows on the right are not consecutive.
 
-    beta multiplies `addend`, or what is in `c`."""
+    beta multiplies `addend`, or what is in `c`. `whole`: see `tiled_products.product_kernel`."""
     d = c if addend is None else addend
     transposed = a.col != 1 and k > 1
     if (b.col != 1 and n > 1) or (c.col != 1 and n > 1) or (transposed and a.row != 1 and m > 1):
@@ -198,7 +199,7 @@ def panel_step(
         d.row,
         d.batch * size,
     ]
-    kernel = tiled_products.product_kernel(code, transposed).address
+    kernel = tiled_products.product_kernel(code, transposed, whole).address
     return (kernel, [a.slot, b.slot, c.slot, d.slot], params, batch, max(1, CHUNK // (m * n * k)), -1)
 
 
@@ -385,7 +386,8 @@ def strip_products(
         out, added = (None if x is None else Matrix(x.slot, x.row, x.col, wide) for x in (c, addend))
         for row in (k * block for k in range(blocks)):
             high = min(block, m - row)
-            step = panel_step(code, left, strips, out, high, wide, k, count, 1.0, 0.0 if addend is None else 1.0, added)
+            beta, whole = 0.0 if addend is None else 1.0, tiled_products.are_whole(code, high, wide)
+            step = panel_step(code, left, strips, out, high, wide, k, count, 1.0, beta, added, whole)
             starts = [at[0] + row * a.row, first * k, at[1] + row * c.row + first]
             starts.append(starts[2] if addend is None else at[2] + row * addend.row + first)
             places = [(slot, start * size) for slot, start in zip(step[1], starts, strict=True)]

@@ -16,7 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _C
-from ..loops.expr import Value, const, load, var
+from ..codegen.targets import vector_bits
+from ..codegen.widths import FEW
+from ..loops.expr import Value, const, idiv, load, var
 from ..loops.nest import For, Local, Nest, Statement, Store, operands, rows
 from ..loops.vocabulary import Scalars
 from .gemm import PACKED_ROWS, SIZES, SMALL, Matrix, copy_step, pack_strips, steps, strip_products
@@ -35,10 +37,11 @@ s = Scalars()
 
 
 class Element:
-    """Writes the statements of element `j` of row `i`; operands are [rows, parts * width]."""
+    """Writes the statements of element `j` of row `i`; operands are [rows, parts * width]. `turn`: a number of elements
+    of which the width is a multiple in every call, so that the loop over them leaves no rest."""
 
-    def __init__(self, code: str) -> None:
-        self.code, self.statements = code, []
+    def __init__(self, code: str, turn: int = 1) -> None:
+        self.code, self.turn, self.statements = code, turn, []
         self.i, self.j, self.width = var("i"), var("j"), var("width")
 
     def at(self, part: int = 0, parts: int = 1) -> Value:
@@ -56,13 +59,14 @@ class Element:
         self.statements.append(Store(operand, self.at(part, parts), value))
 
     def nest(self, name: str, inputs: int, outputs: int) -> Nest:
-        body: list[Statement] = [For("j", const(0, "i64"), self.width, tuple(self.statements), vector=True)]
+        stop = self.width if self.turn == 1 else idiv(self.width, const(self.turn, "i64")) * self.turn
+        body: list[Statement] = [For("j", const(0, "i64"), stop, tuple(self.statements), vector=True)]
         return Nest(name, operands([self.code] * inputs, [self.code] * outputs), ("width",), rows(*body))
 
 
-def lstm_forward(code: str) -> Nest:
+def lstm_forward(code: str, turn: int) -> Nest:
     """Operands: c; gates (before and after activation), h, out, cells."""
-    e = Element(code)
+    e = Element(code, turn)
     write, keep, new, read = (
         e.keep(n, f(e.read(1, k, 4)))
         for k, (n, f) in enumerate((("write", s.sigmoid), ("keep", s.sigmoid), ("new", s.tanh), ("read", s.sigmoid)))
@@ -76,9 +80,9 @@ def lstm_forward(code: str) -> Nest:
     return e.nest("lstm_forward", 0, 5)
 
 
-def lstm_backward(code: str) -> Nest:
+def lstm_backward(code: str, turn: int) -> Nest:
     """Operands: gradient of out, gates, cells, cells before; gradient of h and of c so far, gradient of the gates."""
-    e = Element(code)
+    e = Element(code, turn)
     write, keep, new, read = (e.keep(n, e.read(1, k, 4)) for k, n in enumerate(("write", "keep", "new", "read")))
     dh = e.keep("dh", e.read(0) + e.read(4))
     lit = e.keep("lit", s.tanh(e.read(2)))
@@ -95,9 +99,9 @@ def lstm_backward(code: str) -> Nest:
     return e.nest("lstm_backward", 4, 3)
 
 
-def gru_forward(code: str) -> Nest:
+def gru_forward(code: str, turn: int) -> Nest:
     """Operands: projected input, projected state; h, out, kept."""
-    e = Element(code)
+    e = Element(code, turn)
     reset = e.keep("reset", s.sigmoid(e.read(0, 0, 3) + e.read(1, 0, 3)))
     update = e.keep("update", s.sigmoid(e.read(0, 1, 3) + e.read(1, 1, 3)))
     inner = e.keep("inner", e.read(1, 2, 3))
@@ -110,9 +114,9 @@ def gru_forward(code: str) -> Nest:
     return e.nest("gru_forward", 2, 3)
 
 
-def gru_backward(code: str) -> Nest:
+def gru_backward(code: str, turn: int) -> Nest:
     """Operands: gradient of out, kept, h before; gradient of h so far, gradients of the two projections."""
-    e = Element(code)
+    e = Element(code, turn)
     reset, update, new, inner = (e.keep(n, e.read(1, k, 4)) for k, n in enumerate(("reset", "update", "new", "inner")))
     dh = e.keep("dh", e.read(0) + e.read(3))
     d_new = e.keep("d_new", dh * (1 - update) * (1 - new * new))
@@ -125,30 +129,36 @@ def gru_backward(code: str) -> Nest:
     return e.nest("gru_backward", 3, 3)
 
 
-def rnn_forward(code: str, kind: str) -> Nest:
+def rnn_forward(code: str, turn: int, kind: str) -> Nest:
     """Operands: out (before and after activation), h."""
-    e = Element(code)
+    e = Element(code, turn)
     h = e.keep("h", s.tanh(e.read(0)) if kind == "tanh" else s.relu(e.read(0)))
     e.write(0, h)
     e.write(1, h)
     return e.nest(f"rnn_{kind}_forward", 0, 2)
 
 
-def rnn_backward(code: str, kind: str) -> Nest:
+def rnn_backward(code: str, turn: int, kind: str) -> Nest:
     """Operands: gradient of out, out, gradient of h so far; gradient of the projection."""
-    e = Element(code)
+    e = Element(code, turn)
     dh, out = e.read(0) + e.read(2), e.keep("out", e.read(1))
     e.write(3, dh * (1 - out * out) if kind == "tanh" else s.where(out > 0, dh, const(0, code)))
     return e.nest(f"rnn_{kind}_backward", 3, 1)
 
 
 @functools.cache
-def kernel(mode: str, code: str, backward: bool) -> int:
+def kernel(mode: str, code: str, backward: bool, turn: int) -> int:
     """The address of a mode's kernel."""
     if mode in ("tanh", "relu"):
-        return compile_for(CPU, (rnn_backward if backward else rnn_forward)(code, mode))
+        return compile_for(CPU, (rnn_backward if backward else rnn_forward)(code, turn, mode))
     nests = {"lstm": (lstm_forward, lstm_backward), "gru": (gru_forward, gru_backward)}
-    return compile_for(CPU, nests[mode][backward](code))
+    return compile_for(CPU, nests[mode][backward](code, turn))
+
+
+def turn_of(code: str, width: int) -> int:
+    """Elements of a turn of a loop over vectors, where the width is a number of turns: else 1."""
+    turn = FEW * vector_bits() // 8 // SIZES[code]
+    return turn if width % turn == 0 else 1
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -176,7 +186,7 @@ class Walk:
     def __init__(self, mode: str, code: str, runs: Sequence[int], width: int, backwards: bool) -> None:
         self.mode, self.code, self.width, self.size = mode, code, width, SIZES[code]
         self.gates, self.kept = GATES[mode] * width, KEPT[mode] * width
-        self.dtype = BY_CODE[code]
+        self.dtype, self.turn = BY_CODE[code], turn_of(code, width)
         sizes = spread_runs(runs)
         starts = [0]
         for n in sizes:
@@ -224,7 +234,8 @@ class Walk:
     def gate(self, m: int, backward: bool, places: Sequence[tuple[int, int]]) -> None:
         """The kernel over m rows; places are (slot, first element)."""
         at = [(slot, first * self.size) for slot, first in places]
-        self.steps.append((kernel(self.mode, self.code, backward), at, [self.width], m, max(1, WORK // self.width), -1))
+        address = kernel(self.mode, self.code, backward, self.turn)
+        self.steps.append((address, at, [self.width], m, max(1, WORK // self.width), -1))
 
 
 def short_lived(make: Callable) -> Callable:

@@ -16,7 +16,7 @@ SIZES = [
 ]  # fmt: skip
 
 
-def product(a, b, c, turned, alpha, beta):
+def product(a, b, c, turned, alpha, beta, whole=(False, False)):
     batch, m, n = c.shape
     k, size = b.shape[1], c.element_size()
     bits = struct.unpack("<qq", struct.pack("<dd", alpha, beta))
@@ -34,7 +34,7 @@ def product(a, b, c, turned, alpha, beta):
         c.stride(1),
         c.stride(0) * size,
     ]
-    kernel = tiled_products.product_kernel(c.dtype.code, turned).address
+    kernel = tiled_products.product_kernel(c.dtype.code, turned, whole).address
     return rl._C.Plan(
         3, rl.device("cpu"), [("arg", None, None, None, 2, 0)], [(kernel, [0, 1, 2, 2], params, batch, 1, -1)]
     )(a, b, c)
@@ -51,6 +51,23 @@ def test_every_edge(m, n, k, turned, dtype):
         exact = alpha * (left.double().unsqueeze(-1) * b.double().unsqueeze(1)).sum(2) + beta * c.double()
         got = product(a, b, c.clone(), turned, alpha, beta)
         assert float((got.double() - exact).abs().max()) < (1e-12 if dtype is rl.float64 else 1e-4)
+
+
+@pytest.mark.parametrize("whole", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_kernels_of_whole_tiles_have_no_others(turned, whole):
+    tall = tiled_products.ROWS[tiled_products.vector_bits()][0]
+    wide = 2 * tiled_products.vector_bits() // 32
+    m, n, k = 3 * tall + (not whole[0]) * 5, 2 * wide + (not whole[1]) * 3, 21
+    assert tiled_products.are_whole("f32", m, n) == whole
+    assert len(tiled_products.module_text("f32", turned, whole)) < len(tiled_products.module_text("f32", turned))
+    a = rl.randn((2, k, m) if turned else (2, m, k))
+    b, c = rl.randn(2, k, n), rl.randn(2, m, n)
+    left = a.transpose(1, 2) if turned else a
+    exact = (left.double().unsqueeze(-1) * b.double().unsqueeze(1)).sum(2) + c.double()
+    got = product(a, b, c.clone(), turned, 1.0, 1.0, whole)
+    assert float((got.double() - exact).abs().max()) < 1e-4
+    assert rl.equal(got, product(a, b, c.clone(), turned, 1.0, 1.0))
 
 
 def test_without_beta_the_result_is_not_read():
