@@ -53,6 +53,7 @@ late.provide({
     "synced_batch_norm": "distributed.batch_norm:synced_batch_norm",     # SyncBatchNorm in training
     "DistributedDataParallel types": "distributed.data_parallel:_MixedPrecision",
     "export": "export:export",                                       # pipelines are cut from traced models
+    "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
     "serve torch": "compat:install",                                 # workers on Ray that import torch
     "distributed": "distributed",                                    # samplers and loaders of several processes
     # PyTorch has it in autograd.graph

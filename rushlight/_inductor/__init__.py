@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..base import late
 from ..inductor import settings
 from ..inductor.compile_fx import compile_graph
 from . import config
 
-__all__ = ["compile", "config", "list_mode_options", "list_options"]
+__all__ = [
+    "aot_compile", "aoti_compile_and_package", "aoti_load_package", "compile", "config", "list_mode_options",
+    "list_options",
+]  # fmt: skip
 
 
 def list_options() -> list[str]:
@@ -37,3 +41,25 @@ def compile(gm: Any, example_inputs: list[Any], options: dict[str, Any] | None =
         return result(list(inputs))
 
     return call
+
+
+def aoti_compile_and_package(exported_program: Any, _deprecated_unused_args: Any = None,
+                             _deprecated_unused_kwargs: Any = None, *, package_path: Any = None,
+                             inductor_configs: dict[str, Any] | None = None) -> str:  # fmt: skip
+    """Compile an exported program for this machine, and write a package (`.pt2`) of it, its weights and its code to
+    `package_path` (a path or a stream; by default a new file in the folder for temporary ones). Returns where."""
+    if _deprecated_unused_args is not None or _deprecated_unused_kwargs is not None:
+        raise TypeError("aoti_compile_and_package: arguments are those that the program was exported with; give none")
+    return late.provided("compiled packages").compile_and_package(exported_program, package_path, inductor_configs)
+
+
+def aoti_load_package(path: Any, run_single_threaded: bool = False, device_index: int = -1) -> Any:
+    """The program in a package, compiled: an `AOTICompiledModel`. Calls share one runner, which never runs two graphs
+    at once per thread, so `run_single_threaded` changes nothing."""
+    return late.provided("compiled packages").load_package(path, "model", run_single_threaded, 1, device_index)
+
+
+def aot_compile(gm: Any, args: tuple, kwargs: dict[str, Any] | None = None, *,
+                options: dict[str, Any] | None = None) -> str:  # fmt: skip
+    """Compile a graph module for these arguments; where the package is. `aoti_load_package` loads it."""
+    return late.provided("compiled packages").compile_module(gm, args, kwargs, options)

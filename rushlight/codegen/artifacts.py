@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+from collections.abc import Collection
 from typing import Any
 
 from ..base import disk_cache
@@ -38,20 +39,23 @@ def generator_identity() -> str:
     return digest(b"".join(parts)).hex()
 
 
-def packed() -> tuple[bytes, list[str], list[str]] | None:
-    """The kernels and graphs of this process, and their names; None where there are none on disk."""
+def packed(only: Collection[bytes] | None = None) -> tuple[bytes, list[str], list[str]] | None:
+    """The kernels and graphs of this process, and their names; None where there are none on disk. `only`: some graphs
+    (their digests), and the kernels that those name."""
     entries, blobs = [], []
+    graphs = sorted((k, v) for k, v in stored_graphs.used().items() if only is None or k in only)
     for key, kernel in sorted(cache._LOADED.items()):
         result = cache.digest_of(kernel.address)
+        if result is None or (only is not None and not any(result.hex().encode() in held for _, held in graphs)):
+            continue
         data = disk_cache.read(key.hex())
         code = None if data is None else cache.unpack(key, data)
-        if result is None or code is None or cache.key_by(result) != key:
+        if code is None or cache.key_by(result) != key:
             continue
         entries.append({"nest": result.hex(), "name": kernel.name, "size": len(code), "check": digest(code).hex()})
         blobs.append(code)
     if not entries:
         return None
-    graphs = sorted(stored_graphs.used().items())
     named = [{"graph": name.hex(), "size": len(held), "check": digest(held).hex()} for name, held in graphs]
     header = json.dumps({
         "host": host_identity().hex(), "generator": generator_identity(),

@@ -9,10 +9,12 @@ an entry must carry the right magic, key and checksum. Failing to write one cost
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ..base import disk_cache
@@ -34,6 +36,24 @@ class NotKept(Exception):  # noqa: N818 - no error: it is compiled in every proc
 
 
 _used: dict[bytes, bytes] = {}      # the entries of this process: digest -> contents
+_noting: list[set[bytes]] = []      # who wants to know which are found or made from now on
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[set[bytes]]:
+    """Inside, the set is filled with the digests of graphs that are found or made."""
+    found: set[bytes] = set()
+    _noting.append(found)
+    try:
+        yield found
+    finally:
+        _noting.remove(found)
+
+
+def _note(graph_digest: bytes, contents: bytes) -> None:
+    _used[graph_digest] = contents
+    for found in _noting:
+        found.add(graph_digest)
 
 
 def _sources() -> list[tuple[str, os.DirEntry]]:
@@ -87,14 +107,14 @@ def read(graph_digest: bytes) -> Any:
         found = json.loads(contents)
     except ValueError:
         return None
-    _used[graph_digest] = contents
+    _note(graph_digest, contents)
     return found
 
 
 def write(graph_digest: bytes, description: Any) -> str | None:
     """Keep what was made of a graph; the reason where that cannot be done."""
     contents = json.dumps(description, separators=(",", ":")).encode()
-    _used[graph_digest] = contents
+    _note(graph_digest, contents)
     return write_contents(graph_digest, contents)
 
 

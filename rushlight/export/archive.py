@@ -32,6 +32,12 @@ def save(ep: ExportedProgram, f: Any, *, extra_files: dict[str, Any] | None = No
         raise TypeError(f"save: expected an ExportedProgram, got {type(ep).__name__}")
     if opset_version is not None and opset_version != OPSET:
         raise NotImplementedError(f"save: opset_version is {OPSET}, got {opset_version}")
+    extra = {f"extra/{name}": held for name, held in (extra_files or {}).items()}
+    write_archive(f, ep, extra, pickle_protocol)
+
+
+def write_archive(f: Any, ep: ExportedProgram, more: Mapping[str, Any], pickle_protocol: int = 2) -> None:
+    """A program and further records."""
     text = json.dumps(written(ep), allow_nan=False).encode()
     with _open_zipfile_writer(f) as writer:
         writer.write_record("archive_format", b"pt2")
@@ -48,8 +54,8 @@ def save(ep: ExportedProgram, f: Any, *, extra_files: dict[str, Any] | None = No
             stream = io.BytesIO()
             save_file(ep.example_inputs, stream, pickle_protocol=pickle_protocol)
             writer.write_record("data/sample_inputs/model.pt", stream.getvalue())
-        for name, content in (extra_files or {}).items():
-            writer.write_record(f"extra/{name}", content.encode() if isinstance(content, str) else content)
+        for name, content in more.items():
+            writer.write_record(name, content.encode() if isinstance(content, str) else content)
 
 
 def _write_tensors(writer: Any, folder: str, prefix: str, listing: str, tensors: Mapping[str, Tensor]) -> None:
