@@ -15,7 +15,7 @@ from ..autograd import enable_grad, grad as grad_of
 from ..base.shape import surely
 from ..base.tracebacks import users_level
 from ..op import Composite, Fused, Meta, find_op, levels, wrap_dim
-from ..op.fused import decayed
+from ..op.fused import decayed, multiply_add
 
 # Intermediate results of these types would be rounded at every step.
 WIDE = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.complex32: _C.complex64}
@@ -312,9 +312,11 @@ class LayerNormRows(Fused):
         centred = input - mean
         rstd = ((centred * centred).mean(dims, keepdim=True) + eps).rsqrt()
         result = centred * rstd
-        if weight is not None:
+        if weight is not None and bias is not None:
+            result = multiply_add(result, weight, bias)
+        elif weight is not None:
             result = result * weight
-        if bias is not None:
+        elif bias is not None:
             result = result + bias
         return result, mean, rstd
 

@@ -112,6 +112,19 @@ def decayed(x: Any) -> Any:
     return Stand(points("decayed", (), [x.node], body), x.like)
 
 
+def multiply_add(x: Any, factor: Any, summand: Any) -> Any:
+    """x * factor + summand; in kernels rounded once, where all are of one type."""
+    parts = (x, factor, summand)
+    codes = {v.node.code if isinstance(v, Stand) else None for v in parts}
+    if len(codes) != 1 or not codes <= FLOATS:
+        return x * factor + summand
+
+    def body(at: Any, sources: Any) -> tuple:
+        return (expr.fma(*[s.read(at) for s in sources]),)
+
+    return Stand(points("multiply_add", (), [v.node for v in parts], body), x.like)
+
+
 def points(name: str, how: tuple, parts: Sequence[RowNode], body: Any) -> RowNode:
     """A node of a scalar function of nodes of one type."""
     code = parts[0].code

@@ -12,7 +12,7 @@ from ...devices import handlers
 from ...loops.lowered import Lowered
 from ...loops.row_program import RowProgram
 from ...loops.show_lowered import show_lowered
-from . import cpu, cpu_rows, gpu, gpu_rows
+from . import cpu, cpu_rows, cpu_rows_staggered, gpu, gpu_rows
 from .launch import Launch, Schedule, Temp
 
 ROW_SCHEDULERS = {"gpu": gpu_rows.schedule_rows}
@@ -49,6 +49,8 @@ def schedule_rows(
     family = family_of(target)
     if family in ROW_SCHEDULERS:
         return ROW_SCHEDULERS[family](program, count, cols, distances)
+    if family == "cpu" and cpu_rows_staggered.can_stagger(program, cols):
+        return cpu_rows_staggered.schedule_staggered(program, count, cols, distances)
     return cpu_rows.schedule_rows(program, count, cols, target, distances)
 
 

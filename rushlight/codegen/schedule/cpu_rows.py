@@ -8,6 +8,7 @@ and one that adds up the chunks' sums for each of these results.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...base.shape import is_below
 from ...loops.expr import Value, and_, cast, const, eq, fma, ge, load, lt, min_, or_, replace, var, walk
@@ -189,44 +190,27 @@ class RowNest:
         return [Fetch(number, row * self.cols + j) for number, row in self.fetches.get(loop, ())]
 
     def fold_level(self, levels: list[list[RowNode]], depth: int) -> list[Statement]:
-        level, j = levels[depth], var(f"j{depth}")
-        accs, init, spans = [], [], []
-        for node in level:
-            first = list(node.lowered.folding.fold.init(scalars, node.lowered.folding.compute))
-            spans.append((len(init), len(init) + len(first)))
-            init += first
-            accs += [f"{node.name}.acc{k}" for k in range(len(first))]
+        j = var(f"j{depth}")
+        folding = LevelFolds(levels[depth])
         spill = self.spill(levels, depth, j)
-        pairs = [(node, node.lowered.folding.fold, a, b) for node, (a, b) in zip(level, spans, strict=True)]
-
-        def step(now: list[Value]) -> list[Value]:
-            return [
-                rounded_once(v) if node.parts[0].is_product else v
-                for node, fold, a, b in pairs
-                for v in fold.step(scalars, now[a:b], node.element(self.value, j), None)
-            ]
-
-        def merge(left: list[Value], right: list[Value]) -> list[Value]:
-            return [v for _, fold, a, b in pairs for v in fold.merge(scalars, left[a:b], right[a:b])]
-
         loop = reduction(
             j.attr,
             ZERO,
             self.cols,
-            accs,
-            init,
-            step,
-            merge,
+            folding.accs,
+            folding.init,
+            lambda now: folding.step(self.value, j, now),
+            folding.merge,
             body=[*spill, *self.fetched(depth, j)],
-            blocked=any(fold.blocked for _, fold, _, _ in pairs),
+            blocked=folding.blocked,
         )
-        self.cache.clear()   # what was spilled is read back from here on
+        self.end_level()
+        return [loop, *folding.results(self.cols)]
+
+    def end_level(self) -> None:
+        """What was spilled is read back from here on."""
+        self.cache.clear()
         self.spilled, self.following = self.following or self.spilled, {}
-        done = []
-        for node, fold, a, b in pairs:
-            final = [var(name, v.dtype) for name, v in zip(accs[a:b], init[a:b], strict=True)]
-            done.append(Local(node.name, cast(fold.finish(scalars, final, self.cols), node.code)))
-        return [loop, *done]
 
     def spill(self, levels: list[list[RowNode]], depth: int, j: Value) -> list[Statement]:
         """Keep an element that later loops need again, where computing it again would take longer than a store and a
@@ -354,6 +338,39 @@ class RowNest:
             ("cols", "rows", "per_chunk", *program.line_names()),
             rows(For("z", ZERO, self.cols, clear, vector=True), inner, name="chunk"),
         )
+
+
+class LevelFolds:
+    """The folds of one level as the accumulators, steps and merges of one reducing loop."""
+
+    def __init__(self, level: Sequence[RowNode]) -> None:
+        self.accs: list[str] = []
+        self.init: list[Value] = []
+        self.spans: list[tuple[RowNode, Any, int, int]] = []      # each fold with its accumulators, from and to
+        for node in level:
+            fold, first = node.lowered.folding.fold, len(self.init)
+            self.init += fold.init(scalars, node.lowered.folding.compute)
+            self.accs += [f"{node.name}.acc{k}" for k in range(len(self.init) - first)]
+            self.spans.append((node, fold, first, len(self.init)))
+        self.blocked = any(fold.blocked for _, fold, _, _ in self.spans)
+
+    def step(self, values: Any, j: Value, now: Sequence[Value]) -> list[Value]:
+        return [
+            rounded_once(v) if node.parts[0].is_product else v
+            for node, fold, a, b in self.spans
+            for v in fold.step(scalars, list(now[a:b]), node.element(values, j), None)
+        ]
+
+    def merge(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        return [v for _, fold, a, b in self.spans for v in fold.merge(scalars, list(left[a:b]), list(right[a:b]))]
+
+    def results(self, cols: Value, form: type = Local, suffix: str = "") -> list[Statement]:
+        """What the folds come to, once the loop is done."""
+        done = []
+        for node, fold, a, b in self.spans:
+            final = [var(name, v.dtype) for name, v in zip(self.accs[a:b], self.init[a:b], strict=True)]
+            done.append(form(node.name + suffix, cast(fold.finish(scalars, final, cols), node.code)))
+        return done
 
 
 def rounded_once(step: Value) -> Value:
