@@ -13,8 +13,9 @@ from ..base.shape import reaches
 from ..codegen.targets import vector_bits
 from ..loops import expr
 from ..loops.nest import Assign, For, If, Local, Nest, Store, operands, rows
-from . import small_factors
-from .lapack import Affine, Block, Number, Program, Strip, kernel_for, place
+from . import small_factors, triangles
+from .lapack import LENGTH, WORK, Affine, Block, Number, Program, Strip, kernel_for, place
+from .pack import BY_CODE
 
 SHARED = 192       # the size from which one matrix is factored by panels
 NARROW = 128       # the least width of a strip: narrower ones spend too much on packing for products
@@ -65,7 +66,13 @@ def factor(p: Program, code: str, a: Block, pivots: Block, info: Block) -> None:
             beside, below = a.at(j, j + w, w, rest), a.at(j + w, j, m - j - w, w)
             size, count = cut(rest)
             top, strip = beside.every(size * a.lead), Strip(size, rest)
-            _triangle(p, code, ("L", "L", "N", "U"), panel.at(0, 0, w, w).every(0), top, strip, count)
+            if triangles.suits(p, code, w, rest):
+                turned = triangles.right_sides(p, code, w, rest)
+                p.copy(beside, turned)
+                triangles.solve(p, code, panel.at(0, 0, w, w), turned, lower=True, unit=True)
+                p.copy(turned, beside)
+            else:
+                _triangle(p, code, ("L", "L", "N", "U"), panel.at(0, 0, w, w).every(0), top, strip, count)
             if below.rows:
                 target = a.at(j + w, j + w, m - j - w, rest).every(size * a.lead)
                 p.call("gemm", code, "N", "N", below.rows, strip, w, Number(-1), below.every(0), a.lead, top, a.lead,
@@ -152,9 +159,13 @@ def _triangle(
     _triangle(p, code, form, corners[1 - first], target, other, strips)
 
 
-def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block) -> None:
-    """op(A) X = B over `b`, from the factors; columns of a large system are shared by threads."""
+def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, source: Block, b: Block) -> None:
+    """op(A) X = `source` to `b`, from the factors; columns of a large system are shared by threads."""
     n, count = b.rows, b.cols
+    if triangles.suits(p, code, n, count):
+        by_rows(p, code, trans, lu, pivots, source, b)
+        return
+    p.copy(source, b)
     if small_factors.is_small(code, n):
         small_factors.solve(p, code, trans, lu, pivots, b)
         return
@@ -176,6 +187,44 @@ def solve(p: Program, code: str, trans: str, lu: Block, pivots: Block, b: Block)
     p.call("getrs", code, trans, n, count, lu, lu.lead, pivots, b, b.lead, p.temporary(_C.int64), work=n * n * count)
 
 
+def by_rows(p: Program, code: str, trans: str, lu: Block, pivots: Block, source: Block, b: Block) -> None:
+    """The same with right sides in rows."""
+    x = triangles.right_sides(p, code, b.rows, b.cols) if b.col != 1 else b
+    p.copy(source, x)
+    if trans == "N":
+        triangles.exchange(p, x, pivots)
+        triangles.solve(p, code, lu, x, lower=True, unit=True)
+        triangles.solve(p, code, lu, x, lower=False, unit=False)
+    else:
+        triangles.solve(p, code, lu.t, x, lower=True, unit=False)
+        triangles.solve(p, code, lu.t, x, lower=False, unit=True)
+        triangles.exchange(p, x, pivots, back=True)
+    if x is not b:
+        p.copy(x, b)
+
+
+def invert(p: Program, code: str, lu: Block, pivots: Block, result: Block) -> None:
+    """A^-1 = U^-1 L^-1 P to `result`, from the factors: half the products of solving with an identity."""
+    n = lu.rows
+    if small_factors.is_small(code, n) or not p.shares:
+        eye = p.temporary(BY_CODE[code], n, n)
+        p.identity(eye)
+        solve(p, code, "N", lu, pivots, eye, result)
+        return
+    if not triangles.suits(p, code, n, n):
+        p.copy(lu, result)
+        alone = 1 if p.count == 1 else None   # one strip: the library's own threads would wait by spinning
+        p.call("getri", code, n, result, result.lead, pivots, WORK, LENGTH, p.temporary(_C.int64), work=n * n * n,
+               strips=alone)  # fmt: skip
+        return
+    x = triangles.right_sides(p, code, n, n)
+    p.identity(x.t)
+    triangles.invert(p, code, lu, x)
+    triangles.solve(p, code, lu, x, lower=False, unit=False)
+    p.copy(x, result)
+    triangles.exchange(p, result.t, pivots, back=True)
+
+
 def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
     """Cholesky factor in place of the triangle it is in; the other triangle is zero before and after."""
     n = a.rows
@@ -195,8 +244,11 @@ def cholesky(p: Program, code: str, a: Block, upper: bool, info: Block) -> None:
         if not rest:
             break
         size, count = cut(rest)
-        form = ("R", "L", transposed, "N")
-        _triangle(p, code, form, corner.every(0), below.every(size), Strip(size, rest), count)
+        if triangles.suits(p, code, w, rest):     # X L^T = B is L X^T = B^T, whose rows are runs
+            triangles.solve(p, code, corner, below.t, lower=True, unit=False)
+        else:
+            form = ("R", "L", transposed, "N")
+            _triangle(p, code, form, corner.every(0), below.every(size), Strip(size, rest), count)
         # Strip i of the trailing columns: its part of the diagonal, then what is below.
         corner = a.at(j + w, j + w, rest, rest).every(size * (a.lead + 1))
         p.call("herk" if transposed == "C" else "syrk", code, "L", "N", Strip(size, rest), w, Number(-1, real=True),

@@ -17,8 +17,11 @@ from typing import Any
 from .. import _C
 from ..base import late
 from ..base.linalg_error import LinAlgError
+from ..base.shape import reaches
+from ..codegen import transpose
 from ..devices import handlers
 from ..loops import expr
+from ..loops.expr import Value
 from ..loops.nest import Assign, Check, For, Local, Nest, Store, operands, rows
 from ..loops.record import Record
 from . import blas
@@ -187,9 +190,9 @@ class Program:
         """A result: matrices (column-major unless said), vectors, or one number per matrix of the batch."""
         return self._slot("new", dtype, sizes, row_major)
 
-    def temporary(self, dtype: Any, *sizes: int) -> Block:
+    def temporary(self, dtype: Any, *sizes: int, row_major: bool = False) -> Block:
         """The same, dropped after the call."""
-        return self._slot("temp", dtype, sizes)
+        return self._slot("temp", dtype, sizes, row_major)
 
     def empty(self, dtype: Any) -> None:
         """A result of no elements, for parts that were not asked for."""
@@ -207,6 +210,11 @@ class Program:
                 None if low is None else -low,
             )
         band = low is not None or high is not None
+        if self.is_turned(source, target):
+            self.turn(source, target)
+            if band:
+                self.clear(target, low, high)
+            return
         blocked = source.row != 1 and target.cols > 1 and not band
         params = [target.rows, target.cols, source.batch, source.row, source.col, target.batch, target.row, target.col]
         if band:
@@ -214,6 +222,28 @@ class Program:
         grain = max(1, 32768 // (target.rows * target.cols))
         kernel = kernel_for(self.device, copy_nest, source.code, target.code, band, blocked)
         self.steps.append((kernel, [place(source), place(target)], params, self.count, grain, -1))
+
+    def is_turned(self, source: Block, target: Block) -> bool:
+        """Whether rows become columns of the same type, enough of them to exchange them in registers."""
+        plain = source.code == target.code and SIZES[target.code] <= 8 and self.device.type == "cpu"
+        turned = plain and source.col == 1 and target.row == 1
+        return turned and reaches(target.rows, transpose.ROWS) and reaches(target.cols, transpose.ROWS)
+
+    def turn(self, source: Block, target: Block) -> None:
+        """Copy rows as columns."""
+        strips = -(-target.rows // transpose.ROWS)
+        params = [target.rows, target.cols, source.row, target.col, strips, source.batch, target.batch]
+        kernel = transpose.transpose_kernel(SIZES[target.code]).address
+        grain = max(1, 32768 // (transpose.ROWS * target.cols))
+        self.steps.append((kernel, [place(source), place(target)], params, self.count * strips, grain, -1))
+
+    def clear(self, target: Block, low: int | None, high: int | None) -> None:
+        """Write 0 where column - row is outside [low, high]."""
+        params = [target.rows, target.cols, target.batch, target.col]
+        params += [-(1 << 40) if low is None else low, 1 << 40 if high is None else high]
+        grain = max(1, 32768 // (target.rows * target.cols))
+        kernel = kernel_for(self.device, clear_nest, target.code)
+        self.steps.append((kernel, [place(target)], params, self.count, grain, -1))
 
     def mirror(self, source: Block, target: Block, upper: bool) -> None:
         """Copy square Hermitian matrices of which one triangle is stored."""
@@ -501,6 +531,22 @@ def copy_nest(source: str, target: str, band: bool, blocked: bool) -> Nest:
     blocks = expr.idiv(v["cols"] + expr.const(BLOCK - 1, "i64"), block)
     body = For("k", zero, blocks, (For("r", zero, v["rows"], (inner,)),))
     return Nest("matrix_copy", operands([source], [target]), names, rows(body))
+
+
+def clear_nest(code: str) -> Nest:
+    """Zeros above and below a band of every column-major matrix i."""
+    names = ("rows", "cols", "batch", "lead", "low", "high")
+    v = {name: expr.var(name) for name in (*names, "i", "c")}
+    zero, nothing = expr.const(0, "i64"), expr.cast(expr.const(0, "i64"), code)
+    at = v["i"] * v["batch"] + v["c"] * v["lead"]
+
+    def between(name: str, start: Value, stop: Value) -> For:
+        return For(name, expr.max_(start, zero), expr.min_(stop, v["rows"]),
+                   (Store(0, at + expr.var(name), nothing),), vector=True)  # fmt: skip
+
+    above = between("r", zero, v["c"] - v["high"])
+    below = between("s", v["c"] - v["low"] + expr.const(1, "i64"), v["rows"])
+    return Nest("matrix_clear", operands([], [code]), names, rows(For("c", zero, v["cols"], (above, below))))
 
 
 def mirror_nest(code: str, upper: bool) -> Nest:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import _C
-from rushlight.op import Composite, factor_panels, find_op, result_type, small_factors
-from rushlight.op.lapack import LENGTH, WORK, Block, Lapack, Program, numel
+from rushlight.op import Composite, factor_panels, find_op, result_type, small_factors, triangles
+from rushlight.op.lapack import Block, Lapack, Program, numel
 
 from .arguments import (
     broadcast_batches,
@@ -48,9 +48,8 @@ class SolveSame(Lapack):
         b = p.input(1, B)
         # X A = B is A^T X^T = B^T: the transposes are column-major where X is row-major.
         result = p.output(A.dtype, n, k) if left else p.output(A.dtype, k, n, row_major=True).t
-        p.copy(b if left else b.t, result)
         lu, wide, _, info = factor_lu(p, A)
-        factor_panels.solve(p, code, "N" if left else "T", lu, wide, result)
+        factor_panels.solve(p, code, "N" if left else "T", lu, wide, b if left else b.t, result)
         p.status(p.output(_C.int32), info, label, singular_solve)
 
     def vjp(self, g, A, left, result):
@@ -148,25 +147,7 @@ class _Inverse(Lapack):
         n = A.shape[-1]
         result = p.output(A.dtype, n, n)
         lu, wide, _, info = factor_lu(p, A, "temporary")
-        if p.shares and not small_factors.is_small(A.dtype.code, n):   # half the products of solving with an identity
-            p.copy(lu, result)
-            alone = 1 if p.count == 1 else None   # one strip: the library's own threads would wait by spinning
-            p.call(
-                "getri",
-                A.dtype.code,
-                n,
-                result,
-                result.lead,
-                wide,
-                WORK,
-                LENGTH,
-                p.temporary(_C.int64),
-                work=n * n * n,
-                strips=alone,
-            )
-            return info
-        p.identity(result)
-        factor_panels.solve(p, A.dtype.code, "N", lu, wide, result)
+        factor_panels.invert(p, A.dtype.code, lu, wide, result)
         return info
 
     def vjp(self, g, result):
@@ -221,6 +202,13 @@ class TriangularSame(Lapack):
     def program(self, p, A, B, upper, left, unitriangular):
         m, n, code, order = B.shape[-2], B.shape[-1], B.dtype.code, A.shape[-1]
         a, result = p.input(0, A), p.output(B.dtype, m, n)
+        if triangles.suits(p, code, order, n if left else m):
+            b = triangles.right_sides(p, code, m, n) if left else result.t
+            p.copy(p.input(1, B) if left else p.input(1, B).t, b)
+            triangles.solve(p, code, a if left else a.t, b, upper != left, unitriangular)
+            if left:
+                p.copy(b, result)
+            return
         p.copy(p.input(1, B), result)
         if p.shares and small_factors.is_small(code, m, n, most=small_factors.SMALL_TRIANGLE):
             sides = (a, result) if left else (a.t, result.t)
@@ -322,8 +310,7 @@ class LuSolveSame(Lapack):
             lu = dense
         wide = p.temporary(_C.int64, n)
         p.exchanges(p.input(1, pivots, core=1), wide, n, "linalg.lu_solve")
-        p.copy(p.input(2, B), result)
-        factor_panels.solve(p, code, "C" if adjoint else "N", lu, wide, result)
+        factor_panels.solve(p, code, "C" if adjoint else "N", lu, wide, p.input(2, B), result)
 
     def vjp(self, g, LU, pivots, adjoint, result):
         gB = find_op("linalg_lu_solve")(LU, pivots, g, adjoint=not adjoint)
@@ -389,6 +376,13 @@ class CholeskySolveSame(Lapack):
     def program(self, p, B, L, upper):
         n, k = B.shape[-2], B.shape[-1]
         result, l = p.output(B.dtype, n, k), p.input(1, L)
+        if triangles.suits(p, B.dtype.code, n, k):
+            x, lower = triangles.right_sides(p, B.dtype.code, n, k), l.t if upper else l
+            p.copy(p.input(0, B), x)
+            triangles.solve(p, B.dtype.code, lower, x, lower=True, unit=False)
+            triangles.solve(p, B.dtype.code, lower.t, x, lower=False, unit=False)
+            p.copy(x, result)
+            return
         if l.row != 1 or l.col < max(n, 1):
             dense = p.temporary(B.dtype, n, n)
             p.copy(l, dense)
