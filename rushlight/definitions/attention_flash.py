@@ -22,6 +22,7 @@ from ..codegen.schedule.cpu_attention_backward import backward_nest, inner_nest
 from ..codegen.schedule.launch import Launch, Schedule, Temp
 from ..op import Composite, Library, Spec, find_op
 from ..op.batching import batch, expanded, folded
+from . import attention_tiles
 from .attention import HALF
 from .attention_device import backward_step, forward_step, gradients, like_query
 from .normalize import through_body
@@ -102,8 +103,8 @@ def mask_strides(mask: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class _Flash(Library):
-    """What both directions share: they are planned for single and double precision;
-    half types are computed in single."""
+    """What both directions share: they are planned for single and double precision, and for bfloat16 on tile registers;
+    other half types are computed in single."""
 
     batch = "fold"
     example_ndim = 3
@@ -135,16 +136,18 @@ class _Flash(Library):
     @staticmethod
     def has_kernels(query: Any, key: Any, value: Any, mask: Any, read: Sequence[Any]) -> bool:
         """Whether kernels take such tensors, `read` being those whose rows they multiply; else `run` makes others."""
-        if query.dtype.code not in ("f32", "f64") or query.device.type not in ("cpu", "meta"):
+        if query.device.type not in ("cpu", "meta"):
+            return False
+        if query.dtype.code not in ("f32", "f64") and not attention_tiles.fits(query, value, mask):
             return False
         if 0 in query.shape or 0 in key.shape or not value.shape[3]:
             return False
         return all(readable(t) for t in read) and (mask is None or mask.dtype in (query.dtype, _C.bool))
 
     @staticmethod
-    def widened(dtype: Any, tensors: Sequence[Any]) -> list[Any]:
+    def widened(dtype: Any, tensors: Sequence[Any], fits_tiles: bool) -> list[Any]:
         """Tensors of a type and layout that plans take; those that fit already are the same objects."""
-        wide = dtype if dtype.code in ("f32", "f64") else _C.float32
+        wide = dtype if fits_tiles or dtype.code in ("f32", "f64") else _C.float32
         outs = [t if t.dtype is wide else t.to(wide) for t in tensors]
         return [t if not t.numel() or readable(t) else t.contiguous() for t in outs]
 
@@ -203,7 +206,7 @@ class FlashAttention(_Flash):
     def meta(self, query, key, value, dropout_p, is_causal, mask, scale):
         self.check(query, key, value, dropout_p)
         shape, log = (*query.shape[:3], value.shape[3]), query.dtype
-        if is_elsewhere(query) and query.dtype in HALF:
+        if query.dtype in HALF:
             log = _C.float32
         return Spec(shape, query.dtype, like_query(query, shape)), Spec(tuple(query.shape[:3]), log)
 
@@ -220,6 +223,8 @@ class FlashAttention(_Flash):
         query, key, value, _, is_causal, mask, scale = args
         s = Sizes.of(query, key, value, mask, is_causal, scale)
         result = like_query(query, (*query.shape[:3], s.value_width))
+        if query.dtype in HALF:
+            return attention_tiles.forward_schedule(query, key, value, s, result)
         first = 4 if mask is not None else 3
         heads = Heads(s, first + 2)
         form = "rows" if s.length <= FEW_QUERIES else "tiles"
@@ -235,7 +240,7 @@ class FlashAttention(_Flash):
 
     def run(self, query, key, value, dropout_p, is_causal, mask, scale):
         given = (query, key, value, mask)
-        wide = self.widened(query.dtype, given[:3])
+        wide = self.widened(query.dtype, given[:3], attention_tiles.fits(query, value, mask))
         mask = self.widened_mask(query.dtype, mask)
         # the op again, on operands it has a plan for
         if any(a is not b for a, b in zip(given, (*wide, mask), strict=True)):
@@ -286,6 +291,9 @@ class FlashAttentionBackward(_Flash):
     def launches(self, args):
         grad, query, key, value, out, _, _, is_causal, mask, scale = args
         s = Sizes.of(query, key, value, mask, is_causal, scale)
+        results = [like_query(query, tuple(t.shape))[:3] for t in (query, key, value)]
+        if query.dtype in HALF:
+            return attention_tiles.backward_schedule(args[:5], s, results)
         first = 7 if mask is not None else 6
         inner, count = first + 3, s.batch * s.heads * s.group
         sums = [s.heads * s.group, s.length, s.value_width, *rows_of(grad)[:3], *rows_of(out)[:3]]
@@ -294,7 +302,6 @@ class FlashAttentionBackward(_Flash):
         heads = Heads(s, inner + 1)
         given = [heads.whole(t, slot) for slot, t in enumerate((grad, query, key))]
         params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, bits_of(s.scale)]
-        results = [like_query(query, tuple(t.shape))[:3] for t in (query, key, value)]
         places = [*[p for _, p in given], rows_of(value)[:3], *results]
         params += [stride for place in places for stride in place]
         params += mask_strides(mask, (*query.shape[:3], s.keys)) if mask is not None else ()
@@ -307,7 +314,7 @@ class FlashAttentionBackward(_Flash):
 
     def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
         given = (grad, query, key, value, out, log, mask)
-        wide = self.widened(query.dtype, given[:5])
+        wide = self.widened(query.dtype, given[:5], attention_tiles.fits(query, value, mask))
         mask, log = self.widened_mask(query.dtype, mask), log.contiguous()
         if any(a is not b for a, b in zip(given, (*wide, log, mask), strict=True)):
             found = find_op(self.name)(*wide, log, 0.0, is_causal, attn_mask=mask, scale=scale)

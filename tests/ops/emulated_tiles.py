@@ -1,7 +1,7 @@
 """Tile registers in plain LLVM IR: kernels over them run on processors that have none, to the same results.
 
-`product(kind)` is the kernel of codegen/tiles.py as a function of addresses, its instructions exchanged for functions
-over 8 KiB of memory.
+`product(kind)` is the kernel of codegen/tiles.py as a function of addresses, `compiled(text, name)` that of any module,
+their instructions exchanged for functions over 8 KiB of memory.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def multiply(name: str, kind: tiles.TileKind) -> str:
     return w.text()
 
 
-def text_of(kind: tiles.TileKind) -> str:
-    """The kernel's module, with functions for instructions."""
-    text = tiles.module_text(kind, "host").replace("llvm.x86.", "tiles.")
+def text_of(text: str, kind: tiles.TileKind) -> str:
+    """A kernel's module, with functions for instructions."""
+    text = text.replace("llvm.x86.", "tiles.")
     text = "\n".join(line for line in text.splitlines() if not line.startswith("declare") or "tiles." not in line)
     nothing = [Writer(name, given).text() for name, given in (("tiles.ldtilecfg", [("ptr", "from")]),
                                                               ("tiles.tilerelease", []))]  # fmt: skip
@@ -81,14 +81,19 @@ def text_of(kind: tiles.TileKind) -> str:
 
 @functools.cache
 def product(kind: tiles.TileKind):
-    """The kernel as a function; the engine that owns its code lives as long as the process."""
+    """The kernel of products as a function."""
+    return compiled(tiles.module_text(kind, "host"), tiles.TileProduct(kind).name, kind)
+
+
+def compiled(text: str, name: str, kind: tiles.TileKind = tiles.BF16):
+    """The kernel of a module as a function; the engine that owns its code lives as long as the process."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text_of(kind)), machine)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text_of(text, kind)), machine)
     engine.finalize_object()
-    run = KERNEL(engine.get_function_address(tiles.TileProduct(kind).name))
+    run = KERNEL(engine.get_function_address(name))
     run.engine = engine
     return run

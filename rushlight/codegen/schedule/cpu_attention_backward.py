@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from ...loops import expr
-from ...loops.expr import Value, const, gt, idiv, irem, load, max_, min_, ne, var
+from ...loops.expr import Value, cast, const, gt, idiv, irem, load, max_, min_, ne, var
 from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
 from .cpu_attention import DEPTH, GROUP, ONE, SPAN, ZERO, Attention, fold, strides
 from .cpu_product import number
@@ -200,11 +200,12 @@ INNER_PARAMS = ("heads", "rows", "width", *strides("gradient"), *strides("out"))
 
 
 def inner_nest(code: str) -> Nest:
-    """Per row, the inner product of gradient and result: parallel over batch and heads."""
+    """Per row, the inner product of gradient and result, of bfloat16 in float: parallel over batch and heads."""
+    wide = "f32" if code == "bf16" else code
     r, j = var("r"), var("dot.j")
     b, h = idiv(var("i"), var("heads")), irem(var("i"), var("heads"))
     places = [b * var(f"{n}.b") + h * var(f"{n}.h") + r * var(f"{n}.r") + j for n in ("gradient", "out")]
-    value = load(0, places[0], code) * load(1, places[1], code)
-    dot = fold("dot", var("width"), const(0, code), value, [], expr.add)
-    body = For("r", ZERO, var("rows"), (dot, Store(2, var("i") * var("rows") + r, var("dot", code))))
-    return Nest("attention_inner", operands([code, code], [code]), INNER_PARAMS, rows(body))
+    first, second = (cast(load(k, place, code), wide) for k, place in enumerate(places))
+    dot = fold("dot", var("width"), const(0, wide), first * second, [], expr.add)
+    body = For("r", ZERO, var("rows"), (dot, Store(2, var("i") * var("rows") + r, var("dot", wide))))
+    return Nest("attention_inner", operands([code, code], [wide]), INNER_PARAMS, rows(body))

@@ -1,0 +1,204 @@
+"""Attention of bfloat16 on tile registers: the kernels compile for a processor that has them, and give the right
+results on any, with functions for its instructions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import struct
+
+import emulated_tiles
+import pytest
+
+import rushlight as rl
+from rushlight.codegen import tile_attention as forward, tile_attention_backward as backward
+from rushlight.definitions import attention_tiles
+
+CASES = [  # batch, heads, group, length, keys, width, value_width, causal, scale
+    (1, 1, 1, 32, 32, 32, 32, False, 0.2),
+    (1, 2, 1, 70, 70, 64, 64, True, 0.125),
+    (2, 1, 2, 33, 45, 40, 24, False, 0.3),
+    (1, 1, 1, 5, 300, 16, 128, False, -0.4),
+    (1, 2, 3, 40, 20, 128, 8, True, 0.1),
+    (1, 1, 1, 33, 35, 32, 32, True, 0.0),
+    (1, 1, 1, 290, 290, 32, 48, True, 1.0),
+]
+
+
+@pytest.fixture(scope="module")
+def machine():
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(
+        cpu="sapphirerapids", opt=2, reloc="pic"
+    )
+
+
+@functools.cache
+def kernel(nest_of):
+    nest = nest_of()
+    return emulated_tiles.compiled(forward.DECLARED + nest.text(), nest.name)
+
+
+def call(nest_of, tensors, params, count):
+    assert len(params) == len(nest_of().params)
+    pointers = (ctypes.c_int64 * len(tensors))(*(t.data_ptr() for t in tensors))
+    kernel(nest_of)(pointers, (ctypes.c_int64 * len(params))(*params), 0, count)
+
+
+def ceil(n):
+    return -(-n // 32)
+
+
+def packed(t, *orders):
+    """Blocks of the rows of `t` in each order."""
+    batch, heads, rows, width = t.shape
+    count = batch * heads * ceil(rows)
+    outs = [rl.full((count * ceil(width) * 1024 + 32,), 7.0).bfloat16() for _ in orders]
+    places = {order: aligned(out) for order, out in zip(orders, outs, strict=True)}
+    params = [heads, rows, width, *t.stride()[:3], *(int(order in orders) for order in forward.ORDERS)]
+    call(forward.pack_nest, [t, *(places.get(order, t) for order in forward.ORDERS)], params, count)
+    return [places[order] for order in orders]
+
+
+def aligned(t):
+    """The elements of `t` from a whole line of the cache on."""
+    return t[-t.data_ptr() % 64 // t.element_size() :]
+
+
+def bits_of(number):
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def made(batch, heads, group, length, keys, width, value_width, is_causal, scale):
+    rl.manual_seed(length + keys)
+    query, key, value, grad = (
+        rl.randn(batch, n, h, d).bfloat16().transpose(1, 2)
+        for n, h, d in (
+            (length, heads * group, width), (keys, heads, width), (keys, heads, value_width),
+            (length, heads * group, value_width),
+        )
+    )  # fmt: skip
+    return query, key, value, grad
+
+
+def reference(query, key, value, grad, is_causal, scale):
+    """Result, logarithms and gradients in double precision."""
+    leaves = [t.double().detach().requires_grad_() for t in (query, key, value)]
+    group = query.shape[1] // key.shape[1]
+    q, k, v = leaves[0], *(t.repeat_interleave(group, 1) for t in leaves[1:])
+    scores = q @ k.transpose(-2, -1) * scale
+    if is_causal:
+        scores = scores.masked_fill(~rl.ones(scores.shape[-2:], dtype=rl.bool).tril(), -math.inf)
+    out = scores.softmax(-1) @ v
+    out.backward(grad.double())
+    return out.detach(), scores.logsumexp(-1).detach(), [t.grad for t in leaves]
+
+
+def forward_of(query, key, value, is_causal, scale):
+    batch, heads, length, width = query.shape
+    own, keys, value_width = key.shape[1], key.shape[2], value.shape[3]
+    (k,), (q,), (v,) = packed(key, "rows"), packed(query, "words"), packed(value, "turned")
+    out, log = rl.full((batch, length, heads, value_width), 7.0).bfloat16().transpose(1, 2), rl.zeros(query.shape[:3])
+    params = [heads, heads // own, length, keys, value_width, ceil(length), ceil(keys), ceil(width), ceil(value_width)]
+    params += [int(is_causal), bits_of(scale), *out.stride()[:3]]
+    call(forward.forward_nest, [k, q, v, out, log], params, batch * heads * ceil(length))
+    return out, log
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_are_right_whatever_the_sizes(case):
+    query, key, value, grad = made(*case)
+    out, log = forward_of(query, key, value, *case[-2:])
+    wanted, logs, _ = reference(query, key, value, grad, *case[-2:])
+    assert (out.double() - wanted).abs().max() <= 0.01 * wanted.abs().max()
+    assert (log.double() - logs).abs().max() < 1e-4
+
+
+def backward_of(grad, query, key, value, out, log, is_causal, scale):
+    batch, heads, length, width = query.shape
+    own, keys, value_width = key.shape[1], key.shape[2], value.shape[3]
+    (k, turned), (v,) = packed(key, "rows", "turned"), packed(value, "rows")
+    given = [k, turned, v, *packed(query, "words", "pairs"), *packed(grad, "words", "pairs")]
+    inner = (grad.float() * out.float()).sum(-1)
+    sums = aligned(rl.full((batch * heads * ceil(length) * ceil(width) * 1024 + 16,), 7.0))
+    outs = [rl.full((*t.shape[:3:2], t.shape[1], t.shape[3]), 7.0).bfloat16().transpose(1, 2)
+            for t in (query, key, value)]  # fmt: skip
+    params = [own, heads // own, length, keys, width, value_width, ceil(length), ceil(keys), ceil(width)]
+    params += [ceil(value_width), int(is_causal), bits_of(scale), *(s for t in outs for s in t.stride()[:3])]
+    call(backward.backward_nest, [*given, log, inner, sums, *outs], params, batch * own)
+    return outs
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_are_right_whatever_the_sizes(case):
+    query, key, value, grad = made(*case)
+    wanted, logs, gradients = reference(query, key, value, grad, *case[-2:])
+    found = backward_of(grad, query, key, value, wanted.bfloat16(), logs.float(), *case[-2:])
+    for ours, right in zip(found, gradients, strict=True):
+        assert (ours.double() - right).abs().max() <= 0.015 * right.abs().max()
+
+
+@pytest.mark.parametrize("nest_of", [forward.pack_nest, forward.forward_nest, backward.backward_nest])
+def test_kernels_compile_for_a_processor_with_tiles(machine, nest_of):
+    import llvmlite.binding as llvm
+
+    text = machine.emit_assembly(llvm.parse_assembly(forward.DECLARED + nest_of().text()))
+    assert "zmm" in text and "__truncsfbf2" not in text
+
+
+@pytest.fixture
+def on_tiles(monkeypatch):
+    """Plans of this process as if its processor had tiles."""
+
+    def compiled(self):
+        return Address(ctypes.cast(kernel(NESTS[self.name]), ctypes.c_void_p).value)
+
+    monkeypatch.setattr(attention_tiles, "has_tiles", lambda: True)
+    monkeypatch.setattr(forward.TileNest, "compiled", compiled)
+    rl.set_num_threads(1)  # the registers are one array
+    yield
+    rl.set_num_threads(THREADS)
+
+
+THREADS = rl.get_num_threads()
+NESTS = {nest_of().name: nest_of for nest_of in (forward.pack_nest, forward.forward_nest, backward.backward_nest)}
+
+
+def definition_of(name, monkeypatch):
+    """An op's definition, without the kernels it knows: none is kept."""
+    definition = getattr(rl.ops.aten, name).default.definition
+    monkeypatch.setitem(vars(definition), "kernels", {})
+    return definition
+
+
+class Address:
+    def __init__(self, address):
+        self.address = address
+
+
+@pytest.mark.parametrize("case", CASES[1:4], ids=str)
+def test_plans_give_the_kernels_what_they_expect(case, on_tiles, monkeypatch):
+    query, key, value, grad = made(*case)
+    is_causal, scale = case[-2:]
+    wanted, logs, gradients = reference(query, key, value, grad, is_causal, scale)
+    ops = [definition_of("_scaled_dot_product_flash_attention_for_cpu" + end, monkeypatch) for end in ("", "_backward")]
+    out, log = ops[0].plan((query, key, value, 0.0, is_causal, None, scale))(query, key, value)
+    assert out.dtype is rl.bfloat16 and log.dtype is rl.float32 and out.stride()[-1] == 1
+    assert (out.double() - wanted).abs().max() <= 0.01 * wanted.abs().max()
+    assert (log.double() - logs).abs().max() < 1e-4
+    args = (grad, query, key, value, out, log)
+    found = ops[1].plan((*args, 0.0, is_causal, None, scale))(*args)
+    for ours, right, of in zip(found, gradients, (query, key, value), strict=True):
+        assert ours.shape == of.shape and ours.dtype is rl.bfloat16
+        assert (ours.double() - right).abs().max() <= 0.015 * right.abs().max()
+
+
+def test_what_tiles_do_not_serve_is_known(on_tiles):
+    query = rl.randn(1, 2, 8, 64).bfloat16()
+    assert attention_tiles.fits(query, query, None)
+    assert not attention_tiles.fits(query, query, rl.ones(8, 8, dtype=rl.bool))
+    assert not attention_tiles.fits(query.half(), query.half(), None)
+    assert not attention_tiles.fits(rl.randn(1, 2, 8, 129).bfloat16(), query, None)
