@@ -42,12 +42,14 @@ CHUNK = 8  # blocks of keys whose scores wait for their maximum: 32 KiB, in the 
 LANES = 16
 FLOATS, WORDS = f"<{LANES} x float>", f"<{LANES} x i32>"
 ROW_OF_SUMS = BLOCK * 4  # bytes of a row of a block of sums
-LOW = -126.0  # the logarithm (base 2) below which a power is 0
-# 2^x for x from -1/2 to 1/2, relative error 2.6e-6: powers are rounded to 8 bits, and sums of them are off by less
-POWER = (0.9999992614, 0.6931218148, 0.2402474496, 0.0559178599, 0.0095700967)
-MAGIC = 1.5 * 2.0**23  # added to a number, rounds it to an integer in its lowest bits
+# 2^x for x from 0 to 1, relative error 2.6e-6: powers are rounded to 8 bits, and sums of them are off by less
+POWER = (1.0000025933, 0.6930038353, 0.2414427522, 0.0520114686, 0.0135341638)
+REDUCE, SCALE = "llvm.x86.avx512.mask.reduce.ps.512", "llvm.x86.avx512.mask.scalef.ps.512"
+FLOOR = 1                       # how REDUCE rounds what it subtracts
 
 DECLARED = INTRINSICS + (
+    f"declare {FLOATS} @{REDUCE}({FLOATS}, i32, {FLOATS}, i16, i32)\n"
+    f"declare {FLOATS} @{SCALE}({FLOATS}, {FLOATS}, {FLOATS}, i16, i32)\n"
     f"declare {FLOATS} @llvm.fma.v16f32({FLOATS}, {FLOATS}, {FLOATS})\n"
     f"declare {FLOATS} @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, {FLOATS})\n"
     f"declare void @llvm.masked.store.v16f32.p0({FLOATS}, ptr, i32, <16 x i1>)\n"
@@ -199,18 +201,13 @@ class TileAttention:
         return w.select(w.new("<16 x i1>", f"fcmp ogt {a}, {b.text}"), a, b)
 
     def power(self, x: Reg) -> Reg:
-        """2^x of lanes that are not above 0 by more than a rounding."""
-        w = self.w
-        magic = self.vector(MAGIC)
-        shifted = w.fadd(x, magic)
-        rest = w.fsub(x, w.fsub(shifted, magic))
+        """2^x: of what x exceeds its floor, scaled by a power that the floor names."""
+        w, all_lanes = self.w, "i16 -1, i32 4"
+        rest = w.new(FLOATS, f"call {FLOATS} @{REDUCE}({x}, i32 {FLOOR}, {x}, {all_lanes})")
         total = self.vector(POWER[-1])
         for factor in reversed(POWER[:-1]):
             total = w.fma(total, rest, self.vector(factor))
-        exponent = w.binary("shl", self.bits(shifted), self.integers(23))
-        raised = w.new(FLOATS, f"bitcast {w.add(self.bits(total), exponent)} to {FLOATS}")
-        tiny = w.new("<16 x i1>", f"fcmp olt {x}, {self.vector(LOW).text}")
-        return w.select(tiny, self.vector(0.0), raised)
+        return w.new(FLOATS, f"call {FLOATS} @{SCALE}({total}, {x}, {x}, {all_lanes})")
 
     def integers(self, value: int) -> Reg:
         return Reg(f"splat (i32 {value})", WORDS)

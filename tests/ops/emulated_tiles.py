@@ -27,6 +27,26 @@ ROUND = """define bfloat @__truncsfbf2(float %x) {
   ret bfloat %result
 }
 """
+# Vector instructions of the same processors: what a number exceeds its floor, and a product with a power of 2.
+VECTORS = """declare <16 x float> @llvm.floor.v16f32(<16 x float>)
+declare <16 x float> @llvm.fabs.v16f32(<16 x float>)
+declare <16 x float> @llvm.exp2.v16f32(<16 x float>)
+define <16 x float> @tiles.avx512.mask.reduce.ps.512(<16 x float> %x, i32 %how, <16 x float> %o, i16 %m, i32 %r) {
+  %floor = call <16 x float> @llvm.floor.v16f32(<16 x float> %x)
+  %rest = fsub <16 x float> %x, %floor
+  %size = call <16 x float> @llvm.fabs.v16f32(<16 x float> %x)
+  %infinite = fcmp oeq <16 x float> %size, splat (float 0x7FF0000000000000)
+  %result = select <16 x i1> %infinite, <16 x float> zeroinitializer, <16 x float> %rest
+  ret <16 x float> %result
+}
+define <16 x float> @tiles.avx512.mask.scalef.ps.512(<16 x float> %x, <16 x float> %y, <16 x float> %o, i16 %m, i32 %r)
+{
+  %floor = call <16 x float> @llvm.floor.v16f32(<16 x float> %y)
+  %power = call <16 x float> @llvm.exp2.v16f32(<16 x float> %floor)
+  %result = fmul <16 x float> %x, %power
+  ret <16 x float> %result
+}
+"""
 ROWS, BYTES = 16, 64
 
 
@@ -76,7 +96,7 @@ def text_of(text: str, kind: tiles.TileKind) -> str:
                                                               ("tiles.tilerelease", []))]  # fmt: skip
     own = [move("tiles.tileloadd64", True), move("tiles.tilestored64", False), zero("tiles.tilezero")]
     own.append(multiply(kind.multiply.replace("llvm.x86.", "tiles."), kind))
-    return "\n".join([MEMORY, ROUND, text, *nothing, *own])
+    return "\n".join([MEMORY, ROUND, VECTORS, text, *nothing, *own])
 
 
 @functools.cache
