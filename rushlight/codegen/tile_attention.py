@@ -60,10 +60,12 @@ INFINITY, MINUS_INFINITY = "0x7FF0000000000000", "0xFFF0000000000000"  # as LLVM
 # How a block of rows is laid out: as the left operand of a product over its elements, or over its rows (turned);
 # as the right operand of one over its elements (words), or over its rows (pairs).
 ORDERS = ("rows", "words", "pairs", "turned")
+# whether there is a mask, and blocks of it between batches, heads and blocks of queries
+MASK_PARAMS = ("masked", "mask.b", "mask.h", "mask.q")
 PACK_PARAMS = ("heads", "length", "width", "b", "h", "r", *ORDERS)
 FORWARD_PARAMS = (
     "heads", "group", "length", "keys", "value_width", "blocks_q", "blocks_k", "blocks_w", "blocks_v", "causal",
-    "scale", "out.b", "out.h", "out.r",
+    "scale", *MASK_PARAMS, "out.b", "out.h", "out.r",
 )  # fmt: skip
 
 
@@ -95,8 +97,8 @@ def pack_nest() -> TileNest:
 
 
 def forward_nest() -> TileNest:
-    """Operands: keys (rows), queries (words), values (turned), result, logarithms of the summed powers (dense). The
-    parallel range is blocks of queries of all heads."""
+    """Operands: keys (rows), queries (words), values (turned), mask (turned_mask_nest, or anything), result, logarithms
+    of the summed powers (dense). The parallel range is blocks of queries of all heads."""
     return TileNest("attention_tiles", FORWARD_PARAMS, lambda: _Forward().text())
 
 
@@ -154,11 +156,14 @@ class TileAttention:
         base2 = w.binary("fmul", scale, number(1.0 / math.log(2.0)))
         # Hidden scores are what the scale makes -inf; instead of 0 it is a number that makes all scores as good as 0.
         base2 = w.select(w.new("i1", f"fcmp oeq {scale}, {number(0.0).text}"), number(NEAR_ZERO), base2)
-        below = w.new("i1", f"fcmp olt {scale}, {number(0.0).text}")
+        self.masked = w.compare("ne", self.p["masked"], 0)
+        below = w.both(w.new("i1", f"fcmp olt {scale}, {number(0.0).text}"), w.negate(self.masked))
         self.hidden = w.splat(w.select(below, Reg(INFINITY, "float"), Reg(MINUS_INFINITY, "float")), LANES)
         self.scale, self.factor = (
             w.splat(w.new("float", f"fptrunc {value} to float"), LANES) for value in (scale, base2)
         )
+        # what scores are multiplied by once more: those with a mask are scaled when it is added
+        self.later = w.select(self.masked, self.vector(1.0), self.factor)
         self.config = w.scratch("i8", 64)
 
     def block(self, operand: Reg, strip: Number, blocks: Number, block: Number) -> Reg:
@@ -226,6 +231,17 @@ class TileAttention:
         """The mask of lanes from a number on."""
         return self.w.lanes_in(first, LANES, LANES)
 
+    def mask(self, scores: Reg, head: Reg, heads: Reg, k: Reg, q: Reg) -> None:
+        """Scores of a block are scaled and their mask is added, where there is one."""
+        w, p = self.w, self.p
+        b, h = w.div(head, heads), w.rem(head, heads)
+        number = w.total(w.mul(b, p["mask.b"]), w.mul(h, p["mask.h"]), w.mul(q, p["mask.q"]), k)
+        with w.when(self.masked):
+            added = bytes_after(w, self.at["mask"], w.mul(number, SUM_BYTES))
+            with w.loop(0, SUM_BYTES, 64) as i:
+                place = bytes_after(w, scores, i.i)
+                w.store(w.fma(w.load(FLOATS, place, 64), self.factor, self.load(added, i.i)), place, 64)
+
     def hide(self, block: Reg, key: Reg, query: Reg, others: Sequence[Reg] = ()) -> None:
         """Scores of a block of keys that do not exist, or lie after a query where that counts, become `hidden`; all
         elements of `others` there 0."""
@@ -270,7 +286,7 @@ class TileAttention:
 
 class _Forward(TileAttention):
     def __init__(self) -> None:
-        super().__init__("attention_tiles", ("key", "query", "value", "out", "log"), FORWARD_PARAMS)
+        super().__init__("attention_tiles", ("key", "query", "value", "mask", "out", "log"), FORWARD_PARAMS)
         w = self.w
         self.scores = w.scratch("i8", CHUNK * SUM_BYTES)
         self.sums = w.scratch("i8", WIDEST // BLOCK * SUM_BYTES)
@@ -287,12 +303,11 @@ class _Forward(TileAttention):
             own = w.div(head, p["group"])  # heads of a batch are a multiple of the group
             seen = w.select(self.causal, w.min(p["keys"], w.add(query, BLOCK)), p["keys"])
             blocks = blocks_of(w, seen)
-            strip = w.add(w.mul(head, p["blocks_q"]), number)
             keys = w.mul(own, p["blocks_k"])
             with w.loop(0, blocks, CHUNK, carry=[low, low, zero, zero]) as chunk:
                 past = w.min(w.add(chunk.i, CHUNK), blocks)
                 tops, totals = chunk.carry[:2], chunk.carry[2:]
-                self.score(keys, strip, chunk.i, past)
+                self.score(head, keys, number, chunk.i, past)
                 last = w.sub(blocks, 1)
                 with w.when(w.compare("eq", past, blocks)):
                     hidden = bytes_after(w, self.scores, w.mul(w.sub(last, chunk.i), SUM_BYTES))
@@ -310,15 +325,18 @@ class _Forward(TileAttention):
         w.call("llvm.x86.tilerelease")
         return w.text()
 
-    def score(self, keys: Reg, strip: Reg, first: Reg, past: Reg) -> None:
-        """Scores of a chunk of keys."""
+    def score(self, head: Reg, keys: Reg, number: Reg, first: Reg, past: Reg) -> None:
+        """Scores of a chunk of keys and a block of queries."""
         w, wide = self.w, self.p["blocks_w"]
+        strip = w.add(w.mul(head, self.p["blocks_q"]), number)
         with w.loop(first, past) as k:
             self.load_sums(None)
             with w.loop(0, wide) as d:
                 left = self.block(self.at["key"], w.add(keys, k.i), wide, d.i)
                 self.multiply(left, self.block(self.at["query"], strip, wide, d.i))
-            self.store_sums(bytes_after(w, self.scores, w.mul(w.sub(k.i, first), SUM_BYTES)))
+            place = bytes_after(w, self.scores, w.mul(w.sub(k.i, first), SUM_BYTES))
+            self.store_sums(place)
+            self.mask(place, head, self.p["heads"], k.i, number)
 
     def tops(self, count: Reg, tops: list[Reg]) -> list[Reg]:
         """The largest score of every query, scaled."""
@@ -328,7 +346,7 @@ class _Forward(TileAttention):
             for k in range(4):
                 place = bytes_after(w, self.scores, w.mul(w.add(r.i, k), ROW_OF_SUMS))
                 for half in range(2):
-                    scaled = w.fmul(self.load(place, half * 64), self.factor)
+                    scaled = w.fmul(self.load(place, half * 64), self.later)
                     now[half + k % 2 * 2] = self.larger(scaled, now[half + k % 2 * 2])
             r.next = now
         return [self.larger(r.carry[half], r.carry[half + 2]) for half in range(2)]
@@ -350,7 +368,7 @@ class _Forward(TileAttention):
             rows = [[self.load(place, row * ROW_OF_SUMS + half * 64) for row in range(2)] for half in range(2)]
             later = list(r.carry)
             for half in range(2):
-                both = [self.power(w.fma(x, self.factor, minus[half])) for x in rows[half]]
+                both = [self.power(w.fma(x, self.later, minus[half])) for x in rows[half]]
                 w.store(self.pair(*both), bytes_after(w, place, half * 64), 64)
                 for row in range(2):
                     later[2 * half + row] = w.fadd(later[2 * half + row], both[row])
@@ -374,13 +392,16 @@ class _Forward(TileAttention):
             self.store_sums(kept)
 
     def finish(self, head: Reg, query: Reg, tops: list[Reg], totals: list[Reg]) -> None:
-        """Sums divided by those of the powers, and the logarithms."""
+        """Sums divided by those of the powers, and the logarithms; both are 0 for queries that saw nothing."""
         w, p = self.w, self.p
         rows = w.sub(p["length"], query)
         b, h = w.div(head, p["heads"]), w.rem(head, p["heads"])
         out = w.total(w.mul(b, p["out.b"]), w.mul(h, p["out.h"]), w.mul(query, p["out.r"]))
         place = w.at(self.at["out"], out, "i16")
+        zero = self.vector(0.0)
+        nothing = [w.new("<16 x i1>", f"fcmp oeq {t}, {zero.text}") for t in totals]
         scales = [w.new(FLOATS, f"fdiv {self.vector(1.0)}, {t.text}") for t in totals]
+        scales = [w.select(n, zero, scale) for n, scale in zip(nothing, scales, strict=True)]
         with w.loop(0, p["blocks_v"]) as d:
             self.write_turned(
                 bytes_after(w, self.sums, w.mul(d.i, SUM_BYTES)), bytes_after(w, place, w.mul(d.i, BLOCK * 2)),
@@ -390,6 +411,7 @@ class _Forward(TileAttention):
         for half in range(2):
             value = w.fmul(w.fadd(tops[half], self.logarithm(totals[half])), self.vector(math.log(2.0)))
             mask = w.lanes_in(0, w.sub(rows, half * LANES), LANES)
+            value = w.select(nothing[half], zero, value)
             w.store_some(value, bytes_after(w, logs, half * 64), mask, 4)
 
     def logarithm(self, x: Reg) -> Reg:

@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import math
 
-from .tile_attention import FLOATS, LANES, ROW_OF_SUMS, WIDEST, TileAttention, TileNest
+from .tile_attention import FLOATS, LANES, MASK_PARAMS, ROW_OF_SUMS, WIDEST, TileAttention, TileNest
 from .tiles import BLOCK, BLOCK_BYTES, ROW_BYTES, SUM_BYTES, bytes_after, configure
 from .writer import Number, Reg
 
 KEYS, QUERIES = 4, 8  # blocks in a chunk: sums are loaded and stored once for so many products
 BACKWARD_PARAMS = (
     "heads", "group", "length", "keys", "width", "value_width", "blocks_q", "blocks_k", "blocks_w", "blocks_v",
-    "causal", "scale", *(f"d_{name}.{d}" for name in ("query", "key", "value") for d in "bhr"),
+    "causal", "scale", *MASK_PARAMS, *(f"d_{name}.{d}" for name in ("query", "key", "value") for d in "bhr"),
 )  # fmt: skip
 OPERANDS = (
-    "key", "key_turned", "value", "query", "query_pairs", "gradient", "gradient_pairs", "log", "inner", "sums",
-    "d_query", "d_key", "d_value",
+    "key", "key_turned", "value", "query", "query_pairs", "gradient", "gradient_pairs", "mask", "log", "inner",
+    "sums", "d_query", "d_key", "d_value",
 )  # fmt: skip
 
 
 def backward_nest() -> TileNest:
-    """Operands: keys (rows, turned), values (rows), queries and gradient (words, pairs each), logarithms and inner
-    products (dense), a temporary of float as large as all blocks of queries, gradients of query, key and value.
+    """Operands: keys (rows, turned), values (rows), queries and gradient (words, pairs each), mask, logarithms and
+    inner products (dense), a temporary of float as large as all blocks of queries, gradients of query, key and value.
     `heads` are those of keys."""
     return TileNest("attention_tiles_backward", BACKWARD_PARAMS, lambda: _Backward().text())
 
@@ -105,6 +105,7 @@ class _Backward(TileAttention):
                 rows = self.block(self.at[left], w.add(keys, k), blocks, d.i)
                 self.multiply(rows, self.block(self.at[right], w.add(queries, q), blocks, d.i))
             self.store_sums(target)
+        self.mask(self.scores, head, w.mul(p["heads"], p["group"]), k, q)
         key, query = w.mul(k, BLOCK), w.mul(q, BLOCK)
         diagonal = w.both(self.causal, w.compare("eq", k, q))
         edge = w.compare("sgt", w.add(key, BLOCK), p["keys"])
@@ -133,7 +134,7 @@ class _Backward(TileAttention):
             for row in range(2):
                 for half in range(2):
                     at = w.add(w.mul(w.add(r.i, row), ROW_OF_SUMS), half * 64)
-                    power = self.power(w.fma(self.load(self.scores, at), self.factor, logs[half]))
+                    power = self.power(w.fma(self.load(self.scores, at), self.later, logs[half]))
                     slope = w.fmul(w.fsub(self.load(self.slopes, at), inner[half]), self.scale)
                     powers[row].append(power)
                     slopes[row].append(w.fmul(power, slope))

@@ -138,11 +138,12 @@ class _Flash(Library):
         """Whether kernels take such tensors, `read` being those whose rows they multiply; else `run` makes others."""
         if query.device.type not in ("cpu", "meta"):
             return False
-        if query.dtype.code not in ("f32", "f64") and not attention_tiles.fits(query, value, mask):
+        if query.dtype.code not in ("f32", "f64") and not attention_tiles.fits(query, value):
             return False
         if 0 in query.shape or 0 in key.shape or not value.shape[3]:
             return False
-        return all(readable(t) for t in read) and (mask is None or mask.dtype in (query.dtype, _C.bool))
+        masks = (_C.bool, query.dtype, *((_C.float32,) if query.dtype in HALF else ()))
+        return all(readable(t) for t in read) and (mask is None or mask.dtype in masks)
 
     @staticmethod
     def widened(dtype: Any, tensors: Sequence[Any], fits_tiles: bool) -> list[Any]:
@@ -224,7 +225,7 @@ class FlashAttention(_Flash):
         s = Sizes.of(query, key, value, mask, is_causal, scale)
         result = like_query(query, (*query.shape[:3], s.value_width))
         if query.dtype in HALF:
-            return attention_tiles.forward_schedule(query, key, value, s, result)
+            return attention_tiles.forward_schedule(query, key, value, mask, s, result)
         first = 4 if mask is not None else 3
         heads = Heads(s, first + 2)
         form = "rows" if s.length <= FEW_QUERIES else "tiles"
@@ -240,8 +241,9 @@ class FlashAttention(_Flash):
 
     def run(self, query, key, value, dropout_p, is_causal, mask, scale):
         given = (query, key, value, mask)
-        wide = self.widened(query.dtype, given[:3], attention_tiles.fits(query, value, mask))
-        mask = self.widened_mask(query.dtype, mask)
+        on_tiles = attention_tiles.fits(query, value)
+        wide = self.widened(query.dtype, given[:3], on_tiles)
+        mask = mask if on_tiles else self.widened_mask(query.dtype, mask)
         # the op again, on operands it has a plan for
         if any(a is not b for a, b in zip(given, (*wide, mask), strict=True)):
             out, log = find_op(self.name)(*wide, 0.0, is_causal, attn_mask=mask, scale=scale)
@@ -293,7 +295,7 @@ class FlashAttentionBackward(_Flash):
         s = Sizes.of(query, key, value, mask, is_causal, scale)
         results = [like_query(query, tuple(t.shape))[:3] for t in (query, key, value)]
         if query.dtype in HALF:
-            return attention_tiles.backward_schedule(args[:5], s, results)
+            return attention_tiles.backward_schedule(args[:5], mask, s, results)
         first = 7 if mask is not None else 6
         inner, count = first + 3, s.batch * s.heads * s.group
         sums = [s.heads * s.group, s.length, s.value_width, *rows_of(grad)[:3], *rows_of(out)[:3]]
@@ -314,8 +316,9 @@ class FlashAttentionBackward(_Flash):
 
     def run(self, grad, query, key, value, out, log, dropout_p, is_causal, mask, scale):
         given = (grad, query, key, value, out, log, mask)
-        wide = self.widened(query.dtype, given[:5], attention_tiles.fits(query, value, mask))
-        mask, log = self.widened_mask(query.dtype, mask), log.contiguous()
+        on_tiles = attention_tiles.fits(query, value)
+        wide = self.widened(query.dtype, given[:5], on_tiles)
+        mask, log = mask if on_tiles else self.widened_mask(query.dtype, mask), log.contiguous()
         if any(a is not b for a, b in zip(given, (*wide, log, mask), strict=True)):
             found = find_op(self.name)(*wide, log, 0.0, is_causal, attn_mask=mask, scale=scale)
             return self.wrap(tuple(t.to(query.dtype) for t in found))

@@ -1,17 +1,19 @@
 """Attention of bfloat16 on processors with tile registers: the launches of its plans.
 
-Enters: what the ops of attention_flash.py get on the CPU, without a mask, heads of at most 128 elements. Leaves:
+Enters: what the ops of attention_flash.py get on the CPU, heads of at most 128 elements. Leaves:
 schedules: operands packed in blocks, then the kernel over them (codegen/tile_attention.py and
 tile_attention_backward.py). Refuses: nothing, but `fits` says what has no such plan: all else is computed in float32.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from .. import _C
 from ..base.shape import is_below
 from ..codegen import tile_attention, tile_attention_backward
+from ..codegen.schedule.cpu_attention import turned_mask_nest
 from ..codegen.schedule.cpu_attention_backward import inner_nest
 from ..codegen.schedule.launch import Launch, Schedule, Temp, number_bits
 from ..codegen.tiles import BLOCK
@@ -26,12 +28,11 @@ NESTS = {
 }
 
 
-def fits(query: Any, value: Any, mask: Any) -> bool:
+def fits(query: Any, value: Any) -> bool:
     """Whether tiles serve such tensors."""
     past = tile_attention.WIDEST + 1
     return (
         query.dtype is _C.bfloat16
-        and mask is None
         and is_below(query.shape[3], past)
         and is_below(value.shape[3], past)
         and has_tiles()
@@ -73,23 +74,46 @@ class Packs:
         return [places[order] for order in orders]
 
 
-def forward_schedule(query: Any, key: Any, value: Any, sizes: Any, out: tuple[int, ...]) -> Schedule:
-    """Slots are query, key, value, result, logarithms; `out` are strides of the result."""
-    s, packs = sizes, Packs(5)
+    def mask(self, mask: Any, slot: int, other: int, sizes: Any) -> tuple[int, list[Any]]:
+        """The slot of the turned mask, `other` where there is none, and what kernels are told of it. Batches, heads and
+        queries that share a mask share it turned."""
+        if mask is None:
+            return other, [0, 0, 0, 0]
+        missing = 4 - mask.ndim
+        steps = (*(0,) * missing, *[0 if n == 1 else step for n, step in zip(mask.shape, mask.stride(), strict=True)])
+        wanted = (sizes.batch, sizes.heads * sizes.group, sizes.length)
+        batch, heads, rows = (1 if step == 0 else n for n, step in zip(wanted, steps, strict=False))
+        blocks_q, blocks_k = ceil(rows), ceil(sizes.keys)
+        count = batch * heads * blocks_q
+        place = self.temp("f32", count, blocks_k, BLOCK, BLOCK)
+        code, params = mask.dtype.code, [heads, rows, sizes.keys, blocks_q, blocks_k, *steps]
+        nest = functools.partial(turned_mask_nest, code, BLOCK)
+        grain = max(1, COPIES // (BLOCK * sizes.keys))
+        self.launches.append(Launch(("turned mask", code), nest, (slot, place), tuple(params), count, grain))
+        apart = [heads * blocks_q * blocks_k, blocks_q * blocks_k, blocks_k]
+        return place, [1, *(0 if step == 0 else n for n, step in zip(apart, steps, strict=False))]
+
+
+def forward_schedule(query: Any, key: Any, value: Any, mask: Any, sizes: Any, out: tuple[int, ...]) -> Schedule:
+    """Slots are query, key, value, the mask if there is one, result, logarithms; `out` are strides of the result."""
+    s, first = sizes, 3 if mask is None else 4
+    packs = Packs(first + 2)
     places = packs.pack(key, 1, "rows") + packs.pack(query, 0, "words") + packs.pack(value, 2, "turned")
     heads, blocks = s.heads * s.group, ceil(s.length)
     params = [heads, s.group, s.length, s.keys, s.value_width, blocks, ceil(s.keys), ceil(s.width)]
-    params += [ceil(s.value_width), int(s.causal), *number_bits(float(s.scale)), *out[:3]]
+    mask_slot, mask_params = packs.mask(mask, 3, 0, s)
+    params += [ceil(s.value_width), int(s.causal), *number_bits(float(s.scale)), *mask_params, *out[:3]]
     grain = max(1, WORK // (BLOCK * s.keys * (s.width + s.value_width)))
-    launch = written("forward", [*places, 3, 4], params, s.batch * heads * blocks, grain)
+    launch = written("forward", [*places, mask_slot, first, first + 1], params, s.batch * heads * blocks, grain)
     return Schedule((*packs.launches, launch), tuple(packs.temps))
 
 
-def backward_schedule(tensors: tuple, sizes: Any, outs: list[tuple[int, ...]]) -> Schedule:
-    """Slots are gradient, query, key, value, result, logarithms, gradients of query, key and value; `outs` are the
-    strides of the last three."""
+def backward_schedule(tensors: tuple, mask: Any, sizes: Any, outs: list[tuple[int, ...]]) -> Schedule:
+    """Slots are gradient, query, key, value, result, logarithms, the mask if there is one, gradients of query, key and
+    value; `outs` are the strides of the last three."""
     grad, query, keys, value, out = tensors
-    s, packs = sizes, Packs(9)
+    s, first = sizes, 6 if mask is None else 7
+    packs = Packs(first + 3)
     places = packs.pack(keys, 2, "rows", "turned") + packs.pack(value, 3, "rows")
     places += packs.pack(query, 1, "words", "pairs") + packs.pack(grad, 0, "words", "pairs")
     heads, blocks = s.heads * s.group, ceil(s.length)
@@ -101,7 +125,10 @@ def backward_schedule(tensors: tuple, sizes: Any, outs: list[tuple[int, ...]]) -
         ("inner", "bf16"), lambda: inner_nest("bf16"), (0, 4, inner), tuple(given), s.batch * heads, grain
     )
     params = [s.heads, s.group, s.length, s.keys, s.width, s.value_width, blocks, ceil(s.keys), ceil(s.width)]
-    params += [ceil(s.value_width), int(s.causal), *number_bits(float(s.scale)), *(n for o in outs for n in o[:3])]
+    mask_slot, mask_params = packs.mask(mask, 6, 0, s)
+    params += [ceil(s.value_width), int(s.causal), *number_bits(float(s.scale)), *mask_params]
+    params += [stride for strides in outs for stride in strides[:3]]
     grain = max(1, WORK // (s.group * s.length * s.keys * (s.width + s.value_width)))
-    launch = written("backward", [*places, 5, inner, sums, 6, 7, 8], params, s.batch * s.heads, grain)
+    operands = [*places, mask_slot, 5, inner, sums, *range(first, first + 3)]
+    launch = written("backward", operands, params, s.batch * s.heads, grain)
     return Schedule((*packs.launches, inner_sums, launch), tuple(packs.temps))

@@ -84,17 +84,21 @@ def made(batch, heads, group, length, keys, width, value_width, is_causal, scale
     return query, key, value, grad
 
 
-def reference(query, key, value, grad, is_causal, scale):
-    """Result, logarithms and gradients in double precision."""
+def reference(query, key, value, grad, is_causal, scale, mask=None):
+    """Result, logarithms and gradients in double precision; zeros for queries that see nothing."""
     leaves = [t.double().detach().requires_grad_() for t in (query, key, value)]
     group = query.shape[1] // key.shape[1]
     q, k, v = leaves[0], *(t.repeat_interleave(group, 1) for t in leaves[1:])
     scores = q @ k.transpose(-2, -1) * scale
     if is_causal:
         scores = scores.masked_fill(~rl.ones(scores.shape[-2:], dtype=rl.bool).tril(), -math.inf)
-    out = scores.softmax(-1) @ v
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype is rl.bool else scores + mask.double()
+    nothing = scores.detach().amax(-1, keepdim=True) == -math.inf
+    out = scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0) @ v
     out.backward(grad.double())
-    return out.detach(), scores.logsumexp(-1).detach(), [t.grad for t in leaves]
+    logs = scores.detach().logsumexp(-1).masked_fill(nothing.squeeze(-1), 0.0)
+    return out.detach(), logs, [t.grad for t in leaves]
 
 
 def forward_of(query, key, value, is_causal, scale):
@@ -103,8 +107,8 @@ def forward_of(query, key, value, is_causal, scale):
     (k,), (q,), (v,) = packed(key, "rows"), packed(query, "words"), packed(value, "turned")
     out, log = rl.full((batch, length, heads, value_width), 7.0).bfloat16().transpose(1, 2), rl.zeros(query.shape[:3])
     params = [heads, heads // own, length, keys, value_width, ceil(length), ceil(keys), ceil(width), ceil(value_width)]
-    params += [int(is_causal), bits_of(scale), *out.stride()[:3]]
-    call(forward.forward_nest, [k, q, v, out, log], params, batch * heads * ceil(length))
+    params += [int(is_causal), bits_of(scale), 0, 0, 0, 0, *out.stride()[:3]]
+    call(forward.forward_nest, [k, q, v, q, out, log], params, batch * heads * ceil(length))
     return out, log
 
 
@@ -127,8 +131,9 @@ def backward_of(grad, query, key, value, out, log, is_causal, scale):
     outs = [rl.full((*t.shape[:3:2], t.shape[1], t.shape[3]), 7.0).bfloat16().transpose(1, 2)
             for t in (query, key, value)]  # fmt: skip
     params = [own, heads // own, length, keys, width, value_width, ceil(length), ceil(keys), ceil(width)]
-    params += [ceil(value_width), int(is_causal), bits_of(scale), *(s for t in outs for s in t.stride()[:3])]
-    call(backward.backward_nest, [*given, log, inner, sums, *outs], params, batch * own)
+    params += [ceil(value_width), int(is_causal), bits_of(scale), 0, 0, 0, 0]
+    params += [s for t in outs for s in t.stride()[:3]]
+    call(backward.backward_nest, [*given, k, log, inner, sums, *outs], params, batch * own)
     return outs
 
 
@@ -179,18 +184,31 @@ class Address:
         self.address = address
 
 
+MASKS = {
+    "none": lambda *shape: None,
+    "bool": lambda *shape: (rl.rand(*shape[2:]) > 0.3).index_fill(0, rl.tensor([1]), False),   # a query sees nothing
+    "keys": lambda *shape: (rl.rand(shape[0], 1, 1, shape[3]) > 0.3),
+    "added": lambda *shape: rl.randn(shape[0], 1, *shape[2:]).bfloat16(),
+    "heads": lambda *shape: rl.randn(1, *shape[1:]),
+    "expanded": lambda *shape: rl.randn(shape[2], 1).bfloat16().expand(shape),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("case", CASES[1:4], ids=str)
-def test_plans_give_the_kernels_what_they_expect(case, on_tiles, monkeypatch):
+def test_plans_give_the_kernels_what_they_expect(case, mask, on_tiles, monkeypatch):
     query, key, value, grad = made(*case)
     is_causal, scale = case[-2:]
-    wanted, logs, gradients = reference(query, key, value, grad, is_causal, scale)
+    mask = MASKS[mask](*query.shape[:3], key.shape[2])
+    wanted, logs, gradients = reference(query, key, value, grad, is_causal, scale, mask)
     ops = [definition_of("_scaled_dot_product_flash_attention_for_cpu" + end, monkeypatch) for end in ("", "_backward")]
-    out, log = ops[0].plan((query, key, value, 0.0, is_causal, None, scale))(query, key, value)
+    given = (mask,) if mask is not None else ()
+    out, log = ops[0].plan((query, key, value, 0.0, is_causal, mask, scale))(query, key, value, *given)
     assert out.dtype is rl.bfloat16 and log.dtype is rl.float32 and out.stride()[-1] == 1
     assert (out.double() - wanted).abs().max() <= 0.01 * wanted.abs().max()
     assert (log.double() - logs).abs().max() < 1e-4
     args = (grad, query, key, value, out, log)
-    found = ops[1].plan((*args, 0.0, is_causal, None, scale))(*args)
+    found = ops[1].plan((*args, 0.0, is_causal, mask, scale))(*args, *given)
     for ours, right, of in zip(found, gradients, (query, key, value), strict=True):
         assert ours.shape == of.shape and ours.dtype is rl.bfloat16
         assert (ours.double() - right).abs().max() <= 0.015 * right.abs().max()
@@ -198,7 +216,6 @@ def test_plans_give_the_kernels_what_they_expect(case, on_tiles, monkeypatch):
 
 def test_what_tiles_do_not_serve_is_known(on_tiles):
     query = rl.randn(1, 2, 8, 64).bfloat16()
-    assert attention_tiles.fits(query, query, None)
-    assert not attention_tiles.fits(query, query, rl.ones(8, 8, dtype=rl.bool))
-    assert not attention_tiles.fits(query.half(), query.half(), None)
-    assert not attention_tiles.fits(rl.randn(1, 2, 8, 129).bfloat16(), query, None)
+    assert attention_tiles.fits(query, query)
+    assert not attention_tiles.fits(query.half(), query.half())
+    assert not attention_tiles.fits(rl.randn(1, 2, 8, 129).bfloat16(), query)

@@ -402,3 +402,24 @@ def dense_nest(code: str) -> Nest:
     copy = Store(1, (var("i") * var("rows") + r) * var("made.r") + c, load(0, source, code))
     body = For("r", ZERO, var("rows"), (For("c", ZERO, var("width"), (copy,), vector=True),))
     return Nest("attention_rows", operands([code], [code]), DENSE_PARAMS, rows(body))
+
+
+TURNED_PARAMS = ("heads", "rows", "keys", "blocks_q", "blocks_k", *strides("mask", "bhrc"))
+
+
+def turned_mask_nest(code: str, block: int) -> Nest:
+    """A mask as kernels on tiles add it: blocks of so many keys and queries, a row for every key, in float and units of
+    the logarithm of base 2; edges repeat their last elements. Parallel over blocks of queries of all heads."""
+    q, k, size = var("q"), var("k"), number(block)
+    strip, head = irem(var("i"), var("blocks_q")), idiv(var("i"), var("blocks_q"))
+    row = min_(strip * size + q, var("rows") - ONE)
+    column = min_(var("j") * size + k, var("keys") - ONE)
+    place = idiv(head, var("heads")) * var("mask.b") + irem(head, var("heads")) * var("mask.h")
+    value = load(0, place + row * var("mask.r") + column * var("mask.c"), code)
+    zero, low = const(0, "f32"), const(-math.inf, "f32")
+    added = expr.select(value, zero, low) if code == "b1" else cast(value, "f32") * const(1 / math.log(2), "f32")
+    target = ((var("i") * var("blocks_k") + var("j")) * size + k) * size + q
+    body = For("k", ZERO, size, (For("q", ZERO, size, (Store(1, target, added),)),))
+    return Nest(
+        "attention_mask", operands([code], ["f32"]), TURNED_PARAMS, rows(For("j", ZERO, var("blocks_k"), (body,)))
+    )
