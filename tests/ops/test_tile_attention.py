@@ -23,7 +23,9 @@ CASES = [  # batch, heads, group, length, keys, width, value_width, causal, scal
     (1, 2, 3, 40, 20, 128, 8, True, 0.1),
     (1, 1, 1, 33, 35, 32, 32, True, 0.0),
     (1, 1, 1, 290, 290, 32, 48, True, 1.0),
+    (1, 2, 2, 33, 90, 40, 40, False, 0.3),
 ]
+PLANNED = [case for case in CASES[1:] if case[5] == case[6]]
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +197,7 @@ MASKS = {
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("case", CASES[1:4], ids=str)
+@pytest.mark.parametrize("case", PLANNED, ids=str)
 def test_plans_give_the_kernels_what_they_expect(case, mask, on_tiles, monkeypatch):
     query, key, value, grad = made(*case)
     is_causal, scale = case[-2:]
@@ -218,4 +220,6 @@ def test_what_tiles_do_not_serve_is_known(on_tiles):
     query = rl.randn(1, 2, 8, 64).bfloat16()
     assert attention_tiles.fits(query, query)
     assert not attention_tiles.fits(query.half(), query.half())
-    assert not attention_tiles.fits(rl.randn(1, 2, 8, 129).bfloat16(), query)
+    wide = rl.randn(1, 2, 8, 129).bfloat16()
+    assert not attention_tiles.fits(wide, wide)
+    assert not attention_tiles.fits(query, query[..., :32])
