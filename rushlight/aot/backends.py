@@ -83,7 +83,7 @@ def config_of(backend: str | Callable, options: Any) -> AotConfig:
         with inductor_options(options or {}):     # refuses unknown ones now
             compiler = functools.partial(run_inductor, options=options)
         keeper = functools.partial(kept_by, options)
-        return AotConfig(compiler, compiler, partition=within_budget, keeper=keeper)
+        return AotConfig(compiler, compiler, partition=within_budget, keeper=keeper, keeps_layers=True)
     if backend == "onnxrt":
         bridge = late.provided("onnx backend")
         return AotConfig(bridge.run_forward, bridge.run_backward, partition=bridge.partition)

@@ -204,16 +204,17 @@ class RecordingMode(CallingMode):
 
 def capture(function: Callable[[list[Any]], Sequence[Any]], inputs: Sequence[Any], *, wants_grad: bool,
             decompositions: Mapping[Any, Callable] | None = None, dynamic: bool = False,
-            dynamic_dims: Sequence[Sequence[int] | None] | None = None) -> Captured:  # fmt: skip
+            dynamic_dims: Sequence[Sequence[int] | None] | None = None,
+            keeps_layers: bool = False) -> Captured:  # fmt: skip
     """The graph of `function(inputs)`; with `wants_grad`, and if some result has a gradient to give,
-    with its backward."""
+    with its backward. `keeps_layers`: with recurrent layers as single ops."""
     given = function, inputs, wants_grad, dict(decompositions or {}), dynamic, dynamic_dims
     results: list[weakref.ref] = []
     try:
         try:
-            captured = _traced(_Trace(*given, created=results))
+            captured = _traced(_Trace(*given, created=results, keeps_layers=keeps_layers))
         except _WantsTwins:
-            captured = _traced(_Trace(*given, created=results, has_twins=True))
+            captured = _traced(_Trace(*given, created=results, has_twins=True, keeps_layers=keeps_layers))
     except _READS as error:
         raise refusal(
             "the program needs the elements of a tensor while it is traced",
@@ -257,7 +258,7 @@ class _Trace:
 
     def __init__(self, function: Callable, inputs: Sequence[Any], wants_grad: bool, decompositions: dict, dynamic: bool,
                  dynamic_dims: Sequence[Sequence[int] | None] | None, *, created: list[weakref.ref],
-                 has_twins: bool = False) -> None:  # fmt: skip
+                 has_twins: bool = False, keeps_layers: bool = False) -> None:  # fmt: skip
         self.function, self.wants_grad, self.decompositions = function, wants_grad, decompositions
         self.real = list(inputs)
         self.env, self.dynamic = ShapeEnv(), dynamic
@@ -267,6 +268,7 @@ class _Trace:
         self.tracer = LiftingTracer()
         self.tracer.env, self.tracer.snapshots = self.env, self.fake_mode
         self.mode = RecordingMode(self.tracer, "fake", decomposition_table=decompositions)
+        self.mode.keeps_layers = keeps_layers
         self.twins = Twins(self.tracer, self.fake_mode, wants_grad) if has_twins else None
 
     # --- running ------------------------------------------------------------------------------------------------------

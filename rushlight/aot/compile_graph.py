@@ -42,6 +42,7 @@ class AotConfig(Record):
     partition_options: Mapping[str, Any] = MappingProxyType({})
     decompositions: Mapping[Any, Callable] = MappingProxyType({})
     keeper: Callable[[], Any] | None = None      # who describes what was made, for later processes
+    keeps_layers: bool = False      # whether recurrent layers are single ops of the graphs, or a product for each step
 
 
 def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None = None,

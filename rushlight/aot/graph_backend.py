@@ -249,7 +249,7 @@ class CompiledGraph:
             with grad_mode.inference_mode(False), grad_mode.set_grad_enabled(records):
                 captured = capture(flat, inputs, wants_grad=records or self.enables,
                                    decompositions=self.config.decompositions, dynamic=self.is_symbolic,
-                                   dynamic_dims=self.dims)  # fmt: skip
+                                   dynamic_dims=self.dims, keeps_layers=self.config.keeps_layers)  # fmt: skip
         except (NotCaptured, NotRecordable) as error:
             return self.refused(str(error))
         mutated = captured.meta.mutated

@@ -5,8 +5,8 @@ states; weights layer by layer, direction by direction. Leaves: the last layer's
 Refuses: sizes that do not fit, with the sizes.
 
 One product projects all steps' inputs of a layer. The steps of dense single- or double-precision tensors on the host
-are then one plan with a gradient of its own (op/recurrence.py); everything else, transforms and gradients of
-gradients included, is ordinary ops.
+are then one op and one plan, and so are their gradients (op/recurrence.py), in eager mode and in graphs that the
+inductor compiles; everything else, transforms and gradients of gradients included, is ordinary ops.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 from .. import _C
 from ..autograd import is_grad_enabled
+from ..dispatch import modes
 from ..dispatch.keys import AUTOCAST
-from ..op import Composite, find_op, levels
+from ..op import Composite, OwnPlans, Spec, find_op, levels
 from ..op.recurrence import backward_plan, forward_plan, join_runs, spread_runs
 from .normalize import through_body
 
@@ -26,14 +27,23 @@ ORDINARY = (_C.float32, _C.float64)
 
 
 def is_planned(*tensors: Any) -> bool:
-    """Whether a layer of these tensors runs as one plan: ordinary dense numbers, no transform watching."""
+    """Whether a layer of these tensors runs as one plan: ordinary dense numbers, no transform watching; or stand-ins of
+    known sizes for such, in a graph that keeps layers."""
     first = tensors[0]
-    if first.dtype not in ORDINARY or levels.state.stack or not first.numel():
+    if first.dtype not in ORDINARY or levels.state.stack:
         return False
     keys, excluded = _C.get_thread_keys()
     if keys & ~excluded & AUTOCAST:   # products come out in another type than the states have
         return False
-    return all(t is None or (t.dtype is first.dtype and t.device.type == "cpu" and not t._keys) for t in tensors)
+    present = [t for t in tensors if t is not None]
+    if not all(t.dtype is first.dtype and t.device.type == "cpu" for t in present):
+        return False
+    if not any(t._keys for t in present):
+        return bool(first.numel())
+    watching = modes.state.dispatch_modes
+    if not watching or not all(mode.keeps_layers for mode in watching):
+        return False
+    return all(type(n) is int and n for t in present for n in t.shape)
 
 
 def dense(*tensors: Any) -> list[Any]:
@@ -114,10 +124,31 @@ def states_before(states: Any, first: Any, sizes: Sequence[int], backwards: bool
     return find_op("cat")(parts)
 
 
-class _Layer(Composite):
-    """A layer in one direction. `runs` is the sizes of steps as counts and sizes: see join_runs."""
+class _Steps(OwnPlans):
+    """The steps of a layer, or of its gradients, in one direction. `runs` is the sizes of steps as counts and sizes:
+    see join_runs."""
 
     function = method = out = False
+
+    def steps(self, args: tuple, is_new: bool = False) -> Any:
+        """The plan for such arguments; `is_new`: one that nobody else has."""
+        raise NotImplementedError
+
+    def exact_plan(self, args: tuple) -> Any:
+        given = tensors_of(args)
+        return self.steps(args, True) if all(t._is_contiguous() for t in given) else None
+
+    def run(self, *args: Any) -> Any:
+        given = tensors_of(args)
+        return super().run(*args) if given[0].device.type == "meta" else self.steps(args)(*dense(*given))
+
+
+def tensors_of(args: tuple) -> list[Any]:
+    return [a for a in args if isinstance(a, _C.Tensor)]
+
+
+class _Layer(_Steps):
+    """A layer in one direction."""
 
     def gradients(
         self,
@@ -144,14 +175,19 @@ class _Layer(Composite):
         shapes = (result[0].shape, *(s.shape for s in first))
         slopes = [given.new_zeros(shape) if d is None else d for d, shape in zip(g, shapes, strict=False)]
         before = states_before(result[0], first[0], sizes, backwards)
-        plan = backward_plan(mode, given.dtype.code, tuple(runs), first[0].shape[1], backwards)
-        answer = plan(*dense(*slopes, weight, *kept, *([before] if mode == "gru" else [])))
+        kind = (mode,) if mode in ("tanh", "relu") else ()
+        backward = find_op(f"{self.spec.name}_backward")
+        answer = backward(*slopes, weight, *kept, *([before] if mode == "gru" else []), *kind, runs, backwards)
         hidden = answer[-1]
         grads = dict(zip((*names, "given"), answer, strict=False))
         grads["weight"] = hidden.t() @ before if weight.requires_grad else None
         if bias is not None:
             grads["bias"] = hidden.sum(0)
         return grads
+
+
+def specs(given: Any, *shapes: tuple[int, ...]) -> tuple[Spec, ...]:
+    return tuple([Spec(tuple(shape), given.dtype) for shape in shapes])
 
 
 class LstmLayer(_Layer):
@@ -163,9 +199,14 @@ class LstmLayer(_Layer):
     )
     saved_results = (0, 3, 4)
 
-    def compute(self, given, h, c, weight, runs, backwards):
-        return forward_plan("lstm", given.dtype.code, tuple(runs), h.shape[1], backwards, False)(
-            *dense(given, h, c, weight)
+    def meta(self, given, h, c, weight, runs, backwards):
+        rows = (given.shape[0], h.shape[1])
+        return specs(given, rows, h.shape, c.shape, rows, given.shape)
+
+    def steps(self, args, is_new=False):
+        given, h, _, _, runs, backwards = args
+        return forward_plan(
+            "lstm", given.dtype.code, tuple(runs), h.shape[1], backwards, False, is_new=is_new
         )
 
     def vjp(self, g, given, h, c, weight, runs, backwards, result):
@@ -173,6 +214,21 @@ class LstmLayer(_Layer):
         return self.gradients(
             "lstm", g, given, (h, c), weight, None, runs, backwards, (result[4], result[3], before), result
         )
+
+
+class LstmLayerBackward(_Steps):
+    """Gradients of the first h and c, and of what was given."""
+
+    schema = (
+        "_lstm_layer_backward(Tensor grad_out, Tensor grad_h, Tensor grad_c, Tensor weight, Tensor gates, Tensor cells,"
+        " Tensor cells_before, int[] runs, bool backwards) -> (Tensor, Tensor, Tensor)"
+    )
+
+    def meta(self, grad_out, grad_h, grad_c, weight, gates, cells, before, runs, backwards):
+        return specs(gates, grad_h.shape, grad_c.shape, gates.shape)
+
+    def steps(self, args, is_new=False):
+        return backward_plan("lstm", args[0].dtype.code, tuple(args[-2]), args[1].shape[1], args[-1], is_new=is_new)
 
 
 class GruLayer(_Layer):
@@ -184,12 +240,33 @@ class GruLayer(_Layer):
     )
     saved_results = (0, 2)
 
-    def compute(self, given, h, weight, bias, runs, backwards):
-        tensors = dense(given, h, weight, *([] if bias is None else [bias]))
-        return forward_plan("gru", given.dtype.code, tuple(runs), h.shape[1], backwards, bias is not None)(*tensors)
+    def meta(self, given, h, weight, bias, runs, backwards):
+        rows, width = given.shape[0], h.shape[1]
+        return specs(given, (rows, width), h.shape, (rows, 4 * width))
+
+    def steps(self, args, is_new=False):
+        given, h, _, bias, runs, backwards = args
+        code = given.dtype.code
+        return forward_plan("gru", code, tuple(runs), h.shape[1], backwards, bias is not None, is_new=is_new)
 
     def vjp(self, g, given, h, weight, bias, runs, backwards, result):
         return self.gradients("gru", g, given, (h,), weight, bias, runs, backwards, (result[2],), result)
+
+
+class GruLayerBackward(_Steps):
+    """Gradients of the first h, of what was given, and of the projected states."""
+
+    schema = (
+        "_gru_layer_backward(Tensor grad_out, Tensor grad_h, Tensor weight, Tensor kept, Tensor h_before, int[] runs,"
+        " bool backwards) -> (Tensor, Tensor, Tensor)"
+    )
+
+    def meta(self, grad_out, grad_h, weight, kept, before, runs, backwards):
+        rows = (grad_out.shape[0], weight.shape[0])
+        return specs(grad_out, grad_h.shape, rows, rows)
+
+    def steps(self, args, is_new=False):
+        return backward_plan("gru", args[0].dtype.code, tuple(args[-2]), args[1].shape[1], args[-1], is_new=is_new)
 
 
 class RnnLayer(_Layer):
@@ -200,11 +277,31 @@ class RnnLayer(_Layer):
     )
     saved_results = (0,)
 
-    def compute(self, given, h, weight, kind, runs, backwards):
-        return forward_plan(kind, given.dtype.code, tuple(runs), h.shape[1], backwards, False)(*dense(given, h, weight))
+    def meta(self, given, h, weight, kind, runs, backwards):
+        return specs(given, given.shape, h.shape)
+
+    def steps(self, args, is_new=False):
+        given, h, _, kind, runs, backwards = args
+        return forward_plan(kind, given.dtype.code, tuple(runs), h.shape[1], backwards, False, is_new=is_new)
 
     def vjp(self, g, given, h, weight, kind, runs, backwards, result):
         return self.gradients(kind, g, given, (h,), weight, None, runs, backwards, (result[0],), result)
+
+
+class RnnLayerBackward(_Steps):
+    """Gradients of the first h, and of what was given."""
+
+    schema = (
+        "_rnn_layer_backward(Tensor grad_out, Tensor grad_h, Tensor weight, Tensor result, str kind, int[] runs, bool"
+        " backwards) -> (Tensor, Tensor)"
+    )
+
+    def meta(self, grad_out, grad_h, weight, result, kind, runs, backwards):
+        return specs(grad_out, grad_h.shape, grad_out.shape)
+
+    def steps(self, args, is_new=False):
+        kind, runs, backwards = args[-3:]
+        return backward_plan(kind, args[0].dtype.code, tuple(runs), args[1].shape[1], backwards, is_new=is_new)
 
 
 def run_layer(

@@ -75,6 +75,7 @@ class TorchDispatchMode:
 
     records = False     # whether it makes a graph of the calls: then every call must be one that holds for all elements
     records_gradients = True     # whether derivatives are part of that graph
+    keeps_layers = False     # whether it takes recurrent layers as single ops
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")

@@ -298,6 +298,8 @@ class FakeMeta(PythonMeta):
 class FakeTensorMode(TorchDispatchMode):
     """Inside, every op makes fake tensors."""
 
+    keeps_layers = True
+
     def __init__(self, *, allow_non_fake_inputs: bool = False, shape_env: ShapeEnv | None = None,
                  allow_fallback_kernels: bool = True, static_shapes: bool | None = None) -> None:  # fmt: skip
         super().__init__()

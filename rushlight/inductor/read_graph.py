@@ -23,6 +23,7 @@ from ..loops.row_program import FULL
 from ..op.composite import Composite
 from ..op.definition import KIND_PLANNED
 from ..op.extents import Extent, Untraceable, larger, smaller
+from ..op.extern import OwnPlans
 from ..op.fused import Fused
 from ..op.pointwise import Pointwise
 from ..op.reduction import Reduction
@@ -374,7 +375,7 @@ class Reader:
     def steps(self, node: Node) -> None:
         """The plan that eager mode would make; dense copies of the operands first where it has none for these
         layouts."""
-        is_planned = node.definition.kind == KIND_PLANNED
+        is_planned = node.definition.kind == KIND_PLANNED or isinstance(node.definition, OwnPlans)
         plan = self.planned(node.definition, node.args) if is_planned else None
         if plan is not None:
             node.form = "steps"

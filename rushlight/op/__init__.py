@@ -11,6 +11,7 @@ _KINDS = {
     "Composite": "composite", "Extern": "extern", "Fold": "reduction", "Fused": "fused", "Geometry": "view",
     "Library": "library",
     "Loops": "loops", "Meta": "definition", "NamedResult": "results", "OpDefinition": "definition",
+    "OwnPlans": "extern",
     "Pointwise": "pointwise", "Promote": "pointwise", "Reduction": "reduction",
     "Spec": "extern", "View": "view", "result_type": "results", "wrap_dim": "view", "wrap_dims": "view",
 }  # fmt: skip

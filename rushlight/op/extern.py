@@ -71,6 +71,17 @@ class Extern(OpDefinition):
             target.copy_(source)
 
 
+class OwnPlans(Extern):
+    """An extern that keeps its plans itself: eager calls run them, graphs take them apart."""
+
+    def exact_plan(self, args: tuple) -> Any:
+        """A plan for tensors of exactly these sizes, whose elements lie in order."""
+        raise NotImplementedError
+
+    def plan(self, args: tuple) -> Any:
+        return self.exact_plan(args)
+
+
 def on_other_device(name: str, device: Any, args: tuple, compute: Any) -> Any:
     """A library op on a plugged-in device: by the device's own function, or by `compute` on the host, copied back.
 

@@ -239,12 +239,13 @@ class Walk:
 
 
 def short_lived(make: Callable) -> Callable:
-    """Keep the plans of recent calls, but not those of very long sequences, which are large."""
+    """Keep the plans of recent calls, but not those of very long sequences, which are large. Graphs ask for new ones,
+    which they take apart."""
     kept = functools.lru_cache(maxsize=64)(make)
 
     @functools.wraps(make)
-    def plan(mode: str, code: str, runs: tuple[int, ...], *rest: Any) -> Any:
-        return (make if sum(runs[::2]) > LONG else kept)(mode, code, runs, *rest)
+    def plan(mode: str, code: str, runs: tuple[int, ...], *rest: Any, is_new: bool = False) -> Any:
+        return (make if is_new or sum(runs[::2]) > LONG else kept)(mode, code, runs, *rest)
 
     return plan
 
