@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 from .. import _C, op
 from ..devices import handlers
 from ..op import Library, Meta, Spec, find_op
-from ..op.convolve import PLANNED, overlap_steps, refuse_finish, suits_overlap, walk_steps, weight_steps
+from ..op.convolve import PLANNED, finished, overlap_steps, refuse_finish, suits_overlap, walk_steps, weight_steps
 from ..op.convolve_pixels import dense_array, leaves_gaps, plain_axes, spread_step
 from ..op.convolve_walk import Array, Walk, Weights, Window, array_of, forward_axes, mirrored_axes
+from ..op.convolve_windows import scattered_steps
 from ..op.extern import on_other_device
 from ..op.indexed import copy_steps
 from ..op.levels import behind
@@ -344,6 +345,11 @@ def conv_steps(
             return overlap_steps(
                 code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch
             )
+        products = scattered_steps(
+            code, source, sizes, result, tuple(shape[1:]), shape[0], channels, weights, window, bias, scratch, finished
+        )
+        if products is not None:
+            return products
         if bias is None and leaves_gaps(code, window, sizes, shape[0]):
             return gapped_steps(code, source, sizes, result, tuple(shape), window, weights, scratch)
         choices = mirrored_axes(sizes, spatial, window)

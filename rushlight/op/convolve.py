@@ -15,7 +15,7 @@ import contextlib
 import struct
 import threading
 from collections.abc import Iterator
-from itertools import pairwise, product as combinations
+from itertools import pairwise
 from math import ceil, prod
 from typing import Any
 
@@ -43,6 +43,7 @@ from .convolve_tiles import (
     weight_suits_tiles,
 )
 from .convolve_walk import WORK, Array, Axis, Walk, Weights, Window
+from .convolve_windows import tap_places, window_product_steps, window_weight_steps
 from .gemm import Matrix, tiled_steps
 from .gemm_spans import span_steps
 from .pack import compile_for, packer
@@ -201,16 +202,6 @@ class Placed(Record):
     places: tuple[int, ...]
     depth: int
     near: int
-
-
-def tap_places(weights: Weights, walk: Walk) -> list[int]:
-    """Where taps lie in a kernel, in the order of the walk."""
-    spatial = (0,) * (3 - len(weights.spatial)) + weights.spatial
-    places = combinations(*(range(a.taps) for a in walk.axes))
-    return [
-        sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True))
-        for which in places
-    ]
 
 
 def near_rows(rows: int) -> int:
@@ -416,7 +407,13 @@ def walk_steps(
         if step is not None:
             return [step], 0
     packed = _wanted.packed or _wanted.large
-    if suits_tiles(code, walk, packed) if form is None else form == "tiles" and fits_tiles(code, walk):
+    in_tiles = suits_tiles(code, walk, packed) if form is None else form == "tiles" and fits_tiles(code, walk)
+    if as_product and not packed:
+        results = window_product_steps(code, walk, weights, bias, scratch, offset, in_tiles)
+        if results is not None:
+            refuse_finish("a matrix product")
+            return results
+    if in_tiles:
         large = _wanted.large and large_pays(code, walk)
         return tile_steps(walk, weights, bias, scratch, offset, finished, LARGE if large else SMALL)
     empty = not walk.rows
@@ -496,6 +493,8 @@ def weight_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple[lis
         step = depthwise_weight_step(code, walk, result)
         if step is not None:
             return [step], 0
+    if (answer := window_weight_steps(code, walk, result, scratch)) is not None:
+        return answer
     if weight_suits_tiles(code, walk):
         return tile_weight_steps(walk, result, scratch)
     if skips_pixels(code, walk):
@@ -629,19 +628,12 @@ def overlap_steps(
     needed = 0
     matrix = Weights(weights.slot, 0, 1, weights.channel, (0,) * len(sizes))
 
-    def three(values: tuple[int, ...], fill: int) -> list[int]:
-        return [fill] * (3 - len(values)) + list(values)
-
     for first in range(0, images, count):
         some = min(count, images - first)
         rows = Array(source.slot, source.image, source.group, source.channel, source.spatial, first * source.image)
         walk = Walk(plain, rows, Array(scratch, each, 0, pixels, strides), some, 1, channels, outs[0] * taps)
         product, needed = walk_steps(code, walk, matrix, None, scratch, count * each, False)
-        params = [
-            outs[0], *three(sizes, 1), *three(outs[1:], 1), *three(window.kernel, 1), *three(window.stride, 1),
-            *three(window.padding, 0), *three(window.dilation, 1), result.image, result.channel,
-            *three(result.spatial, 0), int(bias is not None),
-        ]  # fmt: skip
+        params = overlap.params_of(sizes, outs, window, result, bias is not None)
         spots = [(scratch, 0), scratch if bias is None else bias, (result.slot, first * result.image * itemsize)]
         results += product if first == 0 else product[1:]   # the weights are packed once
         results.append((kernel_of(overlap.OVERLAP, code).address, spots, params, some * outs[0], 1, -1))

@@ -27,7 +27,8 @@ BLOCK = 144
 
 # Sizes that no other test uses: a plan is made once per geometry, and the tests watch it being made.
 CASES = (
-    *(Conv("tiles", n, c, s, c + 1) for n, c, s in ((2, 17, 69), (1, 63, 39), (2, 129, 23), (1, 255, 15), (1, 511, 9))),
+    *(Conv("tiles", n, c, s, c + 1) for n, c, s in ((2, 17, 69), (1, 63, 39), (2, 129, 23), (1, 255, 15))),
+    Conv("tiles", 1, 511, 11, 512),
     Conv("tiles", 1, 65, 38, 67, positive=True),
     Conv("tiles", 1, 257, 15, 131, positive=True),
     Conv("tiles", 1, 66, 37, 65, channels_last=True),
@@ -44,6 +45,10 @@ CASES = (
     Conv("panels", 2, 130, 15, 131, 3, 2, channels_last=True),
     Conv("panels", 3, 83, 101, 97, dims=1),
     Conv("panels", 2, 19, 13, 33, dims=3),
+    # few pixels, strides of transposed ones: matrix products where vectors are short
+    Conv("products", 1, 511, 7, 513),
+    Conv("products", 1, 515, 13, 513, 3, 2),
+    Conv("products", 2, 517, 13, 65, 3, 2, 1, transposed=True),
     *(
         Conv("depthwise", 2, c, s, c, k, stride, k // 2, groups=c)
         for c, s, k, stride in ((31, 113, 3, 1), (97, 57, 3, 2), (129, 14, 5, 1), (131, 7, 7, 1))
@@ -98,7 +103,8 @@ def tiles_wherever_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(str(case).split()))
 def test_error_stays_within_the_stated_bound(case: Conv, planned: set[str], tiles_wherever_they_fit: None) -> None:
     found = errors(case)
-    assert (case.algorithm in planned) if case.algorithm != "panels" else not planned - {"overlap"}
+    if case.algorithm != "products":       # wide vectors have tiles and panels for them
+        assert (case.algorithm in planned) if case.algorithm != "panels" else not planned - {"overlap"}
     for part, count, (mine, _) in zip(PARTS, terms(case), found, strict=True):
         assert mine.rms <= bound(count), f"{part}: {mine.rms / UNIT:.2f} units, {bound(count) / UNIT:.2f} allowed"
         assert mine.largest <= 16 * bound(count), f"{part}: largest error {mine.largest / UNIT:.1f} units"

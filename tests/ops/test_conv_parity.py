@@ -328,13 +328,59 @@ def test_weights_in_whole_panels_and_in_parts_of_one(
 def test_weight_gradients_in_blocks_of_pixels(
     images: int, channels: int, outs: int, spatial: tuple[int, int], stride: Any, dtype: Any
 ) -> None:
-    x = sample(images, channels, *spatial)
-    w = sample(outs, channels, 3, 3, seed=1).requires_grad_()
-    y = torch.nn.functional.conv2d(x, w, None, stride, 1)
-    g = sample(*y.shape, seed=2)
-    (expected,) = torch.autograd.grad(y, w, g)
-    ours_w = ours(w.detach().to(dtype)).requires_grad_()
-    result = rl.nn.functional.conv2d(ours(x.to(dtype)), ours_w, None, stride, 1)
-    (found,) = rl.autograd.grad(result, ours_w, ours(g.to(dtype)))
-    bound = 2e-6 if dtype is torch.float32 else 1e-14
-    assert (theirs(found).double() - expected).abs().max() <= bound * expected.pow(2).mean().sqrt() * 10
+    weight = sample(outs, channels, 3, 3, seed=1)
+    exact_gradients("conv2d", (sample(images, channels, *spatial), weight, None), (stride, 1), dtype)
+
+
+def exact_gradients(name: str, tensors: tuple, rest: tuple, dtype: Any) -> None:
+    """Our result and gradients in `dtype` against PyTorch's in double precision."""
+    given = [None if t is None else t.to(dtype).double().requires_grad_() for t in tensors]
+    result = getattr(torch.nn.functional, name)(*given, *rest)
+    g = sample(*result.shape, seed=2).to(dtype).double()
+    by = [t for t in given if t is not None]
+    mine = [None if t is None else ours(t.detach().to(dtype)).requires_grad_() for t in given]
+    own = getattr(rl.nn.functional, name)(*mine, *rest)
+    found = rl.autograd.grad(own, [t for t in mine if t is not None], ours(g.to(dtype)))
+    bound = 2e-5 if dtype is torch.float32 else 1e-13
+    for a, b in zip((own, *found), (result, *torch.autograd.grad(result, by, g)), strict=True):
+        error = (theirs(a.detach()).double() - b.detach()).abs().max()
+        assert error <= bound * b.detach().pow(2).mean().sqrt(), (tuple(b.shape), float(error))
+
+
+FEW_PIXELS = [
+    # more weights than pixels: windows are written as a matrix, and weights read where they lie
+    ("conv2d", (1, 96, 7, 7), (330, 96, 3, 3), (1, 1)),
+    ("conv2d", (2, 128, 9, 6), (257, 128, 3, 3), (2, 1)),
+    ("conv1d", (3, 150, 20), (400, 150, 5), (1, 2, 2)),
+    ("conv3d", (1, 64, 5, 4, 6), (160, 64, 3, 3, 3), (2, 1)),
+    # transposed ones with strides: products of all taps, added where windows overlap
+    ("conv_transpose2d", (2, 40, 13, 11), (40, 35, 3, 3), (2, 1, 1)),
+    ("conv_transpose2d", (9, 64, 20, 9), (64, 18, 2, 2), (2,)),
+    ("conv_transpose2d", (1, 33, 9, 30), (33, 66, 5, 4), ((3, 1), (2, 0), (2, 0), 1, (1, 2))),
+    ("conv_transpose1d", (2, 64, 100), (64, 31, 4), (3, 1, 2)),
+    ("conv_transpose3d", (1, 48, 5, 6, 7), (48, 25, 3, 2, 3), (2, 1)),
+    ("conv_transpose2d", (1, 256, 5, 5), (256, 130, 3, 3), (1, 1)),
+]
+
+
+@pytest.mark.parametrize("name, shape, weight, rest", FEW_PIXELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_that_are_read_where_they_lie(name: str, shape: tuple, weight: tuple, rest: tuple, dtype: Any) -> None:
+    outs = weight[1] if "transpose" in name else weight[0]
+    exact_gradients(name, (sample(*shape), sample(*weight, seed=1), sample(outs, seed=3)), rest, dtype)
+
+
+@pytest.mark.parametrize("name, shape, weight, rest", FEW_PIXELS[::3])
+def test_threads_do_not_change_them(name: str, shape: tuple, weight: tuple, rest: tuple) -> None:
+    tensors = [ours(sample(*size, dtype=torch.float32)) for size in (shape, weight)]
+    for t in tensors:
+        t.requires_grad_()
+    threads, results = rl.get_num_threads(), []
+    try:
+        for count in (1, 4):
+            rl.set_num_threads(count)
+            y = getattr(rl.nn.functional, name)(*tensors, None, *rest)
+            results.append([y, *rl.autograd.grad(y, tensors, y.detach())])
+    finally:
+        rl.set_num_threads(threads)
+    assert all(a.equal(b) for a, b in zip(*results, strict=True))

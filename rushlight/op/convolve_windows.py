@@ -1,0 +1,219 @@
+"""Convolutions as matrix products that read weights where they lie: of few pixels with many weights, and transposed.
+
+Enters: a (collapsed) walk whose weights outnumber its pixels by far, so that packing or transforming them would take as
+long as multiplying. Leaves: steps that write all windows as a matrix [window rows, pixels], and products with it. For
+transposed convolutions of few pixels, and with strides, products of all taps, and a step that adds them where windows
+overlap. Refuses nothing: the answer is None where another form pays (op/convolve.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from itertools import pairwise, product as combinations
+from math import prod
+
+from .. import _C
+from ..codegen.library import overlap
+from ..codegen.library.interface import tile_of
+from ..loops import expr
+from ..loops.nest import For, If, Nest, Store, operands, rows
+from .convolve_pixels import gathered_gradients
+from .convolve_walk import Array, Walk, Weights, Window
+from .gemm import Matrix, tiled_steps
+from .pack import compile_for
+
+FEW_PIXELS = 256         # pixels up to which packed weights are not used often enough
+FEWER_PIXELS = 96        # nor transformed ones, where windows are 3x3
+MANY_WEIGHTS = 1 << 18   # weights from which it matters
+PRODUCTS = 1 << 20       # bytes of single taps' products up to which images are taken together
+MOST_PRODUCTS = 1 << 24  # and from which the outputs of one are not
+SIDE = 16                # outputs at a time, or a multiple: whole tiles of products
+GRAIN = 1 << 14          # elements worth a chunk
+
+
+def outnumbers(code: str, groups: int, weights: int, pixels: int, few: int = FEW_PIXELS) -> bool:
+    """Whether there are so many weights for so few pixels, where vectors are short: with long ones, other forms read
+    weights where they lie."""
+    return tile_of(code).by_lane and groups == 1 and weights >= MANY_WEIGHTS and 1 < pixels <= few
+
+
+def tap_places(weights: Weights, walk: Walk) -> list[int]:
+    """Where taps lie in a kernel, in the order of the walk."""
+    spatial = (0,) * (3 - len(weights.spatial)) + weights.spatial
+    places = combinations(*(range(a.taps) for a in walk.axes))
+    return [
+        sum((a.tap_first + t * a.tap_every) * n for a, t, n in zip(walk.axes, which, spatial, strict=True))
+        for which in places
+    ]
+
+
+def is_dense(array: Array, counts: tuple[int, ...]) -> bool:
+    """Whether pixels of a plane are a run of memory."""
+    return all(
+        count == 1 or step == prod(counts[k + 1 :])
+        for k, (step, count) in enumerate(zip(array.spatial, counts, strict=True))
+    )
+
+
+def window_product_steps(
+    code: str, walk: Walk, weights: Weights, bias: int | None, scratch: int, offset: int, in_tiles: bool
+) -> tuple[list[tuple], int] | None:
+    """Steps of a walk whose outputs weigh runs of memory, and the elements they use from `offset` of slot `scratch`;
+    `in_tiles`: convolve_tiles.py would compute it."""
+    few = FEWER_PIXELS if in_tiles else FEW_PIXELS
+    if walk.taps == 1 or not outnumbers(code, walk.groups, walk.outs * walk.rows, walk.pixels, few):
+        return None
+    taps, counts, size = tap_places(weights, walk), tuple([a.count for a in walk.axes]), tile_of(code).size
+    is_run = weights.channel == len(taps) and all(later - tap == 1 for tap, later in pairwise(taps))
+    r, plane, used = walk.result, prod(counts), walk.pixels * walk.rows
+    if not is_run or not is_dense(r, counts) or any(a.every != 1 for a in walk.axes):
+        return None
+    left = Matrix((weights.slot, taps[0] * size), weights.out, 1)
+    right = Matrix((scratch, offset * size), plane, 1, walk.rows * plane)
+    product = tiled_steps(
+        code, _C.device("cpu"), left, right, Matrix(walk.place(size), r.channel, 1, r.image), walk.outs, plane,
+        walk.rows, (scratch, (offset + used) * size), walk.images, None if bias is None else Matrix(bias, 1, 0),
+    )  # fmt: skip
+    if product is None:
+        return None
+    windows = windows_step(code, walk, (scratch, offset * size), plane, walk.rows * plane)
+    return [windows, *product[0]], used + product[1]
+
+
+def window_weight_steps(
+    code: str, walk: Walk, result: int, scratch: int | tuple[int, int]
+) -> tuple[list[tuple], int] | None:
+    """Steps of the weight's gradient of such a walk, in slot `result`."""
+    if walk.taps == 1 or not outnumbers(code, walk.groups, walk.outs * walk.rows, walk.pixels):
+        return None
+    size, counts, copies, copied = tile_of(code).size, tuple([a.count for a in walk.axes]), [], 0
+    slot, start = scratch if isinstance(scratch, tuple) else (scratch, 0)
+    own = walk
+    if walk.images > 1 or not is_dense(walk.result, counts):
+        copy, own, copied = gathered_gradients(code, walk, scratch)
+        copies = [copy]
+    windows = (slot, start + copied * size)
+    used = walk.pixels * walk.rows
+    left = Matrix(own.result.slot, own.result.channel, 1)
+    product = tiled_steps(
+        code, _C.device("cpu"), left, Matrix(windows, 1, walk.pixels), Matrix(result, walk.rows, 1),
+        walk.outs, walk.rows, walk.pixels, (slot, windows[1] + used * size),
+    )  # fmt: skip
+    if product is None:
+        return None
+    plane = walk.pixels // walk.images
+    steps = [*copies, windows_step(code, walk, windows, walk.pixels, plane), *product[0]]
+    return steps, copied + used + product[1]
+
+
+def scattered_steps(
+    code: str, source: Array, sizes: tuple[int, ...], result: Array, shape: tuple[int, ...], images: int,
+    channels: int, weights: Weights, window: Window, bias: int | None, scratch: int, finished: Callable[..., tuple],
+) -> tuple[list[tuple], int] | None:  # fmt: skip
+    """Steps of a transposed convolution to `shape` (channels, spatial...): the products of every pixel with all weights
+    of its channels, [image, pixel, output, tap], then their sums. `finished`: as of `depthwise_step`."""
+    taps, plane, size = prod(window.kernel), prod(sizes), tile_of(code).size
+    columns = shape[0] * taps
+    dense = (weights.out, *weights.spatial) == tuple([prod(window.kernel[k:]) for k in range(len(sizes) + 1)])
+    few = outnumbers(code, window.groups, channels * columns, images * plane, FEWER_PIXELS)
+    strided = tile_of(code).by_lane and window.groups == 1 and max(window.stride) > 1
+    if taps == 1 or not dense or not (few or strided) or not is_dense(source, sizes):
+        return None
+    lanes, outs = tile_of(code).lanes, shape[0]
+    some = max(1, min(images, PRODUCTS // (plane * columns * size)))
+    some_outs = min(outs, -(-max(1, MOST_PRODUCTS // (plane * taps * size)) // SIDE) * SIDE)
+    # not a multiple of a large power of two, so that sums find the products of neighbouring pixels in a cache
+    pitch = tile_of(code).odd_lines(some_outs * taps)
+    each, room = plane * pitch, lanes * prod(shape[1:])
+    steps, used, more = [], some * each, some * -(-some_outs // lanes) * room
+    for image, out in combinations(range(0, images, some), range(0, outs, some_outs)):
+        count, high = min(some, images - image), min(some_outs, outs - out)
+        left = Matrix((source.slot, (source.offset + image * source.image) * size), 1, source.channel, source.image)
+        right = Matrix((weights.slot, out * taps * size), weights.channel, 1)
+        answer = tiled_steps(
+            code, _C.device("cpu"), left, right, Matrix((scratch, 0), pitch, 1, each), plane, high * taps, channels,
+            (scratch, used * size), count,
+        )  # fmt: skip
+        if answer is None:
+            return None
+        place = (result.slot, (result.offset + image * result.image + out * result.channel) * size)
+        spots = [(scratch, 0), scratch if bias is None else (bias, out * size), (scratch, used * size), place]
+        groups, grain = -(-high // lanes), max(1, GRAIN // (lanes * plane * taps))
+        params = overlap.params_of(sizes, (high, *shape[1:]), window, result, bias is not None)
+        params += [groups, each, pitch, room, out]
+        steps += [*answer[0], (*finished(overlap.GATHER, code, 0, spots), params, count * groups, grain, -1)]
+        more = max(more, answer[1])
+    return steps, used + more
+
+
+# --- windows as a matrix ----------------------------------------------------------------------------------------------
+
+AXES = ("depth", "high", "wide")
+PARAMS = (
+    "images", "in_image", "in_channel", "to_row", "to_image",
+    *[f"{what}_{axis}" for what in ("taps", "count", "size", "step", "base", "tap", "stride") for axis in AXES],
+)  # fmt: skip
+
+
+def windows_step(code: str, walk: Walk, target: tuple[int, int], row: int, image: int) -> tuple:
+    """A step that writes what every pixel sees, zeros outside of the source: window rows `row` elements apart, images
+    `image`."""
+    s = walk.source
+    params = [walk.images, s.image, s.channel, row, image]
+    for name in ("taps", "count", "size", "step", "base", "tap_step"):
+        params += [getattr(a, name) for a in walk.axes]
+    params += s.spatial
+    grain = max(1, GRAIN // walk.pixels)
+    place = (s.slot, s.offset * tile_of(code).size)
+    return (windows_kernel(code), [place, target], params, walk.rows, grain, -1)
+
+
+@functools.cache
+def windows_kernel(code: str) -> int:
+    return compile_for(_C.device("cpu"), windows_nest(code))
+
+
+def windows_nest(code: str) -> Nest:
+    """Window rows are the parallel range."""
+    p = {name: expr.var(name) for name in PARAMS}
+    item, image, z, y, x = (expr.var(name) for name in ("i", "image", "z", "y", "x"))
+    zero, one = expr.const(0, "i64"), expr.const(1, "i64")
+    nth_tap = expr.irem(item, p["taps_depth"] * p["taps_high"] * p["taps_wide"])
+    channel = expr.idiv(item, p["taps_depth"] * p["taps_high"] * p["taps_wide"])
+    taps = (
+        expr.idiv(nth_tap, p["taps_high"] * p["taps_wide"]),
+        expr.irem(expr.idiv(nth_tap, p["taps_wide"]), p["taps_high"]),
+        expr.irem(nth_tap, p["taps_wide"]),
+    )
+    first = {axis: p[f"base_{axis}"] + tap * p[f"tap_{axis}"] for axis, tap in zip(AXES, taps, strict=True)}
+
+    def pixels_below(place: expr.Value) -> expr.Value:
+        """Pixels of a line that see less than an element `place` behind what the first one sees."""
+        count = expr.idiv(expr.max_(place, zero) + p["step_wide"] - one, p["step_wide"])
+        return expr.min_(count, p["count_wide"])
+
+    low = pixels_below(zero - first["wide"])
+    high = expr.max_(low, pixels_below(p["size_wide"] - first["wide"]))
+    there = [at * p[f"step_{axis}"] + first[axis] for at, axis in ((z, "depth"), (y, "high"))]
+    inside = expr.ge(there[0], zero)
+    for condition in (expr.lt(there[0], p["size_depth"]), expr.ge(there[1], zero), expr.lt(there[1], p["size_high"])):
+        inside = expr.and_(inside, condition)
+    line = item * p["to_row"] + image * p["to_image"] + (z * p["count_high"] + y) * p["count_wide"]
+    source = image * p["in_image"] + channel * p["in_channel"]
+    source += there[0] * p["stride_depth"] + there[1] * p["stride_high"]
+    seen = expr.load(0, source + (x * p["step_wide"] + first["wide"]) * p["stride_wide"], code)
+
+    def fill(begin: expr.Value, end: expr.Value, value: expr.Value) -> For:
+        return For("x", begin, end, (Store(1, line + x, value),))
+
+    none = expr.const(0.0, code)
+    body = If(
+        inside,
+        (fill(zero, low, none), fill(low, high, seen), fill(high, p["count_wide"], none)),
+        (fill(zero, p["count_wide"], none),),
+    )
+    loops = For("z", zero, p["count_depth"], (For("y", zero, p["count_high"], (body,)),))
+    return Nest(
+        "conv_windows", operands([code], [code]), PARAMS, rows(For("image", zero, p["images"], (loops,)))
+    )
