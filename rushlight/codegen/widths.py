@@ -17,6 +17,7 @@ from .targets import Target
 COSTLY = 6  # operations per element past which a scalar rest of up to 15 elements hurts
 LONG = 120  # nodes in a body past which the time to compile it counts for more than the last tenth of speed
 CHAIN = 6  # nodes in a body from which on waiting for each other counts
+FOLDED_CHAIN = 12  # the same of a fold, whose vectors are more to add up behind it
 FEW = 4  # vectors of an iteration, of which loops may be made so that nothing is left over
 HEAVY = 30  # nodes in a body past which 16 registers hold only two vectors of each value
 
@@ -38,12 +39,13 @@ def choose_width(s: For | Reduce, nest: Nest, target: Target) -> tuple[int, int]
     spans = 4 if target.vector_bits <= 128 or isinstance(s, Reduce) else 2
     if len(nodes) > LONG or (target.registers <= 16 and len(nodes) > HEAVY):
         spans = 2
-    elif isinstance(s, For) and target.vector_bits <= 128 and CHAIN <= len(nodes) <= LONG // 2:
+    elif target.vector_bits <= 128 and (CHAIN if isinstance(s, For) else FOLDED_CHAIN) <= len(nodes) <= LONG // 2:
         # A processor looks ahead over few instructions (some 30 of a Neoverse N1 wait for operands): a chain leaves its
         # units idle unless neighbours in the text are independent. A divider is busy anyway.
         if not any(v.op in ("div", "sqrt") for v in nodes):
-            held = alive(_roots(s), nodes)
-            spans = next((n for n in (8, 6) if n * held <= target.registers), spans)
+            held = alive(_roots(s), nodes) + (len(s.accs) if isinstance(s, Reduce) else 0)
+            # vectors of a fold are merged two by two
+            spans = next((n for n in ((8, 6) if isinstance(s, For) else (8,)) if n * held <= target.registers), spans)
     wide_body = isinstance(s, For) and target.vector_bits > 128 and len(nodes) > HEAVY
     if wide_body and 2 * alive(_roots(s), nodes) > target.registers:
         spans = 1    # two vectors of each value would wait in memory (transforms of 8 numbers and more)
