@@ -72,14 +72,16 @@ def test_library_kernels_are_shown() -> None:
 EXACT = """
 import rushlight as rl
 import rushlight.codegen.library.interface as interface
-interface.vector_bits = lambda: BITS
+import rushlight.op.convolve as planner
+interface.vector_bits = planner.vector_bits = lambda: BITS
 F = rl.nn.functional
 for n, c, o, size, k, stride, padding, dilation, groups in (
     (2, 16, 24, 7, 3, 1, 1, 1, 1), (2, 16, 24, 9, 3, 2, 1, 1, 1), (1, 3, 8, 19, 7, 2, 3, 1, 1),
     (3, 5, 7, 11, 3, 1, 1, 1, 1), (1, 8, 16, 17, 1, 3, 0, 1, 1), (2, 8, 16, 10, 3, 1, 2, 2, 2),
     (2, 24, 16, 33, 1, 1, 0, 1, 1), (2, 5, 5, 7, 5, 1, 2, 1, 5), (2, 4, 4, 14, 5, 2, 2, 1, 4),
     (1, 3, 6, 9, 3, 1, 1, 1, 3), (2, 3, 3, 29, 3, 2, 1, 1, 3), (1, 2, 2, 70, 3, 3, 1, 1, 2),
-    (1, 2, 2, 40, 3, 1, 2, 2, 2),
+    (1, 2, 2, 40, 3, 1, 2, 2, 2), (1, 128, 16, 4, 3, 1, 1, 1, 1), (2, 230, 11, 4, 3, 1, 1, 1, 1),
+    (1, 1030, 20, 7, 1, 1, 0, 1, 1),
 ):
     x = rl.randint(-3, 4, (n, c, size, size))
     w = rl.randint(-3, 4, (o, c // groups, k, k))
@@ -102,6 +104,50 @@ def test_convolutions_are_exact_on_integers_for_every_width_of_vectors(bits: int
     # LLVM splits vectors that the processor does not have, so every form runs everywhere.
     done = subprocess.run(
         [sys.executable, "-c", EXACT.replace("BITS", str(bits))],
+        env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+PADDED = """
+import ctypes
+import numpy as np
+import rushlight.codegen.library.interface as interface
+interface.vector_bits = lambda: BITS
+from rushlight.codegen.library.interface import kernel_of, tile_of
+from rushlight.op.convolve_tiles import fullest_tile, tile_steps
+from rushlight.op.convolve_walk import Walk, Weights, Window, array_of, forward_axes
+
+def transformed(height, width, channels=4, outs=4):
+    window = Window((3, 3), (1, 1), (1, 1), (1, 1), 1)
+    axes = tuple(forward_axes((height, width), (height, width), window))
+    strides = (channels * height * width, height * width, width, 1)
+    walk = Walk(axes, array_of(0, strides, channels), array_of(1, strides, outs), 1, 1, channels, outs).collapsed()
+    given = lambda interface, code, shape, spots: (kernel_of(interface, code, shape).address, spots)
+    steps, size = tile_steps(walk, Weights(2, 0, 9 * channels, 9, (3, 1)), None, 3, 0, given)
+    address, _, params, items, *_ = steps[1]
+    tiles = -(-height // 2) * -(-width // 4)
+    tile = tile_of("f32", fullest_tile(outs, tiles))
+    panels = -(-tiles // tile.columns)
+    out = np.full((24, panels, channels, tile.columns), np.nan, "f4")
+    source = np.ones((channels, height, width), "f4")
+    pointers = (ctypes.c_int64 * 2)(source.ctypes.data, out.ctypes.data)
+    KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    KERNEL(address)(pointers, (ctypes.c_int64 * len(params))(*params), 0, items)
+    return out.transpose(0, 2, 1, 3).reshape(24, channels, -1), tiles
+
+transformed(16, 48)                        # leaves something behind on the stack
+out, tiles = transformed(2, 20)
+assert tiles < out.shape[2] and (out[:, :, :tiles] != 0).any() and (out[:, :, tiles:] == 0).all(), out[0, 0]
+"""
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+def test_tiles_past_the_last_are_zeros_where_others_would_be_slow(bits: int, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PADDED.replace("BITS", str(bits))],
         env={**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)},
         capture_output=True,
         text=True,
