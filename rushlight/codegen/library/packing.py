@@ -181,7 +181,7 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
         row = w.at(w["target"], w.mul(w.sub(w.add(w.mul(begin, w["taps"]), tap.i), w["first"]), stride), tile.element)
         base = w.at(w["input"], w.add(w.mul(begin, w["in_channel"]), w.load("i64", entry, 8)), tile.element)
         with w.when(w.compare("slt", begin, end)):
-            number = find_pieces(w, tile, pieces, entry, pair)
+            number = find_pieces(w, tile, pieces, entry, unit, pair)
             channels, apart = w.sub(end, begin), w.mul(w["taps"], stride)
             for condition, read in ((unit, read_neighbours), (pair, read_seconds), (other, read_far)):
                 with w.when(condition), w.loop(0, channels, carry=[row, base]) as c:
@@ -198,8 +198,11 @@ def masked_pack_text(tile: Tile, stride: int) -> str:
     return w.text()
 
 
-def find_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, pair: Reg) -> Reg:
-    """Write the vectors that a tap copies, in order of their places: source offset, place, mask; returns how many."""
+def find_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, unit: Reg, pair: Reg) -> Reg:
+    """Write the vectors that a tap copies, in order of their places: source offset, place, mask; returns how many.
+
+    Short runs share a vector where they are neighbours in memory, as those of one image are whose rows are as long as
+    the result's: a mask leaves out what a tap does not meet."""
     dz, dy, low, high = (w.load("i64", w.at(entry, n, "i64"), 8) for n in range(1, TAP))
     double = w.select(pair, 1, 0)
     most = w.select(pair, 2 * tile.lanes, tile.lanes)
@@ -220,9 +223,18 @@ def find_pieces(w: Writer, tile: Tile, pieces: Reg, entry: Reg, pair: Reg) -> Re
             past = w.max(w.sub(w.binary("shl", w.sub(right, v.i), double), double), first)
             first, past = (w.min(w.max(bound, 0), most) for bound in (first, past))
             mask = w.sub(w.binary("shl", 1, past), w.binary("shl", 1, first))
-            for k, value in enumerate((of, w.add(place, v.i), mask)):
-                w.store(value, w.at(piece, k, "i64"), 8)
-            v.next = [w.add(number, 1), w.add(of, w.mul(w["in_step"], tile.lanes))]
+            here, count = w.add(place, v.i), w.min(w.sub(length, v.i), tile.lanes)
+            before = w.at(pieces, w.mul(w.max(w.sub(number, 1), 0), PIECE), "i64")
+            old, there, bits = (w.load("i64", w.at(before, k, "i64"), 8) for k in range(PIECE))
+            apart = w.sub(here, there)
+            joins = w.both(unit, w.compare("sgt", number, 0))
+            joins = w.both(joins, w.compare("eq", w.sub(of, old), apart))
+            joins = w.both(joins, w.compare("sle", w.add(apart, count), tile.lanes))
+            both = w.binary("or", bits, w.binary("shl", mask, w.select(joins, apart, 0)))
+            target = w.select(joins, before, piece)
+            for k, (joined, own) in enumerate(((old, of), (there, here), (both, mask))):
+                w.store(w.select(joins, joined, own), w.at(target, k, "i64"), 8)
+            v.next = [w.select(joins, number, w.add(number, 1)), w.add(of, w.mul(w["in_step"], tile.lanes))]
         r.next = [v.carry[0]]
     return r.carry[0]
 
