@@ -245,7 +245,7 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, 
     sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)
     step = w.mul(w["b_step"], shape.size)
     for row in () if is_edge else tile_rows(w, shape, rows):      # the sums will be added there when k is through
-        for v in range(vectors):
+        for v in line_starts(shape, vectors):
             w.prefetch(w.at(row, v * shape.lanes, shape.element))
     unroll = UNROLL if rows * vectors > UNROLLED and (asks or not shape.by_lane) else 1
     whole = w.sub(w["depth"], unroll - 1)
@@ -275,6 +275,12 @@ def tile_text(shape: TileShape, rows: int, vectors: int, pitch: int, asks: int, 
     return w.text()
 
 
+def line_starts(shape: TileShape, vectors: int) -> list[int]:
+    """Vectors of a row of the result of which one is in every line of the cache that the row touches."""
+    per_line = max(1, LINE // (shape.lanes * shape.size))
+    return sorted({*range(0, vectors, per_line), vectors - 1})
+
+
 def keep_function(shape: TileShape, height: int, vectors: int) -> TileFunction:
     """The function of a `Multiply` that keeps what it reads."""
     return TileFunction("keep", shape, (height, vectors))
@@ -288,7 +294,7 @@ def keep_text(function: TileFunction, linkage: str) -> str:
     lanes, size, element = shape.lanes, shape.size, shape.element
     step, apart = w.mul(w["b_step"], size), w.mul(w["pitch"], size)
     for row in tile_rows(w, shape, rows):
-        for v in range(vectors):
+        for v in line_starts(shape, vectors):
             w.prefetch(w.at(row, v * lanes, element))
     last = (vectors * lanes - 1) * size
     soon = w.add(w.mul(apart, SOON_ROWS), (rows - 1) * size), w.add(w.mul(step, SOON_COLUMNS), last)
@@ -344,7 +350,7 @@ def row_tile_text(shape: TileShape, name: str, rows: int, vectors: int, is_edge:
     step, half = w.mul(w["b_step"], size), rows // 2
     places = [w.at(w["a"], w.mul(w["line"], r), element) for r in range(rows)]
     for row in () if is_edge else tile_rows(w, shape, rows):
-        for v in range(vectors):
+        for v in line_starts(shape, vectors):
             w.prefetch(w.at(row, v * lanes, element))
     sums = [Reg("zeroinitializer", shape.vector)] * (rows * vectors)
     first: Number = 0

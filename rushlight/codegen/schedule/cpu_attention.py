@@ -31,13 +31,15 @@ from ...loops.nest import (
     reduction,
     rows,
 )
+from ..targets import vector_bits
 from .cpu_product import SIZES, Blocking, Sizes, number
 
 KEYS = 256               # about as many keys meet a block of queries at a time: their scores stay in a near cache
 SPAN = 256               # elements of a head that are summed at a time
-STRIPS = 24              # strips of rows in a block of queries, at most
+STRIPS = 28              # strips of rows in a block of queries, at most
 GROUP = 4                # strips that meet the keys together
-DEPTH = 64               # keys whose values are multiplied at a time: they stay in the first-level cache
+DEPTHS = {128: 128}      # keys whose values are multiplied at a time, by bits of vectors: they stay in the first-level
+DEPTH = 64               # cache, and a tile is summed in as many steps as make up for writing it
 TILES = {**SIZES, 512: Sizes(14, 2)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 Join = Callable[[Value, Value], Value]
@@ -52,6 +54,7 @@ class Cut(Blocking):
         self.turn = 4 * self.lanes
         both = math.lcm(self.turn, self.width)
         self.keys = KEYS // both * both
+        self.depth = DEPTHS.get(bits or vector_bits(), DEPTH)
 
 
 SIZES = ("heads", "group", "length", "keys", "width", "value_width", "block", "blocks", "scale")
@@ -118,6 +121,22 @@ class Attention:
     def some_columns(self, t: Value) -> Value:
         """Columns of strip `t` of the scores that are wanted, up to whole vectors."""
         return min_(self.wide, self.whole(var("seen")) - t * self.wide)
+
+    def first_strip(self, t: Value, r0: Value) -> Value:
+        """The first strip of rows, of those from row `r0` of the block of queries on, that sees strip `t` of keys."""
+        if not self.causal:
+            return ZERO
+        return idiv(max_(ZERO, var("j0") + t * self.wide - var("i0") - r0), self.height)
+
+    def weighed(self, strip: str, r0: Value, columns: str, width: str, tile: Multiply) -> tuple[Statement, ...]:
+        """A strip of rows times what belongs to the keys from `k0` on: as many as it sees are `long`."""
+        left = var("seen") - var("k0")
+        tiles = self.columns(columns, var(width), tile)
+        if self.causal:
+            last = var("i0") + r0 + (var(strip) + ONE) * self.height - var("j0")
+            left = min_(var("seen"), last) - var("k0")
+        long = Local("long", min_(number(self.cut.depth), left))
+        return (long, If(gt(var("long"), ZERO), (tiles,))) if self.causal else (long, tiles)
 
     def columns(self, name: str, width: Value, make: Statement) -> For:
         return For(name, ZERO, idiv(width + number(self.cut.width - 1), self.wide), (make,))
@@ -219,9 +238,9 @@ class _Forward(Attention):
         visible = min_(var("some"), var("i0") + var("r0") + var("tall") - var("j0")) if self.causal else var("some")
         pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch),
                     var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
-        weigh = For("u", ZERO, idiv(var("seen") + number(DEPTH - 1), number(DEPTH)), (
-            Local("k0", var("u") * number(DEPTH)),
-            For("v", ZERO, var("row_strips"), (self.columns("c", var("value_width"), self.weigh()),)),
+        weigh = For("u", ZERO, idiv(var("seen") + number(cut.depth - 1), number(cut.depth)), (
+            Local("k0", var("u") * number(cut.depth)),
+            For("v", ZERO, var("row_strips"), self.weighed("v", var("r0"), "c", "value_width", self.weigh())),
         ))  # fmt: skip
         work = (For("slice", ZERO, var("slices"), self.scores_of_slice()), *self.softmax(), pack, weigh)
         return (
@@ -252,7 +271,9 @@ class _Forward(Attention):
                 Pack(1, self.at("key", "own", var("j0")) + start, var("key.r"), ONE, self.packed_keys, ZERO,
                      var("deep") * self.wide, var("some"), var("deep"), self.strips(var("some")), self.cut.width),
             )),
-            For("t", ZERO, self.strips(var("seen")), (For("s", ZERO, var("row_strips"), (tile,)),)),
+            For("t", ZERO, self.strips(var("seen")), (
+                For("s", self.first_strip(var("t"), var("r0")), var("row_strips"), (tile,)),
+            )),
         )  # fmt: skip
 
     def is_first(self) -> Value:
@@ -329,7 +350,7 @@ class _Forward(Attention):
             2, self.at("value", "own", var("j0") + var("k0")) + first, var("value.r"),
             self.out, self.at("out", "h", var("i0") + var("r0") + r) + first, var("out.r"),
             min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first),
-            min_(number(DEPTH), var("seen") - var("k0")), gt(var("j0") + var("k0"), ZERO),
+            var("long"), gt(var("j0") + var("k0"), ZERO),
             self.cut.height, self.cut.vectors,
         )  # fmt: skip
 

@@ -15,7 +15,7 @@ import math
 from ...loops import expr
 from ...loops.expr import Value, cast, const, gt, idiv, irem, load, max_, min_, ne, var
 from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
-from .cpu_attention import DEPTH, GROUP, ONE, SPAN, ZERO, Attention, fold, strides
+from .cpu_attention import GROUP, ONE, SPAN, ZERO, Attention, fold, strides
 from .cpu_product import number
 
 SIZES = ("heads", "group", "length", "keys", "width", "value_width", "scale")
@@ -133,7 +133,9 @@ class _Backward(Attention):
             If(gt(var(f"{width}.n"), ONE), (self.pack_keys(key, key_operand, packed_keys, start, deep),)),
             Pack(operand, self.at(name, "h", var("i0")) + start, var(f"{name}.r"), ONE, packed, ZERO, apart,
                  var("tall"), deep, var("row_strips"), self.cut.height),
-            For(t.attr, ZERO, self.strips(var("seen")), (For(s.attr, ZERO, var("row_strips"), (tile,)),)),
+            For(t.attr, ZERO, self.strips(var("seen")), (
+                For(s.attr, self.first_strip(t, ZERO), var("row_strips"), (tile,)),
+            )),
         ))  # fmt: skip
 
     def weights(self) -> tuple[Statement, ...]:
@@ -164,17 +166,18 @@ class _Backward(Attention):
         )  # fmt: skip
 
     def down(self, prefix: str, a: int, name: str, operand: int, gradient: str, target: int, width: str) -> For:
-        """Sums over the block's queries, added to rows of keys."""
-        s, c = var(f"{prefix}.s"), var(f"{prefix}.c")
+        """Sums over the block's queries, those before the keys left out, added to rows of keys."""
+        s, c, skipped = var(f"{prefix}.s"), var(f"{prefix}.c"), var("skipped")
         first, column = s * self.height, c * self.wide
         tile = Multiply(
-            a, first, operand, self.at(name, "h", var("i0")) + column, var(f"{name}.r"),
+            a, first + skipped * self.row, operand, self.at(name, "h", var("i0") + skipped) + column, var(f"{name}.r"),
             target, self.at(gradient, "own", var("j0") + first) + column, var(f"{gradient}.r"),
-            min_(self.height, var("seen") - first), min_(self.wide, var(width) - column), var("tall"),
+            min_(self.height, var("seen") - first), min_(self.wide, var(width) - column), var("tall") - skipped,
             const(True, "b1"), self.cut.height, self.cut.vectors, self.row,
         )  # fmt: skip
         strips = idiv(var("seen") + self.height - ONE, self.height)
-        return For(s.attr, ZERO, strips, (self.columns(c.attr, var(width), tile),))
+        before = Local("skipped", max_(ZERO, var("j0") + first - var("i0")) if self.causal else ZERO)
+        return For(s.attr, ZERO, strips, (before, self.columns(c.attr, var(width), tile)))
 
     def along(self) -> tuple[Statement, ...]:
         """Sums over the block's keys, added to rows of queries."""
@@ -186,13 +189,13 @@ class _Backward(Attention):
             2, self.at("key", "own", var("j0") + k0) + column, var("key.r"),
             self.d_query, self.at("d_query", "h", var("i0") + first) + column, var("d_query.r"),
             min_(self.height, var("tall") - first), min_(self.wide, var("width") - column),
-            min_(number(DEPTH), var("seen") - k0), gt(var("j0") + k0, ZERO), cut.height, cut.vectors, self.packed_pitch,
+            var("long"), gt(var("j0") + k0, ZERO), cut.height, cut.vectors, self.packed_pitch,
         )  # fmt: skip
         pack = Pack(self.slopes, ZERO, self.row, ONE, self.packed, ZERO, number(cut.keys * cut.pitch),
                     var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
-        return pack, For("a.k", ZERO, idiv(var("seen") + number(DEPTH - 1), number(DEPTH)), (
-            Local("k0", var("a.k") * number(DEPTH)),
-            For(s.attr, ZERO, var("row_strips"), (self.columns(c.attr, var("width"), tile),)),
+        return pack, For("a.k", ZERO, idiv(var("seen") + number(cut.depth - 1), number(cut.depth)), (
+            Local("k0", var("a.k") * number(cut.depth)),
+            For(s.attr, ZERO, var("row_strips"), self.weighed(s.attr, ZERO, c.attr, "width", tile)),
         ))  # fmt: skip
 
 
