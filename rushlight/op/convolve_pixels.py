@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from math import prod
 
-from .. import _C
-from ..codegen.library.interface import tile_of
-from ..loops import expr
-from ..loops.nest import For, If, Nest, Store, operands, rows
+from ..codegen.library import pixels
+from ..codegen.library.interface import Interface, kernel_of, tile_of
 from .convolve_walk import Array, Axis, Walk, Window
-from .pack import compile_for
 
 GRAIN = 1 << 14          # elements worth a chunk
 DENSE = 32               # pixels and images together from which a product gains more than copying costs
-
-_kernels: dict[tuple[str, str], int] = {}
 
 
 def skips_pixels(code: str, walk: Walk) -> bool:
@@ -66,7 +61,8 @@ def gathered(code: str, walk: Walk, scratch: int, offset: int) -> tuple[tuple, W
     s, size = walk.source, tile_of(code).size
     steps = [a.step * n for a, n in zip(walk.axes, s.spatial, strict=True)]
     params = [walk.channels, s.image, s.channel, *counts, *steps]
-    step = plane_step("gather_pixels", code, (s.slot, s.offset * size), (scratch, offset * size), params, walk.images)
+    spots = (s.slot, s.offset * size), (scratch, offset * size)
+    step = plane_step(pixels.GATHER_PIXELS, code, *spots, params, walk.images)
     result = Walk(plain_axes(counts), source, walk.result, walk.images, 1, walk.channels, walk.outs).collapsed()
     return step, result, walk.images * walk.channels * prod(counts)
 
@@ -78,7 +74,7 @@ def gathered_gradients(code: str, walk: Walk, scratch: int | tuple[int, int]) ->
     plane, slot = prod(counts), scratch if isinstance(scratch, tuple) else (scratch, 0)
     steps = [a.every * n for a, n in zip(walk.axes, r.spatial, strict=True)]
     params = [walk.images, r.channel, r.image, *counts, *steps]
-    step = plane_step("gather_pixels", code, walk.place(size), slot, params, walk.outs)
+    step = plane_step(pixels.GATHER_PIXELS, code, walk.place(size), slot, params, walk.outs)
     dense = dense_array(slot, walk.outs, counts)
     result = Array(slot, plane, walk.outs * walk.images * plane, walk.images * plane, dense.spatial)
     axes = tuple([Axis(a.size, a.count, a.step, a.base, a.taps, a.tap_step) for a in walk.axes])
@@ -97,60 +93,9 @@ def spread_step(
     sizes, steps = (1,) * missing + shape[1:], (0,) * missing + result.spatial
     params = [shape[0], result.image, result.channel, *counts, *steps, *every, *sizes]
     target = (result.slot, result.offset * size)
-    return plane_step("spread_pixels", code, source, target, params, images)
+    return plane_step(pixels.SPREAD_PIXELS, code, source, target, params, images)
 
 
-def plane_step(kind: str, code: str, source: tuple, target: tuple, params: list, images: int) -> tuple:
-    kernel = _kernels.get((kind, code))
-    if kernel is None:
-        nest = {"gather_pixels": gather_nest, "spread_pixels": spread_nest}[kind](code)
-        kernel = _kernels[kind, code] = compile_for(_C.device("cpu"), nest)
+def plane_step(interface: Interface, code: str, source: tuple, target: tuple, params: list, images: int) -> tuple:
+    kernel = kernel_of(interface, code).address
     return (kernel, [source, target], params, images * params[0], max(1, GRAIN // prod(params[3:6])), -1)
-
-
-PLANE = ("channels", "image", "channel", "depth", "high", "wide", "step_d", "step_h", "step_w")
-
-
-def number(n: int) -> expr.Value:
-    return expr.const(n, "i64")
-
-
-def gather_nest(code: str) -> Nest:
-    """Planes of images are the parallel range; those of the target are dense."""
-    p = {name: expr.var(name) for name in PLANE}
-    item, z, y, x = (expr.var(name) for name in ("i", "z", "y", "x"))
-    start = expr.idiv(item, p["channels"]) * p["image"] + expr.irem(item, p["channels"]) * p["channel"]
-    line = start + z * p["step_d"] + y * p["step_h"]
-    target = ((item * p["depth"] + z) * p["high"] + y) * p["wide"] + x
-
-    def along(step: expr.Value) -> For:
-        store = Store(1, target, expr.load(0, line + x * step, code))
-        return For("x", number(0), p["wide"], (store,), vector=True)
-
-    two = number(2)     # known, so that pairs are taken apart in registers
-    body = If(expr.eq(p["step_w"], two), (along(two),), (along(p["step_w"]),))
-    loops = For("z", number(0), p["depth"], (For("y", number(0), p["high"], (body,)),))
-    return Nest("gather_pixels", operands([code], [code]), PLANE, rows(loops))
-
-
-def spread_nest(code: str) -> Nest:
-    """The same the other way; lines of the result are zeros first."""
-    more = ("every_d", "every_h", "every_w", "size_d", "size_h", "size_w")
-    p = {name: expr.var(name) for name in (*PLANE, *more)}
-    item, z, y, x = (expr.var(name) for name in ("i", "z", "y", "x"))
-    start = expr.idiv(item, p["channels"]) * p["image"] + expr.irem(item, p["channels"]) * p["channel"]
-    line = start + z * p["step_d"] + y * p["step_h"]
-    zero = Store(1, line + x * p["step_w"], expr.const(0.0, code))
-    near = [expr.idiv(v, p[name]) for v, name in ((z, "every_d"), (y, "every_h"))]
-    source = ((item * p["depth"] + near[0]) * p["high"] + near[1]) * p["wide"] + x
-    value = Store(1, line + x * p["every_w"] * p["step_w"], expr.load(0, source, code))
-    met = expr.and_(
-        expr.and_(expr.eq(near[0] * p["every_d"], z), expr.eq(near[1] * p["every_h"], y)),
-        expr.and_(expr.lt(near[0], p["depth"]), expr.lt(near[1], p["high"])),
-    )
-    body = (
-        For("x", number(0), p["size_w"], (zero,), vector=True),
-        If(met, (For("x", number(0), p["wide"], (value,), vector=True),)),
-    )
-    loops = For("z", number(0), p["size_d"], (For("y", number(0), p["size_h"], body),))
-    return Nest("spread_pixels", operands([code], [code]), tuple(p), rows(loops))
