@@ -90,7 +90,9 @@ class Attention:
         self.cut, self.code, self.causal, self.mask = Cut(code, bits), code, causal, mask
         self.height, self.wide = number(self.cut.height), number(self.cut.width)
         self.keys = number(self.cut.keys)
-        self.row = self.keys                         # elements between rows of scores
+        # Elements between rows of scores. They are read down the rows, which must not share the sets of a cache.
+        self.pitch = self.cut.keys + self.cut.lanes
+        self.row = number(self.pitch)
 
     def named(self, *parts: str) -> str:
         """The nest's name: what it is, and for which scores."""
@@ -190,15 +192,15 @@ class _Forward(Attention):
         self.log = self.out + 1
         self.scores, self.tops, self.sums, self.newer, self.factors = range(self.log + 1, self.log + 6)
         self.queries, self.packed_keys, self.powers = range(self.log + 6, self.log + 9)
-        # States of a group of strips lie in whole turns: what loops over them make beyond its rows, nobody looks at.
-        self.state_pitch = -(-GROUP * self.cut.height // self.cut.turn) * self.cut.turn
+        # States of a group of strips lie in whole vectors: what is made of them beyond its rows, nobody looks at.
+        self.state_pitch = -(-GROUP * self.cut.height // self.cut.lanes) * self.cut.lanes
 
     def stack(self) -> list[int]:
         """Elements of the kernel's own memory."""
         cut = self.cut
         packed = [STRIPS * SPAN * cut.pitch, SPAN * cut.keys, GROUP * cut.keys * cut.pitch]
         states = STRIPS // GROUP * self.state_pitch
-        return [GROUP * cut.height * cut.keys, *[states] * 2, *[self.state_pitch] * 2, *packed]
+        return [GROUP * cut.height * self.pitch, *[states] * 2, *[self.state_pitch] * 2, *packed]
 
     def nest(self) -> Nest:
         cut, code = self.cut, self.code
@@ -234,7 +236,7 @@ class _Forward(Attention):
 
     def group(self) -> tuple[Statement, ...]:
         """Some strips of query rows meet the block of keys."""
-        cut, turn = self.cut, number(self.cut.turn)
+        cut = self.cut
         visible = min_(var("some"), var("i0") + var("r0") + var("tall") - var("j0")) if self.causal else var("some")
         pack = Pack(self.scores, ZERO, self.row, ONE, self.powers, ZERO, number(cut.keys * cut.pitch),
                     var("tall"), self.whole(var("seen")), var("row_strips"), cut.height)  # fmt: skip
@@ -249,7 +251,6 @@ class _Forward(Attention):
             Local("row_strips", idiv(var("tall") + number(cut.height - 1), self.height)),
             Local("seen", visible),
             self.turns(),
-            Local("tall_turns", idiv(var("tall") + turn - ONE, turn)),
             Local("state", var("g") * number(self.state_pitch)),
             *((If(gt(var("seen"), ZERO), work),) if self.causal else work),
         )
@@ -259,7 +260,7 @@ class _Forward(Attention):
         apart = number(SPAN * self.cut.pitch)
         packed = var("g") * number(GROUP) * apart
         tall = min_(self.height, var("tall") - var("s") * self.height)
-        place = var("s") * number(self.cut.height * self.cut.keys)
+        place = var("s") * self.height * self.row
         tile = self.score_tile(self.queries, packed + var("s") * apart, self.packed_keys, self.scores, place, tall)
         return (
             Local("deep", min_(number(SPAN), var("width") - start)),
@@ -303,7 +304,7 @@ class _Forward(Attention):
     def new_states(self) -> If:
         """What the maxima mean for sums of earlier blocks: these shrink. Rows that saw nothing yet count from 0."""
         code, low, zero = self.code, const(-math.inf, self.code), const(0, self.code)
-        w, n, stop = var("w"), var("n"), var("tall_turns") * number(self.cut.turn)
+        w, n = var("vector") + var("w"), var("vector") + var("n")
         state = var("state") + w
         newest, safe, shrink, start = (var(name, code) for name in ("newest", "safe", "shrink", "start"))
         rose = (
@@ -321,8 +322,16 @@ class _Forward(Attention):
             Store(self.sums, var("state") + n, zero),
             Store(self.newer, n, expr.select(eq(start, low), zero, start)),
         )
-        late = (For("w", ZERO, stop, rose, vector=True),)
-        return If(gt(var("j"), ZERO), late, (For("n", ZERO, stop, begun, vector=True),))
+        return If(gt(var("j"), ZERO), (self.by_vectors("w", rose),), (self.by_vectors("n", begun),))
+
+    def by_vectors(self, name: str, body: tuple[Statement, ...]) -> For:
+        """What is done for each row of a group, from `vector` on: a vector of them at a time, for more at once would be
+        more code that seldom runs."""
+        lanes = number(self.cut.lanes)
+        return For(f"{name}.v", ZERO, idiv(var("tall") + lanes - ONE, lanes), (
+            Local("vector", var(f"{name}.v") * lanes),
+            For(name, ZERO, lanes, body, vector=True),
+        ))  # fmt: skip
 
     def powers_of_rows(self) -> For:
         """Scores to powers, which are summed; the result so far shrinks as the sums did."""
@@ -356,8 +365,8 @@ class _Forward(Attention):
 
     def finish(self) -> tuple[Statement, ...]:
         """Rows divided by their sums; one that saw nothing stays 0."""
-        code, f, d, height = self.code, var("f"), var("d"), number(self.group_rows)
-        state, row, turn = var("state") + f, var("i0") + var("r0") + d, number(self.cut.turn)
+        code, f, d, height = self.code, var("vector") + var("f"), var("d"), number(self.group_rows)
+        state, row = var("state") + f, var("i0") + var("r0") + d
         total = load(self.sums, state, code)
         nothing = eq(total, const(0, code))
         log = expr.select(nothing, const(0, code), load(self.tops, state, code) + expr.call("log", total))
@@ -368,10 +377,10 @@ class _Forward(Attention):
             Local("r0", var("g") * height),
             Local("tall", min_(height, var("high") - var("r0"))),
             Local("state", var("g") * number(self.state_pitch)),
-            For("f", ZERO, idiv(var("tall") + turn - ONE, turn) * turn, (
+            self.by_vectors("f", (
                 Store(self.newer, f, log),
                 Store(self.factors, f, expr.select(nothing, const(0, code), const(1, code) / total)),
-            ), vector=True),
+            )),
             For("d", ZERO, var("tall"), (
                 Store(self.log, place, load(self.newer, d, code)),
                 For("e.o", ZERO, var("value_width"), (scaled,), vector=True),
@@ -402,7 +411,6 @@ class _Rows(_Forward):
             Local("tall", ONE),
             Local("seen", var("some")),
             self.turns(),
-            Local("tall_turns", ONE),
             Local("state", ZERO),
             For("k", ZERO, var("seen"), (dot, Store(self.scores, k, var("dot", code)))),
             *self.softmax(),

@@ -41,9 +41,6 @@ class _Backward(Attention):
         own = self.d_query + 3                           # the kernel's own memory
         self.scores, self.slopes, self.queries, self.gradients = range(own, own + 4)
         self.packed_keys, self.packed_values, self.packed = range(own + 4, own + 7)
-        # Elements between rows of scores. Products read them down the rows, which must not share the sets of a cache.
-        self.pitch = self.cut.keys + self.cut.lanes
-        self.row = number(self.pitch)
         self.block = number(GROUP * self.cut.height)
         self.packed_pitch = number(self.cut.pitch)       # said, so that all products are calls of the same tiles
 
