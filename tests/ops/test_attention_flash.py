@@ -40,6 +40,22 @@ def attend(**kwargs):
     return lambda m, q, k, v, *mask: m.nn.functional.scaled_dot_product_attention(q, k, v, *mask, **kwargs)
 
 
+@pytest.mark.parametrize("scale", [-0.4, 0.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_scales_that_turn_scores_round_or_make_them_equal(causal, scale):
+    def call(m, q, k, v):
+        if m is rl:
+            return m.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+        scores = q @ k.transpose(-2, -1) * scale       # PyTorch's own causal form gives NaN
+        hidden = torch.ones(scores.shape[-2:]).tril() == 0
+        return (scores.masked_fill(hidden, -math.inf) if causal else scores).softmax(-1) @ v
+
+    for dtype, rtol in ((torch.float64, 1e-10), (torch.float32, 2e-5)):
+        tensors = inputs(1, 2, 33, 45, 8, dtype=dtype)
+        agree(call, *tensors, rtol=rtol)
+        gradients_agree(call, *tensors, second=False, rtol=rtol)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_sizes_around_blocks(sizes, causal):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 
 from ...loops import expr
-from ...loops.expr import Value, bitcast, cast, const, eq, gt, idiv, irem, load, max_, min_, ne, or_, var
+from ...loops.expr import Value, bitcast, cast, const, eq, gt, idiv, irem, load, lt, max_, min_, ne, or_, var
 from ...loops.nest import (
     For,
     If,
@@ -40,6 +40,7 @@ STRIPS = 28              # strips of rows in a block of queries, at most
 GROUP = 4                # strips that meet the keys together
 DEPTHS = {128: 128}      # keys whose values are multiplied at a time, by bits of vectors: they stay in the first-level
 DEPTH = 64               # cache, and a tile is summed in as many steps as make up for writing it
+NEAR_ZERO = {"f32": 1e-30, "f64": 1e-200}     # what scores are multiplied by instead of 0
 TILES = {**SIZES, 512: Sizes(14, 2)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 Join = Callable[[Value, Value], Value]
@@ -106,9 +107,17 @@ class Attention:
     def strips(self, count: Value) -> Value:
         return idiv(count + number(self.cut.width - 1), self.wide)
 
-    def factor(self) -> Local:
-        """The scale travels as the bits of a double."""
-        return Local("factor", cast(bitcast(var("scale"), "f64"), self.code))
+    def factor(self) -> tuple[Local, ...]:
+        """The scale, which travels as the bits of a double; what scores are multiplied by, a number that makes them as
+        good as 0 instead of 0; and the score that hides, -inf once it is multiplied, as none with a mask is."""
+        code = self.code
+        scale, low = var("slope.factor", code), const(-math.inf, code)
+        hides = low if self.mask else expr.select(lt(scale, const(0, code)), const(math.inf, code), low)
+        return (
+            Local("slope.factor", cast(bitcast(var("scale"), "f64"), code)),
+            Local("factor", expr.select(eq(scale, const(0, code)), const(NEAR_ZERO[code], code), scale)),
+            Local("hides", hides),
+        )
 
     def score_tile(self, a: int, a_at: Value, b: int, c: int, c_at: Value, high: Value) -> Multiply:
         """Rows packed in `a` times strip t of the lines packed in `b`.
@@ -161,8 +170,10 @@ class Attention:
         """Columns of the block up to a whole turn: loops over so many leave no rest, which would be code of its own."""
         return var("turns") * number(self.cut.turn)
 
-    def hidden(self, place: Value, *values: Value) -> For:
-        """Columns that a row does not see, or that do not exist, become -inf: loops may run over whole vectors."""
+    def hidden(self, place: Value, *others: Value) -> For:
+        """Columns that a row does not see, or that do not exist, become -inf: loops may run over whole vectors.
+        `others` are what memory after the scores gets there."""
+        values = (var("hides", self.code), *others)
         stores = [Store(self.scores + k, place + var("z"), value) for k, value in enumerate(values)]
         return For("z", var("limit"), self.padded, tuple(stores), vector=True)
 
@@ -216,7 +227,7 @@ class _Forward(Attention):
             Local("high", min_(var("block"), var("length") - var("i0"))),
             Local("slices", max_(ONE, idiv(var("width") + number(SPAN - 1), number(SPAN)))),
             Local("reach", seen),
-            self.factor(),
+            *self.factor(),
             For("j", ZERO, idiv(var("reach") + number(cut.keys - 1), self.keys), (
                 Local("j0", var("j") * self.keys),
                 Local("some", min_(self.keys, var("reach") - var("j0"))),
@@ -293,7 +304,7 @@ class _Forward(Attention):
         row, place = var("i0") + var("r0") + var("m"), var("m") * self.row
         value = self.score(place, row, var("top.j"), 3)
         # A mask has no more columns than there are keys: where there is one, those are seen first.
-        hide = self.hidden(place, low)
+        hide = self.hidden(place)
         if self.mask is None:
             top = [hide, fold("top", self.padded, low, value, [], max_)]
         else:

@@ -10,8 +10,6 @@ What products read where it lies has rows of whole vectors (callers copy others)
 
 from __future__ import annotations
 
-import math
-
 from ...loops import expr
 from ...loops.expr import Value, cast, const, gt, idiv, irem, load, max_, min_, ne, var
 from ...loops.nest import For, If, Local, Multiply, Nest, Operand, Pack, Statement, Store, operands, rows
@@ -53,7 +51,7 @@ class _Backward(Attention):
             Local("b", idiv(var("i"), var("heads"))),
             self.slices("width"),
             self.slices("value_width"),
-            self.factor(),
+            *self.factor(),
             For("j", ZERO, idiv(var("keys") + number(cut.keys - 1), self.keys), (
                 Local("j0", var("j") * self.keys),
                 Local("some", min_(self.keys, var("keys") - var("j0"))),
@@ -138,9 +136,9 @@ class _Backward(Attention):
     def weights(self) -> tuple[Statement, ...]:
         """A row of scores to weights, of slopes to gradients of scores."""
         code, place, row = self.code, var("r") * self.row, var("i0") + var("r")
-        low, zero, j = const(-math.inf, code), const(0, code), var("w.j")
+        j = var("w.j")
         number_of_row = (var("b") * var("heads") * var("group") + var("h")) * var("length") + row
-        hide = self.hidden(place, low, zero)
+        hide = self.hidden(place, const(0, code))
         if self.mask is None:
             before: tuple[Statement, ...] = (hide,)
             power = expr.fma(load(self.scores, place + j, code), var("factor", code), -var("log", code))
@@ -149,7 +147,7 @@ class _Backward(Attention):
             masked = For("m.j", ZERO, var("limit"), (Store(self.scores, place + var("m.j"), value),), vector=True)
             before = (masked, hide)
             power = load(self.scores, place + j, code) - var("log", code)
-        slope = (load(self.slopes, place + j, code) - var("inner", code)) * var("factor", code)
+        slope = (load(self.slopes, place + j, code) - var("inner", code)) * var("slope.factor", code)
         return (
             self.visible(row),
             Local("log", load(4, number_of_row, code)),
