@@ -13,7 +13,7 @@ region that may not run at all, and not past stores to the same operand.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..loops.expr import BUILD, Value, arg, const, is_const, load, node, rewrite, walk
 from ..loops.nest import (
@@ -741,13 +741,28 @@ def expand_calls(nest: Nest, target: Target) -> Nest:
     if not any(item.op == "call" or (item.op == "div" and target.is_gpu) or is_ramp(item) for item in walk(values)):
         return nest
     stored = stored_operands((nest.loop,), cells=False)
-    rule = _native if target.has_maximum else rule_for(nest, stored) if target.is_gpu else None
+    rule = rule_for(nest, stored) if target.is_gpu else cpu_rule(nest, stored, target)
     changed = values if rule is None else rewrite(values, rule)
     if any(item.op == "call" for item in walk(changed)):
         from ..loops.math import lower  # its tables take milliseconds to load, and plain arithmetic needs none of them
 
         changed = lower(changed)
     return map_values(nest, dict(zip(values, changed, strict=True)))
+
+
+def cpu_rule(nest: Nest, stored: set[int], target: Target) -> Callable[[Value], Value | None] | None:
+    """What makes other expressions of functions in a kernel that stores to the operands `stored`: instructions that the
+    target has for them, and shorter forms where all results are rounded to bfloat16."""
+    own = _native if target.has_maximum else None
+    if not stored or any(nest.operands[k].code != "bf16" for k in stored):
+        return own
+    from ..loops.math_normal import short_form  # few kernels store nothing else
+
+    def rule(value: Value) -> Value | None:
+        short = short_form(value)
+        return own(value) if short is None and own is not None else short
+
+    return rule
 
 
 # Functions that are one instruction on targets with `has_maximum`: the larger or smaller, NaN if either is NaN.

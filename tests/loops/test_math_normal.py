@@ -37,3 +37,19 @@ def test_far_out_and_not_a_number():
     np.testing.assert_allclose(got[:4], [np.inf, 1e30, 0, 0], atol=1e-15)
     assert np.isnan(got[4])
     np.testing.assert_allclose(run("gelu_slope", "f32", [x])[:4], [1, 1, 0, 0.5], atol=1e-15)
+
+
+def test_short_forms_round_to_bfloat16_as_exact_values_do():
+    """Every bfloat16 from -4 to 9: within a unit in the last place, and mostly the nearest."""
+    import rushlight as rl
+
+    every = rl.arange(1 << 16, dtype=rl.int32).to(rl.int16).view(rl.bfloat16)
+    x = every[(every > -4) & (every < 9) & (every.abs() > 1e-30)].requires_grad_()
+    pairs = [[float(v) for v in exact(at)] for at in x.tolist()]
+    y = rl.nn.functional.gelu(x)
+    (slope,) = rl.autograd.grad(y, x, rl.ones_like(y))
+    for got, want, near in zip((y, slope), zip(*pairs, strict=True), (0.999, 0.999), strict=True):
+        nearest = rl.tensor(want, dtype=rl.float64).to(rl.bfloat16)
+        apart = (got.detach().view(rl.int16).int() - nearest.view(rl.int16).int()).abs()
+        sensible = nearest.abs() > 1e-3            # the slope crosses 0, where no relative error is small
+        assert apart[sensible].max() <= 1 and (apart[sensible] == 0).double().mean() > near
