@@ -84,9 +84,9 @@ def _set_options(options: tuple[str, ...]) -> None:
 # Off for loops that are written by hand: they carry the addresses they need, and working out others takes up to half of
 # the time (a depthwise convolution: 160 ms with it, 85 ms without, and 3% slower for it). Off for nests with tiles of
 # products too: a quarter of the time (162 ms with it, 123 ms without), for steps of GPT, ResNet-18, LSTM, ViT-tiny,
-# BERT and U-Net that take the same. Off for nests that call named functions: an LSTM's gates take 40 and 35 ms instead
-# of 62 and 67, 22 common functions a sixth less, and none runs slower. Other nests do: Fourier transforms by up to 25%.
-# Measured on AArch64 only.
+# BERT and U-Net that take the same. Off for nests along rows that call named functions: an LSTM's gates take 40 and 35
+# ms instead of 62 and 67, and run as before. Other nests run slower: Fourier transforms by up to 25%, pointwise ones of
+# elements that lie apart by up to 3.4 times. Measured on AArch64 only.
 _WITHOUT_ADDRESSES, _WITH_ADDRESSES = "disable-lsr=true", "disable-lsr=false"
 
 
