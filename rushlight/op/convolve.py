@@ -63,6 +63,7 @@ FEW_OUTS = 8             # and outputs, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
 FEW_CHANNELS, MANY_OF_IMAGE = 32, 512
+FEW_IN_PLACE = 48        # channels or outputs up to which dot products of rows that need no packing are as good
 # chunks of window rows from which gradients of small images are laid side by side once, not packed for each
 GATHERED_FROM = 3
 PLANNED = ("f32", "f64")
@@ -537,10 +538,18 @@ def weight_dot_steps(code: str, walk: Walk, result: int, scratch: Spot) -> tuple
         parts = max(1, min(ITEMS // chunks, blocks // 4))
     per_part = ceil(blocks / parts)
     parts = ceil(blocks / per_part)
-    params = [*walk.params(), parts, per_part, chunks, blocks, plane, per_plane, block]
+    params = [*walk.params(), parts, per_part, chunks, blocks, plane, per_plane, block, int(reads_dots(code, walk))]
     work = walk.outs * min(walk.rows, dots.DOT_DEPTH) * min(walk.pixels, per_part * block)
     steps, more = weight_parts(code, dots.WEIGHT_DOTS, walk, params, parts, chunks, work, result, scratch)
     return [*copies, *steps], used + more
+
+
+def reads_dots(code: str, walk: Walk) -> bool:
+    """Whether the windows of a weight's gradient are single pixels that dot products can read where they lie."""
+    tile, (d, h, _) = tile_of(code), walk.axes
+    plain = walk.source.spatial[2] == 1 and (d.count, h.count) == (1, 1) and all(a.is_plain for a in walk.axes)
+    crowded = walk.source.channel * tile.size % few_rows.SAME_SETS == 0
+    return plain and not crowded and walk.channels % tile.dot_columns == 0
 
 
 def weight_parts(
@@ -575,7 +584,8 @@ def weight_product_steps(code: str, walk: Walk, result: int, scratch: Spot) -> t
         return None
     if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
         return None
-    if walk.channels <= FEW_CHANNELS and w.count > MANY_OF_IMAGE:
+    few = min(walk.channels, walk.outs) <= FEW_IN_PLACE and reads_dots(code, walk)
+    if (few or walk.channels <= FEW_CHANNELS) and w.count > MANY_OF_IMAGE:
         return None
     size = tile_of(code).size
     left = Matrix((r.slot, r.offset * size), r.channel, 1, r.image)

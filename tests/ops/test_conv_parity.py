@@ -384,3 +384,19 @@ def test_threads_do_not_change_them(name: str, shape: tuple, weight: tuple, rest
     finally:
         rl.set_num_threads(threads)
     assert all(a.equal(b) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("images, channels, outs, spatial", [
+    (2, 24, 46, (20, 30)),          # rows are read where they are, and so are the four gradients past whole tiles
+    (1, 40, 20, (26, 22)),          # two rows too many
+    (2, 44, 15, (25, 24)),          # three of them
+    (2, 26, 20, (20, 30)),          # windows that do not fill tiles
+    (2, 16, 16, (24, 23)),          # images that are no whole vectors, one of which would end in the next
+    (1, 20, 8, (32, 32)),           # rows that share the sets of a cache
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weight_gradients_of_single_pixels(
+    images: int, channels: int, outs: int, spatial: tuple[int, int], dtype: Any
+) -> None:
+    tensors = (sample(images, channels, *spatial), sample(outs, channels, 1, 1, seed=1), None)
+    exact_gradients("conv2d", tensors, (), dtype)

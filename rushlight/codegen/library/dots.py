@@ -15,14 +15,42 @@ from .packing import GEOMETRY, JOINED, RUN, clear_tail, find_runs, join_runs, pa
 DOT_BYTES, DOT_DEPTH, DOT_OUTS = 1600, 96, 24   # pixels packed at once, window rows, outputs
 
 
-def dot_text(tile: Tile) -> str:
+FEWER_ROWS = (4, 2)      # of which there are tiles too, for outputs that do not fill whole ones
+
+
+def dot_texts(tile: Tile) -> list[str]:
+    """dot, and dot_4 and dot_2 of fewer rows."""
+    return [dot_text(tile, rows) for rows in (tile.dot_rows, *FEWER_ROWS) if rows <= tile.dot_rows]
+
+
+def dot_name(tile: Tile, rows: int) -> str:
+    return "dot" if rows == tile.dot_rows else f"dot_{rows}"
+
+
+def call_dots(w: Writer, tile: Tile, high: Reg, wide: Reg, given: tuple, place: tuple, edge: Reg, ahead: Reg) -> None:
+    """A tile of `high` x `wide` results, or one of which more exist: straight to its place (corner, row stride, whether
+    to add) where there is a function of its height, else through `edge`. `given` are the operands of the dots."""
+    corner, row, adds = place
+    fits = w.compare("sge", wide, tile.dot_columns)
+    done = Reg("false", "i1")
+    for rows in dict.fromkeys((tile.dot_rows, *(n for n in FEWER_ROWS if n < tile.dot_rows))):
+        suits = w.both(fits, w.compare("sge" if rows == tile.dot_rows else "eq", high, rows))
+        done = w.new("i1", f"or {done}, {suits.text}")
+        with w.when(suits):
+            w.call(dot_name(tile, rows), *given, corner, row, adds, ahead)
+    with w.when(w.negate(done)):
+        w.call("dot", *given, edge, tile.dot_columns, Reg("false", "i1"), ahead)
+        add_edge(w, tile, corner, edge, high, wide, adds, row)
+
+
+def dot_text(tile: Tile, dot_rows: int) -> str:
     """dot(gradients, their stride, windows, their stride, pixels, result, its stride, adds):
     one register tile of outputs x window rows.
 
     result[i, j] is gradient row i . window row j, added to what is there if `adds`.
     """
     w = Writer(
-        "dot",
+        dot_name(tile, dot_rows),
         [
             ("ptr", "a"),
             ("i64", "a_row"),
@@ -37,21 +65,21 @@ def dot_text(tile: Tile) -> str:
         "internal ",
     )
     zero = Reg("zeroinitializer", tile.vector)
-    number = tile.dot_rows * tile.dot_columns
-    rows = [w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(tile.dot_rows)]
+    number = dot_rows * tile.dot_columns
+    rows = [w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(dot_rows)]
     columns = [w.at(w["b"], w.mul(w["b_row"], c), tile.element) for c in range(tile.dot_columns)]
     with w.loop(0, w["count"], tile.lanes, carry=[zero] * number) as p:
         sums = p.carry
         w.prefetch(w.at(w["ahead"], p.i, tile.element), 1)
         right = [w.load(tile.vector, w.at(column, p.i, tile.element), tile.size) for column in columns]
         results = []
-        for r in range(tile.dot_rows):
+        for r in range(dot_rows):
             left = w.load(tile.vector, w.at(rows[r], p.i, tile.element), tile.size)
             results += [w.fma(left, right[c], sums[r * tile.dot_columns + c]) for c in range(tile.dot_columns)]
         p.next = results
     whole = tile.dot_columns % tile.lanes == 0
     width = tile.lanes if whole else 1
-    for r in range(tile.dot_rows):
+    for r in range(dot_rows):
         for c in range(0, tile.dot_columns, width):
             sums = p.carry[r * tile.dot_columns + c :][:width]
             value = w.horizontals(sums) if whole else w.horizontal(sums[0])
@@ -93,8 +121,14 @@ def weight_dots_text(tile: Tile) -> str:
             count = w.min(w.sub(w["plane"], begin), w["block"])
             padded = w.mul(w.div(w.add(count, tile.lanes - 1), tile.lanes), tile.lanes)
             number = find_runs(w, runs, offsets, first, count)
-            w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
-            clear_tail(w, tile, windows, Reg("0", "i64"), depth, stride, count, padded)
+            # Windows of one pixel are rows of the input: where a block of it is one run, they are read where they are.
+            placed = w.both(w.compare("eq", w["in_place"], 1), w.compare("eq", number, 1))
+            placed = w.both(placed, w.compare("eq", count, padded))
+            with w.when(w.negate(placed)):
+                w.call("pack", windows, runs, 0, number, 0, count, source, w["table"], row0, depth, w["params"])
+                clear_tail(w, tile, windows, Reg("0", "i64"), depth, stride, count, padded)
+            rows_here = w.at(source, w.add(w.mul(row0, w["in_channel"]), w.load("i64", runs, 8)), tile.element)
+            columns, b_row = w.select(placed, rows_here, windows), w.select(placed, w["in_channel"], stride)
             stretches = join_runs(w, joined, runs, offsets, number)
             adds = w.compare("ne", nth_block.i, block0)
             # Neighbouring pixels are read where they are; only rows of a tile that is not whole are packed.
@@ -106,6 +140,8 @@ def weight_dots_text(tile: Tile) -> str:
             with w.loop(0, w["outs"], DOT_OUTS) as slice_:
                 outs = w.min(w.sub(w["outs"], slice_.i), DOT_OUTS)
                 whole = w.mul(w.div(outs, tile.dot_rows), tile.dot_rows)
+                for rows in FEWER_ROWS:
+                    whole = w.select(w.compare("eq", w.rem(outs, tile.dot_rows), rows), outs, whole)
                 read = w.select(dense, whole, 0)
                 pack_gradients(w, tile, gradients, stride, gradient, joined, stretches, slice_.i, read, outs)
                 clear_tail(w, tile, gradients, read, outs, stride, count, padded)
@@ -115,39 +151,36 @@ def weight_dots_text(tile: Tile) -> str:
                     own = w.at(here, w.mul(row, w["out_channel"]), tile.element)
                     a = w.select(in_place, own, w.at(gradients, w.mul(i.i, stride), tile.element))
                     a_row = w.select(in_place, w["out_channel"], stride)
-                    b = w.at(windows, w.mul(j.i, stride), tile.element)
+                    b = w.at(columns, w.mul(j.i, b_row), tile.element)
                     corner = w.at(result, w.add(w.mul(row, w["rows"]), j.i), tile.element)
-                    fits = w.both(
-                        w.compare("sle", w.add(i.i, tile.dot_rows), outs),
-                        w.compare("sle", w.add(j.i, tile.dot_columns), depth),
-                    )
                     # the next window rows come nearer meanwhile, one with each of the first outputs
                     nth = w.rem(w.div(i.i, tile.dot_rows), tile.dot_columns)
-                    ahead = w.at(b, w.mul(w.add(nth, tile.dot_columns), stride), tile.element)
-                    with w.when(fits):
-                        w.call("dot", a, a_row, b, stride, padded, corner, w["rows"], adds, ahead)
-                    with w.when(w.negate(fits)):
-                        w.call("dot", a, a_row, b, stride, padded, edge, tile.dot_columns, Reg("false", "i1"), ahead)
-                        add_edge(w, tile, corner, edge, w.sub(outs, i.i), w.sub(depth, j.i), adds)
-    parts = [w.text(), pack_text(tile, stride), dot_text(tile), declared(tile)]
-    return "\n".join(parts)
+                    ahead = w.at(b, w.mul(w.add(nth, tile.dot_columns), b_row), tile.element)
+                    given, place = (a, a_row, b, b_row, padded), (corner, w["rows"], adds)
+                    call_dots(w, tile, w.sub(outs, i.i), w.sub(depth, j.i), given, place, edge, ahead)
+    return "\n".join([w.text(), pack_text(tile, stride), *dot_texts(tile), declared(tile)])
 
 
 WEIGHT_DOTS = declare(
     Interface(
         "conv_weight_dots", ("gradient", "input", "table", "result"),
-        (*GEOMETRY, "parts", "per_part", "chunks", "blocks", "plane", "per_plane", "block"),
+        (*GEOMETRY, "parts", "per_part", "chunks", "blocks", "plane", "per_plane", "block", "in_place"),
         "groups, parts of the blocks of pixels, chunks of window rows; the result is [group, part, outs, rows]",
         weight_dots_text,
-        refuses=f"blocks of more than {DOT_BYTES} bytes",
+        refuses=(
+            f"blocks of more than {DOT_BYTES} bytes; in place, windows of several pixels, or a number of them that does"
+            " not fill tiles"
+        ),
     )
 )  # fmt: skip
 
 
-def add_edge(w: Writer, tile: Tile, corner: Reg, edge: Reg, outs: Reg, columns: Reg, adds: Reg) -> None:
+def add_edge(
+    w: Writer, tile: Tile, corner: Reg, edge: Reg, outs: Reg, columns: Reg, adds: Reg, row_stride: Reg
+) -> None:
     """Put the part of a tile that exists into the result, or add it to what is there."""
     with w.loop(0, w.min(outs, tile.dot_rows)) as r:
-        row = w.at(corner, w.mul(r.i, w["rows"]), tile.element)
+        row = w.at(corner, w.mul(r.i, row_stride), tile.element)
         with w.loop(0, w.min(columns, tile.dot_columns)) as c:
             place = w.at(row, c.i, tile.element)
             value = w.load(tile.element, w.at(edge, w.add(w.mul(r.i, tile.dot_columns), c.i), tile.element), tile.size)

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Sequence
 
 from ..writer import ABI, Reg, Writer, declarations
-from .dots import add_edge, dot_text
+from .dots import call_dots, dot_texts
 from .interface import Interface, Tile, declare, load_params, load_pointers
 from .packing import RUN, clear_tail, find_runs
 from .winograd import (
@@ -119,7 +119,6 @@ def dots_text(tile: Tile) -> str:
     edge = w.scratch(tile.element, tile.dot_rows * tile.dot_columns)
     load_params(w, DOTS)
     load_pointers(w, *DOTS_KERNEL.operands)
-    w["rows"] = w["channels"]
     line, adds = w["line"], w.compare("eq", w["adds"], 1)
     per_cut = w.mul(
         w.div(w.add(w["channels"], w.sub(w.mul(w["cuts"], tile.dot_columns), 1)), w.mul(w["cuts"], tile.dot_columns)),
@@ -138,7 +137,6 @@ def dots_text(tile: Tile) -> str:
             a, b = w.at(left, w.mul(i.i, line), tile.element), w.at(right, w.mul(j.i, line), tile.element)
             corner = w.at(result, w.add(w.mul(i.i, w["channels"]), j.i), tile.element)
             rows, columns = w.sub(w["outs"], i.i), w.sub(w["channels"], j.i)
-            fits = w.both(w.compare("sge", rows, tile.dot_rows), w.compare("sge", columns, tile.dot_columns))
             # the next inputs come nearer meanwhile, one line with each of the first outputs
             nth = w.add(w.rem(w.div(i.i, tile.dot_rows), tile.dot_columns), tile.dot_columns)
             later = w.at(b, w.mul(nth, line), tile.element)
@@ -151,13 +149,9 @@ def dots_text(tile: Tile) -> str:
                 )
                 ahead = w.at(later, t.i, tile.element)
                 more = w.new("i1", f"or {adds}, {w.compare('sgt', t.i, 0).text}")
-                with w.when(fits):
-                    w.call("dot", left_part, line, right_part, line, count, corner, w["channels"], more, ahead)
-                with w.when(w.negate(fits)):
-                    own = (edge, tile.dot_columns, Reg("false", "i1"))
-                    w.call("dot", left_part, line, right_part, line, count, *own, ahead)
-                    add_edge(w, tile, corner, edge, rows, columns, more)
-    return "\n".join([w.text(), dot_text(tile), declarations(tile.lanes, tile.element)])
+                place = (corner, w["channels"], more)
+                call_dots(w, tile, rows, columns, (left_part, line, right_part, line, count), place, edge, ahead)
+    return "\n".join([w.text(), *dot_texts(tile), declarations(tile.lanes, tile.element)])
 
 
 def result_text(tile: Tile) -> str:
