@@ -67,9 +67,12 @@ def emit_object(nest: Nest, target: str = "host", shares: bool = False) -> bytes
 def has_own_addresses(nest: Nest) -> bool:
     """Whether LLVM need not look for better addresses: tiles have theirs, and next to named functions along rows none
     counts. Elements that lie apart, as those of pointwise nests may, are read three times as slowly without it."""
+    from .lower import NATIVE  # as above
+
     if has_tiles(nest.loop.body):
         return True
-    return not nest.point and any(value.op == "call" for value in walk(values_of(nest)))
+    called = {value.attr for value in walk(values_of(nest)) if value.op == "call"}
+    return not nest.point and not called <= NATIVE
 
 
 def emit_ptx(nest: Nest, in_vectors: bool = False, peels: bool = False) -> str:
