@@ -9,6 +9,7 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
     units.py        which nodes share a kernel: pointwise groups, rows (softmax, norms and what stands around them),
                     folds
     merge.py        units that meet in a node, or read the same, become one
+    in_place.py     ops that write to what was made for them alone
     tune.py         the fastest form of a convolution, by measuring
     join.py         one Lowered of a group, one row program of rows
     emit.py         units as slots and steps of the plan
@@ -22,7 +23,7 @@ that runs it through one `_C.Plan`, with no Python between kernels. The way of a
 from ..base import late
 
 __getattr__, __dir__ = late.names(globals(), late.by_name({"compile_fx": "compile_graph"}), files=(
-    "compile_fx", "compiled", "described", "emit", "join", "merge", "mixed", "packing", "parts", "products",
+    "compile_fx", "compiled", "described", "emit", "in_place", "join", "merge", "mixed", "packing", "parts", "products",
     "read_graph", "replay", "report", "rows", "settings", "sized", "stored", "tune", "units", "values",
 ))  # fmt: skip
 

@@ -17,6 +17,7 @@ from rushlight.inductor.compile_fx import compile_graph as compile_graph
 from . import compiled as compiled
 from . import described as described
 from . import emit as emit
+from . import in_place as in_place
 from . import join as join
 from . import merge as merge
 from . import mixed as mixed

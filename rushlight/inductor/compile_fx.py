@@ -17,6 +17,7 @@ from .compiled import Compiled, Description
 from .emit import Emitter
 from .epilogues import join_epilogues
 from .freezing import enlarge_tiles, fold_norms
+from .in_place import write_in_place
 from .joined import write_joined
 from .merge import merge
 from .mixed import compile_mixed, devices_of
@@ -127,6 +128,7 @@ def emitted(reader: Reader, outputs: Sequence[Value], device: Any) -> tuple[Emit
         enlarge_tiles(reader)
     improve(reader, outputs)
     write_joined(reader, outputs)
+    write_in_place(reader, outputs)
     live = alive(reader.nodes, outputs)
     grouping = Grouping(live)
     merge(grouping)
