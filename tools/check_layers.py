@@ -112,6 +112,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("compile", "compiler"),
     ("distributed", "cuda", "mps", "xpu", "mtia"),
     ("ao",),
+    ("_export",),
     ("export", "serve", "lazy", "jit", "quantization", "profiler", "package"),
     ("onnx",),
     ("freestanding",),

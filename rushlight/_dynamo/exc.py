@@ -27,7 +27,7 @@ class BackendCompilerFailed(TorchDynamoException):
     """A backend raised."""
 
 
-class UserError(Unsupported):
+class UserError(TorchDynamoException):
     """The program cannot be captured as it is written."""
 
 

@@ -18,8 +18,9 @@ from .. import _C
 from .._C import Tensor
 from ..autograd import grad_mode
 from ..base import late, show
-from ..base.assertions import CheckFailed, _assert_scalar
+from ..base.assertions import CheckFailed
 from ..codegen.stored_graphs import NotKept
+from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..dynamo.breaks import Unfit
 from ..dynamo.convert import is_told
 from . import graph_data
@@ -212,7 +213,7 @@ class CompiledGraph:
         if captured is None:
             return None
         mutated = captured.meta.mutated
-        self.checks = self.checks or any(n.target is _assert_scalar for n in captured.graph.graph.nodes)
+        self.checks = self.checks or any(n.target is ASSERT_SCALAR for n in captured.graph.graph.nodes)
         self.draws = self.draws or captured.meta.draws
         numbers = (captured.shape_env, formulas) if formulas else ()
         kept = None if captured.lifted or self.wholes or self.rebuilt else entry

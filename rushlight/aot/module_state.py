@@ -8,7 +8,7 @@ and the changes a run made to their attributes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,9 +60,10 @@ class ModuleState:
         )
 
     @contextmanager
-    def exchanged(self, tensors: Sequence[Tensor]) -> Iterator[list[Tensor | None]]:
-        """Other tensors in the place of the modules' own. The list, filled on leaving,
-        has what stood there at the end."""
+    def exchanged(self, tensors: Sequence[Tensor], tell: Callable[[str], None] | None = None
+                  ) -> Iterator[list[Tensor | None]]:  # fmt: skip
+        """Other tensors in the place of the modules' own. The list, filled on leaving, has what stood there at the end.
+        Changes of attributes are undone; `tell` hears of one, and without it they are refused."""
         before = self.tensors()
         after: list[Tensor | None] = []
         kept = [self._attributes(m) for m in self.modules]
@@ -75,7 +76,9 @@ class ModuleState:
             for (table, name), t in zip(self.slots, before, strict=True):
                 table[name] = t
             changed = self._restore(kept)
-        if changed:
+        if changed and tell is not None:
+            tell(changed)
+        elif changed:
             raise NotCaptured(
                 f"compile: forward changes {changed}, which a graph cannot repeat. Keep such state in buffers, or leave"
                 " that part uncompiled."

@@ -9,7 +9,7 @@ captured with it, and dispatch modes that say they do not mind.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,6 +76,7 @@ class TorchDispatchMode:
     records = False     # whether it makes a graph of the calls: then every call must be one that holds for all elements
     records_gradients = True     # whether derivatives are part of that graph
     keeps_layers = False     # whether it takes recurrent layers as single ops
+    fresh: Callable[[Any], Any] | None = None     # what becomes of tensors that the program makes of its own data
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_dispatch__")

@@ -15,6 +15,7 @@ from ..op import ops
 from ..op.registry import tables
 from .aten_adapters import ADAPTERS
 from .aten_overloads import overload_of
+from .aten_plain import PLAIN
 
 BUILTIN = ("aten", "rushlight", "prims")
 
@@ -122,6 +123,8 @@ class OpNamespace:
             found = late.provided("higher-order ops").get(name)
             if found is None:
                 raise AttributeError(f"'_OpNamespace' 'higher_order' object has no attribute '{name}'")
+        if found is None and self.name == "aten":
+            found = PLAIN.get(name)
         if found is None:
             op = (ops.get(name) or _alias(name)) if self.name in BUILTIN else ops.get(f"{self.name}::{name}")
             if op is None and self.name in BUILTIN and name.endswith("_vjp"):

@@ -7,6 +7,7 @@ they are traced, that change attributes, or that fix sizes declared dynamic: alw
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from .._dynamo.external_utils import tracing
 from ..aot.module_state import ModuleState
 from ..aot.refused import NotCaptured, user_line
 from ..autograd.grad_mode import is_grad_enabled
+from ..base.shape import Size
 from ..fake import DataDependentOutputException, FakeTensor, GuardOnDataDependentSymNode
 from ..fx.experimental.symbolic_sizes import SYMBOLIC
 from ..fx.graph_module import GraphModule
@@ -103,11 +105,11 @@ class _Export:
         held = self.held_tensors()
         leaves = self.arguments()
         recorder = Recorder(self.tracer)
-        recorder.values = self.values
+        recorder.values, self.sizes.mode.on_detach = self.values, recorder.detached
         with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod), \
                 noted_calls(self.tracer, self.preserved) as calls:  # fmt: skip
             result = self.traced(recorder, held, leaves)
-        self.sizes.mode.on_scalar = None      # it lives on, with the graph
+        self.sizes.mode.on_scalar = self.sizes.mode.on_detach = None      # it lives on, with the graph
         return self.program(result, calls)
 
     # --- inputs -------------------------------------------------------------------------------------------------------
@@ -155,7 +157,7 @@ class _Export:
                 is_symbol = isinstance(fake, SYMBOLIC)
                 arg = argument_of(fake, proxy.node) if is_symbol else ConstantArgument(proxy.node.name, fake)
                 if not is_symbol and not isinstance(fake, (int, float, bool, str, type(None))):
-                    raise UserError(
+                    raise ValueError(
                         f"export: argument {name} is a {type(fake).__name__}. Arguments are tensors, numbers, strings, "
                         "None, and containers of them; register a dataclass with export.register_dataclass."
                     )
@@ -169,16 +171,16 @@ class _Export:
         spec = pytree.tree_structure((self.args, self.kwargs))
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         try:
-            with self.state.exchanged(held):
+            with self.state.exchanged(held, _told_of_change):
                 result = recorder.run_recorded(lambda: self.mod(*args, **kwargs))
         except NotCaptured as error:
             raise UserError(str(error).replace("compile: ", "export: ").replace("uncompiled", "out")) from error
         except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
             line = user_line(error.__traceback__)
-            raise UserError(
+            raise GuardOnDataDependentSymNode(
                 f"export: the program needs the elements of a tensor while it is traced{f' at {line}' if line else ''}."
                 " A graph cannot hold Python that depends on them: keep the choice in tensors (torch.where), or state "
-                f"what holds with torch._check. ({error})"
+                f"what holds with torch._check. ({error})", getattr(error, "names", ())
             ) from error
         self.tracer.record_checks()
         return result
@@ -186,6 +188,7 @@ class _Export:
     # --- the program --------------------------------------------------------------------------------------------------
 
     def program(self, result: Any, noted: NotedCalls) -> ExportedProgram:
+        result = pytree.tree_map(lambda x: tuple(x) if isinstance(x, Size) else x, result)
         leaves, out_spec = pytree.tree_flatten(result)
         nodes = [self.node_of(leaf, i) for i, leaf in enumerate(leaves)]
         outputs = [OutputSpec(OutputKind.USER_OUTPUT, _output_argument(leaf, node), None)
@@ -231,6 +234,13 @@ class _Export:
             f"export: result {position} is a {type(leaf).__name__}. Results are tensors, numbers, strings, None, and "
             "containers of them; register a dataclass with export.register_dataclass."
         )
+
+
+def _told_of_change(attribute: str) -> None:
+    warnings.warn(
+        f"export: forward changes {attribute}, which a graph cannot repeat: it is as it was before. Keep such state in "
+        "buffers.", stacklevel=2,
+    )  # fmt: skip
 
 
 def _output_argument(leaf: Any, node: Any) -> Any:

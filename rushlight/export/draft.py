@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._dynamo.exc import UserError
-from ..fake import DataDependentOutputException, GuardOnDataDependentSymNode
+from ..fake import GuardOnDataDependentSymNode
 from ..nn import Module
 from ..utils import _pytree as pytree
 from .capture import export, export_as_example
@@ -63,15 +63,14 @@ def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = No
         try:
             program = export(mod, args, kwargs, dynamic_shapes=dynamic_shapes, **options)
             break
+        except GuardOnDataDependentSymNode:
+            program, taken = export_as_example(mod, args, kwargs, dynamic_shapes, preserve_module_call_signature)
+            failures += taken
+            break
         except UserError as error:
             text = str(error)
             if "Suggested fixes:" not in text:
-                if not _is_about_elements(error):
-                    raise
-                program, taken = export_as_example(mod, args, kwargs, dynamic_shapes,
-                                                   preserve_module_call_signature)
-                failures += taken
-                break
+                raise
             failures.append(text.partition("\nSuggested fixes:")[0])
             dynamic_shapes = _relaxed(refine_dynamic_shapes_from_suggested_fixes(text, dynamic_shapes))
     else:
@@ -79,11 +78,6 @@ def draft_export(mod: Module, args: tuple, kwargs: Mapping[str, Any] | None = No
         program = export(mod, args, kwargs, **options)
     program._report = DraftExportReport(failures)  # type: ignore[attr-defined]
     return program
-
-
-def _is_about_elements(error: BaseException) -> bool:
-    """Whether a program was refused because its elements decide."""
-    return isinstance(error.__cause__, (GuardOnDataDependentSymNode, DataDependentOutputException))
 
 
 def _relaxed(dynamic_shapes: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 from .._C import Tensor
 from .._dynamo.exc import UserError
 from ..nn import Module
+from ..symbols import ConstraintViolationError
 from ..utils import _pytree as pytree
 
 __all__ = ["AdditionalInputs", "Constraint", "Dim", "ShapesCollection", "dims",
@@ -51,9 +52,9 @@ class _DimHint:
 
 def _check_limits(name: str, low: int | None, high: int | None) -> None:
     if low is not None and low < 0:
-        raise ValueError(f"{name}: min must not be negative, got {low}")
+        raise AssertionError(f"{name}: min must not be negative, got {low}")
     if low is not None and high is not None and high <= low:
-        raise ValueError(f"{name}: max must be larger than min, got min={low}, max={high}")
+        raise AssertionError(f"{name}: max must be larger than min, got min={low}, max={high}")
 
 
 class Dim:
@@ -65,7 +66,7 @@ class Dim:
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
         if not name.isidentifier():
-            raise ValueError(f"Dim: the name must be an identifier, got {name!r}")
+            raise AssertionError(f"Dim: the name must be an identifier, got {name!r}")
         _check_limits(f"Dim({name!r})", min, max)
         self.__name__ = name
         self.min, self.max = 0 if min is None else min, max
@@ -245,7 +246,7 @@ def named_arguments(m: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, An
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        raise UserError(f"export: the arguments do not fit forward{signature}: {error}") from error
+        raise TypeError(f"export: the arguments do not fit forward{signature}: {error}") from error
     named: dict[str, Any] = {}
     for name, value in bound.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
@@ -316,7 +317,7 @@ def _of_tensor(path: str, t: Tensor, shape: Any) -> tuple | None:
     if isinstance(shape, dict):
         wrong = [d for d in shape if type(d) is not int or not -t.ndim <= d < t.ndim]
         if wrong:
-            raise UserError(f"dynamic_shapes{path}: the tensor has {t.ndim} dims, got entries for {wrong}")
+            raise IndexError(f"dynamic_shapes{path}: the tensor has {t.ndim} dims, got entries for {wrong}")
         entries = [shape.get(d, shape.get(d - t.ndim)) for d in range(t.ndim)]
     elif isinstance(shape, (list, tuple)):
         if len(shape) != t.ndim:
@@ -337,7 +338,9 @@ def _check_entry(path: str, entry: Any, size: int) -> None:
     if isinstance(entry, (Dim, _DimHint)):
         low, high = entry.min, entry.max
         if (low is not None and size < low) or (high is not None and size > high):
-            raise UserError(f"dynamic_shapes{path}: {entry!r} does not admit the example's own size {size}")
+            raise ConstraintViolationError(
+                f"dynamic_shapes{path}: {entry!r} does not admit the example's own size {size}"
+            )
 
 
 def refine_dynamic_shapes_from_suggested_fixes(msg: str, dynamic_shapes: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from .._C import Tensor
 from .._decomp.core import core_rule
+from .._export.verifier import SpecViolationError, load_verifier
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..nn import Module, Parameter
@@ -22,8 +23,15 @@ from .module_calls import ModuleCallEntry, ModuleCallSignature
 from .recording import keep_name
 from .sizes import Guards, ValueRange
 from .unlift import unlifted
+from .values import flat_arguments
 
 __all__ = ["CallSpec", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
+
+
+_FIXED = frozenset(
+    ("graph_module", "graph", "graph_signature", "state_dict", "constants", "tensor_constants", "range_constraints",
+     "module_call_graph", "call_spec", "dialect", "verifier", "verifiers")
+)  # fmt: skip
 
 
 class CallSpec(NamedTuple):
@@ -42,8 +50,6 @@ class ExportedProgram:
                  constants: dict[str, Any] | None = None, *, verifiers: Sequence[Any] | None = None,
                  shape_env: Any = None, dialect: str = "TRAINING",
                  dim_names: Mapping[str, str] | None = None) -> None:  # fmt: skip
-        if verifiers:
-            raise NotImplementedError("ExportedProgram: verifiers of its own are not supported; call validate()")
         self._graph_module = root if isinstance(root, GraphModule) and root.graph is graph else GraphModule(root, graph)
         self._graph_signature, self._state_dict = graph_signature, state_dict
         self._range_constraints = dict(range_constraints)
@@ -51,6 +57,7 @@ class ExportedProgram:
         self._constants = dict(constants or {})
         self._shape_env, self._dialect = shape_env, dialect
         self._dim_names = dict(dim_names or {})          # symbols by the names their Dims have
+        self._verifiers = list(verifiers) if verifiers else [load_verifier(dialect)]
         self.validate()
 
     # --- parts --------------------------------------------------------------------------------------------------------
@@ -106,7 +113,26 @@ class ExportedProgram:
 
     @property
     def verifier(self) -> Any:
-        return type(self)
+        """What checks the graph; the first, where there are several."""
+        return self._verifiers[0]
+
+    @property
+    def verifiers(self) -> list[Any]:
+        return self._verifiers
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED:
+            raise RuntimeError(f"ExportedProgram: {name} cannot be set; _update() makes a program with another graph")
+        super().__setattr__(name, value)
+
+    @example_inputs.setter
+    def example_inputs(self, value: tuple | None) -> None:
+        is_call = isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict)
+        if value is not None and not (is_call and isinstance(value[0], tuple)):
+            raise ValueError(f"example_inputs: expected a tuple of arguments and a dict of keywords, got {value!r}")
+        if value is not None:
+            flat_arguments(self.call_spec.in_spec, *value)
+        self._example_inputs = value
 
     def parameters(self) -> Iterator[Parameter]:
         for _, value in self.named_parameters():
@@ -165,32 +191,37 @@ class ExportedProgram:
         """Raise unless the graph and the signature belong together."""
         placeholders = self.graph.find_nodes(op="placeholder")
         if len(placeholders) != len(self._graph_signature.input_specs):
-            raise ValueError(
+            raise SpecViolationError(
                 f"ExportedProgram: the graph has {len(placeholders)} placeholders, but the signature "
                 f"{len(self._graph_signature.input_specs)} inputs"
             )
         for node, spec in zip(placeholders, self._graph_signature.input_specs, strict=True):
             if not isinstance(spec.arg, ConstantArgument) and spec.arg.name != node.name:
-                raise ValueError(f"ExportedProgram: input {spec.arg.name} of the signature is {node.name} in the graph")
+                raise SpecViolationError(
+                    f"ExportedProgram: input {spec.arg.name} of the signature is {node.name} in the graph"
+                )
             if spec.kind is InputKind.USER_INPUT:
                 continue
             held = self._constants
             if spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent):
                 held = self._state_dict
             if spec.target not in held:
-                raise ValueError(f"ExportedProgram: nothing is held for {spec.target} ({spec.kind.name})")
+                raise SpecViolationError(f"ExportedProgram: nothing is held for {spec.target} ({spec.kind.name})")
         returned = self.graph.output_node().args[0]
         if len(returned) != len(self._graph_signature.output_specs):
-            raise ValueError(
+            raise SpecViolationError(
                 f"ExportedProgram: the graph returns {len(returned)} values, but the signature has "
                 f"{len(self._graph_signature.output_specs)} outputs"
             )
         self.graph.lint()
+        for verifier in self._verifiers:
+            verifier().check(self)
 
     def _update(self, graph_module: GraphModule, graph_signature: ExportGraphSignature, *,
                 state_dict: dict[str, Any] | None = None, constants: dict[str, Any] | None = None,
                 dialect: str | None = None,
-                module_call_graph: list[ModuleCallEntry] | None = None) -> ExportedProgram:  # fmt: skip
+                module_call_graph: list[ModuleCallEntry] | None = None,
+                verifiers: Sequence[Any] | None = None) -> ExportedProgram:  # fmt: skip
         """The same program with another graph."""
         return ExportedProgram(
             graph_module, graph_module.graph, graph_signature,
@@ -198,6 +229,7 @@ class ExportedProgram:
             copy.copy(module_call_graph or self._module_call_graph), self._example_inputs,
             self._constants if constants is None else constants, shape_env=self._shape_env,
             dialect=dialect or self._dialect, dim_names=self._dim_names,
+            verifiers=verifiers or (None if dialect else self._verifiers),
         )  # fmt: skip
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:

@@ -16,8 +16,8 @@ from .. import _C
 from .._C import Tensor
 from .._higher_order_ops import HigherOrderOp
 from .._higher_order_ops.core import REGISTRY
-from ..base.assertions import _assert_scalar
 from ..dispatch.aten_overloads import AtenOverload
+from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..dispatch.namespaces import namespace
 from ..fake import FakeTensorMode, ShapeEnv
 from ..fx.graph import Graph
@@ -56,7 +56,7 @@ _OTHER_NAMES = {"__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bi
 # Checks of what the graph fixes and `Guards` check of arguments: dtype and layout of a value.
 _IMPLIED = ("torch.ops.aten._assert_tensor_metadata.default",)
 _NUMBERS = {"as_sym_int": SymIntArgument, "as_sym_float": SymFloatArgument, "as_sym_bool": SymBoolArgument}
-_ASSERTIONS = {"torch.ops.aten._assert_scalar.default": _assert_scalar}
+_ASSERTIONS = {"torch.ops.aten._assert_scalar.default": ASSERT_SCALAR}
 
 
 def read(said: Mapping[str, Any], state: dict[str, Any], constants: dict[str, Any],

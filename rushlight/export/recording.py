@@ -20,12 +20,14 @@ from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp, apart, dispatching, settled
 from ..autograd.grad_mode import no_grad
 from ..definitions.einsum import einsum
+from ..devices import default_device
 from ..dispatch import autocast
 from ..dispatch.aten_calls import aten_call
 from ..dispatch.aten_overloads import schemas_of
-from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode
+from ..dispatch.modes import TorchDispatchMode, TorchFunctionMode, state as modes
+from ..dispatch.namespaces import namespace
 from ..fake import DataDependentOutputException, FakeTensor
-from ..fx.experimental.proxy_tensor import PythonKeyTracer
+from ..fx.experimental.proxy_tensor import PythonKeyTracer, _place
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
@@ -36,6 +38,11 @@ from ..nn.modules.hooks import register_module_forward_hook, register_module_for
 from ..op import find_op, levels
 from .composed import COMPOSED
 
+_END = (1 << 63) - 1      # of a slice that has none
+_CREATING = frozenset(
+    ("zeros", "ones", "full", "empty", "arange", "linspace", "logspace", "eye", "rand", "randn", "randint", "randperm",
+     "scalar_tensor", "empty_strided")
+)  # fmt: skip
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -51,6 +58,7 @@ class ExportTracer(PythonKeyTracer):
         self.twins: dict[int, FakeTensor] = {}
         self.line: str | None = None                              # where the program is, if that is known already
         self.first_argument: Node | None = None                   # constants stand before it
+        self.by_identity: dict[int, Proxy] = {}                   # tensors that were made: whose results they are
         self.grad_modes: dict[Node, bool] = {}                    # the grad mode that the program called nodes in
         self.grad_outside: bool | None = None                     # that mode, while calls run without a tape
 
@@ -59,6 +67,15 @@ class ExportTracer(PythonKeyTracer):
         proxy = self.create_proxy("placeholder", name, (), {})
         keep_name(proxy.node, name)
         return proxy
+
+    def track(self, t: Tensor, proxy: Proxy) -> None:
+        super().track(t, proxy)
+        self.by_identity[id(t)] = proxy      # it is kept, so nothing else gets this number
+
+    def proxy_of(self, a: Any) -> Any:
+        """Tensors that look at the same memory are the same value, but a gradient may pass through one only."""
+        found = self.by_identity.get(id(a)) if isinstance(a, Tensor) else None
+        return super().proxy_of(a) if found is None else found
 
     def create_arg(self, a: Any) -> Any:
         return self.proxy_of(a).node if isinstance(a, Parameter) else super().create_arg(a)
@@ -152,6 +169,9 @@ class _Kernels(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         return self.recorder.reached(func, args, kwargs or {})
 
+    def fresh(self, made: Tensor) -> Tensor:
+        return self.recorder.made(made)
+
     def record_higher_order(self, op: HigherOrderOp, arguments: tuple) -> list[Tensor]:
         return self.recorder.over_functions(op, arguments)
 
@@ -182,6 +202,9 @@ class Recorder:
         """A call of the program."""
         if self.is_quiet:
             return func(*args, **kwargs)
+        if levels.state.stack:      # batched and differentiated tensors are seen as what reaches kernels
+            with self.tracer.untaped():
+                return func(*args, **kwargs)
         args, kwargs = map_aggregate((args, kwargs), self.tracer.twin)
         if isinstance(func, _C.Op):
             return self.op(func, args, kwargs)
@@ -237,6 +260,28 @@ class Recorder:
                 return func(*args, **kwargs)
         result = self.by_rule(*answer)
         return self.node(answer, lambda: func(*args, **kwargs)) if result is NotImplemented else result
+
+    def made(self, t: Tensor) -> Tensor:
+        """A tensor that the program makes of its own data: in every run a new one, which it may write to."""
+        if self.is_quiet or self.kernels not in modes.dispatch_modes or isinstance(t, FakeTensor) or levels.state.stack:
+            return t
+        with self.calls:
+            result = find_op("lift_fresh_copy")(self.tracer.twin(t))
+        result.constant = t, result._version
+        if self.values is not None:
+            result.example = t.detach().clone()
+        return result
+
+    def detached(self, t: Tensor, result: Tensor) -> None:
+        """A call of `detach`, which no mode sees."""
+        if self.is_quiet or self.kernels not in modes.dispatch_modes:
+            return
+        target = namespace("aten").detach.default
+        proxy = self.tracer.create_proxy("call_function", target, (self.tracer.proxy_of(t),), {}, name="detach")
+        before = self.tracer.places.get(_place(result))
+        self.tracer.track(result, proxy)
+        if before is not None:
+            self.tracer.places[_place(result)] = before      # whatever else looks there is not detached
 
     def by_rule(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """What the rule for an overload computes; NotImplemented where there is none, or where its graph would write
@@ -330,7 +375,7 @@ class Recorder:
 
     def node(self, call: tuple[Any, tuple, dict[str, Any]], run: Callable[[], Any]) -> Any:
         """A node for a call, which runs."""
-        target, args, kwargs = call
+        target, args, kwargs = _spelled_out(*call)
         given = map_aggregate((args, kwargs), self.tracer.proxy_of)
         name = target._opname if hasattr(target, "_opname") else None
         proxy = self.tracer.create_proxy("call_function", target, given[0], given[1], name=name)
@@ -361,6 +406,19 @@ class Recorder:
 
 
 run_recorded = Recorder.run_recorded
+
+
+def _spelled_out(target: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple, dict[str, Any]]:
+    """A call with what PyTorch's graphs say although it is the default: ends of slices, devices of new tensors."""
+    name = getattr(target, "_opname", "")
+    if name == "slice" and 2 <= len(args) <= 5 and not kwargs:
+        dim, start, end, *step = (*args[1:], *(None,) * (4 - len(args)))
+        args = (args[0], dim, 0 if start is None else start, _END if end is None else end, *step)
+    elif name in _CREATING and "device" not in kwargs:
+        order = ("dtype", "layout", "device", "pin_memory")
+        kwargs = {**kwargs, "device": default_device()}
+        kwargs = {k: kwargs[k] for k in sorted(kwargs, key=lambda k: order.index(k) if k in order else -1)}
+    return target, args, kwargs
 
 
 @contextlib.contextmanager

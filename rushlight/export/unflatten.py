@@ -22,6 +22,7 @@ from .exported_program import ExportedProgram
 from .graph_signature import ConstantArgument, InputKind, OutputKind
 from .kept_calls import (
     InterpreterModule,
+    InterpreterModuleDispatcher,
     dispatch_calls,
     is_same_call,
     kept_call,
@@ -32,6 +33,8 @@ from .kept_calls import (
 from .recording import keep_name
 from .unlift import owner_of
 from .values import flat_arguments
+
+__all__ = ["FlatArgsAdapter", "InterpreterModule", "InterpreterModuleDispatcher", "UnflattenedModule", "unflatten"]
 
 _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 

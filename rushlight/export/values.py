@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._C import Tensor
-from ..base.assertions import _assert_scalar
+from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..fx.node import Node, map_aggregate
 from ..utils import _pytree as pytree
 from .graph_signature import ConstantArgument, SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument
@@ -14,7 +14,7 @@ from .graph_signature import ConstantArgument, SymBoolArgument, SymFloatArgument
 def note_numbers(graph: Any) -> None:
     """Values of the nodes that compute sizes."""
     for node in graph.nodes:
-        if node.op == "call_function" and "val" not in node.meta and node.target is not _assert_scalar:
+        if node.op == "call_function" and "val" not in node.meta and node.target is not ASSERT_SCALAR:
             args = map_aggregate(node.args, lambda a: a.meta.get("val") if isinstance(a, Node) else a)
             is_size = getattr(node.target, "_opname", "") == "sym_size"
             node.meta["val"] = args[0].shape[args[1]] if is_size else node.target(*args)

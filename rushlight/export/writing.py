@@ -13,9 +13,9 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from .._higher_order_ops.core import HigherOrderOp
-from ..base.assertions import _assert_scalar
 from ..base.shape import layout, memory_format
 from ..dispatch.aten_overloads import AtenOverload, AtenSchema, schemas_of
+from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..fx.graph_module import GraphModule
 from ..fx.node import Node
 from ..nn import Parameter
@@ -168,7 +168,7 @@ class _Graph:
                 {"name": n, "arg": self.argument(a), "kind": 1} for n, a in zip("abc", node.args, strict=False)
             ]
             outputs = [self.of_node(node)]
-        elif target is _assert_scalar:
+        elif target is ASSERT_SCALAR:
             name, outputs = "torch.ops.aten._assert_scalar.default", []
             inputs = [{"name": n, "arg": self.argument(a), "kind": 1}
                       for n, a in zip(("self", "assert_msg"), node.args, strict=True)]  # fmt: skip

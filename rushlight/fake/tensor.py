@@ -159,10 +159,23 @@ class FakeTensor(Tensor):
         return self
 
     def detach(self) -> FakeTensor:
-        return self.fake_mode.wrap(_C.shallow_copy(self, True), self.fake_device, self.symbolic, self.extent)
+        result = self.fake_mode.wrap(_C.shallow_copy(self, True), self.fake_device, self.symbolic, self.extent)
+        if self.fake_mode.on_detach is not None:
+            self.fake_mode.on_detach(self, result)
+        return result
+
+    @property
+    def data(self) -> FakeTensor:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        Tensor.data.__set__(self, value)
 
     def item(self) -> Any:
         """The only element: a symbol without a hint, if the mode has a `ShapeEnv` that allows it."""
+        if (known := self._known_elements()) is not None:
+            return known.item()
         env = self.fake_mode.shape_env
         if env is None or not env.allow_scalar_outputs or self.dtype.is_complex:
             raise DataDependentOutputException(
@@ -172,13 +185,26 @@ class FakeTensor(Tensor):
             raise RuntimeError(f"item: a tensor with {self.numel()} elements is no number")
         return self.fake_mode.scalar(self)
 
+    def _known_elements(self) -> Tensor | None:
+        """What the program made this tensor of, as long as nobody wrote to it."""
+        constant, version = self.__dict__.get("constant", (None, 0))
+        return constant if version == self._version else None
+
     def tolist(self) -> Any:
+        if (known := self._known_elements()) is not None:
+            return known.tolist()
+        if self.fake_mode.shape_env is not None and self.fake_mode.shape_env.allow_scalar_outputs and not self.symbolic:
+            return self.item() if not self.ndim else [part.tolist() for part in self.unbind(0)]
         raise DataDependentOutputException("tolist(): a fake tensor has no elements to read")
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
+        if (known := self._known_elements()) is not None:
+            return known.numpy(*args, **kwargs)
         raise DataDependentOutputException("numpy(): a fake tensor has no elements to read")
 
     def __bool__(self) -> bool:
+        if (known := self._known_elements()) is not None:
+            return bool(known)
         env = self.fake_mode.shape_env
         if env is None or not env.allow_scalar_outputs:
             raise DataDependentOutputException("the truth of a fake tensor depends on elements, and it has none")
@@ -309,6 +335,7 @@ class FakeTensorMode(TorchDispatchMode):
         self.shape_env = shape_env
         # told of each element that becomes a symbol (a tracer records it)
         self.on_scalar: Callable[[FakeTensor, Any], None] | None = None
+        self.on_detach: Callable[[FakeTensor, FakeTensor], None] | None = None
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.created: list[weakref.ref] | None = None     # a list, to be told of every tensor made
         self.calls: list[Any] | None = None               # a list, to be told of every op that runs

@@ -17,6 +17,7 @@ from .._C import Tensor
 from ..base import assertions
 from ..base.shape import layout, memory_format
 from ..dispatch.aten_overloads import AtenOverload
+from ..dispatch.aten_plain import ASSERT_SCALAR, ASSERT_TENSOR_METADATA
 from ..utils._dtype_abbrs import dtype_abbrs
 from .immutable_collections import immutable_dict, immutable_list
 from .spelling import plain_text, qualified_name, type_text
@@ -39,6 +40,7 @@ ArgumentT = TypeVar("ArgumentT", bound=Any)
 LEGAL_OPS = frozenset(("placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"))
 _side_effectful_functions: set[Callable[..., Any]] = {
     operator.setitem, *(function for name, function in assertions.PUBLIC.items() if name.startswith("_assert")),
+    ASSERT_SCALAR, ASSERT_TENSOR_METADATA,
 }  # fmt: skip
 
 _SPACING = 1 << 20   # room left between the order keys of neighbours

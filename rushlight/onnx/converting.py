@@ -21,6 +21,7 @@ from .._C import Tensor
 from ..aot.schema_arguments import bound_arguments
 from ..base import assertions
 from ..dispatch.aten_overloads import AtenOverload
+from ..dispatch.aten_plain import ASSERT_SCALAR
 from ..export.decompositions import decomposed, default_table
 from ..export.graph_signature import ConstantArgument, InputKind, OutputKind
 from ..fx.node import Node, map_aggregate
@@ -258,7 +259,7 @@ class _Conversion:
         target = node.target
         if target is operator.getitem:
             return self.given(node.args[0])[node.args[1]]
-        if target is assertions._assert_scalar:
+        if target is ASSERT_SCALAR:
             return None                        # what sizes meet was checked when the program was exported
         own = self.own.get(str(target))
         if own is not None:
@@ -296,7 +297,7 @@ class _Conversion:
         value = node.meta.get("val")
         rule = _NUMBERS.get(node.target)
         if rule is None or not isinstance(value, (int, _C.SymbolicInt)):
-            if not node.users or all(u.target is assertions._assert_scalar for u in node.users):
+            if not node.users or all(u.target is ASSERT_SCALAR for u in node.users):
                 return None                    # a condition that was checked
             raise UnsupportedOperatorError(f"onnx: no rule for sizes computed with {node.target}.{_line(node)}")
         return rule(self.g, *args, self.text(value))

@@ -18,6 +18,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..devices import find, placed
+from ..dispatch.modes import state
 
 # The dtypes that NumPy has too, under the same names.
 _IN_NUMPY = frozenset(
@@ -82,9 +83,17 @@ def tensor(
         )
         result = _copied(data.detach(), dtype, device)
     else:
-        result = _C.from_data(data, dtype, device)
+        result = seen_by_modes(_C.from_data(data, dtype, device))
     result = result.pin_memory() if pin_memory else result
     return result.requires_grad_() if requires_grad else result
+
+
+def seen_by_modes(made: Tensor) -> Tensor:
+    """A tensor of data, as a mode that makes a graph wants it."""
+    for mode in state.dispatch_modes:
+        if mode.fresh is not None:
+            made = mode.fresh(made)
+    return made
 
 
 def _copied(source: Tensor, dtype: _C.dtype | None, device: Any) -> Tensor:
@@ -109,7 +118,7 @@ def as_tensor(data: Any, dtype: _C.dtype | None = None, device: Any = None) -> T
         return _moved(from_numpy(data), dtype, device)
     if hasattr(data, "__cuda_array_interface__"):
         return _moved(from_cuda_array(data), dtype, device)
-    return _C.from_data(data, dtype, device)
+    return seen_by_modes(_C.from_data(data, dtype, device))
 
 
 def asarray(

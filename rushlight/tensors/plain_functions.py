@@ -18,6 +18,7 @@ from ..op import find_op
 from ..overrides import handle_torch_function, is_tensor_like, overridable
 from ..storage import TypedStorage
 from . import legacy_types
+from .interop import seen_by_modes
 
 # --- questions --------------------------------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ def new_tensor(
     if isinstance(data, Tensor):
         result = data.detach().clone().to(device).to(dtype)
     else:
-        result = _C.from_data(data, dtype, device)
+        result = seen_by_modes(_C.from_data(data, dtype, device))
     return result.requires_grad_() if requires_grad else result
 
 

@@ -93,6 +93,9 @@ optim.lr_scheduler.combined -> optim.lr_scheduler: ChainedScheduler ReduceLROnPl
 optim.lr_scheduler.cycles -> optim.lr_scheduler: CosineAnnealingWarmRestarts CyclicLR OneCycleLR
 optim.lr_scheduler.decay -> optim.lr_scheduler: ConstantLR CosineAnnealingLR ExponentialLR LambdaLR LinearLR MultiStepLR
     MultiplicativeLR PolynomialLR StepLR
+symbols.env -> fx.experimental.symbolic_shapes: ConstraintViolationError GuardOnDataDependentSymNode
+export.module_calls -> export.exported_program: ModuleCallEntry ModuleCallSignature
+export.kept_calls -> export.unflatten: InterpreterModule InterpreterModuleDispatcher
 onnx.errors -> onnx: OnnxExporterError
 onnx.exporting -> onnx: export
 onnx.program -> onnx: ONNXProgram

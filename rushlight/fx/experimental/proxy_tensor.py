@@ -20,9 +20,9 @@ from typing import Any
 from ..._C import Tensor
 from ..._higher_order_ops.core import HigherOrderOp, apart, check_draws, dispatching, fake_mode_for, settled, tensors_in
 from ...autograd.grad_mode import no_grad
-from ...base.assertions import _assert_scalar
 from ...base.shape import INTS
 from ...dispatch.aten_calls import aten_call
+from ...dispatch.aten_plain import ASSERT_SCALAR
 from ...dispatch.modes import TorchDispatchMode, below, disable_dispatch_modes, state
 from ...fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ...nn import Module, Parameter
@@ -128,7 +128,7 @@ class PythonKeyTracer(Tracer):
             if guard.truth.names <= set(self.sizes.seen):
                 self.create_proxy(
                     "call_function",
-                    _assert_scalar,
+                    ASSERT_SCALAR,
                     (self.sizes.build(guard.truth), f"{guard!r}, required at {guard.location}"),
                     {},
                 )

@@ -1,0 +1,1 @@
+"""PyTorch's inner names of export that programs and backends use: `verifier`."""
