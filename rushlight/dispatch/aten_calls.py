@@ -13,6 +13,7 @@ from typing import Any
 from .. import _C
 from .._C import Tensor
 from ..base.shape import INTS, layout, memory_format
+from ..op.pointwise import Pointwise
 from .aten_overloads import AtenOverload, AtenParam, AtenSchema, aten_name, overload_of, schemas_of
 from .namespaces import namespace
 
@@ -37,8 +38,8 @@ def aten_call(overload: Any, bound: Sequence[Any], without: Sequence[str] = ()
               ) -> tuple[AtenOverload, tuple, dict[str, Any]] | None:  # fmt: skip
     """What PyTorch would record of a call of ours: its overload and the arguments as its graphs have them. Overloads
     `without` names are passed over."""
-    if overload._overloadname == "batched":      # of every member of a batch: no op of PyTorch's
-        return None
+    if overload._overloadname == "batched" and not isinstance(overload.definition, Pointwise):
+        return None      # of every member of a batch: no op of PyTorch's
     name = _NAMED_OTHERWISE.get(overload.name, overload.name)
     given = {p.name: (v, p) for p, v in zip(overload.definition.spec.params, bound, strict=True)}
     if name == "sub" and len(bound) >= 2 and not isinstance(bound[0], Tensor):

@@ -29,7 +29,6 @@ from ..utils import _pytree as pytree
 from .draft_values import DraftEnv, RealValues
 from .dynamic_shapes import leaf_shapes, named_arguments
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
-from .grad_regions import wrap_regions
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -41,6 +40,7 @@ from .graph_signature import (
 )
 from .module_calls import NotedCalls, noted_calls
 from .recording import ExportTracer, Recorder, module_stack
+from .regions import wrap_regions
 from .sizes import Sizes
 from .strict import check_strictly
 from .values import argument_of, note_numbers
@@ -105,6 +105,7 @@ class _Export:
         held = self.held_tensors()
         leaves = self.arguments()
         recorder = Recorder(self.tracer)
+        recorder.keeps_casts = True
         recorder.values, self.sizes.mode.on_detach = self.values, recorder.detached
         with self.sizes.mode, symbolic_math(), tracing(), module_stack(self.tracer, self.mod), \
                 noted_calls(self.tracer, self.preserved) as calls:  # fmt: skip
@@ -199,7 +200,8 @@ class _Export:
         graph.eliminate_dead_code(noted.is_kept)
         note_numbers(graph)
         signatures = noted.signatures()
-        wrap_regions(self.tracer.root, graph, self.tracer.grad_modes, is_grad_enabled())
+        ambient = is_grad_enabled(), None      # a program exported in mixed precision has its own, wherever it runs
+        wrap_regions(self.tracer.root, graph, self.tracer.grad_modes, self.tracer.cast_modes, ambient)
         constants = {path: t for path, (t, _) in self.tracer.constants.items()}
         at = next((i for i, s in enumerate(self.inputs) if s.kind is InputKind.USER_INPUT), len(self.inputs))
         self.inputs[at:at] = [

@@ -16,7 +16,7 @@ from .. import _C
 from .._C import Tensor
 from .._decomp.core import decomposed_names, inner_rule, rule_of
 from .._higher_order_ops.core import HigherOrderOp
-from .._higher_order_ops.wrap import WrapWithSetGradEnabled
+from .._higher_order_ops.wrap import WrapWithAutocast, WrapWithSetGradEnabled, wrap_with_autocast
 from ..autograd.grad_mode import no_grad
 from ..base.shape import contiguous_format
 from ..dispatch.aten_calls import aten_overload
@@ -46,6 +46,8 @@ def decomposed(program: Any, table: Mapping[Any, Callable] | None = None,
                keeps: Callable[[Any], bool] = lambda overload: False) -> Any:  # fmt: skip
     """The program by the rules of a table (or those that `rule_of` has for calls), without writes. Overloads of ours
     that `keeps` is true of stay as they are."""
+    if program.graph.find_nodes(op="call_function", target=wrap_with_autocast):      # first the casts, then the rules
+        program = _Decompose(program, lambda target: None, keeps).run()
     if rule_of is not None:
         return _Decompose(program, rule_of, keeps).run()
     rules = {_key(op): rule for op, rule in (table or {}).items()}
@@ -106,6 +108,9 @@ class _Decompose:
             self.values[node] = functools.reduce(getattr, node.target.split("."), owner or self.program.graph_module)
         elif isinstance(node.target, WrapWithSetGradEnabled):
             self.values[node] = self.inlined(args[1], args[2:])
+        elif isinstance(node.target, WrapWithAutocast):
+            with node.target.mode(*args[:4]):
+                self.values[node] = self.inlined(args[4], args[5:])
         elif isinstance(node.target, HigherOrderOp):
             given = map_aggregate(args, lambda a: self.functional.current(a) if isinstance(a, Tensor) else a)
             self.values[node] = node.target(*given)

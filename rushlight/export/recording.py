@@ -60,6 +60,7 @@ class ExportTracer(PythonKeyTracer):
         self.first_argument: Node | None = None                   # constants stand before it
         self.by_identity: dict[int, Proxy] = {}                   # tensors that were made: whose results they are
         self.grad_modes: dict[Node, bool] = {}                    # the grad mode that the program called nodes in
+        self.cast_modes: dict[Node, Any] = {}                     # and the mixed precision
         self.grad_outside: bool | None = None                     # that mode, while calls run without a tape
 
     def add_input(self, name: str) -> Proxy:
@@ -83,6 +84,7 @@ class ExportTracer(PythonKeyTracer):
     def create_node(self, kind: str, *args: Any, **kwargs: Any) -> Node:
         node = super().create_node(kind, *args, **kwargs)
         self.grad_modes[node] = _C.is_grad_enabled() if self.grad_outside is None else self.grad_outside
+        self.cast_modes[node] = cast_now()
         if kind == "call_function":
             line = user_lines() if self.line is None else self.line
             if line:
@@ -120,6 +122,17 @@ class ExportTracer(PythonKeyTracer):
         self.constants[path] = (t, proxy.node)
         self.note_value(proxy, t)
         return proxy
+
+
+def cast_now() -> tuple[str, Any, bool, bool] | None:
+    """The mixed precision of this thread, as `wrap_with_autocast` is told it; None where it is off, or on for several
+    devices."""
+    if not autocast.is_active():
+        return None
+    devices = [d for d in autocast.DEVICES if autocast.is_autocast_enabled(d)]
+    if len(devices) != 1:
+        return None
+    return devices[0], autocast.get_autocast_dtype(devices[0]), True, False
 
 
 def keep_name(node: Node, name: str) -> None:
@@ -185,6 +198,7 @@ class Recorder:
         not as PyTorch has them."""
         self.tracer, self.rules, self.keeps = tracer, rules, keeps
         self.within: list[str] = []       # overloads whose rules run
+        self.keeps_casts = False          # whether calls in mixed precision are recorded without their casts
         self.values: Any = None           # who runs calls on real tensors too
         self.calls, self.kernels = _Calls(self), _Kernels(self)
         self.is_quiet = False
@@ -219,7 +233,7 @@ class Recorder:
             return inner(*args, **kwargs)
 
     def op(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if autocast.is_active() or levels.state.stack:      # what runs is not what is called
+        if autocast.is_active() and not (self.keeps_casts and cast_now()):      # what runs is not what is called
             with self.tracer.untaped():
                 return func(*args, **kwargs)
         overload, bound, out = next(

@@ -75,7 +75,7 @@ def _text(address: int, target: Target) -> tuple[str, str]:
     if isinstance(source, Transpose):
         return source.name, transpose_text(target.triple, source.size)
     if isinstance(source, PanelProduct):
-        return source.name, head + product_text(source.code, source.transposed)
+        return source.name, head + product_text(source.code, source.transposed, source.whole)
     raise NotFreestanding(
         f"aot_compile: the kernel {source.name} exists for this processor alone. Use float32, which has others."
     )

@@ -147,3 +147,51 @@ def test_files_with_graphs_of_bad_names_are_refused():
                 given["arg"]["as_graph"]["name"] = "forward"
     with pytest.raises(ValueError, match="'forward' cannot be the name of a graph"):
         read(said, dict(program.state_dict), {}, None)
+
+
+def both(t):
+    class Both(t.nn.Module):
+        """Mixed precision, a part of it without gradients."""
+
+        def __init__(self):
+            super().__init__()
+            self.lin = t.nn.Linear(4, 4)
+
+        def forward(self, x):
+            with t.autocast("cpu", t.bfloat16):
+                y = self.lin(x)
+                with t.no_grad():
+                    z = self.lin(y)
+            return y.float() * z.float() + self.lin(x)
+
+    model = Both()
+    with t.no_grad():
+        model.lin.weight.fill_(0.26), model.lin.bias.fill_(0.5)
+    return model
+
+
+@pytest.mark.parametrize("make", [autocast, both])
+def test_mixed_precision_stays_a_region(make):
+    def calls(program):
+        return program.graph.find_nodes(op="call_function", target=rl.ops.higher_order.wrap_with_autocast)
+
+    program = rl.export.export(make(rl), (rl.ones(3, 4),))
+    assert calls(program)[0].args[:4] == ("cpu", rl.bfloat16, True, False)
+    inner = getattr(program.graph_module, calls(program)[0].args[4].target)
+    assert [str(n.target) for n in inner.graph.nodes if n.op == "call_function"] == ["aten.linear.default"]
+    expected = numbers(rl, make, make(rl))
+    for version in (program.module(), ex.unflatten(program), ex.load(saved(rl, program)).module(),
+                    rl.compile(rl.export.export(make(rl), (rl.ones(3, 4),)).module(), fullgraph=True)):  # fmt: skip
+        version.zero_grad()
+        for a, b in zip(leaves(numbers(rl, make, version)), leaves(expected), strict=True):
+            assert a == pytest.approx(b, rel=1e-2)
+    core = program.run_decompositions()
+    assert not calls(core) and rl.ops.aten._to_copy.default in {n.target for n in core.graph.nodes}
+    assert rl.equal(core.module()(rl.ones(3, 4)), make(rl)(rl.ones(3, 4)))
+
+
+def test_mixed_precision_around_an_export_is_part_of_the_program():
+    model = rl.nn.Linear(4, 4)
+    with rl.autocast("cpu", rl.bfloat16):
+        program = rl.export.export(model, (rl.ones(3, 4),))
+    assert program.module()(rl.ones(3, 4)).dtype is rl.bfloat16
