@@ -173,14 +173,30 @@ def test_every_target_has_attention(make, target: str) -> None:
     assert fused in codegen.emit_asm(make("f32", False, None, bits=bits), target)
 
 
-def test_powers_below_one_are_exact_near_it_and_end_in_zero() -> None:
+@pytest.mark.parametrize("function", ["exp_of_negative", "weight_of_score"])
+def test_powers_below_one_are_exact_near_it_and_end_in_zero(function: str) -> None:
     from rushlight.loops.expr import arg, call
     from rushlight.loops.nest import pointwise_nest
 
     x = np.concatenate([np.linspace(-87, 0, 1001), [-104.5, -1000, -math.inf, math.nan]]).astype("f4")
     result = np.zeros_like(x)
-    nest = pointwise_nest("powers", ["f32"], ["f32"], [call("exp_of_negative", arg(0, "f32"))])
+    nest = pointwise_nest("powers", ["f32"], ["f32"], [call(function, arg(0, "f32"))])
     compiled(nest, [x, result], [len(x), 4, 4, 0, 0], 1)
     want = np.exp(x[:1001].astype("f8"))
     assert (np.abs(result[:1001] - want) <= (1.2e-7 + 1.3e-8 * np.abs(x[:1001])) * want).all()
     assert (result[1001:1004] == 0).all() and np.isnan(result[1004])
+
+
+@pytest.mark.parametrize("code", ["f32", "f64"])
+def test_weights_are_normal_numbers_or_zero(code: str) -> None:
+    from rushlight.loops.expr import arg, call
+    from rushlight.loops.nest import pointwise_nest
+
+    dtype, size, end = ("f4", 4, 87.3) if code == "f32" else ("f8", 8, 708.3)
+    x = np.concatenate([np.linspace(-end, 0, 997), -np.linspace(1.03 * end, 1.3 * end, 50), [-math.inf]]).astype(dtype)
+    result = np.ones_like(x)
+    nest = pointwise_nest("weights", [code], [code], [call("weight_of_score", arg(0, code))])
+    compiled(nest, [x, result], [len(x), size, size, 0, 0], 1)
+    want = np.exp(x[:997].astype("f8"))
+    assert (np.abs(result[:997] - want) <= (1.2e-7 + 1.3e-8 * np.abs(x[:997])) * want).all()
+    assert (result[997:] == 0).all()

@@ -94,6 +94,7 @@ class Attention:
         # Elements between rows of scores. They are read down the rows, which must not share the sets of a cache.
         self.pitch = self.cut.keys + self.cut.lanes
         self.row = number(self.pitch)
+        self.packed_pitch = number(self.cut.pitch)       # said, so that all products are calls of the same tiles
 
     def named(self, *parts: str) -> str:
         """The nest's name: what it is, and for which scores."""
@@ -127,6 +128,7 @@ class Attention:
         return Multiply(
             a, a_at, b, t * var("deep") * self.wide, self.wide, c, c_at + t * self.wide, self.row,
             high, self.some_columns(t), var("deep"), ne(var("slice"), ZERO), self.cut.height, self.cut.vectors,
+            self.packed_pitch,
         )  # fmt: skip
 
     def some_columns(self, t: Value) -> Value:
@@ -321,7 +323,7 @@ class _Forward(Attention):
         rose = (
             Local("newest", max_(load(self.tops, state, code), load(self.newer, w, code))),
             Local("safe", expr.select(eq(newest, low), zero, newest)),
-            Local("shrink", expr.call("exp_of_negative", load(self.tops, state, code) - safe)),
+            Local("shrink", expr.call("weight_of_score", load(self.tops, state, code) - safe)),
             Store(self.newer, w, safe),
             Store(self.factors, w, shrink),
             Store(self.tops, state, newest),
@@ -350,7 +352,7 @@ class _Forward(Attention):
         at = r * self.row + var("sum.j")
         score = load(self.scores, at, code)
         score = score - base if self.mask else expr.fma(score, var("factor", code), -base)
-        kept = [Local("e", expr.call("exp_of_negative", score)), Store(self.scores, at, var("e", code))]
+        kept = [Local("e", expr.call("weight_of_score", score)), Store(self.scores, at, var("e", code))]
         total = fold("sum", self.padded, const(0, code), var("e", code), kept, expr.add)
         out = self.at("out", "h", var("i0") + var("r0") + r) + var("o")
         smaller = Store(self.out, out, load(self.out, out, code) * load(self.factors, r, code))
@@ -371,7 +373,7 @@ class _Forward(Attention):
             self.out, self.at("out", "h", var("i0") + var("r0") + r) + first, var("out.r"),
             min_(self.height, var("tall") - r), min_(self.wide, var("value_width") - first),
             var("long"), gt(var("j0") + var("k0"), ZERO),
-            self.cut.height, self.cut.vectors,
+            self.cut.height, self.cut.vectors, self.packed_pitch,
         )  # fmt: skip
 
     def finish(self) -> tuple[Statement, ...]:

@@ -40,7 +40,6 @@ class _Backward(Attention):
         self.scores, self.slopes, self.queries, self.gradients = range(own, own + 4)
         self.packed_keys, self.packed_values, self.packed = range(own + 4, own + 7)
         self.block = number(GROUP * self.cut.height)
-        self.packed_pitch = number(self.cut.pitch)       # said, so that all products are calls of the same tiles
 
     def nest(self) -> Nest:
         cut, code = self.cut, self.code
@@ -154,7 +153,7 @@ class _Backward(Attention):
             Local("inner", load(5, number_of_row, code)),
             *before,
             For(j.attr, ZERO, self.padded, (
-                Local("p", expr.call("exp_of_negative", power)),
+                Local("p", expr.call("weight_of_score", power)),
                 Store(self.slopes, place + j, var("p", code) * slope),
                 Store(self.scores, place + j, var("p", code)),
             ), vector=True),
