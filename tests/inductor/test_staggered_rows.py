@@ -8,9 +8,14 @@ import pytest
 import rushlight as rl
 from rushlight.codegen import schedule as schedules
 from rushlight.codegen.schedule import cpu_rows_staggered
+from rushlight.codegen.targets import vector_bits
 from tests.inductor.harness import compiled
 
 SIZES = ((1, 65), (2, 64), (3, 1000), (7, 77), (40, 63), (65, 1024), (131, 2048), (20, 2049), (700, 100))
+
+
+def is_staggered(cols: int) -> bool:
+    return vector_bits() == 128 and cpu_rows_staggered.SHORTEST <= cols <= cpu_rows_staggered.LONGEST
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def test_layer_norm_of_a_sum(rows, cols, dtype, staggered):
         return rl.nn.functional.layer_norm(x + y * 3, (cols,), w, b)
 
     got = compiled(normalised, (x, y, w, b))([x, y, w, b])[0]
-    assert bool(staggered) == (cpu_rows_staggered.SHORTEST <= cols <= cpu_rows_staggered.LONGEST)
+    assert bool(staggered) == is_staggered(cols)
     wide = (x + y * 3).double()
     centred = wide - wide.mean(-1, keepdim=True)
     want = centred * (centred.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * w.double() + b.double()
@@ -46,18 +51,28 @@ def test_layer_norm_of_a_sum(rows, cols, dtype, staggered):
 
 
 @pytest.mark.parametrize("rows, cols", SIZES)
-def test_softmax_with_what_stands_around_it(rows, cols, staggered):
+def test_numbers_of_rows_between_loops(rows, cols, staggered):
     rl.manual_seed(cols)
     x, y, r = rl.randn(rows, cols), rl.randn(rows, cols), rl.randn(rows, 1)
 
     def around(x, y, r):
-        return (x * r).softmax(-1) * y - r
+        scaled = x * r
+        return (scaled - scaled.amax(-1, keepdim=True)) * y - r
 
     got = compiled(around, (x, y, r))([x, y, r])[0]
-    assert bool(staggered) == (cpu_rows_staggered.SHORTEST <= cols <= cpu_rows_staggered.LONGEST)
-    wide = (x * r).double()
-    want = (wide - wide.logsumexp(-1, keepdim=True)).exp() * y.double() - r.double()
-    assert rl.allclose(got.double(), want, atol=1e-5)
+    assert bool(staggered) == (rows >= 16 and is_staggered(cols))
+    rl.testing.assert_close(got, around(x, y, r))
+
+
+def test_what_does_not_gain_is_left(staggered):
+    x, y = rl.randn(100, 96), rl.randn(100, 96)
+
+    def two(x, y):
+        return x + y, rl.nn.functional.layer_norm(x + y, (96,))
+
+    assert rl.allclose(compiled(lambda x: x.softmax(-1) * 2, (x,))([x])[0], x.softmax(-1) * 2)
+    assert rl.allclose(compiled(two, (x, y))([x, y])[1], two(x, y)[1], atol=1e-5)
+    assert "softmax_mul" not in staggered and "add_layer_norm_rows" not in staggered
 
 
 def test_rows_that_lie_apart():

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.shape import is_below
-from ...loops.expr import Value, cast, const, load, max_, min_, remainder, var
+from ...loops.expr import Value, cast, const, load, max_, min_, remainder, var, walk
 from ...loops.nest import Assign, Fetch, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
 from ...loops.row_program import FULL, ROW, RowNode, RowProgram, reachable
 from ..primitives import SIZE
+from ..targets import vector_bits
 from .cpu_rows import ZERO, LevelFolds, RowNest, along
 from .launch import GRAIN, Launch, Schedule
 
@@ -30,11 +31,26 @@ AHEAD = 4096             # bytes before they are read that rows are asked for
 
 
 def can_stagger(program: RowProgram, cols: int) -> bool:
-    """Whether a program's loops can run as one: each result is a row's own, and rows are of a length for it."""
-    if program.bound is not None or program.totals() or not is_below(cols, LONGEST + 1) or is_below(cols, SHORTEST):
+    """Whether a program's loops can run as one, and gain by it: each result is a row's own, rows are of a length for
+    it, one result has elements (where two have, both are written long before memory takes them), and no element needs
+    a function that takes longer than memory does. Processors with wide vectors look far enough ahead by themselves."""
+    if program.bound is not None or program.totals() or vector_bits() > 128:
         return False
-    nodes = [node for node, _ in program.results]
-    return any(n.kind == FULL for n in nodes) and any(n.form == "fold" for n in reachable(nodes))
+    if not is_below(cols, LONGEST + 1) or is_below(cols, SHORTEST):
+        return False
+    nodes = reachable([node for node, _ in program.results])
+    return (
+        [node.kind for node, _ in program.results].count(FULL) == 1
+        and any(node.form == "fold" for node in nodes)
+        and not any(calls_function(node) for node in nodes)
+    )
+
+
+def calls_function(node: RowNode) -> bool:
+    """Whether elements of a node are made by functions such as exp."""
+    if node.form != "points" or node.kind != FULL:
+        return False
+    return any(v.op == "call" for v in walk([node.emit(lambda part, j: var("x", part.code), var("j"))]))
 
 
 def schedule_staggered(program: RowProgram, count: int, cols: int, distances: tuple[int, ...]) -> Schedule:
