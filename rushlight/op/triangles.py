@@ -9,12 +9,14 @@ Refuses (`suits` says so): complex types, few right sides.
 from __future__ import annotations
 
 from ..base.shape import reaches
+from ..codegen.targets import vector_bits
 from ..loops.expr import Value, const, fma, idiv, irem, load, min_, ne, neg, var
 from ..loops.nest import Assign, For, If, Local, Nest, Statement, Store, operands, rows
 from .lapack import Block, Number, Program, Strip, kernel_for, place
 from .pack import BY_CODE
 
-LEAF = 64           # unknowns that a loop solves for
+# Unknowns that a loop solves for: with wide vectors it is as fast as a product.
+LEAF = 128 if vector_bits() > 128 else 64
 TOGETHER = 8        # of which so many are in registers at a time
 COLUMNS = 64        # right sides that a thread takes at a time
 FEW = 32            # right sides from which this pays
