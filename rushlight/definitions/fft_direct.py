@@ -43,6 +43,7 @@ from .fft_rows import (
 
 LONGEST_TABLE = 8192     # points of rows whose tables a plan carries
 ALONG = 4096             # points of a power of two up to which vectors go along a row
+MANY_LANES = 4           # from which on a kernel that has a lane for each row takes too long for one row
 INPUT, RESULT = 0, 1
 
 
@@ -125,7 +126,8 @@ class Steps:
         if n % 2 == 0 and fits(n // 2) and n // 2 <= ALONG and not rows_share(n, self.count, self.code, 2):
             return self.along(source, target, n // 2, scale, kind)
         parts = halves(n, self.code, True) if planned_in_two(n, self.code) else None
-        if real_in_one_kernel(n, self.count, self.code) and (parts is None or self.fills(2)):
+        is_few = kind != "real" and self.is_few(n)
+        if not is_few and real_in_one_kernel(n, self.count, self.code) and (parts is None or self.fills(2)):
             self.by_lanes(kind, n, (), source, target, scale, kind == "real", given=width)
             return True
         in_lanes = n % 2 == 0 and in_one_kernel(n // 2, self.count, self.code)     # then a plan has the tables anyway
@@ -142,6 +144,15 @@ class Steps:
         full lanes."""
         block = each * fourier.lanes(self.code)
         return 10 * self.count >= 7 * -(-self.count // block) * block
+
+    def is_few(self, n: int) -> bool:
+        """Whether rows leave most lanes idle and have no two factors whose columns would fill them: a chirp of a length
+        that has takes less time."""
+        idle = fourier.lanes(self.code) >= max(MANY_LANES, 4 * self.count)
+        if not idle or n < FEW or fits(n) or halves(n, self.code) is not None:
+            return False
+        m = convolution_length(n)
+        return m <= LONGEST_TABLE and ((fits(m) and m <= ALONG) or halves(m, self.code) is not None)
 
     def complex_rows(self, source: int, target: int, kind: str, n: int, scale: float) -> bool:
         """The same for complex numbers."""
@@ -170,7 +181,7 @@ class Steps:
         fills = 2 * self.count >= fourier.lanes(self.code)     # lanes with rows; two halves are two passes over memory
         if n >= FEW and not (suits and fills) and (parts := halves(n, self.code)) is not None:
             self.in_two(source, target, parts, scale, inverse)
-        elif suits:
+        elif suits and not self.is_few(n):
             self.by_lanes("rows", n, (), source, target, scale, inverse)
         elif fills and in_one_kernel(convolution_length(n), self.count, self.code):
             self.by_lanes("chirp", n, (), source, target, scale, inverse, given=n)
@@ -269,7 +280,7 @@ class Steps:
     def real_rows(self, source: int, target: int, n: int, kind: str, scale: float) -> bool:
         """An odd number of points: complex ones, of whose spectrum half is kept, or all."""
         kept = n // 2 + 1 if kind == "half" else n
-        if not smooth(n):
+        if not smooth(n) or self.is_few(n):
             return self.chirp(source, target, n, scale, False, is_real=True, kept=kept)
         wide = self.numbers(n)
         self.times(source, wide, n, n, n, b"", is_real=True)
