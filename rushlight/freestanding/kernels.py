@@ -13,6 +13,7 @@ from typing import Any
 from .. import codegen
 from ..codegen import cache
 from ..codegen.library import interface
+from ..codegen.prefix_sums import PrefixSums
 from ..codegen.targets import Target, vector_bits
 from ..codegen.tiled_products import PanelProduct, module_text as product_text
 from ..codegen.transpose import Transpose, module_text as transpose_text
@@ -74,6 +75,8 @@ def _text(address: int, target: Target) -> tuple[str, str]:
         return source.name, interface.module_of(source.interface, source.tile, target, source.finish)
     if isinstance(source, Transpose):
         return source.name, transpose_text(target.triple, source.size)
+    if isinstance(source, PrefixSums):
+        return source.name, source.text(target.triple)
     if isinstance(source, PanelProduct):
         return source.name, head + product_text(source.code, source.transposed, source.whole)
     raise NotFreestanding(

@@ -6,6 +6,7 @@ together before. One thread goes chunk after chunk, several fold all chunks firs
 
 `_Lanes`, for steps that are long: the parts of a chunk are folded, which gives where each begins, and walked on lanes.
 `_Pairs`, for steps that are short, which conversions to and from lanes would outweigh: two elements are joined first.
+Plain sums are added within registers where these are wide (prefix_sums.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ... import _C
 from ...loops.expr import Value, cast, const, eq, idiv, irem, load, min_, select, var, walk
 from ...loops.lowered import HERE, Lowered, Placed
 from ...loops.nest import Assign, For, Local, Nest, Operand, Statement, Store, operands, reduction, rows
+from ..prefix_sums import PrefixSums
 from ..primitives import SIZE
 from ..targets import vector_bits
 from .cpu_fold import given_bits, given_names, sources_of
@@ -25,6 +27,7 @@ from .launch import SCAN_CHUNK, Launch, Schedule, Temp, product
 ZERO = const(0, "i64")
 MOST = 2             # rows; more are walked side by side themselves
 LONG = 4             # chunks from which on a row is divided
+WIDE = vector_bits() > 128     # whether sums within registers pay: of two lanes conversions cost as much as waiting
 OF_LONG_STEPS = 8192     # elements of a chunk whose steps take so long that less work is worth dividing
 
 
@@ -39,6 +42,13 @@ def is_long(lowered: Lowered) -> bool:
     now = tuple(var(f"acc{k}", v.dtype) for k, v in enumerate(init))
     x = var("x", lowered.walk.compute)
     return any(v.op == "call" for v in walk([*lowered.walk.step(now, x, ZERO), *lowered.walk.emit(now)]))
+
+
+def is_plain_sum(lowered: Lowered) -> bool:
+    """Whether elements are added up as they are in float64, and registers hold enough of them to add within one."""
+    past, code = lowered.walk, lowered.memories[0].code
+    plain = past.sums is not None and past.sums is lowered.body and not given_names(lowered)
+    return plain and WIDE and code in ("f32", "f64") and past.compute == "f64" and lowered.outs == (code,)
 
 
 def chunked(lowered: Lowered) -> Schedule | None:
@@ -63,11 +73,15 @@ def chunked(lowered: Lowered) -> Schedule | None:
     chunks = -(-length // writer.chunk_size)
     params = (length, chunks, far[0] if far else 0, *given_bits(lowered))
 
+    in_registers = is_plain_sum(lowered)
+
     def launch(name: str, numbers: Sequence[int], extent: int) -> Launch:
-        def nest() -> Nest:
+        def nest() -> Nest | PrefixSums:
+            if in_registers and name != "starts":
+                return PrefixSums(memory.code, name, writer.chunk_size)
             return getattr(writer(lowered), name)()
 
-        return Launch((*key, name), nest, tuple(numbers), params, extent, 1)
+        return Launch((*key, name, in_registers), nest, tuple(numbers), params, extent, 1)
 
     if _C.get_num_threads() == 1:
         return Schedule((launch("whole", (0, 1), count),))
