@@ -74,6 +74,7 @@ TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 
 slope("exp", lambda y, x: y)
 slope("exp_of_negative", lambda y, x: y)
+slope("weight_of_score", lambda y, x: y)
 slope("exp2", lambda y, x: y * LN2)
 slope("expm1", lambda y, x: y + 1)
 slope("log", lambda y, x: 1 / x)
