@@ -52,6 +52,7 @@ late.provide({
     "DistributedDataParallel": "distributed.data_parallel:DistributedDataParallel",     # nn.parallel has its name
     "synced_batch_norm": "distributed.batch_norm:synced_batch_norm",     # SyncBatchNorm in training
     "DistributedDataParallel types": "distributed.data_parallel:_MixedPrecision",
+    "aten graphs": "export.aten_graphs:as_aten",                     # make_fx, and compilers given to AOTAutograd
     "export": "export:export",                                       # pipelines are cut from traced models
     "compiled packages": "export.pt2_archive._package",              # _inductor.aoti_compile_and_package
     "serve torch": "compat:install",                                 # workers on Ray that import torch

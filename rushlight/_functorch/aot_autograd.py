@@ -17,6 +17,7 @@ from ..aot.metadata import OutputKind
 from ..aot.module_state import ModuleState
 from ..aot.specialized import Specialized
 from ..autograd.grad_mode import no_grad
+from ..base import late
 from ..fx.graph_module import GraphModule
 from ..nn import Module
 from ..utils import _pytree as pytree
@@ -61,6 +62,7 @@ def _config(
         inference_compiler,
         partition_for_aot(partition_fn),
         decompositions=dict(decompositions or {}),
+        is_aten=True,
     )
 
 
@@ -180,7 +182,7 @@ def aot_export_module(mod: Module, args: Sequence[Any], *, decompositions: Mappi
     before = state.tensors()
     with no_grad():
         captured = capture(flat, [*own, *leaves], wants_grad=False, decompositions=decompositions)
-    graph, meta = captured.graph, captured.meta
+    graph, meta = late.provided("aten graphs")(captured.graph, captured.shape_env, decompositions), captured.meta
     if captured.lifted:
         raise RuntimeError(
             "aot_export_module: the module uses a tensor that is neither a parameter, a buffer nor an argument."

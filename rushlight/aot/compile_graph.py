@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import no_grad
+from ..base import late
 from ..dispatch.modes import disable_dispatch_modes
 from ..loops.record import Record
 from .graph_cache import Entry
@@ -41,6 +42,7 @@ class AotConfig(Record):
     partition: Callable[..., Any] = default_partition
     partition_options: Mapping[str, Any] = MappingProxyType({})
     decompositions: Mapping[Any, Callable] = MappingProxyType({})
+    is_aten: bool = False      # whether compilers get graphs of ATen's ops, not of ours
     keeper: Callable[[], Any] | None = None      # who describes what was made, for later processes
     keeps_layers: bool = False      # whether recurrent layers are single ops of the graphs, or a product for each step
 
@@ -51,6 +53,8 @@ def compile_captured(captured: Captured, config: AotConfig, entry: Entry | None 
     numbers."""
     meta, graph = captured.meta, captured.graph
     sizes = captured.shape_env, formulas
+    if config.is_aten:
+        graph = late.provided("aten graphs")(graph, captured.shape_env, config.decompositions)
     if not meta.is_joint:
         forward = compiled(config.inference_compiler or config.fw_compiler, graph)
         if entry is not None:

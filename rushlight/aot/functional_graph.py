@@ -18,7 +18,7 @@ from ..fake import FakeTensor, FakeTensorMode, ShapeEnv
 from ..fx import elements
 from ..fx._lazy_graph_module import _LazyGraphModule
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer
-from ..fx.experimental.symbolic_sizes import SYMBOLIC, hidden_symbols
+from ..fx.experimental.symbolic_sizes import SYMBOLIC, same_symbols
 from ..fx.graph import Graph
 from ..fx.graph_module import GraphModule
 from ..fx.interpreter import Interpreter
@@ -272,14 +272,8 @@ class _SameSymbols(Interpreter):
         self.shape_env = env
 
     def run_node(self, n: Node) -> Any:
-        if self.shape_env is not None:
-            known = set().union(*(hidden_symbols(m, True) for m in n.all_input_nodes))
-            self.shape_env.again = sorted(hidden_symbols(n, True) - known, key=lambda name: (len(name), name))
-        try:
+        with same_symbols(self.shape_env, n):
             return super().run_node(n)
-        finally:
-            if self.shape_env is not None:
-                self.shape_env.again = []
 
 
 def _apart(value: Any, fake_mode: FakeTensorMode) -> Any:

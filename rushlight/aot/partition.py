@@ -77,11 +77,14 @@ def needed_for(roots: Iterable[Any], stop: Callable[[Node], bool] = lambda node:
     return found
 
 
+BACKWARD = {"partitioner_tag": "is_backward"}      # in the meta of nodes: what a gradient's formula computes
+
+
 def after_tangents(graph: Graph) -> set[Node]:
-    """Every node that is computed from a tangent."""
+    """Every node that is computed from a tangent, or for one."""
     found: set[Node] = set()
     for node in graph.nodes:
-        if is_tangent(node) or any(a in found for a in node.all_input_nodes):
+        if is_tangent(node) or node.meta.items() >= BACKWARD.items() or any(a in found for a in node.all_input_nodes):
             found.add(node)
     return found
 

@@ -41,6 +41,7 @@ def aten_call(overload: Any, bound: Sequence[Any], without: Sequence[str] = ()
     if overload._overloadname == "batched" and not isinstance(overload.definition, Pointwise):
         return None      # of every member of a batch: no op of PyTorch's
     name = _NAMED_OTHERWISE.get(overload.name, overload.name)
+    name = name if schemas_of(name) or not schemas_of(f"special_{name}") else f"special_{name}"
     given = {p.name: (v, p) for p, v in zip(overload.definition.spec.params, bound, strict=True)}
     if name == "sub" and len(bound) >= 2 and not isinstance(bound[0], Tensor):
         name, swapped = "rsub", dict(zip(given, (given["other"], given["input"]), strict=False))
@@ -67,7 +68,7 @@ def _target(name: str, label: str) -> Any:
     if result is None:
         return None
     own = getattr(result.overloadpacket, label)
-    return own if own is result.counterpart else result
+    return own if own is result.counterpart and own.name == name else result
 
 
 def _fitted(schema: AtenSchema, given: dict[str, tuple[Any, Any]]) -> tuple[tuple, dict[str, Any]] | None:

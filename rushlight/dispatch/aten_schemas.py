@@ -4,7 +4,8 @@ Separated by semicolons; what is not written returns one Tensor, and `self` with
 """
 
 TEXT = """
-_adaptive_avg_pool2d(self, SymInt[2] output_size); _adaptive_avg_pool3d(self, SymInt[3] output_size);
+_adaptive_avg_pool2d(self, SymInt[2] output_size); _adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self);
+_adaptive_avg_pool3d(self, SymInt[3] output_size); _adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self);
 _add_relu.Scalar(self, Scalar other, Scalar alpha=1); _add_relu.Tensor(self, Tensor other, *, Scalar alpha=1);
 _addmm_activation(self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False);
 _aminmax(self) -> (Tensor, Tensor); _aminmax.dim(self, int dim, bool keepdim=False) -> (Tensor, Tensor);
@@ -63,34 +64,35 @@ input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bo
 -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out);
 _native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
 running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor); _neg_view(Tensor(a) self); _pdist_forward(self,
-float p=2.); _pin_memory(self, Device? device=None); _prelu_kernel(self, Tensor weight); _safe_softmax(self, int dim,
-ScalarType? dtype=None); _sample_dirichlet(self, Generator? generator=None); _scaled_dot_product_attention_math(Tensor
-query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor?
-dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor);
-_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool
-is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp);
-_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor
-out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor
-grad_query, Tensor grad_key, Tensor grad_value); _scaled_mm(self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor?
-bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False); _scaled_mm_v2(self,
-Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b,
-Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False); _shape_as_tensor(self);
-_softmax(self, int dim, bool half_to_float); _softmax_backward_data(Tensor grad_output, Tensor output, int dim,
-ScalarType input_dtype); _stack(Tensor[] tensors, int dim=0); _standard_gamma(self, Generator? generator=None);
-_standard_gamma_grad(self, Tensor output); _to_copy(self, *, ScalarType? dtype=None, Layout? layout=None, Device?
-device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None); _unique(self, bool
-sorted=True, bool return_inverse=False) -> (Tensor, Tensor); _unique2(self, bool sorted=True, bool
-return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor); _unsafe_index.Tensor(self, Tensor?[]
-indices); _unsafe_index_put(self, Tensor?[] indices, Tensor values, bool accumulate=False); _unsafe_masked_index(self,
-Tensor mask, Tensor?[] indices, Scalar fill); _unsafe_masked_index_put_accumulate(self, Tensor mask, Tensor?[] indices,
-Tensor values); _unsafe_view(self, SymInt[] size); _upsample_bicubic2d_aa(self, SymInt[2] output_size, bool
-align_corners, float? scales_h=None, float? scales_w=None); _upsample_bicubic2d_aa.vec(Tensor input, SymInt[]?
-output_size, bool align_corners, float[]? scale_factors); _upsample_bilinear2d_aa(self, SymInt[2] output_size, bool
-align_corners, float? scales_h=None, float? scales_w=None); _upsample_bilinear2d_aa.vec(Tensor input, SymInt[]?
-output_size, bool align_corners, float[]? scale_factors); _upsample_lanczos2d_aa(self, SymInt[2] output_size, bool
-align_corners, float? scales_h=None, float? scales_w=None); _upsample_lanczos2d_aa.vec(Tensor input, SymInt[]?
-output_size, bool align_corners, float[]? scale_factors); _upsample_nearest_exact1d(self, SymInt[1] output_size, float?
-scales=None); _upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
+float p=2.); _pin_memory(self, Device? device=None); _prelu_kernel(self, Tensor weight); _prelu_kernel_backward(Tensor
+grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor); _safe_softmax(self, int dim, ScalarType? dtype=None);
+_sample_dirichlet(self, Generator? generator=None); _scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor
+value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float?
+scale=None, bool enable_gqa=False) -> (Tensor, Tensor); _scaled_dot_product_flash_attention_for_cpu(Tensor query,
+Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) ->
+(Tensor output, Tensor logsumexp); _scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query,
+Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None,
+float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value); _scaled_mm(self, Tensor mat2, Tensor
+scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool
+use_fast_accum=False); _scaled_mm_v2(self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[]
+scale_b, int[] recipe_b, int[] swizzle_b, Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool
+use_fast_accum=False); _shape_as_tensor(self); _softmax(self, int dim, bool half_to_float);
+_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype); _stack(Tensor[] tensors,
+int dim=0); _standard_gamma(self, Generator? generator=None); _standard_gamma_grad(self, Tensor output); _to_copy(self,
+*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False,
+MemoryFormat? memory_format=None); _unique(self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor);
+_unique2(self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor);
+_unsafe_index.Tensor(self, Tensor?[] indices); _unsafe_index_put(self, Tensor?[] indices, Tensor values, bool
+accumulate=False); _unsafe_masked_index(self, Tensor mask, Tensor?[] indices, Scalar fill);
+_unsafe_masked_index_put_accumulate(self, Tensor mask, Tensor?[] indices, Tensor values); _unsafe_view(self, SymInt[]
+size); _upsample_bicubic2d_aa(self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
+scales_w=None); _upsample_bicubic2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]?
+scale_factors); _upsample_bilinear2d_aa(self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
+scales_w=None); _upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]?
+scale_factors); _upsample_lanczos2d_aa(self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
+scales_w=None); _upsample_lanczos2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]?
+scale_factors); _upsample_nearest_exact1d(self, SymInt[1] output_size, float? scales=None);
+_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
 _upsample_nearest_exact2d(self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None);
 _upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
 _upsample_nearest_exact3d(self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float?
@@ -135,8 +137,11 @@ atanh_(Tensor(a!) self) -> Tensor(a!); atleast_1d(self); atleast_1d.Sequence(Ten
 atleast_2d(self); atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]; atleast_3d(self); atleast_3d.Sequence(Tensor[]
 tensors) -> Tensor[]; avg_pool1d(self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False,
 bool count_include_pad=True); avg_pool2d(self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool
-ceil_mode=False, bool count_include_pad=True, int? divisor_override=None); avg_pool3d(self, int[3] kernel_size, int[3]
-stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None);
+ceil_mode=False, bool count_include_pad=True, int? divisor_override=None); avg_pool2d_backward(Tensor grad_output,
+Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int?
+divisor_override); avg_pool3d(self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool
+count_include_pad=True, int? divisor_override=None); avg_pool3d_backward(Tensor grad_output, Tensor self, int[3]
+kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override);
 baddbmm(self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1); baddbmm.dtype(self, Tensor batch1,
 Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1); baddbmm_(Tensor(a!) self, Tensor batch1, Tensor
 batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!); bartlett_window(int window_length, *, ScalarType? dtype=None,
@@ -148,6 +153,7 @@ p, *, Generator? generator=None); bernoulli.p(self, float p, *, Generator? gener
 bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!); bernoulli_.float(Tensor(a!)
 self, float p=0.5, *, Generator? generator=None) -> Tensor(a!); bilinear(Tensor input1, Tensor input2, Tensor weight,
 Tensor? bias=None); binary_cross_entropy(self, Tensor target, Tensor? weight=None, int reduction=1);
+binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1);
 binary_cross_entropy_with_logits(self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1);
 bincount(self, Tensor? weights=None, SymInt minlength=0); binomial(Tensor count, Tensor prob, Generator?
 generator=None); bitwise_and.Scalar(self, Scalar other); bitwise_and.Scalar_Tensor(Scalar self, Tensor other);
@@ -225,10 +231,11 @@ ScalarType? dtype=None); cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=
 cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1); cumulative_trapezoid.x(Tensor y, Tensor x, *, int
 dim=-1); deg2rad(self); deg2rad_(Tensor(a!) self) -> Tensor(a!); det(self); detach(Tensor(a) self); detach_copy(self);
 diag(self, int diagonal=0); diag_embed(self, int offset=0, int dim1=-2, int dim2=-1); diagflat(self, int offset=0);
-diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1); diagonal_copy(self, int offset=0, int dim1=0, int
-dim2=1); diagonal_scatter(self, Tensor src, int offset=0, int dim1=0, int dim2=1); diff(self, int n=1, int dim=-1,
-Tensor? prepend=None, Tensor? append=None); digamma(self); digamma_(Tensor(a!) self) -> Tensor(a!); dist(self, Tensor
-other, Scalar p=2); div.Scalar(self, Scalar other); div.Scalar_mode(self, Scalar other, *, str? rounding_mode);
+diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1); diagonal_backward(Tensor grad_output, SymInt[]
+input_sizes, int offset, int dim1, int dim2); diagonal_copy(self, int offset=0, int dim1=0, int dim2=1);
+diagonal_scatter(self, Tensor src, int offset=0, int dim1=0, int dim2=1); diff(self, int n=1, int dim=-1, Tensor?
+prepend=None, Tensor? append=None); digamma(self); digamma_(Tensor(a!) self) -> Tensor(a!); dist(self, Tensor other,
+Scalar p=2); div.Scalar(self, Scalar other); div.Scalar_mode(self, Scalar other, *, str? rounding_mode);
 div.Tensor(self, Tensor other); div.Tensor_mode(self, Tensor other, *, str? rounding_mode); div_.Scalar(Tensor(a!)
 self, Scalar other) -> Tensor(a!); div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) ->
 Tensor(a!); div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); div_.Tensor_mode(Tensor(a!) self, Tensor other,
@@ -241,9 +248,10 @@ dropout(Tensor input, float p, bool train); dropout_(Tensor(a!) self, float p, b
 dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]; dsplit.int(Tensor(a -> *) self, int sections) ->
 Tensor(a)[]; dstack(Tensor[] tensors); einsum(str equation, Tensor[] tensors, *, int[]? path=None);
 einsum.sublist(Tensor a, ...); elu(self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1); elu_(Tensor(a!) self,
-Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!); embedding(Tensor weight, Tensor indices, SymInt
-padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False); embedding_bag(Tensor weight, Tensor indices, Tensor
-offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool
+Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!); elu_backward(Tensor grad_output, Scalar alpha,
+Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result); embedding(Tensor weight, Tensor indices,
+SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False); embedding_bag(Tensor weight, Tensor indices,
+Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool
 include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor); embedding_bag.padding_idx(Tensor weight, Tensor
 indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool
 include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor); embedding_dense_backward(Tensor
@@ -299,12 +307,13 @@ device=None, bool? pin_memory=None); full_like(self, Scalar fill_value, *, Scala
 Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); gather(self, int dim, Tensor index, *,
 bool sparse_grad=False); gcd(self, Tensor other); gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!); ge.Scalar(self,
 Scalar other); ge.Tensor(self, Tensor other); ge_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
-ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); gelu(self, *, str approximate="none"); geometric(self, float
-p, *, Generator? generator=None); geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!);
-geqrf(self) -> (Tensor a, Tensor tau); ger(self, Tensor vec2); glu(self, int dim=-1); gradient.array(self, *, int[]
-dim, int edge_order=1) -> Tensor[]; gradient.scalararray(self, *, Scalar spacing, int[] dim, int edge_order=1) ->
-Tensor[]; gradient.scalarint(self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[];
-gradient.scalarrayarray(self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[];
+ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); gelu(self, *, str approximate="none"); gelu_backward(Tensor
+grad_output, Tensor self, *, str approximate="none"); geometric(self, float p, *, Generator? generator=None);
+geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!); geqrf(self) -> (Tensor a, Tensor
+tau); ger(self, Tensor vec2); glu(self, int dim=-1); glu_backward(Tensor grad_output, Tensor self, int dim);
+gradient.array(self, *, int[] dim, int edge_order=1) -> Tensor[]; gradient.scalararray(self, *, Scalar spacing, int[]
+dim, int edge_order=1) -> Tensor[]; gradient.scalarint(self, *, Scalar? spacing=None, int? dim=None, int edge_order=1)
+-> Tensor[]; gradient.scalarrayarray(self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[];
 gradient.scalarrayint(self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[];
 gradient.tensorarray(self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]; gradient.tensorarrayint(self,
 *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]; greater.Scalar(self, Scalar other);
@@ -329,23 +338,26 @@ pin_memory=None); hamming_window.periodic_alpha_beta(int window_length, bool per
 ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); hann_window(int
 window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
 hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device?
-device=None, bool? pin_memory=None); hardshrink(self, Scalar lambd=0.5); hardsigmoid(self); hardsigmoid_(Tensor(a!)
-self) -> Tensor(a!); hardswish(self); hardswish_(Tensor(a!) self) -> Tensor(a!); hardtanh(self, Scalar min_val=-1,
-Scalar max_val=1); hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!); hash_tensor(self,
-int[1] dim=[], *, bool keepdim=False, int mode=0); heaviside(self, Tensor values); heaviside_(Tensor(a!) self, Tensor
-values) -> Tensor(a!); hinge_embedding_loss(self, Tensor target, float margin=1., int reduction=1); histc(self, int
-bins=100, Scalar min=0, Scalar max=0); histogram.bin_ct(self, int bins=100, *, float[]? range=None, Tensor?
-weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges); histogram.bins_tensor(self, Tensor bins, *,
-Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges); histogramdd(self, int[] bins, float[]?
-range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges);
-histogramdd.TensorList_bins(self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) ->
-(Tensor hist, Tensor[] bin_edges); histogramdd.int_bins(self, int bins, float[]? range=None, Tensor? weight=None, bool
-density=False) -> (Tensor hist, Tensor[] bin_edges); hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[];
-hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]; hstack(Tensor[] tensors); huber_loss(self, Tensor target,
-int reduction=1, float delta=1.); hypot(self, Tensor other); hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!);
-i0(self); i0_(Tensor(a!) self) -> Tensor(a!); igamma(self, Tensor other); igamma_(Tensor(a!) self, Tensor other) ->
-Tensor(a!); igammac(self, Tensor other); igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!); im2col(self, int[2]
-kernel_size, int[2] dilation, int[2] padding, int[2] stride); imag(Tensor(a) self); index.Tensor(self, Tensor?[]
+device=None, bool? pin_memory=None); hardshrink(self, Scalar lambd=0.5); hardshrink_backward(Tensor grad_out, Tensor
+self, Scalar lambd); hardsigmoid(self); hardsigmoid_(Tensor(a!) self) -> Tensor(a!); hardsigmoid_backward(Tensor
+grad_output, Tensor self); hardswish(self); hardswish_(Tensor(a!) self) -> Tensor(a!); hardswish_backward(Tensor
+grad_output, Tensor self); hardtanh(self, Scalar min_val=-1, Scalar max_val=1); hardtanh_(Tensor(a!) self, Scalar
+min_val=-1, Scalar max_val=1) -> Tensor(a!); hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar
+max_val); hash_tensor(self, int[1] dim=[], *, bool keepdim=False, int mode=0); heaviside(self, Tensor values);
+heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!); hinge_embedding_loss(self, Tensor target, float margin=1.,
+int reduction=1); histc(self, int bins=100, Scalar min=0, Scalar max=0); histogram.bin_ct(self, int bins=100, *,
+float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges);
+histogram.bins_tensor(self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor
+bin_edges); histogramdd(self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor
+hist, Tensor[] bin_edges); histogramdd.TensorList_bins(self, Tensor[] bins, float[]? range=None, Tensor? weight=None,
+bool density=False) -> (Tensor hist, Tensor[] bin_edges); histogramdd.int_bins(self, int bins, float[]? range=None,
+Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges); hsplit.array(Tensor(a -> *) self, int[]
+indices) -> Tensor(a)[]; hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]; hstack(Tensor[] tensors);
+huber_loss(self, Tensor target, int reduction=1, float delta=1.); huber_loss_backward(Tensor grad_output, Tensor self,
+Tensor target, int reduction, float delta); hypot(self, Tensor other); hypot_(Tensor(a!) self, Tensor other) ->
+Tensor(a!); i0(self); i0_(Tensor(a!) self) -> Tensor(a!); igamma(self, Tensor other); igamma_(Tensor(a!) self, Tensor
+other) -> Tensor(a!); igammac(self, Tensor other); igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!); im2col(self,
+int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride); imag(Tensor(a) self); index.Tensor(self, Tensor?[]
 indices); index.list_Tensor(Tensor[] self, Tensor el) -> int; index_add(self, int dim, Tensor index, Tensor source, *,
 Scalar alpha=1); index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!);
 index_copy(self, int dim, Tensor index, Tensor source); index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor
@@ -375,11 +387,12 @@ cudnn_enable=True); lcm(self, Tensor other); lcm_(Tensor(a!) self, Tensor other)
 Tensor other); ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!); le.Scalar(self, Scalar other); le.Tensor(self,
 Tensor other); le_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!); le_.Tensor(Tensor(a!) self, Tensor other) ->
 Tensor(a!); leaky_relu(self, Scalar negative_slope=0.01); leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) ->
-Tensor(a!); lerp.Scalar(self, Tensor end, Scalar weight); lerp.Tensor(self, Tensor end, Tensor weight);
-lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!); lerp_.Tensor(Tensor(a!) self, Tensor end,
-Tensor weight) -> Tensor(a!); less.Scalar(self, Scalar other); less.Tensor(self, Tensor other); less_.Scalar(Tensor(a!)
-self, Scalar other) -> Tensor(a!); less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); less_equal.Scalar(self,
-Scalar other); less_equal.Tensor(self, Tensor other); less_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
+Tensor(a!); leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result);
+lerp.Scalar(self, Tensor end, Scalar weight); lerp.Tensor(self, Tensor end, Tensor weight); lerp_.Scalar(Tensor(a!)
+self, Tensor end, Scalar weight) -> Tensor(a!); lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!);
+less.Scalar(self, Scalar other); less.Tensor(self, Tensor other); less_.Scalar(Tensor(a!) self, Scalar other) ->
+Tensor(a!); less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); less_equal.Scalar(self, Scalar other);
+less_equal.Tensor(self, Tensor other); less_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
 less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); lgamma(self); lgamma_(Tensor(a!) self) -> Tensor(a!);
 lift(self); lift_fresh(Tensor(a) self); lift_fresh_copy(self); linalg_cholesky(self, *, bool upper=False);
 linalg_cholesky_ex(self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info); linalg_cond(self,
@@ -422,7 +435,8 @@ dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); lo
 self) -> Tensor(a!); log1p(self); log1p_(Tensor(a!) self) -> Tensor(a!); log2(self); log2_(Tensor(a!) self) ->
 Tensor(a!); log_(Tensor(a!) self) -> Tensor(a!); log_normal(self, float mean=1., float std=2., *, Generator?
 generator=None); log_normal_(Tensor(a!) self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor(a!);
-log_sigmoid(self); log_softmax.int(self, int dim, ScalarType? dtype=None); logaddexp(self, Tensor other);
+log_sigmoid(self); log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer); log_sigmoid_forward(self) ->
+(Tensor output, Tensor buffer); log_softmax.int(self, int dim, ScalarType? dtype=None); logaddexp(self, Tensor other);
 logaddexp2(self, Tensor other); logcumsumexp(self, int dim); logdet(self); logical_and(self, Tensor other);
 logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!); logical_not(self); logical_not_(Tensor(a!) self) ->
 Tensor(a!); logical_or(self, Tensor other); logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!); logical_xor(self,
@@ -465,10 +479,11 @@ int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None); median(self); media
 keepdim=False) -> (Tensor values, Tensor indices); meshgrid(Tensor[] tensors) -> Tensor[]; meshgrid.indexing(Tensor[]
 tensors, *, str indexing) -> Tensor[]; min(self); min.dim(self, int dim, bool keepdim=False) -> (Tensor values, Tensor
 indices); min.other(self, Tensor other); minimum(self, Tensor other); mish(self); mish_(Tensor(a!) self) -> Tensor(a!);
-mm(self, Tensor mat2); mm.dtype(self, Tensor mat2, ScalarType out_dtype); mode(self, int dim=-1, bool keepdim=False) ->
-(Tensor values, Tensor indices); moveaxis.int(Tensor(a) self, int source, int destination); moveaxis.intlist(Tensor(a)
-self, int[] source, int[] destination); movedim.int(Tensor(a) self, int source, int destination);
-movedim.intlist(Tensor(a) self, int[] source, int[] destination); mse_loss(self, Tensor target, int reduction=1);
+mish_backward(Tensor grad_output, Tensor self); mm(self, Tensor mat2); mm.dtype(self, Tensor mat2, ScalarType
+out_dtype); mode(self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices); moveaxis.int(Tensor(a) self,
+int source, int destination); moveaxis.intlist(Tensor(a) self, int[] source, int[] destination); movedim.int(Tensor(a)
+self, int source, int destination); movedim.intlist(Tensor(a) self, int[] source, int[] destination); mse_loss(self,
+Tensor target, int reduction=1); mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction);
 msort(self); mul.Scalar(self, Scalar other); mul.Tensor(self, Tensor other); mul_.Scalar(Tensor(a!) self, Scalar other)
 -> Tensor(a!); mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); multi_margin_loss(self, Tensor target, Scalar
 p=1, Scalar margin=1, Tensor? weight=None, int reduction=1); multilabel_margin_loss(self, Tensor target, int
@@ -484,147 +499,168 @@ keepdim=False, *, str interpolation="linear"); nansum(self, int[1]? dim=None, bo
 dtype=None); narrow(Tensor(a) self, int dim, SymInt start, SymInt length); narrow.Tensor(Tensor(a) self, int dim,
 Tensor start, SymInt length); narrow_copy(self, int dim, SymInt start, SymInt length); native_batch_norm(Tensor input,
 Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) ->
-(Tensor, Tensor, Tensor); native_channel_shuffle(self, SymInt groups); native_dropout(Tensor input, float p, bool?
+(Tensor, Tensor, Tensor); native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor?
+running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask)
+-> (Tensor, Tensor, Tensor); native_channel_shuffle(self, SymInt groups); native_dropout(Tensor input, float p, bool?
 train) -> (Tensor, Tensor); native_dropout_backward(Tensor grad_output, Tensor mask, float scale);
 native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) ->
-(Tensor, Tensor, Tensor); native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias,
-float eps) -> (Tensor, Tensor, Tensor); ne.Scalar(self, Scalar other); ne.Tensor(self, Tensor other);
-ne.Tensor_list(Tensor[] a, Tensor[] b) -> bool; ne_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
-ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); neg(self); neg_(Tensor(a!) self) -> Tensor(a!);
-negative(self); negative_(Tensor(a!) self) -> Tensor(a!); new_empty(self, SymInt[] size, *, ScalarType? dtype=None,
-Layout? layout=None, Device? device=None, bool? pin_memory=None); new_empty_strided(self, SymInt[] size, SymInt[]
-stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); new_full(self,
-SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
-pin_memory=None); new_ones(self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
-bool? pin_memory=None); new_zeros(self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device?
-device=None, bool? pin_memory=None); nextafter(self, Tensor other); nextafter_(Tensor(a!) self, Tensor other) ->
-Tensor(a!); nll_loss(self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100);
-nll_loss2d(self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100); nll_loss_nd(self,
-Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100); nonzero(self); nonzero_static(self, *,
-SymInt size, int fill_value=-1); norm.Scalar(self, Scalar p=2); norm.ScalarOpt_dim(self, Scalar? p, int[1] dim, bool
-keepdim=False); norm.ScalarOpt_dim_dtype(self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype);
-norm.ScalarOpt_dtype(self, Scalar? p, *, ScalarType dtype); norm_except_dim(Tensor v, int pow=2, int dim=0);
-normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None); normal.Tensor_float(Tensor mean, float
-std=1., *, Generator? generator=None); normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None);
-normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout?
-layout=None, Device? device=None, bool? pin_memory=None); normal_(Tensor(a!) self, float mean=0., float std=1., *,
-Generator? generator=None) -> Tensor(a!); normal_functional(self, float mean=0., float std=1., *, Generator?
-generator=None); not_equal.Scalar(self, Scalar other); not_equal.Tensor(self, Tensor other);
-not_equal_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!); not_equal_.Tensor(Tensor(a!) self, Tensor other) ->
-Tensor(a!); nuclear_norm(self, bool keepdim=False); nuclear_norm.dim(self, int[2] dim, bool keepdim=False);
-numpy_T(Tensor(a) self); numpy_T.a(Tensor(a) self); one_hot(self, int num_classes=-1); ones(SymInt[] size, *,
-ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); ones_like(self, *,
-ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat?
-memory_format=None); orgqr(self, Tensor input2); ormqr(self, Tensor input2, Tensor input3, bool left=True, bool
-transpose=False); outer(self, Tensor vec2); pad(self, SymInt[] pad, str mode="constant", float? value=None);
-pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, bool keepdim=False); pdist(self,
-float p=2.); permute(Tensor(a) self, int[] dims); permute_copy(self, int[] dims); pinverse(self, float
-rcond=1.0000000000000001e-15); pixel_shuffle(self, int upscale_factor); pixel_unshuffle(self, int downscale_factor);
-poisson(self, Generator? generator=None); poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full,
-float eps, int reduction); polar(Tensor abs, Tensor angle); polygamma(int n, Tensor self); polygamma_(Tensor(a!) self,
-int n) -> Tensor(a!); positive(Tensor(a) self); pow.Scalar(Scalar self, Tensor exponent); pow.Tensor_Scalar(self,
-Scalar exponent); pow.Tensor_Tensor(self, Tensor exponent); pow_.Scalar(Tensor(a!) self, Scalar exponent) ->
-Tensor(a!); pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!); prelu(self, Tensor weight); prod(self, *,
-ScalarType? dtype=None); prod.dim_int(self, int dim, bool keepdim=False, *, ScalarType? dtype=None); put(self, Tensor
-index, Tensor source, bool accumulate=False); put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False)
--> Tensor(a!); qr(self, bool some=True) -> (Tensor Q, Tensor R); quantile(self, Tensor q, int? dim=None, bool
-keepdim=False, *, str interpolation="linear"); quantile.scalar(self, float q, int? dim=None, bool keepdim=False, *, str
-interpolation="linear"); rad2deg(self); rad2deg_(Tensor(a!) self) -> Tensor(a!); rand(SymInt[] size, *, ScalarType?
-dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); rand.generator(SymInt[] size, *,
-Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
-rand_like(self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None,
-MemoryFormat? memory_format=None); rand_like.generator(self, *, Generator? generator, ScalarType? dtype=None, Layout?
-layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); randint(SymInt high,
-SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None);
-randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None,
-Device? device=None, bool? pin_memory=None); randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType?
-dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None); randint.low_generator(SymInt low, SymInt
-high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool?
-pin_memory=None); randint_like(self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
-bool? pin_memory=None, MemoryFormat? memory_format=None); randint_like.Tensor(self, Tensor high, *, ScalarType?
-dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None);
-randint_like.Tensor_generator(self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None,
-Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); randint_like.generator(self, SymInt
-high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None,
-MemoryFormat? memory_format=None); randint_like.low_dtype(self, SymInt low, SymInt high, *, ScalarType? dtype=None,
+(Tensor, Tensor, Tensor); native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor?
+weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor);
+native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor,
+Tensor); native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd,
+Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor); ne.Scalar(self, Scalar other);
+ne.Tensor(self, Tensor other); ne.Tensor_list(Tensor[] a, Tensor[] b) -> bool; ne_.Scalar(Tensor(a!) self, Scalar
+other) -> Tensor(a!); ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); neg(self); neg_(Tensor(a!) self) ->
+Tensor(a!); negative(self); negative_(Tensor(a!) self) -> Tensor(a!); new_empty(self, SymInt[] size, *, ScalarType?
+dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); new_empty_strided(self, SymInt[] size,
+SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
+new_full(self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None,
+bool? pin_memory=None); new_ones(self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None); new_zeros(self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None,
+Device? device=None, bool? pin_memory=None); nextafter(self, Tensor other); nextafter_(Tensor(a!) self, Tensor other)
+-> Tensor(a!); nll_loss(self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100);
+nll_loss2d(self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100);
+nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index,
+Tensor total_weight); nll_loss2d_forward(self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) ->
+(Tensor output, Tensor total_weight); nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight,
+int reduction, SymInt ignore_index, Tensor total_weight); nll_loss_forward(self, Tensor target, Tensor? weight, int
+reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight); nll_loss_nd(self, Tensor target, Tensor?
+weight=None, int reduction=1, SymInt ignore_index=-100); nonzero(self); nonzero_static(self, *, SymInt size, int
+fill_value=-1); norm.Scalar(self, Scalar p=2); norm.ScalarOpt_dim(self, Scalar? p, int[1] dim, bool keepdim=False);
+norm.ScalarOpt_dim_dtype(self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype); norm.ScalarOpt_dtype(self,
+Scalar? p, *, ScalarType dtype); norm_except_dim(Tensor v, int pow=2, int dim=0); normal.Tensor_Tensor(Tensor mean,
+Tensor std, *, Generator? generator=None); normal.Tensor_float(Tensor mean, float std=1., *, Generator?
+generator=None); normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None); normal.float_float(float
+mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None); normal_(Tensor(a!) self, float mean=0., float std=1., *, Generator?
+generator=None) -> Tensor(a!); normal_functional(self, float mean=0., float std=1., *, Generator? generator=None);
+not_equal.Scalar(self, Scalar other); not_equal.Tensor(self, Tensor other); not_equal_.Scalar(Tensor(a!) self, Scalar
+other) -> Tensor(a!); not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); nuclear_norm(self, bool
+keepdim=False); nuclear_norm.dim(self, int[2] dim, bool keepdim=False); numpy_T(Tensor(a) self); numpy_T.a(Tensor(a)
+self); one_hot(self, int num_classes=-1); ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None); ones_like(self, *, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); orgqr(self, Tensor input2); ormqr(self, Tensor
+input2, Tensor input3, bool left=True, bool transpose=False); outer(self, Tensor vec2); pad(self, SymInt[] pad, str
+mode="constant", float? value=None); pairwise_distance(Tensor x1, Tensor x2, float p=2., float
+eps=9.9999999999999995e-07, bool keepdim=False); pdist(self, float p=2.); permute(Tensor(a) self, int[] dims);
+permute_copy(self, int[] dims); pinverse(self, float rcond=1.0000000000000001e-15); pixel_shuffle(self, int
+upscale_factor); pixel_unshuffle(self, int downscale_factor); poisson(self, Generator? generator=None);
+poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction); polar(Tensor abs,
+Tensor angle); polygamma(int n, Tensor self); polygamma_(Tensor(a!) self, int n) -> Tensor(a!); positive(Tensor(a)
+self); pow.Scalar(Scalar self, Tensor exponent); pow.Tensor_Scalar(self, Scalar exponent); pow.Tensor_Tensor(self,
+Tensor exponent); pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!); pow_.Tensor(Tensor(a!) self, Tensor
+exponent) -> Tensor(a!); prelu(self, Tensor weight); prod(self, *, ScalarType? dtype=None); prod.dim_int(self, int dim,
+bool keepdim=False, *, ScalarType? dtype=None); put(self, Tensor index, Tensor source, bool accumulate=False);
+put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!); qr(self, bool some=True) ->
+(Tensor Q, Tensor R); quantile(self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation="linear");
+quantile.scalar(self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear"); rad2deg(self);
+rad2deg_(Tensor(a!) self) -> Tensor(a!); rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None); rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None,
+Layout? layout=None, Device? device=None, bool? pin_memory=None); rand_like(self, *, ScalarType? dtype=None, Layout?
+layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); rand_like.generator(self,
+*, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None,
+MemoryFormat? memory_format=None); randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None,
+Device? device=None, bool? pin_memory=None); randint.generator(SymInt high, SymInt[] size, *, Generator? generator,
+ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None); randint.low(SymInt low, SymInt
+high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None);
+randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout?
+layout=None, Device? device=None, bool? pin_memory=None); randint_like(self, SymInt high, *, ScalarType? dtype=None,
 Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None);
-randint_like.low_generator_dtype(self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None,
-Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); randn(SymInt[]
-size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
-randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device?
-device=None, bool? pin_memory=None); randn_like(self, *, ScalarType? dtype=None, Layout? layout=None, Device?
-device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); randn_like.generator(self, *, Generator?
+randint_like.Tensor(self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+pin_memory=None, MemoryFormat? memory_format=None); randint_like.Tensor_generator(self, Tensor high, *, Generator?
 generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat?
-memory_format=None); random(self, *, Generator? generator=None); random.from(self, int from, int? to, *, Generator?
-generator=None); random.to(self, int to, *, Generator? generator=None); random_(Tensor(a!) self, *, Generator?
-generator=None) -> Tensor(a!); random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) ->
-Tensor(a!); random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!); randperm(SymInt n, *,
-ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None); randperm.generator(SymInt n, *,
-Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None);
-range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
-pin_memory=None); range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None,
-Device? device=None, bool? pin_memory=None); ravel(Tensor(a) self); real(Tensor(a) self); reciprocal(self);
-reciprocal_(Tensor(a!) self) -> Tensor(a!); reflection_pad1d(self, SymInt[2] padding); reflection_pad2d(self, SymInt[4]
-padding); reflection_pad3d(self, SymInt[6] padding); relu(self); relu6(self); relu6_(Tensor(a!) self) -> Tensor(a!);
-relu_(Tensor(a!) self) -> Tensor(a!); remainder.Scalar(self, Scalar other); remainder.Scalar_Tensor(Scalar self, Tensor
-other); remainder.Tensor(self, Tensor other); remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
+memory_format=None); randint_like.generator(self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout?
+layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None);
+randint_like.low_dtype(self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device?
+device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); randint_like.low_generator_dtype(self, SymInt
+low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
+pin_memory=None, MemoryFormat? memory_format=None); randn(SymInt[] size, *, ScalarType? dtype=None, Layout?
+layout=None, Device? device=None, bool? pin_memory=None); randn.generator(SymInt[] size, *, Generator? generator,
+ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); randn_like(self, *,
+ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat?
+memory_format=None); randn_like.generator(self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None,
+Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None); random(self, *, Generator?
+generator=None); random.from(self, int from, int? to, *, Generator? generator=None); random.to(self, int to, *,
+Generator? generator=None); random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!);
+random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!); random_.to(Tensor(a!)
+self, int to, *, Generator? generator=None) -> Tensor(a!); randperm(SymInt n, *, ScalarType? dtype=4, Layout?
+layout=None, Device? device=None, bool? pin_memory=None); randperm.generator(SymInt n, *, Generator? generator,
+ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None); range(Scalar start, Scalar end,
+*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None); range.step(Scalar start,
+Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
+ravel(Tensor(a) self); real(Tensor(a) self); reciprocal(self); reciprocal_(Tensor(a!) self) -> Tensor(a!);
+reflection_pad1d(self, SymInt[2] padding); reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2]
+padding); reflection_pad2d(self, SymInt[4] padding); reflection_pad2d_backward(Tensor grad_output, Tensor self,
+SymInt[4] padding); reflection_pad3d(self, SymInt[6] padding); reflection_pad3d_backward(Tensor grad_output, Tensor
+self, SymInt[6] padding); relu(self); relu6(self); relu6_(Tensor(a!) self) -> Tensor(a!); relu_(Tensor(a!) self) ->
+Tensor(a!); remainder.Scalar(self, Scalar other); remainder.Scalar_Tensor(Scalar self, Tensor other);
+remainder.Tensor(self, Tensor other); remainder_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!);
 remainder_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!); renorm(self, Scalar p, int dim, Scalar maxnorm);
 renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!); repeat(self, SymInt[] repeats);
 repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None); repeat_interleave.self_Tensor(self, Tensor
 repeats, int? dim=None, *, SymInt? output_size=None); repeat_interleave.self_int(self, SymInt repeats, int? dim=None,
-*, SymInt? output_size=None); replication_pad1d(self, SymInt[2] padding); replication_pad2d(self, SymInt[4] padding);
-replication_pad3d(self, SymInt[6] padding); reshape(Tensor(a) self, SymInt[] shape); reshape_as(Tensor(a) self, Tensor
-other); resolve_conj(Tensor(a) self); resolve_neg(Tensor(a) self); rms_norm(Tensor input, SymInt[] normalized_shape,
-Tensor? weight=None, float? eps=None); rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool
-has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor); rnn_relu.input(Tensor
-input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool
-batch_first) -> (Tensor, Tensor); rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None,
-Tensor? b_hh=None); rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int
-num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor); rnn_tanh.input(Tensor input, Tensor hx,
-Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) ->
-(Tensor, Tensor); rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor?
-b_hh=None); roll(self, SymInt[1] shifts, int[1] dims=[]); rot90(self, int k=1, int[] dims=[0, 1]); round(self);
-round.decimals(self, *, int decimals); round_(Tensor(a!) self) -> Tensor(a!); round_.decimals(Tensor(a!) self, *, int
-decimals) -> Tensor(a!); row_stack(Tensor[] tensors); rrelu(self, Scalar lower=0.125, Scalar upper=0.33333333333333331,
-bool training=False, Generator? generator=None); rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar
-upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor(a!); rsqrt(self);
-rsqrt_(Tensor(a!) self) -> Tensor(a!); rsub.Scalar(self, Scalar other, Scalar alpha=1); rsub.Tensor(self, Tensor other,
-*, Scalar alpha=1); scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool?
-pin_memory=None); scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float
-dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False); scatter.reduce(self, int dim, Tensor
-index, Tensor src, *, str reduce); scatter.src(self, int dim, Tensor index, Tensor src); scatter.value(self, int dim,
-Tensor index, Scalar value); scatter.value_reduce(self, int dim, Tensor index, Scalar value, *, str reduce);
-scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!);
-scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!); scatter_.value(Tensor(a!) self, int
-dim, Tensor index, Scalar value) -> Tensor(a!); scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar
-value, *, str reduce) -> Tensor(a!); scatter_add(self, int dim, Tensor index, Tensor src); scatter_add_(Tensor(a!)
-self, int dim, Tensor index, Tensor src) -> Tensor(a!); scatter_reduce.two(self, int dim, Tensor index, Tensor src, str
-reduce, *, bool include_self=True); scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce,
-*, bool include_self=True) -> Tensor(a!); searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool
-out_int32=False, bool right=False, str? side=None, Tensor? sorter=None); searchsorted.Tensor(Tensor sorted_sequence,
-Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None); segment_reduce(Tensor
-data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False,
-Scalar? initial=None); select.int(Tensor(a) self, int dim, SymInt index); select_copy.int(self, int dim, SymInt index);
-select_scatter(self, Tensor src, int dim, SymInt index); selu(self); selu_(Tensor(a!) self) -> Tensor(a!); sgn(self);
-sgn_(Tensor(a!) self) -> Tensor(a!); sigmoid(self); sigmoid_(Tensor(a!) self) -> Tensor(a!); sign(self);
-sign_(Tensor(a!) self) -> Tensor(a!); signbit(self); silu(self); silu_(Tensor(a!) self) -> Tensor(a!); sin(self);
-sin_(Tensor(a!) self) -> Tensor(a!); sinc(self); sinc_(Tensor(a!) self) -> Tensor(a!); sinh(self); sinh_(Tensor(a!)
-self) -> Tensor(a!); slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1);
-slice_copy.Tensor(self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1); slice_inverse(Tensor(a) self,
-Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1); slice_scatter(self, Tensor src, int dim=0,
-SymInt? start=None, SymInt? end=None, SymInt step=1); slogdet(self) -> (Tensor sign, Tensor logabsdet);
-smooth_l1_loss(self, Tensor target, int reduction=1, float beta=1.); soft_margin_loss(self, Tensor target, int
-reduction=1); softmax.int(self, int dim, ScalarType? dtype=None); softplus(self, Scalar beta=1, Scalar threshold=20);
-softshrink(self, Scalar lambd=0.5); sort(self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices);
-sort.Tensor(Tensor[](a!) self, bool reverse=False) -> (); sort.stable(self, *, bool? stable, int dim=-1, bool
-descending=False) -> (Tensor values, Tensor indices); special_airy_ai(Tensor x); special_bessel_j0(self);
-special_bessel_j1(self); special_bessel_y0(self); special_bessel_y1(self); special_chebyshev_polynomial_t(Tensor x,
-Tensor n); special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_t.x_scalar(Scalar
-x, Tensor n); special_chebyshev_polynomial_u(Tensor x, Tensor n); special_chebyshev_polynomial_u.n_scalar(Tensor x,
-Scalar n); special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n); special_chebyshev_polynomial_v(Tensor x, Tensor
-n); special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_v.x_scalar(Scalar x,
-Tensor n); special_chebyshev_polynomial_w(Tensor x, Tensor n); special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar
-n); special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n); special_digamma(self); special_entr(self);
+*, SymInt? output_size=None); replication_pad1d(self, SymInt[2] padding); replication_pad1d_backward(Tensor
+grad_output, Tensor self, SymInt[2] padding); replication_pad2d(self, SymInt[4] padding);
+replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding); replication_pad3d(self, SymInt[6]
+padding); replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding); reshape(Tensor(a) self,
+SymInt[] shape); reshape_as(Tensor(a) self, Tensor other); resolve_conj(Tensor(a) self); resolve_neg(Tensor(a) self);
+rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None); rnn_relu.data(Tensor data,
+Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool
+bidirectional) -> (Tensor, Tensor); rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int
+num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor); rnn_relu_cell(Tensor
+input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None); rnn_tanh.data(Tensor data, Tensor
+batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool
+bidirectional) -> (Tensor, Tensor); rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int
+num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor); rnn_tanh_cell(Tensor
+input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None); roll(self, SymInt[1] shifts, int[1]
+dims=[]); rot90(self, int k=1, int[] dims=[0, 1]); round(self); round.decimals(self, *, int decimals);
+round_(Tensor(a!) self) -> Tensor(a!); round_.decimals(Tensor(a!) self, *, int decimals) -> Tensor(a!);
+row_stack(Tensor[] tensors); rrelu(self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False,
+Generator? generator=None); rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool
+training=False, Generator? generator=None) -> Tensor(a!); rsqrt(self); rsqrt_(Tensor(a!) self) -> Tensor(a!);
+rsub.Scalar(self, Scalar other, Scalar alpha=1); rsub.Tensor(self, Tensor other, *, Scalar alpha=1);
+scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None);
+scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool
+is_causal=False, *, float? scale=None, bool enable_gqa=False); scatter.reduce(self, int dim, Tensor index, Tensor src,
+*, str reduce); scatter.src(self, int dim, Tensor index, Tensor src); scatter.value(self, int dim, Tensor index, Scalar
+value); scatter.value_reduce(self, int dim, Tensor index, Scalar value, *, str reduce); scatter_.reduce(Tensor(a!)
+self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!); scatter_.src(Tensor(a!) self, int dim, Tensor
+index, Tensor src) -> Tensor(a!); scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!);
+scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!);
+scatter_add(self, int dim, Tensor index, Tensor src); scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src)
+-> Tensor(a!); scatter_reduce.two(self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True);
+scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) ->
+Tensor(a!); searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str?
+side=None, Tensor? sorter=None); searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool
+right=False, str? side=None, Tensor? sorter=None); segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None,
+Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None); select.int(Tensor(a)
+self, int dim, SymInt index); select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index);
+select_copy.int(self, int dim, SymInt index); select_scatter(self, Tensor src, int dim, SymInt index); selu(self);
+selu_(Tensor(a!) self) -> Tensor(a!); sgn(self); sgn_(Tensor(a!) self) -> Tensor(a!); sigmoid(self);
+sigmoid_(Tensor(a!) self) -> Tensor(a!); sigmoid_backward(Tensor grad_output, Tensor output); sign(self);
+sign_(Tensor(a!) self) -> Tensor(a!); signbit(self); silu(self); silu_(Tensor(a!) self) -> Tensor(a!);
+silu_backward(Tensor grad_output, Tensor self); sin(self); sin_(Tensor(a!) self) -> Tensor(a!); sinc(self);
+sinc_(Tensor(a!) self) -> Tensor(a!); sinh(self); sinh_(Tensor(a!) self) -> Tensor(a!); slice.Tensor(Tensor(a) self,
+int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1); slice_backward(Tensor grad_output, SymInt[]
+input_sizes, int dim, SymInt start, SymInt end, SymInt step); slice_copy.Tensor(self, int dim=0, SymInt? start=None,
+SymInt? end=None, SymInt step=1); slice_inverse(Tensor(a) self, Tensor src, int dim=0, SymInt? start=None, SymInt?
+end=None, SymInt step=1); slice_scatter(self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt
+step=1); slogdet(self) -> (Tensor sign, Tensor logabsdet); smooth_l1_loss(self, Tensor target, int reduction=1, float
+beta=1.); smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta);
+soft_margin_loss(self, Tensor target, int reduction=1); soft_margin_loss_backward(Tensor grad_output, Tensor self,
+Tensor target, int reduction); softmax.int(self, int dim, ScalarType? dtype=None); softplus(self, Scalar beta=1, Scalar
+threshold=20); softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold); softshrink(self,
+Scalar lambd=0.5); softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd); sort(self, int dim=-1, bool
+descending=False) -> (Tensor values, Tensor indices); sort.Tensor(Tensor[](a!) self, bool reverse=False) -> ();
+sort.stable(self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices);
+special_airy_ai(Tensor x); special_bessel_j0(self); special_bessel_j1(self); special_bessel_y0(self);
+special_bessel_y1(self); special_chebyshev_polynomial_t(Tensor x, Tensor n);
+special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor
+n); special_chebyshev_polynomial_u(Tensor x, Tensor n); special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n);
+special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n); special_chebyshev_polynomial_v(Tensor x, Tensor n);
+special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n); special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor
+n); special_chebyshev_polynomial_w(Tensor x, Tensor n); special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n);
+special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n); special_digamma(self); special_entr(self);
 special_erf(self); special_erfc(self); special_erfcx(self); special_erfinv(self); special_exp2(self);
 special_expit(self); special_expm1(self); special_gammainc(self, Tensor other); special_gammaincc(self, Tensor other);
 special_gammaln(self); special_hermite_polynomial_h(Tensor x, Tensor n); special_hermite_polynomial_h.n_scalar(Tensor
@@ -678,11 +714,12 @@ int axis1); swapdims(Tensor(a) self, int dim0, int dim1); sym_numel(self) -> Sym
 sym_size.int(self, int dim) -> SymInt; sym_storage_offset(self) -> SymInt; sym_stride(self) -> SymInt[];
 sym_stride.int(self, int dim) -> SymInt; t(Tensor(a) self); t_copy(self); take(self, Tensor index);
 take_along_dim(self, Tensor indices, int? dim=None); tan(self); tan_(Tensor(a!) self) -> Tensor(a!); tanh(self);
-tanh_(Tensor(a!) self) -> Tensor(a!); tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) ->
-Tensor(a)[]; tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[];
-tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) ->
-Tensor(a)[]; tensordot(self, Tensor other, int[] dims_self, int[] dims_other); threshold(self, Scalar threshold, Scalar
-value); threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!); tile(self, SymInt[] dims);
+tanh_(Tensor(a!) self) -> Tensor(a!); tanh_backward(Tensor grad_output, Tensor output); tensor_split.indices(Tensor(a
+-> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]; tensor_split.sections(Tensor(a -> *) self, SymInt sections,
+int dim=0) -> Tensor(a)[]; tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor
+tensor_indices_or_sections, int dim=0) -> Tensor(a)[]; tensordot(self, Tensor other, int[] dims_self, int[]
+dims_other); threshold(self, Scalar threshold, Scalar value); threshold_(Tensor(a!) self, Scalar threshold, Scalar
+value) -> Tensor(a!); threshold_backward(Tensor grad_output, Tensor self, Scalar threshold); tile(self, SymInt[] dims);
 to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat?
 memory_format=None); to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat?
 memory_format=None); to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device?
@@ -715,23 +752,32 @@ unsafe_split.Tensor(self, SymInt split_size, int dim=0) -> Tensor[]; unsafe_spli
 split_sizes, int dim=0) -> Tensor[]; unsqueeze(Tensor(a) self, int dim); unsqueeze_copy(self, int dim);
 upsample_bicubic2d(self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None);
 upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors);
-upsample_bilinear2d(self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None);
-upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors);
-upsample_linear1d(self, SymInt[1] output_size, bool align_corners, float? scales=None); upsample_linear1d.vec(Tensor
-input, SymInt[]? output_size, bool align_corners, float[]? scale_factors); upsample_nearest1d(self, SymInt[1]
-output_size, float? scales=None); upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors);
-upsample_nearest2d(self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None);
-upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors); upsample_nearest3d(self, SymInt[3]
-output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None); upsample_nearest3d.vec(Tensor input,
-SymInt[]? output_size, float[]? scale_factors); upsample_trilinear3d(self, SymInt[3] output_size, bool align_corners,
-float? scales_d=None, float? scales_h=None, float? scales_w=None); upsample_trilinear3d.vec(Tensor input, SymInt[]?
-output_size, bool align_corners, float[]? scale_factors); vander(Tensor x, int? N=None, bool increasing=False);
-var(self, bool unbiased=True); var.correction(self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False);
-var.dim(self, int[1]? dim, bool unbiased=True, bool keepdim=False); var_mean(self, bool unbiased=True) -> (Tensor,
-Tensor); var_mean.correction(self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor,
-Tensor); var_mean.dim(self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor); vdot(self, Tensor
-other); view(Tensor(a) self, SymInt[] size); view.dtype(Tensor(a) self, ScalarType dtype); view_as(Tensor(a) self,
-Tensor other); view_as_complex(Tensor(a) self); view_as_complex_copy(self); view_as_real(Tensor(a) self);
+upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float?
+scales_h=None, float? scales_w=None); upsample_bilinear2d(self, SymInt[2] output_size, bool align_corners, float?
+scales_h=None, float? scales_w=None); upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners,
+float[]? scale_factors); upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size,
+bool align_corners, float? scales_h=None, float? scales_w=None); upsample_linear1d(self, SymInt[1] output_size, bool
+align_corners, float? scales=None); upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners,
+float[]? scale_factors); upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size,
+bool align_corners, float? scales=None); upsample_nearest1d(self, SymInt[1] output_size, float? scales=None);
+upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors); upsample_nearest1d_backward(Tensor
+grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None); upsample_nearest2d(self, SymInt[2]
+output_size, float? scales_h=None, float? scales_w=None); upsample_nearest2d.vec(Tensor input, SymInt[]? output_size,
+float[]? scale_factors); upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size,
+float? scales_h=None, float? scales_w=None); upsample_nearest3d(self, SymInt[3] output_size, float? scales_d=None,
+float? scales_h=None, float? scales_w=None); upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]?
+scale_factors); upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float?
+scales_d=None, float? scales_h=None, float? scales_w=None); upsample_trilinear3d(self, SymInt[3] output_size, bool
+align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None); upsample_trilinear3d.vec(Tensor
+input, SymInt[]? output_size, bool align_corners, float[]? scale_factors); upsample_trilinear3d_backward(Tensor
+grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float?
+scales_h=None, float? scales_w=None); vander(Tensor x, int? N=None, bool increasing=False); var(self, bool
+unbiased=True); var.correction(self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False); var.dim(self,
+int[1]? dim, bool unbiased=True, bool keepdim=False); var_mean(self, bool unbiased=True) -> (Tensor, Tensor);
+var_mean.correction(self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor);
+var_mean.dim(self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor); vdot(self, Tensor other);
+view(Tensor(a) self, SymInt[] size); view.dtype(Tensor(a) self, ScalarType dtype); view_as(Tensor(a) self, Tensor
+other); view_as_complex(Tensor(a) self); view_as_complex_copy(self); view_as_real(Tensor(a) self);
 view_as_real_copy(self); view_copy(self, SymInt[] size); view_copy.dtype(self, ScalarType dtype); vsplit.array(Tensor(a
 -> *) self, int[] indices) -> Tensor(a)[]; vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[];
 vstack(Tensor[] tensors); where(Tensor condition) -> Tensor[]; where.Scalar(Tensor condition, Scalar self, Scalar

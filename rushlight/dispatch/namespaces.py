@@ -55,7 +55,8 @@ class OpOverloadPacket:
             if label == name:
                 # PyTorch's may take arguments for which we have another overload
                 other = overload_of(self, name) if self._namespace in BUILTIN else None
-                return overload if other is None or other.counterpart is overload else other
+                is_own = other is None or (other.counterpart is overload and overload.name == self.__name__)
+                return overload if is_own else other
         # one schema here stands for several there
         if self._namespace in BUILTIN:
             other = overload_of(self, name)

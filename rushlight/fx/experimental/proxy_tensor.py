@@ -20,6 +20,7 @@ from typing import Any
 from ..._C import Tensor
 from ..._higher_order_ops.core import HigherOrderOp, apart, check_draws, dispatching, fake_mode_for, settled, tensors_in
 from ...autograd.grad_mode import no_grad
+from ...base import late
 from ...base.shape import INTS
 from ...dispatch.aten_calls import aten_call
 from ...dispatch.aten_plain import ASSERT_SCALAR
@@ -366,7 +367,9 @@ def make_fx(f: Callable, decomposition_table: Mapping[Any, Callable] | None = No
         result.shape_env = getattr(outer, "shape_env", None)
         if outer is not None:
             outer.on_scalar = None
-        return result
+        if _own_ops:
+            return result
+        return late.provided("aten graphs")(result, getattr(outer, "shape_env", None), decomposition_table)
 
     return traced
 

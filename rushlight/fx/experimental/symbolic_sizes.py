@@ -7,9 +7,10 @@ them, made when first used: `sym_size` of the tensor that has the symbol, and ar
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..._C import Tensor
@@ -48,6 +49,20 @@ def hidden_symbols(node: Node, with_known: bool = False) -> set[str]:
                 names = n.formula.names if with_known else n.expression.names
                 found |= {name for name in names if name in n.env.stand_ins}
     return found
+
+
+@contextlib.contextmanager
+def same_symbols(env: Any, node: Node) -> Iterator[None]:
+    """Inside, a node runs once more: numbers that only elements can tell are the symbols that they were."""
+    if env is None:
+        yield
+        return
+    known = set().union(*(hidden_symbols(n, True) for n in node.all_input_nodes))
+    env.again = sorted(hidden_symbols(node, True) - known, key=lambda name: (len(name), name))
+    try:
+        yield
+    finally:
+        env.again = []
 
 
 class SizeProxies:
