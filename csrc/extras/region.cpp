@@ -40,7 +40,7 @@ struct Region {
   vectorcallfunc vectorcall;
   Graph forward, backward;
   PyObject* make_backward;               // callable() -> what `read_graph` reads; asked when it is first needed
-  PyObject* refuse;                      // callable(gradients, results): results whose history refuses to go on
+  PyObject* refuse;                      // callable(gradients, results, node): results whose history refuses to go on
   std::vector<bool>* differentiable;     // of each result
   std::vector<Kept>* saved;
   std::vector<int>* gradients;           // which input each result of the backward belongs to
@@ -355,7 +355,7 @@ PyObject* refusing(Region* r, Node* n, PyObject** grads, PyObject* all_gradients
   for (uint32_t i = 0; given && i < n->num_outputs; i++)
     PyTuple_SET_ITEM(given.p, i, Py_NewRef(grads[i] ? grads[i] : Py_None));
   Ref all(given ? PySequence_Tuple(all_gradients) : nullptr);
-  Ref result(all ? PyObject_CallFunctionObjArgs(r->refuse, given.p, all.p, nullptr) : nullptr);
+  Ref result(all ? PyObject_CallFunctionObjArgs(r->refuse, given.p, all.p, as_object(n), nullptr) : nullptr);
   return result ? PySequence_Fast(result.p, "expected a tuple of gradients") : nullptr;
 }
 

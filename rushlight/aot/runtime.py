@@ -157,11 +157,13 @@ def output(info: OutputInfo, inputs: list[Any], result: Sequence[Any], earlier: 
 
 
 
-def refusing(grads: tuple, result: tuple) -> tuple:
-    """Gradients that were asked for with a graph: theirs refuses to be used."""
+def refusing(grads: tuple, result: tuple, node: Any) -> tuple:
+    """Gradients that were asked for with a graph: theirs refuses to be used. They depend on what came in and on the
+    inputs of the region, whose `node` is on the tape."""
     results = tuple(g.detach() if isinstance(g, Tensor) else g for g in result)
     roles = tuple(_FRESH if isinstance(g, Tensor) else _NOT_DIFFERENTIABLE for g in results)
-    _C._function_node(_refuse_twice, _C._collect_edges(*grads), results, roles, (), True)
+    edges = *_C._collect_edges(*grads), *node.next_functions
+    _C._function_node(_refuse_twice, edges, results, roles, (), True)
     return results
 
 

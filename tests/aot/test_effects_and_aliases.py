@@ -290,6 +290,9 @@ def test_twice_differentiated_is_refused() -> None:
     (g,) = rl.autograd.grad(compiled(lambda x: x.sin())(x).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="uncompiled"):
         g.sum().backward()
+    (g,) = rl.autograd.grad(compiled(lambda x: (x**3).sum())(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="uncompiled"):     # asked for by name: the path to the input is there
+        rl.autograd.grad(g.sum(), x)
 
 
 def test_saved_tensor_hooks_see_what_is_kept() -> None:
