@@ -80,6 +80,19 @@ def unpacked(kind: str) -> Callable[[Target], str]:
     return assembly
 
 
+def broadcast(code: str) -> Callable[[Target], str]:
+    """Tiles that broadcast elements of rows from where they lie."""
+
+    def assembly(target: Target) -> str:
+        shape, sizes = tile_functions.TileShape(code, target), SIZES[target.vector_bits]
+        text = tile_functions.line_tile_text(shape, "tile", sizes.height, sizes.vectors, 0)
+        declared = tile_functions.declarations(shape.lanes, shape.element)
+        texts = [text.replace("define internal", "define"), *tile_functions.put_texts(shape).values()]
+        return compile_ir(module(target, declared, *texts), target, "asm", by_hand=True)
+
+    return assembly
+
+
 def dots(instruction: dot_instructions.Dots) -> Callable[[Target], str]:
     def assembly(target: Target) -> str:
         return compile_ir(grouped_products.module_text("group_product", instruction, target.triple), target, "asm")
@@ -104,6 +117,8 @@ NO_256 = "-prefer-256-bit"
 KERNELS = (
     Kernel("f32 product, AVX-512", tile("f32"), "vfmadd231ps", WIDE, INTEL, NO_256),
     Kernel("f64 product, AVX-512", tile("f64"), "vfmadd231pd", WIDE, INTEL, NO_256),
+    Kernel("f32 product by rows, AVX-512", broadcast("f32"), "vfmadd231ps", WIDE, INTEL, NO_256),
+    Kernel("f64 product by rows, AVX-512", broadcast("f64"), "vfmadd231pd", WIDE, INTEL, NO_256),
     Kernel("f32 convolution, AVX-512", convolution, "vfmadd231ps", WIDE, INTEL, NO_256),
     Kernel("f32 product, AVX2", tile("f32"), "vfmadd231ps", NARROW, ("haswell", "skylake", "znver3")),
     Kernel("f64 product, AVX2", tile("f64"), "vfmadd231pd", NARROW, ("haswell", "skylake", "znver3")),

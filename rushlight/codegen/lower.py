@@ -512,8 +512,9 @@ class Lowering(Addressing):
             given = [*given[:5], *given[7:], s.pitch, (left, left_at), (right, right_at)]
             return keep_function(shape, s.height, s.vectors), given
         if s.line is not None:
-            given = [given[0], s.line, *given[1:5], *given[6:]]
-            return rows_function(shape, s.height, s.vectors), given
+            function = rows_function(shape, s.height, s.vectors, s.ahead is not None)
+            some = given[5:] if function.kind == "lines" else given[6:]
+            return function, [given[0], s.line, *given[1:5], *some, *([] if s.ahead is None else [(s.b, s.ahead)])]
         function = multiply_function(shape, s.height, s.vectors, s.pitch is not None, s.ahead is not None)
         if function.has_pitch:
             given.append(const(shape.pitch(s.height), "i64") if s.pitch is None else s.pitch)

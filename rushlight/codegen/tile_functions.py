@@ -22,6 +22,7 @@ AHEAD = 16          # values of k between asking for memory that lies in short r
 AHEAD_RUN = 4       # the same for long runs, in vectors
 LINE = 64           # bytes of a line of the cache
 UNROLL = 2          # values of k in an iteration of the tiles that matter, where elements are broadcast
+LINE_UNROLL = 4     # the same of tiles whose rows lie apart, each with an address of its own
 MASKED = 512        # bits of vectors whose instructions take a mask of lanes
 UNROLLED = 8        # sums from which a tile does
 EDGE_ROWS = (4, 2, 1)
@@ -37,6 +38,8 @@ KEEP = (
     ("i64", "pitch"), ("ptr", "left"), ("ptr", "right"),
 )  # fmt: skip
 ROWS = (("ptr", "a"), ("i64", "line"), *MULTIPLY[1:5], *MULTIPLY[6:])
+LINES = (("ptr", "a"), ("i64", "line"), *MULTIPLY[1:])
+QUAD = 4            # rows that share a pointer: one, two and three lines behind it are registers
 AHEAD_ROWS = 256    # bytes of a row between asking for them and reading them
 ANY_PITCH = ("i64", "pitch")     # elements between values of k of the left operand, where that is not known before
 LATER = ("ptr", "ahead")         # what of the right operand is asked for meanwhile, where something is
@@ -111,6 +114,8 @@ class TileFunction(Record):
     def params(self) -> tuple[tuple[str, str], ...]:
         if self.kind == "multiply":
             return (*MULTIPLY, *more_params(*self.sizes[2:]))
+        if self.kind == "lines":
+            return (*LINES, *((LATER,) if self.sizes[2] else ()))
         return {"keep": KEEP, "rows": ROWS, "pack": PACK, "exchange": EXCHANGE}[self.kind]
 
     @property
@@ -137,13 +142,15 @@ class TileFunction(Record):
             return multiply_texts(self, linkage)
         if self.kind == "rows":
             return rows_texts(self, linkage)
+        if self.kind == "lines":
+            return lines_texts(self, linkage)
         return {self.name: {"keep": keep_text, "pack": pack_text, "exchange": exchange_text}[self.kind](self, linkage)}
 
 
 def named_function(name: str, target: Target) -> TileFunction | None:
     """The function of a name; None where there is none."""
     kind, *rest = name.split("_")
-    count = {"multiply": 4, "keep": 2, "rows": 2, "pack": 2, "exchange": 0}.get(kind)
+    count = {"multiply": 4, "keep": 2, "rows": 2, "lines": 3, "pack": 2, "exchange": 0}.get(kind)
     if len(rest) - 1 != count or rest[0] not in ELEMENTS or not all(word.isdigit() for word in rest[1:]):
         return None
     return TileFunction(kind, TileShape(rest[0], target), tuple([int(word) for word in rest[1:]]))
@@ -322,9 +329,73 @@ def keep_text(function: TileFunction, linkage: str) -> str:
     return w.text()
 
 
-def rows_function(shape: TileShape, height: int, vectors: int) -> TileFunction:
-    """The function of a `Multiply` whose rows are not packed."""
-    return TileFunction("rows", shape, (height, vectors))
+def lines_texts(function: TileFunction, linkage: str) -> dict[str, str]:
+    """Tiles of all heights and widths, and the function that goes through them, from tall to low."""
+    shape, (most, vectors, asks) = function.shape, function.sizes
+    w = Writer(function.name, function.params, linkage)
+    texts = {}
+    first: Number = 0
+    for height in [most, *(h for h in EDGE_ROWS if h < most)]:
+        stop = w["rows"] if height == 1 else w.sub(w["rows"], height - 1)
+        with w.loop(first, stop, height) as i:
+            a, c = (w.at(w[x], w.mul(i.i, w[step]), shape.element) for x, step in (("a", "line"), ("c", "c_step")))
+            given = (a, w["line"], w["b"], w["b_step"], c, w["c_step"], w["columns"], w["depth"], w["add"])
+            given += (w["ahead"],) if asks else ()
+            for v in range(1, vectors + 1):
+                name = f"line_tile_{shape.code}_{height}x{v}_{asks}"
+                texts[name] = line_tile_text(shape, name, height, v, asks)
+                wide = w.compare("sgt", w["columns"], (v - 1) * shape.lanes)
+                fits = wide if v == vectors else w.both(wide, w.compare("sle", w["columns"], v * shape.lanes))
+                with w.when(fits):
+                    w.call(name, *given)
+        first = i.i
+    return {**texts, function.name: w.text()} | put_texts(shape)
+
+
+def line_tile_text(shape: TileShape, name: str, rows: int, vectors: int, asks: int) -> str:
+    """One tile whose rows lie `line` elements apart, values of k side by side."""
+    params = tuple(p for p in LINES if p[1] != "rows")
+    w = Writer(name, (*params, *((LATER,) if asks else ())), "internal ")
+    lanes, size, element = shape.lanes, shape.size, shape.element
+    spill = w.scratch(element, rows * vectors * lanes)
+    step = w.mul(w["b_step"], size)
+    apart = [w["line"], w.mul(w["line"], 2), w.mul(w["line"], 3)]
+    heads = [w.at(w["a"], w.mul(w["line"], r), element) for r in range(0, rows, QUAD)]
+    for row in tile_rows(w, shape, rows):      # the sums will be added there when k is through
+        for v in range(vectors):
+            w.prefetch(w.at(row, v * lanes, element), 1)
+    count = rows * vectors
+    carry = [*[Reg("zeroinitializer", shape.vector)] * count, *heads, w["b"], *([w["ahead"]] if asks else [])]
+    first: Number = 0
+    for length in (LINE_UNROLL, 1):
+        with w.loop(first, w.sub(w["depth"], length - 1), length, carry=carry) as k:
+            now, places, rest = k.carry[:count], k.carry[count : count + len(heads)], k.carry[count + len(heads) :]
+            b, *later = rest
+            if later and length > 1:
+                for ask in range(length // UNROLL):
+                    w.prefetch(w.at(later[0], ask * LINE, "i8"))
+                later = [w.at(later[0], length // UNROLL * LINE, "i8")]
+            for n in range(length):
+                right = [w.load(shape.vector, w.at(b, v * lanes, element), size) for v in range(vectors)]
+                for r in range(rows):
+                    head = places[r // QUAD]
+                    head = w.at(head, apart[r % QUAD - 1], element) if r % QUAD else head
+                    factor = w.splat(w.load(element, w.at(head, n, element), size), lanes)
+                    for v in range(vectors):
+                        now[r * vectors + v] = w.fma(right[v], factor, now[r * vectors + v])
+                b = w.at(b, step, "i8")
+            k.next = [*now, *(w.at(head, length, element) for head in places), b, *later]
+        carry, first = k.carry, k.i
+    write_tile(w, shape, carry[:count], vectors, spill)
+    return w.text()
+
+
+def rows_function(shape: TileShape, height: int, vectors: int, asks: bool = False) -> TileFunction:
+    """The function of a `Multiply` whose rows are not packed: whole tiles of `rows` where lanes of a vector are
+    factors, `lines` where elements are broadcast from memory."""
+    if shape.by_lane:
+        return TileFunction("rows", shape, (height, vectors))
+    return TileFunction("lines", shape, (height, vectors, int(asks)))
 
 
 def rows_texts(function: TileFunction, linkage: str) -> dict[str, str]:

@@ -187,8 +187,8 @@ class _Checker:
             self.value(value, s, "b1" if isinstance(s, Multiply) and value is s.add else "i64")
         if isinstance(s, Multiply) and not (0 < s.height and 0 < s.vectors):
             self.fail("a tile has rows and vectors", f"{s.height} x {s.vectors}", s)
-        if isinstance(s, Multiply) and s.line is not None and (s.pitch, s.ahead, s.keep) != (None, None, None):
-            self.fail("rows that are not packed have no pitch, nothing ahead, and are not kept", s.pitch, s)
+        if isinstance(s, Multiply) and s.line is not None and (s.pitch, s.keep) != (None, None):
+            self.fail("rows that are not packed have no pitch, and are not kept", s.pitch, s)
         if isinstance(s, Multiply) and s.keep and (s.pitch is None or s.ahead is not None):
             self.fail("a tile that keeps what it reads has a pitch, and nothing ahead", f"{s.pitch}, {s.ahead}", s)
 

@@ -19,6 +19,7 @@ from rushlight.codegen.schedule.cpu_product import (
     span_pack_nest,
 )
 from rushlight.codegen.targets import TARGETS
+from rushlight.codegen.tile_functions import TileShape
 from rushlight.loops.expr import cast, const, var
 from rushlight.loops.nest import Multiply, Nest, Pack, operands, rows
 from rushlight.loops.verify import IllegalNest, verify
@@ -43,7 +44,8 @@ def run(nest: Nest, arrays: list, params: list[int], cuts: list[tuple[int, int]]
         KERNEL(codegen.compile(nest).address)(pointers, (ctypes.c_int64 * len(params))(*params), begin, end)
 
 
-def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, form: str = "packed", cuts=None):
+def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1, form: str = "packed", cuts=None,
+            in_lines: bool = False):  # fmt: skip
     """a @ b (+ addend) through the nests, operands as they lie in memory."""
     (m, k), n, cut = a.shape, b.shape[1], Blocking(code)
     item = a.itemsize
@@ -67,7 +69,7 @@ def product(a, b, code: str, addend=None, block_strips: int = 2, parts: int = 1,
         finish, late = Finish("addend", (code,), lambda total, reads: total + reads[0]), [addend]
         params += [addend.strides[0] // item, addend.strides[1] // item, 0]
     run(
-        product_nest(code, finish, form),
+        product_nest(code, finish, form, in_lines=in_lines),
         [a, packed if form == "packed" else b, *late, out],
         params,
         cuts or [(0, blocks * parts)],
@@ -92,6 +94,9 @@ def test_products_of_all_orders_of_memory(size: tuple[int, int, int], code: str)
             packed, own = product(a, b, code), product(a, b, code, form="own")
             assert (np.abs(packed - want) <= bound).all()
             assert (own == packed).all()
+            if not left_turned and not Blocking(code).is_narrow:
+                assert (product(a, b, code, form="own", in_lines=True) == packed).all()
+                assert (product(a, b, code, in_lines=True) == packed).all()
             if not left_turned and Blocking(code).is_narrow and n <= ROWS_TOGETHER * Blocking(code).width:
                 assert (product(a, b, code, form="rows") == packed).all()
             if not right_turned:
@@ -136,7 +141,8 @@ def test_nan_and_infinity_stay_in_their_rows_and_columns() -> None:
 
 @pytest.mark.parametrize("target", [name for name, t in TARGETS.items() if not t.is_gpu and name != "riscv64"])
 def test_every_target_has_tiles(target: str) -> None:
-    text = codegen.emit_asm(product_nest("f32", bits=TARGETS[target].vector_bits), target)
+    bits = TARGETS[target].vector_bits
+    text = codegen.emit_asm(product_nest("f32", bits=bits, in_lines=bits > 128), target)
     fused = {"aarch64": "fmla", "wasm32": "f32x4"}.get(target, "vfmadd")
     assert fused in text
     if target == "aarch64":
@@ -294,6 +300,50 @@ def test_rows_that_are_read_where_they_lie() -> None:
         params = [m, n, k, k, 1, n, 0, 0, 0, -(-lines // blocks) * cut.height, blocks, strips, 1, 1, n, 0, 1, 0]
         Interpreter(nest, [a.ravel(), b.ravel(), bias, out], params, cut.unit).run(0, blocks)
         assert (out.reshape(m, n) == a @ b + bias).all()
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize("form", ["packed", "own", "direct"])
+def test_rows_whose_elements_are_broadcast_from_where_they_lie(form: str, bits: int) -> None:
+    """Edges everywhere, several groups of strips and blocks of rows; a bias is added to all columns at once."""
+    cut, random = Blocking("f32", bits), np.random.default_rng(11)
+    finish = Finish("bias", ("f32",), lambda total, reads: total + reads[0], (1,))
+    nest = product_nest("f32", finish, form, bits, in_lines=True)
+    for m, n, blocks in ((cut.height - 1, 7, 1), (3 * cut.height + 2, 9 * cut.width + 5, 2)):
+        k, strips, lines = 5, -(-n // cut.width), -(-m // cut.height)
+        a, b, bias = (random.integers(-9, 9, size).astype("f4") for size in ((m, k + 2), (k, n), (n,)))
+        out, packed = np.full(m * n, np.nan, "f4"), np.zeros(strips * cut.width * k, "f4")
+        groups = -(-strips // cut.sizes.together)
+        if form == "packed":
+            pack = pack_nest("f32", bits)
+            Interpreter(pack, [b.ravel(), packed], [n, k, 1, n, 0, strips, groups], cut.unit).run(0, groups)
+        params = [m, n, k, k + 2, 1, n, 0, 0, 0, -(-lines // blocks) * cut.height, blocks, strips, 1]
+        params += [*([] if form == "packed" else [1, n]), 0, 1, 0]
+        right = packed if form == "packed" else b.ravel()
+        Interpreter(nest, [a.ravel(), right, bias, out], params, cut.unit).run(0, blocks)
+        assert (out.reshape(m, n) == a[:, :k] @ b + bias).all()
+
+
+@pytest.mark.parametrize("code", ["f32", "f64"])
+@pytest.mark.parametrize("columns", [1, 3, 8, 11])
+@pytest.mark.parametrize("height", [1, 3, 7, 8])
+def test_a_tile_that_broadcasts_elements_of_rows(height: int, columns: int, code: str, monkeypatch) -> None:
+    """As processors do that take no lanes as factors; others can."""
+    monkeypatch.setattr(TileShape, "by_lane", property(lambda self: False))
+    cut, dtype, random = Blocking(code), {"f32": "f4", "f64": "f8"}[code], np.random.default_rng(columns)
+    number, zero = (lambda n: const(n, "i64")), const(0, "i64")
+    columns, width = min(columns, cut.width), cut.width + 1
+    a, b = random.integers(-9, 9, (height, 20)).astype(dtype), random.integers(-9, 9, (7, width)).astype(dtype)
+    for ahead in (None, number(1 << 40)):
+        out = np.ones((height + 1, width), dtype)
+        tile = Multiply(
+            0, number(2), 1, zero, number(width), 2, zero, number(width), number(height), number(columns), number(7),
+            const(True, "b1"), cut.height, cut.vectors, ahead=ahead, line=number(20),
+        )  # fmt: skip
+        nest = Nest("by_lines", operands([code] * 2, [code]), (), rows(tile))
+        run(nest, [a, b, out], [], [(0, 1)])
+        assert (out[:height, :columns] == 1 + a[:, 2:9] @ b[:, :columns]).all()
+        assert (out[height:] == 1).all() and (out[:, columns:] == 1).all()
 
 
 @pytest.mark.skipif(Blocking("f32").lanes != 4, reason="only 16-byte vectors have such tiles")

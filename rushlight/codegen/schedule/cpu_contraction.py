@@ -151,12 +151,19 @@ class Tiled:
         pitch = p.rows.strides[left] * ELEMENTS[self.code][1]
         if plain and bool(p.deep.strides[left] == 1) and suits_rows(cut, m, n, pitch):
             own, form = True, "rows"
+        in_lines = cut.sizes.in_lines and self.left is None and bool(p.deep.strides[left] == 1)
+        # Rows that need no packing are no reason to cut them: columns are packed where they are met, by one thread.
+        whole = in_lines and items_for_threads() == 1 and not packs_apart()
+        if whole and not own:
+            own, form = True, "own"
         sizes = cut.sizes.but(lines=OWN_STRIPS) if own else cut.sizes
         block, blocks, part, parts = product_parts(
             sizes, lines, strips, k, m * n * k, batch, own, items_for_threads()
         )
         if form == "rows":
             block, blocks, part, parts = row_blocks(sizes, lines, strips)
+        elif whole:
+            block, blocks, part, parts = lines, 1, strips, 1
         shared = 1 if all(p.batch.strides[r] == 0 for r in p.right) else batch
         finish = self.finish()
         row, step = p.rows.other, p.batch.other
@@ -175,11 +182,12 @@ class Tiled:
         params += [] if self.left is None else self.strides(p.left, p.rows)
         params += self.strides(p.right, p.columns) if own and self.right is not None else []
         numbers = (*p.left, *(p.right if own else (packed,)), *p.late, self.result, *sums)
-        nest = self.nest(finish, form)
+        nest = self.nest(finish, form, in_lines)
         grain = larger(1, CHUNK * blocks * parts // (m * n * k))
         product = Launch(
-            ("product", form, *self.key(finish)), nest, numbers, (*params, *self.numbers), batch * blocks * parts, grain
-        )
+            ("product", form, in_lines, *self.key(finish)), nest, numbers, (*params, *self.numbers),
+            batch * blocks * parts, grain,
+        )  # fmt: skip
         if own:
             return Schedule((product,), tuple(temps))
         temps.append(Temp(self.code, (shared * strips * cut.width * k,)))
@@ -195,9 +203,9 @@ class Tiled:
         columns = None if finish is None else finish.columns
         return (self.lowered.key, codes, self.lowered.outs, *kinds, columns, self.parts.swapped, types)
 
-    def nest(self, finish: Finish | None, form: str) -> Callable[[], Any]:
+    def nest(self, finish: Finish | None, form: str, in_lines: bool) -> Callable[[], Any]:
         code, left, right, given = self.code, self.left, self.right, self.given
-        return lambda: product_nest(code, finish, form, left=left, right=right, given=given)
+        return lambda: product_nest(code, finish, form, left=left, right=right, given=given, in_lines=in_lines)
 
     def pack(self, cut: Blocking, strips: int, shared: int, packed: int) -> Launch:
         """The launch that lays the right factor out for all."""

@@ -22,6 +22,7 @@ from .cpu_factor import Factor, along
 DIRECT_SLICE = 32        # values of k at a time where the right operand is read where it lies: rows read side by side
 OWN_STRIPS = 32          # strips of rows where columns are packed by the first rows that meet them (16-byte vectors)
 ROWS_TOGETHER = 11       # strips of columns at most where rows are read where they lie, each while all meet them
+LINES_TOGETHER = 4       # the same where elements of rows are broadcast: they stay in the second-level cache
 # Of products whose k goes through spans: columns are packed anew for every block of rows, so blocks are large.
 SPAN_STRIPS, SPAN_SLICE = 32, 512
 
@@ -37,11 +38,12 @@ class Sizes(Record):
     least_lines: int = 4     # strips of rows that are worth a block
     least_strips: int = 8    # strips of columns that are worth packing a block of rows for
     least_own: int = 4       # the same where parts pack the columns themselves
+    in_lines: bool = False   # rows that are runs of memory are not packed: their elements are broadcast from there
 
 
 # A tile of four wide vectors has the fewest loads among those that fill the registers, which counts where two threads
-# share a core; its strips are wide, so slices are short: much of one stays in the nearest cache.
-SIZES = {512: Sizes(6, 4, 256, 28, 2, 9, 4, 2), 256: Sizes(6, 2), 128: Sizes(8, 3)}
+# share a core.
+SIZES = {512: Sizes(6, 4, 512, 28, 2, 9, 4, 2, True), 256: Sizes(6, 2), 128: Sizes(8, 3)}
 ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
@@ -139,7 +141,7 @@ SPAN_PARAMS = ("span", "spans", "left_apart", "right_apart")    # of k: length, 
 
 def product_nest(
     code: str, finish: Finish | None = None, form: str = "packed", bits: int = 0, by_span: bool = False,
-    left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (),
+    left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (), in_lines: bool = False,
 ) -> Nest:  # fmt: skip
     """Blocks of rows times parts of columns, batch after batch: operands left, right, what `finish` reads, result, and
     the sums where they are of another type than the result. `left`, `right`: factors that are computed.
@@ -150,10 +152,11 @@ def product_nest(
     direct: its columns are neighbours in memory, and tiles read it where it is: there are few rows, so packing would
     cost more than multiplying. Slices of k are short, so that a few rows of it are read at a time, from end to end.
     `by_span`: k goes through several spans of memory, the pixels of image after image.
+    `in_lines`: rows are runs of memory, and tiles broadcast their elements from where they lie.
     """
     if by_span:
         return _SpanProduct(Blocking(code, bits), code, finish, form).nest()
-    return _Product(Blocking(code, bits), code, finish, form, left, right, given).nest()
+    return _Product(Blocking(code, bits), code, finish, form, left, right, given, in_lines).nest()
 
 
 class _Product:
@@ -165,15 +168,16 @@ class _Product:
 
     def __init__(
         self, cut: Blocking, code: str, finish: Finish | None, form: str,
-        left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (),
+        left: Factor | None = None, right: Factor | None = None, given: tuple[str, ...] = (), in_lines: bool = False,
     ) -> None:  # fmt: skip
         self.cut, self.code, self.finish, self.form = cut, code, finish, form
         self.slice = DIRECT_SLICE if form == "direct" else self.longest or cut.sizes.slice
         self.own = form != "packed"
         self.asks = not cut.is_narrow
         # packed columns are what the first rows that meet them leave behind
-        self.by_rows = form == "rows"
-        self.together = ROWS_TOGETHER if self.by_rows else cut.sizes.together
+        self.by_rows, self.in_lines = form == "rows", in_lines
+        self.by_lines = in_lines and form == "own"
+        self.together = ROWS_TOGETHER if self.by_rows else LINES_TOGETHER if self.by_lines else cut.sizes.together
         self.keeps = self.may_keep and cut.is_narrow and form == "own" and right is None
         self.factors, self.given = (left, right if self.own else None), given
         self.read = [
@@ -198,12 +202,14 @@ class _Product:
             *[name for f in self.factors if f is not None for name in f.params],
             *self.given,
         )
-        most = 1 if self.by_rows else OWN_STRIPS if self.keeps else self.most_lines or self.cut.sizes.lines
+        most = OWN_STRIPS if self.keeps else self.most_lines or self.cut.sizes.lines
+        most = 1 if self.by_rows or self.in_lines else most
         stack = [Operand(self.code, most * self.slice * self.cut.pitch)]
         stack += [Operand(self.code, self.together * self.slice * self.cut.width)] if self.own else []
         if any(f is not None for f in self.factors):
             stack.append(Operand(self.code, max(self.cut.height, self.cut.width) * self.slice))
-        name = "_".join(["matrix_product", self.form, *([] if self.finish is None else [self.finish.name])])
+        form = f"{self.form}_lines" if self.in_lines else self.form
+        name = "_".join(["matrix_product", form, *([] if self.finish is None else [self.finish.name])])
         blocks, parts = var("blocks"), var("parts")
         body = (
             Local("matrix", idiv(var("i"), blocks * parts)),
@@ -239,6 +245,8 @@ class _Product:
     def fresh_rows(self) -> list[Statement]:
         """Rows of a block, unless they are there: packed before they are used, or by the tiles that use them first,
         where rows are neighbours in memory (`in_place`). The first and the last few are packed before all the same."""
+        if self.in_lines:
+            return []
         packed, fresh = tuple(self.pack_rows()), var("fresh", "b1")
         if self.by_rows:       # those that fill no tile
             rest = idiv(var("high"), self.height)
@@ -303,6 +311,8 @@ class _Product:
             body = (*self.pack_strips(), For("j", var("g0"), var("g0") + var("some"), (inside,)))
             if self.by_rows:
                 body = (*self.pack_strips(), *self.tiles_by_rows())
+            if self.by_lines:
+                body = (*self.pack_strips(), self.tiles_by_lines())
             if self.keeps:
                 body = (If(self.is_run(), (For("j", var("g0"), var("g0") + var("some"), self.kept_strip()),), body),)
         if self.form == "direct":    # strips that are not whole would be read past the end of memory
@@ -314,21 +324,21 @@ class _Product:
             Local("g0", var("j0") + var("group") * many),
             Local("some", min_(many, strips - var("g0"))),
             *body,
-            *self.finished(),
+            *([] if self.by_lines else self.finished(var("i0"), var("high"))),
         ))  # fmt: skip
 
-    def finished(self) -> list[Statement]:
+    def finished(self, first: Value, high: Value) -> list[Statement]:
         """What becomes of the sums of a group of strips, once all of k was summed: they are still in the nearest cache,
         and rows of them are long enough to keep a processor busy with values that do not wait for each other."""
         if self.finish is None:
             return []
-        corner = (var("i0"), var("g0") * self.width)
+        corner = (first, var("g0") * self.width)
         at = var("matrix") * var("batch_c") + corner[0] * var("row") + corner[1]
         most = number(self.together * self.cut.width)
         wide = min_(var("some") * self.width, var("n") - corner[1])
-        done: Statement = self.finish.loop(self.code, len(self.read), at, corner, var("high"), wide, "f")
+        done: Statement = self.finish.loop(self.code, len(self.read), at, corner, high, wide, "f")
         if self.cut.is_narrow:     # of a known number of columns nothing is left over
-            whole = self.finish.loop(self.code, len(self.read), at, corner, var("high"), most, "fw")
+            whole = self.finish.loop(self.code, len(self.read), at, corner, high, most, "fw")
             done = If(ge(wide, most), (whole,), (done,))
         return [If(ge(var("k0") + var("deep"), var("k")), (done,))]
 
@@ -342,7 +352,10 @@ class _Product:
             line = LINE // ELEMENTS[self.code][1] // UNROLL       # elements asked for, by value of k
             passes = self.cut.width // line
             later = at + var("k") * self.width + min_(var(name), number(passes - 1)) * var("deep") * number(line)
-        return For(name, first, var("row_strips"), (self.tile(var(name), var(strip), right, at, step, later),))
+        start = self.left_start() + var(name) * self.height * var("line")
+        line = (0, start, var("line")) if self.in_lines else None
+        tile = self.tile(var(name), var(strip), right, at, step, later, line=line)
+        return For(name, first, var("row_strips"), (tile,))
 
     def pack_strips(self) -> list[Statement]:
         first, line, step = var("g0") * self.width, var("right_line"), var("right_step")
@@ -370,6 +383,19 @@ class _Product:
             For("s", ZERO, rest, (For("j", *strips, (tile,)),)),
             If(lt(rest, var("row_strips")), (For("j", *strips, (last,)),)),
         ]
+
+    def tiles_by_lines(self) -> For:
+        """Rows where they lie, each tile of them while all strips of the group meet it, and what becomes of its sums
+        then."""
+        s, j = var("s"), var("j")
+        place = (j - var("g0")) * number(self.slice * self.cut.width)
+        start = self.left_start() + s * self.height * var("line")
+        tile = self.tile(s, j, self.strip, place, self.width, line=(0, start, var("line")))
+        high = min_(self.height, var("high") - s * self.height)
+        return For("s", ZERO, var("row_strips"), (
+            For("j", var("g0"), var("g0") + var("some"), (tile,)),
+            *self.finished(var("i0") + s * self.height, high),
+        ))  # fmt: skip
 
     def kept_strip(self) -> tuple[Statement, ...]:
         """A strip whose columns are neighbours where they lie: the first rows meet it there and leave it packed."""
