@@ -36,6 +36,9 @@ SLICE_BYTES = 4096           # of a row of the left operand, likewise
 SUMS = 24                    # vectors of sums, where there are 32 registers
 WAITING = 16                 # elements of the left operand that wait in registers each, likewise
 COLUMNS = 6                  # of dot products at a time, at most: memory is read in as many places
+# The same of one row where vectors are as wide as a line of the cache, and of a slice of that row; bytes that are asked
+# for before they are read there, since memory is all that such products wait for.
+ALONE_COLUMNS, ALONE_BYTES, AHEAD_BYTES = 8, 16384, 512
 PARAMS = (
     "n", "k", "lda", "ldb", "ldc", "ldd", "step_d", "adds",             # sizes, strides, whether there is an addend
     "part", "parts", "batch_a", "batch_b", "batch_c", "batch_d",
@@ -91,7 +94,8 @@ class _Writer:
         self.element, self.size = ELEMENTS[product.code]
         self.right = HALVES.get(product.right, (self.element, self.size))
         self.rows, self.lanes = product.rows, product.bits // 8 // self.size
-        self.by_lane = product.bits == 128
+        self.by_lane, self.asks = product.bits == 128, product.bits == 8 * LINE
+        self.alone = self.asks and product.rows == 1
         registers = 16 if product.bits == 256 else 32
         self.sums = SUMS * registers // 32
         self.step = product.step // self.size if self.by_lane else max(1, WAITING * registers // 32 // self.rows)
@@ -209,8 +213,8 @@ class _Writer:
 
     def along(self) -> str:
         w, p = self.w, self.p
-        together = max(1, min(COLUMNS, self.sums // self.rows))
-        slice_ = SLICE_BYTES // self.size
+        together = ALONE_COLUMNS if self.alone else max(1, min(COLUMNS, self.sums // self.rows))
+        slice_ = (ALONE_BYTES if self.alone else SLICE_BYTES) // self.size
         with w.loop(w["begin"], w["end"]) as item:
             first, past = self.begin(item.i)
             whole = w.add(first, w.mul(w.div(w.sub(past, first), together), together))
@@ -230,6 +234,8 @@ class _Writer:
         zero = Reg("zeroinitializer", self.vector)
         whole = w.sub(deep, w.rem(deep, lanes))
         with w.loop(0, whole, lanes, carry=[zero] * (self.rows * count)) as k:
+            for x in right if self.asks else ():
+                w.prefetch(w.at(w.at(x, k.i, self.right[0]), AHEAD_BYTES, "i8"), 1)
             columns = [self.load_right(self.vector, w.at(x, k.i, self.right[0])) for x in right]
             sums = list(k.carry)
             for r, x in enumerate(left):

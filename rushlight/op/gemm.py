@@ -40,6 +40,7 @@ PACKED_ROWS = 4                 # rows from which that pays
 PACKED_PART = 1 << 20           # multiply-adds a thread takes at a time
 ROW_BLOCK = 128                 # rows of a tall left operand that meet every strip before the next ones are read
 
+FROM_MEMORY = 1 << 20           # bytes of a matrix that meets one vector from which reading it is all that takes time
 # elements of the right operand from which few rows have kernels of their own: its rows are runs, or its columns
 FEW_ROWS_FROM = (1 << 15, 1 << 11)
 # blocks on a side of a part of a tile product, and how many parts there should be at least
@@ -280,16 +281,16 @@ def lowered_product(
 
 def few_rows_step(
     code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int, addend: Matrix | None,
-    right: str = "",
+    right: str = "", least: int = 2,
 ) -> tuple | None:  # fmt: skip
     """A step of few rows times matrices that are read once, where they lie (codegen/few_rows.py); `right` is the type
     they have there, where it is another.
 
-    None where there are more rows or one of the same type, for small matrices and other layouts."""
+    None where there are more rows, or fewer than `least` of the same type, for small matrices and other layouts."""
     if device.type != "cpu" or code not in SIZES or packs_apart():
         return None
     along = b.col != 1
-    if not (1 if right else 2) <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0]:
+    if not (1 if right else least) <= m <= few_rows.MOST or n * k < FEW_ROWS_FROM[1 if along else 0]:
         return None
     if a.col != 1 or c.col != 1:
         return None
@@ -319,6 +320,9 @@ def vector_steps(
     None where neither side is one. Operands are slots 0, 1 and 2."""
     if device.type != "cpu" or code not in SIZES or (m != 1 and n != 1) or m * n * k <= SMALL:
         return None
+    alone = row_step(code, device, a, b, c, m, n, k, batch)
+    if alone is not None:
+        return [alone]
     count = m * n
     left, right = ((None, 0), (1, 0)) if m == 1 else ((0, 1), (None, 0))
     vector, matrix = (a, b) if m == 1 else (b, a)
@@ -338,6 +342,21 @@ def vector_steps(
         lambda at, sources: (sources[0].read(at) * sources[1].read(at),), folding=folding,
     )  # fmt: skip
     return lowered_steps(lowered, device, _vector_kernels, slots)
+
+
+def row_step(
+    code: str, device: Any, a: Matrix, b: Matrix, c: Matrix, m: int, n: int, k: int, batch: int
+) -> tuple | None:
+    """The same where a matrix of long runs comes from memory, which wide vectors wait for: as of few rows, some of its
+    lines are read side by side and asked for ahead of time. None elsewhere."""
+    if vector_bits() != 512 or m * n * k * SIZES[code] < FROM_MEMORY:
+        return None
+    if m != 1:      # a matrix times a vector: the vector times the matrix whose columns were rows
+        left, right = Matrix(b.slot, 0, b.row, b.batch), Matrix(a.slot, a.col, a.row, a.batch)
+        a, b, c, n = left, right, Matrix(c.slot, 0, 1, c.batch), m
+    if b.row != 1 or a.col != 1:
+        return None
+    return few_rows_step(code, device, a, b, c, 1, n, k, batch, None, least=1)
 
 
 def strips_of(code: str, n: int) -> list[tuple[int, int, int]]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -34,6 +38,35 @@ def test_products_of_few_rows(rows: int, n: int, k: int, dtype: str) -> None:
     assert (np.abs(added.numpy() - (exact + bias)) <= bound + np.abs(bias) * 1e-6).all()
     wide = rl.from_numpy(np.concatenate([a, a], 1))[:, :k]           # rows that lie apart
     assert wide.stride(0) == 2 * k and (wide @ y).equal(x @ y) and (wide @ transposed.t()).equal(x @ transposed.t())
+
+
+WIDE = """
+import numpy as np
+import rushlight as rl
+from rushlight.codegen import few_rows
+from rushlight.op import gemm
+made = []
+kept = gemm.few_rows_step
+gemm.few_rows_step = lambda *args, **given: made.append(kept(*args, **given)) or made[-1]
+gemm.vector_bits = few_rows.vector_bits = lambda: 512     # LLVM splits vectors that the processor does not have
+random = np.random.default_rng(0)
+for m, k in ((611, 577), (83, 9001), (5000, 64)):
+    for dtype, bound in (("f4", 2.0**-21), ("f8", 2.0**-50)):
+        a, x = random.standard_normal((m, k)).astype(dtype), random.standard_normal(k).astype(dtype)
+        exact, most = a.astype("f8") @ x.astype("f8"), bound * (np.abs(a).astype("f8") @ np.abs(x).astype("f8") + 1)
+        matrix, vector = rl.from_numpy(a), rl.from_numpy(x)
+        for result in (matrix @ vector, vector @ matrix.t(), vector[None] @ matrix.t(), matrix @ vector[:, None]):
+            assert result.numel() == m and (np.abs(result.flatten().numpy() - exact) <= most).all(), (m, k, dtype)
+        assert len(made) >= 4 and all(made), (m, k, dtype)          # plans of sizes that vary serve later ones
+        both = rl.stack([matrix, matrix + 1]) @ vector
+        assert (np.abs(both[0].numpy() - exact) <= most).all() and both[1].allclose((matrix + 1) @ vector)
+"""
+
+
+def test_matrices_of_long_runs_meet_one_vector_where_vectors_are_wide(tmp_path) -> None:
+    env = {**os.environ, "RUSHLIGHT_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", WIDE], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 9])
