@@ -59,8 +59,11 @@ LONG_PRODUCT = 256       # channels up to which ops behind a product gain more i
 WHOLE_IMAGE = 128        # pixels from which several images are a product each: tiles cross from none into the next
 WIDE_IMAGE = 512         # the same for vectors of 64 bytes, which find fewer strips in an image
 WIDE_CHANNELS = 64       # channels from which they are: sums of fewer are over too soon
-FEW_PIXELS, LONG_SUM = 2048, 1024    # pixels up to which weights of so many taps should be read seldom
-FEW_OUTS = 8             # and outputs, whatever the pixels
+# With vectors of 64 bytes: pixels up to which weights should be read seldom, pixels whose products take as long as
+# reading them does, what packing them costs in all products, and sums that keep a processor busy.
+FEW_PIXELS, AGAIN, PACKING, BUSY = 4096, 8, 2.0, 12
+FEW_CROWDED_ROWS = 4     # rows of weights that may share cache sets
+FEW_OUTS = 8             # outputs up to which windows of one pixel are a matrix product, whatever the pixels
 FEW_CROWDED = 3          # the same where channels share cache sets
 # channels up to which packing the gradients of many pixels costs as much as a product gains
 FEW_CHANNELS, MANY_OF_IMAGE = 32, 512
@@ -184,15 +187,21 @@ def line_nest(code: str, height: int) -> Nest:
 
 def best_shape(code: str, walk: Walk) -> int:
     """The register tile that wastes least: on outputs that are not there, on tiles that cross from one image into the
-    next, and on weights, which are read again for every strip of pixels, where these are few."""
+    next, on sums that wait for each other, and on weights, which are read again for every strip of pixels, where these
+    are few."""
     plane = walk.pixels // walk.images
-    again = 8 if vector_bits() == 512 and walk.pixels <= FEW_PIXELS and plane % 16 == 0 and walk.rows > LONG_SUM else 0
+    few = vector_bits() == 512 and walk.pixels <= FEW_PIXELS
 
     def cost(shape: int) -> float:
         tile = tile_of(code, shape)
         crossing = 0.0 if plane % tile.columns == 0 or tile.masked else min(1.0, tile.columns / plane)
-        reads = (1 + 0.02 * shape) * (1 + again / tile.columns)
-        return ceil(walk.outs / tile.rows) * tile.rows * (1 + 0.12 * crossing) * reads
+        result = ceil(walk.outs / tile.rows) * tile.rows * (1 + 0.12 * crossing) * (1 + 0.02 * shape)
+        if not few:
+            return result
+        vectors = ceil(walk.pixels / tile.lanes)
+        vectors = ceil(vectors / ceil(vectors / tile.vectors))      # of a strip: they are about equal
+        packed = PACKING if walk.outs % tile.rows else 1.0
+        return result * (1 + AGAIN / (vectors * tile.lanes)) * max(1.0, BUSY / (tile.rows * vectors)) * packed
 
     return min(tile_shapes(), key=cost)
 
@@ -217,7 +226,8 @@ def near_rows(rows: int) -> int:
 def placed_weights(tile: Tile, weights: Weights, walk: Walk) -> Placed | None:
     """Weights as they lie in memory; None where they must be packed: taps apart, panels not whole,
     rows all in the same cache sets."""
-    if tile.by_lane or walk.outs % tile.rows or weights.out * tile.size % 4096 == 0:
+    crowded = weights.out * tile.size % 4096 == 0 and tile.rows > FEW_CROWDED_ROWS
+    if tile.by_lane or walk.outs % tile.rows or crowded:
         return None
     taps = tap_places(weights, walk)
     count = len(taps)
@@ -286,9 +296,13 @@ def suits_product(walk: Walk, pixels: int, size: int) -> bool:
     return walk.images == 1 or pixels >= WHOLE_IMAGE
 
 
-def suits_wide_product(walk: Walk, pixels: int, size: int) -> bool:
-    """The same for vectors of 64 bytes: rows are packed for every image once more."""
-    return vector_bits() == 512 and walk.channels >= WIDE_CHANNELS and (walk.images == 1 or pixels >= WIDE_IMAGE)
+def suits_wide_product(walk: Walk, pixels: int, weights: Weights) -> bool:
+    """The same for vectors of 64 bytes: columns are packed for every image once more; of few pixels, weights are as
+    well read by rows where they lie (`placed_weights`)."""
+    placed = weights.channel == 1 and walk.outs % FEW_CROWDED_ROWS == 0 and _wanted.form is None
+    if vector_bits() != 512 or walk.channels < WIDE_CHANNELS or (placed and walk.pixels <= FEW_PIXELS):
+        return False
+    return walk.images == 1 or pixels >= WIDE_IMAGE
 
 
 def product_steps(
@@ -304,7 +318,7 @@ def product_steps(
     s, r, size = walk.source, walk.result, tile.size
     if (d.count, h.count) != (1, 1) or s.spatial[2] != 1 or r.spatial[2] != 1:
         return None
-    if not (suits_product if tile.by_lane else suits_wide_product)(walk, w.count, size):
+    if not (suits_product(walk, w.count, size) if tile.by_lane else suits_wide_product(walk, w.count, weights)):
         return None
     left = Matrix(weights.slot, weights.out, weights.channel)
     right = Matrix((s.slot, s.offset * size), s.channel, 1, s.image)

@@ -140,7 +140,7 @@ def depthwise_weight_step(code: str, walk: Walk, result: int) -> tuple | None:
 ROOM = 4 << 20
 LEAST = 1 << 22          # multiply-adds from which the transforms pay
 MOST = 1 << 27           # bytes that transformed weights may take: 8/3 of the weights
-FEW_WEIGHTS = 96         # pixels per channel from which transformed weights pay, where register tiles are wide
+FEW_WEIGHTS = 6          # pixels per channel from which transformed weights pay, where register tiles are wide
 LARGER = 0.95            # of the multiplications: from there on it pays to read half as many weights again
 MOST_LARGE = 1 << 18     # elements of the input up to which they do, where register tiles are wide
 FEWER = 0.6              # of a plain sum's multiplications: from there on tiles pay there, if weights are packed

@@ -20,14 +20,20 @@ from .packing import GEOMETRY, JOINED, RUN, find_runs, join_runs, pack_gradients
 NEAR = 128         # products summed one after the other; longer sums are sums of such sums, which lose fewer bits
 NEAR_MOST = 160    # or all of them, where there are hardly more
 PLACES = ("a_group", "a_panel", "a_row", "inner", "a_jump")   # where weights lie: micro_kernel.py
-SPARE = 49152 * 4  # bytes for sums of tiles that cannot be stored where they belong until they are complete
+# bytes for sums of tiles that cannot be stored where they belong until they are complete; and where vectors have masks,
+# whose blocks meet more outputs
+SPARE, MASKED_SPARE = 49152 * 4, 49152 * 8
 CHUNK = 192        # window rows transposed at once
 SLICE = 64         # outputs whose gradients are packed at once
 
 
 def spare_tiles(tile: Tile) -> int:
     """How many register tiles fit into the spare memory."""
-    return SPARE // (tile.size * tile.rows * tile.columns)
+    return spare_bytes(tile) // (tile.size * tile.rows * tile.columns)
+
+
+def spare_bytes(tile: Tile) -> int:
+    return MASKED_SPARE if tile.masked else SPARE
 
 
 def forward_text(tile: Tile, finish: Finish | None = None) -> str:
@@ -46,7 +52,7 @@ def forward_text(tile: Tile, finish: Finish | None = None) -> str:
         w.scratch("i64", JOINED * tile.block),
     )
     numbers = w.scratch("i64", tile.block) if tile.masked else None
-    spare = w.scratch(tile.element, SPARE // tile.size)
+    spare = w.scratch(tile.element, spare_bytes(tile) // tile.size)
     load_params(w, FORWARD.params)
     load_pointers(w, *FORWARD.operands)
     with w.loop(w["begin"], w["end"]) as item:

@@ -16,6 +16,7 @@ from .interface import Tile
 
 ZERO, BIAS, ADD = 0, 1, 2     # what a tile starts from: nothing, the bias, what is there
 STEPS = 4                     # products of a column that a turn of the loop adds
+LINE = 64                     # bytes of a line of the cache
 QUAD = 4                      # rows that share a pointer: one, two and three strides behind it are registers
 
 NEAR = [("ptr", "a"), ("ptr", "b"), ("i64", "depth"), ("ptr", "c"), ("i64", "row"), ("ptr", "bias"), ("i64", "start")]
@@ -59,21 +60,26 @@ def weight_factors(w: Writer, tile: Tile, a: Reg):
 def multiply_far_text(tile: Tile, stride: int, vectors: int) -> str:
     """multiply_N(a, a_row, inner, a_jump, b, depth, result, row stride, bias, start, ahead): see the file's head.
 
-    `ahead` is where the left operand will be read next: it comes nearer meanwhile, two rows of it per turn of the loop.
+    `ahead` is where the left operand will be read next: it comes nearer meanwhile, some rows of it per turn of the
+    loop, all of them while a line of the cache is multiplied.
     """
     w = Writer(f"multiply_{vectors}", FAR, "internal ")
     zero = Reg("zeroinitializer", tile.vector)
     offsets = [w["a_row"], w.mul(w["a_row"], 2), w.mul(w["a_row"], 3)]
     bases = [*(w.at(w["a"], w.mul(w["a_row"], r), tile.element) for r in range(0, tile.rows, QUAD)), w["ahead"]]
     turns = STEPS if vectors == tile.vectors else STEPS // 2
+    spread = max(1, LINE // tile.size // turns)         # turns that share the rows of a line
+    several = -(-tile.rows // spread)
 
     def steps(count: int, k: Loop) -> None:
         """Some products after another: the more, the fewer instructions are not products."""
         heads, b, result = k.carry[: len(bases)], k.carry[len(bases)], k.carry[len(bases) + 1 :]
         if count > 1:
-            near = w.at(heads[-1], w.mul(w.binary("and", w.new("i64", f"lshr {k.i}, 1"), 6), w["a_row"]), tile.element)
-            w.prefetch(near)
-            w.prefetch(w.at(near, w["a_row"], tile.element))
+            turn = w.binary("urem", w.new("i64", f"lshr {k.i}, {turns.bit_length() - 1}"), -(-tile.rows // several))
+            near = w.at(heads[-1], w.mul(w.mul(turn, several), w["a_row"]), tile.element)
+            for _ in range(several):
+                w.prefetch(near)
+                near = w.at(near, w["a_row"], tile.element)
         for n in range(count):
             columns = [
                 w.load(tile.vector, w.at(b, n * stride + v * tile.lanes, tile.element), tile.size)

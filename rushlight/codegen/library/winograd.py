@@ -241,7 +241,6 @@ def input_text(form: Form, tile: Tile) -> str:
         part, block, first, count = block_of(w, item.i)
         number = find_runs(w, runs, offsets, first, count)
         channel0 = w.mul(part, SLICE)
-        whole = w.mul(w.div(w.add(count, tile.columns - 1), tile.columns), tile.columns)
         with w.loop(channel0, w.min(w.add(channel0, SLICE), w["channels"])) as c:
             w.call(
                 "windows",
@@ -252,6 +251,7 @@ def input_text(form: Form, tile: Tile) -> str:
                 w["params"],
             )
             if tile.masked:   # tiles past the last are multiplied too: zeros, since x86 is slow at what memory may hold
+                whole = w.mul(w.div(w.add(count, tile.columns - 1), tile.columns), tile.columns)
                 with w.when(w.compare("slt", count, whole)), w.loop(0, form.points) as row:
                     fill_zeros(w, tile, w.at(windows, w.mul(row.i, stride), tile.element), count, whole)
             with w.loop(0, count, tile.columns) as p:
