@@ -1,30 +1,32 @@
 """Matrix products on AMX tiles, bfloat16 and int8: one generated kernel for each over packed operands.
 
-Enters: the right operand packed in blocks (tile_packs.py), so that every tile is 1 KiB of consecutive memory;
-the left one packed as well, or as it is where its rows are consecutive and made of whole blocks. Leaves: a `Kernel`
-with the usual ABI whose parallel range is parts of the result. Refuses nothing:
-callers ask the core (`request_tiles`) whether the processor has them. bfloat16 products are rounded once, those of
-int8 are int32.
+Enters: both operands packed in blocks (tile_packs.py), so that every tile is 1 KiB of consecutive memory. Leaves: a
+`Kernel` with the usual ABI whose parallel range is parts of the result. Refuses nothing: callers ask the core
+(`request_tiles`) whether the processor has them. bfloat16 products are rounded once, those of int8 are int32.
 
 Loop nests have no notion of a tile register, so this kernel is written as LLVM IR. A block of 32x32 results is four
-tiles that stay in registers while k runs through a slice. The right operand's slice stays in the first-level cache or
-near it while all row blocks of a part meet it, the left one's streams from the second; both are asked for. Between
-slices the sums of a part wait in memory. Parts, slices and the number of columns that meet a slice of rows are
-parameters:
+tiles that stay in registers while k runs through a slice. A row panel's slice stays in the first-level cache while all
+column panels of a part meet it: their blocks come from the second one by loads that do not displace it. Along rows
+results are runs of memory, and so are panels, which processors recognise and fetch by themselves: to ask for lines
+besides takes the few places in which lines are waited for. Between slices the sums of a part wait in memory.
+
+A tile's sums are there 52 cycles after its last product began. So a block is not stored when its products are written
+down but with the next block's first ones, tile by tile, and rounded and written while that block is multiplied.
 
     m n                     sizes of the result
     blocks_k blocks_n       blocks along k and n
     row                     row stride of the result
     slice                   blocks of k in a slice
+    near                    how many of them the first-level cache holds of a row panel
     part_m part_n           blocks in a part of the result; at most PART together
-    group                   column blocks that meet a row block before the next
-    parts_n                 parts along n
-    strip step half pitch   bytes of the left operand between row blocks, blocks of k, tiles of a block, rows of a tile
+    parts_m                 parts along m: neighbours meet the same columns, which stay in the second-level cache
     biased                  whether the fourth operand, a bfloat16 number per column, is added before rounding
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from ..loops.digest import digest
@@ -37,16 +39,18 @@ BLOCK = 32
 PART = 64                       # 32x32 blocks whose sums a thread keeps: 256 KiB
 ROW_BYTES = 64                  # of k in a block
 BLOCK_BYTES = BLOCK * ROW_BYTES
+TILE_BYTES = 1024
 SUM_BYTES = BLOCK * BLOCK * 4
 TILES = tuple((tile, row, half) for tile, (row, half) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))))
 
-AHEAD = 1                       # blocks of k between asking for lines of the operands and loading them
+ROWS_AT_ONCE = 2                # rows of the block before that are written with each block of k
+NONE, WHOLE, EDGE = range(3)    # what waits to be written: see `Waiting`
 
-INTRINSICS = """declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
-declare void @llvm.x86.ldtilecfg(ptr)
+INTRINSICS = """declare void @llvm.x86.ldtilecfg(ptr)
 declare void @llvm.x86.tilerelease()
 declare void @llvm.x86.tilezero(i8)
 declare void @llvm.x86.tileloadd64(i8, ptr, i64)
+declare void @llvm.x86.tileloaddt164(i8, ptr, i64)
 declare void @llvm.x86.tilestored64(i8, ptr, i64)
 declare void @llvm.x86.tdpbf16ps(i8, i8, i8)
 declare void @llvm.x86.tdpbssd(i8, i8, i8)
@@ -75,23 +79,7 @@ KINDS = {kind.code: kind for kind in (BF16, INT8)}
 class TileProduct:
     """What the kernel cache asks of a nest: a name, parameters and a digest."""
 
-    params = (
-        "m",
-        "n",
-        "blocks_k",
-        "blocks_n",
-        "row",
-        "slice",
-        "part_m",
-        "part_n",
-        "group",
-        "parts_n",
-        "strip",
-        "step",
-        "half",
-        "pitch",
-        "biased",
-    )
+    params = ("m", "n", "blocks_k", "blocks_n", "row", "slice", "near", "part_m", "part_n", "parts_m", "biased")
 
     def __init__(self, kind: TileKind) -> None:
         self.kind, self.name = kind, f"{kind.code}_tiles"
@@ -134,31 +122,24 @@ def module_text(kind: TileKind, triple: str) -> str:
     p = {name: argument(w, "params", k) for k, name in enumerate(TileProduct.params)}
     p["biased"] = w.compare("ne", p["biased"], 0)
     config, sums = w.scratch("i8", 64), w.scratch("i8", PART * SUM_BYTES)
-    finished = Finished(w, kind, p, c, bias)
+    waiting = Waiting(w, kind, p, c, bias)
     configure(w, config)
-    right_strip, blocks_m = w.mul(p["blocks_k"], BLOCK_BYTES), w.div(w.add(p["m"], BLOCK - 1), BLOCK)
+    strip, blocks_m = w.mul(p["blocks_k"], BLOCK_BYTES), w.div(w.add(p["m"], BLOCK - 1), BLOCK)
     with w.loop(w["begin"], w["end"]) as part:
-        m0, n0 = w.mul(w.div(part.i, p["parts_n"]), p["part_m"]), w.mul(w.rem(part.i, p["parts_n"]), p["part_n"])
+        m0, n0 = w.mul(w.rem(part.i, p["parts_m"]), p["part_m"]), w.mul(w.div(part.i, p["parts_m"]), p["part_n"])
         m1, n1 = w.min(w.add(m0, p["part_m"]), blocks_m), w.min(w.add(n0, p["part_n"]), p["blocks_n"])
         with w.loop(0, p["blocks_k"], p["slice"]) as k0:
             k1 = w.min(w.add(k0.i, p["slice"]), p["blocks_k"])
-            first, last = w.compare("eq", k0.i, 0), w.compare("eq", k1, p["blocks_k"])
-            with (
-                w.loop(n0, n1, p["group"]) as group,
-                w.loop(m0, m1) as mb,
-                w.loop(group.i, w.min(w.add(group.i, p["group"]), n1)) as nb,
-            ):
-                place = w.add(w.mul(w.sub(mb.i, m0), p["part_n"]), w.sub(nb.i, n0))
-                kept = bytes_after(w, sums, w.mul(place, SUM_BYTES))
-                start_sums(w, first, kept)
-                left = bytes_after(w, a, w.mul(mb.i, p["strip"]))
-                right = bytes_after(w, b, w.mul(nb.i, right_strip))
-                multiply(w, kind, p, left, right, k0.i, k1)
-                with w.when(w.negate(last)):
-                    move_tiles(w, "tilestored64", kept)
-                with w.when(last):
-                    finished.block(mb.i, nb.i)
-    finished.rest()
+            past = (w.compare("eq", k0.i, 0), w.compare("eq", k1, p["blocks_k"]))
+            start, length = w.mul(k0.i, BLOCK_BYTES), w.sub(k1, k0.i)
+            with w.loop(m0, m1) as mb, w.loop(n0, n1) as nb:
+                row, column = w.sub(mb.i, m0), w.sub(nb.i, n0)
+                block = Block(w, kind, w.min(length, p["near"]), length, *past)
+                block.left = bytes_after(w, a, w.mul(mb.i, strip), start)
+                block.right = bytes_after(w, b, w.mul(nb.i, strip), start)
+                block.kept = bytes_after(w, sums, w.mul(w.add(w.mul(row, p["part_n"]), column), SUM_BYTES))
+                block.write(waiting, mb.i, nb.i)
+    waiting.rest()
     w.call("llvm.x86.tilerelease")
     return target + INTRINSICS + "\n" + w.text() + "\n"
 
@@ -173,86 +154,124 @@ def configure(w: Writer, config: Reg) -> None:
     w.call("llvm.x86.ldtilecfg", config)
 
 
-def move_tiles(w: Writer, how: str, kept: Reg) -> None:
-    """All sums to or from memory, tile after tile."""
-    for t, _, _ in TILES:
-        w.call(f"llvm.x86.{how}", tile(t), bytes_after(w, kept, t * 1024), 64)
+class Block:
+    """32x32 results and a slice of k: `length` blocks of it, of which `near` stay in the first-level cache."""
+
+    left: Reg
+    right: Reg
+    kept: Reg                   # where the sums wait for the next slice
+
+    def __init__(self, w: Writer, kind: TileKind, near: Reg, length: Reg, is_first: Reg, is_last: Reg) -> None:
+        self.w, self.kind, self.near, self.length = w, kind, near, length
+        self.is_first, self.is_last = is_first, is_last
+
+    def write(self, waiting: Waiting, mb: Reg, nb: Reg) -> None:
+        """Multiply; store and write what was multiplied before."""
+        w = self.w
+        waiting.recall()
+        self.first_products(waiting)
+        waiting.write_edge()
+        both = w.select(waiting.is_whole, w.min(self.length, 1 + BLOCK // ROWS_AT_ONCE), 1)
+        with w.loop(1, both) as k:
+            self.products(k.i, True)
+            waiting.write_rows(w.mul(w.sub(k.i, 1), ROWS_AT_ONCE))
+        near = w.max(both, self.near)
+        for start, stop, stays in ((both, near, True), (near, self.length, False)):
+            with w.loop(start, stop) as k:
+                self.products(k.i, stays)
+        first = w.select(waiting.is_whole, w.mul(w.sub(both, 1), ROWS_AT_ONCE), BLOCK)
+        with w.loop(first, BLOCK, ROWS_AT_ONCE) as r:
+            waiting.write_rows(r.i)
+        waiting.remember(self, mb, nb)
+
+    def loads(self, k: Number, stays: bool) -> dict[int, Callable[[], None]]:
+        """What loads the operands' tiles of a block of k, by tile."""
+        w = self.w
+        a, b = (bytes_after(w, base, w.mul(k, BLOCK_BYTES)) for base in (self.left, self.right))
+        found = {}
+        for first, base, how in ((4, a, "tileloadd64" if stays else "tileloaddt164"), (6, b, "tileloaddt164")):
+            for half in range(2):
+                given = tile(first + half), bytes_after(w, base, half * TILE_BYTES), ROW_BYTES
+                found[first + half] = functools.partial(w.call, f"llvm.x86.{how}", *given)
+        return found
+
+    def first_products(self, waiting: Waiting) -> None:
+        """The first block of k: each tile is stored as the block before left it, and starts with zeros or with what
+        earlier slices summed."""
+        w = self.w
+        for load in self.loads(0, True).values():
+            load()
+        for follows, condition in ((False, self.is_first), (True, w.negate(self.is_first))):
+            with w.when(condition):
+                for t, row, half in TILES:
+                    waiting.store_tile(t)
+                    if follows:
+                        place = bytes_after(w, self.kept, t * TILE_BYTES)
+                        w.call("llvm.x86.tileloadd64", tile(t), place, ROW_BYTES)
+                    else:
+                        w.call("llvm.x86.tilezero", tile(t))
+                    w.call(self.kind.multiply, tile(t), tile(4 + row), tile(6 + half))
+
+    def products(self, k: Reg, stays: bool) -> None:
+        """Another block of k, each tile loaded before the first product that reads it."""
+        w, left = self.w, self.loads(k, stays)
+        for t, row, half in TILES:
+            for operand in (4 + row, 6 + half):
+                if operand in left:
+                    left.pop(operand)()
+            w.call(self.kind.multiply, tile(t), tile(4 + row), tile(6 + half))
 
 
-def start_sums(w: Writer, first: Reg, kept: Reg) -> None:
-    """Zeros, or what earlier slices summed."""
-    with w.when(first):
-        for t, _, _ in TILES:
-            w.call("llvm.x86.tilezero", tile(t))
-    with w.when(w.negate(first)):
-        move_tiles(w, "tileloadd64", kept)
+def result_bytes(kind: TileKind) -> int:
+    """Of an element of the result."""
+    return 2 if kind is BF16 else 4
 
 
-def multiply(w: Writer, kind: TileKind, p: dict[str, Reg], a_strip: Reg, b_strip: Reg, k0: Reg, k1: Reg) -> None:
-    """Add the products of blocks k0 to k1 to the sums."""
-    with w.loop(k0, k1) as k:
-        a0, b0 = bytes_after(w, a_strip, w.mul(k.i, p["step"])), bytes_after(w, b_strip, w.mul(k.i, BLOCK_BYTES))
-        # Loads first: they wait for memory side by side. A load between products would wait for those before it.
-        for half, place in enumerate((a0, bytes_after(w, a0, p["half"]))):
-            w.call("llvm.x86.tileloadd64", tile(4 + half), place, p["pitch"])
-        for half in range(2):
-            w.call("llvm.x86.tileloadd64", tile(6 + half), bytes_after(w, b0, half * BLOCK_BYTES // 2), 64)
-        left, right = bytes_after(w, a0, w.mul(p["step"], AHEAD)), bytes_after(w, b0, AHEAD * BLOCK_BYTES)
-        for t, row, half in TILES:      # meanwhile a quarter of the next block's lines is asked for
-            w.call(kind.multiply, tile(t), tile(4 + row), tile(6 + half))
-            some = bytes_after(w, left, p["half"]) if row else left
-            for r in range(8):
-                w.prefetch(bytes_after(w, some, w.mul(p["pitch"], 8 * half + r)), 1)
-                w.prefetch(bytes_after(w, right, (8 * t + r) * ROW_BYTES), 1)
-
-
-class Finished:
-    """Blocks whose sums are complete: rounded, to the result; what lies past its edges is dropped.
-
-    A block of bfloat16 waits in memory until the next one is complete: it is rounded while that one's last products are
-    still under way, where its own would have to be waited for."""
+class Waiting:
+    """The block whose products came last: its sums are in the registers until the next one's first products, then in
+    memory: to be continued with the next slice, or to be rounded and written to the result, where what lies past its
+    edges is dropped."""
 
     def __init__(self, w: Writer, kind: TileKind, p: dict[str, Reg], c: Reg, bias: Reg) -> None:
         self.w, self.kind, self.p, self.c, self.bias = w, kind, p, c, bias
-        self.size, self.element = (2, "float") if kind is BF16 else (4, "i32")
+        self.size, self.element = result_bytes(kind), "float" if kind is BF16 else "i32"
         self.pitch = w.mul(p["row"], self.size)
-        self.sums, self.waiting = w.scratch("i8", 2 * SUM_BYTES), w.scratch("i64", 3)     # which block: see `remember`
-        self.remember(-1, 0, 0)
+        self.sums, self.state = w.scratch("i8", SUM_BYTES), w.scratch("i64", 4)
+        self.put(self.sums, 0, 0, NONE)
 
-    def remember(self, mb: Number, nb: Number, half: Number) -> None:
-        """The block that waits, -1 for none, and which half of `sums` it is in."""
-        for k, value in enumerate((mb, nb, half)):
-            self.w.store(as_reg(value), self.w.at(self.waiting, k, "i64"), 8)
+    def put(self, *values: Number) -> None:
+        for k, value in enumerate(values):
+            self.w.store(as_reg(value), self.w.at(self.state, k, "i64"), 8)
 
-    def recall(self) -> list[Reg]:
-        return [self.w.load("i64", self.w.at(self.waiting, k, "i64"), 8) for k in range(3)]
-
-    def block(self, mb: Reg, nb: Reg) -> None:
-        """The block in the registers."""
+    def remember(self, block: Block, mb: Reg, nb: Reg) -> None:
+        """What is in the registers now, and where it goes."""
         w = self.w
-        if self.kind is BF16:
-            before, column, half = self.recall()
-            other = w.sub(SUM_BYTES, half)
-            self.store_tiles(bytes_after(w, self.sums, other), as_reg(BLOCK * 4))
-            with w.when(w.compare("sge", before, 0)):
-                self.write(before, column, bytes_after(w, self.sums, half))
-            self.remember(mb, nb, other)
-            return
-        rows, columns, out = self.place(mb, nb)
-        full = self.is_whole(rows, columns)
-        with w.when(full):
-            self.store_tiles(out, self.pitch)
-        with w.when(w.negate(full)):
-            self.store_tiles(self.sums, as_reg(BLOCK * 4))
-            self.write_rows(rows, columns, out, nb, self.sums)
+        rows, columns, _ = self.place(mb, nb)
+        full = w.both(w.compare("sge", columns, BLOCK), w.compare("sge", rows, BLOCK))
+        what = w.select(block.is_last, w.select(full, WHOLE, EDGE), NONE)
+        self.put(w.select(block.is_last, self.sums, block.kept), mb, nb, what)
+
+    def recall(self) -> None:
+        """What `remember` was told."""
+        w = self.w
+        self.to = w.load("ptr", self.state, 8)
+        mb, self.nb, what = (w.load("i64", w.at(self.state, k, "i64"), 8) for k in (1, 2, 3))
+        self.is_whole, self.is_edge = w.compare("eq", what, WHOLE), w.compare("eq", what, EDGE)
+        self.rows, self.columns, self.out = self.place(mb, self.nb)
+        self.added = self.addend() if self.kind is BF16 else None
 
     def rest(self) -> None:
-        """The last block."""
-        if self.kind is not BF16:
-            return
-        before, column, half = self.recall()
-        with self.w.when(self.w.compare("sge", before, 0)):
-            self.write(before, column, bytes_after(self.w, self.sums, half))
+        """The last block, after all products."""
+        w = self.w
+        self.recall()
+        for t, _, _ in TILES:
+            self.store_tile(t)
+        self.write_edge()
+        with w.loop(w.select(self.is_whole, 0, BLOCK), BLOCK, ROWS_AT_ONCE) as r:
+            self.write_rows(r.i)
+
+    def store_tile(self, t: int) -> None:
+        self.w.call("llvm.x86.tilestored64", tile(t), bytes_after(self.w, self.to, t * TILE_BYTES), ROW_BYTES)
 
     def place(self, mb: Reg, nb: Reg) -> tuple[Reg, Reg, Reg]:
         """How many rows and columns of the result begin with a block, and where it lies."""
@@ -261,52 +280,44 @@ class Finished:
         out = bytes_after(w, self.c, w.mul(w.add(w.mul(m0, p["row"]), n0), self.size))
         return w.sub(p["m"], m0), w.sub(p["n"], n0), out
 
-    def is_whole(self, rows: Reg, columns: Reg) -> Reg:
-        return self.w.both(self.w.compare("sge", columns, BLOCK), self.w.compare("sge", rows, BLOCK))
-
-    def store_tiles(self, target: Reg, apart: Number) -> None:
-        w = self.w
-        for t, row, half in TILES:
-            w.call("llvm.x86.tilestored64", tile(t), bytes_after(w, target, w.mul(apart, 16 * row), half * 64), apart)
-
-    def write(self, mb: Reg, nb: Reg, sums: Reg) -> None:
-        """A block of bfloat16 that waited at `sums`."""
-        w = self.w
-        rows, columns, out = self.place(mb, nb)
-        full = self.is_whole(rows, columns)
-        with w.when(full):
-            added = self.added(nb)
-            for r in range(BLOCK):
-                self.write_row(r, out, sums, added)
-        with w.when(w.negate(full)):
-            self.write_rows(rows, columns, out, nb, sums)
-
-    def added(self, nb: Reg) -> Reg:
+    def addend(self) -> Reg:
         """What is added to all rows of a block that has all its columns: zeros where there is no bias."""
         w, wide = self.w, f"<{BLOCK} x float>"
-        place = w.select(self.p["biased"], w.at(self.bias, w.mul(nb, BLOCK), "bfloat"), self.sums)
+        is_read = w.both(self.p["biased"], self.is_whole)
+        place = w.select(is_read, w.at(self.bias, w.mul(self.nb, BLOCK), "bfloat"), self.sums)
         number = w.new(wide, f"fpext {w.load(f'<{BLOCK} x bfloat>', place, 2)} to {wide}")
-        return w.select(self.p["biased"], number, Reg("splat (float -0.0)", wide))
+        return w.select(is_read, number, Reg("splat (float -0.0)", wide))
 
-    def write_row(self, r: int, out: Reg, sums: Reg, added: Reg) -> None:
+    def write_rows(self, r: Reg) -> None:
+        """Rows r and those after it, ROWS_AT_ONCE, of a whole block: half a row of results is a row of a tile."""
         w = self.w
-        values = w.fadd(w.load(f"<{BLOCK} x float>", bytes_after(w, sums, r * BLOCK * 4), 64), added)
-        w.store(self.rounded(values), bytes_after(w, out, w.mul(r, self.pitch)), self.size)
+        low = w.binary("and", r, BLOCK // 2 - 1)
+        source = bytes_after(w, self.sums, w.mul(w.sub(r, low), 2 * ROW_BYTES), w.mul(low, ROW_BYTES))
+        target = bytes_after(w, self.out, w.mul(r, self.pitch))
+        half = f"<{BLOCK // 2} x {self.element}>"
+        for row in range(ROWS_AT_ONCE):
+            halves = [w.load(half, bytes_after(w, source, row * ROW_BYTES, at), 64) for at in (0, TILE_BYTES)]
+            values = w.shuffle(*halves, range(BLOCK))
+            values = values if self.added is None else self.rounded(w.fadd(values, self.added))
+            w.store(values, bytes_after(w, target, w.mul(row, self.pitch)), self.size)
 
     def rounded(self, values: Reg) -> Reg:
         kind = values.type.replace("float", "bfloat")
         return self.w.new(kind, f"fptrunc {values} to {kind}") if self.kind is BF16 else values
 
-    def write_rows(self, rows: Reg, columns: Reg, out: Reg, nb: Reg, sums: Reg) -> None:
+    def write_edge(self) -> None:
         """A block on an edge, element by element."""
         w = self.w
-        with w.loop(0, w.min(rows, BLOCK)) as r, w.loop(0, w.min(columns, BLOCK)) as q:
-            at = w.add(w.mul(r.i, BLOCK * 4), w.mul(q.i, 4))
-            value = w.load(self.element, bytes_after(w, sums, at), 4)
+        rows, columns = (w.select(self.is_edge, w.min(count, BLOCK), 0) for count in (self.rows, self.columns))
+        with w.loop(0, rows) as r, w.loop(0, columns) as q:
+            half, row = w.div(q.i, BLOCK // 2), w.div(r.i, BLOCK // 2)
+            number = w.total(w.mul(row, 2 * TILE_BYTES), w.mul(half, TILE_BYTES))
+            inside = w.total(w.mul(w.rem(r.i, BLOCK // 2), ROW_BYTES), w.mul(w.rem(q.i, BLOCK // 2), 4))
+            value = w.load(self.element, bytes_after(w, self.sums, number, inside), 4)
             if self.kind is BF16:
-                own = w.at(self.bias, w.add(w.mul(nb, BLOCK), q.i), "bfloat")
+                own = w.at(self.bias, w.add(w.mul(self.nb, BLOCK), q.i), "bfloat")
                 place = w.select(self.p["biased"], own, self.sums)
-                number = w.new("float", f"fpext {w.load('bfloat', place, 2)} to float")
-                value = w.fadd(value, w.select(self.p["biased"], number, Reg("-0.0", "float")))
-            place = bytes_after(w, out, w.mul(r.i, self.pitch), w.mul(q.i, self.size))
+                addend = w.new("float", f"fpext {w.load('bfloat', place, 2)} to float")
+                value = w.fadd(value, w.select(self.p["biased"], addend, Reg("-0.0", "float")))
+            place = bytes_after(w, self.out, w.mul(r.i, self.pitch), w.mul(q.i, self.size))
             w.store(self.rounded(value), place, self.size)

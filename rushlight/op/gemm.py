@@ -43,12 +43,11 @@ ROW_BLOCK = 128                 # rows of a tall left operand that meet every st
 FROM_MEMORY = 1 << 20           # bytes of a matrix that meets one vector from which reading it is all that takes time
 # elements of the right operand from which few rows have kernels of their own: its rows are runs, or its columns
 FEW_ROWS_FROM = (1 << 15, 1 << 11)
-# blocks on a side of a part of a tile product, and how many parts there should be at least
-TILE_SIDE, TILE_PARTS = 8, 16
-# blocks of k in a slice, columns of blocks that meet a row of blocks: 64 KiB, which the first-level cache holds mostly
-TILE_SLICE, TILE_GROUP = 32, 1
-# bytes between rows from which the left operand is packed: its lines would fall into too few cache sets
-TILE_PITCH = 4096
+# blocks of the right operand that stay in the second-level cache (1 MiB) while rows pass, columns of blocks of a part
+# at least and at most, its rows where they stay and where they do not, and how many parts there should be at least
+TILE_STAY, TILE_ACROSS, TILE_DOWN, TILE_PARTS = 512, (8, 32), (2, 8), 16
+# blocks of k in a slice, and how many of a row of blocks the first-level cache holds
+TILE_SLICE, TILE_NEAR = 32, 18
 
 _small_kernels: dict[tuple, Any] = {}
 _copy_kernels: dict[tuple, Any] = {}
@@ -486,31 +485,28 @@ def tile_steps(
         return None
     explain(code, m, n, k, batch, "matrix registers (AMX), which want blocks of their own layout")
     kind = tiles.KINDS[code]
-    deep, pitch = kind.deep, a.row * kind.size
-    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // deep)
+    blocks_m, blocks_n, blocks_k = -(-m // 32), -(-n // 32), -(-k // kind.deep)
     left_turned, right_turned = a.col != 1, b.col != 1
     left = tile_packs.params_of(kind, *((k, m, a.col) if left_turned else (m, k, a.row)), left_turned, blocks_k)
     right = tile_packs.params_of(kind, *((n, k, b.col) if right_turned else (k, n, b.row)), not right_turned, blocks_k)
-    is_read_in_place = not left_turned and pitch < TILE_PITCH and not (m % 32 or k % deep or pitch % 64)
     strips = (
-        0 if is_read_in_place else -(-left[0] // tile_packs.block_of(kind, left_turned)[0]),
+        -(-left[0] // tile_packs.block_of(kind, left_turned)[0]),
         -(-right[0] // tile_packs.block_of(kind, not right_turned)[0]),
     )
     pack, multiply = tile_packs.pack_kernel(kind, left_turned, right_turned).address, tiles.product_kernel(kind).address
-    part_m, part_n = tile_parts(blocks_m, blocks_n)
+    part_m, part_n = tile_parts(blocks_m, blocks_n, blocks_k)
     parts_m, parts_n = -(-blocks_m // part_m), -(-blocks_n // part_n)
-    walk = [32 * pitch, 64, 16 * pitch, pitch] if is_read_in_place else [blocks_k * 2048, 2048, 1024, 64]
-    shape = [m, n, blocks_k, blocks_n, c.row, tile_slice(blocks_k), part_m, part_n, TILE_GROUP, parts_n, *walk]
-    shape.append(int(bias is not None))
+    cut = [tile_slice(blocks_k), TILE_NEAR, part_m, part_n, parts_m]
+    shape = [m, n, blocks_k, blocks_n, c.row, *cut, int(bias is not None)]
     outs = []
     for i in range(batch):
         x, y, z = ((o.slot, i * o.batch * size) for o, size in ((a, kind.size), (b, kind.size), (c, result_size(code))))
         outs.append(
             (pack, [x, scratch, y, scratch + 1], [*left, *right, strips[0]], sum(strips), max(1, sum(strips) // 16), -1)
         )
-        left_slot, added = x if is_read_in_place else scratch, scratch if bias is None else bias
-        outs.append((multiply, [left_slot, scratch + 1, z, added], shape, parts_m * parts_n, 1, -1))
-    return outs, (blocks_m * blocks_k * 2048 if strips[0] else 0, blocks_n * blocks_k * 2048)
+        added = scratch if bias is None else bias
+        outs.append((multiply, [scratch, scratch + 1, z, added], shape, parts_m * parts_n, 1, -1))
+    return outs, (blocks_m * blocks_k * 2048, blocks_n * blocks_k * 2048)
 
 
 def result_size(code: str) -> int:
@@ -518,13 +514,15 @@ def result_size(code: str) -> int:
     return {"i8": 4, "bf16": 2}[code]
 
 
-def tile_parts(blocks_m: int, blocks_n: int) -> tuple[int, int]:
+def tile_parts(blocks_m: int, blocks_n: int, blocks_k: int) -> tuple[int, int]:
     """Blocks of the result that a thread takes at a time: few enough to share out,
     many enough to reuse what was read."""
-    side = TILE_SIDE
-    while side > 2 and (blocks_m // side) * (blocks_n // side) < TILE_PARTS:
-        side //= 2
-    return min(side, blocks_m), min(side, blocks_n)
+    least, most = TILE_ACROSS
+    stays = TILE_STAY // blocks_k
+    across, down = min(max(least, min(most, stays)), blocks_n), min(TILE_DOWN[stays < least], blocks_m)
+    while max(down, across) > 2 and -(-blocks_m // down) * -(-blocks_n // across) < TILE_PARTS:
+        down, across = (down // 2, across) if down > 1 else (down, across // 2)
+    return down, across
 
 
 def tile_slice(blocks_k: int) -> int:
