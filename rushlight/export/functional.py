@@ -72,6 +72,8 @@ class Functional:
         now, kw = map_aggregate((args, kwargs), lambda a: self.current(a) if isinstance(a, Tensor) else a)
         if target.inplace:
             return self.write(target, args, now, kw)
+        if isinstance(target, _C.Overload) and any(p.mutated for p in target.definition.spec.params):
+            return self.write_to_copies(target, (args, kwargs), now, kw)
         if target._opname == "batch_norm" and now[5] and now[3] is not None:
             return self.batch_norm(args, now)
         result = self.run(target, now, kw)
@@ -108,6 +110,21 @@ class Functional:
         result = self.functional_form(target, now, kwargs)
         self.assign(args[0], _like(result, now[0]))
         return args[0]
+
+    def write_to_copies(self, target: Any, given: tuple[tuple, dict], now: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of an op of the program's own that writes to arguments: it does to copies, which are their values."""
+        places, names = list(now), dict(kwargs)
+        copies = []
+        for i, p in enumerate(target.definition.spec.params):
+            own, key = (places, i) if i < len(places) else (names, p.name)
+            if p.mutated and isinstance(places[i] if own is places else names.get(p.name), Tensor):
+                own[key] = own[key].clone()
+                copies.append(((given[0] if own is places else given[1])[key], own[key]))
+        result = self.run(target, tuple(places), names)
+        for written, value in copies:
+            self.own(value)
+            self.assign(written, value)
+        return result
 
     def assign(self, written: Tensor, value: Tensor) -> None:
         """A tensor has another value from now on."""

@@ -195,3 +195,32 @@ def test_programs_move_to_another_device():
     assert model.part0.weight.device.type == "cpu"
     back = move_to_device_pass(export(model, (rl.ones(1, 2),)), {"cuda:0": "cpu"})
     assert rl.allclose(back.module()(rl.ones(1, 2)), model(rl.ones(1, 2)))
+
+
+def test_writes_of_custom_ops_are_results_of_decomposed_programs():
+    @rl.library.custom_op("tests_meaning::add_to", mutates_args={"x"})
+    def add_to(x: rl.Tensor, y: rl.Tensor) -> None:
+        x.add_(y)
+
+    @add_to.register_fake
+    def _(x, y):
+        return None
+
+    class Sums(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("sum", rl.zeros(2, 2))
+
+        def forward(self, x):
+            add_to(self.sum[0], x)
+            add_to(self.sum[0], y=x)
+            return self.sum * 2
+
+    program = export(Sums(), (rl.ones(2),))
+    core = program.run_decompositions()
+    assert list(core.graph_signature.buffers_to_mutate.values()) == ["sum"]
+    for version in (program, core):
+        run = version.module()
+        before = run.sum.clone()
+        assert rl.equal(run(rl.ones(2)), (before + rl.tensor([[2.0], [0.0]])) * 2)
+        assert rl.equal(run.sum, before + rl.tensor([[2.0], [0.0]]))
