@@ -110,21 +110,21 @@ def exp_of_negative(x: Value) -> Value:
     results: here the polynomial is that much smaller, and its factor larger.
 
     Weights in sums: in f32 the error grows with |x| (2.1e-7 at -10, 1.3e-6 at -88), which saves a step."""
-    return _exp_below_one(x, EXP_RANGE[x.dtype][0], (BIAS[x.dtype] + 1) // 2)
+    return _exp_below_one(x, (BIAS[x.dtype] + 1) // 2)
 
 
 @expansion("weight_of_score")
 def weight_of_score(x: Value) -> Value:
-    """The same, but 0 where it would be less than the smallest normal number: the factor of -inf is 0 itself.
-
-    Processors that round small results by a program of their own (x86: some 150 cycles) never come to that."""
-    return _exp_below_one(x, -BIAS[x.dtype] * math.log(2), 0)
+    """The same, but 0 where it would be less than the smallest normal number."""
+    return _exp_below_one(x, 0)
 
 
-def _exp_below_one(x: Value, least: float, more: int) -> Value:
-    """exp of an x that is not above 1, as if it were not below `least`: 2**-more is in the polynomial."""
+def _exp_below_one(x: Value, more: int) -> Value:
+    """exp of an x that is not above 1; 2**-more is in the polynomial. The factor of the least x is 0 itself: products
+    with it are no small numbers, which x86 processors round by a program of their own, in some 150 cycles, and scores
+    that are hidden are many."""
     code = x.dtype
-    limited = max_(like(x, least), x)
+    limited = max_(like(x, -(BIAS[code] + more) * math.log(2)), x)
     if code == "f32":
         magic, turns = MAGIC[code] + BIAS[code] + more, like(x, table.LOG2E[code][0])
         shifted = fma(limited, turns, like(x, magic))
