@@ -27,6 +27,7 @@ from ..op.pack import BY_CODE
 
 LONGEST = 2048   # points of rows whose scratch memory stays in the second-level cache
 LONGEST_OF_FEW_LANES = 65536   # the same where few lanes share it (16 bytes), for rows that fill them
+LONGEST_OF_TWO = 12000   # points of real rows of even length up to which two share a lane: pairs take half the memory
 SHORT = 64       # points up to which rows share wide registers: a row alone has too few groups to fill them
 FEW = 256        # points from which one row alone is worth two kernels
 LARGEST_OF_LIBRARY = 512   # a prime factor up to which the library's sums of products cost less than a chirp
@@ -314,6 +315,8 @@ def real_in_one_kernel(n: int, count: int, code: str) -> bool:
     """The same for real rows, two to a lane. Too few of an even length are transformed as pairs, a row to a lane."""
     lanes = fourier.lanes(code)
     if n % 2 == 0 and n >= FEW and (count < 2 * lanes if vector_bits() == 128 else count <= lanes):
+        return False
+    if n % 2 == 0 and n > LONGEST_OF_TWO:
         return False
     return in_one_kernel(n, count, code)
 
